@@ -1,0 +1,35 @@
+// Every named maximum of Laneway, in one place, each with why. Reaching one is an outcome that the
+// caller sees (an error or an enum), never silent truncation.
+#pragma once
+
+#include <cstdint>
+
+namespace laneway::limits {
+
+// Graphs. Training steps of the largest models captured so far have under 10,000 nodes; a decoder
+// must not be made to reserve more than its input justifies, so each count is also checked against
+// the bytes that are left.
+inline constexpr uint32_t kMaxGraphNodes = 1'000'000;
+inline constexpr uint32_t kMaxGraphValues = 4'000'000;
+inline constexpr uint32_t kMaxGraphInputs = 4'096;
+inline constexpr uint32_t kMaxGraphOutputs = 65'536;
+inline constexpr uint32_t kMaxNodeArguments = 256;       // fused optimizers have about 20
+inline constexpr uint32_t kMaxListElements = 1'000'000;  // foreach and fused lists, split results
+inline constexpr uint32_t kMaxListDepth = 4;          // lists of lists of indices are the deepest
+inline constexpr uint32_t kMaxTensorDimensions = 64;  // torch's own bound
+inline constexpr uint32_t kMaxStringBytes = 4'096;    // operator names, user lines
+inline constexpr uint64_t kMaxGraphBytes = 256ull << 20;
+inline constexpr uint64_t kMaxTensorBytes = 1ull << 46;  // 64 TiB: products stay far from overflow
+
+// Images and jobs.
+inline constexpr uint32_t kMaxImageSlots = 1'000'000;
+inline constexpr uint32_t kMaxGraphsPerJob = 64;  // shapes and modes; the least used is dropped
+inline constexpr uint32_t kMaxJobs = 4'096;       // known to one service at a time
+inline constexpr uint32_t kMaxLanes = 64;         // each has a thread and a stream
+inline constexpr uint32_t kMaxInFlight = 64;      // iterations of one job accepted but not done
+
+// Offsets in the pool are multiples of this on the host (cache line, and what torch's own CPU
+// allocator gives); on CUDA of 512.
+inline constexpr int64_t kHostAlignment = 64;
+
+}  // namespace laneway::limits

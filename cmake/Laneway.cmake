@@ -1,0 +1,32 @@
+# laneway_library(NAME SOURCES a.cc … DEPS lib …): a static library of one folder; includes are from
+# the repository root. Torch-free unless it links torch::wheel (adaptor and service/embedded only).
+function(laneway_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+  laneway_defaults(${name})
+endfunction()
+
+# laneway_test(NAME LABELS unit SOURCES a_test.cc … DEPS lib …): one GoogleTest program; each of its
+# tests is a ctest test with the labels.
+function(laneway_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  laneway_defaults(${name})
+  gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# What every target of ours gets: language level, warnings as errors, include root.
+function(laneway_defaults name)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                         -Wno-sign-conversion -Werror)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${name} PRIVATE -Wthread-safety)
+  endif()
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF
+                                           CXX_VISIBILITY_PRESET hidden
+                                           VISIBILITY_INLINES_HIDDEN ON)
+endfunction()

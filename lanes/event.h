@@ -1,0 +1,85 @@
+// Events: everything the core ever learns, as plain data. The edge makes them (a client's message,
+// a worker's report, a timer) and Scheduler::handle(now, event) consumes them one at a time. The
+// core given the same events decides identically.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "lanes/turn.h"
+
+namespace laneway::lanes {
+
+enum class JobClass : uint8_t { training, inference, best_effort };
+
+struct SessionOpened {
+  SessionId session;
+  uint32_t user = 0;  // uid
+};
+// Orderly close, or death noticed by the kernel: the session's jobs end either way.
+struct SessionEnded {
+  SessionId session;
+  bool died = false;
+};
+
+// A job asks for admission. Ids are given by the edge.
+struct JobOffered {
+  JobId job;
+  SessionId session;
+  std::string name;
+  JobClass job_class = JobClass::training;
+  int32_t priority = 0;  // higher goes first where a policy looks at it
+  double weight = 1.0;
+  uint64_t total_iterations = 0;  // 0: unknown
+  Duration iteration_estimate;    // 0: unknown
+  Bytes persistent;               // the image, exact
+  Bytes ephemeral;                // what a region must have for it, estimated until probed
+  uint64_t context_key = 0;       // jobs with different keys never run at the same time
+};
+// The client closed the job, or somebody killed it.
+struct JobEnded {
+  JobId job;
+  bool cancelled = false;
+};
+// The job's queue of submissions went from empty to ready.
+struct WorkReady {
+  JobId job;
+};
+// What an ended turn really used.
+struct TurnEnded {
+  TurnId turn;
+  TurnEnd end = TurnEnd::idle;
+  uint64_t iterations = 0;  // completed in this turn
+  Duration busy;            // time spent running them
+  bool more_ready = false;  // submissions are still queued
+  Bytes ephemeral;          // the job's region need as known now (planned peak, or estimate)
+};
+// A region's need changed outside a turn (a graph was added to the job).
+struct NeedChanged {
+  JobId job;
+  Bytes ephemeral;
+};
+// The image's bytes are where PlaceImage said.
+struct ImagePlaced {
+  JobId job;
+};
+struct WorkerLost {
+  WorkerId worker;
+};
+struct WorkerReady {
+  WorkerId worker;
+};
+struct CapacityChanged {
+  Bytes capacity;
+};
+struct TimerFired {};
+
+using Event =
+    std::variant<SessionOpened, SessionEnded, JobOffered, JobEnded, WorkReady, TurnEnded,
+                 NeedChanged, ImagePlaced, WorkerLost, WorkerReady, CapacityChanged, TimerFired>;
+
+}  // namespace laneway::lanes

@@ -1,0 +1,40 @@
+// Reason: why a job waits or was refused, as a code and the numbers of the arithmetic. The core
+// makes reasons; sentences are made at the edge from them (reason_text).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/bytes.h"
+
+namespace laneway::lanes {
+
+enum class ReasonCode : uint8_t {
+  none,
+  larger_than_pool,  // refused: persistent + region need exceed the empty pool
+  pool_full,         // waits: the claims of others leave too little
+  pool_fragmented,   // waits: enough bytes are free, but not in one piece
+  region_too_small,  // held: its lane must grow and there is no room yet
+  behind_others,     // waits: the policy admits others first
+  lanes_exhausted,   // waits: no lane may be opened and the policy shares none
+  too_many_jobs,     // refused: limits::kMaxJobs
+  context_conflict,  // waits: running jobs have other process-wide numeric flags
+  cancelled,
+};
+
+// The numbers that the code's sentence needs; unused ones stay zero.
+struct Reason {
+  ReasonCode code = ReasonCode::none;
+  Bytes persistent;       // what the job needs for its image
+  Bytes region;           // what it needs for a lane
+  Bytes capacity;         // the pool
+  Bytes claimed;          // by everybody now
+  Bytes largest_free;     // longest free piece of the pool
+  uint32_t position = 0;  // in the queue, from 1
+};
+
+const char* reason_code_name(ReasonCode code);
+// One sentence with the arithmetic and the remedy.
+std::string reason_text(const Reason& reason);
+
+}  // namespace laneway::lanes

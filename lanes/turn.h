@@ -1,0 +1,45 @@
+// Turn: what a job is granted in a lane. Inside its envelope the worker goes on without asking the
+// core: it runs up to `iterations` iterations or until `slice` has passed, whichever comes first,
+// and ends the turn at an iteration boundary. Plain data, crosses from the core to the worker.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace laneway::lanes {
+
+// 0 means no bound of this kind.
+struct TurnBudget {
+  uint64_t iterations = 0;
+  Duration slice;
+};
+
+// Where in its region a lane may allocate, and with whom it shares.
+struct TurnEnvelope {
+  RegionId region;
+  Bytes base;             // offset of the region in the pool
+  Bytes ceiling;          // bytes this lane may use from its end of the region
+  bool from_top = false;  // which end (two-ended regions); one-lane regions grow from the bottom
+  LaneId partner;         // the lane at the other end; none in a region of its own
+  TurnBudget budget;
+};
+
+struct Turn {
+  TurnId id;
+  LaneId lane;
+  JobId job;
+  TurnEnvelope envelope;
+};
+
+// Why a turn came to its end.
+enum class TurnEnd : uint8_t {
+  idle,         // recalled or given back with nothing left to run
+  budget,       // used up, more work is ready
+  out_of_lane,  // an iteration did not fit its lane and was abandoned before its commit phase
+  failed,       // an iteration failed; the job goes no further
+};
+
+}  // namespace laneway::lanes
