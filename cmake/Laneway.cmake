@@ -1,5 +1,5 @@
 # laneway_library(NAME SOURCES a.cc … DEPS lib …): a static library of one folder; includes are from
-# the repository root. Torch-free unless it links torch::wheel (adaptor and service/embedded only).
+# the repository root. Torch-free unless it links torch::cpu (adaptor and service/embedded only).
 function(laneway_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -7,9 +7,22 @@ function(laneway_library name)
   laneway_defaults(${name})
 endfunction()
 
+# laneway_program(NAME SOURCES main.cc … DEPS lib …): a program that users run; it lies in
+# ${CMAKE_BINARY_DIR}/bin and ./dev links it into .venv/bin.
+function(laneway_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  laneway_defaults(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endfunction()
+
 # laneway_test(NAME LABELS unit SOURCES a_test.cc … DEPS lib …): one GoogleTest program; each of its
 # tests is a ctest test with the labels.
 function(laneway_test name)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)

@@ -1,0 +1,25 @@
+# How everything is compiled, whatever the target: the compiler cache, the debug level, sanitizers
+# and library checks. What only our own targets get (warnings, language level) is in Laneway.cmake.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+find_program(LANEWAY_CCACHE ccache)
+if(LANEWAY_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${LANEWAY_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${LANEWAY_CCACHE})
+endif()
+
+# Line numbers for stack traces, without the weight of full debug information.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+
+if(LANEWAY_CHECKED)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
+
+if(LANEWAY_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+  add_compile_options(-fsanitize=${LANEWAY_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${LANEWAY_SANITIZE})
+endif()
