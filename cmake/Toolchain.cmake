@@ -12,6 +12,7 @@ endif()
 
 # Line numbers for stack traces, without the weight of full debug information.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 if(LANEWAY_CHECKED)
   add_compile_definitions(_GLIBCXX_ASSERTIONS)

@@ -1,0 +1,147 @@
+"""Configures and builds one preset, and makes its result usable from .venv.
+
+Used by ./dev build, and by the other commands before their own work. Standard library only.
+"""
+
+import argparse
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PRESETS = ("release", "dev", "asan", "tsan", "clang")
+EMBEDDED_LIBRARY = "service/embedded/liblaneway_embedded.so"
+PACKAGE_LIBRARY = ROOT / "python/laneway/lib/liblaneway_embedded.so"
+
+
+class BuildError(Exception):
+    """A step failed; its own output has been printed, the text says which step."""
+
+
+def build_directory(preset: str) -> pathlib.Path:
+    return ROOT / "build" / preset
+
+
+def configure(preset: str, quiet: bool = False) -> None:
+    """Runs cmake when this preset was never configured, or presets or requirements changed."""
+    directory = build_directory(preset)
+    cache = directory / "CMakeCache.txt"
+    if cache.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" not in cache.read_text():
+        shutil.rmtree(directory)  # the checkout was moved or copied
+    stamp = directory / ".configured"
+    causes = (ROOT / "CMakePresets.json", ROOT / "requirements.txt")
+    if (directory / "build.ninja").exists() and stamp.exists():
+        if all(cause.stat().st_mtime <= stamp.stat().st_mtime for cause in causes):
+            return
+    command = ["cmake", "--preset", preset]
+    if (directory / "build.ninja").exists():
+        command.append("--fresh")
+    run(command, quiet)
+    stamp.touch()
+
+
+def build(preset: str, targets: list[str] | None = None, quiet: bool = False) -> None:
+    """Configures if needed and builds `targets` (default: all). Raises BuildError."""
+    configure(preset, quiet)
+    command = ["cmake", "--build", str(build_directory(preset)), f"-j{os.cpu_count() or 1}"]
+    for target in targets or []:
+        command += ["--target", target]
+    run(command, quiet)
+
+
+def run(command: list[str], quiet: bool) -> None:
+    """Runs `command` at the root. Quiet: output is held back until ninja has a step to do (its
+    lines begin with "[") or the command fails."""
+    if not quiet:
+        print("dev:", shlex.join(command), flush=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE if quiet else None, text=True
+    )
+    held, shown = [], False
+    for line in process.stdout or []:
+        shown = shown or line.startswith("[")
+        if shown:
+            print(line, end="", flush=True)
+        else:
+            held.append(line)
+    if process.wait() != 0:
+        if not shown:
+            print("".join(held), end="", flush=True)
+        raise BuildError(f"{shlex.join(command)} failed (see above)")
+
+
+def link_package_library(preset: str) -> None:
+    """Points python/laneway/lib/ at the shared object that `preset` built, if it built one."""
+    library = build_directory(preset) / EMBEDDED_LIBRARY
+    if library.exists():
+        replace_link(PACKAGE_LIBRARY, library)
+
+
+def link_into_venv(preset: str) -> None:
+    """Makes `import laneway`, the command laneway and the built programs available in .venv."""
+    venv = ROOT / ".venv"
+    if not venv.exists():
+        return
+    packages = sysconfig.get_path(
+        "purelib", vars={"base": str(venv), "platbase": str(venv)}, scheme="venv"
+    )
+    write_if_changed(pathlib.Path(packages) / "laneway-checkout.pth", f"{ROOT / 'python'}\n")
+    if (ROOT / "python/laneway/cli.py").exists() or (ROOT / "python/laneway/cli").is_dir():
+        launcher = venv / "bin/laneway"
+        call = "import sys; from laneway.cli import main; sys.exit(main())"
+        python = shlex.quote(str(venv / "bin/python"))
+        write_if_changed(launcher, f'#!/bin/sh\nexec {python} -c "{call}" "$@"\n')
+        launcher.chmod(0o755)
+    programs = build_directory(preset) / "bin"
+    for program in sorted(programs.iterdir()) if programs.is_dir() else []:
+        replace_link(venv / "bin" / program.name, program)
+
+
+def write_if_changed(path: pathlib.Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def replace_link(link: pathlib.Path, target: pathlib.Path) -> None:
+    wanted = os.path.relpath(target, link.parent)
+    if link.is_symlink() and os.readlink(link) == wanted:
+        return
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(wanted)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="./dev build",
+        description="Set up, configure and build. Afterwards .venv/bin/python can import laneway "
+        "and .venv/bin has the programs that exist so far.",
+    )
+    parser.add_argument("--preset", choices=PRESETS, default="release", help="default: release")
+    parser.add_argument("--target", action="append", help="build only this target (repeatable)")
+    parser.add_argument("--quiet", action="store_true", help="say nothing when nothing is to do")
+    parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    if arguments.check_usage:
+        return 0
+    try:
+        build(arguments.preset, arguments.target, arguments.quiet)
+    except BuildError as error:
+        print(f"dev: {error}", file=sys.stderr)
+        return 1
+    if arguments.preset in ("release", "dev"):
+        link_package_library(arguments.preset)
+        link_into_venv(arguments.preset)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
