@@ -1,0 +1,46 @@
+// Planner: turns the tape of an iteration into offsets, one for each allocation, so that no two
+// that are alive together overlap and the highest byte used is as low as can be found. From then on
+// the n-th allocation of every iteration gets the n-th offset.
+//
+// This is dynamic storage allocation: NP-hard, but training steps are kind. Several greedy orders
+// (by size, by lifetime, by when they end, …) are packed and the best is kept; if none reaches the
+// bound (the highest sum of live bytes), a seeded search goes on from it. The work is bounded by
+// counting, never by a clock, so the same tape gives the same plan everywhere. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "memory/tape.h"
+
+namespace laneway::memory {
+
+struct Plan {
+  std::vector<uint64_t> offsets;  // by allocation; multiples of the alignment
+  Bytes peak;                     // end of the highest allocation
+  int64_t alignment = 0;
+};
+
+struct PlannerOptions {
+  int64_t alignment = 64;  // a power of two
+  uint64_t seed = 1;
+  // The search stops below bound * this,
+  double good_enough = 1.002;
+  // or after looking at so many pairs of allocations (about a nanosecond each).
+  uint64_t search_pairs = 150'000'000;
+};
+
+// Plans a well-formed tape. What the tape never frees stays alive to its end.
+Plan plan_tape(const AllocationTape& tape, const PlannerOptions& options);
+
+// Checks a plan against its tape without the planner's own code: every allocation placed, aligned,
+// below the peak, and apart from every other that is alive with it. The error names both.
+Status check_plan(const AllocationTape& tape, const Plan& plan);
+
+// The height that a lane's best-fit allocator (a probe) reaches on this tape.
+Bytes simulate_best_fit(const AllocationTape& tape, int64_t alignment);
+
+}  // namespace laneway::memory
