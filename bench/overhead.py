@@ -1,0 +1,171 @@
+"""overhead: does a training step cost less through Laneway than in the eager loop at its best?
+
+Each variant runs in a process of its own and the parent tells them in turn to run a trial. Eager
+runs twice, with malloc as it comes and with a malloc that keeps what was freed (no page faults);
+the faster of the two counts. All variants but inductor's must end with the same bits."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from . import stats
+from .harness import Calibration, Options, interleaved, progress
+from .report import Report, Target, at_least
+from .worker import Worker, WorkerFailed
+
+KEEPING_MALLOC = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(64 << 20),
+}
+# variant -> (runner, environment)
+VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
+    "eager": ("eager", {}),
+    "eager_keep": ("eager", KEEPING_MALLOC),
+    "embedded": ("embedded", {}),
+    "embedded_inflight2": ("embedded_inflight2", {}),
+    "inductor": ("inductor", {}),
+}
+BASELINES = ("eager", "eager_keep")
+SAME_BITS = ("eager", "eager_keep", "embedded", "embedded_inflight2")
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    model: str
+    form: str
+    sync: Target | None = None
+    in_flight: Target | None = None
+
+
+CASES = (
+    Case("mlp", "mlp", "default", at_least(2), at_least(3)),
+    Case("cnn", "cnn", "default", at_least(1.0)),
+    Case("gpt", "gpt", "default", at_least(1.2)),
+    Case("lstm", "lstm", "default", at_least(1.2)),
+    Case("resnet18", "resnet18", "default", at_least(0.98)),
+    Case("mlp_fused", "mlp", "fused"),
+    Case("gpt_fused", "gpt", "fused"),
+    Case("cnn_fused", "cnn", "fused"),
+)
+
+
+def cases() -> list[str]:
+    return [case.name for case in CASES]
+
+
+def run(options: Options) -> Report:
+    report = Report("overhead")
+    calibration = Calibration()
+    for case in CASES:
+        if options.wants(case.name):
+            progress(f"overhead: {case.name}")
+            _measure(case, options, report, calibration)
+    samples = calibration.samples_ms
+    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    return report
+
+
+def _measure(case: Case, options: Options, report: Report, calibration: Calibration) -> None:
+    with ExitStack() as stack:
+        workers, failed = _start(case, options, stack)
+        trial_s = 0.05 if options.quick else 0.25
+        iterations = _iterations(workers, trial_s)
+        times: dict[str, list[list[int]]] = {name: [] for name in workers}
+        faults = dict.fromkeys(workers, 0)
+        for order in interleaved(list(workers), options.trials):
+            calibration.sample()
+            for name in order:
+                reply = workers[name].trial(iterations)
+                times[name].append(reply["times_ns"])
+                faults[name] += reply["minor_faults"]
+        done = iterations * options.trials
+        notes = {
+            name: [f"{faults[name] / done:.1f} page faults an iteration", *worker.about["notes"]]
+            for name, worker in workers.items()
+        }
+        _report_times(case, times, notes, report)
+        for name, reason in failed.items():
+            report.add(case.name, f"{name}_us", None, "us", note=reason)
+        _report_ratios(case, times, failed, report)
+        _report_bits(case, workers, report)
+
+
+def _start(
+    case: Case, options: Options, stack: ExitStack
+) -> tuple[dict[str, Worker], dict[str, str]]:
+    """Workers that are ready, and the reason for each variant that is not."""
+    workers: dict[str, Worker] = {}
+    failed: dict[str, str] = {}
+    for name, (runner, environment) in VARIANTS.items():
+        make = {"name": case.model, "seed": 0, "form": case.form, "runner": runner}
+        make |= {"threads": options.threads, "cores": list(options.cores)}
+        worker = stack.enter_context(Worker(make, environment))
+        try:
+            worker.make()
+            worker.trial(3)
+            workers[name] = worker
+        except WorkerFailed as error:
+            failed[name] = str(error)
+            progress(f"overhead: {case.name}: no {name}: {error}")
+    missing = [name for name in BASELINES if name not in workers]
+    if missing:
+        raise WorkerFailed(f"{case.name}: {missing[0]} did not run: {failed[missing[0]]}")
+    return workers, failed
+
+
+def _iterations(workers: dict[str, Worker], trial_s: float) -> int:
+    """Iterations a trial, so that an eager one takes about `trial_s`. Every worker warms up by as
+    many, so that all have trained on the same batches."""
+    probe = [worker.trial(5)["times_ns"] for worker in workers.values()]
+    iterations = min(500, max(4, round(trial_s * 1e9 / stats.median(probe[0]))))
+    for worker in workers.values():
+        worker.trial(iterations)
+    return iterations
+
+
+def _report_times(
+    case: Case, times: dict[str, list[list[int]]], notes: dict[str, list[str]], report: Report
+) -> None:
+    for name, trials in times.items():
+        means = [sum(trial) / len(trial) / 1e3 for trial in trials]
+        p99 = stats.percentile([t / 1e3 for trial in trials for t in trial], 99)
+        note = ", ".join(notes[name])
+        report.add(
+            case.name, f"{name}_us", stats.median(means), "us", samples=means, note=note
+        )
+        report.add(case.name, f"{name}_p99_us", p99, "us")
+
+
+def _report_ratios(
+    case: Case, times: dict[str, list[list[int]]], failed: dict[str, str], report: Report
+) -> None:
+    means = {n: [sum(trial) / len(trial) for trial in trials] for n, trials in times.items()}
+    eager = [means[name] for name in BASELINES]
+    best = min(BASELINES, key=lambda name: stats.median(means[name]))
+    comparisons = [
+        ("embedded_over_eager", "embedded", eager, case.sync),
+        ("embedded_inflight2_over_eager", "embedded_inflight2", eager, case.in_flight),
+        ("embedded_over_inductor", "embedded", [means.get("inductor", [])], None),
+    ]
+    for metric, variant, baselines, target in comparisons:
+        against = "inductor" if metric.endswith("inductor") else best
+        lacking = next((name for name in (variant, against) if name in failed), None)
+        if lacking:
+            note = f"{lacking}: {failed[lacking]}"
+            report.add(case.name, metric, None, "ratio", target, note=note)
+            continue
+        ratio = stats.bootstrap_ratio(baselines, means[variant])
+        note = f"lower end of 95 %; median {ratio.median:.3f}, against {against}"
+        more = {"median": ratio.median, "high": ratio.high}
+        report.add(case.name, metric, ratio.low, "ratio", target, note=note, **more)
+
+
+def _report_bits(case: Case, workers: dict[str, Worker], report: Report) -> None:
+    digests = {name: workers[name].digest() for name in SAME_BITS if name in workers}
+    for name in digests:
+        if name not in BASELINES:
+            same = float(digests[name] == digests["eager"])
+            report.add(case.name, f"{name}_state_equals_eager", same, "bool", at_least(1))

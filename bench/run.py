@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Runs benches, prints what they found and writes it to build/bench/NAME.json."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+if __name__ == "__main__":
+    # Run as a file: this folder's modules must not shadow others, the packages must be found.
+    sys.path[0:1] = [str(ROOT), str(ROOT / "python")]
+
+from bench.harness import Options, pin  # noqa: E402
+
+BENCHES = {
+    "overhead": "does a training step cost less through Laneway than in the eager loop?",
+}
+
+
+def parse(arguments: list[str]) -> tuple[argparse.Namespace, argparse.ArgumentParser]:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument("--trials", type=int, metavar="N", help="rounds of each comparison (30)")
+    parser.add_argument("--quick", action="store_true", help="short trials, 5 rounds")
+    parser.add_argument("--only", action="append", default=[], metavar="CASE", help="repeatable")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/bench", help="(build/bench)")
+    parser.add_argument("--threads", type=int, default=1, help="of each measured process (1)")
+    parser.add_argument("--cores", default="", metavar="N,N", help="pin all that is measured")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
+    parser.add_argument("--list", action="store_true", help="names the benches and their cases")
+    return parser.parse_args(arguments), parser
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    return Options(
+        trials=args.trials or (5 if args.quick else 30),
+        quick=args.quick,
+        only=tuple(args.only),
+        out=args.out,
+        threads=args.threads,
+        cores=tuple(int(core) for core in args.cores.split(",") if core),
+    )
+
+
+def list_benches() -> None:
+    for name, question in BENCHES.items():
+        cases = importlib.import_module(f"bench.{name}").cases()
+        print(f"{name}: {question}\n    {' '.join(cases)}")
+
+
+def main(arguments: list[str]) -> int:
+    args, parser = parse(arguments)
+    if args.list:
+        list_benches()
+        return 0
+    unknown = [name for name in args.names if name not in BENCHES]
+    if unknown or not args.names:
+        given = f"no bench {unknown[0]!r}" if unknown else "name a bench"
+        parser.error(f"{given}; there are {', '.join(BENCHES)}")
+    if args.trials is not None and args.trials < 1:
+        parser.error(f"--trials {args.trials}: at least 1")
+    options = options_of(args)
+    modules = {name: importlib.import_module(f"bench.{name}") for name in args.names}
+    known = {case for module in modules.values() for case in module.cases()}
+    strange = [case for case in options.only if case not in known]
+    if strange:
+        parser.error(f"no case {strange[0]!r} in {', '.join(args.names)}; see --list")
+    pin(options.cores)
+    missed = []
+    for name, module in modules.items():
+        report = module.run(options)
+        path = report.write(options.out)
+        print(f"{name}: {BENCHES[name]}\n{report.table()}\nwritten to {_shown(path)}\n")
+        missed += report.missed()
+    return 1 if args.check and missed else 0
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("bench: interrupted", file=sys.stderr)
+        sys.exit(130)

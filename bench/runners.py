@@ -1,0 +1,186 @@
+"""Ways to run the training steps of a workload; what the overhead bench compares.
+
+Each is built from a workload and runs lists of batches. Setting up (compiling, capturing) happens
+in the constructor; `run` returns the time of every iteration in nanoseconds."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, Protocol
+
+import torch
+
+from .models import Workload
+from .state import training_state
+
+Batches = list[tuple[torch.Tensor, ...]]
+
+
+class Runner(Protocol):
+    def run(self, batches: Batches) -> list[int]:
+        """Trains on the batches; the time of each iteration, its loss readable at the end of it."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Parameters, buffers and optimizer state by name."""
+
+    def about(self) -> dict[str, Any]:
+        """What set-up found out, for the report: "notes" and, where it took time, "setup_s"."""
+
+    def close(self) -> None: ...
+
+
+class Eager:
+    """Plain PyTorch, written the way that costs least: gradients set to none, one read a step."""
+
+    def __init__(self, work: Workload) -> None:
+        self.work = work
+        self.loss = self._loss
+        self.update = work.optimizer.step
+
+    def _loss(self, *batch: torch.Tensor) -> torch.Tensor:
+        return self.work.loss_fn(self.work.model(*batch[:-1]), batch[-1])
+
+    def run(self, batches: Batches) -> list[int]:
+        optimizer, loss_of, update = self.work.optimizer, self.loss, self.update
+        clock, times = time.perf_counter_ns, []
+        for batch in batches:
+            start = clock()
+            optimizer.zero_grad(set_to_none=True)
+            loss = loss_of(*batch)
+            loss.backward()
+            update()
+            loss.item()
+            times.append(clock() - start)
+        return times
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return training_state(self.work.model.state_dict(), self.work.optimizer.state_dict())
+
+    def about(self) -> dict[str, Any]:
+        return {"notes": []}
+
+    def close(self) -> None:
+        pass
+
+
+class Inductor(Eager):
+    """torch.compile with inductor: forward, loss and backward as one graph each way (or as many as
+    it needs where one does not build), and the optimizer compiled as well where that is faster.
+    Raises RuntimeError when it makes no graph."""
+
+    def __init__(self, work: Workload) -> None:
+        super().__init__(work)
+        started = time.perf_counter()
+        trial = [work.batch(i) for i in range(10)]
+        self.graphs = self._compile_loss(trial[:3])
+        plain = min(self.run(trial))
+        self.compiled_optimizer = self._try_compiled_optimizer(trial, plain)
+        self.setup_s = time.perf_counter() - started
+
+    def _compile_loss(self, trial: Batches) -> str:
+        import torch._dynamo as dynamo
+
+        # Without allow_rnn nn.LSTM stays eager, and nothing says so; with it, it may not build.
+        dynamo.config.allow_rnn = True
+        self.loss = torch.compile(self._loss, fullgraph=True)
+        try:
+            self.run(trial)
+            return "one graph"
+        except Exception as error:  # whatever the compiler throws
+            dynamo.reset()
+            dynamo.utils.counters.clear()
+            dynamo.config.allow_rnn = False
+            self.loss = torch.compile(self._loss)
+            self.run(trial)
+            if not dynamo.utils.counters["stats"]["unique_graphs"]:
+                raise RuntimeError("torch.compile makes no graph of this step") from error
+            return "broken into several graphs"
+
+    def _try_compiled_optimizer(self, trial: Batches, plain_ns: int) -> bool:
+        self.update = torch.compile(self.work.optimizer.step)
+        try:
+            self.run(trial[:3])
+            if min(self.run(trial)) < plain_ns:
+                return True
+        except Exception:  # whatever the compiler throws: the plain optimizer stays
+            pass
+        self.update = self.work.optimizer.step
+        return False
+
+    def about(self) -> dict[str, Any]:
+        optimizer = "compiled" if self.compiled_optimizer else "plain"
+        return {"setup_s": self.setup_s, "notes": [self.graphs, f"{optimizer} optimizer"]}
+
+
+class Embedded:
+    """Laneway in this process; a step is called and its loss read before the next one."""
+
+    def __init__(self, work: Workload) -> None:
+        import laneway
+
+        started = time.perf_counter()
+        self.service = laneway.embedded(pool=pool_for(work), lanes=1)
+        self.step = laneway.train_step(
+            work.model, work.loss_fn, work.optimizer, service=self.service, name=work.name
+        )
+        self.setup_s = time.perf_counter() - started
+
+    def run(self, batches: Batches) -> list[int]:
+        step, clock, times = self.step, time.perf_counter_ns, []
+        for batch in batches:
+            start = clock()
+            step(*batch).item()
+            times.append(clock() - start)
+        return times
+
+    def state(self) -> dict[str, torch.Tensor]:
+        state = self.step.state_dict()
+        return training_state(state["model"], state["optimizer"])
+
+    def about(self) -> dict[str, Any]:
+        return {"setup_s": self.setup_s, "notes": []}
+
+    def close(self) -> None:
+        self.step.close()
+        self.service.close()
+
+
+class EmbeddedInFlight(Embedded):
+    """Laneway with two iterations under way: a loss is read when its iteration is done, after the
+    next was submitted. An iteration's time is that between two losses."""
+
+    IN_FLIGHT = 2
+
+    def run(self, batches: Batches) -> list[int]:
+        submit, clock, times = self.step.submit, time.perf_counter_ns, []
+        pending: deque = deque()
+        last = clock()
+        for batch in batches:
+            if len(pending) == self.IN_FLIGHT:
+                pending.popleft().result().item()
+                now = clock()
+                times.append(now - last)
+                last = now
+            pending.append(submit(*batch))
+        while pending:
+            pending.popleft().result().item()
+            now = clock()
+            times.append(now - last)
+            last = now
+        return times
+
+
+def pool_for(work: Workload) -> int:
+    """Bytes of pool that any of the workloads trains in: room for parameters, two moments and the
+    gradients, twice over, and for activations."""
+    parameters = sum(p.numel() * p.element_size() for p in work.model.parameters())
+    return 8 * parameters + (256 << 20)
+
+
+RUNNERS = {
+    "eager": Eager,
+    "inductor": Inductor,
+    "embedded": Embedded,
+    "embedded_inflight2": EmbeddedInFlight,
+}

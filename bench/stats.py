@@ -1,0 +1,61 @@
+"""Statistics of the benches: medians, percentiles and the interval of a ratio of medians.
+
+Pure: the same samples and seed give the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with the two ends of its confidence interval."""
+
+    median: float
+    low: float
+    high: float
+
+
+def median(samples: Sequence[float]) -> float:
+    """The middle sample, or the mean of the two in the middle."""
+    return percentile(samples, 50)
+
+
+def percentile(samples: Sequence[float], q: float) -> float:
+    """The q-th percentile (0..100), interpolated linearly between the two nearest samples."""
+    if len(samples) == 0:
+        raise ValueError("a percentile needs at least one sample")
+    return float(np.percentile(np.asarray(samples, dtype=np.float64), q))
+
+
+def bootstrap_ratio(
+    baselines: Sequence[Sequence[float]],
+    measured: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Interval:
+    """How many times as fast `measured` is as the best of `baselines`, all being times of paired
+    trials (the i-th of each was taken in the same round): ratio of medians, percentile bootstrap.
+
+    Rounds are resampled whole, so that drift which hits a round's trials alike cancels; the best
+    baseline is chosen anew in each resample, so that its luck does not count as our slowness nor
+    ours as its."""
+    times = np.asarray([*baselines, measured], dtype=np.float64)
+    if times.ndim != 2 or times.shape[0] < 2 or times.shape[1] < 1:
+        raise ValueError("bootstrap_ratio needs baselines and as many measured trials of each")
+    rng = np.random.default_rng(seed)
+    rounds = times.shape[1]
+    ratios = np.empty(resamples)
+    for first in range(0, resamples, 1000):
+        picks = rng.integers(rounds, size=(min(1000, resamples - first), rounds))
+        medians = np.median(times[:, picks], axis=2)
+        ratios[first : first + len(picks)] = medians[:-1].min(axis=0) / medians[-1]
+    medians = np.median(times, axis=1)
+    tail = (1 - confidence) / 2 * 100
+    low, high = np.percentile(ratios, [tail, 100 - tail])
+    return Interval(float(medians[:-1].min() / medians[-1]), float(low), float(high))

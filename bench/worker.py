@@ -1,0 +1,164 @@
+"""A process that runs trials of one variant when its parent says so.
+
+    python -m bench.worker
+
+reads one JSON object a line from stdin and answers each with one line on what was stdout:
+{"make": {name, seed, form, runner, threads, cores}} -> {"about"}; {"trial": n} -> {"times_ns",
+"minor_faults"}; {"digest": true} -> {"digest"}; end of input ends it. A failure is answered
+{"error": text} and ends it too. The client side is `Worker`."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from . import harness
+from .report import ROOT
+
+REPLY_TIMEOUT_S = 900.0  # inductor compiles for minutes on a small machine
+
+
+class WorkerFailed(RuntimeError):
+    """The worker said what went wrong, or died."""
+
+
+class Worker:
+    """The parent's end. A context manager; leaving it ends the process."""
+
+    def __init__(self, make: dict[str, Any], environment: dict[str, str] | None = None) -> None:
+        path = os.pathsep.join(
+            [str(ROOT), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        )
+        env = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        env |= harness.single_thread_environment(make.get("threads", 1)) | (environment or {})
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            env=env,
+        )
+        self.about: dict[str, Any] = {}
+        self._make = make
+
+    def make(self) -> None:
+        """Builds the workload and its runner; WorkerFailed says why not."""
+        self.about = self._ask({"make": self._make})["about"]
+
+    def trial(self, iterations: int) -> dict[str, Any]:
+        """Runs `iterations` on the next batches: {"times_ns", "minor_faults"}."""
+        return self._ask({"trial": iterations})
+
+    def digest(self) -> str:
+        """Hash of the training state after all trials so far."""
+        return self._ask({"digest": True})["digest"]
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerFailed(f"the worker ended with {self._process.wait()}") from None
+        if not select.select([self._process.stdout], [], [], REPLY_TIMEOUT_S)[0]:
+            self._process.kill()
+            raise WorkerFailed(f"no answer to {request} in {REPLY_TIMEOUT_S:g} s")
+        line = self._process.stdout.readline()
+        if not line:
+            raise WorkerFailed(f"the worker ended with {self._process.wait()} at {request}")
+        reply = json.loads(line)
+        if "error" in reply:
+            raise WorkerFailed(reply["error"])
+        return reply
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.close()
+            self._process.wait(timeout=30)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+class _Trials:
+    """The worker's end: one workload, one runner, a position in the stream of batches."""
+
+    def __init__(
+        self, name: str, seed: int, form: str, runner: str, threads: int, cores: Sequence[int]
+    ) -> None:
+        import torch
+
+        from .models import make
+        from .runners import RUNNERS
+
+        harness.pin(cores)
+        torch.set_num_threads(threads)
+        self._work = make(name, seed, form)
+        torch.manual_seed(seed)  # what the model draws while it trains
+        self._runner = RUNNERS[runner](self._work)
+        self._next = 0
+
+    def about(self) -> dict[str, Any]:
+        return {"about": self._runner.about()}
+
+    def trial(self, iterations: int) -> dict[str, Any]:
+        batches = [self._work.batch(self._next + i) for i in range(iterations)]
+        self._next += iterations
+        gc.collect()
+        gc.disable()
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        try:
+            times = self._runner.run(batches)
+        finally:
+            gc.enable()
+        faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+        return {"times_ns": times, "minor_faults": faults}
+
+    def digest(self) -> dict[str, Any]:
+        from .state import digest
+
+        return {"digest": digest(self._runner.state())}
+
+    def close(self) -> None:
+        self._runner.close()
+
+
+def _serve() -> int:
+    # Libraries print to stdout; the answers go where it pointed to.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    trials: _Trials | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if "make" in request:
+                trials = _Trials(**request["make"])
+                reply = trials.about()
+            elif trials is None:
+                raise RuntimeError("nothing was made yet")
+            else:
+                reply = trials.trial(request["trial"]) if "trial" in request else trials.digest()
+        except Exception as error:  # whatever it is, the parent reports it as the reason
+            text = str(error).strip().split("\n")[0]
+            answers.write(json.dumps({"error": f"{type(error).__name__}: {text}"}) + "\n")
+            return 1
+        answers.write(json.dumps(reply) + "\n")
+    if trials is not None:
+        trials.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_serve())
