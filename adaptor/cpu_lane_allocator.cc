@@ -1,0 +1,108 @@
+#include "adaptor/cpu_lane_allocator.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mutex.h"
+
+namespace laneway::adaptor {
+namespace {
+
+thread_local memory::LaneArena* bound_arena = nullptr;
+
+// The arenas that are bound now, for frees that come from a thread without that binding.
+class BoundArenas {
+ public:
+  void add(memory::LaneArena* arena) LW_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    arenas_.push_back(arena);
+  }
+  void remove(memory::LaneArena* arena) LW_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    std::erase(arenas_, arena);
+  }
+  // False when no bound arena holds the block.
+  bool free(void* block) LW_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    for (memory::LaneArena* arena : arenas_) {
+      if (arena->contains(block)) {
+        arena->free_remote(block);
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<memory::LaneArena*> arenas_ LW_GUARDED_BY(mutex_);
+};
+
+BoundArenas& bound_arenas() {
+  static auto* arenas = new BoundArenas;  // outlives every static destructor that frees a tensor
+  return *arenas;
+}
+
+c10::Allocator* previous_allocator = nullptr;
+
+void free_lane_block(void* block) {
+  if (bound_arena != nullptr && bound_arena->contains(block)) {
+    bound_arena->free(block);
+    return;
+  }
+  LW_CHECK(bound_arenas().free(block),
+           "a lane's block is freed after its iteration: something kept a tensor alive");
+}
+
+// What raw_deallocate gets may come from either side.
+void free_any_block(void* block) {
+  if (block == nullptr) return;
+  if (bound_arena != nullptr && bound_arena->contains(block)) {
+    bound_arena->free(block);
+  } else if (!bound_arenas().free(block)) {
+    previous_allocator->raw_deleter()(block);
+  }
+}
+
+class CpuLaneAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    memory::LaneArena* arena = bound_arena;
+    if (arena == nullptr || bytes == 0) return previous_allocator->allocate(bytes);
+    void* block = arena->allocate(bytes);
+    if (block == nullptr) throw OutOfLane();
+    return {block, block, &free_lane_block, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_any_block; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+void install_cpu_lane_allocator() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    previous_allocator = c10::GetCPUAllocator();
+    c10::SetCPUAllocator(new CpuLaneAllocator, /*priority=*/1);  // lives as long as the process
+  });
+}
+
+LaneBinding::LaneBinding(memory::LaneArena& arena) {
+  LW_CHECK(bound_arena == nullptr, "a thread is bound to one lane at a time");
+  bound_arenas().add(&arena);
+  bound_arena = &arena;
+}
+
+LaneBinding::~LaneBinding() {
+  bound_arenas().remove(bound_arena);
+  bound_arena = nullptr;
+}
+
+}  // namespace laneway::adaptor

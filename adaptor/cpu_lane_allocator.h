@@ -1,0 +1,35 @@
+// The hook between torch's CPU allocations and lanes. Installed once for the process, it gives a
+// thread that is bound to a lane memory from that lane's arena and leaves every other thread to
+// the allocator that was there before. A block is freed to the arena whose range holds it,
+// whichever thread drops it. Thread-safe.
+//
+// oneDNN asks for raw_deleter(), so a block's context is its own address and the lane is found by
+// address range (see ARCHITECTURE, "Allocations").
+#pragma once
+
+#include <exception>
+
+#include "memory/lane_arena.h"
+
+namespace laneway::adaptor {
+
+// Thrown through an operator when an allocation does not fit the lane; the graph runner catches it.
+class OutOfLane final : public std::exception {
+ public:
+  const char* what() const noexcept override { return "the allocation does not fit the lane"; }
+};
+
+// Replaces torch's CPU allocator, the first time that it is called.
+void install_cpu_lane_allocator();
+
+// While it lives, allocations of this thread come from `arena`, and the arena's range is known to
+// frees from other threads. One at a time per thread; an arena is bound to one thread at a time.
+class LaneBinding {
+ public:
+  explicit LaneBinding(memory::LaneArena& arena);
+  ~LaneBinding();
+  LaneBinding(const LaneBinding&) = delete;
+  LaneBinding& operator=(const LaneBinding&) = delete;
+};
+
+}  // namespace laneway::adaptor

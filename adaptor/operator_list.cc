@@ -1,0 +1,24 @@
+#include "adaptor/operator_list.h"
+
+#include <algorithm>
+#include <array>
+
+namespace laneway::adaptor {
+namespace {
+
+constexpr std::string_view kOperators[] = {
+#include "adaptor/operator_list.inc"
+};
+
+static_assert(std::is_sorted(std::begin(kOperators), std::end(kOperators)),
+              "operator_list.inc is sorted");
+
+}  // namespace
+
+std::span<const std::string_view> allowed_operators() { return kOperators; }
+
+bool operator_allowed(std::string_view name) {
+  return std::binary_search(std::begin(kOperators), std::end(kOperators), name);
+}
+
+}  // namespace laneway::adaptor

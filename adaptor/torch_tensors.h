@@ -1,0 +1,39 @@
+// Tensors over memory that torch did not allocate: the slots of an image and the inputs of an
+// iteration. No tensor holds an address of its own: each views a BorrowedStorage, whose base is
+// swapped when the image is placed, moved or restored, or when an iteration brings its inputs.
+// One thread at a time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include "lanes/graph/graph.h"
+
+namespace laneway::adaptor {
+
+c10::ScalarType scalar_type(lanes::DType dtype);
+
+// A storage of a fixed size over memory that somebody else owns. Tensors made from it follow every
+// rebind; they must not be used while it is unbound.
+class BorrowedStorage {
+ public:
+  explicit BorrowedStorage(uint64_t bytes);
+
+  void rebind(void* base);
+  // A view with the value's dtype, sizes and strides, `byte_offset` bytes behind the value's own
+  // offset.
+  at::Tensor view(const lanes::Value& value, uint64_t byte_offset) const;
+  uint64_t bytes() const { return storage_.nbytes(); }
+  bool owns(const at::Tensor& tensor) const {
+    return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==
+           storage_.unsafeGetStorageImpl();
+  }
+
+ private:
+  c10::Storage storage_;
+};
+
+// A contiguous tensor over `data`, for copying an output out.
+at::Tensor contiguous_view(void* data, at::IntArrayRef sizes, c10::ScalarType type);
+
+}  // namespace laneway::adaptor
