@@ -1,0 +1,19 @@
+// The seed of a random test: LANEWAY_SEED when it is set, else the test's own. Printed first, so
+// that a failure can be run again.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+namespace laneway::testing {
+
+inline uint64_t test_seed(uint64_t fallback) {
+  const char* text = std::getenv("LANEWAY_SEED");
+  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : fallback;
+  std::printf("LANEWAY_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::fflush(stdout);
+  return seed;
+}
+
+}  // namespace laneway::testing
