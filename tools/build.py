@@ -34,11 +34,11 @@ def configure(preset: str, quiet: bool = False) -> None:
         shutil.rmtree(directory)  # the checkout was moved or copied
     stamp = directory / ".configured"
     causes = (ROOT / "CMakePresets.json", ROOT / "requirements.txt")
-    if (directory / "build.ninja").exists() and stamp.exists():
-        if all(cause.stat().st_mtime <= stamp.stat().st_mtime for cause in causes):
-            return
+    configured = (directory / "build.ninja").exists() and stamp.exists()
+    if configured and all(c.stat().st_mtime <= stamp.stat().st_mtime for c in causes):
+        return
     command = ["cmake", "--preset", preset]
-    if (directory / "build.ninja").exists():
+    if configured:
         command.append("--fresh")
     run(command, quiet)
     stamp.touch()
