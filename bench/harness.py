@@ -35,9 +35,7 @@ def interleaved(variants: Sequence[str], rounds: int) -> Iterator[list[str]]:
         yield list(variants) if index % 2 == 0 else list(reversed(variants))
 
 
-def paired_trials(
-    variants: dict[str, Callable[[], float]], rounds: int
-) -> dict[str, list[float]]:
+def paired_trials(variants: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """Runs every variant once a round, interleaved; the i-th samples of all were taken together."""
     samples: dict[str, list[float]] = {name: [] for name in variants}
     for order in interleaved(list(variants), rounds):

@@ -133,9 +133,7 @@ def _report_times(
         means = [sum(trial) / len(trial) / 1e3 for trial in trials]
         p99 = stats.percentile([t / 1e3 for trial in trials for t in trial], 99)
         note = ", ".join(notes[name])
-        report.add(
-            case.name, f"{name}_us", stats.median(means), "us", samples=means, note=note
-        )
+        report.add(case.name, f"{name}_us", stats.median(means), "us", samples=means, note=note)
         report.add(case.name, f"{name}_p99_us", p99, "us")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -28,10 +29,20 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, argparse.ArgumentPa
     parser.add_argument("--only", action="append", default=[], metavar="CASE", help="repeatable")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench", help="(build/bench)")
     parser.add_argument("--threads", type=int, default=1, help="of each measured process (1)")
-    parser.add_argument("--cores", default="", metavar="N,N", help="pin all that is measured")
+    parser.add_argument(
+        "--cores", type=_cores, default=(), metavar="N,N", help="pin all that is measured"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
     parser.add_argument("--list", action="store_true", help="names the benches and their cases")
     return parser.parse_args(arguments), parser
+
+
+def _cores(text: str) -> tuple[int, ...]:
+    cores = tuple(int(core) for core in text.split(","))
+    if not set(cores) <= os.sched_getaffinity(0):
+        there_are = sorted(os.sched_getaffinity(0))
+        raise argparse.ArgumentTypeError(f"{text}: this process may use cores {there_are}")
+    return cores
 
 
 def options_of(args: argparse.Namespace) -> Options:
@@ -41,7 +52,7 @@ def options_of(args: argparse.Namespace) -> Options:
         only=tuple(args.only),
         out=args.out,
         threads=args.threads,
-        cores=tuple(int(core) for core in args.cores.split(",") if core),
+        cores=args.cores,
     )
 
 
@@ -53,12 +64,12 @@ def list_benches() -> None:
 
 def main(arguments: list[str]) -> int:
     args, parser = parse(arguments)
-    if args.list:
+    if args.list or not arguments:
         list_benches()
         return 0
     unknown = [name for name in args.names if name not in BENCHES]
     if unknown or not args.names:
-        given = f"no bench {unknown[0]!r}" if unknown else "name a bench"
+        given = f"no bench {unknown[0]!r}" if unknown else "no bench named"
         parser.error(f"{given}; there are {', '.join(BENCHES)}")
     if args.trials is not None and args.trials < 1:
         parser.error(f"--trials {args.trials}: at least 1")

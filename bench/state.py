@@ -28,9 +28,7 @@ def training_state(model_state: dict, optimizer_state: dict) -> dict[str, torch.
     return found | dict(tensors(optimizer_state["state"], "optimizer"))
 
 
-def first_difference(
-    ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]
-) -> str | None:
+def first_difference(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> str | None:
     """None when both hold the same names with the same bits; else a sentence on the first that
     differs."""
     for name in sorted(ours.keys() | theirs.keys()):

@@ -15,7 +15,7 @@ FORMS = ("default", "foreach", "fused")
 @dataclass
 class Workload:
     """One training job. `batch(i)` returns the i-th batch, (inputs…, target), in fresh tensors:
-    the same values for the same seed and i, whatever was drawn from torch's generators meanwhile."""
+    the same values for the same seed and i, whatever else was drawn from torch's generators."""
 
     name: str
     model: nn.Module
