@@ -1,0 +1,223 @@
+"""Runs every test there is and adds them up: the C++ tests of each preset through ctest, the Python
+tests through pytest. Used by ./dev test. Standard library only.
+
+The last line is "N passed, N failed". A part that cannot be built or started counts as one failed
+test, and so does a run that found no test at all.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+import build
+
+ROOT = build.ROOT
+PRESETS = ("dev", "asan", "tsan", "clang")
+# Seconds that one C++ test may take before it counts as hung; the sanitizers slow it about tenfold.
+TEST_TIMEOUT_S = 600
+SKIPPED_ON_PURPOSE = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
+FAILURE_LINES = 60
+
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+
+@dataclasses.dataclass
+class Part:
+    """What came out of one part of the run."""
+
+    name: str
+    passed: int = 0
+    skipped: int = 0
+    failures: list[str] = dataclasses.field(default_factory=list)
+    seconds: float = 0.0
+
+    def line(self) -> str:
+        text = f"{self.name:<8} {self.passed:>5} passed {len(self.failures):>4} failed"
+        return f"{text} {self.skipped:>4} skipped  {self.seconds:6.1f} s"
+
+
+def build_part(preset: str) -> Part:
+    """Builds `preset`; the whole of the clang preset, whose test is that it compiles."""
+    part = Part(preset)
+    try:
+        build.build(preset, quiet=True)
+    except build.BuildError as error:
+        part.failures.append(f"build of preset {preset}: {error}")
+        return part
+    if preset == "clang":
+        part.passed = 1
+    return part
+
+
+def run_ctest(part: Part, label: str | None) -> None:
+    directory = build.build_directory(part.name)
+    report = directory / "ctest.xml"
+    report.unlink(missing_ok=True)
+    command = ["ctest", "--test-dir", str(directory), f"-j{os.cpu_count() or 1}"]
+    command += ["--output-junit", str(report), "--timeout", str(TEST_TIMEOUT_S), "--progress"]
+    if label:
+        command += ["-L", f"^{re.escape(label)}$"]
+    log_path = directory / "ctest.log"
+    with log_path.open("w") as log:
+        output = None if sys.stdout.isatty() else log
+        done = subprocess.run(
+            address_space(part.name) + command, cwd=ROOT, stdout=output, stderr=output, check=False
+        )
+    if not report.exists():
+        part.failures.append(f"ctest of preset {part.name} wrote no report (see {log_path})")
+        return
+    read_junit(part, report)
+    if done.returncode != 0 and not part.failures:
+        part.failures.append(f"ctest of preset {part.name} exited with {done.returncode}")
+
+
+def address_space(preset: str) -> list[str]:
+    """The thread sanitizer needs a plain layout of the address space, which newer kernels
+    randomise further than it knows."""
+    if preset != "tsan":
+        return []
+    prefix = ["setarch", "--addr-no-randomize"]
+    usable = shutil.which("setarch") and subprocess.run([*prefix, "true"], check=False).returncode
+    return prefix if usable == 0 else []
+
+
+def run_pytest(arguments: list[str]) -> Part:
+    """The Python tests, against the library that the dev preset built."""
+    part = Part("python")
+    folder = ROOT / "tests/python"
+    if not any(folder.rglob("test_*.py")):
+        return part
+    report = build.build_directory("dev") / "pytest.xml"
+    report.unlink(missing_ok=True)
+    library = build.build_directory("dev") / build.EMBEDDED_LIBRARY
+    environment = dict(os.environ, LANEWAY_EMBEDDED_LIBRARY=str(library))
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", str(folder)]
+    started = time.monotonic()
+    done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
+    part.seconds = time.monotonic() - started
+    if report.exists():
+        read_junit(part, report, show=False)
+    if done.returncode != 0 and not part.failures:
+        part.failures.append(f"pytest exited with {done.returncode}")
+    return part
+
+
+def read_junit(part: Part, report: pathlib.Path, show: bool = True) -> None:
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname', '')}.{case.get('name', '')}".strip(".")
+        skipped = case.find("skipped")
+        failed = case.find("failure") is not None or case.find("error") is not None
+        if skipped is not None and not failed:
+            reason = skipped.get("message", "")
+            # ctest also calls "skipped" what it could not start.
+            failed = report.name == "ctest.xml" and not reason.startswith(SKIPPED_ON_PURPOSE)
+            part.skipped += not failed
+        elif not failed:
+            part.passed += 1
+        if failed:
+            part.failures.append(f"{part.name}: {name}")
+            if show:
+                show_failure(name, case)
+
+
+def show_failure(name: str, case: ElementTree.Element) -> None:
+    print(f"---- {name}")
+    for line in (case.findtext("system-out") or "").splitlines()[-FAILURE_LINES:]:
+        print(f"  {line}")
+
+
+def run_parts(arguments: argparse.Namespace) -> list[Part]:
+    parts = []
+    for preset in arguments.presets:
+        print(f"dev: preset {preset}", flush=True)
+        started = time.monotonic()
+        part = build_part(preset)
+        built = not part.failures
+        if preset == "dev" and built:
+            offer_package(preset)
+        if built and preset != "clang":
+            run_ctest(part, arguments.label)
+        part.seconds = time.monotonic() - started
+        parts.append(part)
+        print(part.line(), flush=True)
+        if preset == "dev" and built and arguments.label in (None, "python"):
+            parts.append(run_pytest(arguments.pytest))
+    return parts
+
+
+def offer_package(preset: str) -> None:
+    """After a first ./dev test the package is usable too; a release build stays preferred."""
+    if not build.PACKAGE_LIBRARY.exists():
+        build.link_package_library(preset)
+    released = (build.build_directory("release") / "build.ninja").exists()
+    build.link_into_venv("release" if released else preset)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="./dev test",
+        description="Build and run the tests. Without options: the dev preset with every label, "
+        "the Python tests, and the torch-free tests again under the address and thread "
+        "sanitizers and clang's thread-safety analysis. The last line is "
+        '"N passed, N failed"; the exit code is 0 only if none failed and at least one ran.',
+        epilog="LANEWAY_SEED=N repeats the random tests with that seed.",
+    )
+    parser.add_argument("--fast", action="store_true", help="the dev preset and Python only")
+    parser.add_argument("--label", help="only C++ tests with this label (unit, property, tidy, …)")
+    parser.add_argument(
+        "--preset", action="append", choices=PRESETS, help="only this preset (repeatable)"
+    )
+    parser.add_argument(
+        "--long", action="store_true", help="long forms of tests that have one (LANEWAY_LONG=1)"
+    )
+    parser.add_argument(
+        "--pytest", action="append", default=[], metavar="ARG", help="an argument for pytest"
+    )
+    parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    arguments.presets = arguments.preset or list(PRESETS)
+    if not arguments.preset and (arguments.fast or arguments.label):
+        arguments.presets = ["dev"]
+    return arguments
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    if arguments.check_usage:
+        return 0
+    if arguments.long:
+        os.environ["LANEWAY_LONG"] = "1"
+    for name, value in SANITIZER_OPTIONS.items():
+        os.environ.setdefault(name, value)
+    try:
+        parts = run_parts(arguments)
+    except KeyboardInterrupt:
+        print("dev: interrupted", file=sys.stderr)
+        return 130
+    print("\nSummary")
+    for part in parts:
+        print(f"  {part.line()}")
+    failures = [failure for part in parts for failure in part.failures]
+    for failure in failures:
+        print(f"  FAILED {failure}")
+    passed = sum(part.passed for part in parts)
+    if passed + len(failures) == 0:
+        print("  no test ran")
+    sys.stdout.flush()
+    print(f"{passed} passed, {len(failures)} failed", flush=True)
+    return 1 if failures or passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
