@@ -34,7 +34,14 @@ inline constexpr uint32_t kMaxImageSlots = 1'000'000;
 inline constexpr uint32_t kMaxGraphsPerJob = 64;  // shapes and modes; the least used is dropped
 inline constexpr uint32_t kMaxJobs = 4'096;       // known to one service at a time
 inline constexpr uint32_t kMaxLanes = 64;         // each has a thread and a stream
-inline constexpr uint32_t kMaxInFlight = 64;      // iterations of one job accepted but not done
+inline constexpr uint32_t kMaxPostedEvents = 1u << 20;  // at the core's door; far above what all
+                                                        // jobs together can have open
+inline constexpr uint32_t kMaxInFlight = 64;        // iterations of one job accepted but not done
+inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest hash goes first
+
+// Devices. Work enqueued on one stream and not yet done: far more than an iteration enqueues, and
+// few enough that a stream that no longer moves is noticed.
+inline constexpr uint32_t kMaxStreamQueue = 65'536;
 
 // Offsets in the pool are multiples of this on the host (cache line, and what torch's own CPU
 // allocator gives); on CUDA of 512.

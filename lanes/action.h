@@ -23,12 +23,14 @@ struct QueueJob {
   JobId job;
   Reason reason;
 };
-// The job will never run; it is forgotten.
+// The job will never run (again); it is forgotten. One that was admitted already (its need grew
+// past the pool) gets DropImage as well, afterwards.
 struct RefuseJob {
   JobId job;
   Reason reason;
 };
-// Image memory for a job, cleared by whoever carries this out; answered by ImagePlaced.
+// Image memory for a job, cleared by whoever carries this out; answered by ImagePlaced. Sent again
+// to a new worker while it is unanswered.
 struct PlaceImage {
   JobId job;
   Bytes offset;

@@ -11,10 +11,11 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "lanes/turn.h"
+#include "policies/job_class.h"
 
 namespace laneway::lanes {
 
-enum class JobClass : uint8_t { training, inference, best_effort };
+using policies::JobClass;
 
 struct SessionOpened {
   SessionId session;
@@ -56,7 +57,9 @@ struct TurnEnded {
   uint64_t iterations = 0;  // completed in this turn
   Duration busy;            // time spent running them
   bool more_ready = false;  // submissions are still queued
-  Bytes ephemeral;          // the job's region need as known now (planned peak, or estimate)
+  // The job's region need as known now (planned peak, or estimate); 0: as before. After out_of_lane
+  // what it needs at least: one that is not above the lane's size is raised by a quarter of that.
+  Bytes ephemeral;
 };
 // A region's need changed outside a turn (a graph was added to the job).
 struct NeedChanged {

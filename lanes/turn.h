@@ -1,6 +1,8 @@
 // Turn: what a job is granted in a lane. Inside its envelope the worker goes on without asking the
 // core: it runs up to `iterations` iterations or until `slice` has passed, whichever comes first,
-// and ends the turn at an iteration boundary. Plain data, crosses from the core to the worker.
+// and ends the turn at an iteration boundary. With nothing left to run, a turn without any bound is
+// kept until it is recalled (nobody else wants the lane); one with a bound is given back at once,
+// because somebody does. Plain data, crosses from the core to the worker.
 #pragma once
 
 #include <cstdint>

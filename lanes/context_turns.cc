@@ -1,0 +1,38 @@
+#include "lanes/context_turns.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace laneway::lanes {
+
+bool ContextTurns::may_open(uint64_t key) const {
+  if (!queue_.empty()) return false;
+  return open_ == 0 || key == key_;
+}
+
+void ContextTurns::opened(uint64_t key) {
+  LW_CHECK(open_ == 0 || key == key_, "turns of two numeric contexts would be open");
+  key_ = key;
+  ++open_;
+}
+
+void ContextTurns::closed() {
+  LW_CHECK(open_ > 0, "no turn is open");
+  --open_;
+}
+
+bool ContextTurns::wait(uint64_t key) {
+  if (std::find(queue_.begin(), queue_.end(), key) != queue_.end()) return false;
+  queue_.push_back(key);
+  return true;
+}
+
+uint64_t ContextTurns::take_next() {
+  LW_CHECK(switch_due(), "no key is due");
+  const uint64_t key = queue_.front();
+  queue_.pop_front();
+  return key;
+}
+
+}  // namespace laneway::lanes

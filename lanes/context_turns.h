@@ -1,0 +1,34 @@
+// ContextTurns: jobs whose process-wide numeric settings differ (their context keys) never have
+// open turns at the same time. This keeps which key is open and which keys wait, first come, first
+// served, so that none starves: once a key waits, no further turn of the open key starts; when the
+// open turns have ended the waiting key gets its turn. Deterministic, not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+namespace laneway::lanes {
+
+class ContextTurns {
+ public:
+  // Whether a turn of this key may be opened now without overtaking a key that waits.
+  bool may_open(uint64_t key) const;
+  void opened(uint64_t key);
+  void closed();
+
+  // The key waits from now on; false when it did already.
+  bool wait(uint64_t key);
+  // Some key waits: turns that are granted meanwhile need a bound.
+  bool contended() const { return !queue_.empty(); }
+  // No turn is open and a key waits: time for take_next.
+  bool switch_due() const { return open_ == 0 && !queue_.empty(); }
+  // The key that waited longest; it does not wait any more. Only while switch_due().
+  uint64_t take_next();
+
+ private:
+  uint64_t key_ = 0;   // of the open turns
+  uint64_t open_ = 0;  // how many turns are open
+  std::deque<uint64_t> queue_;
+};
+
+}  // namespace laneway::lanes

@@ -1,0 +1,106 @@
+#include "lanes/core_loop.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/limits.h"
+
+namespace laneway::lanes {
+
+CoreLoop::CoreLoop(std::unique_ptr<Scheduler> scheduler, const Clock& clock, ActionSink& sink,
+                   Timer timer)
+    : clock_(clock), sink_(sink), scheduler_(std::move(scheduler)) {
+  if (timer == Timer::own_thread) timer_ = std::thread([this] { run_timer(); });
+}
+
+CoreLoop::~CoreLoop() {
+  {
+    MutexLock lock(timer_mutex_);
+    stopping_ = true;
+    timer_changed_.notify_one();
+  }
+  if (timer_.joinable()) timer_.join();
+}
+
+void CoreLoop::post(Event event) {
+  {
+    MutexLock lock(queue_mutex_);
+    LW_CHECK(queue_.size() < limits::kMaxPostedEvents, "too many events wait for the core");
+    queue_.push_back(std::move(event));
+    if (draining_) return;
+    draining_ = true;
+  }
+  drain();
+}
+
+void CoreLoop::drain() {
+  std::vector<Action> actions;
+  while (true) {
+    Event event;
+    {
+      MutexLock lock(queue_mutex_);
+      if (queue_.empty()) {
+        draining_ = false;
+        return;
+      }
+      event = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    handle(event, &actions);
+    if (!actions.empty()) sink_.carry_out(actions);
+  }
+}
+
+void CoreLoop::handle(const Event& event, std::vector<Action>* actions) {
+  TimePoint wakeup;
+  {
+    MutexLock lock(core_mutex_);
+    *actions = scheduler_->handle(clock_.now(), event);
+    wakeup = scheduler_->next_wakeup();
+  }
+  MutexLock lock(timer_mutex_);
+  // Later is no news: the thread looks again when it wakes up.
+  const bool sooner = wakeup < wakeup_;
+  wakeup_ = wakeup;
+  if (sooner) timer_changed_.notify_one();
+}
+
+void CoreLoop::set_policy(std::unique_ptr<policies::Policy> policy) {
+  {
+    MutexLock lock(core_mutex_);
+    scheduler_->set_policy(std::move(policy));
+  }
+  post(TimerFired{});  // lets the core ask it at once
+}
+
+TimePoint CoreLoop::next_wakeup() {
+  MutexLock lock(core_mutex_);
+  return scheduler_->next_wakeup();
+}
+
+void CoreLoop::fire_due() {
+  if (next_wakeup() <= clock_.now()) post(TimerFired{});
+}
+
+void CoreLoop::run_timer() {
+  while (true) {
+    {
+      MutexLock lock(timer_mutex_);
+      if (stopping_) return;
+      if (wakeup_ == TimePoint::never()) {
+        timer_changed_.wait(timer_mutex_);
+        continue;
+      }
+      const Duration left = wakeup_ - clock_.now();
+      if (left > Duration(0)) {
+        timer_changed_.wait_for(timer_mutex_, left);
+        continue;
+      }
+      // Asked for again by whoever handles the event.
+      wakeup_ = TimePoint::never();
+    }
+    post(TimerFired{});
+  }
+}
+
+}  // namespace laneway::lanes

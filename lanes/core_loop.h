@@ -1,0 +1,86 @@
+// CoreLoop: the thread-safe front of the scheduler at the edge. Events may be posted from any
+// thread; whoever posts while nobody is at it drains the queue, so one thread at a time drives the
+// core and events are handled in the order in which they were posted. Actions go to the sink
+// outside of every lock, one event's actions after the other's. Posting from within the sink only
+// queues: nothing recurses, and nothing acts inside a callback.
+//
+// Wake-ups of the core (turns to recall) are fired by a thread of the loop's own, unless the owner
+// cranks them itself (tests with a manual clock, the simulator).
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "lanes/scheduler.h"
+
+namespace laneway::lanes {
+
+// Carries out what the core decided.
+class ActionSink {
+ public:
+  virtual ~ActionSink() = default;
+  // Never called by two threads at once. May post; must not wait for another event's actions.
+  virtual void carry_out(const std::vector<Action>& actions) = 0;
+};
+
+class CoreLoop {
+ public:
+  enum class Timer : uint8_t { own_thread, cranked };
+
+  // `clock` and `sink` must outlive the loop.
+  CoreLoop(std::unique_ptr<Scheduler> scheduler, const Clock& clock, ActionSink& sink,
+           Timer timer = Timer::own_thread);
+  // Nobody may post any more. Events that are queued are still handled.
+  ~CoreLoop();
+  CoreLoop(const CoreLoop&) = delete;
+  CoreLoop& operator=(const CoreLoop&) = delete;
+
+  // Queues the event; if no other thread is draining, handles it (and what comes meanwhile) before
+  // it returns. More than limits::kMaxPostedEvents waiting events are a bug of the caller: every
+  // source has a bound of its own far below.
+  void post(Event event) LW_EXCLUDES(queue_mutex_, core_mutex_);
+
+  // Runs `fn(const Scheduler&)` while no event is handled, for status. `fn` must not post.
+  template <class Function>
+  auto read(Function fn) LW_EXCLUDES(core_mutex_) {
+    MutexLock lock(core_mutex_);
+    return fn(std::as_const(*scheduler_));
+  }
+
+  void set_policy(std::unique_ptr<policies::Policy> policy) LW_EXCLUDES(queue_mutex_, core_mutex_);
+
+  // When TimerFired is due: for owners that crank.
+  TimePoint next_wakeup() LW_EXCLUDES(core_mutex_);
+  // Posts TimerFired if it is due.
+  void fire_due() LW_EXCLUDES(queue_mutex_, core_mutex_);
+
+ private:
+  void drain();
+  // The core handles one event; its actions go to *actions.
+  void handle(const Event& event, std::vector<Action>* actions) LW_EXCLUDES(core_mutex_);
+  void run_timer() LW_EXCLUDES(timer_mutex_);
+
+  const Clock& clock_;
+  ActionSink& sink_;
+
+  Mutex queue_mutex_;
+  std::deque<Event> queue_ LW_GUARDED_BY(queue_mutex_);
+  bool draining_ LW_GUARDED_BY(queue_mutex_) = false;
+
+  Mutex core_mutex_;
+  std::unique_ptr<Scheduler> scheduler_ LW_GUARDED_BY(core_mutex_);
+
+  Mutex timer_mutex_;
+  CondVar timer_changed_;
+  TimePoint wakeup_ LW_GUARDED_BY(timer_mutex_) = TimePoint::never();
+  bool stopping_ LW_GUARDED_BY(timer_mutex_) = false;
+  std::thread timer_;
+};
+
+}  // namespace laneway::lanes

@@ -1,0 +1,49 @@
+// Lane: a place where one turn at a time is open, and its state machine. Lane ids are slots: a
+// closed lane's id is used again by the next lane that is opened. Plain data plus a pure function;
+// not thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "lanes/region.h"
+#include "lanes/turn.h"
+
+namespace laneway::lanes {
+
+enum class LaneState : uint8_t {
+  closed,    // does not exist
+  idle,      // no turn is open: its region may change
+  granted,   // a turn is open
+  recalled,  // a turn is open and was asked to end
+};
+inline constexpr size_t kLaneStateCount = 4;
+
+const char* lane_state_name(LaneState state);
+// closed -> idle -> granted -> (recalled ->) idle -> closed.
+bool lane_transition_allowed(LaneState from, LaneState to);
+
+struct Lane {
+  LaneId id;
+  Region region;
+  // While a turn is open:
+  Turn turn;
+  bool bounded = false;  // it has a budget because others wait
+  // The jobs' needs changed: the region is fitted to them when no turn is open.
+  bool fit_wanted = false;
+  // A waiting job needs this lane between two turns.
+  bool admission_wanted = false;
+  // It is listed among the lanes to look at when the event is handled.
+  bool touched = false;
+
+  bool open() const { return state_ == LaneState::granted || state_ == LaneState::recalled; }
+  LaneState state() const { return state_; }
+  // A transition that is not allowed is a bug of the core.
+  void move_to(LaneState state);
+
+ private:
+  LaneState state_ = LaneState::closed;
+};
+
+}  // namespace laneway::lanes

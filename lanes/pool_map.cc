@@ -1,0 +1,165 @@
+#include "lanes/pool_map.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace laneway::lanes {
+namespace {
+
+using memory::Claim;
+using memory::ClaimClass;
+using memory::LedgerOutcome;
+using memory::OwnerKind;
+using memory::Placement;
+
+Bytes rounded_down(Bytes bytes, int64_t alignment) {
+  return Bytes(bytes.count() & ~(alignment - 1));
+}
+
+Claim claim_of(memory::ClaimOwner owner, ClaimClass claim_class, Bytes bytes) {
+  Claim claim;
+  claim.owner = owner;
+  claim.claim_class = claim_class;
+  claim.held = bytes;
+  return claim;
+}
+
+}  // namespace
+
+PoolMap::PoolMap(Bytes capacity, Bytes reserve, int64_t alignment)
+    : alignment_(alignment),
+      reserve_(reserve),
+      ledger_(rounded_down(capacity, alignment)),
+      ranges_(rounded_down(capacity, alignment), alignment) {
+  LW_CHECK(reserve < ledger_.capacity(), "the reserve is not smaller than the pool");
+  if (reserve > Bytes(0)) {
+    const auto made = ledger_.claim(claim_of({}, ClaimClass::overhead, reserve));
+    LW_CHECK(made.outcome == LedgerOutcome::done, "the reserve can't be claimed");
+  }
+}
+
+Bytes PoolMap::rounded(Bytes bytes) const {
+  return std::max(bytes, Bytes(1)).aligned_up(alignment_);
+}
+
+bool PoolMap::could_ever_fit(Bytes persistent, Bytes region) const {
+  // Sizes come from clients: compared one by one, so that no sum overflows.
+  const Bytes usable = ledger_.capacity() - reserve_;
+  if (persistent > usable || region > usable) return false;
+  return rounded(persistent) + rounded(region) <= usable;
+}
+
+Room PoolMap::place_image(JobId job, Bytes size, Bytes* offset) {
+  const Bytes bytes = rounded(size);
+  const auto made =
+      ledger_.claim(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, bytes));
+  if (made.outcome != LedgerOutcome::done) return Room::full;
+  const std::optional<Bytes> place = ranges_.allocate(bytes, Placement::lowest);
+  if (!place) {
+    ledger_.release(made.id);
+    return Room::fragmented;
+  }
+  LW_CHECK(images_.emplace(job, Image{*place, made.id}).second, "the job has an image already");
+  *offset = *place;
+  return Room::done;
+}
+
+void PoolMap::drop_image(JobId job) {
+  const auto image = images_.find(job);
+  LW_CHECK(image != images_.end(), "the job has no image");
+  ranges_.free(image->second.offset);
+  ledger_.release(image->second.claim);
+  images_.erase(image);
+}
+
+Room PoolMap::open_region(Region& region, Bytes size) {
+  const Bytes bytes = rounded(size);
+  Claim wanted = claim_of({OwnerKind::region, region.id.value()}, ClaimClass::region, bytes);
+  wanted.revocation = memory::Revocation::boundary;
+  const auto made = ledger_.claim(wanted);
+  if (made.outcome != LedgerOutcome::done) return Room::full;
+  const std::optional<Bytes> place = ranges_.allocate(bytes, Placement::highest);
+  if (!place) {
+    ledger_.release(made.id);
+    return Room::fragmented;
+  }
+  region.offset = *place;
+  region.size = bytes;
+  region.claim = made.id;
+  return Room::done;
+}
+
+void PoolMap::close_region(Region& region) {
+  ranges_.free(region.offset);
+  ledger_.release(region.claim);
+  region = Region{};
+}
+
+std::optional<Bytes> PoolMap::refit(Bytes offset, Bytes old_size, Bytes size) {
+  if (const auto place = ranges_.resize(offset, size, Placement::highest)) return place;
+  if (const auto place = ranges_.resize(offset, size, Placement::lowest)) return place;
+  ranges_.free(offset);
+  const std::optional<Bytes> moved = ranges_.allocate(size, Placement::highest);
+  if (!moved) LW_CHECK(ranges_.allocate_at(offset, old_size), "the old range was free");
+  return moved;
+}
+
+Room PoolMap::resize_region(Region& region, Bytes size) {
+  const Bytes bytes = rounded(size);
+  if (bytes == region.size) return Room::done;
+  if (ledger_.resize(region.claim, bytes) != LedgerOutcome::done) return Room::full;
+  const std::optional<Bytes> place = refit(region.offset, region.size, bytes);
+  if (!place) {
+    LW_CHECK(ledger_.resize(region.claim, region.size) == LedgerOutcome::done);
+    return Room::fragmented;
+  }
+  region.offset = *place;
+  region.size = bytes;
+  return Room::done;
+}
+
+Room PoolMap::could_resize(const Region& region, Bytes size) {
+  Region trial = region;
+  const Room room = resize_region(trial, size);
+  if (room != Room::done) return room;
+  ranges_.free(trial.offset);
+  LW_CHECK(ranges_.allocate_at(region.offset, region.size), "the old range was free");
+  LW_CHECK(ledger_.resize(region.claim, region.size) == LedgerOutcome::done);
+  return Room::done;
+}
+
+std::optional<Bytes> PoolMap::gap_below(Bytes size, Bytes limit) const {
+  int64_t end_of_last = 0;
+  for (const auto& [offset, length] : ranges_.taken()) {
+    const int64_t end = std::min(offset, limit.count());
+    if (end - end_of_last >= size.count()) return Bytes(end_of_last);
+    end_of_last = offset + length;
+  }
+  if (limit.count() - end_of_last >= size.count()) return Bytes(end_of_last);
+  return std::nullopt;
+}
+
+bool PoolMap::could_move_below(const Region& region, Bytes limit) const {
+  return gap_below(region.size, limit).has_value();
+}
+
+bool PoolMap::move_below(Region& region, Bytes limit) {
+  const std::optional<Bytes> place = gap_below(region.size, limit);
+  if (!place) return false;
+  ranges_.free(region.offset);
+  LW_CHECK(ranges_.allocate_at(*place, region.size), "the gap was free");
+  region.offset = *place;
+  return true;
+}
+
+bool PoolMap::set_capacity(Bytes capacity) {
+  const Bytes rounded_capacity = rounded_down(capacity, alignment_);
+  const Bytes before = ledger_.capacity();
+  if (ledger_.set_capacity(rounded_capacity) != LedgerOutcome::done) return false;
+  if (ranges_.set_capacity(rounded_capacity)) return true;
+  LW_CHECK(ledger_.set_capacity(before) == LedgerOutcome::done);
+  return false;
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,80 @@
+#include "lanes/reason.h"
+
+namespace laneway::lanes {
+namespace {
+
+std::string need(const Reason& reason) {
+  return "it needs " + format_bytes(reason.persistent) + " for its image and " +
+         format_bytes(reason.region) + " for a lane, together " +
+         format_bytes(reason.persistent + reason.region);
+}
+
+std::string pool(const Reason& reason) {
+  return format_bytes(reason.claimed) + " of the pool's " + format_bytes(reason.capacity) +
+         " are claimed";
+}
+
+std::string place(const Reason& reason) {
+  if (reason.position == 0) return "";
+  return " (position " + std::to_string(reason.position) + " in the queue)";
+}
+
+}  // namespace
+
+const char* reason_code_name(ReasonCode code) {
+  switch (code) {
+    case ReasonCode::none: return "none";
+    case ReasonCode::larger_than_pool: return "larger_than_pool";
+    case ReasonCode::pool_full: return "pool_full";
+    case ReasonCode::pool_fragmented: return "pool_fragmented";
+    case ReasonCode::region_too_small: return "region_too_small";
+    case ReasonCode::behind_others: return "behind_others";
+    case ReasonCode::lanes_exhausted: return "lanes_exhausted";
+    case ReasonCode::too_many_jobs: return "too_many_jobs";
+    case ReasonCode::context_conflict: return "context_conflict";
+    case ReasonCode::cancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+std::string reason_text(const Reason& reason) {
+  switch (reason.code) {
+    case ReasonCode::none: return "Nothing is in the way.";
+    case ReasonCode::larger_than_pool:
+      return "The job can never fit: " + need(reason) + ", but the pool has " +
+             format_bytes(reason.capacity) +
+             " for jobs even when it is empty. Give the service a larger pool or make the job "
+             "smaller (batch, model).";
+    case ReasonCode::pool_full:
+      return "The job waits for memory" + place(reason) + ": " + need(reason) + ", and " +
+             pool(reason) + ". It starts when other jobs end or shrink.";
+    case ReasonCode::pool_fragmented:
+      return "The job waits for memory in one piece" + place(reason) + ": " + need(reason) +
+             ", and the longest free piece has " + format_bytes(reason.largest_free) + "; " +
+             pool(reason) + ". It starts when a neighbouring job ends.";
+    case ReasonCode::region_too_small:
+      return "The job is held: its iterations need a lane of " + format_bytes(reason.region) +
+             " and there is no room to grow it yet; " + pool(reason) +
+             " and the longest free piece has " + format_bytes(reason.largest_free) +
+             ". It goes on when other jobs end or shrink.";
+    case ReasonCode::behind_others:
+      return "The job waits" + place(reason) +
+             ": the policy admits others first. It starts when they are in and there is room.";
+    case ReasonCode::lanes_exhausted:
+      return "The job waits for a lane" + place(reason) +
+             ": all lanes are taken and none can be shared with it. It starts when a lane gets "
+             "free; start the service with more lanes to avoid this.";
+    case ReasonCode::too_many_jobs:
+      return "The service knows as many jobs as it can (position " +
+             std::to_string(reason.position) +
+             " would be past its limit). Close jobs that are "
+             "not needed any more, then offer this one again.";
+    case ReasonCode::context_conflict:
+      return "The job waits for its turn: running jobs have other process-wide numeric settings. "
+             "It runs when their turns end; give the jobs equal settings to run them side by side.";
+    case ReasonCode::cancelled: return "The job was cancelled by its client or an operator.";
+  }
+  return "The reason is unknown.";
+}
+
+}  // namespace laneway::lanes

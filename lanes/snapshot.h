@@ -1,0 +1,81 @@
+// Snapshot: the core's state as plain data, for `status`, maps of the pool and checkers. A copy:
+// valid as long as one likes. Sequences are ordered by id, the pool's pieces by offset.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "lanes/job.h"
+#include "lanes/lane.h"
+#include "lanes/reason.h"
+#include "memory/ledger.h"
+
+namespace laneway::lanes {
+
+struct JobStatus {
+  JobId id;
+  SessionId session;
+  std::string name;
+  policies::JobClass job_class = policies::JobClass::training;
+  int32_t priority = 0;
+  double weight = 1.0;
+  JobState state = JobState::waiting;
+  LaneId lane;  // none: not admitted, or over
+  bool ready = false;
+  Bytes persistent;
+  Bytes ephemeral;
+  uint64_t iterations = 0;
+  uint64_t total_iterations = 0;  // 0: unknown
+  Duration device_time;
+  Reason reason;  // position in it, from 1, while it waits
+};
+
+struct LaneStatus {
+  LaneId id;
+  RegionId region;
+  LaneState state = LaneState::idle;
+  std::vector<JobId> jobs;
+  JobId running;  // none: idle
+};
+
+struct RegionStatus {
+  RegionId id;
+  LaneId lane;
+  Bytes offset;
+  Bytes size;
+};
+
+enum class PieceKind : uint8_t { free, image, region };
+// Who holds which bytes; the pieces tile [0, capacity).
+struct PoolPiece {
+  PieceKind kind = PieceKind::free;
+  Bytes offset;
+  Bytes size;
+  JobId job;        // of an image
+  RegionId region;  // of a region
+  LaneId lane;      // of a region
+};
+
+struct Snapshot {
+  std::string policy;
+  uint64_t policy_faults = 0;   // answers that were refused
+  uint64_t ignored_events = 0;  // about things that do not exist (any more)
+  bool worker_up = true;
+  Bytes capacity;
+  Bytes reserve;
+  Bytes claimed;  // reserve included
+  std::array<Bytes, memory::kClaimClassCount> claimed_by_class{};
+  Bytes largest_free;
+  std::vector<JobStatus> jobs;   // that exist
+  std::vector<JobStatus> ended;  // the last few that are over, oldest first
+  std::vector<LaneStatus> lanes;
+  std::vector<RegionStatus> regions;
+  std::vector<PoolPiece> pool;
+};
+
+}  // namespace laneway::lanes

@@ -1,0 +1,34 @@
+// What a policy is asked and what it answers, as plain data. An answer is a wish: the core checks
+// it, and refuses what breaks a rule.
+#pragma once
+
+#include <span>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "policies/view.h"
+
+namespace laneway::policies {
+
+// Which waiting job is admitted next, and where.
+struct AdmitDecision {
+  JobId job;    // none: nobody is admitted now
+  LaneId lane;  // this lane; none: a new one
+  bool may_share =
+      true;  // with no lane named: an existing lane is fine where a new one finds no room
+};
+
+// Which job of an idle lane gets the next turn.
+struct PickQuestion {
+  const LaneView& lane;
+  // The jobs to choose from, at least one, by arrival: the lane's ready jobs, or those of them
+  // whose numeric context may run now.
+  std::span<const JobView* const> candidates;
+};
+
+// Whose image leaves the pool so that `needed` bytes become free.
+struct EvictQuestion {
+  Bytes needed;
+};
+
+}  // namespace laneway::policies

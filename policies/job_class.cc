@@ -1,0 +1,14 @@
+#include "policies/job_class.h"
+
+namespace laneway::policies {
+
+const char* job_class_name(JobClass job_class) {
+  switch (job_class) {
+    case JobClass::training: return "training";
+    case JobClass::inference: return "inference";
+    case JobClass::best_effort: return "best_effort";
+  }
+  return "unknown";
+}
+
+}  // namespace laneway::policies

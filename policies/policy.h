@@ -1,0 +1,35 @@
+// Policy: who is admitted, who runs next, who leaves. Three separate questions, so that each can be
+// answered (and tested) without the others. A policy is pure: it sees the time and the view, and
+// its only memory is its own fields; it reads no clock, file or environment variable and starts
+// nothing. Safety is not its business: the core checks every answer, and goes on with fifo where an
+// answer is nonsense. Called from one thread.
+#pragma once
+
+#include <string_view>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "policies/decision.h"
+#include "policies/view.h"
+
+namespace laneway::policies {
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  // The name under which the registry knows it.
+  virtual std::string_view name() const = 0;
+
+  // Asked again after every admission and after every answer that found no room, until it answers
+  // "nobody". Must not answer with a job for which view.was_tried holds.
+  virtual AdmitDecision admit(TimePoint now, const View& view) = 0;
+
+  // Always one of the candidates.
+  virtual JobId pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
+
+  // An admitted job that is not running, or none when nobody should leave.
+  virtual JobId evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;
+};
+
+}  // namespace laneway::policies

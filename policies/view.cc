@@ -1,0 +1,82 @@
+#include "policies/view.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace laneway::policies {
+
+namespace {
+
+bool earlier(const JobView* a, const JobView* b) { return a->arrival < b->arrival; }
+
+void insert_by_arrival(std::vector<const JobView*>& list, const JobView& job) {
+  const auto place = std::lower_bound(list.begin(), list.end(), &job, earlier);
+  LW_CHECK(place == list.end() || *place != &job, "job is listed already");
+  list.insert(place, &job);
+}
+
+void erase_by_arrival(std::vector<const JobView*>& list, const JobView& job) {
+  const auto place = std::lower_bound(list.begin(), list.end(), &job, earlier);
+  LW_CHECK(place != list.end() && *place == &job, "job is not listed");
+  list.erase(place);
+}
+
+}  // namespace
+
+Duration JobView::mean_iteration_time() const {
+  if (iterations == 0 || busy.ns() <= 0) return iteration_estimate;
+  return Duration(busy.ns() / static_cast<int64_t>(iterations));
+}
+
+void JobView::update_remaining() {
+  const int64_t mean_ns = mean_iteration_time().ns();
+  if (total_iterations == 0 || mean_ns <= 0) {
+    remaining_ns = kUnknown;
+    return;
+  }
+  const uint64_t left = total_iterations > iterations ? total_iterations - iterations : 0;
+  // Counts come from clients: the product saturates just below "unknown".
+  const uint64_t most = static_cast<uint64_t>(kUnknown - 1) / static_cast<uint64_t>(mean_ns);
+  remaining_ns = left > most ? kUnknown - 1 : static_cast<int64_t>(left) * mean_ns;
+}
+
+View::View(uint32_t max_lanes) : lanes_(max_lanes) {}
+
+const LaneView* View::lane(LaneId id) const {
+  if (!id.valid() || id.value() > lanes_.size()) return nullptr;
+  const LaneView& lane = lanes_[id.value() - 1];
+  return lane.id.valid() ? &lane : nullptr;
+}
+
+LaneView& View::slot(LaneId id) {
+  LW_CHECK(id.valid() && id.value() <= lanes_.size(), "no such lane slot");
+  return lanes_[id.value() - 1];
+}
+
+void View::add_waiting(const JobView& job) { insert_by_arrival(waiting_, job); }
+void View::remove_waiting(const JobView& job) { erase_by_arrival(waiting_, job); }
+
+void View::open_lane(LaneId id, Bytes region) {
+  LaneView& lane = slot(id);
+  LW_CHECK(!lane.id.valid(), "lane is open already");
+  lane.id = id;
+  lane.region = region;
+  ++open_lanes_;
+}
+
+void View::close_lane(LaneId id) {
+  LaneView& lane = slot(id);
+  LW_CHECK(lane.id.valid() && lane.jobs.empty(), "lane is not open, or not empty");
+  lane = LaneView{};
+  --open_lanes_;
+}
+
+void View::set_region(LaneId id, Bytes region) { slot(id).region = region; }
+void View::set_running(LaneId id, JobId job) { slot(id).running = job; }
+void View::add_to_lane(const JobView& job) { insert_by_arrival(slot(job.lane).jobs, job); }
+void View::remove_from_lane(const JobView& job) { erase_by_arrival(slot(job.lane).jobs, job); }
+void View::add_ready(const JobView& job) { insert_by_arrival(slot(job.lane).ready, job); }
+void View::remove_ready(const JobView& job) { erase_by_arrival(slot(job.lane).ready, job); }
+
+}  // namespace laneway::policies

@@ -1,0 +1,115 @@
+// View: what a policy sees of the core. The core keeps it incrementally (an event changes only what
+// it is about; nothing is rebuilt), a policy reads it. All sequences are ordered by arrival of the
+// jobs, or by id of the lanes; nothing in it has an order that differs from run to run.
+//
+// Pointers that a policy finds here are valid during the call that showed them, not longer.
+// Not thread-safe: it belongs to the core, which is single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "policies/job_class.h"
+
+namespace laneway::policies {
+
+struct JobView {
+  JobId id;
+  SessionId session;
+  JobClass job_class = JobClass::training;
+  int32_t priority = 0;  // higher is more urgent
+  double weight = 1.0;
+  uint64_t arrival = 0;  // 1, 2, 3, … in the order of the offers: unique, breaks every tie
+  TimePoint offered_at;
+  LaneId lane;                    // none while waiting
+  Bytes persistent;               // its image
+  Bytes ephemeral;                // what its lane's region must have
+  uint64_t context_key = 0;       // jobs with different keys never run at the same time
+  uint64_t total_iterations = 0;  // 0: unknown
+  uint64_t iterations = 0;        // done so far
+  Duration busy;                  // spent on them
+  Duration iteration_estimate;    // the client's guess, used until one is measured; 0: unknown
+  bool ready = false;             // stands in its lane's `ready`
+  TimePoint ready_since;          // when its oldest queued submission was announced
+  bool running = false;           // has an open turn
+  uint64_t tried_version = 0;     // see View::was_tried
+
+  // Measured mean, else the estimate; 0 when neither is known.
+  Duration mean_iteration_time() const;
+  // Remaining iterations x mean iteration time; nothing when either is unknown. Cached: reading it
+  // costs no division.
+  std::optional<Duration> remaining() const {
+    if (remaining_ns == kUnknown) return std::nullopt;
+    return Duration(remaining_ns);
+  }
+  // Puts the cached value right after a change of iterations, busy, total or estimate.
+  void update_remaining();
+
+  static constexpr int64_t kUnknown = INT64_MAX;
+  int64_t remaining_ns = kUnknown;
+};
+
+struct LaneView {
+  LaneId id;                          // none: this lane does not exist now
+  Bytes region;                       // size of its region
+  JobId running;                      // whose turn is open; none when idle
+  std::vector<const JobView*> jobs;   // by arrival
+  std::vector<const JobView*> ready;  // those of `jobs` that could be granted a turn; by arrival
+};
+
+class View {
+ public:
+  explicit View(uint32_t max_lanes);
+
+  // Jobs that are not admitted, by arrival.
+  const std::vector<const JobView*>& waiting() const { return waiting_; }
+  // The lane, or nullptr when it does not exist.
+  const LaneView* lane(LaneId id) const;
+  // Slot i is lane i + 1; a slot without a lane has no id.
+  const std::vector<LaneView>& lane_slots() const { return lanes_; }
+  uint32_t open_lanes() const { return open_lanes_; }
+  uint32_t max_lanes() const { return static_cast<uint32_t>(lanes_.size()); }
+
+  // Whether the core tried to admit this waiting job since memory or lanes last changed, and found
+  // no room. Answering with it again is pointless; a policy that wants to admit strictly in its
+  // order answers "nobody" instead, one that fills gaps goes on to its next best.
+  bool was_tried(const JobView& job) const { return job.tried_version == version_; }
+
+  struct Pool {
+    Bytes capacity;
+    Bytes claimed;       // by everybody, the reserve included
+    Bytes largest_free;  // longest free piece
+  };
+  const Pool& pool() const { return pool_; }
+
+  // The core's side. A JobView is borrowed until it is removed again.
+  void add_waiting(const JobView& job);
+  void remove_waiting(const JobView& job);
+  void open_lane(LaneId id, Bytes region);
+  void close_lane(LaneId id);
+  void set_region(LaneId id, Bytes region);
+  void set_running(LaneId id, JobId job);
+  void add_to_lane(const JobView& job);
+  void remove_from_lane(const JobView& job);
+  void add_ready(const JobView& job);
+  void remove_ready(const JobView& job);
+  void set_pool(const Pool& pool) { pool_ = pool; }
+  // Memory or lanes changed in a way that may let somebody in: forgets who was tried.
+  void forget_tries() { ++version_; }
+  uint64_t version() const { return version_; }
+
+ private:
+  LaneView& slot(LaneId id);
+
+  std::vector<const JobView*> waiting_;
+  std::vector<LaneView> lanes_;
+  uint32_t open_lanes_ = 0;
+  Pool pool_;
+  uint64_t version_ = 1;
+};
+
+}  // namespace laneway::policies
