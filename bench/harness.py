@@ -83,3 +83,15 @@ def single_thread_environment(threads: int) -> dict[str, str]:
 def progress(text: str) -> None:
     """One line on stderr, so that a long bench shows where it is."""
     print(text, file=sys.stderr, flush=True)
+
+
+def find_program(name: str) -> Path:
+    """The newest build of one of the benches' programs; the FileNotFoundError says how to get one.
+    $LANEWAY_BUILD names the build folder to take it from."""
+    folders = os.environ.get("LANEWAY_BUILD")
+    root = Path(__file__).resolve().parent.parent / "build"
+    places = [Path(folders)] if folders else sorted(root.glob("*/"))
+    found = [place / "bench" / name for place in places if (place / "bench" / name).exists()]
+    if not found:
+        raise FileNotFoundError(f"{name} is not built: ./dev build")
+    return max(found, key=lambda program: program.stat().st_mtime)

@@ -141,6 +141,10 @@ class Embedded:
     def about(self) -> dict[str, Any]:
         return {"setup_s": self.setup_s, "notes": []}
 
+    def report(self) -> dict[str, Any]:
+        """What the service says about the job: tape, plan, addresses, bytes."""
+        return self.service.job_report(self.work.name)
+
     def close(self) -> None:
         self.step.close()
         self.service.close()

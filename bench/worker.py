@@ -4,8 +4,9 @@
 
 reads one JSON object a line from stdin and answers each with one line on what was stdout:
 {"make": {name, seed, form, runner, threads, cores}} -> {"about"}; {"trial": n} -> {"times_ns",
-"minor_faults"}; {"digest": true} -> {"digest"}; end of input ends it. A failure is answered
-{"error": text} and ends it too. The client side is `Worker`."""
+"minor_faults"}; {"digest": true} -> {"digest"}; {"addresses": n} -> {"distinct", "off_tape"};
+{"report": true} -> what the service says about the job. End of input ends it, and so does a
+failure, which is answered {"error": text}. The client side is `Worker`."""
 
 from __future__ import annotations
 
@@ -60,6 +61,15 @@ class Worker:
         """Hash of the training state after all trials so far."""
         return self._ask({"digest": True})["digest"]
 
+    def addresses(self, iterations: int) -> dict[str, int]:
+        """Runs `iterations`: how many distinct placements of their allocations there were, and how
+        many iterations left the tape. Laneway's runners only."""
+        return self._ask({"addresses": iterations})
+
+    def report(self) -> dict[str, Any]:
+        """What the service says about the job. Laneway's runners only."""
+        return self._ask({"report": True})
+
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin and self._process.stdout
         try:
@@ -110,8 +120,24 @@ class _Trials:
         self._runner = RUNNERS[runner](self._work)
         self._next = 0
 
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "trial" in request:
+            return self.trial(request["trial"])
+        if "addresses" in request:
+            return self.addresses(request["addresses"])
+        return self._runner.report() if "report" in request else self.digest()
+
     def about(self) -> dict[str, Any]:
         return {"about": self._runner.about()}
+
+    def addresses(self, iterations: int) -> dict[str, int]:
+        before = self._runner.report()["off_tape_count"]
+        hashes = set()
+        for _ in range(iterations):
+            self.trial(1)
+            hashes.add(self._runner.report()["address_hash"])
+        after = self._runner.report()["off_tape_count"]
+        return {"distinct": len(hashes), "off_tape": after - before}
 
     def trial(self, iterations: int) -> dict[str, Any]:
         batches = [self._work.batch(self._next + i) for i in range(iterations)]
@@ -149,7 +175,7 @@ def _serve() -> int:
             elif trials is None:
                 raise RuntimeError("nothing was made yet")
             else:
-                reply = trials.trial(request["trial"]) if "trial" in request else trials.digest()
+                reply = trials.answer(request)
         except Exception as error:  # whatever it is, the parent reports it as the reason
             text = str(error).strip().split("\n")[0]
             answers.write(json.dumps({"error": f"{type(error).__name__}: {text}"}) + "\n")

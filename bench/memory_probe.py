@@ -1,0 +1,61 @@
+"""The process that the memory bench looks at: trains one model and reads /proc/self meanwhile.
+
+    python -m bench.memory_probe MODEL ITERATIONS
+
+prints one JSON object: P and E of the job, the bytes of them that are mapped and resident in the
+pool, anonymous memory before the first iteration and after each one."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from typing import Any
+
+import torch
+
+from .models import make
+from .process_memory import anonymous_bytes, resident_in_file
+from .runners import Embedded
+
+POOL = "laneway-pool"  # name of the pool's memfd
+
+
+def probe(model: str, iterations: int) -> dict[str, Any]:
+    work = make(model)
+    batches = [work.batch(i) for i in range(iterations)]
+    runner = Embedded(work)
+    gc.collect()
+    before = anonymous_bytes()
+    after = []
+    for batch in batches:
+        runner.run([batch])
+        after.append(anonymous_bytes())
+    job = runner.report()
+    p, e = job["persistent_bytes"], job["planned_peak_bytes"]
+    resident = resident_in_file(POOL, job["image_offset"], p)
+    resident += resident_in_file(POOL, job["region_offset"], e)
+    runner.close()
+    return {
+        "persistent_bytes": p,
+        "ephemeral_bytes": e,
+        "resident_bytes": resident,
+        "anonymous_before_bytes": before,
+        "anonymous_bytes": after,
+    }
+
+
+def main(arguments: list[str]) -> int:
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    try:
+        found = probe(arguments[0], int(arguments[1]))
+    except Exception as error:  # whatever it is, the bench reports its last line as the reason
+        print(f"{type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 1
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
