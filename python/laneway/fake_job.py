@@ -1,0 +1,165 @@
+"""The user's model and optimizer on fake tensors, ready to be run once under a recorder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Optimizer
+
+from laneway import optimizers
+from laneway.errors import CaptureError
+from laneway.graph_ir import SlotKind
+from laneway.module_swap import swapped
+from laneway.optimizers import OptimizerLayout
+from laneway.recorder import Recorder
+from laneway.slots import SlotTable
+
+
+class FakeJob:
+    """One per capture. `modules` are (name, module); their tensors become slots in order."""
+
+    def __init__(
+        self,
+        fake_mode: FakeTensorMode,
+        slots: SlotTable,
+        modules: list[tuple[str, torch.nn.Module]],
+    ) -> None:
+        self.recorder = Recorder(fake_mode, slots)
+        self._modules = modules
+        self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
+        self._real: list[torch.Tensor] = []  # keeps those ids taken
+        self._by_path: dict[tuple, torch.Tensor] = {}
+        self._rebound: list[tuple[int, torch.Tensor]] = []
+        for prefix, module in modules:
+            for name, tensor in module.named_parameters(remove_duplicate=False):
+                self._add(tensor, (prefix, name), SlotKind.parameter)
+            for name, tensor in module.named_buffers(remove_duplicate=False):
+                self._add(tensor, (prefix, name), SlotKind.buffer)
+
+    def add_optimizer(self, optimizer: Optimizer) -> tuple[OptimizerLayout, Optimizer]:
+        """Slots for the optimizer's state, and its copy on fakes."""
+        for index, parameter in enumerate(optimizers.parameters_of(optimizer)):
+            if id(parameter) not in self._fakes:
+                self._add(parameter, ("optimizer", index, "parameter"), SlotKind.parameter)
+        layout, tensors = optimizers.add_state_slots(optimizer, self.recorder.slots)
+        copied = optimizers.copy_optimizer(optimizer)
+        optimizers.replace_parameters(copied, self._fakes)
+        state: dict[Any, dict[str, Any]] = {}
+        for index, parameter in enumerate(optimizers.parameters_of(copied)):
+            if index in layout.entries:
+                state[parameter] = {
+                    key: self._fake(tensors[index, key]) if (index, key) in tensors else entry
+                    for key, entry in layout.entries[index].items()
+                }
+        copied.__dict__["state"] = optimizers.state_holder(state)
+        copied.__dict__["step"] = self._phased_step(copied)
+        return layout, copied
+
+    def run(self, step: Callable[[], Any]) -> Any:
+        """step() with the modules on fakes, recorded."""
+        recorder = self.recorder
+        for real in self._real:
+            recorder.forbidden[real.untyped_storage()._cdata] = (
+                "a tensor of the model through a reference from outside of it"
+            )
+        with swapped([module for _, module in self._modules], self._fakes):
+            try:
+                with recorder.fake_mode, recorder, torch.enable_grad():
+                    result = step()
+            except CaptureError:
+                raise
+            except Exception as error:
+                cause = error.__cause__ or error.__context__
+                if isinstance(cause, CaptureError):
+                    raise cause from error
+                raise
+            self._note_rebound_buffers()
+        return result
+
+    def check_optimizer(self, copied: Optimizer) -> None:
+        """Raises CaptureError when the step made state that has no slot."""
+        for parameter in optimizers.parameters_of(copied):
+            for key, entry in copied.state.get(parameter, {}).items():
+                if not isinstance(entry, torch.Tensor):
+                    continue
+                value = self.recorder.number_of(entry)
+                if value is None or not self.recorder.is_persistent(value):
+                    raise CaptureError(
+                        f"{type(copied).__name__} replaces its state {key!r} in every step instead "
+                        "of updating it in place",
+                        remedy="run one eager step first, or use an optimizer of torch.optim",
+                    )
+
+    def write_rebound_buffers(self) -> None:
+        """Buffers that the step assigned anew are written at the end of the graph."""
+        recorder = self.recorder
+        recorder.phase = "tail"
+        copies: list[tuple[int, int]] = []
+        for target, tensor in self._rebound:
+            source = recorder.number_of(tensor)
+            if source is None:
+                source = recorder.number_constant(tensor, "a buffer assigned by the step")
+            if recorder.is_persistent(source):
+                # It may be written by an earlier copy of this loop's result.
+                source = recorder.add_clone(source)
+            copies.append((target, source))
+        for target, source in copies:
+            recorder.add_copy(target, source)
+
+    def _add(self, tensor: torch.Tensor, path: tuple, kind: SlotKind) -> None:
+        self.recorder.slots.add(tensor, path, kind)
+        self._by_path[path] = self._fake(tensor)
+
+    def _fake(self, tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in self._fakes:
+            slot = self.recorder.slots.find(tensor)
+            fake = self.recorder.fake_mode.from_tensor(tensor, static_shapes=True)
+            self.recorder.add_persistent(fake, slot.index, slot.nbytes)
+            if fake.is_leaf and fake.requires_grad:
+                fake.grad = self.recorder.stale_gradient(fake)
+            self._fakes[id(tensor)] = fake
+            self._real.append(tensor)
+        return self._fakes[id(tensor)]
+
+    def _phased_step(self, copied: Optimizer) -> Callable[..., Any]:
+        recorder = self.recorder
+
+        def step(closure: Any = None) -> Any:
+            if closure is not None:
+                raise CaptureError(
+                    "optimizer.step(closure) evaluates the model again inside the optimizer",
+                    remedy="call step() without a closure",
+                )
+            recorder.phase = "optimizer"
+            try:
+                return type(copied).step(copied)
+            finally:
+                recorder.phase = "step"
+
+        return step
+
+    def _note_rebound_buffers(self) -> None:
+        for prefix, root in self._modules:
+            for name, tensor in root.named_parameters(remove_duplicate=False):
+                if tensor is not self._by_path.get((prefix, name)):
+                    raise CaptureError(
+                        f"the step replaces the parameter {name!r}",
+                        remedy="change it in place, under torch.no_grad()",
+                    )
+            for name, tensor in root.named_buffers(remove_duplicate=False):
+                expected = self._by_path.get((prefix, name))
+                if tensor is expected:
+                    continue
+                if expected is None or not _same_layout(expected, tensor):
+                    raise CaptureError(
+                        f"the step gives the buffer {name!r} another shape or dtype",
+                        remedy="register it with its final shape and change it in place",
+                    )
+                self._rebound.append((self.recorder.number_of(expected), tensor))
+
+
+def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype

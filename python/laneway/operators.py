@@ -1,0 +1,168 @@
+"""What capture must know about operators beyond their schemas.
+
+Three tables: operators that hide what they write, renamed to forms that say so; operators that are
+refused, each with what to do instead; and how an operator that draws random numbers is made to draw
+from the job's own generator.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from laneway.errors import CaptureError
+
+aten = torch.ops.aten
+
+# Operators of other namespaces are never recorded: their schemas are not ours to trust.
+ALLOWED_NAMESPACES = frozenset({"aten"})
+
+# Results that are the argument itself: no node is needed.
+IDENTITY_OPERATORS = frozenset({aten.detach.default, aten.alias.default, aten.detach_.default})
+
+# A new tensor from a Python literal: an alias as long as nobody writes to it (functional_buffers
+# gives what is written a copy of its own).
+CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
+
+_SHAPE_REMEDY = "its result's shape depends on data: use masks of a fixed shape"
+_MUTATES_REMEDY = "it changes a tensor's memory in place: make a new tensor instead"
+_FUSED_DROPOUT_REMEDY = "it draws random numbers from a generator of its own"
+
+REFUSED_OPERATORS: dict[str, str] = {
+    "aten::set_": _MUTATES_REMEDY,
+    "aten::resize_": _MUTATES_REMEDY,
+    "aten::resize_as_": _MUTATES_REMEDY,
+    "aten::set_data": _MUTATES_REMEDY,
+    "aten::swap_": _MUTATES_REMEDY,
+    "aten::_resize_output_": _MUTATES_REMEDY,
+    "aten::as_strided_": _MUTATES_REMEDY,
+    "aten::nonzero": _SHAPE_REMEDY,
+    "aten::masked_select": _SHAPE_REMEDY,
+    "aten::_unique2": _SHAPE_REMEDY,
+    "aten::unique_dim": _SHAPE_REMEDY,
+    "aten::unique_consecutive": _SHAPE_REMEDY,
+    "aten::from_file": "load the file before the step",
+    "aten::record_stream": "streams belong to the service",
+    "aten::native_dropout": _FUSED_DROPOUT_REMEDY,
+    "aten::_fused_dropout": _FUSED_DROPOUT_REMEDY,
+    # Writes running statistics without saying so, and has no declared form.
+    "aten::batch_norm_update_stats": "use torch.nn.BatchNorm",
+    "aten::_batch_norm_impl_index": "use torch.nn.BatchNorm",
+}
+
+
+def name_of(overload: torch._ops.OpOverload) -> str:
+    """"aten::add.Tensor"; without the dot for the default overload."""
+    return overload._schema.name + (
+        f".{overload._schema.overload_name}" if overload._schema.overload_name else ""
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def written_positions(overload: torch._ops.OpOverload) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of the arguments that the schema says are written."""
+    written = [
+        (position, argument.name)
+        for position, argument in enumerate(overload._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+    return tuple(position for position, _ in written), tuple(name for _, name in written)
+
+
+@functools.lru_cache(maxsize=None)
+def written_returns(overload: torch._ops.OpOverload) -> tuple[bool, ...]:
+    """For each return whether it is one of the written arguments."""
+    return tuple(
+        answer.alias_info is not None and answer.alias_info.is_write
+        for answer in overload._schema.returns
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def generator_argument(overload: torch._ops.OpOverload) -> str | None:
+    """Name of the argument that takes a generator, or None."""
+    for argument in overload._schema.arguments:
+        if "Generator" in str(argument.type):
+            return argument.name
+    return None
+
+
+@functools.lru_cache(maxsize=None)
+def draws(overload: torch._ops.OpOverload) -> bool:
+    """Whether the operator may draw random numbers."""
+    return (
+        generator_argument(overload) is not None
+        or torch.Tag.nondeterministic_seeded in overload.tags
+    )
+
+
+@functools.lru_cache(maxsize=None)
+def with_generator(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """The overload of the same operator that has all of its arguments and a generator."""
+    needed = {argument.name for argument in overload._schema.arguments}
+    for name in overload.overloadpacket.overloads():
+        candidate = getattr(overload.overloadpacket, name)
+        names = {argument.name for argument in candidate._schema.arguments}
+        if generator_argument(candidate) and names - needed == {generator_argument(candidate)}:
+            return candidate
+    return None
+
+
+def declared_form(
+    overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
+) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any]]:
+    """An equal call whose schema says what it writes; the call itself for almost all operators."""
+    family = overload._schema.name
+    if family == "aten::native_batch_norm" and overload is aten.native_batch_norm.default:
+        named = _by_name(overload, args, kwargs)
+        return _batch_norm_form(named)
+    if family in ("aten::cudnn_batch_norm", "aten::miopen_batch_norm"):
+        named = _by_name(overload, args, kwargs)
+        named["momentum"] = named.pop("exponential_average_factor")
+        named["eps"] = named.pop("epsilon")
+        return _batch_norm_form(named)
+    return overload, args, kwargs
+
+
+def _by_name(
+    overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    names = [argument.name for argument in overload._schema.arguments]
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+def _batch_norm_form(
+    named: dict[str, Any],
+) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any]]:
+    head = (named["input"], named["weight"], named["bias"])
+    mean, variance = named["running_mean"], named["running_var"]
+    tail = (named["momentum"], named["eps"])
+    if mean is None or variance is None:
+        return aten._native_batch_norm_legit.no_stats, (*head, named["training"], *tail), {}
+    if not named["training"]:
+        return aten._native_batch_norm_legit_no_training.default, (*head, mean, variance, *tail), {}
+    return aten._native_batch_norm_legit.default, (*head, mean, variance, True, *tail), {}
+
+
+def check_allowed(overload: torch._ops.OpOverload, source: str) -> None:
+    """Raises CaptureError for an operator that a graph must not contain."""
+    name = name_of(overload)
+    if overload.namespace not in ALLOWED_NAMESPACES:
+        raise CaptureError(
+            f"operators of {overload.namespace} cannot be part of a step",
+            operator=name,
+            source=source,
+            remedy="write it with torch's own operators, or compute it outside the step",
+        )
+    remedy = REFUSED_OPERATORS.get(overload._schema.name)
+    if remedy is None and torch.Tag.dynamic_output_shape in overload.tags:
+        remedy = _SHAPE_REMEDY
+    if remedy is not None:
+        raise CaptureError(
+            "this operator cannot be part of a step",
+            operator=name,
+            source=source,
+            remedy=remedy,
+        )

@@ -1,0 +1,209 @@
+"""Python numbers that a step computes, recorded as nodes "scalar::…" over number values.
+
+An optimizer in its default form reads its step count into a Python float and goes on in Python:
+1 - beta ** step. A learning rate changes between iterations. Both must stay values of the graph.
+ScalarNode is what torch wraps into a SymFloat, SymInt or SymBool: every arithmetic operation on it
+is written to the recorder instead of being computed. It has no value while capturing, so anything
+that needs one (a branch, a conversion, a shape) is refused with the user's line.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+import torch.fx.experimental.sym_node  # noqa: F401  installs the arithmetic of SymFloat and SymInt
+
+from laneway.errors import CaptureError
+from laneway.graph_ir import Argument, ValueArgument, ValueKind
+
+# (operator, operands, kind of the result) -> index of the result's value
+Record = Callable[[str, list, ValueKind], int]
+
+_SCALAR_DATA_REMEDY = (
+    "keep the decision in tensors (torch.where, multiplication by a mask) or take it outside the "
+    "step"
+)
+
+
+class ScalarNode:
+    """One number of the graph: a value index, or a constant that met one in an operation."""
+
+    def __init__(
+        self,
+        record: Record,
+        refuse: Callable[[str, str], CaptureError],
+        kind: ValueKind,
+        value: int | None = None,
+        literal: int | float | bool | None = None,
+        origin: str = "a tensor's value",
+    ) -> None:
+        self._record = record
+        self._refuse = refuse
+        self.kind = kind
+        self.value = value
+        self.literal = literal
+        self.origin = origin
+
+    def argument(self) -> Argument:
+        """How a node names this number."""
+        return self.literal if self.value is None else ValueArgument(self.value)
+
+    def symbol(self) -> Any:
+        """The object that user code sees in place of a Python number."""
+        if self.kind == ValueKind.real:
+            return torch.SymFloat(self)
+        return torch.SymInt(self) if self.kind == ValueKind.integer else torch.SymBool(self)
+
+    # What torch asks of a node.
+    def is_int(self) -> bool:
+        return self.kind == ValueKind.integer
+
+    def is_float(self) -> bool:
+        return self.kind == ValueKind.real
+
+    def is_bool(self) -> bool:
+        return self.kind == ValueKind.boolean
+
+    def is_constant(self) -> bool:
+        return False
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_nested_int(self) -> bool:
+        return False
+
+    def nested_int(self) -> None:
+        return None
+
+    def constant_int(self) -> None:
+        return None
+
+    def constant_bool(self) -> None:
+        return None
+
+    def maybe_as_int(self) -> None:
+        return None
+
+    def maybe_as_float(self) -> None:
+        return None
+
+    def maybe_as_bool(self) -> None:
+        return None
+
+    def has_hint(self) -> bool:
+        return False
+
+    def clone(self) -> ScalarNode:
+        return self
+
+    def __str__(self) -> str:
+        return f"<number from {self.origin}>"
+
+    def str(self) -> str:
+        return str(self)
+
+    def _graph_repr(self) -> str:
+        return str(self)
+
+    def wrap_int(self, number: int) -> ScalarNode:
+        return self._literal(ValueKind.integer, number)
+
+    def wrap_float(self, number: float) -> ScalarNode:
+        return self._literal(ValueKind.real, number)
+
+    def wrap_bool(self, truth: bool) -> ScalarNode:
+        return self._literal(ValueKind.boolean, truth)
+
+    # Arithmetic: Python's rules for the kind of the result.
+    def add(self, other: ScalarNode) -> ScalarNode:
+        return self._arithmetic("scalar::add", other)
+
+    def sub(self, other: ScalarNode) -> ScalarNode:
+        return self._arithmetic("scalar::sub", other)
+
+    def mul(self, other: ScalarNode) -> ScalarNode:
+        return self._arithmetic("scalar::mul", other)
+
+    def truediv(self, other: ScalarNode) -> ScalarNode:
+        return self._make("scalar::div", [self, other], ValueKind.real)
+
+    float_truediv = truediv
+    int_truediv = truediv
+
+    def float_pow(self, other: ScalarNode) -> ScalarNode:
+        return self._make("scalar::pow", [self, other], ValueKind.real)
+
+    pow = float_pow
+
+    def neg(self) -> ScalarNode:
+        return self._make("scalar::neg", [self], self.kind)
+
+    def sqrt(self) -> ScalarNode:
+        return self._make("scalar::sqrt", [self], ValueKind.real)
+
+    sym_sqrt = sqrt
+    _sym_sqrt = sqrt
+
+    def sym_float(self) -> ScalarNode:
+        if self.kind == ValueKind.real:
+            return self
+        if self.value is None:
+            return self._literal(ValueKind.real, float(self.literal))
+        return self._make("scalar::add", [self, self._literal(ValueKind.real, 0.0)], ValueKind.real)
+
+    # Comparisons have no value either; only torch's own domain checks look at them.
+    def ge(self, other: ScalarNode) -> ScalarNode:
+        return self._literal(ValueKind.boolean, None)
+
+    eq = ne = gt = lt = le = ge
+
+    def expect_true(self, file: str, line: int) -> bool:
+        """torch's check that the base of a power is not negative; a negative one gives NaN."""
+        return True
+
+    # Everything that needs the number itself.
+    def guard_int(self, file: str, line: int) -> int:
+        raise self._needs_value("an int")
+
+    def guard_float(self, file: str, line: int) -> float:
+        raise self._needs_value("a float")
+
+    def guard_bool(self, file: str, line: int) -> bool:
+        raise self._needs_value("a bool")
+
+    guard_or_true = guard_or_false = guard_size_oblivious = guard_bool
+    statically_known_true = guard_bool
+
+    def bool_(self) -> bool:
+        raise self._needs_value("a bool")
+
+    int_ = bool_
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._refuse(
+            f"the step computes {name.strip('_')} of {self.origin} in Python",
+            "use add, sub, mul, div, pow, neg, sqrt, or compute it with tensor operators",
+        )
+
+    def _needs_value(self, wanted: str) -> CaptureError:
+        return self._refuse(
+            f"the step needs {wanted} out of {self.origin} to go on, which is only known when it "
+            "runs",
+            _SCALAR_DATA_REMEDY,
+        )
+
+    def _arithmetic(self, op: str, other: ScalarNode) -> ScalarNode:
+        real = ValueKind.real in (self.kind, other.kind)
+        return self._make(op, [self, other], ValueKind.real if real else ValueKind.integer)
+
+    def _make(self, op: str, operands: list[ScalarNode], kind: ValueKind) -> ScalarNode:
+        value = self._record(op, [operand.argument() for operand in operands], kind)
+        origin = next((o.origin for o in operands if o.value is not None), self.origin)
+        return ScalarNode(self._record, self._refuse, kind, value, origin=origin)
+
+    def _literal(self, kind: ValueKind, literal: int | float | bool | None) -> ScalarNode:
+        return ScalarNode(self._record, self._refuse, kind, None, literal, self.origin)

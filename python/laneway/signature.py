@@ -1,0 +1,225 @@
+"""How a step's Python arguments become graph inputs, and graph outputs its Python result.
+
+Arguments and results may be nested (tuples, lists, dictionaries, whatever torch's pytree knows).
+Tensors among the arguments are graph inputs, in order; everything else is a constant of the capture
+and must be equal in every call. Learning rates follow as inputs of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
+
+from laneway.errors import CaptureError, InvalidInput
+from laneway.graph_ir import ValueKind
+from laneway.recorder import Recorder
+from laneway.slots import check_tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorInput:
+    """A graph input that is a tensor, with the layout in which its bytes are expected: the
+    example's own where that is dense, contiguous where it is not."""
+
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    source: tuple  # ("input", n): the n-th tensor among the arguments; ("param_group", i, "lr")
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberInput:
+    """A graph input that is a number, read anew in each iteration."""
+
+    kind: ValueKind
+    source: tuple  # ("param_group", i, "lr")
+
+
+InputSpec = TensorInput | NumberInput
+
+
+@dataclasses.dataclass
+class InputSignature:
+    """The structure of (args, kwargs) and what is expected of each leaf. `specs` are in the order
+    of the graph's inputs."""
+
+    structure: pytree.TreeSpec
+    leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value)
+    specs: list[InputSpec] = dataclasses.field(default_factory=list)
+
+    def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call in the order of the graph's inputs, in the layout it expects.
+        Raises InvalidInput, naming the argument, for a call of another structure, shape or dtype."""
+        leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+        if structure != self.structure:
+            raise InvalidInput(
+                f"the arguments have the structure {structure}, the step was captured with "
+                f"{self.structure}; call it with the same arguments or make another step"
+            )
+        found: list[torch.Tensor] = []
+        for position, (leaf, expected) in enumerate(zip(leaves, self.leaves)):
+            if isinstance(expected, TensorInput):
+                found.append(_matching(leaf, expected, position))
+            elif isinstance(leaf, torch.Tensor) or not _equal(leaf, expected[1]):
+                raise InvalidInput(
+                    f"argument {position} is {leaf!r}, the step was captured with {expected[1]!r}; "
+                    "only tensors may change between calls: pass it as a tensor"
+                )
+        return found
+
+    def values(
+        self, args: tuple, kwargs: dict[str, Any] | None, optimizer: Optimizer | None
+    ) -> list[torch.Tensor | float]:
+        """Everything that one iteration needs, in the order of the graph's inputs."""
+        tensors = iter(self.tensors(args, kwargs))
+        values: list[torch.Tensor | float] = []
+        for spec in self.specs:
+            if spec.source[0] == "input":
+                values.append(next(tensors))
+                continue
+            _, group, key = spec.source
+            current = optimizer.param_groups[group][key]
+            if isinstance(spec, TensorInput):
+                values.append(torch.as_tensor(current, dtype=spec.dtype).detach())
+            else:
+                values.append(float(current))
+        return values
+
+
+@dataclasses.dataclass
+class OutputSignature:
+    """The structure of the result. A leaf is a position among the graph's outputs, or
+    ("constant", value)."""
+
+    structure: pytree.TreeSpec
+    leaves: list[int | tuple]
+
+    def rebuild(self, outputs: list[Any]) -> Any:
+        """The step's result from the graph's outputs."""
+        leaves = [outputs[leaf] if isinstance(leaf, int) else leaf[1] for leaf in self.leaves]
+        return pytree.tree_unflatten(leaves, self.structure)
+
+
+def fake_inputs(
+    recorder: Recorder,
+    args: tuple,
+    kwargs: dict[str, Any],
+) -> tuple[tuple, dict[str, Any], InputSignature, list[int]]:
+    """Fakes of the example arguments, their signature, and the graph inputs so far."""
+    leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    signature = InputSignature(structure, [])
+    inputs: list[int] = []
+    fakes: list[Any] = []
+    seen: dict[int, Any] = {}
+    for position, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor):
+            if isinstance(leaf, (torch.nn.Module, Optimizer)):
+                raise CaptureError(
+                    f"argument {position} is a {type(leaf).__name__}",
+                    remedy="pass tensors; models and optimizers are arguments of train_step",
+                )
+            signature.leaves.append(("constant", leaf))
+            fakes.append(leaf)
+            continue
+        check_tensor(leaf, f"input {position}")
+        strides = _expected_strides(leaf)
+        with recorder.fake_mode:
+            fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
+        fake.requires_grad_(leaf.requires_grad)
+        spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, ("input", len(inputs)))
+        signature.leaves.append(spec)
+        signature.specs.append(spec)
+        inputs.append(recorder.add_input(fake, len(inputs)))
+        fakes.append(fake)
+        seen[id(leaf)] = fake
+    fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
+    return fake_args, fake_kwargs, signature, inputs
+
+
+def learning_rate_inputs(
+    recorder: Recorder, copied: Optimizer, signature: InputSignature, inputs: list[int]
+) -> None:
+    """Makes each group's learning rate a graph input of its own and puts its symbol in the group.
+
+    A number where the optimizer computes with it in Python; a 0-dimensional float64 tensor for
+    fused optimizers, which take it as an operator's argument and give the same bits for both.
+    """
+    for index, group in enumerate(copied.param_groups):
+        rate = group.get("lr")
+        source = ("param_group", index, "lr")
+        if isinstance(rate, torch.Tensor) or (group.get("fused") and isinstance(rate, (int, float))):
+            dtype = rate.dtype if isinstance(rate, torch.Tensor) else torch.float64
+            sizes = tuple(rate.shape) if isinstance(rate, torch.Tensor) else ()
+            strides = _expected_strides(rate) if isinstance(rate, torch.Tensor) else ()
+            with recorder.fake_mode:
+                fake = torch.empty_strided(sizes, strides, dtype=dtype)
+            signature.specs.append(TensorInput(dtype, sizes, strides, source))
+            inputs.append(recorder.add_input(fake, len(inputs)))
+            group["lr"] = fake
+        elif isinstance(rate, (int, float)):
+            value, symbol = recorder.add_number(ValueKind.real, "a learning rate")
+            signature.specs.append(NumberInput(ValueKind.real, source))
+            inputs.append(value)
+            group["lr"] = symbol
+
+
+def bind_outputs(recorder: Recorder, result: Any) -> tuple[OutputSignature, list[int]]:
+    """The signature of what the step returned, and the graph's outputs."""
+    leaves, structure = pytree.tree_flatten(result)
+    signature = OutputSignature(structure, [])
+    outputs: list[int] = []
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            value = recorder.number_of(leaf)
+            if value is None:
+                value = recorder.number_constant(leaf, f"output {position}")
+        elif isinstance(leaf, (torch.SymFloat, torch.SymInt, torch.SymBool)):
+            value = leaf.node.value
+        else:
+            signature.leaves.append(("constant", leaf))
+            continue
+        signature.leaves.append(len(outputs))
+        outputs.append(value)
+    return signature, outputs
+
+
+def _matching(leaf: Any, expected: TensorInput, position: int) -> torch.Tensor:
+    if not isinstance(leaf, torch.Tensor):
+        raise InvalidInput(
+            f"argument {position} is a {type(leaf).__name__}, the step expects a tensor of "
+            f"{expected.dtype} with shape {list(expected.sizes)}"
+        )
+    for what, given, wanted in (
+        ("device", leaf.device.type, "cpu"),
+        ("layout", leaf.layout, torch.strided),
+        ("dtype", leaf.dtype, expected.dtype),
+        ("shape", list(leaf.shape), list(expected.sizes)),
+    ):
+        if given != wanted:
+            raise InvalidInput(
+                f"argument {position} has {what} {given}, the step was captured with {wanted}; "
+                f"convert it or make another step for inputs of this {what}"
+            )
+    leaf = leaf.detach()
+    if tuple(leaf.stride()) == expected.strides and not (leaf.is_conj() or leaf.is_neg()):
+        return leaf
+    return torch.empty_strided(expected.sizes, expected.strides, dtype=expected.dtype).copy_(leaf)
+
+
+def _expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The tensor's own strides where it is dense without overlap, else contiguous ones."""
+    if torch.ops.aten.is_non_overlapping_and_dense(tensor):
+        return tuple(tensor.stride())
+    return tuple(torch.empty(tensor.shape, device="meta").stride())
+
+
+def _equal(given: Any, captured: Any) -> bool:
+    try:
+        return given is captured or (type(given) is type(captured) and bool(given == captured))
+    except Exception:  # an object whose comparison raises is not the same
+        return False
