@@ -27,7 +27,15 @@ function(laneway_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   laneway_defaults(${name})
-  gtest_discover_tests(${name} PROPERTIES LABELS "${ARG_LABELS}" DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} TEST_LIST _laneway_discovered DISCOVERY_TIMEOUT 60)
+  # Labels are set when ctest reads the discovered tests: discovery itself passes one label only.
+  set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
+  file(WRITE ${labels_file}
+       "if(_laneway_discovered)\n"
+       "  set_tests_properties(\${_laneway_discovered} PROPERTIES LABELS \"${ARG_LABELS}\")\n"
+       "  set(_laneway_discovered)\n"
+       "endif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
 endfunction()
 
 # What every target of ours gets: language level, warnings as errors, include root.

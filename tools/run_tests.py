@@ -115,10 +115,14 @@ def run_pytest(arguments: list[str]) -> Part:
 
 def read_junit(part: Part, report: pathlib.Path, show: bool = True) -> None:
     for case in ElementTree.parse(report).iter("testcase"):
-        name = f"{case.get('classname', '')}.{case.get('name', '')}".strip(".")
+        name, group = case.get("name", "?"), case.get("classname", "")
+        if group and group != name:
+            name = f"{group}.{name}"
         skipped = case.find("skipped")
         failed = case.find("failure") is not None or case.find("error") is not None
-        if skipped is not None and not failed:
+        if case.get("status") == "disabled":
+            part.skipped += 1
+        elif skipped is not None and not failed:
             reason = skipped.get("message", "")
             # ctest also calls "skipped" what it could not start.
             failed = report.name == "ctest.xml" and not reason.startswith(SKIPPED_ON_PURPOSE)
