@@ -1,0 +1,52 @@
+// SharedMemory: memory behind a descriptor (a sealed memfd) and its mapping here. Other processes
+// map the same bytes from the descriptor; because it is sealed, nobody can shrink it under a reader
+// (which would kill the reader with SIGBUS) or grow it. Move-only owner of both; the bytes live
+// until the last mapping and the last descriptor are gone. Not thread-safe itself; the bytes are
+// whatever their users make of them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace laneway::memory {
+
+class SharedMemory {
+ public:
+  struct Options {
+    // Have every page present before returning, instead of at first touch.
+    bool prefault = false;
+  };
+
+  // `size` bytes, all zero, page-aligned; sealed against shrinking, growing and unsealing. `name`
+  // appears in /proc/PID/maps. Errors: invalid_argument for a size that is not positive,
+  // out_of_memory when the machine does not have it.
+  static Result<SharedMemory> create(const std::string& name, Bytes size, Options options);
+  static Result<SharedMemory> create(const std::string& name, Bytes size) {
+    return create(name, size, Options());
+  }
+  // Maps memory that another process made. Takes the descriptor over, also on failure. Error
+  // invalid_argument unless it is sealed as create does and has exactly `size` bytes.
+  static Result<SharedMemory> attach(int descriptor, Bytes size);
+
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  std::byte* data() const { return data_; }
+  Bytes size() const { return size_; }
+  // To hand to another process; stays owned by this object.
+  int descriptor() const { return descriptor_; }
+
+ private:
+  SharedMemory(int descriptor, std::byte* data, Bytes size)
+      : descriptor_(descriptor), data_(data), size_(size) {}
+
+  int descriptor_ = -1;
+  std::byte* data_ = nullptr;
+  Bytes size_;
+};
+
+}  // namespace laneway::memory
