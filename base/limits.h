@@ -43,6 +43,9 @@ inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest ha
 // few enough that a stream that no longer moves is noticed.
 inline constexpr uint32_t kMaxStreamQueue = 65'536;
 
+// Records that a trace keeps: 40 MiB with their stamps.
+inline constexpr uint32_t kMaxTraceRecords = 1u << 20;
+
 // Offsets in the pool are multiples of this on the host (cache line, and what torch's own CPU
 // allocator gives); on CUDA of 512.
 inline constexpr int64_t kHostAlignment = 64;
