@@ -23,7 +23,7 @@ from laneway.fake_job import FakeJob
 from laneway.functional_buffers import put_off_writes
 from laneway.graph_encode import encode_graph
 from laneway.graph_ir import Graph, GraphKind, StorageKind
-from laneway.late_form import Draft, drop_dead, finish, order_late
+from laneway.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.numeric_context import current_numeric_context
 from laneway.optimizers import OptimizerLayout
 from laneway.signature import (
@@ -195,6 +195,7 @@ def _finish(
         draws=frozenset(recorder.drawing),
         fresh=frozenset(recorder.fresh),
     )
+    merge_views(draft)
     drop_dead(draft)
     put_off_writes(draft)
     order_late(draft)

@@ -10,10 +10,13 @@ new in every iteration.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 from laneway.errors import CaptureError
 from laneway.graph_ir import (
+    NO_VALUE,
+    TORCH_OF_DTYPE,
     Argument,
     MemoryFormat,
     Node,
@@ -23,7 +26,7 @@ from laneway.graph_ir import (
     Value,
     ValueArgument,
 )
-from laneway.late_form import Draft
+from laneway.late_form import Draft, rename
 
 
 def put_off_writes(draft: Draft) -> None:
@@ -38,32 +41,41 @@ def put_off_writes(draft: Draft) -> None:
                 written.setdefault(storage, []).append(index)
     if not written:
         return
-    produced = {v for node in draft.nodes for result in node.results for v in result.values}
+    touched = [draft.touched(node) for node in draft.nodes]
+    counts = collections.Counter(storage for storages in touched for storage in storages)
     moved = {
-        indices[0] for storage, indices in written.items() if _is_counter(draft, storage, indices)
+        indices[0]
+        for storage, indices in written.items()
+        if counts[storage] == 1 and _stands_alone(draft, storage, draft.nodes[indices[0]])
     }
-    stand_ins = _StandIns(draft, produced)
+    stand_ins = _StandIns(draft, touched)
     for storage, indices in written.items():
         if indices[0] not in moved:
             stand_ins.make(storage)
     stand_ins.apply(moved)
 
 
-def _is_counter(draft: Draft, storage: int, writers: list[int]) -> bool:
-    """Whether one node alone touches the storage, writes nothing else and reads nothing else."""
-    if len(writers) != 1 or not draft.lasts(storage):
-        return False
-    node = draft.nodes[writers[0]]
-    touching = sum(storage in draft.touched(other) for other in draft.nodes)
-    return touching == 1 and draft.touched(node) == {storage} and node.op not in draft.draws
+def _stands_alone(draft: Draft, storage: int, node: Node) -> bool:
+    """Whether the node can be moved to the end: it reads and writes nothing but the storage."""
+    alone = draft.lasts(storage) and draft.touched(node) == {storage}
+    numbers = any(draft.storage_of(value) is None for value in node.reads())
+    return alone and not numbers and node.op not in draft.draws
 
 
 class _StandIns:
     """Collects the stand-ins of a draft, then rewrites it once."""
 
-    def __init__(self, draft: Draft, produced: set[int]) -> None:
+    def __init__(self, draft: Draft, touched: list[set[int]]) -> None:
         self.draft = draft
-        self.produced = produced
+        self.touched = touched  # storages, of each node
+        self.produced = {
+            v for node in draft.nodes for result in node.results for v in result.values
+        }
+        self.on_storage: dict[int, list[int]] = {}
+        for value in range(len(draft.values)):
+            storage = draft.storage_of(value)
+            if storage is not None:
+                self.on_storage.setdefault(storage, []).append(value)
         self.renamed: dict[int, int] = {}  # value on the old storage -> value of the stand-in
         self.heads: dict[int, list[Node]] = {}  # old storage -> nodes before its first use
         self.tails: list[Node] = []
@@ -71,7 +83,7 @@ class _StandIns:
     def make(self, storage: int) -> None:
         """A stand-in for `storage`: head nodes, tail nodes, and values renamed."""
         draft = self.draft
-        on_it = [v for v in range(len(draft.values)) if draft.storage_of(v) == storage]
+        on_it = self.on_storage[storage]
         roots = [v for v in on_it if v not in self.produced]
         old = draft.storages[storage]
         draft.storages.append(Storage(StorageKind.ephemeral, 0, old.nbytes))
@@ -96,7 +108,7 @@ class _StandIns:
                 Node(
                     "aten::copy_",
                     [("", ValueArgument(whole)), ("", ValueArgument(copy))],
-                    [NodeResult(False, [0xFFFFFFFF])],
+                    [NodeResult(False, [NO_VALUE])],
                     [whole],
                 )
             )
@@ -108,21 +120,22 @@ class _StandIns:
         nodes: list[Node] = []
         phases: list[str] = []
         tail = [draft.nodes[index] for index in sorted(moved)]
-        before = {
-            index: draft.touched(node) & self.heads.keys() for index, node in enumerate(draft.nodes)
-        }
+
+        def new_name(value: int) -> int:
+            return self.renamed.get(value, value)
+
         for index, node in enumerate(draft.nodes):
             if index in moved:
                 continue
-            for storage in sorted(before[index]):
-                for head in waiting.pop(storage, []):
+            for storage in sorted(self.touched[index] & waiting.keys()):
+                for head in waiting.pop(storage):
                     nodes.append(head)
                     phases.append("step")
-            node.arguments = [(name, self._rename(a)) for name, a in node.arguments]
-            node.writes = [self.renamed.get(v, v) for v in node.writes]
+            node.arguments = [(name, rename(a, new_name)) for name, a in node.arguments]
+            node.writes = [new_name(v) for v in node.writes]
             nodes.append(node)
             phases.append(draft.phases[index])
-        draft.outputs = [self.renamed.get(v, v) for v in draft.outputs]
+        draft.outputs = [new_name(v) for v in draft.outputs]
         draft.nodes = nodes + tail + self.tails
         draft.phases = phases + ["tail"] * (len(tail) + len(self.tails))
 
@@ -147,13 +160,6 @@ class _StandIns:
         self.draft.values.append(value)
         return len(self.draft.values) - 1
 
-    def _rename(self, argument: Argument) -> Argument:
-        if isinstance(argument, ValueArgument):
-            return ValueArgument(self.renamed.get(argument.value, argument.value))
-        if isinstance(argument, list):
-            return [self._rename(element) for element in argument]
-        return argument
-
 
 def _clone(source: int, result: int) -> Node:
     return Node(
@@ -174,8 +180,6 @@ def _as_strided(source: int, result: int, described: Value) -> Node:
 
 
 def _item_bytes(value: Value) -> int:
-    from laneway.graph_ir import TORCH_OF_DTYPE
-
     return TORCH_OF_DTYPE[value.dtype].itemsize
 
 

@@ -1,12 +1,13 @@
 """Brings recorded nodes into the late form: every write to persistent memory as late as it can be.
 
-Passes over a Draft, in this order: drop what nobody needs, give buffers that are written in the
+Passes over a Draft, in this order: merge views, drop what nobody needs, give buffers that are written in the
 middle an ephemeral stand-in (functional_buffers), order, and number anew.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from laneway.graph_ir import (
     NO_VALUE,
@@ -53,6 +54,15 @@ class Draft:
         return {s for v in node.writes if (s := self.storage_of(v)) is not None}
 
 
+def rename(argument: Argument, new_name: Callable[[int], int]) -> Argument:
+    """The argument with every value it names replaced by new_name(value)."""
+    if isinstance(argument, ValueArgument):
+        return ValueArgument(new_name(argument.value))
+    if isinstance(argument, list):
+        return [rename(element, new_name) for element in argument]
+    return argument
+
+
 def drop_dead(draft: Draft) -> None:
     """Removes nodes without effect: their results are not used, they write nothing that is used or
     outlasts the iteration, and they draw no random numbers. Unused results become NO_VALUE."""
@@ -77,6 +87,44 @@ def drop_dead(draft: Draft) -> None:
     kept.reverse()
     draft.nodes = [draft.nodes[i] for i in kept]
     draft.phases = [draft.phases[i] for i in kept]
+
+
+def merge_views(draft: Draft) -> None:
+    """Drops nodes that give a tensor which there is already: the same dtype, sizes, strides and
+    offset on the same storage, as the transpose of a transpose is."""
+    known: dict[tuple, int] = {}
+    renamed: dict[int, int] = {}
+
+    def key(value: int) -> tuple:
+        v = draft.values[value]
+        return v.storage, v.dtype, v.storage_offset, v.sizes, v.strides
+
+    def new_name(value: int) -> int:
+        return renamed.get(value, value)
+
+    kept: list[int] = []
+    for index, node in enumerate(draft.nodes):
+        node.arguments = [(name, rename(a, new_name)) for name, a in node.arguments]
+        node.writes = [new_name(v) for v in node.writes]
+        for value in node.reads():
+            if draft.storage_of(value) is not None:
+                known.setdefault(key(value), value)
+        results = [v for result in node.results for v in result.values]
+        is_view = (
+            len(results) == 1
+            and not node.writes
+            and draft.storage_of(results[0]) in draft.touched(node)
+        )
+        if is_view and key(results[0]) in known:
+            renamed[results[0]] = known[key(results[0])]
+            continue
+        kept.append(index)
+        for value in results:
+            if value != NO_VALUE and draft.storage_of(value) is not None:
+                known.setdefault(key(value), value)
+    draft.nodes = [draft.nodes[i] for i in kept]
+    draft.phases = [draft.phases[i] for i in kept]
+    draft.outputs = [new_name(v) for v in draft.outputs]
 
 
 def order_late(draft: Draft) -> None:
@@ -138,19 +186,12 @@ def finish(draft: Draft, graph: Graph, slot_numbers: dict[int, int] | None = Non
             graph.storages.append(described)
         return storage_numbers[old]
 
-    def renamed(argument: Argument) -> Argument:
-        if isinstance(argument, ValueArgument):
-            return ValueArgument(number(argument.value))
-        if isinstance(argument, list):
-            return [renamed(element) for element in argument]
-        return argument
-
     graph.inputs = [number(value) for value in draft.inputs]
     for node in draft.nodes:
         graph.nodes.append(
             Node(
                 node.op,
-                [(name, renamed(argument)) for name, argument in node.arguments],
+                [(name, rename(argument, number)) for name, argument in node.arguments],
                 [NodeResult(r.is_list, [number(v) for v in r.values]) for r in node.results],
                 [number(v) for v in node.writes],
                 node.source,

@@ -26,6 +26,10 @@ IDENTITY_OPERATORS = frozenset({aten.detach.default, aten.alias.default, aten.de
 # gives what is written a copy of its own).
 CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
 
+# Their fake result has other sizes than the real one (recurrent layers keep a workspace for the
+# backward pass), so they run once on zeros.
+MEASURED_OPERATORS = frozenset({aten.mkldnn_rnn_layer.default})
+
 _SHAPE_REMEDY = "its result's shape depends on data: use masks of a fixed shape"
 _MUTATES_REMEDY = "it changes a tensor's memory in place: make a new tensor instead"
 _FUSED_DROPOUT_REMEDY = "it draws random numbers from a generator of its own"
@@ -90,12 +94,24 @@ def generator_argument(overload: torch._ops.OpOverload) -> str | None:
 
 
 @functools.lru_cache(maxsize=None)
-def draws(overload: torch._ops.OpOverload) -> bool:
-    """Whether the operator may draw random numbers."""
+def may_draw(overload: torch._ops.OpOverload) -> bool:
+    """Whether the operator draws random numbers for some arguments."""
     return (
         generator_argument(overload) is not None
         or torch.Tag.nondeterministic_seeded in overload.tags
     )
+
+
+def draws(overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether this call draws random numbers: fused attention does not without dropout."""
+    if not may_draw(overload):
+        return False
+    for position, argument in enumerate(overload._schema.arguments):
+        if argument.name == "dropout_p":
+            default = argument.default_value
+            given = args[position] if position < len(args) else kwargs.get("dropout_p", default)
+            return given != 0
+    return True
 
 
 @functools.lru_cache(maxsize=None)

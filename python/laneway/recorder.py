@@ -200,7 +200,7 @@ class Recorder(TorchDispatchMode):
         self, func: Any, args: tuple, kwargs: dict[str, Any], source: str
     ) -> tuple[Any, tuple, dict[str, Any], str | None]:
         """A drawing operator loses its generator and its argument's name comes back; others pass."""
-        if not operators.draws(func):
+        if not operators.draws(func, args, kwargs):
             return func, args, kwargs, None
         if operators.generator_argument(func) is None:
             replaced = operators.with_generator(func)
@@ -243,7 +243,10 @@ class Recorder(TorchDispatchMode):
             return value
 
         try:
-            return func(*map(plain, args), **{name: plain(v) for name, v in kwargs.items()})
+            result = func(*map(plain, args), **{name: plain(v) for name, v in kwargs.items()})
+            if func in operators.MEASURED_OPERATORS:
+                return self._measured(func, args, kwargs, result)
+            return result
         except CaptureError:
             raise
         except (
@@ -263,6 +266,30 @@ class Recorder(TorchDispatchMode):
                 source=self.lines.current(),
                 remedy="compute it outside the step",
             ) from error
+
+    def _measured(
+        self, func: Any, args: tuple, kwargs: dict[str, Any], fakes: tuple
+    ) -> tuple:
+        """`fakes` with the layouts that the operator really gives, found by running it on zeros."""
+
+        def zeros(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+                return made.zero_()
+            if isinstance(value, (list, tuple)):
+                return type(value)(zeros(element) for element in value)
+            return value
+
+        with torch.utils._python_dispatch._disable_current_modes():
+            with torch._C._AutoDispatchBelowADInplaceOrView():
+                real = func(*map(zeros, args), **{name: zeros(v) for name, v in kwargs.items()})
+        with self.fake_mode:
+            return tuple(
+                fake
+                if (fake.shape, fake.stride()) == (given.shape, given.stride())
+                else torch.empty_strided(given.shape, given.stride(), dtype=given.dtype)
+                for fake, given in zip(fakes, real)
+            )
 
     # Arguments.
 

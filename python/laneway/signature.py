@@ -52,6 +52,11 @@ class InputSignature:
     leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value)
     specs: list[InputSpec] = dataclasses.field(default_factory=list)
 
+    def takes_plain_tensors(self) -> bool:
+        """Whether a call is just positional tensors, one graph input each."""
+        plain = pytree.tree_structure((tuple(range(len(self.leaves))), {}))
+        return plain == self.structure and all(isinstance(x, TensorInput) for x in self.leaves)
+
     def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
         """The tensors of a call in the order of the graph's inputs, in the layout it expects.
         Raises InvalidInput, naming the argument, for a call of another structure, shape or dtype."""

@@ -1,0 +1,98 @@
+"""GraphCall: one graph of a job as something to call: inputs in, outputs back, at once or later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from laneway import _native
+from laneway.capture import CapturedJobGraph
+from laneway.errors import Refused
+from laneway.graph_ir import TORCH_OF_DTYPE, ValueKind
+from laneway.inputs import Binder
+from laneway.job import Future, Job, Outputs
+
+
+class GraphCall:
+    """Thread-safe. `fixed` are the tensors of inputs behind the signature's own."""
+
+    def __init__(
+        self,
+        job: Job,
+        index: int,
+        captured: CapturedJobGraph,
+        optimizer: Optimizer | None = None,
+        fixed: list[torch.Tensor] | None = None,
+    ) -> None:
+        self._job = job
+        self._index = index
+        self._binder = Binder(captured.inputs, optimizer, fixed or [])
+        specs = [_output_spec(captured, value) for value in captured.graph.outputs]
+        self._outputs = Outputs(specs, captured.outputs.rebuild)
+        self._library = _native.library()
+
+    def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Runs one iteration and waits for its result."""
+        frame = self._binder.take(args, kwargs)
+        buffers = self._outputs.buffers()
+        code = self._library.laneway_run(
+            self._job.handle(),
+            self._index,
+            frame.inputs,
+            self._binder.count,
+            buffers.native,
+            len(buffers.tensors),
+            frame.pending,
+            frame.error,
+        )
+        if code == _native.OK:
+            self._binder.give_back(frame)
+            return self._outputs.rebuild(buffers)
+        if code == _native.PENDING:
+            future = Future(self._job, frame.pending[0], self._outputs)
+            self._binder.give_back(frame)
+            return future.result()
+        error = _native.exception_of(code, frame.error)
+        self._binder.give_back(frame)
+        if isinstance(error, Refused):  # too many in flight: take a place behind them
+            return self.submit(args, kwargs).result()
+        raise error
+
+    def submit(self, args: tuple, kwargs: dict[str, Any]) -> Future:
+        """Queues one iteration; the inputs are copied. Waits while as many as the service takes are
+        in flight."""
+        frame = self._binder.take(args, kwargs)
+        try:
+            while True:
+                code = self._library.laneway_submit(
+                    self._job.handle(),
+                    self._index,
+                    frame.inputs,
+                    self._binder.count,
+                    frame.pending,
+                    frame.error,
+                )
+                if code == _native.OK:
+                    break
+                error = _native.exception_of(code, frame.error)
+                if not isinstance(error, Refused):
+                    raise error
+                self._job.wait_for_room()
+            future = Future(self._job, frame.pending[0], self._outputs)
+            self._job.submitted(future)
+            return future
+        finally:
+            self._binder.give_back(frame)
+
+
+def _output_spec(
+    captured: CapturedJobGraph, number: int
+) -> tuple[torch.dtype, tuple[int, ...], type | None]:
+    value = captured.graph.values[number]
+    if value.kind == ValueKind.tensor:
+        return TORCH_OF_DTYPE[value.dtype], tuple(value.sizes), None
+    if value.kind == ValueKind.real:
+        return torch.float64, (), float
+    return torch.int64, (), bool if value.kind == ValueKind.boolean else int

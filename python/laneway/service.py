@@ -1,0 +1,155 @@
+"""Service: what jobs are given to. `embedded()` makes one inside this process."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import re
+import threading
+import weakref
+from typing import Any
+
+import torch
+
+from laneway import _native
+from laneway._native import ffi
+from laneway.errors import InvalidInput, ServiceUnavailable
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
+_UNITS |= {"g": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tib": 1 << 40}
+
+
+def parse_bytes(size: str | int) -> int:
+    """4096, "64KiB", "1.5 GiB" in bytes. Raises InvalidInput naming the text otherwise."""
+    if isinstance(size, int) and not isinstance(size, bool):
+        if size < 0:
+            raise InvalidInput(f"{size} bytes is not a size: it is negative")
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
+    unit = _UNITS.get(match.group(2).lower()) if match else None
+    if match is None or unit is None:
+        raise InvalidInput(
+            f"{size!r} is not a size: write a number of bytes, or a number with KiB, MiB or GiB, "
+            "such as '512MiB'"
+        )
+    return int(float(match.group(1)) * unit)
+
+
+class Service:
+    """A running service; a context manager. Closing it ends its jobs (a running iteration ends
+    first); closing twice is fine. Thread-safe."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle: Any = ffi.gc(handle, _native.library().laneway_service_release)
+        self._lock = threading.Lock()
+        self._jobs: weakref.WeakSet[Any] = weakref.WeakSet()
+        _open_services.add(self)
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def status(self) -> dict[str, Any]:
+        """What the service is doing, in the form of `laneway status --json`, with "map": who holds
+        which bytes of the pool."""
+        text, error = ffi.new("char **"), _native.new_error()
+        code = _native.library().laneway_service_status(self.native_handle(), text, error)
+        if code != _native.OK:
+            raise _native.exception_of(code, error)
+        return json.loads(_native.take_text(text))
+
+    def job_report(self, name: str, with_tapes: bool = False) -> dict[str, Any]:
+        """The report of the job of this name: see Job.report. Raises InvalidInput when there is
+        none."""
+        for job in list(self._jobs):
+            if job.name == name:
+                return job.report(with_tapes)
+        raise InvalidInput(f"the service has no job named {name!r} that this process made")
+
+    def close(self) -> None:
+        """Ends all jobs and gives the pool back."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        _open_services.discard(self)
+        _native.library().laneway_service_close(handle)
+        for job in list(self._jobs):
+            job.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._handle is None
+
+    def native_handle(self) -> Any:
+        """For the package itself. Raises ServiceUnavailable after close."""
+        handle = self._handle
+        if handle is None:
+            raise ServiceUnavailable("the service was closed; open another one")
+        return handle
+
+    def add_job(self, job: Any) -> None:
+        """For the package itself: the job is closed with the service."""
+        self._jobs.add(job)
+
+
+_open_services: weakref.WeakSet[Service] = weakref.WeakSet()
+_default_lock = threading.Lock()
+_default: Service | None = None
+
+
+@atexit.register
+def _close_services() -> None:
+    for service in list(_open_services):
+        service.close()
+
+
+def embedded(
+    pool: str | int | None = "512MiB",
+    policy: str = "fifo",
+    lanes: int | None = None,
+    device: str = "host",
+) -> Service:
+    """A service inside this process: the same engine as the daemon's, without the daemon.
+
+    `pool` is the memory that all jobs share (None: half of what is free), `policy` decides who runs
+    ("fifo", "srtf"), `lanes` is the most iterations that run side by side (None: as many as fit).
+    Raises InvalidInput, Refused or ServiceUnavailable, each saying what to change.
+    """
+    library = _native.library()
+    texts = [ffi.new("char[]", t.encode()) for t in (policy, device, str(torch.__version__))]
+    options = ffi.new("laneway_embedded_options *")
+    options.size = ffi.sizeof("laneway_embedded_options")
+    options.pool_bytes = 0 if pool is None else parse_bytes(pool)
+    if pool is not None and options.pool_bytes == 0:
+        raise InvalidInput("a pool of 0 bytes holds no job: give a size such as '512MiB'")
+    if lanes is not None and lanes < 1:
+        raise InvalidInput(f"lanes = {lanes}: give at least 1, or None for as many as fit")
+    options.lanes = lanes or 0
+    options.policy, options.device, options.torch_version = texts
+    handle, error = ffi.new("laneway_service **"), _native.new_error()
+    code = library.laneway_embedded_open(options, handle, error)
+    if code != _native.OK:
+        raise _native.exception_of(code, error)
+    return Service(handle[0])
+
+
+def connect(address: str | None = None) -> Service:
+    """A connection to a running lanewayd. This version has no daemon: it raises
+    ServiceUnavailable; use embedded()."""
+    where = address or "the default address"
+    raise ServiceUnavailable(
+        f"no service at {where}: this version has no daemon yet; use laneway.embedded()"
+    )
+
+
+def default_service() -> Service:
+    """The service of steps that name none: one embedded service per process, with half of the
+    memory that is free, made when first needed."""
+    global _default
+    with _default_lock:
+        if _default is None or _default.closed:
+            _default = embedded(pool=None)
+        return _default
