@@ -41,7 +41,6 @@ REFUSED_OPERATORS: dict[str, str] = {
     "aten::set_data": _MUTATES_REMEDY,
     "aten::swap_": _MUTATES_REMEDY,
     "aten::_resize_output_": _MUTATES_REMEDY,
-    "aten::as_strided_": _MUTATES_REMEDY,
     "aten::nonzero": _SHAPE_REMEDY,
     "aten::masked_select": _SHAPE_REMEDY,
     "aten::_unique2": _SHAPE_REMEDY,
@@ -62,6 +61,30 @@ def name_of(overload: torch._ops.OpOverload) -> str:
     return overload._schema.name + (
         f".{overload._schema.overload_name}" if overload._schema.overload_name else ""
     )
+
+
+@functools.lru_cache(maxsize=None)
+def is_composite(overload: torch._ops.OpOverload) -> bool:
+    """Whether the CPU runs the operator as a sequence of others. Some have such a form for other
+    devices and a kernel of their own on the CPU, with other bits."""
+
+    def has(key: str) -> bool:
+        return torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), key)
+
+    return has("CompositeImplicitAutograd") and not has("CPU")
+
+
+@functools.lru_cache(maxsize=None)
+def plain_view(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """The operator that returns as a view what this one does to its argument's shape: transpose
+    for transpose_."""
+    family = getattr(aten, overload._schema.name.removeprefix("aten::").rstrip("_"), None)
+    wanted = [(a.name, str(a.type)) for a in overload._schema.arguments]
+    for name in family.overloads() if family is not None else ():
+        candidate = getattr(family, name)
+        if [(a.name, str(a.type)) for a in candidate._schema.arguments] == wanted:
+            return candidate
+    return None
 
 
 @functools.lru_cache(maxsize=None)

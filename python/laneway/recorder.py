@@ -160,7 +160,7 @@ class Recorder(TorchDispatchMode):
             return func(*args, **kwargs)
         if func is torch.ops.aten._local_scalar_dense.default:
             return self._number_from(args[0])
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        if operators.is_composite(func):
             with self:
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
@@ -420,8 +420,7 @@ class Recorder(TorchDispatchMode):
     ) -> torch.Tensor:
         """t_, squeeze_ and the like change only how a tensor looks at its bytes: the plain view is
         recorded, and the tensor is the new value from here on."""
-        family = getattr(torch.ops.aten, func._schema.name.removeprefix("aten::").rstrip("_"), None)
-        plain = getattr(family, func._schema.overload_name or "default", None)
+        plain = operators.plain_view(func)
         if plain is None:
             raise CaptureError(
                 "this operator changes a tensor's shape in place",
