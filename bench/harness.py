@@ -85,13 +85,20 @@ def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+SANITIZED = ("asan", "tsan")  # builds whose times say nothing
+
+
 def find_program(name: str) -> Path:
-    """The newest build of one of the benches' programs; the FileNotFoundError says how to get one.
-    $LANEWAY_BUILD names the build folder to take it from."""
-    folders = os.environ.get("LANEWAY_BUILD")
+    """One of the benches' programs: from $LANEWAY_BUILD if that is set, else from the release build,
+    else the newest there is. The FileNotFoundError says how to get one."""
     root = Path(__file__).resolve().parent.parent / "build"
-    places = [Path(folders)] if folders else sorted(root.glob("*/"))
-    found = [place / "bench" / name for place in places if (place / "bench" / name).exists()]
-    if not found:
-        raise FileNotFoundError(f"{name} is not built: ./dev build")
-    return max(found, key=lambda program: program.stat().st_mtime)
+    given = os.environ.get("LANEWAY_BUILD")
+    folders = [Path(given)] if given else [root / "release"]
+    programs = [folder / "bench" / name for folder in folders]
+    if not given:
+        others = [p for p in root.glob(f"*/bench/{name}") if p.parts[-3] not in SANITIZED]
+        programs += sorted(others, key=lambda program: program.stat().st_mtime, reverse=True)
+    for program in programs:
+        if program.exists():
+            return program
+    raise FileNotFoundError(f"{name} is not built: ./dev build")

@@ -33,9 +33,10 @@ def probe(model: str, iterations: int) -> dict[str, Any]:
         runner.run([batch])
         after.append(anonymous_bytes())
     job = runner.report()
-    p, e = job["persistent_bytes"], job["planned_peak_bytes"]
-    resident = resident_in_file(POOL, job["image_offset"], p)
-    resident += resident_in_file(POOL, job["region_offset"], e)
+    p, e = job["image_bytes"], job["graphs"][0]["planned_peak_bytes"]
+    pieces = {piece["kind"]: piece for piece in runner.service.status()["map"]}
+    resident = resident_in_file(POOL, pieces["image"]["offset"], p)
+    resident += resident_in_file(POOL, pieces["region"]["offset"], e)
     runner.close()
     return {
         "persistent_bytes": p,

@@ -25,7 +25,7 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "eager_keep": ("eager", KEEPING_MALLOC),
     "embedded": ("embedded", {}),
     "embedded_inflight2": ("embedded_inflight2", {}),
-    "inductor": ("inductor", {}),
+    "inductor": ("inductor", KEEPING_MALLOC),
 }
 BASELINES = ("eager", "eager_keep")
 SAME_BITS = ("eager", "eager_keep", "embedded", "embedded_inflight2")

@@ -124,6 +124,7 @@ class Embedded:
         self.step = laneway.train_step(
             work.model, work.loss_fn, work.optimizer, service=self.service, name=work.name
         )
+        self.step.prepare(*work.batch(0))
         self.setup_s = time.perf_counter() - started
 
     def run(self, batches: Batches) -> list[int]:
@@ -141,9 +142,9 @@ class Embedded:
     def about(self) -> dict[str, Any]:
         return {"setup_s": self.setup_s, "notes": []}
 
-    def report(self) -> dict[str, Any]:
-        """What the service says about the job: tape, plan, addresses, bytes."""
-        return self.service.job_report(self.work.name)
+    def report(self, with_tapes: bool = False) -> dict[str, Any]:
+        """What the service says about the job: bytes, plans, addresses."""
+        return self.service.job_report(self.work.name, with_tapes)
 
     def close(self) -> None:
         self.step.close()
@@ -176,10 +177,10 @@ class EmbeddedInFlight(Embedded):
 
 
 def pool_for(work: Workload) -> int:
-    """Bytes of pool that any of the workloads trains in: room for parameters, two moments and the
-    gradients, twice over, and for activations."""
+    """Bytes of pool that any of the workloads trains in: room for parameters, two moments, the
+    gradients and their updates, and for activations."""
     parameters = sum(p.numel() * p.element_size() for p in work.model.parameters())
-    return 8 * parameters + (256 << 20)
+    return 6 * parameters + (256 << 20)
 
 
 RUNNERS = {

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 import torch
-from laneway.demo import compare, display, running, workloads
+
+from laneway.demo import compare, display, running, show, workloads
 
 
 @pytest.fixture(scope="module")
@@ -216,3 +217,21 @@ def test_a_jobs_lane_and_bytes_come_from_the_status():
     assert running.lane_and_bytes(STATUS, "mlp") == ("4", 1024, 500)
     assert running.lane_and_bytes(STATUS, "cnn") == ("-", 0, 9)
     assert running.lane_and_bytes(STATUS, "gone") == ("-", 0, 0)
+
+
+def test_the_map_names_every_piece_and_who_holds_it():
+    def piece(offset, count, kind, **holder):
+        ids = {"job": None, "region": None, "lane": None} | holder
+        return {"offset": offset, "bytes": count, "kind": kind} | ids
+
+    pieces = [
+        piece(0, 1024, "image", job=7),
+        piece(1024, 512, "region", region=1, lane=4),
+        piece(1536, 2560, "free"),
+    ]
+    lines = show.pool_map(STATUS | {"map": pieces})
+    assert len(lines) == 5
+    assert lines[1].split()[:4] == ["0", "1.0", "KiB", "mlp:"]
+    assert lines[2].split()[:3] == ["1024", "512", "B"] and "iteration of mlp" in lines[2]
+    assert lines[3].split() == ["1536", "2.5", "KiB", "free"]
+    assert lines[4].startswith("4096")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
 from laneway.demo.workloads import Job, accuracy, train
 
 REQUEST_EVERY_S = 0.01

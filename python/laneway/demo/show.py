@@ -8,9 +8,10 @@ import threading
 import time
 from typing import Any
 
-import laneway
 import numpy as np
 import torch
+
+import laneway
 from laneway.demo import compare
 from laneway.demo.display import Display, columns, size
 from laneway.demo.running import Requests, Training, Worker, lane_and_bytes
@@ -62,14 +63,12 @@ class Show:
         say = self.display.say
         say(f"One process, one pool of {self.options.pool}, policy {self.options.policy}.")
         trainings: list[Training] = []
-        self.models = {}
         for job in jobs:
             model, optimizer = job.begin()
             started = time.perf_counter()
             step = laneway.train_step(model, job.loss_fn, optimizer, service=service, name=job.name)
             trainings.append(Training(job, step, self.stop))
             trainings[-1].warm_up()
-            self.models[job.name] = model
             took = time.perf_counter() - started
             say(f"{job.name} ({job.about}): captured, probed and planned in {took:.1f} s")
         predict = laneway.inference(trainings[0].step, service=service, name="answers")
@@ -192,16 +191,18 @@ def _times(seconds: list[float]) -> str:
 
 
 def pool_map(status: dict[str, Any]) -> list[str]:
-    """Who holds which bytes of the pool, and that they add up to its capacity."""
-    pool = status["pool"]
-    rows = [[f"image of {job['name']}", size(job["persistent_bytes"])] for job in status["jobs"]]
-    names = {job["id"]: job["name"] for job in status["jobs"]}
-    lanes = {lane["id"]: lane for lane in status["lanes"]}
-    for region in status["regions"]:
-        jobs = [names.get(j, "?") for lane in region["lanes"] for j in lanes[lane]["jobs"]]
-        rows.append([f"region {region['id']}, for {', '.join(jobs)}", size(region["bytes"])])
-    rows.append(["other claims", size(pool["other_bytes"])])
-    rows.append(["reserve", size(pool["reserve_bytes"])])
-    rows.append(["free", size(pool["free_bytes"])])
-    rows.append(["capacity", size(pool["capacity_bytes"])])
+    """Who holds which bytes of the pool, from its first to its last."""
+    jobs = {job["id"]: job["name"] for job in status["jobs"]}
+    lanes = {lane["id"]: lane["jobs"] for lane in status["lanes"]}
+    rows = [["from byte", "size", "held by"]]
+    for piece in status["map"]:
+        who = piece["kind"]
+        if piece["kind"] == "image":
+            who = f"{jobs.get(piece['job'], '?')}: parameters, buffers, optimizer state"
+        elif piece["kind"] == "region":
+            users = ", ".join(jobs.get(job, "?") for job in lanes.get(piece["lane"], []))
+            who = f"lane {piece['lane']}: what an iteration of {users or 'nobody'} needs"
+        rows.append([str(piece["offset"]), size(piece["bytes"]), who])
+    capacity = status["pool"]["capacity_bytes"]
+    rows.append([str(capacity), "", f"end of the pool ({size(capacity)})"])
     return columns(rows)
