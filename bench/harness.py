@@ -89,8 +89,8 @@ SANITIZED = ("asan", "tsan")  # builds whose times say nothing
 
 
 def find_program(name: str) -> Path:
-    """One of the benches' programs: from $LANEWAY_BUILD if that is set, else from the release build,
-    else the newest there is. The FileNotFoundError says how to get one."""
+    """One of the benches' programs: from $LANEWAY_BUILD if that is set, else from the release
+    build, else the newest there is. The FileNotFoundError says how to get one."""
     root = Path(__file__).resolve().parent.parent / "build"
     given = os.environ.get("LANEWAY_BUILD")
     folders = [Path(given)] if given else [root / "release"]
