@@ -1,6 +1,7 @@
 #include "memory/planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -15,58 +16,59 @@ namespace {
 
 using Order = std::vector<uint32_t>;
 
-// Lifetimes in event time: allocations and frees count as one event each.
+// The search ends after so many packings without a better one, and goes back to the best one after
+// so many: small tapes settle in a few hundred, and a packing of 200 takes some 20 microseconds.
+constexpr uint32_t kPatience = 4'096;
+constexpr uint32_t kRestart = 64;
+
+// Lifetimes counted in allocations: alive from its own until the first that comes after its free.
 std::vector<Interval> intervals_of(const AllocationTape& tape, int64_t alignment) {
   const size_t count = tape.allocations.size();
-  const auto last = static_cast<uint32_t>(count + tape.frees.size());
+  LW_CHECK(count < INT32_MAX, "a tape of more than 2^31 allocations");
   std::vector<Interval> intervals(count);
-  uint32_t now = 0;
-  size_t next_free = 0;
+  size_t freed = 0;
   for (size_t i = 0; i < count; ++i) {
-    for (; next_free < tape.allocations[i].frees_before; ++next_free) {
-      intervals[tape.frees[next_free]].end = now++;
+    for (; freed < tape.allocations[i].frees_before; ++freed) {
+      intervals[tape.frees[freed]].end = static_cast<int32_t>(i);
     }
     intervals[i].size =
         static_cast<uint64_t>(padded_size(tape.allocations[i].bytes, alignment).count());
-    intervals[i].begin = now++;
-    intervals[i].end = last + 1;
+    intervals[i].begin = static_cast<int32_t>(i);
+    intervals[i].end = static_cast<int32_t>(count);
   }
-  for (; next_free < tape.frees.size(); ++next_free) intervals[tape.frees[next_free]].end = now++;
   return intervals;
 }
 
 // For each interval the highest sum of live bytes at the moments of allocation in its lifetime:
 // where it is crowded, order matters most.
 std::vector<uint64_t> contention_of(const std::vector<Interval>& intervals) {
-  uint32_t last = 0;
-  for (const Interval& interval : intervals) last = std::max(last, interval.end);
-  std::vector<int64_t> change(last + 1, 0);
+  const size_t count = intervals.size();
+  std::vector<int64_t> change(count + 1, 0);
   for (const Interval& interval : intervals) {
     change[interval.begin] += static_cast<int64_t>(interval.size);
     change[interval.end] -= static_cast<int64_t>(interval.size);
   }
-  // Sparse table of range maxima over the live curve.
-  std::vector<std::vector<uint64_t>> highest(1, std::vector<uint64_t>(last + 1, 0));
+  // Sparse table: row k holds the highest of 2^k moments from each on.
+  std::vector<std::vector<uint64_t>> highest(1, std::vector<uint64_t>(count, 0));
   int64_t live = 0;
-  for (uint32_t t = 0; t <= last; ++t) {
+  for (size_t t = 0; t < count; ++t) {
     live += change[t];
     highest[0][t] = static_cast<uint64_t>(live);
   }
-  for (size_t level = 1; (size_t{1} << level) <= last + 1; ++level) {
-    const size_t half = size_t{1} << (level - 1);
-    const auto& below = highest[level - 1];
-    std::vector<uint64_t> row(last + 2 - 2 * half);
+  for (size_t half = 1; 2 * half <= count; half *= 2) {
+    const auto& below = highest.back();
+    std::vector<uint64_t> row(count + 1 - 2 * half);
     for (size_t t = 0; t < row.size(); ++t) row[t] = std::max(below[t], below[t + half]);
     highest.push_back(std::move(row));
   }
   std::vector<uint64_t> contention;
-  contention.reserve(intervals.size());
+  contention.reserve(count);
   for (const Interval& interval : intervals) {
-    const uint32_t length = interval.end - interval.begin;
-    size_t level = 0;
-    while ((size_t{2} << level) <= length) ++level;
-    contention.push_back(std::max(highest[level][interval.begin],
-                                  highest[level][interval.end - (size_t{1} << level)]));
+    const auto length = static_cast<uint32_t>(interval.end - interval.begin);
+    const auto level = static_cast<size_t>(std::bit_width(length)) - 1;
+    const auto& row = highest[level];
+    const size_t last = static_cast<size_t>(interval.end) - (size_t{1} << level);
+    contention.push_back(std::max(row[interval.begin], row[last]));
   }
   return contention;
 }
@@ -84,39 +86,51 @@ Order sorted_by(const std::vector<Interval>& intervals, Key key) {
   return order;
 }
 
-std::vector<Order> greedy_orders(const std::vector<Interval>& intervals) {
+struct Attempt {
+  Order order;
+  GapRule rule = GapRule::lowest;
+};
+
+// Those that gave the lowest peaks on training steps first: the later ones may not get their turn.
+std::vector<Attempt> greedy_attempts(const std::vector<Interval>& intervals) {
   const std::vector<uint64_t> contention = contention_of(intervals);
-  const auto length = [&](uint32_t i) -> uint64_t { return intervals[i].end - intervals[i].begin; };
+  const auto length = [&](uint32_t i) {
+    return static_cast<uint64_t>(intervals[i].end - intervals[i].begin);
+  };
   const auto size = [&](uint32_t i) { return intervals[i].size; };
+  const auto area = [&](uint32_t i) { return size(i) * length(i); };
+  const auto latest_end = [&](uint32_t i) { return intervals[i].end; };
+  const auto first_begin = [&](uint32_t i) { return -intervals[i].begin; };
   using Pair = std::pair<uint64_t, uint64_t>;
-  std::vector<Order> orders;
-  orders.push_back(sorted_by(intervals, size));
-  orders.push_back(sorted_by(intervals, [&](uint32_t i) { return intervals[i].end; }));
-  orders.push_back(sorted_by(intervals, [&](uint32_t i) { return size(i) * length(i); }));
-  orders.push_back(sorted_by(intervals, [&](uint32_t i) { return Pair(contention[i], size(i)); }));
-  orders.push_back(
-      sorted_by(intervals, [&](uint32_t i) { return Pair(contention[i], length(i)); }));
-  orders.push_back(sorted_by(intervals, [&](uint32_t i) { return length(i); }));
-  orders.push_back(
-      sorted_by(intervals, [&](uint32_t i) { return UINT32_MAX - intervals[i].begin; }));
-  return orders;
+  const auto crowded_long = [&](uint32_t i) { return Pair(contention[i], length(i)); };
+  const auto crowded_large = [&](uint32_t i) { return Pair(contention[i], size(i)); };
+  return {
+      {sorted_by(intervals, crowded_long), GapRule::tightest},
+      {sorted_by(intervals, size), GapRule::lowest},
+      {sorted_by(intervals, crowded_large), GapRule::tightest},
+      {sorted_by(intervals, area), GapRule::lowest},
+      {sorted_by(intervals, crowded_long), GapRule::lowest},
+      {sorted_by(intervals, size), GapRule::tightest},
+      {sorted_by(intervals, crowded_large), GapRule::lowest},
+      {sorted_by(intervals, latest_end), GapRule::tightest},
+      {sorted_by(intervals, length), GapRule::tightest},
+      {sorted_by(intervals, first_begin), GapRule::tightest},
+  };
 }
 
 // The best complete packing so far.
 struct Best {
   uint64_t peak = UINT64_MAX;
   std::vector<uint64_t> offsets;
-  Order order;
-  GapRule rule = GapRule::lowest;
+  Attempt attempt;
 };
 
 // Packs below the best peak; true when that gave a new best.
-bool try_order(IntervalPacker& packer, const Order& order, GapRule rule, Best* best,
-               size_t* failed_at) {
-  const auto outcome = packer.pack(order, rule, best->peak - 1);
+bool try_attempt(IntervalPacker& packer, const Attempt& attempt, Best* best, size_t* failed_at) {
+  const auto outcome = packer.pack(attempt.order, attempt.rule, best->peak - 1);
   *failed_at = outcome.failed_at;
   if (!outcome.complete) return false;
-  *best = Best{outcome.peak, packer.offsets(), order, rule};
+  *best = Best{outcome.peak, packer.offsets(), attempt};
   return true;
 }
 
@@ -124,27 +138,25 @@ bool try_order(IntervalPacker& packer, const Order& order, GapRule rule, Best* b
 // moved forward in the order, by a random amount, and all are packed again.
 void search(IntervalPacker& packer, uint64_t goal, const PlannerOptions& options, Best* best) {
   Random random(options.seed);
-  const uint64_t stop_at = packer.pairs() + options.search_pairs;
-  Order order = best->order;
-  GapRule rule = best->rule;
-  size_t since_best = 0;
-  while (best->peak > goal && packer.pairs() < stop_at) {
+  Attempt attempt = best->attempt;
+  uint32_t since_best = 0;
+  while (best->peak > goal && packer.pairs() < options.pairs && since_best < kPatience) {
     size_t failed_at = 0;
-    if (try_order(packer, order, rule, best, &failed_at)) {
+    if (try_attempt(packer, attempt, best, &failed_at)) {
       since_best = 0;
       continue;
     }
-    if (++since_best % 64 == 0) {  // lost: start again from the best, elsewhere
-      order = best->order;
-      rule = random.chance(0.5) ? GapRule::lowest : GapRule::tightest;
-      const size_t a = random.below(order.size());
-      std::swap(order[a], order[random.below(order.size())]);
+    if (++since_best % kRestart == 0) {  // lost: start again from the best, elsewhere
+      attempt = best->attempt;
+      attempt.rule = random.chance(0.5) ? GapRule::lowest : GapRule::tightest;
+      std::swap(attempt.order[random.below(attempt.order.size())],
+                attempt.order[random.below(attempt.order.size())]);
       continue;
     }
     const size_t target = random.chance(0.5) ? 0 : random.below(failed_at + 1);
-    std::rotate(order.begin() + static_cast<ptrdiff_t>(target),
-                order.begin() + static_cast<ptrdiff_t>(failed_at),
-                order.begin() + static_cast<ptrdiff_t>(failed_at) + 1);
+    const auto first = attempt.order.begin();
+    std::rotate(first + static_cast<ptrdiff_t>(target), first + static_cast<ptrdiff_t>(failed_at),
+                first + static_cast<ptrdiff_t>(failed_at) + 1);
   }
 }
 
@@ -158,11 +170,10 @@ Plan plan_tape(const AllocationTape& tape, const PlannerOptions& options) {
       std::max(bound, static_cast<uint64_t>(static_cast<double>(bound) * options.good_enough));
   IntervalPacker packer(intervals);
   Best best;
-  for (const Order& order : greedy_orders(intervals)) {
-    for (const GapRule rule : {GapRule::tightest, GapRule::lowest}) {
-      size_t failed_at = 0;
-      if (best.peak > bound) try_order(packer, order, rule, &best, &failed_at);
-    }
+  for (const Attempt& attempt : greedy_attempts(intervals)) {
+    const bool enough = best.peak <= goal || packer.pairs() > options.pairs / 2;
+    size_t failed_at = 0;
+    if (best.peak == UINT64_MAX || !enough) try_attempt(packer, attempt, &best, &failed_at);
   }
   search(packer, goal, options, &best);
   return Plan{std::move(best.offsets), Bytes(static_cast<int64_t>(best.peak)), options.alignment};

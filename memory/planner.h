@@ -27,10 +27,11 @@ struct Plan {
 struct PlannerOptions {
   int64_t alignment = 64;  // a power of two
   uint64_t seed = 1;
-  // The search stops below bound * this,
+  // Planning stops at bound * this,
   double good_enough = 1.002;
-  // or after looking at so many pairs of allocations (about a nanosecond each).
-  uint64_t search_pairs = 150'000'000;
+  // or after looking at so many pairs of allocations (one to three nanoseconds each); the greedy
+  // orders get half of them, and one is always tried.
+  uint64_t pairs = 150'000'000;
 };
 
 // Plans a well-formed tape. What the tape never frees stays alive to its end.

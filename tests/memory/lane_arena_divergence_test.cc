@@ -107,7 +107,7 @@ TEST_P(Divergence, IsCaughtAtEveryPosition) {
         round % 2 == 0 ? testing::random_tape(random, {.allocations = 40, .largest = 900})
                        : testing::random_tape(
                              random, {.allocations = 40, .largest = 200, .free_chance = 0.45});
-    const auto replay = make_planned_tape(tape, plan_tape(tape, {.search_pairs = 10'000}));
+    const auto replay = make_planned_tape(tape, plan_tape(tape, {.pairs = 10'000}));
     const Script script = testing::script_of(tape);
     testing::LaneMemory memory(kib(256));
     LaneArena arena(64, /*poison=*/GetParam());

@@ -22,7 +22,7 @@ using testing::Script;
 using testing::ScriptPlayer;
 
 std::shared_ptr<const PlannedTape> planned(const AllocationTape& tape) {
-  return make_planned_tape(tape, plan_tape(tape, {.search_pairs = 100'000}));
+  return make_planned_tape(tape, plan_tape(tape, {.pairs = 100'000}));
 }
 
 TEST(LaneArena, ProbeRecordsTheTapeAndReachesTheSimulatedHeight) {

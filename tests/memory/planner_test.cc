@@ -46,7 +46,7 @@ TEST(Planner, RandomTapesGetValidPlans) {
                                       .free_all = random.chance(0.7)});
     PlannerOptions options;
     options.alignment = random.chance(0.5) ? 64 : 512;
-    options.search_pairs = 2'000'000;
+    options.pairs = 2'000'000;
     expect_valid(tape, plan_tape(tape, options));
   }
 }
@@ -89,7 +89,7 @@ TEST(Planner, TenThousandAllocationsArePlannedWithinTheCountedWork) {
   const AllocationTape tape = testing::training_tape(random, 1400);
   ASSERT_GE(tape.allocations.size(), 9'000u);
   PlannerOptions options;
-  options.search_pairs = 50'000'000;
+  options.pairs = 50'000'000;
   const Plan plan = plan_tape(tape, options);
   EXPECT_TRUE(check_plan(tape, plan).ok());
   EXPECT_LE(static_cast<double>(plan.peak.count()),
