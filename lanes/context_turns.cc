@@ -28,8 +28,16 @@ bool ContextTurns::wait(uint64_t key) {
   return true;
 }
 
+void ContextTurns::keep_only(const std::set<uint64_t>& keys) {
+  std::erase_if(queue_, [&keys](uint64_t key) { return keys.count(key) == 0; });
+}
+
+bool ContextTurns::next_may_open() const {
+  return !queue_.empty() && (open_ == 0 || queue_.front() == key_);
+}
+
 uint64_t ContextTurns::take_next() {
-  LW_CHECK(switch_due(), "no key is due");
+  LW_CHECK(next_may_open(), "no key is due");
   const uint64_t key = queue_.front();
   queue_.pop_front();
   return key;

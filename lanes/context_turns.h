@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <set>
 
 namespace laneway::lanes {
 
@@ -20,9 +21,11 @@ class ContextTurns {
   bool wait(uint64_t key);
   // Some key waits: turns that are granted meanwhile need a bound.
   bool contended() const { return !queue_.empty(); }
-  // No turn is open and a key waits: time for take_next.
-  bool switch_due() const { return open_ == 0 && !queue_.empty(); }
-  // The key that waited longest; it does not wait any more. Only while switch_due().
+  // Keys that nobody waits for any more (their jobs are gone) are forgotten.
+  void keep_only(const std::set<uint64_t>& keys);
+  // The key that waited longest may be opened: no turn is open, or turns of just this key.
+  bool next_may_open() const;
+  // That key; it does not wait any more. Only while next_may_open().
   uint64_t take_next();
 
  private:

@@ -20,6 +20,8 @@ Scheduler::Scheduler(const SchedulerConfig& config, std::unique_ptr<policies::Po
       wanted_capacity_(pool_.capacity()) {
   LW_CHECK(config.max_lanes >= 1 && config.max_lanes <= limits::kMaxLanes,
            "the number of lanes is out of its limits");
+  LW_CHECK(config.budget.iterations > 0 || config.budget.slice > Duration(0),
+           "a turn's budget needs a bound");
   LW_CHECK(policy_ != nullptr, "a scheduler needs a policy");
   for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].id = LaneId(i + 1);
   memory_changed();
@@ -62,7 +64,7 @@ void Scheduler::settle() {
     tell_queue();
   }
   for (size_t i = 0; i < touched_.size(); ++i) try_grant(lane_of(touched_[i]));
-  if (contexts_.switch_due()) switch_context();
+  if (contexts_.contended()) switch_context();
   for (const LaneId id : touched_) lane_of(id).touched = false;
   touched_.clear();
 }

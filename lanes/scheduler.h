@@ -47,7 +47,7 @@ struct SchedulerConfig {
   int64_t alignment = limits::kHostAlignment;
   uint32_t max_lanes = limits::kMaxLanes;  // 1 … limits::kMaxLanes
   uint32_t max_jobs = limits::kMaxJobs;
-  // Bound of a turn while others wait for the lane. Both 0 would let one job keep it.
+  // Bound of a turn while others wait for the lane; not both 0, which would be none.
   TurnBudget budget{.iterations = 16, .slice = milliseconds(20)};
   // A bounded turn that is still open after twice its slice (or after this, when it has no slice)
   // is recalled: its job may have nothing to run.
@@ -122,6 +122,7 @@ class Scheduler {
   void set_need(Job& job, Bytes ephemeral);
   void retry_held();
   void close_lane(Lane& lane);
+  Room resize_region(Lane& lane, Bytes size);
   void report_region(const Lane& lane);
   void apply_capacity();
   void make_room_below(Bytes limit);
@@ -135,6 +136,7 @@ class Scheduler {
   void recall(Lane& lane);
   void recall_unbounded();
   void switch_context();
+  void grant_context(uint64_t key);
   void close_turn(Lane& lane);
   void account(Job& job, const TurnEnded& event);
   void become_resident(Job& job);

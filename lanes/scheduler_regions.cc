@@ -26,14 +26,22 @@ void Scheduler::fit_to_jobs(Lane& lane) {
   }
   needs.push_back(pool_.rounded(Bytes(0)));  // always possible: all are held
   std::sort(needs.begin(), needs.end(), std::greater<>());
-  const Bytes before = lane.region.size;
   for (const Bytes need : needs) {
-    if (need == before) return;
-    if (pool_.resize_region(lane.region, need) != Room::done) continue;
-    report_region(lane);
-    if (need < before) memory_changed();
-    return;
+    if (need == lane.region.size) return;
+    if (resize_region(lane, need) == Room::done) return;
   }
+}
+
+Room Scheduler::resize_region(Lane& lane, Bytes size) {
+  const Region before = lane.region;
+  const Room room = pool_.resize_region(lane.region, size);
+  if (room != Room::done) return room;
+  report_region(lane);
+  // A region that shrank or moved left bytes behind that somebody may need.
+  const bool covers = lane.region.offset <= before.offset &&
+                      lane.region.offset + lane.region.size >= before.offset + before.size;
+  if (!covers) memory_changed();
+  return room;
 }
 
 void Scheduler::report_region(const Lane& lane) {
@@ -108,8 +116,7 @@ void Scheduler::retry_held() {
       if (pool_.could_resize(lane.region, job->ephemeral) != Room::done) continue;
       lane.fit_wanted = true;
       recall(lane);
-    } else if (pool_.resize_region(lane.region, job->ephemeral) == Room::done) {
-      report_region(lane);
+    } else if (resize_region(lane, job->ephemeral) == Room::done) {
       mark_held(lane);
       touch(lane);
     }
@@ -137,6 +144,7 @@ void Scheduler::make_room_below(Bytes limit) {
       recall(lane);
     } else if (pool_.move_below(lane.region, limit)) {
       report_region(lane);
+      memory_changed();
     }
   }
 }

@@ -1,6 +1,7 @@
 // Scheduler, part: turns. A turn without a rival stays open as long as it likes; when a rival gets
 // ready it is recalled, and while rivals exist turns have a budget.
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "lanes/scheduler.h"
@@ -153,23 +154,31 @@ void Scheduler::grant(Lane& lane, Job& job) {
   actions_.push_back(GrantTurn{lane.turn});
 }
 
-// All turns have ended and other keys wait: the one that waited longest gets a turn in every lane
-// that has a job of it. A key whose jobs are gone meanwhile is passed over.
+// Keys wait. When the open turns have ended, the one that waited longest gets a turn in every lane
+// that has a job of it; a key whose jobs are gone meanwhile is passed over.
 void Scheduler::switch_context() {
   if (!worker_up_) return;
-  std::vector<const policies::JobView*> candidates;
-  while (contexts_.switch_due()) {
-    const uint64_t key = contexts_.take_next();
-    for (Lane& lane : lanes_) {
-      if (lane.state() != LaneState::idle) continue;
-      candidates.clear();
-      for (const policies::JobView* job : view_.lane(lane.id)->ready) {
-        if (job->context_key == key) candidates.push_back(job);
-      }
-      if (!candidates.empty()) grant(lane, job_of(ask_pick(lane, candidates)));
-    }
+  std::set<uint64_t> keys;
+  for (const Lane& lane : lanes_) {
+    if (lane.state() != LaneState::idle) continue;
+    for (const policies::JobView* job : view_.lane(lane.id)->ready) keys.insert(job->context_key);
   }
+  contexts_.keep_only(keys);
+  while (contexts_.next_may_open()) grant_context(contexts_.take_next());
+  if (contexts_.contended()) return;
   for (Lane& lane : lanes_) try_grant(lane);
+}
+
+void Scheduler::grant_context(uint64_t key) {
+  std::vector<const policies::JobView*> candidates;
+  for (Lane& lane : lanes_) {
+    if (lane.state() != LaneState::idle) continue;
+    candidates.clear();
+    for (const policies::JobView* job : view_.lane(lane.id)->ready) {
+      if (job->context_key == key) candidates.push_back(job);
+    }
+    if (!candidates.empty()) grant(lane, job_of(ask_pick(lane, candidates)));
+  }
 }
 
 }  // namespace laneway::lanes

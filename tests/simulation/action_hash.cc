@@ -1,0 +1,65 @@
+#include "tests/simulation/action_hash.h"
+
+namespace laneway::simulation {
+
+using namespace lanes;  // NOLINT: the vocabulary of this file
+
+void ActionHash::mix(const Reason& reason) {
+  mix(static_cast<uint64_t>(reason.code));
+  for (const Bytes bytes :
+       {reason.persistent, reason.region, reason.capacity, reason.claimed, reason.largest_free}) {
+    mix(bytes);
+  }
+  mix(uint64_t{reason.position});
+}
+
+void ActionHash::mix(const Turn& turn) {
+  mix(turn.id.value());
+  mix(turn.lane.value());
+  mix(turn.job.value());
+  mix(turn.envelope.region.value());
+  mix(turn.envelope.base);
+  mix(turn.envelope.ceiling);
+  mix(uint64_t{turn.envelope.from_top});
+  mix(turn.envelope.partner.value());
+  mix(turn.envelope.budget.iterations);
+  mix(static_cast<uint64_t>(turn.envelope.budget.slice.ns()));
+}
+
+void ActionHash::add(const Action& action) {
+  mix(uint64_t{action.index()});
+  if (const auto* it = std::get_if<AdmitJob>(&action)) {
+    mix(it->job.value());
+    mix(it->lane.value());
+  } else if (const auto* queue = std::get_if<QueueJob>(&action)) {
+    mix(queue->job.value());
+    mix(queue->reason);
+  } else if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
+    mix(refuse->job.value());
+    mix(refuse->reason);
+  } else if (const auto* place = std::get_if<PlaceImage>(&action)) {
+    mix(place->job.value());
+    mix(place->offset);
+    mix(place->size);
+  } else if (const auto* drop = std::get_if<DropImage>(&action)) {
+    mix(drop->job.value());
+  } else if (const auto* open = std::get_if<OpenRegion>(&action)) {
+    mix(open->region.value());
+    mix(open->lane.value());
+    mix(open->offset);
+    mix(open->size);
+  } else if (const auto* resize = std::get_if<ResizeRegion>(&action)) {
+    mix(resize->region.value());
+    mix(resize->offset);
+    mix(resize->size);
+  } else if (const auto* close = std::get_if<CloseRegion>(&action)) {
+    mix(close->region.value());
+  } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {
+    mix(grant->turn);
+  } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {
+    mix(recall->turn.value());
+    mix(recall->lane.value());
+  }
+}
+
+}  // namespace laneway::simulation

@@ -1,0 +1,79 @@
+#include "tests/simulation/memory_checker.h"
+
+#include <map>
+
+namespace laneway::simulation {
+
+using namespace lanes;  // NOLINT: the vocabulary of this file
+
+std::string MemoryChecker::action(const Observed& seen, const Action& action) {
+  if (const auto* place = std::get_if<PlaceImage>(&action)) {
+    const auto job = seen.jobs.find(place->job);
+    if (job == seen.jobs.end()) return "an image for a job that does not exist";
+    if (!job->second.lane.valid()) return "an image for a job that was not admitted";
+    if (place->size.count() != job->second.image_need) return "an image of another size";
+  }
+  if (const auto* drop = std::get_if<DropImage>(&action)) {
+    if (seen.images.count(drop->job) == 0) return "an image is dropped that does not exist";
+    if (!seen.jobs.at(drop->job).ended) return "a living job's image is dropped";
+    if (seen.jobs.at(drop->job).turn.valid()) return "an image is dropped under an open turn";
+  }
+  RegionId changed;
+  if (const auto* resize = std::get_if<ResizeRegion>(&action)) changed = resize->region;
+  if (const auto* close = std::get_if<CloseRegion>(&action)) changed = close->region;
+  if (changed.valid()) {
+    if (seen.regions.count(changed) == 0) return "a region changes that does not exist";
+    for (const auto& [id, lane] : seen.lanes) {
+      if (lane.region == changed && lane.running.valid()) return "a region changes under a turn";
+    }
+  }
+  if (const auto* open = std::get_if<OpenRegion>(&action)) {
+    if (seen.regions.count(open->region) > 0) return "a region is opened twice";
+    const auto lane = seen.lanes.find(open->lane);
+    if (lane != seen.lanes.end() && lane->second.region.valid()) return "a lane with two regions";
+  }
+  const bool no_memory = std::holds_alternative<GrantTurn>(action) ||
+                         std::holds_alternative<RecallTurn>(action) ||
+                         std::holds_alternative<QueueJob>(action);
+  if (no_memory) return "";
+  Observed after = seen;
+  after.apply(action);
+  return check_state(after);
+}
+
+std::string MemoryChecker::check_state(const Observed& seen) const {
+  if (seen.claimed() > seen.capacity) {
+    return "claims of " + std::to_string(seen.claimed()) + " bytes in a pool of " +
+           std::to_string(seen.capacity);
+  }
+  std::map<int64_t, int64_t> taken;
+  for (const auto& [id, range] : seen.images) {
+    if (!taken.emplace(range.offset, range.size).second) return "two ranges start together";
+  }
+  for (const auto& [id, range] : seen.regions) {
+    if (!taken.emplace(range.offset, range.size).second) return "two ranges start together";
+  }
+  int64_t end = 0;
+  for (const auto& [offset, size] : taken) {
+    if (offset < end) return "ranges overlap at " + std::to_string(offset);
+    if (offset % seen.alignment != 0 || size % seen.alignment != 0) return "unaligned range";
+    end = offset + size;
+  }
+  return end > seen.capacity ? "a range ends beyond the pool" : "";
+}
+
+std::string MemoryChecker::settled(const Observed& seen, const Event& /*event*/) {
+  for (const auto& [id, lane] : seen.lanes) {
+    if (!lane.region.valid()) return "a lane without a region";
+    bool used = false;
+    for (const auto& [job_id, job] : seen.jobs) used = used || job.lane == id;
+    if (!used) return "lane " + std::to_string(id.value()) + " stays open without jobs";
+  }
+  for (const auto& [id, job] : seen.jobs) {
+    if (job.lane.valid() && seen.images.count(id) == 0) return "an admitted job has no image";
+    if (job.ended && !job.turn.valid()) return "an ended job is still there";
+  }
+  return "";
+}
+
+}  // namespace laneway::simulation

@@ -1,0 +1,157 @@
+#include "tests/simulation/observed.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace laneway::simulation {
+
+using namespace lanes;  // NOLINT: the vocabulary of this file
+
+int64_t Observed::rounded(Bytes bytes) const {
+  const int64_t count = std::max<int64_t>(bytes.count(), 1);
+  return (count + alignment - 1) / alignment * alignment;
+}
+
+int64_t Observed::claimed() const {
+  int64_t sum = reserve;
+  for (const auto& [id, range] : images) sum += range.size;
+  for (const auto& [id, range] : regions) sum += range.size;
+  return sum;
+}
+
+int64_t Observed::largest_gap(RegionId without) const {
+  std::vector<Range> taken;
+  for (const auto& [id, range] : images) taken.push_back(range);
+  for (const auto& [id, range] : regions) {
+    if (id != without) taken.push_back(range);
+  }
+  std::sort(taken.begin(), taken.end(),
+            [](const Range& a, const Range& b) { return a.offset < b.offset; });
+  int64_t gap = 0;
+  int64_t end = 0;
+  for (const Range& range : taken) {
+    gap = std::max(gap, range.offset - end);
+    end = range.offset + range.size;
+  }
+  return std::max(gap, capacity - end);
+}
+
+bool Observed::fits_lane(const SeenJob& job) const {
+  return job.region_need <= regions.at(lanes.at(job.lane).region).size;
+}
+
+bool Observed::eligible(const SeenJob& job) const {
+  return job.lane.valid() && job.placed && job.announced && !job.ended && !job.turn.valid() &&
+         fits_lane(job);
+}
+
+void Observed::on(const JobOffered& event) {
+  if (jobs.count(event.job) > 0) return;
+  SeenJob job;
+  job.offer = event;
+  job.arrival = ++arrivals_;
+  job.image_need = rounded(event.persistent);
+  job.region_need = rounded(event.ephemeral);
+  jobs[event.job] = job;
+}
+
+void Observed::close_turn(TurnId id) {
+  const SeenTurn turn = turns.at(id);
+  turns.erase(id);
+  lanes.at(turn.lane).running = {};
+  lanes.at(turn.lane).recalled = false;
+  jobs.at(turn.job).turn = {};
+}
+
+void Observed::on(const TurnEnded& event) {
+  const auto turn = turns.find(event.turn);
+  if (turn == turns.end()) return;
+  SeenJob& job = jobs.at(turn->second.job);
+  close_turn(event.turn);
+  job.iterations += event.iterations;
+  job.busy_ns += event.busy.ns();
+  if (event.more_ready || event.end == TurnEnd::out_of_lane) job.announced = true;
+  if (event.ephemeral > Bytes(0)) job.region_need = rounded(event.ephemeral);
+  if (event.end == TurnEnd::failed) job.ended = true;
+}
+
+void Observed::end(SeenJob& job) {
+  job.ended = true;
+  // Nothing was given to it: it is gone. Otherwise it goes with its image (DropImage).
+  if (!job.lane.valid()) jobs.erase(job.offer.job);
+}
+
+void Observed::apply(const Event& event) {
+  if (const auto* offered = std::get_if<JobOffered>(&event)) on(*offered);
+  if (const auto* ended = std::get_if<TurnEnded>(&event)) on(*ended);
+  if (const auto* placed = std::get_if<ImagePlaced>(&event)) {
+    if (images.count(placed->job) > 0) jobs.at(placed->job).placed = true;
+  }
+  if (const auto* ready = std::get_if<WorkReady>(&event)) {
+    if (jobs.count(ready->job) > 0) jobs[ready->job].announced = true;
+  }
+  if (const auto* need = std::get_if<NeedChanged>(&event)) {
+    if (jobs.count(need->job) > 0) jobs[need->job].region_need = rounded(need->ephemeral);
+  }
+  if (const auto* ended = std::get_if<JobEnded>(&event)) {
+    if (jobs.count(ended->job) > 0) end(jobs[ended->job]);
+  }
+  if (const auto* ended = std::get_if<SessionEnded>(&event)) {
+    std::vector<JobId> theirs;
+    for (const auto& [id, job] : jobs) {
+      if (job.offer.session == ended->session) theirs.push_back(id);
+    }
+    for (const JobId id : theirs) end(jobs[id]);
+  }
+  if (std::holds_alternative<WorkerLost>(event)) {
+    worker_up = false;
+    while (!turns.empty()) {
+      jobs.at(turns.begin()->second.job).announced = true;
+      close_turn(turns.begin()->first);
+    }
+  }
+  if (std::holds_alternative<WorkerReady>(event)) worker_up = true;
+  if (const auto* changed = std::get_if<CapacityChanged>(&event)) {
+    wanted_capacity = changed->capacity.count() / alignment * alignment;
+    capacity = std::max(capacity, wanted_capacity);
+  }
+}
+
+void Observed::apply(const Action& action) {
+  if (const auto* admit = std::get_if<AdmitJob>(&action)) {
+    jobs.at(admit->job).lane = admit->lane;
+    lanes[admit->lane];
+  }
+  if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
+    const auto job = jobs.find(refuse->job);
+    if (job != jobs.end()) end(job->second);
+  }
+  if (const auto* place = std::get_if<PlaceImage>(&action)) {
+    images[place->job] = {place->offset.count(), place->size.count()};
+  }
+  if (const auto* drop = std::get_if<DropImage>(&action)) {
+    images.erase(drop->job);
+    jobs.erase(drop->job);
+  }
+  if (const auto* open = std::get_if<OpenRegion>(&action)) {
+    regions[open->region] = {open->offset.count(), open->size.count()};
+    lanes[open->lane].region = open->region;
+  }
+  if (const auto* resize = std::get_if<ResizeRegion>(&action)) {
+    regions[resize->region] = {resize->offset.count(), resize->size.count()};
+  }
+  if (const auto* close = std::get_if<CloseRegion>(&action)) {
+    regions.erase(close->region);
+    std::erase_if(lanes, [close](const auto& lane) { return lane.second.region == close->region; });
+  }
+  if (const auto* grant = std::get_if<GrantTurn>(&action)) {
+    const Turn& turn = grant->turn;
+    turns[turn.id] = {turn.job, turn.lane};
+    lanes[turn.lane].running = turn.job;
+    jobs.at(turn.job).turn = turn.id;
+    jobs.at(turn.job).announced = false;
+  }
+  if (const auto* recall = std::get_if<RecallTurn>(&action)) lanes[recall->lane].recalled = true;
+}
+
+}  // namespace laneway::simulation

@@ -1,0 +1,84 @@
+// Observed: what an outsider knows who sees only the events that go into the core and the actions
+// that come out. The checkers' own bookkeeping; it shares no code with the scheduler, so that an
+// error there is not repeated here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "lanes/action.h"
+#include "lanes/event.h"
+
+namespace laneway::simulation {
+
+struct Range {
+  int64_t offset = 0;
+  int64_t size = 0;
+};
+
+struct SeenJob {
+  lanes::JobOffered offer;
+  uint64_t arrival = 0;
+  int64_t image_need = 0;   // rounded
+  int64_t region_need = 0;  // rounded
+  LaneId lane;              // none until admitted
+  bool placed = false;      // ImagePlaced was delivered
+  bool announced = false;   // has work that no turn looked for yet
+  bool ended = false;       // its end was asked for, or it failed
+  TurnId turn;              // the open one
+  uint64_t iterations = 0;
+  int64_t busy_ns = 0;
+};
+
+struct SeenLane {
+  RegionId region;
+  JobId running;
+  bool recalled = false;
+};
+
+struct SeenTurn {
+  JobId job;
+  LaneId lane;
+};
+
+class Observed {
+ public:
+  Observed(int64_t pool_bytes, int64_t reserve_bytes, int64_t unit)
+      : capacity(pool_bytes),
+        wanted_capacity(pool_bytes),
+        reserve(reserve_bytes),
+        alignment(unit) {}
+
+  void apply(const lanes::Event& event);
+  void apply(const lanes::Action& action);
+
+  int64_t rounded(Bytes bytes) const;
+  int64_t claimed() const;  // images, regions and the reserve
+  // Longest run of bytes without image or region; `without` is taken as free.
+  int64_t largest_gap(RegionId without = {}) const;
+  // Could be granted a turn if its lane is idle: in the pool, with work, fitting its region.
+  bool eligible(const SeenJob& job) const;
+  bool fits_lane(const SeenJob& job) const;
+
+  int64_t capacity;         // the largest that the core may count on now
+  int64_t wanted_capacity;  // what it was told last
+  int64_t reserve;
+  int64_t alignment;
+  bool worker_up = true;
+  std::map<JobId, SeenJob> jobs;  // offered, not refused, not gone
+  std::map<LaneId, SeenLane> lanes;
+  std::map<TurnId, SeenTurn> turns;  // open
+  std::map<JobId, Range> images;
+  std::map<RegionId, Range> regions;
+
+ private:
+  void on(const lanes::JobOffered& event);
+  void on(const lanes::TurnEnded& event);
+  void end(SeenJob& job);
+  void close_turn(TurnId turn);
+
+  uint64_t arrivals_ = 0;
+};
+
+}  // namespace laneway::simulation

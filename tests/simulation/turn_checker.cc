@@ -1,0 +1,86 @@
+#include "tests/simulation/turn_checker.h"
+
+#include <algorithm>
+
+namespace laneway::simulation {
+
+using namespace lanes;  // NOLINT: the vocabulary of this file
+
+std::string TurnChecker::action(const Observed& seen, const Action& action) {
+  if (const auto* grant = std::get_if<GrantTurn>(&action)) return check_grant(seen, grant->turn);
+  if (const auto* recall = std::get_if<RecallTurn>(&action)) {
+    const auto turn = seen.turns.find(recall->turn);
+    if (turn == seen.turns.end()) return "a turn is recalled that is not open";
+    if (turn->second.lane != recall->lane) return "a turn is recalled in another lane";
+    if (seen.lanes.at(recall->lane).recalled) return "a turn is recalled twice";
+  }
+  return "";
+}
+
+std::string TurnChecker::check_grant(const Observed& seen, const Turn& turn) {
+  if (!seen.worker_up) return "a turn without a worker";
+  const auto lane = seen.lanes.find(turn.lane);
+  if (lane == seen.lanes.end()) return "a turn in a lane that does not exist";
+  if (lane->second.running.valid()) return "two open turns in a lane";
+  const auto job = seen.jobs.find(turn.job);
+  if (job == seen.jobs.end()) return "a turn for a job that does not exist";
+  if (job->second.lane != turn.lane) return "a turn in another job's lane";
+  if (!seen.eligible(job->second)) return "a turn for a job that can't run";
+  const Range region = seen.regions.at(lane->second.region);
+  if (turn.envelope.region != lane->second.region || turn.envelope.base.count() != region.offset ||
+      turn.envelope.ceiling.count() != region.size) {
+    return "a turn whose envelope is not its lane's region";
+  }
+  for (const auto& [id, open] : seen.turns) {
+    if (seen.jobs.at(open.job).offer.context_key != job->second.offer.context_key) {
+      return "turns of two numeric contexts at the same time";
+    }
+  }
+  bounded_[turn.lane] =
+      turn.envelope.budget.iterations > 0 || turn.envelope.budget.slice > Duration(0);
+  return "";
+}
+
+std::string TurnChecker::check_held(const Observed& seen, const SeenJob& job) const {
+  const SeenLane& lane = seen.lanes.at(job.lane);
+  const int64_t size = seen.regions.at(lane.region).size;
+  const bool claims_fit = seen.claimed() + job.region_need - size <= seen.capacity;
+  if (!claims_fit || seen.largest_gap(lane.region) < job.region_need) return "";
+  if (lane.running.valid()) return lane.recalled ? "" : "a lane that must grow is not recalled";
+  return "a job is held though its lane could grow";
+}
+
+std::string TurnChecker::check_idle(const Observed& seen, const SeenJob& job) const {
+  const SeenLane& lane = seen.lanes.at(job.lane);
+  if (lane.running.valid()) {
+    const auto bounded = bounded_.find(job.lane);
+    const bool ends = lane.recalled || (bounded != bounded_.end() && bounded->second);
+    return ends ? "" : "a rival waits behind a turn without bound that was not recalled";
+  }
+  // An idle lane is right only while numeric contexts keep it so.
+  for (const auto& [id, turn] : seen.turns) {
+    if (seen.jobs.at(turn.job).offer.context_key != job.offer.context_key) return "";
+    for (const auto& [other_id, other] : seen.jobs) {
+      const bool rival = other.offer.context_key != job.offer.context_key;
+      if (rival && seen.eligible(other)) return "";
+    }
+  }
+  return "a job could run and its lane is idle";
+}
+
+std::string TurnChecker::settled(const Observed& seen, const Event& /*event*/) {
+  for (const auto& [id, job] : seen.jobs) {
+    const std::string name = " (job " + std::to_string(id.value()) + ")";
+    if (job.ended && job.turn.valid() && !seen.lanes.at(job.lane).recalled) {
+      return "an ended job keeps its turn" + name;
+    }
+    if (!job.lane.valid() || job.ended) continue;
+    std::string broken;
+    if (job.placed && !seen.fits_lane(job)) broken = check_held(seen, job);
+    if (seen.worker_up && seen.eligible(job)) broken = check_idle(seen, job);
+    if (!broken.empty()) return broken + name;
+  }
+  return "";
+}
+
+}  // namespace laneway::simulation

@@ -1,0 +1,173 @@
+#include "tests/simulation/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "policies/fifo.h"
+#include "policies/srtf.h"
+#include "tests/simulation/memory_checker.h"
+#include "tests/simulation/nonsense_policy.h"
+#include "tests/simulation/turn_checker.h"
+#include "tests/simulation/world_state.h"
+
+namespace laneway::simulation {
+
+using namespace lanes;  // NOLINT: the vocabulary of this file
+
+World::World(uint64_t seed) : random_(seed) {
+  SchedulerConfig config;
+  capacity_ = 64 * random_.between(40, 4000);
+  config.capacity = Bytes(capacity_);
+  config.reserve = Bytes(random_.chance(0.3) ? capacity_ / 16 : 0);
+  config.max_lanes = static_cast<uint32_t>(random_.between(1, 8));
+  config.max_jobs = static_cast<uint32_t>(random_.between(5, 60));
+  config.budget = {.iterations = static_cast<uint64_t>(random_.between(0, 4)),
+                   .slice = microseconds(random_.between(0, 3) * 500)};
+  if (config.budget.slice == Duration(0)) config.budget.iterations += 1;
+  config.patience = milliseconds(random_.between(1, 5));
+  max_delay_us_ = random_.between(0, 300);
+  worker_keeps_idle_turns_ = random_.chance(0.3);
+  faults_ = random_.chance(0.7);
+  faults_end_ = TimePoint(milliseconds(random_.between(20, 400)).ns());
+  std::unique_ptr<policies::Policy> policy;
+  Order order = Order::none;
+  switch (seed % 4) {
+    case 0: policy = std::make_unique<NonsensePolicy>(seed); break;
+    case 1:
+      policy = std::make_unique<policies::Srtf>();
+      order = Order::srtf;
+      break;
+    default: policy = std::make_unique<policies::Fifo>(random_.chance(0.8)); order = Order::fifo;
+  }
+  scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
+  seen_ = std::make_unique<Observed>(capacity_, config.reserve.count(), config.alignment);
+  const bool one_context = random_.chance(0.6);
+  checkers_.push_back(std::make_unique<MemoryChecker>());
+  checkers_.push_back(std::make_unique<TurnChecker>());
+  checkers_.push_back(
+      std::make_unique<OrderChecker>(order, one_context, config.max_lanes, config.max_jobs));
+  const int64_t contexts = one_context ? 1 : random_.between(2, 3);
+  const int64_t jobs = random_.between(2, 40);
+  for (int64_t i = 1; i <= jobs; ++i) {
+    Client client;
+    client.offer.job = JobId(static_cast<uint64_t>(i));
+    client.offer.context_key = random_.below(static_cast<uint64_t>(contexts));
+    clients_.emplace(client.offer.job, client);
+  }
+  plan_clients();
+  if (faults_) plan_faults();
+}
+
+World::~World() = default;
+
+void World::at(Duration from_now, std::function<void()> what) {
+  queue_.push({now_ + from_now, ++happenings_, std::move(what)});
+}
+
+void World::broken(const std::string& what) {
+  if (!outcome_.violation.empty()) return;
+  outcome_.violation = "at " + std::to_string(now_.ns()) + " ns: " + what;
+}
+
+void World::send(const Event& event) {
+  const std::vector<Action> actions = scheduler_->handle(now_, event);
+  // The seed's own offers are refused at once or not at all, so Observed sees the event first.
+  seen_->apply(event);
+  for (const Action& action : actions) {
+    hash_.add(action);
+    for (const auto& checker : checkers_) {
+      const std::string violation = checker->action(*seen_, action);
+      if (!violation.empty()) return broken(violation);
+    }
+    seen_->apply(action);
+  }
+  // A smaller pool counts from the moment at which the core says that it has let go.
+  if (scheduler_->pool().capacity().count() == seen_->wanted_capacity) {
+    seen_->capacity = seen_->wanted_capacity;
+  }
+  for (const auto& checker : checkers_) {
+    const std::string violation = checker->settled(*seen_, event);
+    if (!violation.empty()) return broken(violation);
+  }
+  for (const Action& action : actions) carry_out(action);
+}
+
+void World::carry_out(const Action& action) {
+  if (const auto* place = std::get_if<PlaceImage>(&action)) {
+    const uint64_t epoch = worker_epoch_;
+    at(delay(), [this, job = place->job, epoch] {
+      if (epoch == worker_epoch_) send(ImagePlaced{job});
+    });
+  } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {
+    granted(grant->turn);
+  } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {
+    ++outcome_.counts["recalled"];
+    recalled(recall->turn);
+  } else if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
+    ++outcome_.counts["refused"];
+    gone(clients_.at(refuse->job));
+  } else if (const auto* queue = std::get_if<QueueJob>(&action)) {
+    ++outcome_.counts[reason_code_name(queue->reason.code)];
+  } else if (std::holds_alternative<ResizeRegion>(action)) {
+    ++outcome_.counts["resized"];
+  }
+}
+
+bool World::step() {
+  const TimePoint wakeup = scheduler_->next_wakeup();
+  if (queue_.empty() && wakeup == TimePoint::never()) return false;
+  if (queue_.empty() || wakeup <= queue_.top().time) {
+    now_ = std::max(now_, wakeup);
+    ++outcome_.counts["timers"];
+    send(TimerFired{});
+    return true;
+  }
+  const std::function<void()> what = queue_.top().what;
+  now_ = queue_.top().time;
+  queue_.pop();
+  what();
+  return true;
+}
+
+Outcome World::run() {
+  constexpr uint64_t kMostSteps = 400'000;  // far more than any seed needs
+  uint64_t steps = 0;
+  while (outcome_.violation.empty()) {
+    if (++steps > kMostSteps) broken("the world does not come to its end");
+    if (step()) continue;
+    if (!resolve_standstill()) break;
+  }
+  outcome_.action_hash = hash_.value();
+  outcome_.counts["steps"] = steps;
+  outcome_.counts["policy faults"] = scheduler_->policy_faults();
+  if (!outcome_.violation.empty()) return outcome_;
+  if (seen_->claimed() != seen_->reserve) broken("bytes are claimed though everybody is gone");
+  const Snapshot end = scheduler_->snapshot();
+  if (!end.jobs.empty() || !end.lanes.empty()) broken("the core keeps jobs or lanes for ever");
+  return outcome_;
+}
+
+bool World::resolve_standstill() {
+  if (seen_->jobs.empty()) return false;
+  // Timers are done, nothing is under way: whoever is still here is held, or waits behind a held
+  // one, because the images of held jobs fill the pool. (Only eviction could help them.)
+  JobId youngest;
+  for (const auto& [id, job] : seen_->jobs) {
+    if (!job.lane.valid()) continue;
+    if (seen_->fits_lane(job)) {
+      broken("everything stands still and job " + std::to_string(id.value()) + " is not done");
+      return false;
+    }
+    youngest = id;
+  }
+  if (!youngest.valid()) {
+    broken("everything stands still and only waiting jobs are left");
+    return false;
+  }
+  ++outcome_.counts["standstills"];
+  gone(clients_.at(youngest));
+  send(JobEnded{youngest, true});
+  return true;
+}
+
+}  // namespace laneway::simulation

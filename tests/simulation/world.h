@@ -1,0 +1,105 @@
+// World: virtual time around the real scheduler. It plays the clients (seeded random jobs that
+// arrive, submit, think, grow, are killed), the worker (carries turns out at the pace of a drawn
+// iteration time, reports late, is lost and replaced) and the operator (changes the capacity). The
+// scheduler's events and actions pass the checkers on their way. Faults stop at a drawn time; from
+// then on every job that was admitted must get to its end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "base/time.h"
+#include "lanes/scheduler.h"
+#include "tests/simulation/action_hash.h"
+#include "tests/simulation/checker.h"
+#include "tests/simulation/observed.h"
+#include "tests/simulation/order_checker.h"
+
+namespace laneway::simulation {
+
+struct Outcome {
+  uint64_t action_hash = 0;
+  std::string violation;  // empty: every rule held
+  // What happened, so that a test can see that its seeds reach what they are meant to reach.
+  std::map<std::string, uint64_t> counts;
+};
+
+class World {
+ public:
+  explicit World(uint64_t seed);
+  ~World();
+  Outcome run();
+
+ private:
+  struct Client;       // one job and who submits for it
+  struct RunningTurn;  // the worker's side of an open turn
+
+  void at(Duration from_now, std::function<void()> what);
+  void send(const lanes::Event& event);
+  void carry_out(const lanes::Action& action);
+  void broken(const std::string& what);
+  bool step();  // false: nothing is left to happen
+
+  // Clients.
+  void plan_clients();
+  void arrive(uint64_t number);
+  void submit(Client& client);
+  void completed(Client& client);
+  void gone(Client& client);
+  // Worker.
+  void granted(const lanes::Turn& turn);
+  void start_iteration(RunningTurn& turn);
+  void finish_iteration(TurnId id, Duration took);
+  void at_boundary(RunningTurn& turn);
+  void recalled(TurnId id);
+  void end_turn(TurnId id, lanes::TurnEnd end);
+  // Operator and faults.
+  void plan_faults();
+  void one_fault();
+  void lose_worker();
+  void faults_are_over();
+  // Everything stands still: right only if what is held really finds no room.
+  bool resolve_standstill();
+  Client* any_client();
+  int64_t need_of(const Client& client) const;
+  Duration delay() { return microseconds(random_.between(0, max_delay_us_)); }
+
+  struct Happening {
+    TimePoint time;
+    uint64_t number = 0;
+    std::function<void()> what;
+  };
+  struct Later {
+    bool operator()(const Happening& a, const Happening& b) const {
+      return a.time != b.time ? a.time > b.time : a.number > b.number;
+    }
+  };
+
+  Random random_;
+  TimePoint now_;
+  uint64_t happenings_ = 0;
+  std::priority_queue<Happening, std::vector<Happening>, Later> queue_;
+
+  int64_t capacity_ = 0;
+  int64_t max_delay_us_ = 0;
+  bool worker_keeps_idle_turns_ = false;  // even bounded ones: the core's timer must help
+  bool faults_ = false;
+  TimePoint faults_end_;
+  uint64_t worker_epoch_ = 0;
+  std::unique_ptr<lanes::Scheduler> scheduler_;
+  std::unique_ptr<Observed> seen_;
+  std::vector<std::unique_ptr<Checker>> checkers_;
+  std::map<JobId, Client> clients_;
+  std::map<TurnId, RunningTurn> turns_;
+  uint64_t next_session_ = 0;
+  Outcome outcome_;
+  ActionHash hash_;
+};
+
+}  // namespace laneway::simulation

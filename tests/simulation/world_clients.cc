@@ -1,0 +1,149 @@
+// World, part: the clients, the operator and the faults.
+#include <algorithm>
+
+#include "tests/simulation/world.h"
+#include "tests/simulation/world_state.h"
+
+namespace laneway::simulation {
+
+using namespace lanes;  // NOLINT: the vocabulary of this file
+
+void World::plan_clients() {
+  for (auto& [id, client] : clients_) {
+    // Mostly small, now and then about the whole pool, rarely more than that.
+    const int64_t largest = random_.chance(0.2) ? capacity_ : capacity_ / 4;
+    const int64_t persistent = random_.between(0, largest);
+    client.true_need = random_.between(0, largest);
+    const double guess = random_.chance(0.5) ? 1.0 : 0.5 + random_.unit();
+    const auto estimate = static_cast<int64_t>(static_cast<double>(client.true_need) * guess);
+    if (random_.chance(0.3)) {
+      client.grows_at = static_cast<uint64_t>(random_.between(1, 20));
+      client.grown_need = client.true_need + random_.between(1, largest);
+    }
+    client.total = static_cast<uint64_t>(random_.between(1, 40));
+    client.in_flight = static_cast<uint64_t>(random_.chance(0.3) ? 100 : random_.between(1, 3));
+    client.iteration = microseconds(random_.between(10, 2000));
+    client.think = microseconds(random_.chance(0.3) ? random_.between(0, 3000) : 0);
+    client.offer.session = SessionId(random_.below(clients_.size()) + 1);
+    client.offer.name = "job" + std::to_string(id.value());
+    client.offer.persistent = Bytes(persistent);
+    client.offer.ephemeral = Bytes(estimate);
+    client.offer.total_iterations = random_.chance(0.8) ? client.total : 0;
+    if (random_.chance(0.5)) client.offer.iteration_estimate = client.iteration;
+    at(microseconds(random_.between(0, 30'000)), [this, number = id.value()] { arrive(number); });
+  }
+}
+
+void World::arrive(uint64_t number) {
+  Client& client = clients_.at(JobId(number));
+  if (client.gone) return;  // its session died before
+  ++outcome_.counts["offered"];
+  send(client.offer);
+  for (uint64_t i = 0; i < client.in_flight; ++i) submit(client);
+}
+
+void World::submit(Client& client) {
+  if (client.gone || client.submitted >= client.total) return;
+  ++client.submitted;
+  if (++client.queued > 1) return;
+  const JobId job = client.offer.job;
+  // The edge from empty to ready. A turn that is open at the worker sees it by itself; whether the
+  // core is told as well depends on who looks first.
+  const auto turn = turns_.find(client.turn);
+  const bool taken = turn != turns_.end();
+  if (taken && !turn->second.iterating && !turn->second.recalled) start_iteration(turn->second);
+  if (!taken || random_.chance(0.2)) at(delay(), [this, job] { send(WorkReady{job}); });
+}
+
+void World::completed(Client& client) {
+  ++client.completed;
+  if (client.gone) return;
+  if (client.completed == client.total) {
+    const JobId job = client.offer.job;
+    at(delay() + client.think, [this, job] {
+      if (clients_.at(job).gone) return;
+      ++outcome_.counts["finished"];
+      gone(clients_.at(job));
+      send(JobEnded{job, false});
+    });
+    return;
+  }
+  const JobId job = client.offer.job;
+  at(client.think, [this, job] { submit(clients_.at(job)); });
+}
+
+void World::gone(Client& client) {
+  client.gone = true;
+  client.queued = 0;
+}
+
+int64_t World::need_of(const Client& client) const {
+  return client.completed >= client.grows_at ? client.grown_need : client.true_need;
+}
+
+World::Client* World::any_client() {
+  auto client = clients_.begin();
+  std::advance(client, random_.below(clients_.size()));
+  return &client->second;
+}
+
+void World::plan_faults() {
+  const int64_t many = random_.between(1, 15);
+  for (int64_t i = 0; i < many; ++i) {
+    at(Duration(random_.between(0, faults_end_.ns())), [this] { one_fault(); });
+  }
+  at(faults_end_ - TimePoint() + milliseconds(20), [this] { faults_are_over(); });
+}
+
+void World::one_fault() {
+  Client& client = *any_client();
+  const JobId job = client.offer.job;
+  switch (random_.below(7)) {
+    case 0:
+      ++outcome_.counts["cancelled"];
+      gone(client);
+      return send(JobEnded{job, true});
+    case 1: {
+      ++outcome_.counts["sessions died"];
+      const SessionId session = client.offer.session;
+      for (auto& [id, other] : clients_) {
+        if (other.offer.session == session) gone(other);
+      }
+      return send(SessionEnded{session, true});
+    }
+    case 2:
+      ++outcome_.counts["capacity changed"];
+      return send(CapacityChanged{Bytes(random_.between(capacity_ / 4, capacity_ * 2))});
+    case 3: return lose_worker();
+    case 4:
+      if (client.gone || seen_->jobs.count(job) == 0) return;
+      ++outcome_.counts["need changed"];
+      client.true_need = random_.between(0, capacity_ / 2);
+      client.grows_at = UINT64_MAX;
+      return send(NeedChanged{job, Bytes(client.true_need)});
+    case 5: return send(WorkReady{JobId(random_.below(100))});  // of nobody, or for nothing
+    default:
+      send(TurnEnded{.turn = TurnId(1'000'000 + random_.below(10)),
+                     .end = TurnEnd::budget,
+                     .iterations = 3,
+                     .busy = milliseconds(1),
+                     .more_ready = true,
+                     .ephemeral = Bytes(1)});
+      return send(ImagePlaced{JobId(random_.below(100))});
+  }
+}
+
+void World::lose_worker() {
+  ++outcome_.counts["workers lost"];
+  ++worker_epoch_;
+  for (auto& [id, turn] : turns_) clients_.at(turn.turn.job).turn = {};
+  turns_.clear();
+  send(WorkerLost{WorkerId(worker_epoch_)});
+  at(microseconds(random_.between(1, 20'000)), [this, epoch = worker_epoch_] {
+    if (epoch == worker_epoch_) send(WorkerReady{WorkerId(epoch)});
+  });
+}
+
+void World::faults_are_over() { send(CapacityChanged{Bytes(capacity_)}); }
+
+}  // namespace laneway::simulation

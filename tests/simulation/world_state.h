@@ -1,0 +1,34 @@
+// What World keeps of each client and of each turn that is open at the worker.
+#pragma once
+
+#include "tests/simulation/world.h"
+
+namespace laneway::simulation {
+
+struct World::Client {
+  lanes::JobOffered offer;
+  uint64_t total = 0;
+  uint64_t submitted = 0;
+  uint64_t queued = 0;  // the iteration that runs included
+  uint64_t completed = 0;
+  uint64_t in_flight = 1;
+  int64_t true_need = 0;
+  uint64_t grows_at = UINT64_MAX;
+  int64_t grown_need = 0;
+  Duration iteration;
+  Duration think;
+  TurnId turn;  // open at the worker
+  bool gone = false;
+};
+
+struct World::RunningTurn {
+  lanes::Turn turn;
+  TimePoint start;
+  uint64_t done = 0;
+  Duration busy;
+  int64_t need = 0;  // of the iteration that was started last
+  bool iterating = false;
+  bool recalled = false;
+};
+
+}  // namespace laneway::simulation
