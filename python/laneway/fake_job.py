@@ -16,6 +16,7 @@ from laneway.module_swap import swapped
 from laneway.optimizers import OptimizerLayout
 from laneway.recorder import Recorder
 from laneway.slots import SlotTable
+from laneway.user_lines import line_of, wants_data
 
 
 class FakeJob:
@@ -75,6 +76,13 @@ class FakeJob:
                 cause = error.__cause__ or error.__context__
                 if isinstance(cause, CaptureError):
                     raise cause from error
+                if wants_data(error):
+                    raise CaptureError(
+                        f"the step reads a tensor's data in Python: {error}",
+                        source=line_of(error),
+                        remedy="use torch operators instead of numpy() and the like, or compute it "
+                        "outside the step",
+                    ) from error
                 raise
             self._note_rebound_buffers()
         return result

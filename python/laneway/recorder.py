@@ -354,10 +354,10 @@ class Recorder(TorchDispatchMode):
         known = self.slots.find(tensor)
         if known is None:
             check_tensor(tensor, "a tensor that the step captured")
+            tensor_for_slot = tensor
             if tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size():
-                tensor_for_slot = tensor.detach().clone()
-            else:
-                tensor_for_slot = tensor
+                with torch.utils._python_dispatch._disable_current_modes():
+                    tensor_for_slot = tensor.detach().clone()
             count = sum(slot.kind == SlotKind.constant for slot in self.slots.slots)
             known = self.slots.add(tensor_for_slot, ("constant", count), SlotKind.constant)
         else:
@@ -478,6 +478,7 @@ class Recorder(TorchDispatchMode):
     # Numbering.
 
     def _number(self, tensor: torch.Tensor) -> int:
+        self._dtype(tensor)  # refuses what has no storage
         storage = tensor.untyped_storage()
         known = self._storage_numbers.get(storage._cdata)
         if known is None:

@@ -20,6 +20,32 @@ _INTERNAL = (
 )
 
 
+# What torch says when Python code wants the data of a tensor that has none.
+_NO_DATA = ("tensor subclasses", "FakeTensor", "Cannot access data pointer")
+
+
+def wants_data(error: Exception) -> bool:
+    """Whether the error comes from reading a fake tensor's data."""
+    return isinstance(error, (RuntimeError, TypeError)) and any(s in str(error) for s in _NO_DATA)
+
+
+def line_of(error: BaseException) -> str:
+    """The innermost line of the user's in an exception's traceback; "" when there is none."""
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not is_internal(code):
+            found = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
+        trace = trace.tb_next
+    return found
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether the code belongs to torch, to laneway or to generated code."""
+    return code.co_filename.startswith(_INTERNAL) or code.co_filename.startswith("<")
+
+
 class UserLines:
     """Answers current(); one per capture, used by one thread."""
 
@@ -46,8 +72,7 @@ class UserLines:
             code = frame.f_code
             internal = self._internal_codes.get(code)
             if internal is None:
-                name = code.co_filename
-                internal = name.startswith(_INTERNAL) or name.startswith("<")
+                internal = is_internal(code)
                 self._internal_codes[code] = internal
             if not internal:
                 return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"

@@ -43,7 +43,15 @@ class Show:
         self.data = load_digits(self.options.seed)
         jobs = make_jobs(self.data, self.options.seed, self.options.epochs)
         try:
-            with laneway.embedded(pool=self.options.pool, policy=self.options.policy) as service:
+            service = laneway.embedded(pool=self.options.pool, policy=self.options.policy)
+        except laneway.InvalidInput as wrong:
+            print(f"demo: {wrong}", file=sys.stderr)
+            return 2
+        except laneway.Error as error:
+            print(f"demo: {error}", file=sys.stderr)
+            return 1
+        try:
+            with service:
                 trainings = self._train(service, jobs)
         except (laneway.Refused, laneway.OutOfMemory) as refused:
             print(f"demo: refused: {refused}", file=sys.stderr)

@@ -105,6 +105,7 @@ def check_training(
         )
         assert_same(torch.get_rng_state(), job.generator.get_state(), f"{where}: random state")
         if schedule is not None:
+            optimizer._opt_called = True  # schedulers warn where the user's optimizer never stepped
             schedule.step()
             twin_schedule.step()
     return captured, job
