@@ -3,7 +3,7 @@
     python -m bench.memory_probe MODEL ITERATIONS
 
 prints one JSON object: P and E of the job, the bytes of them that are mapped and resident in the
-pool, anonymous memory before the first iteration and after each one."""
+pool; anonymous memory before capture, before the first iteration and after each one."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ POOL = "laneway-pool"  # name of the pool's memfd
 def probe(model: str, iterations: int) -> dict[str, Any]:
     work = make(model)
     batches = [work.batch(i) for i in range(iterations)]
+    gc.collect()
+    before_capture = anonymous_bytes()
     runner = Embedded(work)
     gc.collect()
     before = anonymous_bytes()
@@ -42,6 +44,7 @@ def probe(model: str, iterations: int) -> dict[str, Any]:
         "persistent_bytes": p,
         "ephemeral_bytes": e,
         "resident_bytes": resident,
+        "anonymous_before_capture_bytes": before_capture,
         "anonymous_before_bytes": before,
         "anonymous_bytes": after,
     }

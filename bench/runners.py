@@ -119,6 +119,7 @@ class Embedded:
     def __init__(self, work: Workload) -> None:
         import laneway
 
+        self.work = work
         started = time.perf_counter()
         self.service = laneway.embedded(pool=pool_for(work), lanes=1)
         self.step = laneway.train_step(

@@ -79,8 +79,8 @@ def test_interrupted_it_ends_at_once_and_cleanly():
     ("arguments", "code", "told"),
     [
         (["--pool", "64KiB"], 4, "pool"),
-        (["--pool", "many"], 1, "many"),
-        (["--policy", "nonsense"], 1, "nonsense"),
+        (["--pool", "many"], 2, "many"),
+        (["--policy", "nonsense"], 2, "nonsense"),
         (["--epochs", "0"], 2, "--epochs"),
         (["--seconds", "0"], 2, "--seconds"),
     ],
