@@ -27,6 +27,8 @@ struct Row {
   std::function<std::unique_ptr<Device>()> open;  // null where there is no such hardware
 };
 
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
 class DeviceConformance : public ::testing::TestWithParam<Row> {
  protected:
   void SetUp() override {

@@ -1,9 +1,9 @@
 // Shows that a planned iteration that does something else than its tape is caught at every
 // position and stays safe: at each event of a script one change is made (another size, an extra
-// allocation, one left out, a free moved earlier or later, the end moved forward), the changed
-// script is played on the plan of the old one under ScriptPlayer's eyes, and the arena must tell
-// that it left the tape exactly when the two scripts differ in more than the order of frees between
-// two allocations, and hand back the tape of what really happened.
+// allocation, one left out, a free moved or exchanged with another, the end moved forward), the
+// changed script is played on the plan of the old one under ScriptPlayer's eyes, and the arena must
+// tell that it left the tape exactly when the two scripts differ in more than the order of frees
+// between two allocations, and hand back the tape of what really happened.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,6 +74,11 @@ std::vector<Script> changes_at(const Script& script, size_t position, Random& ra
     other.erase(other.begin() + at(position));
     other.insert(other.begin() + at(target), script[position]);
     add(other);  // freed earlier or later
+    if (script[target].is_free) {
+      other = script;
+      std::swap(other[position], other[target]);
+      add(other);  // as many frees everywhere, but of others
+    }
   }
   return changed;
 }

@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "memory/planner.h"
@@ -227,6 +229,16 @@ TEST(LaneArena, PoisonCoversFreshAndFreedBytes) {
     arena.free(third);
     EXPECT_FALSE(arena.end().went_off_tape);
   }
+}
+
+TEST(LaneArena, PoisonIsAskedForByTheEnvironment) {
+  const char* before = std::getenv("LANEWAY_POISON");
+  const std::string saved = before == nullptr ? "" : before;
+  for (const auto& [value, expected] : {std::pair{"1", true}, {"0", false}, {"", false}}) {
+    ::setenv("LANEWAY_POISON", value, 1);
+    EXPECT_EQ(LaneArena::poison_asked_for(), expected) << value;
+  }
+  saved.empty() ? ::unsetenv("LANEWAY_POISON") : ::setenv("LANEWAY_POISON", saved.c_str(), 1);
 }
 
 TEST(LaneArena, HeadroomTellsWhatBestFitCanStillPlace) {
