@@ -168,14 +168,14 @@ Status CallResolver::place(size_t position, const lanes::Argument& argument) {
 Status CallResolver::place_value(size_t position, const c10::Type& type, lanes::ValueIndex value) {
   const c10::Type& inner = without_optional(type);
   const bool gives_tensor = graph_.values[value].kind == lanes::ValueKind::tensor;
-  if (gives_tensor != is_tensor(type)) {
-    if (gives_tensor) {
-      return refuse_argument(position, "is a tensor where the schema has " + type.str());
-    }
-    const bool number = inner.kind() == TypeKind::NumberType ||
-                        inner.kind() == TypeKind::FloatType || inner.kind() == TypeKind::IntType ||
-                        inner.kind() == TypeKind::BoolType;
-    if (!number) return refuse_argument(position, "is a number where the schema has " + type.str());
+  if (gives_tensor && !is_tensor(type)) {
+    return refuse_argument(position, "is a tensor where the schema has " + type.str());
+  }
+  const bool takes_number = is_tensor(type) || inner.kind() == TypeKind::NumberType ||
+                            inner.kind() == TypeKind::FloatType ||
+                            inner.kind() == TypeKind::IntType || inner.kind() == TypeKind::BoolType;
+  if (!gives_tensor && !takes_number) {
+    return refuse_argument(position, "is a number where the schema has " + type.str());
   }
   if (known_now(value)) {
     call_->template_[position] = values_[value];

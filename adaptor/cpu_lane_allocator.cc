@@ -14,6 +14,7 @@ namespace laneway::adaptor {
 namespace {
 
 thread_local memory::LaneArena* bound_arena = nullptr;
+thread_local uint64_t bound_address_hash = 0;
 
 // The arenas that are bound now, for frees that come from a thread without that binding.
 class BoundArenas {
@@ -48,6 +49,8 @@ BoundArenas& bound_arenas() {
   return *arenas;
 }
 
+constexpr uint64_t kHashFactor = 0x100000001b3ULL;  // FNV-1a's prime
+
 c10::Allocator* previous_allocator = nullptr;
 
 void free_lane_block(void* block) {
@@ -76,6 +79,7 @@ class CpuLaneAllocator final : public c10::Allocator {
     if (arena == nullptr || bytes == 0) return previous_allocator->allocate(bytes);
     void* block = arena->allocate(bytes);
     if (block == nullptr) throw OutOfLane();
+    bound_address_hash = (bound_address_hash ^ reinterpret_cast<uintptr_t>(block)) * kHashFactor;
     return {block, block, &free_lane_block, c10::Device(c10::DeviceType::CPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_any_block; }
@@ -98,7 +102,10 @@ LaneBinding::LaneBinding(memory::LaneArena& arena) {
   LW_CHECK(bound_arena == nullptr, "a thread is bound to one lane at a time");
   bound_arenas().add(&arena);
   bound_arena = &arena;
+  bound_address_hash = 0;
 }
+
+uint64_t LaneBinding::address_hash() const { return bound_address_hash; }
 
 LaneBinding::~LaneBinding() {
   bound_arenas().remove(bound_arena);

@@ -30,6 +30,9 @@ class LaneBinding {
   ~LaneBinding();
   LaneBinding(const LaneBinding&) = delete;
   LaneBinding& operator=(const LaneBinding&) = delete;
+
+  // Over the addresses of this binding's allocations, in order.
+  uint64_t address_hash() const;
 };
 
 }  // namespace laneway::adaptor

@@ -18,7 +18,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--pool", default="512MiB", metavar="SIZE", help="(512MiB)")
     parser.add_argument("--policy", default="fifo", metavar="NAME[:key=value…]", help="(fifo)")
-    parser.add_argument("--epochs", type=_positive, metavar="N", help="of each job (300 and 40)")
+    parser.add_argument("--epochs", type=_positive, metavar="N", help="of each job (300 and 30)")
     parser.add_argument(
         "--seconds", type=_seconds, metavar="S", help="stop training after S seconds at the latest"
     )

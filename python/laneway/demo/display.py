@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: lines that change in place on a terminal, a few lines a job
+"""What the demo shows while it runs: lines that change in place on a terminal, a line now and then
 otherwise."""
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 class Display:
-    """Writes to `out`. `live` lines replace the ones before them on a terminal; without one they
-    are printed every two seconds. Quiet: only `result` says anything. One thread uses it."""
+    """Writes to `out`. `live` lines replace the ones before them on a terminal; without one a line
+    is printed every two seconds. Quiet: only `result` says anything. One thread uses it."""
 
     def __init__(self, quiet: bool, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
@@ -63,8 +63,8 @@ class Display:
         self._last = now
         return True
 
-    def live(self, lines: Sequence[str]) -> None:
-        """Shows the lines in place of the last live ones."""
+    def live(self, lines: Sequence[str], brief: str) -> None:
+        """Shows the lines in place of the last live ones; without a terminal, `brief`."""
         if self._quiet:
             return
         if self._terminal:
@@ -72,5 +72,5 @@ class Display:
             print(up + "".join(f"\r\x1b[2K{line}\n" for line in lines), end="", file=self._out)
             self._lines_up = len(lines)
         else:
-            print("\n".join(lines), file=self._out)
+            print(brief, file=self._out)
         self._out.flush()

@@ -103,8 +103,8 @@ class Show:
                 if time.monotonic() > deadline:
                     self.stop.set()
                 if self.display.due():
-                    self.display.live(self._progress(service, trainings, requests))
-            self.display.live(self._progress(service, trainings, requests))
+                    self.display.live(*self._progress(service, trainings, requests))
+            self.display.live(*self._progress(service, trainings, requests))
         finally:
             self.stop.set()
             for worker in workers:
@@ -113,7 +113,10 @@ class Show:
             if worker.error is not None:
                 raise worker.error
 
-    def _progress(self, service: Any, trainings: list[Training], requests: Requests) -> list[str]:
+    def _progress(
+        self, service: Any, trainings: list[Training], requests: Requests
+    ) -> tuple[list[str], str]:
+        """How it goes: as a table, and as one line."""
         status = service.status()
         rows = [["job", "iteration", "it/s", "loss", "lane", "persistent", "ephemeral"]]
         for t in trainings:
@@ -123,10 +126,12 @@ class Show:
             rows.append(
                 [t.job.name, done, rate, f"{t.loss:.4f}", lane, size(persistent), size(ephemeral)]
             )
-        lines = columns(rows)
-        answered = len(requests.times_s)
-        lines.append(f"{answered} requests answered, lately {requests.accuracy:.1%} right")
-        return lines
+        answers = f"{len(requests.times_s)} requests answered"
+        if requests.times_s:
+            answers += f", lately {requests.accuracy:.1%} right"
+        words = "{0} {1}, {2} it/s, loss {3}, lane {4}, {5} + {6}"
+        brief = "; ".join(words.format(*row).replace("done it/s", "done") for row in rows[1:])
+        return [*columns(rows), answers], f"{brief}; {answers}"
 
     def _finish(
         self, service: Any, trainings: list[Training], requests: Requests, predict: Any

@@ -106,7 +106,7 @@ def make_jobs(data: Digits, seed: int, epochs: int | None) -> list[Job]:
             "cnn",
             "batch-norm, dropout, SGD with momentum",
             cnn,
-            (epochs or 40) * per_epoch,
+            (epochs or 30) * per_epoch,
             seed + 20,
             data,
         ),

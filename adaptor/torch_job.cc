@@ -1,0 +1,116 @@
+#include "adaptor/torch_job.h"
+
+#include <utility>
+
+#include "adaptor/numeric_context.h"
+#include "adaptor/random_state.h"
+#include "adaptor/torch_graph_runner.h"
+#include "base/limits.h"
+#include "lanes/graph/graph_check.h"
+#include "lanes/graph/graph_codec.h"
+#include "memory/planner.h"
+
+namespace laneway::adaptor {
+namespace {
+
+// A probe meets allocations inside operators that capture cannot see (up to 2 % of the peak for
+// the models measured, and some tens of KiB for tiny ones). Too little only costs a second try.
+Bytes with_probe_slack(Bytes height) {
+  return (height + Bytes(height.count() / 8) + kib(256)).aligned_up(limits::kHostAlignment);
+}
+
+}  // namespace
+
+struct TorchJob::State {
+  struct JobGraph {
+    lanes::GraphMemory memory;
+    Bytes probe_need;
+    std::unique_ptr<TorchGraphRunner> runner;
+  };
+
+  State(pipeline::ImageLayout image_layout)
+      : layout(std::move(image_layout)), image(static_cast<uint64_t>(layout.total().count())) {}
+
+  Result<uint32_t> add(lanes::Graph graph);
+
+  pipeline::ImageLayout layout;
+  BorrowedStorage image;
+  RandomState random;
+  std::vector<JobGraph> graphs;
+};
+
+namespace {
+
+Result<lanes::Graph> decode_and_check(std::span<const std::byte> bytes,
+                                      std::span<const lanes::ImageSlot> slots) {
+  Result<lanes::Graph> decoded = lanes::decode_graph(bytes);
+  if (!decoded) return decoded;
+  if (Status valid = lanes::check_graph(decoded.value()); !valid) return valid.error();
+  if (Status fits = lanes::check_against_image(decoded.value(), slots); !fits) return fits.error();
+  return decoded;
+}
+
+}  // namespace
+
+TorchJob::TorchJob(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TorchJob::~TorchJob() = default;
+
+Result<std::unique_ptr<TorchJob>> TorchJob::make(std::vector<lanes::ImageSlot> slots,
+                                                 std::span<const std::byte> first_graph) {
+  Result<lanes::Graph> graph = decode_and_check(first_graph, slots);
+  if (!graph) return graph.error();
+  const auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
+  auto state = std::make_unique<State>(pipeline::ImageLayout(slots, order, limits::kHostAlignment));
+  if (Result<uint32_t> added = state->add(std::move(graph).value()); !added) return added.error();
+  return std::unique_ptr<TorchJob>(new TorchJob(std::move(state)));
+}
+
+Result<uint32_t> TorchJob::add_graph(std::span<const std::byte> graph) {
+  if (state_->graphs.size() >= limits::kMaxGraphsPerJob) {
+    return Error{ErrorCode::refused, "the job has " + std::to_string(state_->graphs.size()) +
+                                         " graphs already, which is the limit"};
+  }
+  Result<lanes::Graph> decoded = decode_and_check(graph, state_->layout.slots());
+  if (!decoded) return decoded.error();
+  return state_->add(std::move(decoded).value());
+}
+
+Result<uint32_t> TorchJob::State::add(lanes::Graph graph) {
+  JobGraph made;
+  made.memory = lanes::predict_memory(graph, lanes::graph_lifetimes(graph), limits::kHostAlignment);
+  made.probe_need =
+      with_probe_slack(memory::simulate_best_fit(made.memory.tape, limits::kHostAlignment));
+  auto runner = TorchGraphRunner::load(std::move(graph), layout, image, random);
+  if (!runner) return runner.error();
+  made.runner = std::move(runner).value();
+  graphs.push_back(std::move(made));
+  return static_cast<uint32_t>(graphs.size() - 1);
+}
+
+Status TorchJob::set_random_state(std::span<const std::byte> state) {
+  return state_->random.set(state);
+}
+
+std::vector<std::byte> TorchJob::random_state() const { return state_->random.get(); }
+
+void TorchJob::bind_image(std::byte* base) { state_->image.rebind(base); }
+
+const pipeline::ImageLayout& TorchJob::layout() const { return state_->layout; }
+
+uint32_t TorchJob::graph_count() const { return static_cast<uint32_t>(state_->graphs.size()); }
+
+const lanes::Graph& TorchJob::graph(uint32_t index) const {
+  return state_->graphs.at(index).runner->graph();
+}
+
+const lanes::GraphMemory& TorchJob::memory(uint32_t index) const {
+  return state_->graphs.at(index).memory;
+}
+
+Bytes TorchJob::probe_need(uint32_t index) const { return state_->graphs.at(index).probe_need; }
+
+lanes::GraphRunner& TorchJob::runner(uint32_t index) { return *state_->graphs.at(index).runner; }
+
+uint64_t TorchJob::context_key() const { return adaptor::context_key(graph(0).context); }
+
+}  // namespace laneway::adaptor

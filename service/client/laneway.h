@@ -1,0 +1,196 @@
+/* laneway.h: the C interface of Laneway, the one that every language speaks. Stable: fields are
+ * only ever appended (each options struct begins with its own size) and functions only added.
+ *
+ * Objects are opaque. Every function that can fail returns a laneway_code and fills the error that
+ * the caller gave (which may be NULL); LANEWAY_OK is 0. Functions may be called from any thread;
+ * one object must not be closed while another thread is inside a call with it. No function keeps a
+ * pointer of the caller beyond its return, unless it says so. Tensor bytes are contiguous,
+ * row-major, in the machine's byte order.
+ */
+#ifndef LANEWAY_H
+#define LANEWAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LANEWAY_ABI_VERSION 1
+
+#define LANEWAY_API __attribute__((visibility("default")))
+
+typedef enum laneway_code {
+  LANEWAY_OK = 0,
+  LANEWAY_PENDING = 1, /* not an error: not done yet (a wait's time passed, or work was queued) */
+  LANEWAY_INVALID_ARGUMENT = 2,
+  LANEWAY_INVALID_GRAPH = 3,
+  LANEWAY_OUT_OF_MEMORY = 4,
+  LANEWAY_REFUSED = 5,
+  LANEWAY_UNAVAILABLE = 6,
+  LANEWAY_FAILED = 7,
+  LANEWAY_QUARANTINED = 8,
+  LANEWAY_CANCELLED = 9,
+  LANEWAY_TIMED_OUT = 10,
+  LANEWAY_UNSUPPORTED = 11,
+  LANEWAY_INTERNAL = 12
+} laneway_code;
+
+typedef struct laneway_error {
+  int32_t code;       /* laneway_code */
+  char message[4092]; /* one or more sentences, NUL-terminated, cut if longer */
+} laneway_error;
+
+typedef struct laneway_service laneway_service;
+typedef struct laneway_job laneway_job;
+typedef struct laneway_submission laneway_submission;
+
+/* ---- service ----------------------------------------------------------------------------------
+ */
+
+typedef struct laneway_embedded_options {
+  uint32_t size;             /* sizeof(laneway_embedded_options) */
+  uint32_t lanes;            /* at most so many lanes; 0: as many as fit */
+  uint64_t pool_bytes;       /* 0: half of the memory that is free now */
+  const char* policy;        /* "fifo", "srtf", "NAME:key=value"; NULL: fifo */
+  const char* device;        /* "host"; NULL: host */
+  const char* torch_version; /* of the process; refused when it is not the one built against */
+} laneway_embedded_options;
+
+LANEWAY_API int laneway_abi_version(void);
+/* The torch version that this library was built against, "2.11.0+cu130". */
+LANEWAY_API const char* laneway_torch_version(void);
+
+/* Core and worker inside this process. */
+LANEWAY_API int laneway_embedded_open(const laneway_embedded_options* options,
+                                      laneway_service** service, laneway_error* error);
+/* Ends every job of the service (running iterations end first), and frees the pool. Jobs stay valid
+ * as handles, and answer LANEWAY_UNAVAILABLE, until they are released. */
+LANEWAY_API void laneway_service_close(laneway_service* service);
+LANEWAY_API void laneway_service_release(laneway_service* service);
+/* JSON, in the form of `laneway status --json` and "map": who holds which bytes of the pool.
+ * To be freed with laneway_free. */
+LANEWAY_API int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
+LANEWAY_API void laneway_free(void* memory);
+
+/* ---- jobs -------------------------------------------------------------------------------------
+ */
+
+typedef enum laneway_slot_kind {
+  LANEWAY_PARAMETER = 0,
+  LANEWAY_BUFFER = 1,
+  LANEWAY_OPTIMIZER_STATE = 2,
+  LANEWAY_GRADIENT = 3,
+  LANEWAY_CONSTANT = 4
+} laneway_slot_kind;
+
+/* One persistent storage. */
+typedef struct laneway_slot {
+  const char* name;
+  uint32_t kind; /* laneway_slot_kind */
+  uint64_t bytes;
+  const void* initial; /* read when the job is made; NULL: zeros */
+} laneway_slot;
+
+typedef enum laneway_class {
+  LANEWAY_TRAINING = 0,
+  LANEWAY_INFERENCE = 1,
+  LANEWAY_BEST_EFFORT = 2
+} laneway_class;
+
+typedef struct laneway_job_options {
+  uint32_t size;      /* sizeof(laneway_job_options) */
+  uint32_t job_class; /* laneway_class */
+  const char* name;   /* NULL: "job-N" */
+  int32_t priority;
+  uint32_t slot_count;
+  double weight;             /* 0: 1 */
+  uint64_t total_iterations; /* 0: unknown */
+  const laneway_slot* slots;
+  const void* random_state; /* torch.get_rng_state(); NULL: torch's default seed */
+  uint64_t random_state_bytes;
+} laneway_job_options;
+
+/* Makes a job and its first graph, and offers it for admission. Refused at once when it can never
+ * run; otherwise it waits its turn: see laneway_job_wait. The initial bytes are copied. */
+LANEWAY_API int laneway_job_create(laneway_service* service, const laneway_job_options* options,
+                                   const void* graph, uint64_t graph_bytes, laneway_job** job,
+                                   laneway_error* error);
+/* Adds a graph over the slots of the job's image (what else it needs, constants for instance, it
+ * takes as inputs). Graphs are numbered from 0 in order of adding. */
+LANEWAY_API int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_bytes,
+                                      uint32_t* index, laneway_error* error);
+/* Waits until the job has its memory. LANEWAY_PENDING after `timeout_ns`, with position and reason
+ * in the error's message. */
+LANEWAY_API int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error);
+/* Ends the job: what was submitted is cancelled, a running iteration ends first. */
+LANEWAY_API void laneway_job_close(laneway_job* job);
+LANEWAY_API void laneway_job_release(laneway_job* job);
+/* JSON: state, lane, bytes, iterations, plans with their tapes. To be freed with laneway_free. */
+LANEWAY_API int laneway_job_report(laneway_job* job, int with_tapes, char** json,
+                                   laneway_error* error);
+
+/* ---- iterations -------------------------------------------------------------------------------
+ */
+
+typedef struct laneway_input {
+  const void* data; /* tensor */
+  uint64_t bytes;
+  double real;     /* number */
+  int64_t integer; /* integer or boolean */
+} laneway_input;
+
+typedef struct laneway_output {
+  void* data; /* a number takes 8 bytes: a double or an int64_t */
+  uint64_t bytes;
+} laneway_output;
+
+/* Runs one iteration and waits for it when the job's lane is idle (it may run on this very thread):
+ * LANEWAY_OK, outputs filled. Otherwise queues it like laneway_submit (inputs copied) and returns
+ * LANEWAY_PENDING with *pending set. */
+LANEWAY_API int laneway_run(laneway_job* job, uint32_t graph, const laneway_input* inputs,
+                            uint32_t input_count, const laneway_output* outputs,
+                            uint32_t output_count, laneway_submission** pending,
+                            laneway_error* error);
+/* Queues one iteration; inputs are copied. Iterations of a job run in the order of submission.
+ * LANEWAY_REFUSED when limits::kMaxInFlight are not done yet. */
+LANEWAY_API int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs,
+                               uint32_t input_count, laneway_submission** submission,
+                               laneway_error* error);
+/* Waits for it; LANEWAY_PENDING when `timeout_ns` passed (0: only look; < 0: no limit). When it is
+ * done, fills `outputs` (as many as the graph has, or 0). May be called again. */
+LANEWAY_API int laneway_wait(laneway_submission* submission, int64_t timeout_ns,
+                             const laneway_output* outputs, uint32_t output_count,
+                             laneway_error* error);
+/* Forgets the handle; the iteration itself goes on. */
+LANEWAY_API void laneway_submission_release(laneway_submission* submission);
+
+/* ---- state ------------------------------------------------------------------------------------
+ */
+
+#define LANEWAY_RANDOM_STATE_BYTES 5056 /* of torch's CPU generator */
+
+typedef struct laneway_slot_copy {
+  uint32_t slot;
+  uint64_t bytes; /* the slot's size */
+  void* data;
+} laneway_slot_copy;
+
+/* Ordered: after all iterations submitted before, before all submitted after. LANEWAY_OK when it
+ * was done at once; else LANEWAY_PENDING with *pending set: the arrays and the bytes that they
+ * point to must then stay until laneway_wait said that it is done (or the job was closed). A job
+ * that waits for memory has its initial bytes read or replaced. `random_state` may be NULL; else it
+ * has room for, or holds, LANEWAY_RANDOM_STATE_BYTES bytes in the form of torch.get_rng_state(). */
+LANEWAY_API int laneway_read_state(laneway_job* job, const laneway_slot_copy* slots, uint32_t count,
+                                   void* random_state, laneway_submission** pending,
+                                   laneway_error* error);
+LANEWAY_API int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots,
+                                    uint32_t count, const void* random_state,
+                                    laneway_submission** pending, laneway_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

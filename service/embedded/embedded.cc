@@ -1,0 +1,153 @@
+#include "service/embedded/embedded.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/limits.h"
+#include "memory/device/host_device.h"
+#include "policies/registry.h"
+#include "service/status.h"
+
+namespace laneway::service {
+namespace {
+
+constexpr SessionId kSession{1};  // the process itself
+constexpr const char* kVersion = "0.1.0";
+
+std::string user_name() {
+  const passwd* entry = ::getpwuid(::geteuid());
+  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+}
+
+Bytes half_of_free_memory() {
+  const int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  return Bytes(pages / 2 * page);
+}
+
+// The image's bytes at the start, in the layout's places.
+std::vector<std::byte> initial_image(const pipeline::ImageLayout& layout,
+                                     const std::vector<const void*>& initial) {
+  std::vector<std::byte> bytes(static_cast<size_t>(layout.total().count()));
+  for (uint32_t slot = 0; slot < layout.slot_count(); ++slot) {
+    const uint64_t size = layout.slot(slot).bytes;
+    if (initial[slot] == nullptr || size == 0) continue;
+    std::memcpy(bytes.data() + layout.offset(slot).count(), initial[slot], size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
+  if (options.device != "host") {
+    return Error{ErrorCode::unsupported,
+                 "device '" + options.device + "' is not supported by this version: use 'host'"};
+  }
+  if (options.lanes > limits::kMaxLanes) {
+    return Error{ErrorCode::invalid_argument, "lanes = " + std::to_string(options.lanes) +
+                                                  " is above the limit of " +
+                                                  std::to_string(limits::kMaxLanes)};
+  }
+  auto policy = policies::make_policy(options.policy);
+  if (!policy) return policy.error();
+  EmbeddedOptions wanted = options;
+  if (wanted.pool.count() == 0) wanted.pool = half_of_free_memory();
+  wanted.pool = Bytes(wanted.pool.count() / limits::kHostAlignment * limits::kHostAlignment);
+  if (wanted.pool.count() <= 0) {
+    return Error{ErrorCode::invalid_argument,
+                 "a pool of " + format_bytes(options.pool) + " is too small: give at least 1 MiB"};
+  }
+  auto device = std::make_unique<memory::HostDevice>();
+  auto pool = device->allocate_pool(wanted.pool);
+  if (!pool) return pool.error();
+  return std::unique_ptr<EmbeddedService>(new EmbeddedService(
+      wanted, std::move(device), std::move(pool).value(), std::move(policy).value()));
+}
+
+EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
+                                 std::unique_ptr<memory::Device> device,
+                                 std::unique_ptr<memory::MemoryBlock> pool,
+                                 std::unique_ptr<policies::Policy> policy)
+    : device_name_(options.device),
+      device_(std::move(device)),
+      pool_(std::move(pool)),
+      worker_(new Worker(pool_->data(), *this, clock_)) {
+  lanes::SchedulerConfig config;
+  config.capacity = options.pool;
+  if (options.lanes > 0) config.max_lanes = options.lanes;
+  loop_ = std::make_unique<lanes::CoreLoop>(
+      std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *worker_);
+  post(lanes::SessionOpened{.session = kSession, .user = ::geteuid()});
+}
+
+EmbeddedService::~EmbeddedService() { close(); }
+
+void EmbeddedService::close() {
+  MutexLock lock(close_mutex_);
+  if (closed_.exchange(true)) return;
+  worker_->close_all();
+}
+
+namespace {
+
+Error closed_error() {
+  return Error{ErrorCode::unavailable, "the service was closed; open another one"};
+}
+
+}  // namespace
+
+Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
+                                              std::span<const std::byte> graph) {
+  if (closed_) return closed_error();
+  auto torch = adaptor::TorchJob::make(request.slots, graph);
+  if (!torch) return torch.error();
+  adaptor::TorchJob& made = *torch.value();
+  if (!request.random_state.empty()) {
+    if (Status set = made.set_random_state(request.random_state); !set) return set.error();
+  }
+  const JobId id(last_job_.fetch_add(1) + 1);
+  const std::string name =
+      request.name.empty() ? "job-" + std::to_string(id.value()) : request.name;
+  lanes::JobOffered offer{.job = id,
+                          .session = kSession,
+                          .name = name,
+                          .job_class = request.job_class,
+                          .priority = request.priority,
+                          .weight = request.weight,
+                          .total_iterations = request.total_iterations,
+                          .iteration_estimate = Duration(),
+                          .persistent = made.layout().total(),
+                          .ephemeral = made.probe_need(0),
+                          .context_key = made.context_key()};
+  std::vector<std::byte> initial = initial_image(made.layout(), request.initial);
+  JobHandle job = worker_->add_job(id, name, std::move(torch).value(), std::move(initial));
+  post(std::move(offer));
+  // Already refused? Then the caller hears it now.
+  if (const auto placed = worker_->wait_placed(*job, Duration()); placed && !*placed) {
+    return placed->error();
+  }
+  return job;
+}
+
+Result<std::string> EmbeddedService::status() {
+  if (closed_) return closed_error();
+  const ServiceFacts facts{.pid = ::getpid(),
+                           .version = kVersion,
+                           .device = device_name_,
+                           .user = user_name(),
+                           .uptime_s = (clock_.now() - start_).seconds()};
+  return status_json(facts,
+                     loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); }));
+}
+
+Result<std::string> EmbeddedService::job_report(WorkerJob& job, bool with_tapes) {
+  const lanes::Snapshot snapshot =
+      loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
+  return job_json(snapshot, job, worker_->plans(job), user_name(), with_tapes);
+}
+
+}  // namespace laneway::service

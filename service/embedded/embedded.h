@@ -1,0 +1,74 @@
+// EmbeddedService: core and worker inside the user's process: a device, one pool, the core's loop
+// and the worker, wired together. The same parts stand behind the daemon; here the loop is drained
+// by whichever thread posts. Thread-safe; close() comes before the destructor's end and is called
+// by it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "lanes/core_loop.h"
+#include "memory/device/device.h"
+#include "service/worker/worker.h"
+
+namespace laneway::service {
+
+struct EmbeddedOptions {
+  Bytes pool;  // 0: half of the memory that is free now
+  std::string policy = "fifo";
+  uint32_t lanes = 0;  // at most; 0: limits::kMaxLanes
+  std::string device = "host";
+};
+
+// What a client says about a job.
+struct JobRequest {
+  std::string name;
+  lanes::JobClass job_class = lanes::JobClass::training;
+  int32_t priority = 0;
+  double weight = 1.0;
+  uint64_t total_iterations = 0;
+  std::vector<lanes::ImageSlot> slots;
+  std::vector<const void*> initial;         // by slot; null: zeros
+  std::span<const std::byte> random_state;  // empty: torch's default seed
+};
+
+class EmbeddedService final : private EventSink {
+ public:
+  static Result<std::unique_ptr<EmbeddedService>> open(const EmbeddedOptions& options);
+  ~EmbeddedService() override;
+
+  // Refused at once (with the arithmetic) when it can never fit; else it may be waiting.
+  Result<JobHandle> create_job(const JobRequest& request, std::span<const std::byte> graph);
+  Worker& worker() { return *worker_; }
+
+  // JSON; unavailable after close.
+  Result<std::string> status();
+  Result<std::string> job_report(WorkerJob& job, bool with_tapes);
+  // Ends all jobs. Idempotent; others may still be inside calls with jobs.
+  void close() LW_EXCLUDES(close_mutex_);
+
+ private:
+  EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<memory::Device> device,
+                  std::unique_ptr<memory::MemoryBlock> pool,
+                  std::unique_ptr<policies::Policy> policy);
+
+  void post(lanes::Event event) override { loop_->post(std::move(event)); }
+
+  const SteadyClock clock_;
+  const TimePoint start_ = clock_.now();
+  const std::string device_name_;
+  std::unique_ptr<memory::Device> device_;
+  std::unique_ptr<memory::MemoryBlock> pool_;
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<lanes::CoreLoop> loop_;
+  std::atomic<uint64_t> last_job_{0};
+  std::atomic<bool> closed_{false};
+  Mutex close_mutex_;
+};
+
+}  // namespace laneway::service

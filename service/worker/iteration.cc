@@ -1,0 +1,127 @@
+#include "service/worker/iteration.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "adaptor/lane_scope.h"
+#include "base/limits.h"
+#include "lanes/executor.h"
+#include "lanes/gate.h"
+
+namespace laneway::service {
+namespace {
+
+// Asks the gate whether all that is left fits before anything persistent is written.
+class LaneHooks final : public lanes::ExecutorHooks {
+ public:
+  LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory)
+      : arena_(arena), memory_(memory) {}
+
+  void wait(uint32_t, size_t) override {}
+
+  lanes::CommitDecision enter_commit_phase(size_t node) override {
+    const lanes::GateOutcome outcome =
+        lanes::gate(lanes::GatePoint::commit_phase, arena_.capacity(), lane_at(node), {});
+    return outcome == lanes::GateOutcome::go ? lanes::CommitDecision::go
+                                             : lanes::CommitDecision::grow;
+  }
+
+ private:
+  // A plan that lies within the lane covers the rest. Without one, what capture predicts for the
+  // rest (and an eighth for what operators allocate inside) must fit in the longest free piece.
+  lanes::GateLane lane_at(size_t node) const {
+    const memory::LaneArena::Headroom headroom = arena_.headroom();
+    lanes::GateLane lane;
+    lane.height = arena_.capacity() - headroom.largest;
+    lane.reach = lane.height;
+    lane.on_plan = headroom.plan_covers_rest;
+    if (headroom.plan_covers_rest) return lane;
+    const Bytes live = arena_.capacity() - headroom.free;
+    const Bytes growth = std::max(Bytes(), memory_.reach[node] - live);
+    lane.reach = lane.height + growth + Bytes(growth.count() / 8);
+    return lane;
+  }
+
+  const memory::LaneArena& arena_;
+  const lanes::GraphMemory& memory_;
+};
+
+Bytes grown(Bytes capacity) {
+  return (capacity + std::max(Bytes(capacity.count() / 2), mib(1)))
+      .aligned_up(limits::kHostAlignment);
+}
+
+IterationEnd end_of(lanes::IterationOutcome outcome) {
+  switch (outcome) {
+    case lanes::IterationOutcome::completed: return IterationEnd::completed;
+    case lanes::IterationOutcome::abandoned_out_of_lane: return IterationEnd::out_of_lane;
+    case lanes::IterationOutcome::failed_in_commit: return IterationEnd::failed_for_good;
+    default: return IterationEnd::failed_clean;
+  }
+}
+
+}  // namespace
+
+IterationResult run_iteration(adaptor::TorchJob& torch, uint32_t graph, const GraphPlan& plan,
+                              memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
+                              std::span<const lanes::OutputView> outputs) {
+  IterationResult result;
+  result.was_planned = plan.planned != nullptr;
+  lanes::IterationReport report;
+  {
+    const adaptor::LaneScope scope(arena, torch.graph(graph).context);
+    LaneHooks hooks(arena, torch.memory(graph));
+    lanes::ControlWord word;
+    if (result.was_planned) {
+      arena.begin_planned(plan.planned);
+    } else {
+      arena.begin_probe();
+    }
+    report = lanes::Executor(torch.runner(graph), word, hooks).run(inputs, outputs);
+    result.address_hash = scope.address_hash();
+    result.use =
+        report.outcome == lanes::IterationOutcome::completed ? arena.end() : arena.abandon();
+  }
+  result.end = end_of(report.outcome);
+  result.error = std::move(report.error);
+  if (result.end == IterationEnd::out_of_lane) result.need = grown(arena.capacity());
+  if (result.use.live_count > 0) {
+    result.end = IterationEnd::failed_for_good;
+    result.error = {ErrorCode::internal,
+                    "graph '" + torch.graph(graph).name + "' left " +
+                        format_bytes(result.use.live_bytes) +
+                        " of its lane in use behind its end: an operator keeps memory between "
+                        "iterations, which a lane cannot give it; report the operator"};
+  }
+  return result;
+}
+
+void learn(const GraphPlan&, IterationResult& result, PlanCache& cache) {
+  if (result.end != IterationEnd::completed || !result.use.tape) return;
+  result.learnt = cache.plan(std::move(*result.use.tape));
+}
+
+void apply(const IterationResult& result, GraphPlan& plan) {
+  if (result.end == IterationEnd::out_of_lane) {
+    // What did not fit its plan's region is off the plan: probe again, in a larger one.
+    plan.planned = nullptr;
+    plan.need = result.need;
+    return;
+  }
+  if (result.end != IterationEnd::completed) return;
+  ++plan.iterations;
+  if (!result.was_planned) ++plan.probes;
+  if (result.use.went_off_tape) ++plan.off_tape;
+  if (result.learnt) {
+    plan.planned = result.learnt->planned;
+    plan.bound = result.learnt->bound;
+    plan.plan_s = result.learnt->plan_s;
+    plan.need = std::max(plan.planned->plan.peak, Bytes(limits::kHostAlignment));
+    plan.address_hash = 0;
+  } else if (result.was_planned) {
+    if (plan.address_hash != 0 && plan.address_hash != result.address_hash) ++plan.address_changes;
+    plan.address_hash = result.address_hash;
+  }
+}
+
+}  // namespace laneway::service

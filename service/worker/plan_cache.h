@@ -1,0 +1,29 @@
+// PlanCache: plans by the hash of their tape, so that jobs with equal tapes (and one that is
+// probed again) plan once. Thread-safe; two threads that ask for the same tape at the same time
+// may both plan it.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "base/mutex.h"
+#include "memory/planned_tape.h"
+
+namespace laneway::service {
+
+class PlanCache {
+ public:
+  struct Entry {
+    std::shared_ptr<const memory::PlannedTape> planned;
+    Bytes bound;
+    double plan_s = 0;  // what planning took when it was done
+  };
+  // Plans the tape, or finds the plan.
+  Entry plan(memory::AllocationTape tape) LW_EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  std::map<uint64_t, Entry> entries_ LW_GUARDED_BY(mutex_);
+};
+
+}  // namespace laneway::service

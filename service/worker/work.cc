@@ -1,0 +1,88 @@
+#include "service/worker/work.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/limits.h"
+
+namespace laneway::service {
+namespace {
+
+uint64_t padded(uint64_t bytes) {
+  return static_cast<uint64_t>(
+      Bytes(static_cast<int64_t>(bytes)).aligned_up(limits::kHostAlignment).count());
+}
+
+}  // namespace
+
+uint64_t output_bytes(const lanes::Graph& graph, lanes::ValueIndex value) {
+  const lanes::Value& declared = graph.values[value];
+  if (declared.kind != lanes::ValueKind::tensor) return 8;
+  int64_t bytes = lanes::dtype_bytes(declared.dtype);
+  for (const int64_t size : declared.sizes) bytes *= size;
+  return static_cast<uint64_t>(bytes);
+}
+
+Work::Work(uint32_t index, const lanes::Graph& graph, std::span<const lanes::InputView> inputs)
+    : graph_(index), inputs_(inputs.begin(), inputs.end()) {
+  uint64_t total = limits::kHostAlignment;
+  for (const lanes::InputView& input : inputs) total += padded(input.bytes);
+  for (const lanes::ValueIndex output : graph.outputs) total += padded(output_bytes(graph, output));
+  bytes_.resize(total);
+  const auto address = reinterpret_cast<uintptr_t>(bytes_.data());
+  std::byte* next = bytes_.data() + (padded(address) - address);
+  for (lanes::InputView& input : inputs_) {
+    if (input.bytes == 0) continue;
+    std::memcpy(next, input.data, input.bytes);
+    input.data = next;
+    next += padded(input.bytes);
+  }
+  for (const lanes::ValueIndex output : graph.outputs) {
+    const uint64_t bytes = output_bytes(graph, output);
+    outputs_.push_back({.data = next, .bytes = bytes});
+    next += padded(bytes);
+  }
+}
+
+void Work::complete(Status status) {
+  MutexLock lock(mutex_);
+  if (status_) return;
+  status_ = std::move(status);
+  done_.notify_all();
+}
+
+std::optional<Status> Work::wait(Duration timeout) {
+  MutexLock lock(mutex_);
+  if (timeout.ns() < 0) {
+    while (!status_) done_.wait(mutex_);
+  } else if (timeout.ns() > 0) {
+    const SteadyClock clock;
+    const TimePoint until = clock.now() + timeout;
+    while (!status_) {
+      const Duration left = until - clock.now();
+      if (left.ns() <= 0 || !done_.wait_for(mutex_, left)) break;
+    }
+  }
+  return status_;
+}
+
+Status Work::copy_outputs(std::span<const lanes::OutputView> to) const {
+  if (to.size() != outputs_.size()) {
+    return Error{ErrorCode::invalid_argument,
+                 "the iteration has " + std::to_string(outputs_.size()) +
+                     " outputs, room was given for " + std::to_string(to.size())};
+  }
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].bytes != outputs_[i].bytes) {
+      return Error{ErrorCode::invalid_argument,
+                   "output " + std::to_string(i) + " has " + std::to_string(outputs_[i].bytes) +
+                       " bytes, room was given for " + std::to_string(to[i].bytes)};
+    }
+    if (to[i].bytes > 0) std::memcpy(to[i].data, outputs_[i].data, to[i].bytes);
+  }
+  return {};
+}
+
+}  // namespace laneway::service

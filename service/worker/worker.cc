@@ -1,0 +1,233 @@
+#include "service/worker/worker.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/log.h"
+
+namespace laneway::service {
+namespace {
+
+Error job_is_over(const WorkerJob& job) {
+  if (job.end_reason) return *job.end_reason;
+  return Error{ErrorCode::unavailable,
+               "job '" + job.name + "' was closed; make a new step to go on"};
+}
+
+}  // namespace
+
+Worker::Worker(std::byte* pool, EventSink& events, const Clock& clock)
+    : pool_(pool), events_(events), clock_(clock) {}
+
+Worker::~Worker() {
+  MutexLock lock(mutex_);
+  LW_CHECK(lanes_.empty() && retired_.empty(), "close_all comes before the worker's end");
+}
+
+JobHandle Worker::add_job(JobId id, std::string name, std::unique_ptr<adaptor::TorchJob> torch,
+                          std::vector<std::byte> initial) {
+  auto job = std::make_shared<WorkerJob>(id, std::move(name), std::move(torch));
+  job->plans.resize(1);
+  job->plans[0].need = job->torch->probe_need(0);
+  job->initial = std::move(initial);
+  MutexLock lock(mutex_);
+  jobs_[id] = job;
+  return job;
+}
+
+Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph) {
+  {
+    // The job's torch side belongs to whoever runs.
+    MutexLock lock(mutex_);
+    while (job.running) job.changed.wait(mutex_);
+    if (Status open = check_open(job); !open) return open.error();
+    job.running = true;
+  }
+  const Result<uint32_t> added = job.torch->add_graph(graph);
+  lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
+  {
+    MutexLock lock(mutex_);
+    job.running = false;
+    job.changed.notify_all();
+    if (job.lane != nullptr) job.lane->work_arrived();
+    if (added) {
+      job.plans.emplace_back().need = job.torch->probe_need(added.value());
+      changed.ephemeral = job.need();
+    }
+  }
+  if (added) events_.post(changed);
+  return added;
+}
+
+std::optional<Status> Worker::try_run(WorkerJob& job, uint32_t graph,
+                                      std::span<const lanes::InputView> inputs,
+                                      std::span<const lanes::OutputView> outputs) {
+  WorkerLane* lane = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (Status open = check_open(job); !open) return open;
+    lane = job.lane;
+    if (lane == nullptr || !lane->can_run_now(job)) return std::nullopt;
+    // What does not fit the lane yet (a graph that was added later) waits for it to grow.
+    if (job.plans[graph].need > lane->size_) return std::nullopt;
+    lane->busy_ = true;
+    job.running = true;
+  }
+  const TimePoint start = clock_.now();
+  IterationResult result = lane->run(job, graph, inputs, outputs);
+  learn(job.plans[graph], result, plan_cache_);
+  const Duration took = clock_.now() - start;
+  WorkerLane::Outcome outcome;
+  {
+    MutexLock lock(mutex_);
+    outcome = lane->finish(job, graph, std::move(result), took);
+    if (lane->turn_ && !job.queue.empty()) lane->work_arrived();
+  }
+  if (outcome.ended) events_.post(*outcome.ended);
+  if (outcome.again) return std::nullopt;
+  return std::move(outcome.status);
+}
+
+Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
+  bool announce = false;
+  {
+    MutexLock lock(mutex_);
+    if (Status open = check_open(*job); !open) return open;
+    if (job->queue.size() >= limits::kMaxInFlight) {
+      return Error{ErrorCode::refused, "job '" + job->name + "' has " +
+                                           std::to_string(job->queue.size()) +
+                                           " iterations in flight, which is the limit; wait for "
+                                           "one of them"};
+    }
+    job->queue.push_back(std::move(work));
+    if (job->lane != nullptr) {
+      job->lane->work_arrived();
+    } else {
+      announce = true;
+    }
+  }
+  if (announce) events_.post(lanes::WorkReady{.job = job->id});
+  return {};
+}
+
+Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& work) {
+  std::byte* image = nullptr;
+  {
+    MutexLock lock(mutex_);
+    if (Status open = check_open(*job); !open) return open;
+    if (job->queue.empty() && !job->running) {
+      job->running = true;
+      image = job->phase == WorkerJob::Phase::placed ? job->image : job->initial.data();
+    }
+  }
+  if (image == nullptr) return submit(job, work);
+  work->complete(work->access()(image));
+  MutexLock lock(mutex_);
+  job->running = false;
+  job->changed.notify_all();
+  if (job->lane != nullptr) job->lane->work_arrived();
+  return {};
+}
+
+std::optional<Status> Worker::wait_placed(WorkerJob& job, Duration timeout) {
+  const TimePoint until = clock_.now() + timeout;
+  MutexLock lock(mutex_);
+  while (job.phase == WorkerJob::Phase::waiting) {
+    if (timeout.ns() < 0) {
+      job.changed.wait(mutex_);
+      continue;
+    }
+    const Duration left = until - clock_.now();
+    if (left.ns() <= 0) return std::nullopt;
+    job.changed.wait_for(mutex_, left);
+  }
+  if (job.phase == WorkerJob::Phase::ended) return Status(job_is_over(job));
+  return Status();
+}
+
+lanes::Reason Worker::waiting_reason(WorkerJob& job) {
+  MutexLock lock(mutex_);
+  return job.reason;
+}
+
+std::vector<GraphPlan> Worker::plans(WorkerJob& job) {
+  MutexLock lock(mutex_);
+  while (job.running) job.changed.wait(mutex_);
+  return job.plans;
+}
+
+void Worker::close_job(const JobHandle& job) {
+  std::deque<std::shared_ptr<Work>> cancelled;
+  bool announce = false;
+  {
+    MutexLock lock(mutex_);
+    cancelled.swap(job->queue);
+    announce = !job->closing && job->phase != WorkerJob::Phase::ended;
+    job->closing = true;
+    if (job->phase == WorkerJob::Phase::waiting) {
+      while (job->running) job->changed.wait(mutex_);
+      job->phase = WorkerJob::Phase::ended;
+      jobs_.erase(job->id);
+      job->changed.notify_all();
+    }
+  }
+  for (const auto& work : cancelled) {
+    work->complete(Error{ErrorCode::cancelled, "job '" + job->name +
+                                                   "' was closed before this "
+                                                   "iteration ran"});
+  }
+  if (announce) events_.post(lanes::JobEnded{.job = job->id});
+  MutexLock lock(mutex_);
+  while (job->phase != WorkerJob::Phase::ended) job->changed.wait(mutex_);
+}
+
+void Worker::close_all() {
+  std::vector<JobHandle> jobs;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, job] : jobs_) jobs.push_back(job);
+  }
+  for (const JobHandle& job : jobs) close_job(job);
+  {
+    MutexLock lock(mutex_);
+    for (auto& [id, lane] : lanes_) {
+      lane->stop();
+      retired_.push_back(std::move(lane));
+    }
+    lanes_.clear();
+  }
+  join_retired();
+}
+
+void Worker::join_retired() {
+  std::vector<std::unique_ptr<WorkerLane>> retired;
+  {
+    MutexLock lock(mutex_);
+    retired.swap(retired_);
+  }
+  for (auto& lane : retired) {
+    if (lane->join()) continue;
+    MutexLock lock(mutex_);
+    retired_.push_back(std::move(lane));  // this is its own thread: somebody else will
+  }
+}
+
+Status Worker::check_open(const WorkerJob& job) const {
+  if (job.closing || job.phase == WorkerJob::Phase::ended) return job_is_over(job);
+  return {};
+}
+
+WorkerJob* Worker::find(JobId id) {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : found->second.get();
+}
+
+WorkerLane* Worker::lane_of_region(RegionId id) {
+  for (auto& [lane_id, lane] : lanes_) {
+    if (lane->region() == id) return lane.get();
+  }
+  return nullptr;
+}
+
+}  // namespace laneway::service

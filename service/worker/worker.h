@@ -1,0 +1,108 @@
+// Worker: carries out what the core decides, over one pool: places images, opens lanes, runs turns.
+// One thread a lane; a synchronous iteration may also run on the client's own thread when its job
+// holds the lane's turn and nothing is queued. Used in the user's process by embedded mode, and by
+// the worker process of the service.
+//
+// Thread-safe. One mutex guards all bookkeeping (held for well under a microsecond at a time, never
+// while an iteration runs or an event is posted); what runs is protected by the flags
+// WorkerJob::running and WorkerLane::busy.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "lanes/action.h"
+#include "lanes/core_loop.h"
+#include "lanes/event.h"
+#include "memory/planned_tape.h"
+#include "service/worker/plan_cache.h"
+#include "service/worker/worker_job.h"
+#include "service/worker/worker_lane.h"
+
+namespace laneway::service {
+
+// Where the worker's reports go. Thread-safe; may carry actions out before it returns.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void post(lanes::Event event) = 0;
+};
+
+using JobHandle = std::shared_ptr<WorkerJob>;
+
+class Worker final : public lanes::ActionSink {
+ public:
+  // `pool` is memory of at least the core's capacity; all three outlive the worker.
+  Worker(std::byte* pool, EventSink& events, const Clock& clock);
+  ~Worker() override;
+
+  // Called by the core's loop alone.
+  void carry_out(const std::vector<lanes::Action>& actions) override;
+
+  // Makes the job known; the caller then posts JobOffered. `initial` has the image's layout.
+  JobHandle add_job(JobId id, std::string name, std::unique_ptr<adaptor::TorchJob> torch,
+                    std::vector<std::byte> initial);
+  Result<uint32_t> add_graph(WorkerJob& job, std::span<const std::byte> graph);
+
+  // Runs one iteration on this thread if the lane is idle and the job's turn is open. Otherwise
+  // nothing happened, and submit is the way. Outputs as large as the graph's.
+  std::optional<Status> try_run(WorkerJob& job, uint32_t graph,
+                                std::span<const lanes::InputView> inputs,
+                                std::span<const lanes::OutputView> outputs);
+  // Queues; refused when kMaxInFlight are queued already, or the job is over.
+  Status submit(const JobHandle& job, std::shared_ptr<Work> work);
+  // Runs an ordered access to the state: at once if nothing is queued or running before it (then
+  // the work is complete on return), else queues it.
+  Status access_state(const JobHandle& job, const std::shared_ptr<Work>& work);
+
+  // Waits until the job has its memory, is over (its error), or the time passed (nothing).
+  std::optional<Status> wait_placed(WorkerJob& job, Duration timeout);
+  lanes::Reason waiting_reason(WorkerJob& job);
+  // No further work, what is queued is cancelled, a running iteration ends first. Posts JobEnded
+  // and waits until the job's memory is given back.
+  void close_job(const JobHandle& job);
+  // The same for all jobs, and joins the threads of the lanes. The last call.
+  void close_all();
+
+  // Copies of what is known per graph.
+  std::vector<GraphPlan> plans(WorkerJob& job);
+
+ private:
+  friend class WorkerLane;
+
+  void perform(const lanes::AdmitJob& action);
+  void perform(const lanes::QueueJob& action);
+  void perform(const lanes::RefuseJob& action);
+  void perform(const lanes::PlaceImage& action);
+  void perform(const lanes::DropImage& action);
+  void perform(const lanes::OpenRegion& action);
+  void perform(const lanes::ResizeRegion& action);
+  void perform(const lanes::CloseRegion& action);
+  void perform(const lanes::GrantTurn& action);
+  void perform(const lanes::RecallTurn& action);
+
+  WorkerJob* find(JobId id) LW_REQUIRES(mutex_);
+  WorkerLane* lane_of_region(RegionId id) LW_REQUIRES(mutex_);
+  Status check_open(const WorkerJob& job) const LW_REQUIRES(mutex_);
+  void end_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
+  void join_retired();
+
+  std::byte* const pool_;
+  EventSink& events_;
+  const Clock& clock_;
+  PlanCache plan_cache_;
+
+  Mutex mutex_;
+  std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(mutex_);
+  std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(mutex_);  // threads to be joined
+};
+
+}  // namespace laneway::service

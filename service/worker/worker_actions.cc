@@ -1,0 +1,134 @@
+// The worker's half that carries out the core's actions, in their order, on the thread that drains
+// the core's loop.
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "lanes/reason.h"
+#include "service/worker/worker.h"
+
+namespace laneway::service {
+
+void Worker::carry_out(const std::vector<lanes::Action>& actions) {
+  for (const lanes::Action& action : actions) {
+    std::visit([this](const auto& kind) { perform(kind); }, action);
+  }
+  join_retired();
+}
+
+void Worker::perform(const lanes::AdmitJob& action) {
+  MutexLock lock(mutex_);
+  if (WorkerJob* job = find(action.job)) job->reason = {};
+}
+
+void Worker::perform(const lanes::QueueJob& action) {
+  MutexLock lock(mutex_);
+  if (WorkerJob* job = find(action.job)) job->reason = action.reason;
+}
+
+void Worker::perform(const lanes::RefuseJob& action) {
+  const Error error{ErrorCode::out_of_memory, lanes::reason_text(action.reason)};
+  std::deque<std::shared_ptr<Work>> refused;
+  {
+    MutexLock lock(mutex_);
+    WorkerJob* job = find(action.job);
+    if (job == nullptr) return;
+    job->reason = action.reason;
+    refused.swap(job->queue);
+    end_job(*job, action.reason.code == lanes::ReasonCode::larger_than_pool
+                      ? error
+                      : Error{ErrorCode::refused, error.message});
+  }
+  for (const auto& work : refused) work->complete(error);
+}
+
+void Worker::perform(const lanes::PlaceImage& action) {
+  bool placed = false;
+  {
+    MutexLock lock(mutex_);
+    WorkerJob* job = find(action.job);
+    if (job == nullptr) return;  // closed meanwhile: the core hears of it next
+    while (job->running) job->changed.wait(mutex_);
+    job->image = pool_ + action.offset.count();
+    // Every byte of the image is written, so nothing of its former owner is left.
+    std::memset(job->image, 0, static_cast<size_t>(action.size.count()));
+    std::memcpy(job->image, job->initial.data(), job->initial.size());
+    std::vector<std::byte>().swap(job->initial);
+    job->torch->bind_image(job->image);
+    job->phase = WorkerJob::Phase::placed;
+    job->changed.notify_all();
+    placed = true;
+  }
+  if (placed) events_.post(lanes::ImagePlaced{.job = action.job});
+}
+
+void Worker::perform(const lanes::DropImage& action) {
+  std::deque<std::shared_ptr<Work>> dropped;
+  Error reason;
+  {
+    MutexLock lock(mutex_);
+    WorkerJob* job = find(action.job);
+    if (job == nullptr) return;
+    while (job->running) job->changed.wait(mutex_);
+    dropped.swap(job->queue);
+    reason = job->end_reason.value_or(
+        Error{ErrorCode::cancelled, "job '" + job->name + "' was ended before this iteration ran"});
+    end_job(*job, reason);
+  }
+  for (const auto& work : dropped) work->complete(reason);
+}
+
+void Worker::perform(const lanes::OpenRegion& action) {
+  MutexLock lock(mutex_);
+  auto& lane = lanes_[action.lane];
+  LW_CHECK(lane == nullptr, "a lane is opened once");
+  lane = std::make_unique<WorkerLane>(*this, action.lane);
+  lane->set_region(action.region, pool_ + action.offset.count(), action.size);
+}
+
+void Worker::perform(const lanes::ResizeRegion& action) {
+  MutexLock lock(mutex_);
+  WorkerLane* lane = lane_of_region(action.region);
+  LW_CHECK(lane != nullptr, "a region that is resized is open");
+  lane->set_region(action.region, pool_ + action.offset.count(), action.size);
+}
+
+void Worker::perform(const lanes::CloseRegion& action) {
+  MutexLock lock(mutex_);
+  for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane) {
+    if (lane->second->region() != action.region) continue;
+    lane->second->stop();
+    retired_.push_back(std::move(lane->second));
+    lanes_.erase(lane);
+    return;
+  }
+}
+
+void Worker::perform(const lanes::GrantTurn& action) {
+  MutexLock lock(mutex_);
+  const auto lane = lanes_.find(action.turn.lane);
+  const auto job = jobs_.find(action.turn.job);
+  LW_CHECK(lane != lanes_.end(), "a turn is granted in an open lane");
+  // A job that its client closed a moment ago: the turn is given back when the core recalls it.
+  lane->second->grant(action.turn, job == jobs_.end() ? nullptr : job->second);
+}
+
+void Worker::perform(const lanes::RecallTurn& action) {
+  lanes::TurnEnded ended;
+  {
+    MutexLock lock(mutex_);
+    const auto lane = lanes_.find(action.lane);
+    if (lane == lanes_.end() || !lane->second->recall(action.turn, ended)) return;
+  }
+  events_.post(ended);
+}
+
+void Worker::end_job(WorkerJob& job, Error reason) {
+  if (!job.end_reason && !job.closing) job.end_reason = std::move(reason);
+  job.phase = WorkerJob::Phase::ended;
+  job.image = nullptr;
+  job.changed.notify_all();
+  jobs_.erase(job.id);  // `job` may be gone afterwards
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,90 @@
+// WorkerLane: one lane: its arena over its region, its thread, and the turn that is open in it. The
+// thread runs queued work of the turn's job; a client's thread may run an iteration itself through
+// Worker::try_run. Turns end at iteration boundaries: when recalled, when the budget is used up,
+// after an iteration that taught something about memory, and when one does not fit.
+//
+// The worker's mutex guards everything below the line; the arena belongs to whoever has set `busy`.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/mutex.h"
+#include "lanes/event.h"
+#include "lanes/turn.h"
+#include "memory/lane_arena.h"
+#include "service/worker/iteration.h"
+#include "service/worker/worker_job.h"
+
+namespace laneway::service {
+
+class Worker;
+
+class WorkerLane {
+ public:
+  WorkerLane(Worker& worker, LaneId id);
+  ~WorkerLane();  // the thread has been stopped and joined
+  WorkerLane(const WorkerLane&) = delete;
+  WorkerLane& operator=(const WorkerLane&) = delete;
+
+  LaneId id() const { return id_; }
+
+  // All of these with the worker's mutex held.
+  void set_region(RegionId region, std::byte* base, Bytes size);
+  RegionId region() const { return region_; }
+  void grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job);
+  // True when the turn ended at once; then `ended` is the report to post.
+  bool recall(TurnId turn, lanes::TurnEnded& ended);
+  void work_arrived() { wake_.notify_one(); }
+  void stop();
+  bool can_run_now(const WorkerJob& job) const;
+
+  // Joins the thread; not from itself. True when joined.
+  bool join();
+
+ private:
+  friend class Worker;
+
+  // What a piece of work did to the turn.
+  struct Outcome {
+    Status status;
+    bool again = false;  // did not fit the lane: to be run again after it has grown
+    std::optional<lanes::TurnEnded> ended;
+  };
+
+  void thread_main();
+  // Mutex not held; `busy` and `running` set by the caller, cleared by finish.
+  IterationResult run(WorkerJob& job, uint32_t graph, std::span<const lanes::InputView> inputs,
+                      std::span<const lanes::OutputView> outputs);
+  // Mutex held: takes the result into the books; the job is not running afterwards.
+  Outcome finish(WorkerJob& job, uint32_t graph, IterationResult result, Duration took);
+  lanes::TurnEnded end_turn(lanes::TurnEnd why);
+  bool budget_used() const;
+  void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
+
+  Worker& worker_;
+  const LaneId id_;
+  memory::LaneArena arena_;
+
+  // --- guarded by the worker's mutex -----------------------------------------------------------
+  RegionId region_;
+  std::byte* base_ = nullptr;
+  Bytes size_;
+  std::optional<lanes::Turn> turn_;
+  std::shared_ptr<WorkerJob> job_;  // the turn's
+  bool recalled_ = false;
+  bool busy_ = false;
+  bool stopping_ = false;
+  uint64_t turn_iterations_ = 0;
+  Duration turn_busy_;
+  TimePoint turn_start_;
+  CondVar wake_;
+
+  std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace laneway::service
