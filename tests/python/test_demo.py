@@ -33,7 +33,7 @@ def run(*arguments):
 
 def test_both_jobs_learn_share_the_pool_and_end_with_the_bits_of_pytorch():
     """The whole promise: accuracy, map, times, bit-equality, and that all of it is said."""
-    code, out, err = run("--epochs", "40")
+    code, out, err = run("--epochs", "25")
     assert code == 0, err + out
     found = dict(re.findall(r"^  (mlp|cnn) +([\d.]+)%", out, re.MULTILINE))
     assert found.keys() == {"mlp", "cnn"} and all(float(a) >= 95 for a in found.values())
@@ -46,7 +46,7 @@ def test_both_jobs_learn_share_the_pool_and_end_with_the_bits_of_pytorch():
 
 
 def test_quiet_says_the_result_only():
-    code, out, err = run("--quiet", "--epochs", "30", "--pool", "64MiB", "--policy", "srtf")
+    code, out, err = run("--quiet", "--epochs", "25", "--pool", "64MiB", "--policy", "srtf")
     assert code == 0, err + out
     assert out.strip().startswith("Held-out accuracy") and "captured" not in out
 

@@ -115,19 +115,19 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_live_lines_replace_the_last_ones():
     out = Terminal()
     shown = display.Display(quiet=False, out=out)
-    shown.live(["a", "b"])
-    shown.live(["c", "d"])
+    shown.live(["a", "b"], "brief")
+    shown.live(["c", "d"], "brief")
     assert out.getvalue() == "\r\x1b[2Ka\n\r\x1b[2Kb\n\x1b[2A\r\x1b[2Kc\n\r\x1b[2Kd\n"
     shown.say("stays")
-    shown.live(["e"])
+    shown.live(["e"], "brief")
     assert out.getvalue().endswith("stays\n\r\x1b[2Ke\n"), "what stays is not written over"
 
 
-def test_elsewhere_live_lines_are_rare_and_plain():
+def test_elsewhere_there_is_one_plain_line_now_and_then():
     out = io.StringIO()
     shown = display.Display(quiet=False, out=out)
     assert shown.due(now=100.0) and not shown.due(now=101.0) and shown.due(now=102.5)
-    shown.live(["a"])
+    shown.live(["table", "of", "lines"], "a")
     assert out.getvalue() == "a\n"
 
 
@@ -135,7 +135,7 @@ def test_quiet_says_results_only():
     out = io.StringIO()
     shown = display.Display(quiet=True, out=out)
     shown.say("no")
-    shown.live(["no"])
+    shown.live(["no"], "no")
     shown.result("yes")
     assert out.getvalue() == "yes\n" and not shown.due(now=1e9)
 
