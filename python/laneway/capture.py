@@ -186,14 +186,15 @@ def _finish(
     State that was created for parameters which get no gradient has no slot."""
     recorder = job.recorder
     draft = Draft(
-        recorder.storages,
-        recorder.values,
+        recorder.table.storages,
+        recorder.table.values,
         recorder.nodes,
         recorder.phases,
         inputs,
         outputs,
         draws=frozenset(recorder.drawing),
         fresh=frozenset(recorder.fresh),
+        lazy=frozenset(recorder.table.lazy),
     )
     merge_views(draft)
     drop_dead(draft)

@@ -30,6 +30,7 @@ class CaptureError(Error):
         source: str | None = None,
         remedy: str | None = None,
     ) -> None:
+        self.message = message
         self.operator = operator
         self.source = source
         self.remedy = remedy
@@ -41,6 +42,12 @@ class CaptureError(Error):
         if remedy:
             text += f"; {remedy}"
         super().__init__(text)
+
+    def at(self, operator: str, source: str) -> CaptureError:
+        """The same error with operator and line."""
+        return CaptureError(
+            self.message, operator=operator, source=source or None, remedy=self.remedy
+        )
 
 
 class GraphError(Error):

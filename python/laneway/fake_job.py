@@ -14,7 +14,7 @@ from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
 from laneway.module_swap import swapped
 from laneway.optimizers import OptimizerLayout
-from laneway.recorder import Recorder
+from laneway.recorder import Recorder, mark_stale
 from laneway.slots import SlotTable
 from laneway.user_lines import line_of, wants_data
 
@@ -28,12 +28,14 @@ class FakeJob:
         slots: SlotTable,
         modules: list[tuple[str, torch.nn.Module]],
     ) -> None:
+        for _, module in modules:
+            _check_module(module)
         self.recorder = Recorder(fake_mode, slots)
         self._modules = modules
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._real: list[torch.Tensor] = []  # keeps those ids taken
         self._by_path: dict[tuple, torch.Tensor] = {}
-        self._rebound: list[tuple[int, torch.Tensor]] = []
+        self._rebound: list[tuple[torch.Tensor, torch.Tensor]] = []
         for prefix, module in modules:
             for name, tensor in module.named_parameters(remove_duplicate=False):
                 self._add(tensor, (prefix, name), SlotKind.parameter)
@@ -63,13 +65,14 @@ class FakeJob:
         """step() with the modules on fakes, recorded."""
         recorder = self.recorder
         for real in self._real:
-            recorder.forbidden[real.untyped_storage()._cdata] = (
-                "a tensor of the model through a reference from outside of it"
+            recorder.constants.forbid(
+                real, "a tensor of the model through a reference from outside of it"
             )
         with swapped([module for _, module in self._modules], self._fakes):
             try:
-                with recorder.fake_mode, recorder, torch.enable_grad():
-                    result = step()
+                with torch.inference_mode(False), torch.enable_grad():
+                    with recorder.fake_mode, recorder:
+                        result = step()
             except CaptureError:
                 raise
             except Exception as error:
@@ -93,8 +96,8 @@ class FakeJob:
             for key, entry in copied.state.get(parameter, {}).items():
                 if not isinstance(entry, torch.Tensor):
                     continue
-                value = self.recorder.number_of(entry)
-                if value is None or not self.recorder.is_persistent(value):
+                value = self.recorder.table.find(entry)
+                if value is None or not self.recorder.table.is_persistent(value):
                     raise CaptureError(
                         f"{type(copied).__name__} replaces its state {key!r} in every step instead "
                         "of updating it in place",
@@ -103,19 +106,12 @@ class FakeJob:
 
     def write_rebound_buffers(self) -> None:
         """Buffers that the step assigned anew are written at the end of the graph."""
-        recorder = self.recorder
-        recorder.phase = "tail"
-        copies: list[tuple[int, int]] = []
-        for target, tensor in self._rebound:
-            source = recorder.number_of(tensor)
-            if source is None:
-                source = recorder.number_constant(tensor, "a buffer assigned by the step")
-            if recorder.is_persistent(source):
-                # It may be written by an earlier copy of this loop's result.
-                source = recorder.add_clone(source)
-            copies.append((target, source))
-        for target, source in copies:
-            recorder.add_copy(target, source)
+        self.recorder.phase = "tail"
+        with torch.no_grad(), self.recorder.fake_mode, self.recorder:
+            # All are cloned first: they may be views of buffers, each other's old contents.
+            copies = [(target, source.clone()) for target, source in self._rebound]
+            for target, source in copies:
+                target.copy_(source)
 
     def _add(self, tensor: torch.Tensor, path: tuple, kind: SlotKind) -> None:
         self.recorder.slots.add(tensor, path, kind)
@@ -125,9 +121,12 @@ class FakeJob:
         if id(tensor) not in self._fakes:
             slot = self.recorder.slots.find(tensor)
             fake = self.recorder.fake_mode.from_tensor(tensor, static_shapes=True)
-            self.recorder.add_persistent(fake, slot.index, slot.nbytes)
+            self.recorder.table.add_persistent(fake, slot.index, slot.nbytes)
             if fake.is_leaf and fake.requires_grad:
-                fake.grad = self.recorder.stale_gradient(fake)
+                with self.recorder.fake_mode:
+                    fake.grad = torch.empty_like(fake, requires_grad=False)
+                mark_stale(fake.grad)
+                _copy_hooks(tensor, fake)
             self._fakes[id(tensor)] = fake
             self._real.append(tensor)
         return self._fakes[id(tensor)]
@@ -166,8 +165,29 @@ class FakeJob:
                         f"the step gives the buffer {name!r} another shape or dtype",
                         remedy="register it with its final shape and change it in place",
                     )
-                self._rebound.append((self.recorder.number_of(expected), tensor))
+                self._rebound.append((expected, tensor))
 
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype
+
+
+def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
+    """Hooks on a parameter's gradient run in every backward pass, so they are recorded too."""
+    for hook in (parameter._backward_hooks or {}).values():
+        fake.register_hook(hook)
+    for hook in (getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values():
+        fake.register_post_accumulate_grad_hook(hook)
+
+
+def _check_module(module: torch.nn.Module) -> None:
+    if isinstance(module, torch.jit.ScriptModule):
+        raise CaptureError(
+            "the model is a TorchScript module, whose operators cannot be seen",
+            remedy="pass the module that it was scripted or traced from",
+        )
+    if hasattr(module, "_orig_mod"):
+        raise CaptureError(
+            "the model is the result of torch.compile",
+            remedy="pass the module that was given to torch.compile",
+        )

@@ -36,6 +36,7 @@ class Draft:
     outputs: list[int]
     draws: frozenset[str]  # names of operators that draw random numbers
     fresh: frozenset[int] = frozenset()  # storages of literals: their writes do not outlast a step
+    lazy: frozenset[int] = frozenset()  # values that are conjugated or negated when read
 
     def storage_of(self, value: int) -> int | None:
         """Index of the value's storage; None for a number."""
@@ -107,12 +108,14 @@ def merge_views(draft: Draft) -> None:
         node.arguments = [(name, rename(a, new_name)) for name, a in node.arguments]
         node.writes = [new_name(v) for v in node.writes]
         for value in node.reads():
-            if draft.storage_of(value) is not None:
+            if draft.storage_of(value) is not None and value not in draft.lazy:
                 known.setdefault(key(value), value)
         results = [v for result in node.results for v in result.values]
         is_view = (
             len(results) == 1
             and not node.writes
+            and results[0] not in draft.lazy
+            and not any(v in draft.lazy for v in node.reads())
             and draft.storage_of(results[0]) in draft.touched(node)
         )
         if is_view and key(results[0]) in known:
@@ -120,7 +123,9 @@ def merge_views(draft: Draft) -> None:
             continue
         kept.append(index)
         for value in results:
-            if value != NO_VALUE and draft.storage_of(value) is not None:
+            if value == NO_VALUE or value in draft.lazy:
+                continue
+            if draft.storage_of(value) is not None:
                 known.setdefault(key(value), value)
     draft.nodes = [draft.nodes[i] for i in kept]
     draft.phases = [draft.phases[i] for i in kept]

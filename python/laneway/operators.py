@@ -185,23 +185,49 @@ def _batch_norm_form(
     return aten._native_batch_norm_legit.default, (*head, mean, variance, True, *tail), {}
 
 
-def check_allowed(overload: torch._ops.OpOverload, source: str) -> None:
-    """Raises CaptureError for an operator that a graph must not contain."""
-    name = name_of(overload)
+def without_generator(
+    overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
+) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any], str | None]:
+    """A drawing call as one of an overload that takes a generator, without that argument, and the
+    argument's name; other calls as they are, and None. Raises CaptureError for a drawing operator
+    that takes no generator, and for a call that brings one of its own."""
+    if not draws(overload, args, kwargs):
+        return overload, args, kwargs, None
+    if generator_argument(overload) is None:
+        replaced = with_generator(overload)
+        if replaced is None:
+            raise CaptureError(
+                "this operator draws random numbers and cannot be told from which generator",
+                remedy="write it with torch.nn.functional.dropout or torch.bernoulli",
+            )
+        overload = replaced
+    name = generator_argument(overload)
+    names = [argument.name for argument in overload._schema.arguments]
+    given = kwargs.get(name)
+    position = names.index(name)
+    if position < len(args):
+        given = args[position]
+        kwargs = {**dict(zip(names[position + 1 :], args[position + 1 :])), **kwargs}
+        args = args[:position]
+    if given is not None and given is not torch.default_generator:
+        raise CaptureError(
+            "the step draws from a generator of its own",
+            remedy="draw from torch's default generator: leave generator= out",
+        )
+    return overload, args, {k: v for k, v in kwargs.items() if k != name}, name
+
+
+def check_allowed(overload: torch._ops.OpOverload) -> None:
+    """Raises CaptureError, without a line, for an operator that a graph must not contain."""
     if overload.namespace not in ALLOWED_NAMESPACES:
         raise CaptureError(
             f"operators of {overload.namespace} cannot be part of a step",
-            operator=name,
-            source=source,
             remedy="write it with torch's own operators, or compute it outside the step",
         )
     remedy = REFUSED_OPERATORS.get(overload._schema.name)
     if remedy is None and torch.Tag.dynamic_output_shape in overload.tags:
         remedy = _SHAPE_REMEDY
+    if remedy is None and torch.Tag.inplace_view in overload.tags and not plain_view(overload):
+        remedy = "it changes a tensor's shape in place: use the form that returns a new tensor"
     if remedy is not None:
-        raise CaptureError(
-            "this operator cannot be part of a step",
-            operator=name,
-            source=source,
-            remedy=remedy,
-        )
+        raise CaptureError("this operator cannot be part of a step", remedy=remedy)

@@ -139,7 +139,7 @@ def fake_inputs(
         spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, ("input", len(inputs)))
         signature.leaves.append(spec)
         signature.specs.append(spec)
-        inputs.append(recorder.add_input(fake, len(inputs)))
+        inputs.append(recorder.table.add_input(fake, len(inputs)))
         fakes.append(fake)
         seen[id(leaf)] = fake
     fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
@@ -164,7 +164,7 @@ def learning_rate_inputs(
             with recorder.fake_mode:
                 fake = torch.empty_strided(sizes, strides, dtype=dtype)
             signature.specs.append(TensorInput(dtype, sizes, strides, source))
-            inputs.append(recorder.add_input(fake, len(inputs)))
+            inputs.append(recorder.table.add_input(fake, len(inputs)))
             group["lr"] = fake
         elif isinstance(rate, (int, float)):
             value, symbol = recorder.add_number(ValueKind.real, "a learning rate")
@@ -178,11 +178,9 @@ def bind_outputs(recorder: Recorder, result: Any) -> tuple[OutputSignature, list
     leaves, structure = pytree.tree_flatten(result)
     signature = OutputSignature(structure, [])
     outputs: list[int] = []
-    for position, leaf in enumerate(leaves):
+    for leaf in leaves:
         if isinstance(leaf, torch.Tensor):
-            value = recorder.number_of(leaf)
-            if value is None:
-                value = recorder.number_constant(leaf, f"output {position}")
+            value = recorder.value_of(leaf)
         elif isinstance(leaf, (torch.SymFloat, torch.SymInt, torch.SymBool)):
             value = leaf.node.value
         else:
