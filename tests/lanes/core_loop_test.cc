@@ -1,0 +1,155 @@
+// CoreLoop: events posted from many threads are handled one at a time and none is lost; posting
+// from within the sink queues instead of recursing; wake-ups are fired by the loop's own thread.
+#include "lanes/core_loop.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "policies/fifo.h"
+
+namespace laneway::lanes {
+namespace {
+
+std::unique_ptr<Scheduler> make_scheduler(uint32_t max_lanes = 4) {
+  SchedulerConfig config;
+  config.capacity = mib(64);
+  config.max_lanes = max_lanes;
+  config.budget = {.iterations = 0, .slice = microseconds(100)};
+  return std::make_unique<Scheduler>(config, std::make_unique<policies::Fifo>());
+}
+
+JobOffered offer(uint64_t id, Bytes bytes = kib(64)) {
+  JobOffered job;
+  job.job = JobId(id);
+  job.session = SessionId(1);
+  job.persistent = bytes;
+  job.ephemeral = bytes;
+  return job;
+}
+
+// A turn that ran one iteration and has more to run.
+TurnEnded one_more(TurnId turn) {
+  TurnEnded event;
+  event.turn = turn;
+  event.end = TurnEnd::budget;
+  event.iterations = 1;
+  event.more_ready = true;
+  return event;
+}
+
+// Does with each action what the test says, and notices when it is entered twice.
+class Sink final : public ActionSink {
+ public:
+  void carry_out(const std::vector<Action>& actions) override {
+    EXPECT_FALSE(inside_.exchange(true)) << "two threads, or recursion";
+    for (const Action& action : actions) on_action(action);
+    inside_ = false;
+  }
+  std::function<void(const Action&)> on_action = [](const Action&) {};
+
+ private:
+  std::atomic<bool> inside_{false};
+};
+
+TEST(CoreLoop, PostsFromWithinTheSinkAreQueuedNotRecursed) {
+  ManualClock clock;
+  Sink sink;
+  CoreLoop loop(make_scheduler(), clock, sink, CoreLoop::Timer::cranked);
+  uint64_t grants = 0;
+  sink.on_action = [&](const Action& action) {
+    if (const auto* place = std::get_if<PlaceImage>(&action)) loop.post(ImagePlaced{place->job});
+    const auto* grant = std::get_if<GrantTurn>(&action);
+    if (grant == nullptr || ++grants == 100) return;
+    loop.post(one_more(grant->turn.id));
+  };
+  loop.post(offer(1));
+  loop.post(WorkReady{JobId(1)});
+  EXPECT_EQ(grants, 100u) << "everything was handled before post returned";
+  const uint64_t iterations =
+      loop.read([](const Scheduler& core) { return core.snapshot().jobs.at(0).iterations; });
+  EXPECT_EQ(iterations, 99u);
+}
+
+TEST(CoreLoop, ManyThreadsPostAndReadAndNothingIsLost) {
+  SteadyClock clock;
+  Sink sink;
+  CoreLoop loop(make_scheduler(), clock, sink);
+  constexpr uint64_t kThreads = 4;
+  constexpr uint64_t kJobs = 100;
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&loop, t] {
+      for (uint64_t i = 0; i < kJobs; ++i) {
+        loop.post(offer(1 + t * kJobs + i, kib(4)));
+        loop.read([](const Scheduler& core) { return core.pool().claimed(); });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // A thread may have left its event to another one that was draining; that one has returned too.
+  const size_t jobs = loop.read([](const Scheduler& core) { return core.snapshot().jobs.size(); });
+  EXPECT_EQ(jobs, kThreads * kJobs);
+}
+
+// One lane, two jobs; the first one's bounded turn never ends by itself.
+class TwoInOneLane {
+ public:
+  TwoInOneLane(CoreLoop& loop, Sink& sink, std::function<void(TurnId)> on_bounded_recall) {
+    sink.on_action = [this, &loop, on_bounded_recall](const Action& action) {
+      if (const auto* place = std::get_if<PlaceImage>(&action)) loop.post(ImagePlaced{place->job});
+      if (const auto* grant = std::get_if<GrantTurn>(&action)) {
+        bounded_ = grant->turn.envelope.budget.slice > Duration(0);
+      }
+      const auto* recall = std::get_if<RecallTurn>(&action);
+      if (recall == nullptr) return;
+      if (bounded_) return on_bounded_recall(recall->turn);
+      loop.post(one_more(recall->turn));
+    };
+    for (uint64_t id : {1, 2}) {
+      loop.post(offer(id));
+      loop.post(WorkReady{JobId(id)});
+    }
+  }
+
+ private:
+  bool bounded_ = false;
+};
+
+TEST(CoreLoop, ACrankedOwnerFiresWhatIsDue) {
+  ManualClock clock;
+  Sink sink;
+  CoreLoop loop(make_scheduler(1), clock, sink, CoreLoop::Timer::cranked);
+  int recalls = 0;
+  const TwoInOneLane scene(loop, sink, [&recalls](TurnId) { ++recalls; });
+  EXPECT_EQ(loop.next_wakeup(), TimePoint(microseconds(200).ns()));
+  clock.advance(microseconds(199));
+  loop.fire_due();
+  EXPECT_EQ(recalls, 0);
+  clock.advance(microseconds(1));
+  loop.fire_due();
+  EXPECT_EQ(recalls, 1);
+  EXPECT_EQ(loop.next_wakeup(), TimePoint::never());
+}
+
+TEST(CoreLoop, ItsOwnThreadFiresWhatIsDue) {
+  SteadyClock clock;
+  Sink sink;
+  Mutex mutex;
+  CondVar fired;
+  bool recalled = false;
+  CoreLoop loop(make_scheduler(1), clock, sink);
+  const TwoInOneLane scene(loop, sink, [&](TurnId) {
+    MutexLock lock(mutex);
+    recalled = true;
+    fired.notify_one();
+  });
+  MutexLock lock(mutex);
+  while (!recalled) fired.wait(mutex);
+}
+
+}  // namespace
+}  // namespace laneway::lanes

@@ -1,0 +1,64 @@
+// Fifo reads like its rule: the earliest is admitted or nobody is, the earliest with work runs, and
+// whoever came last leaves.
+#include "policies/fifo.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/policies/scene.h"
+
+namespace laneway::policies {
+namespace {
+
+TEST(Fifo, AdmitsTheEarliestThatWaits) {
+  Scene scene;
+  scene.waiting(7);
+  scene.waiting(3);
+  const AdmitDecision decision = Fifo().admit(TimePoint(), scene.view);
+  EXPECT_EQ(decision.job, JobId(7)) << "7 was offered first";
+  EXPECT_FALSE(decision.lane.valid());
+  EXPECT_TRUE(decision.may_share);
+}
+
+TEST(Fifo, AdmitsNobodyWhileTheHeadFoundNoRoom) {
+  Scene scene;
+  JobView& head = scene.waiting(7);
+  scene.waiting(3);
+  head.tried_version = scene.view.version();
+  EXPECT_FALSE(Fifo().admit(TimePoint(), scene.view).job.valid());
+  scene.view.forget_tries();
+  EXPECT_EQ(Fifo().admit(TimePoint(), scene.view).job, JobId(7));
+}
+
+TEST(Fifo, AdmitsNobodyWhenNobodyWaits) {
+  Scene scene;
+  EXPECT_FALSE(Fifo().admit(TimePoint(), scene.view).job.valid());
+}
+
+TEST(Fifo, SharesLanesOnlyWhenAllowed) {
+  Scene scene;
+  scene.waiting(1);
+  EXPECT_FALSE(Fifo(/*share=*/false).admit(TimePoint(), scene.view).may_share);
+}
+
+TEST(Fifo, PicksTheEarliestThatIsReady) {
+  Scene scene;
+  scene.in_lane(1, 1, /*ready=*/false);
+  scene.in_lane(2, 1, /*ready=*/true);
+  scene.in_lane(3, 1, /*ready=*/true);
+  EXPECT_EQ(Fifo().pick(TimePoint(), scene.view, scene.question(1)), JobId(2));
+}
+
+TEST(Fifo, EvictsWhoCameLastIdleBeforeReadyNeverRunning) {
+  Scene scene;
+  scene.in_lane(1, 1, /*ready=*/false);
+  scene.in_lane(2, 2, /*ready=*/false);
+  scene.in_lane(3, 2, /*ready=*/true);
+  scene.in_lane(4, 3, /*ready=*/false).running = true;
+  EXPECT_EQ(Fifo().evict(TimePoint(), scene.view, {Bytes(1)}), JobId(2));
+  Scene only_running;
+  only_running.in_lane(1, 1, /*ready=*/false).running = true;
+  EXPECT_FALSE(Fifo().evict(TimePoint(), only_running.view, {Bytes(1)}).valid());
+}
+
+}  // namespace
+}  // namespace laneway::policies

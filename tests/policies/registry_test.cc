@@ -1,0 +1,54 @@
+// The text of a policy becomes that policy, and what is wrong with a text is named together with
+// what would have been right.
+#include "policies/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/policies/scene.h"
+
+namespace laneway::policies {
+namespace {
+
+using testing::HasSubstr;
+
+std::string error_of(std::string_view text) {
+  const auto policy = make_policy(text);
+  if (policy.ok()) return "no error";
+  EXPECT_EQ(policy.error().code, ErrorCode::invalid_argument);
+  return policy.error().message;
+}
+
+TEST(Registry, MakesEveryPolicyThatItLists) {
+  EXPECT_THAT(policy_names(), testing::ElementsAre("fifo", "srtf"));
+  for (const std::string& name : policy_names()) {
+    const auto policy = make_policy(name);
+    ASSERT_TRUE(policy.ok()) << name;
+    EXPECT_EQ(policy.value()->name(), name);
+  }
+}
+
+TEST(Registry, PassesOptionsOn) {
+  Scene scene;
+  scene.waiting(1);
+  const auto alone = make_policy("srtf:share=no");
+  ASSERT_TRUE(alone.ok());
+  EXPECT_FALSE(alone.value()->admit(TimePoint(), scene.view).may_share);
+  const auto shared = make_policy("fifo:share=yes");
+  ASSERT_TRUE(shared.ok());
+  EXPECT_TRUE(shared.value()->admit(TimePoint(), scene.view).may_share);
+}
+
+TEST(Registry, NamesWhatIsUnknownAndWhatIsKnown) {
+  EXPECT_THAT(error_of("lifo"), testing::AllOf(HasSubstr("'lifo'"), HasSubstr("fifo, srtf")));
+  EXPECT_THAT(error_of(""), HasSubstr("fifo, srtf"));
+  EXPECT_THAT(error_of("fifo:speed=9"), testing::AllOf(HasSubstr("'speed'"), HasSubstr("share")));
+  EXPECT_THAT(error_of("fifo:share=maybe"), HasSubstr("share=yes or share=no"));
+  EXPECT_THAT(error_of("fifo:share"), HasSubstr("key=value"));
+  EXPECT_THAT(error_of("fifo:"), HasSubstr("key=value"));
+  EXPECT_THAT(error_of("fifo:=no"), HasSubstr("key=value"));
+  EXPECT_THAT(error_of("fifo:share=no:share=yes"), HasSubstr("twice"));
+}
+
+}  // namespace
+}  // namespace laneway::policies

@@ -1,0 +1,52 @@
+// Scene: a view put together by hand, for tests of policies: waiting jobs, lanes, ready jobs.
+#pragma once
+
+#include <deque>
+
+#include "policies/decision.h"
+#include "policies/view.h"
+
+namespace laneway::policies {
+
+class Scene {
+ public:
+  explicit Scene(uint32_t max_lanes = 4) : view(max_lanes) {}
+
+  JobView& waiting(uint64_t id) {
+    JobView& job = add(id);
+    view.add_waiting(job);
+    return job;
+  }
+  JobView& in_lane(uint64_t id, uint64_t lane, bool ready) {
+    if (view.lane(LaneId(lane)) == nullptr) view.open_lane(LaneId(lane), Bytes(64));
+    JobView& job = add(id);
+    job.lane = LaneId(lane);
+    view.add_to_lane(job);
+    job.ready = ready;
+    if (ready) view.add_ready(job);
+    return job;
+  }
+  // `left` iterations of `mean` each.
+  static void set_remaining(JobView& job, uint64_t left, Duration mean) {
+    job.total_iterations = job.iterations + left;
+    job.iteration_estimate = mean;
+    job.update_remaining();
+  }
+  PickQuestion question(uint64_t lane) const {
+    const LaneView& it = *view.lane(LaneId(lane));
+    return {it, it.ready};
+  }
+
+  View view;
+
+ private:
+  JobView& add(uint64_t id) {
+    JobView& job = jobs_.emplace_back();
+    job.id = JobId(id);
+    job.arrival = jobs_.size();
+    return job;
+  }
+  std::deque<JobView> jobs_;
+};
+
+}  // namespace laneway::policies
