@@ -143,6 +143,14 @@ class FakeJob:
             recorder.phase = "optimizer"
             try:
                 return type(copied).step(copied)
+            except CaptureError as error:
+                raise CaptureError(
+                    f"{type(copied).__name__}.step: {error.message}",
+                    operator=error.operator,
+                    source=error.source,
+                    remedy="use an optimizer whose step is the same operators every time: SGD, "
+                    "Adam, AdamW, NAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop",
+                ) from error
             finally:
                 recorder.phase = "step"
 

@@ -1,7 +1,7 @@
 """Brings recorded nodes into the late form: every write to persistent memory as late as it can be.
 
-Passes over a Draft, in this order: merge views, drop what nobody needs, give buffers that are written in the
-middle an ephemeral stand-in (functional_buffers), order, and number anew.
+Passes over a Draft, in this order: merge views, drop what nobody needs, give buffers that are
+written in the middle an ephemeral stand-in (functional_buffers), order, and number anew.
 """
 
 from __future__ import annotations

@@ -26,9 +26,16 @@ IDENTITY_OPERATORS = frozenset({aten.detach.default, aten.alias.default, aten.de
 # gives what is written a copy of its own).
 CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
 
-# Their fake result has other sizes than the real one (recurrent layers keep a workspace for the
-# backward pass), so they run once on zeros.
-MEASURED_OPERATORS = frozenset({aten.mkldnn_rnn_layer.default})
+# Their fake results are smaller than the real ones (recurrent layers keep a workspace for the
+# backward pass, reduced losses keep the memory of what they reduce), so they run once on zeros.
+MEASURED_OPERATORS = frozenset(
+    {
+        aten.mkldnn_rnn_layer.default,
+        aten.mse_loss.default,
+        aten.smooth_l1_loss.default,
+        aten._embedding_bag.default,
+    }
+)
 
 _SHAPE_REMEDY = "its result's shape depends on data: use masks of a fixed shape"
 _MUTATES_REMEDY = "it changes a tensor's memory in place: make a new tensor instead"
@@ -144,7 +151,7 @@ def with_generator(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | N
     for name in overload.overloadpacket.overloads():
         candidate = getattr(overload.overloadpacket, name)
         names = {argument.name for argument in candidate._schema.arguments}
-        if generator_argument(candidate) and names - needed == {generator_argument(candidate)}:
+        if names - {generator_argument(candidate)} == needed and names != needed:
             return candidate
     return None
 
@@ -225,8 +232,6 @@ def check_allowed(overload: torch._ops.OpOverload) -> None:
             remedy="write it with torch's own operators, or compute it outside the step",
         )
     remedy = REFUSED_OPERATORS.get(overload._schema.name)
-    if remedy is None and torch.Tag.dynamic_output_shape in overload.tags:
-        remedy = _SHAPE_REMEDY
     if remedy is None and torch.Tag.inplace_view in overload.tags and not plain_view(overload):
         remedy = "it changes a tensor's shape in place: use the form that returns a new tensor"
     if remedy is not None:

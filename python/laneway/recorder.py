@@ -136,7 +136,7 @@ class Recorder(TorchDispatchMode):
             self._check_draw()
             self.drawing.add(operators.name_of(func))
             arguments.append((generator, GeneratorArgument()))
-        result = self._run_fake(func, args, kwargs)
+        result = self._run_fake(func, args, kwargs | ({generator: None} if generator else {}))
 
         if func in operators.IDENTITY_OPERATORS or func in operators.CONSTANT_OPERATORS:
             value = arguments[0][1].value
@@ -173,16 +173,15 @@ class Recorder(TorchDispatchMode):
         """The call on fake tensors, with any number in place of numbers of the graph."""
         args = tuple(map(self._plain, args))
         kwargs = {name: self._plain(value) for name, value in kwargs.items()}
+        if func in operators.MEASURED_OPERATORS:
+            return self._measured(func, args, kwargs)
         try:
-            result = func(*args, **kwargs)
+            return func(*args, **kwargs)
         except _UNKNOWN_SHAPE as error:
             raise CaptureError(
                 "the shape of what this operator returns is only known when it runs",
                 remedy="use masks of a fixed shape, or compute it outside the step",
             ) from error
-        if func in operators.MEASURED_OPERATORS:
-            return self._measured(func, args, kwargs, result)
-        return result
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, _SYMBOLS):
@@ -193,8 +192,9 @@ class Recorder(TorchDispatchMode):
             return self.constants.find(value)
         return value
 
-    def _measured(self, func: Any, args: tuple, kwargs: dict[str, Any], fakes: tuple) -> tuple:
-        """`fakes` with the layouts that the operator really gives, found by running it on zeros."""
+    def _measured(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Fake results with the layouts and storages that the operator really gives, found by
+        running it on zeros."""
 
         def zeros(value: Any) -> Any:
             if isinstance(value, torch.Tensor):
@@ -204,15 +204,15 @@ class Recorder(TorchDispatchMode):
                 return type(value)(map(zeros, value))
             return value
 
+        def fake(given: torch.Tensor) -> torch.Tensor:
+            count = given.untyped_storage().nbytes() // given.element_size()
+            whole = torch.empty(count, dtype=given.dtype)
+            return whole.as_strided(given.shape, given.stride(), given.storage_offset())
+
         with _disable_current_modes(), torch._C._AutoDispatchBelowADInplaceOrView():
             real = func(*map(zeros, args), **{name: zeros(v) for name, v in kwargs.items()})
         with self.fake_mode:
-            return tuple(
-                fake
-                if (fake.shape, fake.stride()) == (given.shape, given.stride())
-                else torch.empty_strided(given.shape, given.stride(), dtype=given.dtype)
-                for fake, given in zip(fakes, real)
-            )
+            return tuple(map(fake, real)) if isinstance(real, tuple) else fake(real)
 
     # Arguments and results.
 
@@ -282,7 +282,7 @@ class Recorder(TorchDispatchMode):
         kind = ValueKind.real if tensor.is_floating_point() else ValueKind.integer
         if tensor.dtype == torch.bool:
             kind = ValueKind.boolean
-        index, symbol = self.add_number(kind, f"a tensor read at {source}" if source else "a tensor")
+        index, symbol = self.add_number(kind, f"a tensor read at {source or 'an unknown line'}")
         results = [NodeResult(False, [index])]
         self._append(Node("aten::_local_scalar_dense", [("", operand)], results, [], source))
         return symbol

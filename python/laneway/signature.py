@@ -59,7 +59,7 @@ class InputSignature:
 
     def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
         """The tensors of a call in the order of the graph's inputs, in the layout it expects.
-        Raises InvalidInput, naming the argument, for a call of another structure, shape or dtype."""
+        Raises InvalidInput, naming the argument, for a call of other structure, shape or dtype."""
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
         if structure != self.structure:
             raise InvalidInput(
@@ -120,7 +120,6 @@ def fake_inputs(
     signature = InputSignature(structure, [])
     inputs: list[int] = []
     fakes: list[Any] = []
-    seen: dict[int, Any] = {}
     for position, leaf in enumerate(leaves):
         if not isinstance(leaf, torch.Tensor):
             if isinstance(leaf, (torch.nn.Module, Optimizer)):
@@ -141,7 +140,6 @@ def fake_inputs(
         signature.specs.append(spec)
         inputs.append(recorder.table.add_input(fake, len(inputs)))
         fakes.append(fake)
-        seen[id(leaf)] = fake
     fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
     return fake_args, fake_kwargs, signature, inputs
 
@@ -157,7 +155,8 @@ def learning_rate_inputs(
     for index, group in enumerate(copied.param_groups):
         rate = group.get("lr")
         source = ("param_group", index, "lr")
-        if isinstance(rate, torch.Tensor) or (group.get("fused") and isinstance(rate, (int, float))):
+        is_number = isinstance(rate, (int, float))
+        if isinstance(rate, torch.Tensor) or (group.get("fused") and is_number):
             dtype = rate.dtype if isinstance(rate, torch.Tensor) else torch.float64
             sizes = tuple(rate.shape) if isinstance(rate, torch.Tensor) else ()
             strides = _expected_strides(rate) if isinstance(rate, torch.Tensor) else ()
@@ -166,7 +165,7 @@ def learning_rate_inputs(
             signature.specs.append(TensorInput(dtype, sizes, strides, source))
             inputs.append(recorder.table.add_input(fake, len(inputs)))
             group["lr"] = fake
-        elif isinstance(rate, (int, float)):
+        elif is_number:
             value, symbol = recorder.add_number(ValueKind.real, "a learning rate")
             signature.specs.append(NumberInput(ValueKind.real, source))
             inputs.append(value)

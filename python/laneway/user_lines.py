@@ -1,8 +1,8 @@
 """Which line of the user's program an operator comes from.
 
 A forward operator's line is the innermost frame outside torch and laneway. A backward operator has
-no frame of the user's; it gets the line of the forward operator whose gradient it computes, found by
-autograd's sequence numbers.
+no frame of the user's; it gets the line of the forward operator whose gradient it computes, found
+by autograd's sequence numbers.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class UserLines:
             if line is not None:
                 return line
         line = self._innermost()
-        # The operator that an autograd node stands for is the first one dispatched after its making.
+        # The operator that an autograd node stands for is the first dispatched after its making.
         self._by_sequence.setdefault(torch._C._autograd._get_sequence_nr() - 1, line)
         return line
 

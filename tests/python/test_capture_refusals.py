@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from laneway.capture import capture_inference, capture_train_step
 from laneway.errors import CaptureError, Error
@@ -172,6 +173,38 @@ def test_sgd_with_dampening_is_refused_before_its_first_step() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, dampening=0.1)
     with pytest.raises(CaptureError, match="one eager step first"):
         capture_train_step(model, F.cross_entropy, optimizer, example())
+
+
+@pytest.mark.parametrize("kind", [torch.optim.RAdam, torch.optim.ASGD])
+def test_optimizers_that_branch_on_their_step_are_refused(kind: Any) -> None:
+    model = nn.Linear(6, 4)
+    with pytest.raises(CaptureError, match=f"{kind.__name__}.step.*use an optimizer whose step"):
+        capture_train_step(model, F.cross_entropy, kind(model.parameters()), example())
+
+
+def test_random_numbers_in_the_backward_pass_are_refused() -> None:
+    """A checkpointed dropout would draw its mask anew where it is recomputed."""
+
+    def checkpointed(x: torch.Tensor) -> torch.Tensor:
+        return checkpoint(lambda y: F.dropout(torch.tanh(y), 0.5), x, use_reentrant=False)
+
+    model = Model(checkpointed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inputs = example()
+    random = torch.get_rng_state()
+    with pytest.raises(CaptureError, match="checkpoint layers without dropout"):
+        capture_train_step(model, F.cross_entropy, optimizer, inputs)
+    assert torch.equal(random, torch.get_rng_state())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(torch.compile, "torch.compile"), (torch.jit.script, "TorchScript")],
+)
+def test_compiled_models_are_refused(change: Any, message: str) -> None:
+    model = nn.Linear(6, 4)
+    with pytest.raises(CaptureError, match=message):
+        capture_inference(change(model), (torch.randn(8, 6),))
 
 
 def test_optimizer_closure_is_refused() -> None:

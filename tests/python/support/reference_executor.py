@@ -158,7 +158,7 @@ class _Run:
         if index not in self.values:
             described = self.graph.values[index]
             storage = self.graph.storages[described.storage]
-            assert storage.kind == StorageKind.persistent, f"value {index} is used before it is made"
+            assert storage.kind == StorageKind.persistent, f"value {index} is not made yet"
             self.values[index] = torch.empty(0, dtype=TORCH_OF_DTYPE[described.dtype]).set_(
                 self.job.storages[storage.index],
                 described.storage_offset,
@@ -209,8 +209,9 @@ class _Run:
     def _check(self, index: int, given: Any, where: str) -> None:
         described = self.graph.values[index]
         if described.kind != ValueKind.tensor:
-            wanted = {ValueKind.real: float, ValueKind.integer: int, ValueKind.boolean: bool}
-            assert type(given) is wanted[described.kind], f"{where}: {given!r} is no {described.kind}"
+            types = {ValueKind.real: float, ValueKind.integer: int, ValueKind.boolean: bool}
+            wanted = types[described.kind]
+            assert type(given) is wanted, f"{where}: {given!r} is no {wanted.__name__}"
             return
         storage = self.graph.storages[described.storage]
         found = (given.dtype, tuple(given.shape), given.storage_offset())
