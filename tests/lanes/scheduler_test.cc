@@ -1,86 +1,16 @@
-// What the core decides, event by event: small scenes whose arithmetic can be done by hand. Sizes
-// are in units of the alignment (64 bytes), so that "40 units" in a pool of 100 is what it says.
+// What the core decides about memory, event by event: admission, waiting, sharing, growing,
+// shrinking. Small scenes whose arithmetic can be done by hand.
 #include "lanes/scheduler.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "policies/fifo.h"
-#include "policies/srtf.h"
+#include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
 namespace {
-
-constexpr Bytes units(int64_t n) { return Bytes(n * 64); }
-
-// The actions of one kind, in order.
-template <class T>
-std::vector<T> of(const std::vector<Action>& actions) {
-  std::vector<T> some;
-  for (const Action& action : actions) {
-    if (const T* it = std::get_if<T>(&action)) some.push_back(*it);
-  }
-  return some;
-}
-
-class SchedulerTest : public testing::Test {
- protected:
-  void make(int64_t pool_units, uint32_t max_lanes, int64_t reserve_units = 0,
-            std::unique_ptr<policies::Policy> policy = std::make_unique<policies::Fifo>()) {
-    SchedulerConfig config;
-    config.capacity = units(pool_units);
-    config.reserve = units(reserve_units);
-    config.max_lanes = max_lanes;
-    scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
-  }
-
-  std::vector<Action> send(const Event& event) {
-    now_ = now_ + microseconds(1);
-    return scheduler_->handle(now_, event);
-  }
-  std::vector<Action> offer(uint64_t id, int64_t persistent, int64_t ephemeral,
-                            uint64_t context_key = 0, uint64_t session = 1) {
-    JobOffered job;
-    job.job = JobId(id);
-    job.session = SessionId(session);
-    job.name = "job" + std::to_string(id);
-    job.persistent = units(persistent);
-    job.ephemeral = units(ephemeral);
-    job.context_key = context_key;
-    return send(job);
-  }
-  std::vector<Action> place(uint64_t id) { return send(ImagePlaced{JobId(id)}); }
-  std::vector<Action> ready(uint64_t id) { return send(WorkReady{JobId(id)}); }
-  // Admitted, placed, with work: its turn is open when its lane was idle.
-  std::vector<Action> start(uint64_t id, int64_t persistent, int64_t ephemeral,
-                            uint64_t context_key = 0) {
-    offer(id, persistent, ephemeral, context_key);
-    place(id);
-    return ready(id);
-  }
-  std::vector<Action> end_turn(TurnId turn, TurnEnd end, bool more_ready,
-                               Bytes ephemeral = Bytes(0), uint64_t iterations = 1) {
-    return send(TurnEnded{.turn = turn,
-                          .end = end,
-                          .iterations = iterations,
-                          .busy = microseconds(10),
-                          .more_ready = more_ready,
-                          .ephemeral = ephemeral});
-  }
-  JobStatus job(uint64_t id) const {
-    for (const JobStatus& status : scheduler_->snapshot().jobs) {
-      if (status.id == JobId(id)) return status;
-    }
-    ADD_FAILURE() << "no job " << id;
-    return {};
-  }
-
-  std::unique_ptr<Scheduler> scheduler_;
-  TimePoint now_;
-};
 
 TEST_F(SchedulerTest, AdmitsIntoALaneOfItsOwnImageLowRegionHigh) {
   make(100, 4);
@@ -94,64 +24,6 @@ TEST_F(SchedulerTest, AdmitsIntoALaneOfItsOwnImageLowRegionHigh) {
   EXPECT_EQ(image.offset, units(0));
   EXPECT_EQ(image.size, units(30));
   EXPECT_EQ(job(1).state, JobState::staged);
-}
-
-TEST_F(SchedulerTest, GrantsATurnWithoutBoundWhenNobodyElseWantsTheLane) {
-  make(100, 4);
-  offer(1, 30, 20);
-  EXPECT_TRUE(of<GrantTurn>(ready(1)).empty()) << "its image is not there yet";
-  const auto grants = of<GrantTurn>(place(1));
-  ASSERT_EQ(grants.size(), 1u);
-  const Turn turn = grants[0].turn;
-  EXPECT_EQ(turn.job, JobId(1));
-  EXPECT_EQ(turn.envelope.base, units(80));
-  EXPECT_EQ(turn.envelope.ceiling, units(20));
-  EXPECT_EQ(turn.envelope.budget.iterations, 0u);
-  EXPECT_EQ(turn.envelope.budget.slice, Duration(0));
-  EXPECT_EQ(scheduler_->next_wakeup(), TimePoint::never());
-}
-
-TEST_F(SchedulerTest, RecallsAnUnboundedTurnWhenARivalGetsReadyThenGivesBoundedOnes) {
-  make(100, 1);
-  const Turn first = of<GrantTurn>(start(1, 10, 20)).at(0).turn;
-  offer(2, 10, 20);
-  place(2);
-  const auto recalls = of<RecallTurn>(ready(2));
-  ASSERT_EQ(recalls.size(), 1u);
-  EXPECT_EQ(recalls[0].turn, first.id);
-  EXPECT_TRUE(of<RecallTurn>(ready(2)).empty()) << "asked once";
-  const auto grants = of<GrantTurn>(end_turn(first.id, TurnEnd::budget, /*more_ready=*/true));
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_EQ(grants[0].turn.job, JobId(1)) << "fifo: the earliest that has work";
-  EXPECT_EQ(grants[0].turn.envelope.budget.iterations, SchedulerConfig().budget.iterations);
-  const auto next = of<GrantTurn>(end_turn(grants[0].turn.id, TurnEnd::idle, false));
-  ASSERT_EQ(next.size(), 1u);
-  EXPECT_EQ(next[0].turn.job, JobId(2));
-  EXPECT_EQ(next[0].turn.envelope.budget.iterations, 0u) << "no rival is left";
-}
-
-TEST_F(SchedulerTest, RecallsABoundedTurnThatIsStillOpenAfterTwiceItsSlice) {
-  make(100, 1);
-  const Turn first = of<GrantTurn>(start(1, 10, 20)).at(0).turn;
-  start(2, 10, 20);
-  const Turn bounded = of<GrantTurn>(end_turn(first.id, TurnEnd::budget, true)).at(0).turn;
-  const TimePoint due = now_ + SchedulerConfig().budget.slice * 2;
-  EXPECT_EQ(scheduler_->next_wakeup(), due);
-  EXPECT_TRUE(scheduler_->handle(due + Duration(-1), TimerFired{}).empty());
-  const auto recalls = of<RecallTurn>(scheduler_->handle(due, TimerFired{}));
-  ASSERT_EQ(recalls.size(), 1u);
-  EXPECT_EQ(recalls[0].turn, bounded.id);
-  EXPECT_EQ(scheduler_->next_wakeup(), TimePoint::never());
-}
-
-TEST_F(SchedulerTest, WorkAnnouncedDuringATurnIsNotLostWhenTheTurnEndsIdle) {
-  make(100, 1);
-  const Turn first = of<GrantTurn>(start(1, 10, 20)).at(0).turn;
-  EXPECT_TRUE(ready(1).empty()) << "a turn is open: the worker looks for itself";
-  // The worker saw an empty queue before the submission; its report crosses the announcement.
-  const auto grants = of<GrantTurn>(end_turn(first.id, TurnEnd::idle, /*more_ready=*/false));
-  ASSERT_EQ(grants.size(), 1u);
-  EXPECT_EQ(grants[0].turn.job, JobId(1));
 }
 
 TEST_F(SchedulerTest, RefusesWhatAnEmptyPoolCannotHoldWithTheArithmetic) {
@@ -290,48 +162,6 @@ TEST_F(SchedulerTest, ShrinksTheRegionToWhatTheProbeFoundAndLetsOthersIn) {
   EXPECT_EQ(admitted[0].lane, LaneId(1)) << "and a lane of 25 of its own would not";
 }
 
-TEST_F(SchedulerTest, KeepsNumericContextsApartAndStarvesNone) {
-  make(100, 4);
-  const Turn first = of<GrantTurn>(start(1, 5, 5, /*context_key=*/1)).at(0).turn;
-  const auto second = start(2, 5, 5, /*context_key=*/2);
-  EXPECT_TRUE(of<GrantTurn>(second).empty());
-  EXPECT_EQ(of<RecallTurn>(second).at(0).turn, first.id);
-  EXPECT_EQ(job(2).reason.code, ReasonCode::context_conflict);
-  EXPECT_TRUE(of<GrantTurn>(start(3, 5, 5, /*context_key=*/1)).empty()) << "2 waited before it";
-  const auto third = of<GrantTurn>(end_turn(first.id, TurnEnd::budget, true));
-  ASSERT_EQ(third.size(), 1u);
-  EXPECT_EQ(third[0].turn.job, JobId(2));
-  EXPECT_GT(third[0].turn.envelope.budget.iterations, 0u) << "bounded: key 1 waits";
-  const auto back = of<GrantTurn>(end_turn(third[0].turn.id, TurnEnd::budget, true));
-  ASSERT_EQ(back.size(), 2u) << "both jobs of key 1, side by side";
-}
-
-TEST_F(SchedulerTest, ASessionsJobsVanishWithIt) {
-  make(100, 2);
-  const Turn turn = of<GrantTurn>(start(1, 30, 10)).at(0).turn;
-  offer(2, 80, 10, 0, /*session=*/1);
-  offer(3, 80, 10, 0, /*session=*/2);
-  const auto actions = send(SessionEnded{SessionId(1), true});
-  EXPECT_EQ(of<RecallTurn>(actions).at(0).turn, turn.id);
-  const auto after = end_turn(turn.id, TurnEnd::budget, true);
-  EXPECT_EQ(of<DropImage>(after).at(0).job, JobId(1));
-  EXPECT_EQ(of<AdmitJob>(after).at(0).job, JobId(3));
-  EXPECT_EQ(scheduler_->snapshot().ended.size(), 2u);
-  EXPECT_EQ(scheduler_->snapshot().ended[0].state, JobState::cancelled);
-}
-
-TEST_F(SchedulerTest, ALostWorkersTurnsAreOverAndRunAgainWithTheNextWorker) {
-  make(100, 2);
-  const Turn turn = of<GrantTurn>(start(1, 10, 10)).at(0).turn;
-  offer(2, 10, 10);  // its image is on the way
-  EXPECT_TRUE(send(WorkerLost{WorkerId(1)}).empty());
-  EXPECT_TRUE(end_turn(turn.id, TurnEnd::idle, false).empty()) << "a report of the dead";
-  EXPECT_TRUE(of<GrantTurn>(ready(1)).empty());
-  const auto actions = send(WorkerReady{WorkerId(2)});
-  EXPECT_EQ(of<PlaceImage>(actions).at(0).job, JobId(2)) << "asked for again";
-  EXPECT_EQ(of<GrantTurn>(actions).at(0).turn.job, JobId(1));
-}
-
 TEST_F(SchedulerTest, ShrinksThePoolWhenEverythingAboveIsGone) {
   make(100, 4);
   const Turn turn = of<GrantTurn>(start(1, 10, 20)).at(0).turn;  // its region is 80 to 100
@@ -347,32 +177,6 @@ TEST_F(SchedulerTest, ShrinksThePoolWhenEverythingAboveIsGone) {
   EXPECT_EQ(of<RefuseJob>(offer(3, 50, 11)).size(), 1u);
   send(CapacityChanged{units(200)});
   EXPECT_EQ(scheduler_->pool().capacity(), units(200)) << "growing happens at once";
-}
-
-// Answers with a job that does not exist, or with the one that was there first.
-class Wrong final : public policies::Policy {
- public:
-  std::string_view name() const override { return "wrong"; }
-  policies::AdmitDecision admit(TimePoint, const policies::View&) override {
-    return {.job = JobId(99), .lane = {}};
-  }
-  JobId pick(TimePoint, const policies::View&, const policies::PickQuestion&) override {
-    return JobId(99);
-  }
-  JobId evict(TimePoint, const policies::View&, const policies::EvictQuestion&) override {
-    return {};
-  }
-};
-
-TEST_F(SchedulerTest, RefusesNonsenseAndGoesOnWithFifo) {
-  make(100, 1, 0, std::make_unique<Wrong>());
-  EXPECT_EQ(of<AdmitJob>(offer(1, 10, 10)).size(), 1u);
-  EXPECT_EQ(scheduler_->policy_faults(), 1u);
-  place(1);
-  EXPECT_EQ(of<GrantTurn>(ready(1)).size(), 1u);
-  EXPECT_EQ(scheduler_->policy_faults(), 2u);
-  scheduler_->set_policy(std::make_unique<policies::Srtf>());
-  EXPECT_EQ(scheduler_->snapshot().policy, "srtf");
 }
 
 TEST_F(SchedulerTest, RefusesMoreJobsThanItsLimit) {
