@@ -84,6 +84,10 @@ IterationResult run_iteration(adaptor::TorchJob& torch, uint32_t graph, const Gr
   }
   result.end = end_of(report.outcome);
   result.error = std::move(report.error);
+  if (result.end == IterationEnd::failed_clean) {
+    result.error.code = ErrorCode::invalid_argument;
+    result.error.message += "; the iteration was taken back, the job's state is as before it";
+  }
   if (result.end == IterationEnd::out_of_lane) result.need = grown(arena.capacity());
   if (result.use.live_count > 0) {
     result.end = IterationEnd::failed_for_good;
