@@ -95,6 +95,23 @@ def plain_view(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
 
 
 @functools.lru_cache(maxsize=None)
+def out_arguments(overload: torch._ops.OpOverload) -> tuple[str, ...]:
+    """Names of the arguments that results are put into (out=)."""
+    return tuple(argument.name for argument in overload._schema.arguments if argument.is_out)
+
+
+@functools.lru_cache(maxsize=None)
+def without_out(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """The overload of the same operator that returns what this one puts into its out= arguments."""
+    wanted = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
+    for name in overload.overloadpacket.overloads():
+        candidate = getattr(overload.overloadpacket, name)
+        if [(a.name, str(a.type)) for a in candidate._schema.arguments] == wanted:
+            return candidate
+    return None
+
+
+@functools.lru_cache(maxsize=None)
 def written_positions(overload: torch._ops.OpOverload) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of the arguments that the schema says are written."""
     written = [

@@ -120,6 +120,8 @@ class Recorder(TorchDispatchMode):
                     result = func.decompose(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
+            if operators.out_arguments(func):
+                return self._record_out(func, args, kwargs)
             return self._record(func, args, kwargs, source)
         except CaptureError as error:
             if error.source is None and error.operator is None:
@@ -156,6 +158,24 @@ class Recorder(TorchDispatchMode):
         node.results = self._results(func, result)
         self._append(node)
         return result
+
+    def _record_out(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Operators with out= may resize what they write; the plain one and a copy do not."""
+        plain = operators.without_out(func)
+        names = operators.out_arguments(func)
+        outs = [kwargs.pop(name) for name in names if name in kwargs]
+        if plain is None or len(outs) != len(names):
+            raise CaptureError("this operator puts its result into out=", remedy="leave out= out")
+        with self:
+            results = plain(*args, **kwargs)
+            for out, result in zip(outs, results if isinstance(results, tuple) else (results,)):
+                if out.shape != result.shape:
+                    raise CaptureError(
+                        f"out= has shape {list(out.shape)}, the result {list(result.shape)}",
+                        remedy="give out= the shape of the result, or leave it out",
+                    )
+                out.copy_(result)
+        return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _append(self, node: Node) -> None:
         self.nodes.append(node)
