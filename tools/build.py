@@ -14,7 +14,7 @@ import sysconfig
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = ("release", "dev", "asan", "tsan", "clang")
-EMBEDDED_LIBRARY = "service/embedded/liblaneway_embedded.so"
+EMBEDDED_LIBRARY = "service/liblaneway_embedded.so"
 PACKAGE_LIBRARY = ROOT / "python/laneway/lib/liblaneway_embedded.so"
 
 

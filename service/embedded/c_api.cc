@@ -201,7 +201,9 @@ void laneway_service_close(laneway_service* service) {
   if (service != nullptr) service->service->close();
 }
 
-void laneway_service_release(laneway_service* service) { delete service; }
+void laneway_service_release(laneway_service* service) {
+  delete service;  // tidy: allow raw-delete (the handle is the C caller's to release)
+}
 
 int laneway_service_status(laneway_service* service, char** json, laneway_error* error) {
   return guarded(error, [&] {
@@ -274,7 +276,9 @@ void laneway_job_close(laneway_job* job) {
   if (job != nullptr) job->service->worker().close_job(job->job);
 }
 
-void laneway_job_release(laneway_job* job) { delete job; }
+void laneway_job_release(laneway_job* job) {
+  delete job;  // tidy: allow raw-delete (the handle is the C caller's to release)
+}
 
 int laneway_job_report(laneway_job* job, int with_tapes, char** json, laneway_error* error) {
   return guarded(error, [&] {
@@ -321,7 +325,9 @@ int laneway_wait(laneway_submission* submission, int64_t timeout_ns, const lanew
   });
 }
 
-void laneway_submission_release(laneway_submission* submission) { delete submission; }
+void laneway_submission_release(laneway_submission* submission) {
+  delete submission;  // tidy: allow raw-delete (the handle is the C caller's to release)
+}
 
 int laneway_read_state(laneway_job* job, const laneway_slot_copy* slots, uint32_t count,
                        void* random_state, laneway_submission** pending, laneway_error* error) {

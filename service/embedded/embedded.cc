@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "memory/device/host_device.h"
 #include "policies/registry.h"
-#include "service/status.h"
+#include "service/worker/status.h"
 
 namespace laneway::service {
 namespace {

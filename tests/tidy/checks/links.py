@@ -53,20 +53,22 @@ def _problem(tree: Tree, row: dict, folder: str, folders: dict[str, str], link: 
 def _really_linked(tree: Tree, folders: dict[str, str]) -> list[Finding]:
     assert tree.build is not None
     ninja = tree.build / "build.ninja"
-    findings, output = [], ""
+    findings, output, folder = [], "", ""
     for line in ninja.read_text().splitlines() if ninja.exists() else []:
         if line.startswith("build "):
-            found = re.match(r"build (\S+)[^:]*: \S+_LINKER__(\S+?)_(?:\w*)(?:\s|$)", line)
-            output = found.group(1) if found else ""
+            found = re.match(r"build (\S+)[^:]*: \S+_LINKER__(\S+)", line)
+            output, rule = found.groups() if found else ("", "")
+            # The rule is named after target and build type; unknown targets count by their place.
+            owners = [name for name in folders if rule.startswith(f"{name}_")]
+            folder = folders[max(owners, key=len)] if owners else output
         elif output and line.startswith("  LINK_LIBRARIES ="):
             for party in tree.layers["third_party"]:
-                findings += _foreign_files(party, output, line)
+                if not any(inside(folder, allowed) for allowed in party["folders"]):
+                    findings += _foreign_files(party, output, line)
     return findings
 
 
 def _foreign_files(party: dict, output: str, line: str) -> list[Finding]:
-    if any(output.startswith(folder + "/") for folder in party["folders"]):
-        return []
     return [
         Finding(output, 0, f"is really linked with {file}* ({party['name']})")
         for file in party.get("library_files", [])

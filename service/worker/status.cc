@@ -1,4 +1,4 @@
-#include "service/status.h"
+#include "service/worker/status.h"
 
 #include <nlohmann/json.hpp>
 
