@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "base/mutex.h"
+
 namespace laneway::adaptor {
 namespace {
 
@@ -14,10 +16,9 @@ uint8_t precision_number(at::Float32MatmulPrecision precision) {
   return static_cast<uint8_t>(precision);
 }
 
-lanes::NumericContext current_context(const lanes::NumericContext& like) {
+lanes::NumericContext current_flags() {
   const at::Context& torch = at::globalContext();
-  lanes::NumericContext now = like;  // default_dtype and flush_denormal have no reader
-  now.threads = at::get_num_threads();
+  lanes::NumericContext now;
   now.mkldnn = torch.userEnabledMkldnn();
   now.deterministic = torch.deterministicAlgorithms();
   now.deterministic_warn_only = torch.deterministicAlgorithmsWarnOnly();
@@ -25,10 +26,9 @@ lanes::NumericContext current_context(const lanes::NumericContext& like) {
   return now;
 }
 
-// Brings torch from `from` to `to`, touching only what differs.
+// Brings torch's flags from `from` to `to`, touching only what differs.
 void apply(const lanes::NumericContext& from, const lanes::NumericContext& to) {
   at::Context& torch = at::globalContext();
-  if (from.threads != to.threads) at::set_num_threads(to.threads);
   if (from.mkldnn != to.mkldnn) torch.setUserEnabledMkldnn(to.mkldnn);
   if (from.deterministic != to.deterministic ||
       from.deterministic_warn_only != to.deterministic_warn_only) {
@@ -46,21 +46,56 @@ c10::impl::LocalDispatchKeySet below_autograd() {
   return c10::impl::LocalDispatchKeySet(keys);
 }
 
+// The process-wide flags while any scope is open.
+class SharedFlags {
+ public:
+  void enter(const lanes::NumericContext& wanted) LW_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const lanes::NumericContext now = current_flags();
+    if (scopes_++ == 0) before_ = now;
+    apply(now, wanted);
+  }
+  void leave(const lanes::NumericContext& wanted) LW_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (--scopes_ == 0) apply(wanted, before_);
+  }
+
+ private:
+  Mutex mutex_;
+  int scopes_ LW_GUARDED_BY(mutex_) = 0;
+  lanes::NumericContext before_ LW_GUARDED_BY(mutex_);
+};
+
+SharedFlags& shared_flags() {
+  static SharedFlags flags;
+  return flags;
+}
+
 }  // namespace
 
+DispatchScope::DispatchScope()
+    : dispatch_(below_autograd()),
+      grad_mode_(true),
+      inference_mode_(c10::AutogradState::get_tls_state().get_inference_mode()) {
+  c10::AutogradState::get_tls_state().set_inference_mode(false);
+}
+
+DispatchScope::~DispatchScope() {
+  c10::AutogradState::get_tls_state().set_inference_mode(inference_mode_);
+}
+
 NumericScope::NumericScope(const lanes::NumericContext& wanted)
-    : before_(current_context(wanted)),
-      wanted_(wanted),
-      dispatch_(below_autograd()),
-      grad_mode_(true) {
-  apply(before_, wanted_);
+    : wanted_(wanted), threads_before_(at::get_num_threads()) {
+  shared_flags().enter(wanted_);
+  if (threads_before_ != wanted_.threads) at::set_num_threads(wanted_.threads);
   // The processor's flush-to-zero flag belongs to the thread and has no reader in torch: set it
   // only for the jobs that asked, and clear it behind them.
   if (wanted_.flush_denormal) at::globalContext().setFlushDenormal(true);
 }
 
 NumericScope::~NumericScope() {
-  apply(wanted_, before_);
+  shared_flags().leave(wanted_);
+  if (threads_before_ != wanted_.threads) at::set_num_threads(threads_before_);
   if (wanted_.flush_denormal) at::globalContext().setFlushDenormal(false);
 }
 

@@ -1,11 +1,16 @@
-// NumericScope: sets what a graph recorded of torch's numeric state (thread count, math flags) and
-// the dispatch state in which nodes run (below autograd, autocast and functorch, gradient mode on
-// because oneDNN's recurrent layers look at it) for a scope, on this thread, and puts back what was
-// there. The flags are process-wide in torch: the core never runs jobs whose flags differ at the
-// same time, and a flag that already has its value is not touched.
+// The state of torch in which nodes run, for a scope, on this thread; what was there is put back.
+//
+// DispatchScope: below autograd, autocast, functorch and Python's modes, not in inference mode,
+// gradient mode on because oneDNN's recurrent layers look at it.
+//
+// NumericScope: that, and what a graph recorded of torch's numeric state (thread count, math
+// flags). The flags are process-wide in torch: the core never runs jobs whose flags differ at the
+// same time. The first scope in sets them and the last one out puts back what the first found, so
+// that an iteration that ends does not change the flags under another one's feet; a flag that
+// already has its value is not touched.
 #pragma once
 
-#include <ATen/ThreadLocalState.h>
+#include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -16,6 +21,19 @@
 
 namespace laneway::adaptor {
 
+class DispatchScope {
+ public:
+  DispatchScope();
+  ~DispatchScope();
+  DispatchScope(const DispatchScope&) = delete;
+  DispatchScope& operator=(const DispatchScope&) = delete;
+
+ private:
+  c10::impl::ForceDispatchKeyGuard dispatch_;
+  c10::AutoGradMode grad_mode_;
+  const bool inference_mode_;  // the caller's
+};
+
 class NumericScope {
  public:
   explicit NumericScope(const lanes::NumericContext& wanted);
@@ -24,10 +42,9 @@ class NumericScope {
   NumericScope& operator=(const NumericScope&) = delete;
 
  private:
-  lanes::NumericContext before_;
-  lanes::NumericContext wanted_;
-  c10::impl::ForceDispatchKeyGuard dispatch_;
-  c10::AutoGradMode grad_mode_;
+  const DispatchScope dispatch_;
+  const lanes::NumericContext wanted_;
+  const int32_t threads_before_;  // of this thread
 };
 
 // Equal keys mean that two jobs may run at the same time (all flags but the thread count).

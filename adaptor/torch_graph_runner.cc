@@ -44,7 +44,8 @@ Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(
     RandomState& random) {
   std::unique_ptr<TorchGraphRunner> runner(new TorchGraphRunner(std::move(graph), random));
   try {
-    const NumericScope scope(runner->graph_.context);
+    // Views alone are evaluated: the flags of whatever runs beside are left alone.
+    const DispatchScope scope;
     if (Status made = runner->make_static_values(layout, image); !made) return made.error();
     if (Status resolved = runner->resolve_nodes(image); !resolved) return resolved.error();
   } catch (const c10::Error& error) {
