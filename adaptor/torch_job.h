@@ -1,6 +1,7 @@
 // TorchJob: a job as the adaptor sees it: its image (one borrowed storage), its generator, and its
 // graphs, each decoded, checked and resolved against torch's dispatcher. This header names nothing
-// of torch, so that the worker above can hold jobs without including it. One thread at a time.
+// of torch, so that the worker above can hold jobs without including it. One thread at a time, but
+// for graph_count and graph, which any thread may call while a graph is added.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +21,15 @@ namespace laneway::adaptor {
 class TorchJob {
  public:
   // Slots in the order of their numbers; the image's layout follows the first graph's use.
-  // `first_graph` is its binary form. invalid_graph says what is wrong with it.
+  // `first_graph` is its binary form. invalid_graph says what is wrong with it. Estimates stay
+  // within a pool of `pool` bytes where the prediction does.
   static Result<std::unique_ptr<TorchJob>> make(std::vector<lanes::ImageSlot> slots,
-                                                std::span<const std::byte> first_graph);
+                                                std::span<const std::byte> first_graph, Bytes pool);
   ~TorchJob();
 
-  // The index of the new graph.
-  Result<uint32_t> add_graph(std::span<const std::byte> graph);
+  // The index of the new graph. out_of_memory when it predicts more than `most` ephemeral bytes:
+  // the job is as before.
+  Result<uint32_t> add_graph(std::span<const std::byte> graph, Bytes most);
 
   // The bytes of torch.get_rng_state().
   Status set_random_state(std::span<const std::byte> state);

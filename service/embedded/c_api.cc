@@ -130,6 +130,25 @@ Status check_call(laneway_job* job, uint32_t index, std::span<const InputView> i
   return {};
 }
 
+// Outputs that do not fit would only be noticed behind the commit phase.
+Status check_outputs(const laneway_job* job, uint32_t index, std::span<const OutputView> outputs) {
+  const laneway::lanes::Graph& graph = job->job->torch->graph(index);
+  if (outputs.size() != graph.outputs.size()) {
+    return Error{ErrorCode::invalid_argument,
+                 "graph '" + graph.name + "' has " + std::to_string(graph.outputs.size()) +
+                     " outputs, room was given for " + std::to_string(outputs.size())};
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const uint64_t wanted = service_ns::output_bytes(graph, graph.outputs[i]);
+    if (outputs[i].bytes == wanted && (wanted == 0 || outputs[i].data != nullptr)) continue;
+    return Error{ErrorCode::invalid_argument, "output " + std::to_string(i) + " of graph '" +
+                                                  graph.name + "' has " + std::to_string(wanted) +
+                                                  " bytes, room was given for " +
+                                                  std::to_string(outputs[i].bytes)};
+  }
+  return {};
+}
+
 // Queues or runs an access to the state of `job`.
 int access_state(laneway_job* job, service_ns::StateAccess access, laneway_submission** pending,
                  laneway_error* error) {
@@ -293,8 +312,9 @@ int laneway_run(laneway_job* job, uint32_t graph, const laneway_input* inputs, u
   return guarded(error, [&] {
     const auto views = as_views(inputs, input_count);
     if (Status valid = check_call(job, graph, views); !valid) return report(error, valid);
-    const auto done =
-        job->service->worker().try_run(*job->job, graph, views, as_views(outputs, output_count));
+    const auto room = as_views(outputs, output_count);
+    if (Status valid = check_outputs(job, graph, room); !valid) return report(error, valid);
+    const auto done = job->service->worker().try_run(*job->job, graph, views, room);
     if (done) return report(error, *done);
     const int queued = laneway_submit(job, graph, inputs, input_count, pending, error);
     return queued == LANEWAY_OK ? static_cast<int>(LANEWAY_PENDING) : queued;

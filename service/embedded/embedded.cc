@@ -73,9 +73,10 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
                                  std::unique_ptr<memory::MemoryBlock> pool,
                                  std::unique_ptr<policies::Policy> policy)
     : device_name_(options.device),
+      pool_size_(options.pool),
       device_(std::move(device)),
       pool_(std::move(pool)),
-      worker_(new Worker(pool_->data(), *this, clock_)) {
+      worker_(new Worker(pool_->data(), options.pool, *this, clock_)) {
   lanes::SchedulerConfig config;
   config.capacity = options.pool;
   if (options.lanes > 0) config.max_lanes = options.lanes;
@@ -103,7 +104,7 @@ Error closed_error() {
 Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                                               std::span<const std::byte> graph) {
   if (closed_) return closed_error();
-  auto torch = adaptor::TorchJob::make(request.slots, graph);
+  auto torch = adaptor::TorchJob::make(request.slots, graph, pool_size_);
   if (!torch) return torch.error();
   adaptor::TorchJob& made = *torch.value();
   if (!request.random_state.empty()) {
@@ -125,6 +126,7 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                           .context_key = made.context_key()};
   std::vector<std::byte> initial = initial_image(made.layout(), request.initial);
   JobHandle job = worker_->add_job(id, name, std::move(torch).value(), std::move(initial));
+  if (job == nullptr) return closed_error();
   post(std::move(offer));
   // Already refused? Then the caller hears it now.
   if (const auto placed = worker_->wait_placed(*job, Duration()); placed && !*placed) {

@@ -62,6 +62,7 @@ class EmbeddedService final : private EventSink {
   const SteadyClock clock_;
   const TimePoint start_ = clock_.now();
   const std::string device_name_;
+  const Bytes pool_size_;
   std::unique_ptr<memory::Device> device_;
   std::unique_ptr<memory::MemoryBlock> pool_;
   std::unique_ptr<Worker> worker_;

@@ -107,6 +107,8 @@ void learn(const GraphPlan&, IterationResult& result, PlanCache& cache) {
 
 void apply(const IterationResult& result, GraphPlan& plan) {
   if (result.end == IterationEnd::out_of_lane) {
+    // Its lane was smaller than what is known already (a graph that joined lately): nothing new.
+    if (plan.need >= result.need) return;
     // What did not fit its plan's region is off the plan: probe again, in a larger one.
     plan.planned = nullptr;
     plan.need = result.need;

@@ -55,7 +55,7 @@ void Work::complete(Status status) {
 
 std::optional<Status> Work::wait(Duration timeout) {
   MutexLock lock(mutex_);
-  if (timeout.ns() < 0) {
+  if (timeout.ns() < 0 || timeout > kLongestWait) {
     while (!status_) done_.wait(mutex_);
   } else if (timeout.ns() > 0) {
     const SteadyClock clock;

@@ -22,6 +22,9 @@ namespace laneway::service {
 // Called with the image's bytes where they are now, laid out as the job's layout says.
 using StateAccess = std::function<Status(std::byte* image)>;
 
+// Longer limits of waits are none.
+inline constexpr Duration kLongestWait = seconds(365 * 86'400);
+
 class Work {
  public:
   // An iteration of graph `index`; the inputs' bytes are copied.

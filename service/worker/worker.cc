@@ -1,6 +1,8 @@
 #include "service/worker/worker.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/limits.h"
@@ -17,8 +19,8 @@ Error job_is_over(const WorkerJob& job) {
 
 }  // namespace
 
-Worker::Worker(std::byte* pool, EventSink& events, const Clock& clock)
-    : pool_(pool), events_(events), clock_(clock) {}
+Worker::Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock)
+    : pool_(pool), capacity_(capacity), events_(events), clock_(clock) {}
 
 Worker::~Worker() {
   MutexLock lock(mutex_);
@@ -32,19 +34,26 @@ JobHandle Worker::add_job(JobId id, std::string name, std::unique_ptr<adaptor::T
   job->plans[0].need = job->torch->probe_need(0);
   job->initial = std::move(initial);
   MutexLock lock(mutex_);
+  if (closing_) return nullptr;
   jobs_[id] = job;
   return job;
 }
 
 Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph) {
   {
-    // The job's torch side belongs to whoever runs.
+    // The job's torch side belongs to whoever runs. Announced, because a lane with work enough
+    // would never leave a gap.
     MutexLock lock(mutex_);
+    ++job.visitors;
     while (job.running) job.changed.wait(mutex_);
-    if (Status open = check_open(job); !open) return open.error();
+    --job.visitors;
+    if (Status open = check_open(job); !open) {
+      if (job.lane != nullptr) job.lane->work_arrived();
+      return open.error();
+    }
     job.running = true;
   }
-  const Result<uint32_t> added = job.torch->add_graph(graph);
+  const Result<uint32_t> added = job.torch->add_graph(graph, room_beside_image(job));
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
     MutexLock lock(mutex_);
@@ -82,7 +91,7 @@ std::optional<Status> Worker::try_run(WorkerJob& job, uint32_t graph,
   {
     MutexLock lock(mutex_);
     outcome = lane->finish(job, graph, std::move(result), took);
-    if (lane->turn_ && !job.queue.empty()) lane->work_arrived();
+    if (lane->turn_) lane->work_arrived();
   }
   if (outcome.ended) events_.post(*outcome.ended);
   if (outcome.again) return std::nullopt;
@@ -112,16 +121,20 @@ Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
 }
 
 Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& work) {
-  std::byte* image = nullptr;
+  bool at_once = false;
+  std::byte* image = nullptr;  // an image without bytes has none
   {
     MutexLock lock(mutex_);
+    // Before it is placed only short things hold a job, and its queue may wait for long.
+    while (job->phase == WorkerJob::Phase::waiting && job->running) job->changed.wait(mutex_);
     if (Status open = check_open(*job); !open) return open;
-    if (job->queue.empty() && !job->running) {
+    at_once = job->queue.empty() && !job->running;
+    if (at_once) {
       job->running = true;
       image = job->phase == WorkerJob::Phase::placed ? job->image : job->initial.data();
     }
   }
-  if (image == nullptr) return submit(job, work);
+  if (!at_once) return submit(job, work);
   work->complete(work->access()(image));
   MutexLock lock(mutex_);
   job->running = false;
@@ -131,10 +144,11 @@ Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& w
 }
 
 std::optional<Status> Worker::wait_placed(WorkerJob& job, Duration timeout) {
-  const TimePoint until = clock_.now() + timeout;
+  const bool unlimited = timeout.ns() < 0 || timeout > kLongestWait;
+  const TimePoint until = unlimited ? TimePoint::never() : clock_.now() + timeout;
   MutexLock lock(mutex_);
   while (job.phase == WorkerJob::Phase::waiting) {
-    if (timeout.ns() < 0) {
+    if (unlimited) {
       job.changed.wait(mutex_);
       continue;
     }
@@ -152,8 +166,7 @@ lanes::Reason Worker::waiting_reason(WorkerJob& job) {
 }
 
 std::vector<GraphPlan> Worker::plans(WorkerJob& job) {
-  MutexLock lock(mutex_);
-  while (job.running) job.changed.wait(mutex_);
+  MutexLock lock(mutex_);  // they change under it alone, whoever runs
   return job.plans;
 }
 
@@ -165,8 +178,8 @@ void Worker::close_job(const JobHandle& job) {
     cancelled.swap(job->queue);
     announce = !job->closing && job->phase != WorkerJob::Phase::ended;
     job->closing = true;
+    while (job->phase == WorkerJob::Phase::waiting && job->running) job->changed.wait(mutex_);
     if (job->phase == WorkerJob::Phase::waiting) {
-      while (job->running) job->changed.wait(mutex_);
       job->phase = WorkerJob::Phase::ended;
       jobs_.erase(job->id);
       job->changed.notify_all();
@@ -186,11 +199,13 @@ void Worker::close_all() {
   std::vector<JobHandle> jobs;
   {
     MutexLock lock(mutex_);
+    closing_ = true;
     for (const auto& [id, job] : jobs_) jobs.push_back(job);
   }
   for (const JobHandle& job : jobs) close_job(job);
   {
     MutexLock lock(mutex_);
+    closed_ = true;
     for (auto& [id, lane] : lanes_) {
       lane->stop();
       retired_.push_back(std::move(lane));
@@ -203,14 +218,19 @@ void Worker::close_all() {
 void Worker::join_retired() {
   std::vector<std::unique_ptr<WorkerLane>> retired;
   {
+    // A lane whose own thread this is stays where close_all finds it: nobody else may believe that
+    // it was joined while its thread is still here.
     MutexLock lock(mutex_);
-    retired.swap(retired_);
+    const auto others = std::partition(retired_.begin(), retired_.end(),
+                                       [](const auto& lane) { return lane->on_own_thread(); });
+    std::move(others, retired_.end(), std::back_inserter(retired));
+    retired_.erase(others, retired_.end());
   }
-  for (auto& lane : retired) {
-    if (lane->join()) continue;
-    MutexLock lock(mutex_);
-    retired_.push_back(std::move(lane));  // this is its own thread: somebody else will
-  }
+  for (auto& lane : retired) lane->join();
+}
+
+Bytes Worker::room_beside_image(const WorkerJob& job) const {
+  return capacity_ - std::max(job.torch->layout().total(), Bytes(limits::kHostAlignment));
 }
 
 Status Worker::check_open(const WorkerJob& job) const {

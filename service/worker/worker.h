@@ -39,16 +39,19 @@ using JobHandle = std::shared_ptr<WorkerJob>;
 
 class Worker final : public lanes::ActionSink {
  public:
-  // `pool` is memory of at least the core's capacity; all three outlive the worker.
-  Worker(std::byte* pool, EventSink& events, const Clock& clock);
+  // `pool` is memory of `capacity` bytes, the core's; pool, events and clock outlive the worker.
+  Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock);
   ~Worker() override;
 
   // Called by the core's loop alone.
   void carry_out(const std::vector<lanes::Action>& actions) override;
 
   // Makes the job known; the caller then posts JobOffered. `initial` has the image's layout.
+  // Nothing once close_all began.
   JobHandle add_job(JobId id, std::string name, std::unique_ptr<adaptor::TorchJob> torch,
                     std::vector<std::byte> initial);
+  // out_of_memory, with the arithmetic and nothing changed, when the graph could never run beside
+  // the job's image in this pool.
   Result<uint32_t> add_graph(WorkerJob& job, std::span<const std::byte> graph);
 
   // Runs one iteration on this thread if the lane is idle and the job's turn is open. Otherwise
@@ -68,7 +71,7 @@ class Worker final : public lanes::ActionSink {
   // No further work, what is queued is cancelled, a running iteration ends first. Posts JobEnded
   // and waits until the job's memory is given back.
   void close_job(const JobHandle& job);
-  // The same for all jobs, and joins the threads of the lanes. The last call.
+  // The same for all jobs, and joins the threads of the lanes. Actions that come later do nothing.
   void close_all();
 
   // Copies of what is known per graph.
@@ -91,15 +94,20 @@ class Worker final : public lanes::ActionSink {
   WorkerJob* find(JobId id) LW_REQUIRES(mutex_);
   WorkerLane* lane_of_region(RegionId id) LW_REQUIRES(mutex_);
   Status check_open(const WorkerJob& job) const LW_REQUIRES(mutex_);
+  // What a lane can have at most beside this job's image.
+  Bytes room_beside_image(const WorkerJob& job) const;
   void end_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
   void join_retired();
 
   std::byte* const pool_;
+  const Bytes capacity_;
   EventSink& events_;
   const Clock& clock_;
   PlanCache plan_cache_;
 
   Mutex mutex_;
+  bool closing_ LW_GUARDED_BY(mutex_) = false;  // close_all began: no new jobs
+  bool closed_ LW_GUARDED_BY(mutex_) = false;   // all jobs have ended: no new lanes
   std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(mutex_);
   std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(mutex_);  // threads to be joined

@@ -35,31 +35,46 @@ void Worker::perform(const lanes::RefuseJob& action) {
     if (job == nullptr) return;
     job->reason = action.reason;
     refused.swap(job->queue);
-    end_job(*job, action.reason.code == lanes::ReasonCode::larger_than_pool
-                      ? error
-                      : Error{ErrorCode::refused, error.message});
+    Error reason = action.reason.code == lanes::ReasonCode::larger_than_pool
+                       ? error
+                       : Error{ErrorCode::refused, error.message};
+    if (job->phase == WorkerJob::Phase::placed) {
+      // Something of it may be running: DropImage comes when that is over.
+      if (!job->end_reason) job->end_reason = std::move(reason);
+      job->closing = true;
+    } else {
+      end_job(*job, std::move(reason));
+    }
   }
   for (const auto& work : refused) work->complete(error);
 }
 
 void Worker::perform(const lanes::PlaceImage& action) {
-  bool placed = false;
+  JobHandle job;
   {
     MutexLock lock(mutex_);
-    WorkerJob* job = find(action.job);
-    if (job == nullptr) return;  // closed meanwhile: the core hears of it next
+    const auto found = jobs_.find(action.job);
+    if (found == jobs_.end()) return;  // closed meanwhile: the core hears of it next
+    job = found->second;
     while (job->running) job->changed.wait(mutex_);
-    job->image = pool_ + action.offset.count();
-    // Every byte of the image is written, so nothing of its former owner is left.
-    std::memset(job->image, 0, static_cast<size_t>(action.size.count()));
-    std::memcpy(job->image, job->initial.data(), job->initial.size());
-    std::vector<std::byte>().swap(job->initial);
-    job->torch->bind_image(job->image);
-    job->phase = WorkerJob::Phase::placed;
-    job->changed.notify_all();
-    placed = true;
+    if (job->phase != WorkerJob::Phase::waiting) return;
+    job->running = true;
   }
-  if (placed) events_.post(lanes::ImagePlaced{.job = action.job});
+  std::byte* const image = pool_ + action.offset.count();
+  // Every byte of the image is written, so nothing of its former owner is left.
+  const size_t known = job->initial.size();
+  if (known > 0) std::memcpy(image, job->initial.data(), known);
+  std::memset(image + known, 0, static_cast<size_t>(action.size.count()) - known);
+  job->torch->bind_image(image);
+  {
+    MutexLock lock(mutex_);
+    std::vector<std::byte>().swap(job->initial);
+    job->image = image;
+    job->phase = WorkerJob::Phase::placed;
+    job->running = false;
+    job->changed.notify_all();
+  }
+  events_.post(lanes::ImagePlaced{.job = action.job});
 }
 
 void Worker::perform(const lanes::DropImage& action) {
@@ -80,6 +95,7 @@ void Worker::perform(const lanes::DropImage& action) {
 
 void Worker::perform(const lanes::OpenRegion& action) {
   MutexLock lock(mutex_);
+  if (closed_) return;
   auto& lane = lanes_[action.lane];
   LW_CHECK(lane == nullptr, "a lane is opened once");
   lane = std::make_unique<WorkerLane>(*this, action.lane);
@@ -89,6 +105,7 @@ void Worker::perform(const lanes::OpenRegion& action) {
 void Worker::perform(const lanes::ResizeRegion& action) {
   MutexLock lock(mutex_);
   WorkerLane* lane = lane_of_region(action.region);
+  if (closed_) return;
   LW_CHECK(lane != nullptr, "a region that is resized is open");
   lane->set_region(action.region, pool_ + action.offset.count(), action.size);
 }
@@ -106,6 +123,7 @@ void Worker::perform(const lanes::CloseRegion& action) {
 
 void Worker::perform(const lanes::GrantTurn& action) {
   MutexLock lock(mutex_);
+  if (closed_) return;
   const auto lane = lanes_.find(action.turn.lane);
   const auto job = jobs_.find(action.turn.job);
   LW_CHECK(lane != lanes_.end(), "a turn is granted in an open lane");

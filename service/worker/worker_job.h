@@ -1,6 +1,7 @@
 // WorkerJob: a job as the worker keeps it: its torch side, its queue, where it is, and per graph
 // what was learnt about its memory (tape, plan). Plain record: the worker's mutex guards everything
-// below the line; what is above it belongs to whoever has set `running`.
+// below the line; what is above it belongs to whoever has set `running`. (Plans are changed by
+// whoever has both, so either is enough to read them.)
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,7 @@ struct WorkerJob {
   std::byte* image = nullptr;       // where they are then
   WorkerLane* lane = nullptr;       // while a turn is open
   bool running = false;             // an iteration or a state access is under way
+  uint32_t visitors = 0;            // wait for it to be idle; no next piece of work starts before
   bool closing = false;             // no further work is taken
   std::deque<std::shared_ptr<Work>> queue;
   CondVar changed;  // phase, running

@@ -1,5 +1,6 @@
 #include "service/worker/worker_lane.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/limits.h"
@@ -51,20 +52,36 @@ void WorkerLane::stop() {
   wake_.notify_one();
 }
 
-bool WorkerLane::join() {
-  if (std::this_thread::get_id() == thread_.get_id()) return false;
-  if (thread_.joinable()) thread_.join();
-  return true;
+bool WorkerLane::can_run_now(const WorkerJob& job) const {
+  return turn_ && job_.get() == &job && !busy_ && !recalled_ && !job.running && job.visitors == 0 &&
+         job.queue.empty();
 }
 
-bool WorkerLane::can_run_now(const WorkerJob& job) const {
-  return turn_ && job_.get() == &job && !busy_ && !recalled_ && !job.running && job.queue.empty();
+bool WorkerLane::has_next() const {
+  return turn_ && !busy_ && job_ && !job_->running && job_->visitors == 0 && !job_->queue.empty();
+}
+
+bool WorkerLane::to_be_given_back() const {
+  if (!turn_ || busy_) return false;
+  const lanes::TurnBudget& budget = turn_->envelope.budget;
+  if (budget.iterations == 0 && budget.slice.ns() == 0) return false;
+  return !job_ || (!job_->running && job_->queue.empty());
+}
+
+bool WorkerLane::is_bounded() const {
+  const lanes::TurnBudget& budget = turn_->envelope.budget;
+  return budget.iterations > 0 || budget.slice.ns() > 0;
 }
 
 bool WorkerLane::budget_used() const {
   const lanes::TurnBudget& budget = turn_->envelope.budget;
   if (budget.iterations > 0 && turn_iterations_ >= budget.iterations) return true;
   return budget.slice.ns() > 0 && worker_.clock_.now() - turn_start_ >= budget.slice;
+}
+
+// A bounded turn is not kept for a job that has nothing queued: others wait for the lane.
+bool WorkerLane::has_nothing_to_do() const {
+  return is_bounded() && (!job_ || (job_->queue.empty() && !job_->running));
 }
 
 lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
@@ -103,6 +120,10 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, uint32_t graph, Iteration
       turn_busy_ += took;
       break;
     case IterationEnd::out_of_lane:
+      // The pool's size is the only limit: what does not fit a lane may fit one of all the rest.
+      if (const Bytes most = worker_.room_beside_image(job); size_ < most) {
+        plan.need = std::min(plan.need, most);
+      }
       outcome.again = true;
       outcome.ended = end_turn(lanes::TurnEnd::out_of_lane);
       return outcome;
@@ -115,7 +136,8 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, uint32_t graph, Iteration
       return outcome;
   }
   const bool learnt = job.need() != need_before;
-  if (learnt || recalled_ || budget_used()) outcome.ended = end_turn(lanes::TurnEnd::idle);
+  if (learnt || recalled_ || budget_used() || to_be_given_back())
+    outcome.ended = end_turn(lanes::TurnEnd::idle);
   return outcome;
 }
 
@@ -123,7 +145,14 @@ void WorkerLane::thread_main() {
   Mutex& mutex = worker_.mutex_;
   mutex.lock();
   while (!stopping_) {
-    if (!turn_ || busy_ || !job_ || job_->running || job_->queue.empty()) {
+    if (to_be_given_back()) {
+      const lanes::TurnEnded ended = end_turn(lanes::TurnEnd::idle);
+      mutex.unlock();
+      worker_.events_.post(ended);
+      mutex.lock();
+      continue;
+    }
+    if (!has_next()) {
       wake_.wait(mutex);
       continue;
     }
@@ -147,7 +176,7 @@ void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr
     busy_ = false;
     job->running = false;
     job->changed.notify_all();
-    if (recalled_) outcome.ended = end_turn(lanes::TurnEnd::idle);
+    if (recalled_ || has_nothing_to_do()) outcome.ended = end_turn(lanes::TurnEnd::idle);
   } else {
     const TimePoint start = worker_.clock_.now();
     IterationResult result = run(*job, work->graph(), work->inputs(), work->outputs());

@@ -39,12 +39,14 @@ class WorkerLane {
   void grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job);
   // True when the turn ended at once; then `ended` is the report to post.
   bool recall(TurnId turn, lanes::TurnEnded& ended);
+  // Something that the thread may have waited for is there: work, or the end of what ran.
   void work_arrived() { wake_.notify_one(); }
   void stop();
   bool can_run_now(const WorkerJob& job) const;
 
-  // Joins the thread; not from itself. True when joined.
-  bool join();
+  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  // Without the mutex, not from the lane's own thread.
+  void join() { thread_.join(); }
 
  private:
   friend class Worker;
@@ -63,7 +65,13 @@ class WorkerLane {
   // Mutex held: takes the result into the books; the job is not running afterwards.
   Outcome finish(WorkerJob& job, uint32_t graph, IterationResult result, Duration took);
   lanes::TurnEnded end_turn(lanes::TurnEnd why);
+  bool is_bounded() const;
   bool budget_used() const;
+  bool has_nothing_to_do() const;
+  // A turn with a bound and nothing to run is given back: somebody waits for the lane.
+  bool to_be_given_back() const;
+  // What thread_main waits for.
+  bool has_next() const;
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
 
   Worker& worker_;
