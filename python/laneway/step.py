@@ -180,6 +180,9 @@ class TrainStep:
                 **self._options,
             )
             job.wait_until_placed(self._admission_timeout)
+            _release_created(captured.slots)
+            # Schedulers look at it to tell whether a step came before them.
+            self.optimizer._opt_called = True
             self.captured, self.job, self.name = captured, job, job.name
             groups = zip(self.optimizer.param_groups, captured.hyperparameters or [])
             self._hyperparameters = [(group, list(known.items())) for group, known in groups]
@@ -243,7 +246,7 @@ class TrainStep:
                 given = given_state.get(index, {}).get(key)
                 if given is None:
                     # torch would create it in its next step, as capture did.
-                    target.copy_(slot.tensors[kept.position].view(slot.initial.untyped_storage()))
+                    target.copy_(_initial_value(slot))
                 else:
                     _copy_into(target, torch.as_tensor(given), where)
         self._take_learning_rates(state["optimizer"]["param_groups"])
@@ -293,6 +296,21 @@ def train_step(
         closure,
         admission_timeout,
     )
+
+
+def _initial_value(slot: Slot) -> torch.Tensor:
+    """What every element of a created slot starts with."""
+    if not slot.created:
+        raise InvalidInput(f"{slot.name} is missing from the optimizer's state")
+    return slot.initial.reshape(-1)[0]
+
+
+def _release_created(slots: list[Slot]) -> None:
+    """Gives back the memory of state that capture made: its bytes are in the service now. Each
+    tensor's first element stays, for load_state_dict: such state starts with one value throughout."""
+    for slot in slots:
+        if slot.created and slot.initial.numel() > 0:
+            slot.initial = slot.initial.reshape(-1)[:1].clone()
 
 
 def _copy_into(target: torch.Tensor, given: torch.Tensor, where: str) -> None:

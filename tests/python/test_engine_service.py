@@ -89,6 +89,29 @@ def test_state_goes_to_plain_torch_and_back(service):
     assert_same(expected["optimizer"], last["optimizer"], "optimizer")
 
 
+def test_state_of_before_the_first_step_starts_a_job_anew(service):
+    """A state_dict without optimizer state puts the job back to where torch would begin."""
+    batches = batches_of("cnn", 3, 8)
+    with make_step(service, "cnn", 3) as step:
+        train(step, batches[:3])
+        fresh = models.make("cnn", 3)
+        step.load_state_dict(
+            {"model": fresh.model.state_dict(), "optimizer": fresh.optimizer.state_dict()}
+        )
+        losses = [step(*batch).item() for batch in batches[3:]]
+        state = step.state_dict()
+    twin = models.make("cnn", 3)
+    torch.manual_seed(103)
+    drawn = models.make("cnn", 3)
+    for batch in batches[:3]:  # draws what the job drew before
+        eager_step(drawn.model, drawn.loss_fn, drawn.optimizer, batch)
+    expected = [
+        eager_step(twin.model, twin.loss_fn, twin.optimizer, batch).item() for batch in batches[3:]
+    ]
+    assert losses == expected
+    assert_same(twin.optimizer.state_dict(), state["optimizer"], "optimizer")
+
+
 def test_a_scheduler_needs_no_new_capture(service):
     batches = batches_of("cnn", 0, 9)
     here, there = models.make("cnn", 0), models.make("cnn", 0)
@@ -98,7 +121,7 @@ def test_a_scheduler_needs_no_new_capture(service):
         torch.optim.lr_scheduler.StepLR(w.optimizer, 2, gamma=0.5) for w in (here, there)
     ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the scheduler cannot see that steps happen elsewhere
+        warnings.simplefilter("error")  # the scheduler sees that steps come before it
         for batch in batches:
             step(*batch)
             schedules[0].step()
