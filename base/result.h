@@ -71,8 +71,8 @@ class [[nodiscard]] Result {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Error error)
-      : failed_(true), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): `return Error{…};` is how failures are told
+  Status(Error error) : failed_(true), error_(std::move(error)) {}
 
   bool ok() const { return !failed_; }
   explicit operator bool() const { return ok(); }
