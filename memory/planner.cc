@@ -64,6 +64,7 @@ std::vector<uint64_t> contention_of(const std::vector<Interval>& intervals) {
   std::vector<uint64_t> contention;
   contention.reserve(count);
   for (const Interval& interval : intervals) {
+    LW_CHECK(interval.begin < interval.end, "an allocation that lives at no time");
     const auto length = static_cast<uint32_t>(interval.end - interval.begin);
     const auto level = static_cast<size_t>(std::bit_width(length)) - 1;
     const auto& row = highest[level];
