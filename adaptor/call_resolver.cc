@@ -102,6 +102,7 @@ Result<OperatorCall> CallResolver::resolve() {
       call_->is_random_ = true;
     }
   }
+  if (Status draws = check_draws(); !draws) return draws.error();
   if (Status writes = check_writes(); !writes) return writes.error();
   if (Status results = take_results(); !results) return results.error();
   return std::move(*call_);
@@ -313,6 +314,20 @@ Result<c10::IValue> CallResolver::constant_list(const c10::Type& element,
       return Error{ErrorCode::invalid_graph,
                    "is a list of " + element.str() + ", which graphs do not carry"};
   }
+}
+
+// An operator that draws without taking a generator would draw from the process's own, which
+// belongs to the user's threads and cannot be rewound. Fused attention draws for its dropout only.
+Status CallResolver::check_draws() const {
+  if (call_->is_random_ || !call_->op_.hasTag(at::Tag::nondeterministic_seeded)) return {};
+  const auto dropout = schema_->argumentIndexWithName("dropout_p");
+  if (dropout) {
+    const c10::IValue& probability = call_->template_[static_cast<size_t>(*dropout)];
+    if (probability.isDouble() && probability.toDouble() == 0.0) return {};
+  }
+  return refuse(
+      "draws random numbers but takes no generator; use dropout outside of the operator (for "
+      "attention: the math implementation)");
 }
 
 Status CallResolver::check_writes() const {

@@ -31,6 +31,7 @@ class CallResolver {
   Result<c10::IValue> constant(const c10::Type& type, const lanes::Argument& argument) const;
   Result<c10::IValue> constant_list(const c10::Type& element,
                                     const lanes::ListArgument& list) const;
+  Status check_draws() const;
   Status check_writes() const;
   Status take_results();
 

@@ -4,15 +4,37 @@
 
 #include <cmath>
 #include <map>
+#include <stdexcept>
 
 namespace laneway::adaptor {
 namespace {
 
 constexpr const char* kReadNumber = "aten::_local_scalar_dense";
 
+constexpr auto kAdd = [](int64_t a, int64_t b, int64_t* r) {
+  return __builtin_add_overflow(a, b, r);
+};
+constexpr auto kSub = [](int64_t a, int64_t b, int64_t* r) {
+  return __builtin_sub_overflow(a, b, r);
+};
+constexpr auto kMul = [](int64_t a, int64_t b, int64_t* r) {
+  return __builtin_mul_overflow(a, b, r);
+};
+
 double as_double(const c10::IValue& number) { return number.toScalar().toDouble(); }
 
 bool both_integers(const c10::IValue& a, const c10::IValue& b) { return a.isInt() && b.isInt(); }
+
+// `a op b` over integers; throws when 64 bits do not hold it.
+template <class Operation>
+c10::IValue exact(int64_t a, int64_t b, const Operation& overflows) {
+  int64_t result = 0;
+  if (overflows(a, b, &result)) {
+    throw std::overflow_error("the number " + std::to_string(a) + " combined with " +
+                              std::to_string(b) + " exceeds 64 bits");
+  }
+  return result;
+}
 
 c10::IValue read_number(const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
@@ -91,7 +113,7 @@ void ScalarCall::run(ValueTable& values) const {
     return;
   }
   if (operation_ == Operation::neg) {
-    values[result_] = a.isInt() ? c10::IValue(-a.toInt()) : c10::IValue(-as_double(a));
+    values[result_] = a.isInt() ? exact(0, a.toInt(), kSub) : c10::IValue(-as_double(a));
     return;
   }
   if (operation_ == Operation::sqrt) {
@@ -102,13 +124,13 @@ void ScalarCall::run(ValueTable& values) const {
   const bool integers = both_integers(a, b);
   switch (operation_) {
     case Operation::add:
-      values[result_] = integers ? c10::IValue(a.toInt() + b.toInt()) : as_double(a) + as_double(b);
+      values[result_] = integers ? exact(a.toInt(), b.toInt(), kAdd) : as_double(a) + as_double(b);
       return;
     case Operation::sub:
-      values[result_] = integers ? c10::IValue(a.toInt() - b.toInt()) : as_double(a) - as_double(b);
+      values[result_] = integers ? exact(a.toInt(), b.toInt(), kSub) : as_double(a) - as_double(b);
       return;
     case Operation::mul:
-      values[result_] = integers ? c10::IValue(a.toInt() * b.toInt()) : as_double(a) * as_double(b);
+      values[result_] = integers ? exact(a.toInt(), b.toInt(), kMul) : as_double(a) * as_double(b);
       return;
     case Operation::div: values[result_] = as_double(a) / as_double(b); return;
     case Operation::pow: values[result_] = std::pow(as_double(a), as_double(b)); return;

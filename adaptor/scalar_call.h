@@ -1,7 +1,8 @@
 // ScalarCall: a node over Python numbers ("scalar::pow"), or one that reads a number out of a 0-dim
 // tensor (aten::_local_scalar_dense), evaluated here instead of through the dispatcher: optimizers
 // compute their bias corrections this way, and the result must equal Python's to the last bit.
-// Integers stay integers under add, sub, mul and neg, as in Python; everything else is a double.
+// Integers stay integers under add, sub, mul and neg, as in Python (those beyond 64 bits fail the
+// node); everything else is a double, and divisions by zero are IEEE's.
 #pragma once
 
 #include <string>
