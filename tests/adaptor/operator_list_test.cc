@@ -1,0 +1,122 @@
+// Shows that every operator on the list is one that this build of torch has and can run on a CPU,
+// and that none of them has a trait that a graph from outside must not use: hidden mutation,
+// storages that are set or resized, metadata changed in place, files, names, draws from the
+// process's own generator.
+#include "adaptor/operator_list.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace laneway::adaptor {
+namespace {
+
+c10::OperatorName operator_name(std::string_view full) {
+  const size_t dot = full.find('.');
+  if (dot == std::string_view::npos) return {std::string(full), ""};
+  return {std::string(full.substr(0, dot)), std::string(full.substr(dot + 1))};
+}
+
+// Calls `check(name, handle)` for every listed operator that torch has.
+template <class Check>
+void for_each_operator(const Check& check) {
+  for (const std::string_view name : allowed_operators()) {
+    const auto handle = c10::Dispatcher::singleton().findSchema(operator_name(name));
+    if (handle) check(std::string(name), *handle);
+  }
+}
+
+bool has_generator(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(),
+                     [](const auto& argument) {
+                       return argument.type()->str().find("Generator") != std::string::npos;
+                     });
+}
+
+TEST(OperatorList, IsSortedWithoutDoubles) {
+  const auto list = allowed_operators();
+  EXPECT_GT(list.size(), 500U);
+  EXPECT_TRUE(std::is_sorted(list.begin(), list.end()));
+  EXPECT_EQ(std::adjacent_find(list.begin(), list.end()), list.end());
+  for (const std::string_view name : list) EXPECT_TRUE(operator_allowed(name)) << name;
+  EXPECT_FALSE(operator_allowed("aten::"));
+  EXPECT_FALSE(operator_allowed(""));
+}
+
+TEST(OperatorList, NamesOperatorsThatRunOnACpu) {
+  for (const std::string_view name : allowed_operators()) {
+    const auto handle = c10::Dispatcher::singleton().findSchema(operator_name(name));
+    ASSERT_TRUE(handle.has_value()) << name;
+    EXPECT_TRUE(handle->hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+                handle->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect) ||
+                handle->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU))
+        << name;
+  }
+}
+
+TEST(OperatorList, HasNoOperatorWithAForbiddenName) {
+  for_each_operator([](const std::string& name, const c10::OperatorHandle&) {
+    for (const char* part : {"resize", "::set_", "storage", "from_file", "rename", "names", "save",
+                             "load", "_cuda", "record_stream", "set_data", "swap"}) {
+      EXPECT_EQ(name.find(part), std::string::npos) << name;
+    }
+    // They resize what they write.
+    EXPECT_FALSE(name.ends_with("out")) << name;
+  });
+  // Their schemas hide that they write running statistics.
+  for (const char* name : {"aten::native_batch_norm", "aten::cudnn_batch_norm",
+                           "aten::miopen_batch_norm", "aten::batch_norm"}) {
+    EXPECT_FALSE(operator_allowed(name)) << name;
+  }
+}
+
+TEST(OperatorList, TakesNothingButPlainTypes) {
+  for_each_operator([](const std::string& name, const c10::OperatorHandle& handle) {
+    for (const auto* list : {&handle.schema().arguments(), &handle.schema().returns()}) {
+      for (const c10::Argument& argument : *list) {
+        const std::string type = argument.type()->str();
+        for (const char* forbidden :
+             {"Storage", "Dict", "Stream", "__torch__", "Any", "Quantizer"}) {
+          EXPECT_EQ(type.find(forbidden), std::string::npos) << name << ": " << type;
+        }
+      }
+    }
+    EXPECT_FALSE(handle.schema().is_vararg() || handle.schema().is_varret()) << name;
+  });
+}
+
+TEST(OperatorList, DeclaresEveryWrite) {
+  for_each_operator([](const std::string& name, const c10::OperatorHandle& handle) {
+    // torch's convention: a trailing underscore writes its first argument.
+    std::string plain = name.substr(0, name.find('.'));
+    const bool in_place = plain.ends_with("_") && !plain.ends_with("__");
+    const auto& arguments = handle.schema().arguments();
+    if (in_place) {
+      ASSERT_FALSE(arguments.empty()) << name;
+      const c10::AliasInfo* alias = arguments[0].alias_info();
+      EXPECT_TRUE(alias != nullptr && alias->isWrite()) << name;
+    }
+    const bool any_write = std::any_of(arguments.begin(), arguments.end(), [](const auto& a) {
+      return a.alias_info() != nullptr && a.alias_info()->isWrite();
+    });
+    EXPECT_EQ(any_write, handle.schema().is_mutable()) << name;
+    // Metadata of a persistent tensor would stay changed for all later iterations.
+    EXPECT_FALSE(handle.hasTag(at::Tag::inplace_view)) << name;
+  });
+}
+
+TEST(OperatorList, DrawsFromGeneratorsThatAreArguments) {
+  for_each_operator([](const std::string& name, const c10::OperatorHandle& handle) {
+    if (!handle.hasTag(at::Tag::nondeterministic_seeded)) return;
+    // Fused attention draws for its dropout only, which CallResolver keeps at 0.
+    EXPECT_TRUE(has_generator(handle.schema()) ||
+                handle.schema().argumentIndexWithName("dropout_p").has_value())
+        << name;
+  });
+}
+
+}  // namespace
+}  // namespace laneway::adaptor

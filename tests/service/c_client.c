@@ -1,0 +1,99 @@
+/* Shows that laneway.h is C and that the shared object alone serves a client: opens an embedded
+ * service, makes a job of the graph file that is named, runs it three times, reads its state and
+ * prints it. The asserts below hold the interface's layout still: fields are only ever appended. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/client/laneway.h"
+
+static_assert(sizeof(void*) == 8, "the layouts below are those of 64-bit machines");
+static_assert(sizeof(laneway_error) == 4096, "laneway_error");
+static_assert(sizeof(laneway_input) == 32 && offsetof(laneway_input, integer) == 24,
+              "laneway_input");
+static_assert(sizeof(laneway_output) == 16, "laneway_output");
+static_assert(sizeof(laneway_slot) == 32 && offsetof(laneway_slot, initial) == 24, "laneway_slot");
+static_assert(sizeof(laneway_slot_copy) == 24, "laneway_slot_copy");
+static_assert(sizeof(laneway_embedded_options) >= 40, "laneway_embedded_options");
+static_assert(offsetof(laneway_embedded_options, torch_version) == 32, "laneway_embedded_options");
+static_assert(sizeof(laneway_job_options) >= 64, "laneway_job_options");
+static_assert(offsetof(laneway_job_options, random_state_bytes) == 56, "laneway_job_options");
+
+static laneway_error error;
+
+static int failed(const char* what) {
+  fprintf(stderr, "%s: %s (code %d)\n", what, error.message, (int)error.code);
+  return 1;
+}
+
+int main(int argc, char** argv) {
+  static char graph[65536];
+  FILE* file = argc == 2 ? fopen(argv[1], "rb") : NULL;
+  if (file == NULL) return 2;
+  const size_t graph_bytes = fread(graph, 1, sizeof graph, file);
+  fclose(file);
+  if (laneway_abi_version() != LANEWAY_ABI_VERSION) return 1;
+
+  laneway_embedded_options options = {.size = sizeof options, .pool_bytes = 8u << 20};
+  options.torch_version = "1.0";
+  laneway_service* service = NULL;
+  if (laneway_embedded_open(&options, &service, &error) != LANEWAY_UNSUPPORTED) return 1;
+  options.torch_version = laneway_torch_version();
+  if (laneway_embedded_open(&options, &service, &error) != LANEWAY_OK) return failed("open");
+
+  const laneway_slot slot = {.name = "state", .kind = LANEWAY_PARAMETER, .bytes = 16};
+  const laneway_job_options job_options = {
+      .size = sizeof job_options, .name = "c", .slot_count = 1, .slots = &slot};
+  laneway_job* job = NULL;
+  if (laneway_job_create(service, &job_options, "LWGR", 4, &job, &error) != LANEWAY_INVALID_GRAPH)
+    return 1;
+  if (laneway_job_create(service, &job_options, graph, graph_bytes, &job, &error) != LANEWAY_OK)
+    return failed("create");
+  if (laneway_job_wait(job, INT64_MAX, &error) != LANEWAY_OK) return failed("wait");
+
+  const float step[4] = {1, 2, 3, 4};
+  float out[4] = {0};
+  const laneway_input input = {.data = step, .bytes = sizeof step};
+  laneway_output output = {.data = out, .bytes = sizeof out - 4};
+  laneway_submission* pending = NULL;
+  if (laneway_run(job, 0, &input, 1, &output, 1, &pending, &error) != LANEWAY_INVALID_ARGUMENT)
+    return 1;
+  if (laneway_run(job, 0, &input, 1, NULL, 0, &pending, &error) != LANEWAY_INVALID_ARGUMENT)
+    return 1;
+  output.bytes = sizeof out;
+  for (int i = 0; i < 3; ++i) {
+    int code = laneway_run(job, 0, &input, 1, &output, 1, &pending, &error);
+    if (code == LANEWAY_PENDING) {
+      code = laneway_wait(pending, -1, &output, 1, &error);
+      laneway_submission_release(pending);
+    }
+    if (code != LANEWAY_OK) return failed("run");
+  }
+  if (out[3] != 24) return 1;
+
+  float state[4] = {0};
+  const laneway_slot_copy copy = {.slot = 0, .bytes = sizeof state, .data = state};
+  for (int k = 0; k < 4; ++k) out[k] = (float)(2 * (k + 1));
+  const laneway_slot_copy replace = {.slot = 0, .bytes = sizeof out, .data = out};
+  const laneway_slot_copy* accesses[2] = {&replace, &copy};
+  for (int i = 0; i < 2; ++i) {
+    int code = i == 0 ? laneway_write_state(job, accesses[i], 1, NULL, &pending, &error)
+                      : laneway_read_state(job, accesses[i], 1, NULL, &pending, &error);
+    if (code == LANEWAY_PENDING) {
+      code = laneway_wait(pending, -1, NULL, 0, &error);
+      laneway_submission_release(pending);
+    }
+    if (code != LANEWAY_OK) return failed("state");
+  }
+  char* report = NULL;
+  if (laneway_job_report(job, 0, &report, &error) != LANEWAY_OK) return failed("report");
+  const int counted = strstr(report, "\"iterations\":3") != NULL;
+  laneway_free(report);
+  laneway_service_close(service);
+  if (laneway_run(job, 0, &input, 1, &output, 1, &pending, &error) != LANEWAY_UNAVAILABLE) return 1;
+  laneway_job_release(job);
+  laneway_service_release(service);
+  printf("state %g %g %g %g; iterations 3 %s\n", state[0], state[1], state[2], state[3],
+         counted ? "ok" : "lost");
+  return 0;
+}

@@ -1,0 +1,119 @@
+// Shows that an iteration in a lane of any size either completes or leaves no trace: every lane
+// from one allocation unit to the need, as a probe and planned, then a larger one, with the same
+// bits as undisturbed. And that a plan gives the same addresses every time.
+#include "service/worker/iteration.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/limits.h"
+#include "lanes/graph/graph_codec.h"
+#include "tests/service/tiny_graphs.h"
+
+namespace laneway::service {
+namespace {
+
+constexpr int64_t kCount = 1000;
+constexpr int64_t kLane = 1 << 16;
+
+struct alignas(64) LaneMemory {
+  std::byte bytes[kLane];
+};
+
+class Iterations : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = adaptor::TorchJob::make(testing::adding_slots(kCount),
+                                        lanes::encode_graph(testing::adding_graph(kCount)), mib(1));
+    ASSERT_TRUE(made) << made.error().message;
+    torch_ = std::move(made).value();
+    torch_->bind_image(image_->bytes);
+    std::memset(image_->bytes, 0, sizeof image_->bytes);
+  }
+
+  void set_lane(int64_t size) { arena_.bind(lane_->bytes, Bytes(size)); }
+  IterationResult run() {
+    const lanes::InputView input{.data = input_.data(), .bytes = kCount * 4};
+    const lanes::OutputView output{.data = output_.data(), .bytes = kCount * 4};
+    IterationResult result = run_iteration(*torch_, 0, plan_, arena_, {&input, 1}, {&output, 1});
+    learn(plan_, result, cache_);
+    return result;
+  }
+  float state(size_t i) const { return reinterpret_cast<const float*>(image_->bytes)[i]; }
+
+  std::unique_ptr<LaneMemory> lane_ = std::make_unique<LaneMemory>();
+  std::unique_ptr<LaneMemory> image_ = std::make_unique<LaneMemory>();
+  memory::LaneArena arena_{limits::kHostAlignment, /*poison=*/true};
+  std::unique_ptr<adaptor::TorchJob> torch_;
+  GraphPlan plan_;
+  PlanCache cache_;
+  std::vector<float> input_ = std::vector<float>(kCount, 1.5F);
+  std::vector<float> output_ = std::vector<float>(kCount);
+};
+
+TEST_F(Iterations, CompleteOrLeaveNoTraceInEveryLane) {
+  // Two of the graph's three tensors of 4,000 bytes are alive together.
+  constexpr int64_t kNeed = 2 * 4032;
+  float expected = 0;
+  size_t abandoned = 0;
+  for (const bool planned : {false, true}) {
+    for (int64_t size = 64; size <= kNeed + 64; size += 64) {
+      set_lane(size);
+      if (!planned) plan_ = {};
+      IterationResult result = run();
+      if (result.end == IterationEnd::out_of_lane) {
+        ++abandoned;
+        EXPECT_GT(result.need, Bytes(size));
+        EXPECT_LT(size, kNeed + 4032);
+      } else {
+        ASSERT_EQ(result.end, IterationEnd::completed) << result.error.message << " in " << size;
+        EXPECT_GE(size, kNeed);
+        expected += 3;
+        EXPECT_EQ(output_[kCount - 1], expected);
+      }
+      EXPECT_EQ(state(0), expected) << "lane of " << size;
+      EXPECT_EQ(state(kCount - 1), expected) << "lane of " << size;
+      EXPECT_EQ(result.use.live_count, 0U);
+      EXPECT_EQ(result.was_planned, planned);
+    }
+    set_lane(kLane);
+    IterationResult result = run();
+    ASSERT_EQ(result.end, IterationEnd::completed) << result.error.message;
+    expected += 3;
+    EXPECT_EQ(state(0), expected);
+    apply(result, plan_);
+    ASSERT_NE(plan_.planned, nullptr);
+    EXPECT_EQ(plan_.need, Bytes(kNeed));
+  }
+  EXPECT_GT(abandoned, 200U);
+}
+
+TEST_F(Iterations, HaveTheSameAddressesOnceTheyArePlanned) {
+  set_lane(kLane);
+  for (int i = 0; i < 100; ++i) {
+    IterationResult result = run();
+    ASSERT_EQ(result.end, IterationEnd::completed);
+    apply(result, plan_);
+  }
+  EXPECT_EQ(plan_.iterations, 100U);
+  EXPECT_EQ(plan_.probes, 1U);
+  EXPECT_EQ(plan_.off_tape, 0U);
+  EXPECT_EQ(plan_.address_changes, 0U);
+  EXPECT_NE(plan_.address_hash, 0U);
+}
+
+TEST_F(Iterations, KeepWhatIsKnownWhenTheLaneWasSmallerThanThat) {
+  plan_.need = Bytes(1 << 20);
+  IterationResult result;
+  result.end = IterationEnd::out_of_lane;
+  result.need = Bytes(4096);
+  apply(result, plan_);
+  EXPECT_EQ(plan_.need, Bytes(1 << 20));
+  result.need = Bytes(2 << 20);
+  apply(result, plan_);
+  EXPECT_EQ(plan_.need, Bytes(2 << 20));
+}
+
+}  // namespace
+}  // namespace laneway::service
