@@ -26,18 +26,66 @@ static int failed(const char* what) {
   return 1;
 }
 
+/* Waits for what was queued. */
+static int settle(int code, laneway_submission* pending, const laneway_output* output) {
+  if (code != LANEWAY_PENDING) return code;
+  code = laneway_wait(pending, -1, output, output != NULL ? 1 : 0, &error);
+  laneway_submission_release(pending);
+  return code;
+}
+
+/* Runs the graph three times, after calls that must be refused without harm. */
+static int train(laneway_job* job) {
+  const float step[4] = {1, 2, 3, 4};
+  float out[4] = {0};
+  const laneway_input input = {.data = step, .bytes = sizeof step};
+  laneway_output output = {.data = out, .bytes = sizeof out - 4};
+  laneway_submission* pending = NULL;
+  int code = laneway_run(job, 0, &input, 1, &output, 1, &pending, &error);
+  if (code != LANEWAY_INVALID_ARGUMENT) return failed("run with too small an output");
+  code = laneway_run(job, 0, &input, 1, NULL, 0, &pending, &error);
+  if (code != LANEWAY_INVALID_ARGUMENT) return failed("run without an output");
+  output.bytes = sizeof out;
+  for (int i = 0; i < 3; ++i) {
+    code = laneway_run(job, 0, &input, 1, &output, 1, &pending, &error);
+    if (settle(code, pending, &output) != LANEWAY_OK) return failed("run");
+  }
+  return out[3] == 24 ? 0 : failed("sum");
+}
+
+/* Replaces the state and prints what is read back. */
+static int exchange_state(laneway_job* job) {
+  float wanted[4] = {2, 4, 6, 8};
+  float state[4] = {0};
+  const laneway_slot_copy replace = {.slot = 0, .bytes = sizeof wanted, .data = wanted};
+  const laneway_slot_copy copy = {.slot = 0, .bytes = sizeof state, .data = state};
+  laneway_submission* pending = NULL;
+  int code = laneway_write_state(job, &replace, 1, NULL, &pending, &error);
+  if (settle(code, pending, NULL) != LANEWAY_OK) return failed("write_state");
+  code = laneway_read_state(job, &copy, 1, NULL, &pending, &error);
+  if (settle(code, pending, NULL) != LANEWAY_OK) return failed("read_state");
+  char* report = NULL;
+  if (laneway_job_report(job, 0, &report, &error) != LANEWAY_OK) return failed("report");
+  const int counted = strstr(report, "\"iterations\":3") != NULL;
+  laneway_free(report);
+  printf("state %g %g %g %g; iterations 3 %s\n", state[0], state[1], state[2], state[3],
+         counted ? "ok" : "lost");
+  return 0;
+}
+
 int main(int argc, char** argv) {
   static char graph[65536];
   FILE* file = argc == 2 ? fopen(argv[1], "rb") : NULL;
   if (file == NULL) return 2;
   const size_t graph_bytes = fread(graph, 1, sizeof graph, file);
   fclose(file);
-  if (laneway_abi_version() != LANEWAY_ABI_VERSION) return 1;
+  if (laneway_abi_version() != LANEWAY_ABI_VERSION) return failed("version");
 
   laneway_embedded_options options = {.size = sizeof options, .pool_bytes = 8u << 20};
   options.torch_version = "1.0";
   laneway_service* service = NULL;
-  if (laneway_embedded_open(&options, &service, &error) != LANEWAY_UNSUPPORTED) return 1;
+  int code = laneway_embedded_open(&options, &service, &error);
+  if (code != LANEWAY_UNSUPPORTED) return failed("open with another torch");
   options.torch_version = laneway_torch_version();
   if (laneway_embedded_open(&options, &service, &error) != LANEWAY_OK) return failed("open");
 
@@ -45,55 +93,17 @@ int main(int argc, char** argv) {
   const laneway_job_options job_options = {
       .size = sizeof job_options, .name = "c", .slot_count = 1, .slots = &slot};
   laneway_job* job = NULL;
-  if (laneway_job_create(service, &job_options, "LWGR", 4, &job, &error) != LANEWAY_INVALID_GRAPH)
-    return 1;
-  if (laneway_job_create(service, &job_options, graph, graph_bytes, &job, &error) != LANEWAY_OK)
-    return failed("create");
+  code = laneway_job_create(service, &job_options, "LWGR", 4, &job, &error);
+  if (code != LANEWAY_INVALID_GRAPH) return failed("create of a cut graph");
+  code = laneway_job_create(service, &job_options, graph, graph_bytes, &job, &error);
+  if (code != LANEWAY_OK) return failed("create");
   if (laneway_job_wait(job, INT64_MAX, &error) != LANEWAY_OK) return failed("wait");
 
-  const float step[4] = {1, 2, 3, 4};
-  float out[4] = {0};
-  const laneway_input input = {.data = step, .bytes = sizeof step};
-  laneway_output output = {.data = out, .bytes = sizeof out - 4};
-  laneway_submission* pending = NULL;
-  if (laneway_run(job, 0, &input, 1, &output, 1, &pending, &error) != LANEWAY_INVALID_ARGUMENT)
-    return 1;
-  if (laneway_run(job, 0, &input, 1, NULL, 0, &pending, &error) != LANEWAY_INVALID_ARGUMENT)
-    return 1;
-  output.bytes = sizeof out;
-  for (int i = 0; i < 3; ++i) {
-    int code = laneway_run(job, 0, &input, 1, &output, 1, &pending, &error);
-    if (code == LANEWAY_PENDING) {
-      code = laneway_wait(pending, -1, &output, 1, &error);
-      laneway_submission_release(pending);
-    }
-    if (code != LANEWAY_OK) return failed("run");
-  }
-  if (out[3] != 24) return 1;
-
-  float state[4] = {0};
-  const laneway_slot_copy copy = {.slot = 0, .bytes = sizeof state, .data = state};
-  for (int k = 0; k < 4; ++k) out[k] = (float)(2 * (k + 1));
-  const laneway_slot_copy replace = {.slot = 0, .bytes = sizeof out, .data = out};
-  const laneway_slot_copy* accesses[2] = {&replace, &copy};
-  for (int i = 0; i < 2; ++i) {
-    int code = i == 0 ? laneway_write_state(job, accesses[i], 1, NULL, &pending, &error)
-                      : laneway_read_state(job, accesses[i], 1, NULL, &pending, &error);
-    if (code == LANEWAY_PENDING) {
-      code = laneway_wait(pending, -1, NULL, 0, &error);
-      laneway_submission_release(pending);
-    }
-    if (code != LANEWAY_OK) return failed("state");
-  }
-  char* report = NULL;
-  if (laneway_job_report(job, 0, &report, &error) != LANEWAY_OK) return failed("report");
-  const int counted = strstr(report, "\"iterations\":3") != NULL;
-  laneway_free(report);
+  if (train(job) != 0 || exchange_state(job) != 0) return 1;
   laneway_service_close(service);
-  if (laneway_run(job, 0, &input, 1, &output, 1, &pending, &error) != LANEWAY_UNAVAILABLE) return 1;
+  laneway_submission* pending = NULL;
+  code = laneway_submit(job, 0, &(laneway_input){.data = graph, .bytes = 16}, 1, &pending, &error);
   laneway_job_release(job);
   laneway_service_release(service);
-  printf("state %g %g %g %g; iterations 3 %s\n", state[0], state[1], state[2], state[3],
-         counted ? "ok" : "lost");
-  return 0;
+  return code == LANEWAY_UNAVAILABLE ? 0 : failed("submit after close");
 }
