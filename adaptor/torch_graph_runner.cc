@@ -53,6 +53,7 @@ Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(
         ErrorCode::invalid_graph,
         "graph '" + runner->graph_.name + "' cannot be loaded: " + error.what_without_backtrace()};
   }
+  runner->find_chains();
   runner->find_last_uses();
   return runner;
 }
@@ -145,17 +146,42 @@ bool TorchGraphRunner::evaluate_at_load(const OperatorCall& call, const lanes::N
   return all_views;
 }
 
+void TorchGraphRunner::find_chains() {
+  runs_at_.resize(graph_.nodes.size());
+  for (uint32_t node = 0; node < runs_at_.size(); ++node) runs_at_[node] = node;
+  for (PlannedChain& planned : plan_chains(graph_)) {
+    Chain chain{std::move(planned), {}};
+    const std::vector<uint32_t>& nodes = chain.planned.nodes;
+    for (const uint32_t node : nodes) {
+      chain.calls.push_back(steps_[node].index);
+      steps_[node].kind = StepKind::done_elsewhere;
+      runs_at_[node] = nodes.back();
+    }
+    steps_[nodes.back()].kind = StepKind::chain;
+    steps_[nodes.back()].index = static_cast<uint32_t>(chains_.size());
+    chains_.push_back(std::move(chain));
+  }
+}
+
+void TorchGraphRunner::run_chain(uint32_t index) {
+  Chain& chain = chains_[index];
+  if (chain.planned.chain.run(values_)) return;
+  for (const uint32_t call : chain.calls) calls_[call].run(values_, stack_);
+}
+
 void TorchGraphRunner::find_last_uses() {
   constexpr size_t kNever = SIZE_MAX;
   std::vector<size_t> last(graph_.values.size(), kNever);
   for (size_t index = 0; index < graph_.nodes.size(); ++index) {
     for (const lanes::NodeResult& result : graph_.nodes[index].results) {
       for (const lanes::ValueIndex value : result.values) {
-        if (value != lanes::kNoValue) last[value] = index;
+        if (value != lanes::kNoValue) last[value] = runs_at_[index];
       }
     }
     for (const lanes::NamedArgument& given : graph_.nodes[index].arguments) {
-      for_each_value(given.argument, [&](lanes::ValueIndex value) { last[value] = index; });
+      for_each_value(given.argument, [&](lanes::ValueIndex value) {
+        if (last[value] == kNever || last[value] < runs_at_[index]) last[value] = runs_at_[index];
+      });
     }
   }
   for (const lanes::ValueIndex output : graph_.outputs) last[output] = kNever;
@@ -174,7 +200,11 @@ void TorchGraphRunner::find_last_uses() {
   }
 }
 
-size_t TorchGraphRunner::live_node_count() const { return calls_.size() + scalars_.size(); }
+size_t TorchGraphRunner::live_node_count() const {
+  return static_cast<size_t>(std::count_if(steps_.begin(), steps_.end(), [](const Step& step) {
+    return step.kind != StepKind::done_elsewhere;
+  }));
+}
 
 Status TorchGraphRunner::begin(std::span<const lanes::InputView> inputs) {
   if (inputs.size() != graph_.inputs.size()) {
@@ -206,10 +236,12 @@ Status TorchGraphRunner::begin(std::span<const lanes::InputView> inputs) {
 
 lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
   const Step& step = steps_[index];
-  if (step.kind == StepKind::done_at_load) return lanes::NodeOutcome::done;
+  if (step.kind == StepKind::done_elsewhere) return lanes::NodeOutcome::done;
   try {
     if (step.kind == StepKind::scalar) {
       scalars_[step.index].run(values_);
+    } else if (step.kind == StepKind::chain) {
+      run_chain(step.index);
     } else {
       calls_[step.index].run(values_, stack_);
     }

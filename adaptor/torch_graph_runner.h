@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "adaptor/chain_planner.h"
 #include "adaptor/operator_call.h"
 #include "adaptor/random_state.h"
 #include "adaptor/scalar_call.h"
@@ -38,13 +39,14 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   const Error& last_error() const override { return last_error_; }
 
   const lanes::Graph& graph() const { return graph_; }
-  // How many nodes run in an iteration (the others were evaluated at load).
+  // How many steps run in an iteration (views were evaluated at load, chains are one).
   size_t live_node_count() const;
 
  private:
-  enum class StepKind : uint8_t { call, scalar, done_at_load };
+  // Nodes of a chain but its last are done elsewhere, like those that were evaluated at load.
+  enum class StepKind : uint8_t { call, scalar, chain, done_elsewhere };
   struct Step {
-    StepKind kind = StepKind::done_at_load;
+    StepKind kind = StepKind::done_elsewhere;
     uint32_t index = 0;                    // into calls_ or scalars_
     std::vector<lanes::ValueIndex> drops;  // values nobody needs behind this node
   };
@@ -57,6 +59,8 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   bool evaluate_at_load(const OperatorCall& call, const lanes::Node& node,
                         const BorrowedStorage& image);
   void find_last_uses();
+  void find_chains();
+  void run_chain(uint32_t index);
   Status check_results(size_t index) const;
   void drop_values();
   Status copy_out(lanes::ValueIndex value, const lanes::OutputView& output) const;
@@ -72,6 +76,12 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   std::vector<lanes::ValueIndex> dynamic_;  // the others
   std::vector<OperatorCall> calls_;
   std::vector<ScalarCall> scalars_;
+  struct Chain {
+    PlannedChain planned;
+    std::vector<uint32_t> calls;  // its nodes one by one, for when the layouts are not as declared
+  };
+  std::vector<Chain> chains_;
+  std::vector<uint32_t> runs_at_;  // by node: where it really runs, its own place but for chains
   std::vector<Step> steps_;
   torch::jit::Stack stack_;
   Error last_error_;
