@@ -69,7 +69,8 @@ class Worker final : public lanes::ActionSink {
   std::optional<Status> wait_placed(WorkerJob& job, Duration timeout);
   lanes::Reason waiting_reason(WorkerJob& job);
   // No further work, what is queued is cancelled, a running iteration ends first. Posts JobEnded
-  // and waits until the job's memory is given back.
+  // and waits until the job's memory is given back; one that has none yet is over at once, and what
+  // the core may just be giving it comes back by itself.
   void close_job(const JobHandle& job);
   // The same for all jobs, and joins the threads of the lanes. Actions that come later do nothing.
   void close_all();
