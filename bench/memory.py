@@ -66,6 +66,8 @@ def _report(found: dict[str, Any], report: Report) -> None:
         note=f"highest of {len(growth)} iterations, from before the first",
     )
     capture = found["anonymous_before_bytes"] - found["anonymous_before_capture_bytes"]
-    report.add(MODEL, "anonymous_of_capture", capture, "B", note="modules, graphs, initial optimizer state")
+    report.add(
+        MODEL, "anonymous_of_capture", capture, "B", note="modules, graphs, initial optimizer state"
+    )
     report.add(MODEL, "persistent_bytes", p, "B")
     report.add(MODEL, "ephemeral_bytes", e, "B")

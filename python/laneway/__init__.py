@@ -1,10 +1,10 @@
 """Laneway: many training and inference jobs on one device, in one pool of memory.
 
-    with laneway.embedded(pool="512MiB") as service:
-        step = laneway.train_step(model, loss_fn, optimizer, service=service)
-        for x, y in batches:
-            loss = step(x, y)
-        step.sync_to(model, optimizer)
+with laneway.embedded(pool="512MiB") as service:
+    step = laneway.train_step(model, loss_fn, optimizer, service=service)
+    for x, y in batches:
+        loss = step(x, y)
+    step.sync_to(model, optimizer)
 """
 
 from laneway.errors import (

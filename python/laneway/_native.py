@@ -82,7 +82,11 @@ int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs
 int laneway_wait(laneway_submission* submission, int64_t timeout_ns, const laneway_output* outputs,
                  uint32_t output_count, laneway_error* error);
 void laneway_submission_release(laneway_submission* submission);
-typedef struct laneway_slot_copy { uint32_t slot; uint64_t bytes; uintptr_t data; } laneway_slot_copy;
+typedef struct laneway_slot_copy {
+  uint32_t slot;
+  uint64_t bytes;
+  uintptr_t data;
+} laneway_slot_copy;
 int laneway_read_state(laneway_job* job, const laneway_slot_copy* slots, uint32_t count,
                        uintptr_t random_state, laneway_submission** pending, laneway_error* error);
 int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots, uint32_t count,

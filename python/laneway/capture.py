@@ -17,7 +17,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import operators, optimizers
+from laneway import optimizers
 from laneway.errors import CaptureError
 from laneway.fake_job import FakeJob
 from laneway.functional_buffers import put_off_writes

@@ -70,9 +70,13 @@ class FakeJob:
             )
         with swapped([module for _, module in self._modules], self._fakes):
             try:
-                with torch.inference_mode(False), torch.enable_grad():
-                    with recorder.fake_mode, recorder:
-                        result = step()
+                with (
+                    torch.inference_mode(False),
+                    torch.enable_grad(),
+                    recorder.fake_mode,
+                    recorder,
+                ):
+                    result = step()
             except CaptureError:
                 raise
             except Exception as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Union
 
 import torch
 
@@ -122,20 +121,20 @@ class GeneratorArgument:
 
 
 # None, integers, floats, booleans, strings, DType and MemoryFormat stand for themselves.
-Argument = Union[
-    None,
-    ValueArgument,
-    int,
-    float,
-    bool,
-    str,
-    DType,
-    MemoryFormat,
-    LayoutArgument,
-    DeviceArgument,
-    GeneratorArgument,
-    list,
-]
+Argument = (
+    None
+    | ValueArgument
+    | int
+    | float
+    | bool
+    | str
+    | DType
+    | MemoryFormat
+    | LayoutArgument
+    | DeviceArgument
+    | GeneratorArgument
+    | list
+)
 
 
 @dataclasses.dataclass

@@ -81,9 +81,7 @@ class Inference:
 
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         if self._step is None:
-            captured = capture_inference(
-                self._model, inputs, kwargs, name=self.name or "inference"
-            )
+            captured = capture_inference(self._model, inputs, kwargs, name=self.name or "inference")
             self.job = create_job(
                 self.service,
                 self.name,
@@ -124,8 +122,8 @@ def inference(
 def pass_new_slots_as_inputs(
     captured: CapturedJobGraph, known: int
 ) -> tuple[CapturedJobGraph, list[torch.Tensor]]:
-    """Slots from number `known` on (constants that this graph alone uses) become graph inputs behind
-    the others, because the job's image is laid out already. Result: the capture, and the tensors of
+    """Slots from number `known` on (constants of this graph alone) become graph inputs behind the
+    others, because the job's image is laid out already. Result: the capture, and the tensors of
     those inputs in order."""
     graph = captured.graph
     made = {v for node in graph.nodes for result in node.results for v in result.values}

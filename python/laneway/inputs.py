@@ -47,9 +47,7 @@ class Binder:
         specs = signature.specs
         self._arguments = [s for s in specs if s.source[0] == "input"]
         self._quick = signature.takes_plain_tensors()
-        self._checks = [
-            (s.dtype, torch.Size(s.sizes), s.strides) for s in self._arguments
-        ]
+        self._checks = [(s.dtype, torch.Size(s.sizes), s.strides) for s in self._arguments]
         self._rates = [
             (position, s.source[1], isinstance(s, TensorInput))
             for position, s in enumerate(specs)

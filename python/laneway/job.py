@@ -1,5 +1,5 @@
-"""Job: an admitted (or waiting) job of a service as Python holds it, and Future, one iteration of it
-that was submitted. Steps and inferences are made of these."""
+"""Job: an admitted (or waiting) job of a service as Python holds it, and Future, one iteration of
+it that was submitted. Steps and inferences are made of these."""
 
 from __future__ import annotations
 

@@ -15,9 +15,7 @@ import torch
 
 
 @contextlib.contextmanager
-def swapped(
-    modules: list[torch.nn.Module], replacement: dict[int, torch.Tensor]
-) -> Iterator[None]:
+def swapped(modules: list[torch.nn.Module], replacement: dict[int, torch.Tensor]) -> Iterator[None]:
     """Inside, every tensor t of the modules is replacement[id(t)] where there is one."""
     every = {id(m): m for root in modules for m in root.modules()}.values()
     saved = [

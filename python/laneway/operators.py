@@ -64,13 +64,13 @@ REFUSED_OPERATORS: dict[str, str] = {
 
 
 def name_of(overload: torch._ops.OpOverload) -> str:
-    """"aten::add.Tensor"; without the dot for the default overload."""
+    """ "aten::add.Tensor"; without the dot for the default overload."""
     return overload._schema.name + (
         f".{overload._schema.overload_name}" if overload._schema.overload_name else ""
     )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def is_composite(overload: torch._ops.OpOverload) -> bool:
     """Whether the CPU runs the operator as a sequence of others. Some have such a form for other
     devices and a kernel of their own on the CPU, with other bits."""
@@ -81,7 +81,7 @@ def is_composite(overload: torch._ops.OpOverload) -> bool:
     return has("CompositeImplicitAutograd") and not has("CPU")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def plain_view(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """The operator that returns as a view what this one does to its argument's shape: transpose
     for transpose_."""
@@ -94,13 +94,13 @@ def plain_view(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     return None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def out_arguments(overload: torch._ops.OpOverload) -> tuple[str, ...]:
     """Names of the arguments that results are put into (out=)."""
     return tuple(argument.name for argument in overload._schema.arguments if argument.is_out)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def without_out(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """The overload of the same operator that returns what this one puts into its out= arguments."""
     wanted = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
@@ -111,7 +111,7 @@ def without_out(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None
     return None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def written_positions(overload: torch._ops.OpOverload) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of the arguments that the schema says are written."""
     written = [
@@ -122,7 +122,7 @@ def written_positions(overload: torch._ops.OpOverload) -> tuple[tuple[int, ...],
     return tuple(position for position, _ in written), tuple(name for _, name in written)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def written_returns(overload: torch._ops.OpOverload) -> tuple[bool, ...]:
     """For each return whether it is one of the written arguments."""
     return tuple(
@@ -131,7 +131,7 @@ def written_returns(overload: torch._ops.OpOverload) -> tuple[bool, ...]:
     )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def generator_argument(overload: torch._ops.OpOverload) -> str | None:
     """Name of the argument that takes a generator, or None."""
     for argument in overload._schema.arguments:
@@ -140,7 +140,7 @@ def generator_argument(overload: torch._ops.OpOverload) -> str | None:
     return None
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def may_draw(overload: torch._ops.OpOverload) -> bool:
     """Whether the operator draws random numbers for some arguments."""
     return (
@@ -161,7 +161,7 @@ def draws(overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) 
     return True
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def with_generator(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """The overload of the same operator that has all of its arguments and a generator."""
     needed = {argument.name for argument in overload._schema.arguments}

@@ -9,10 +9,11 @@ that needs one (a branch, a conversion, a shape) is refused with the user's line
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import torch
-import torch.fx.experimental.sym_node  # noqa: F401  installs the arithmetic of SymFloat and SymInt
+import torch.fx.experimental.sym_node
 
 from laneway.errors import CaptureError
 from laneway.graph_ir import Argument, ValueArgument, ValueKind

@@ -11,8 +11,8 @@ import dataclasses
 
 import torch
 
-from laneway.graph_ir import DTYPE_OF_TORCH, SlotKind
 from laneway.errors import CaptureError
+from laneway.graph_ir import DTYPE_OF_TORCH, SlotKind
 
 # ("model", "0.weight"), ("optimizer", 3, "exp_avg"), ("constant", 0): where a tensor lives.
 Path = tuple
@@ -92,9 +92,7 @@ class SlotTable:
         """The slot on whose storage `tensor` lies."""
         return self._by_storage.get(tensor.untyped_storage()._cdata)
 
-    def add(
-        self, tensor: torch.Tensor, path: Path, kind: SlotKind, created: bool = False
-    ) -> Slot:
+    def add(self, tensor: torch.Tensor, path: Path, kind: SlotKind, created: bool = False) -> Slot:
         """The slot for `tensor`'s storage, made if there is none yet; `tensor` is noted as lying on
         it. Refuses tensors that a slot cannot hold."""
         name = "/".join(str(part) for part in path)

@@ -196,8 +196,8 @@ class TrainStep:
                 now = group[key]
                 if now is not value and now != value:
                     raise InvalidInput(
-                        f"{key} of the optimizer is {now}, the step was captured with {value}; only "
-                        "the learning rate may change: make a new step"
+                        f"{key} of the optimizer is {now}, the step was captured with {value}; "
+                        "only the learning rate may change: make a new step"
                     )
 
     def _read_state_dict(self, captured: CapturedJobGraph, job: Job) -> dict[str, Any]:
@@ -307,7 +307,7 @@ def _initial_value(slot: Slot) -> torch.Tensor:
 
 def _release_created(slots: list[Slot]) -> None:
     """Gives back the memory of state that capture made: its bytes are in the service now. Each
-    tensor's first element stays, for load_state_dict: such state starts with one value throughout."""
+    tensor's first element stays, for load_state_dict: such state starts with one value in all."""
     for slot in slots:
         if slot.created and slot.initial.numel() > 0:
             slot.initial = slot.initial.reshape(-1)[:1].clone()

@@ -204,9 +204,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_layer_leaves_the_bits_of_eager(case: str, optimizer: Any) -> None:
     make_model, make_batch = CASES[case]
-    check_training(
-        make_model(), optimizer, F.cross_entropy, [make_batch() for _ in range(3)]
-    )
+    check_training(make_model(), optimizer, F.cross_entropy, [make_batch() for _ in range(3)])
 
 
 def test_buffers_are_written_after_the_gradients() -> None:

@@ -144,9 +144,7 @@ def test_weights_reached_from_outside_are_refused() -> None:
         return F.cross_entropy(output, target) + weight.square().sum()
 
     with pytest.raises(CaptureError, match="reference from outside"):
-        capture_train_step(
-            model, loss_fn, torch.optim.SGD(model.parameters(), lr=0.1), example()
-        )
+        capture_train_step(model, loss_fn, torch.optim.SGD(model.parameters(), lr=0.1), example())
 
 
 def test_gradients_left_from_before_are_refused() -> None:

@@ -1,15 +1,16 @@
-"""Training through the engine leaves the same bits as plain PyTorch: losses, parameters, buffers and
-optimizer state, of the ten models of the benches, alone and side by side, with one thread and two.
+"""Training through the engine leaves the same bits as plain PyTorch: losses, parameters, buffers
+and optimizer state, of the ten models of the benches, alone and side by side, with one thread and
+two.
 """
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from support.eager import assert_same
-from support.engine import batches_of, check_model, eager_state, job_state, make_step, train
 
 import laneway
+from support.eager import assert_same
+from support.engine import batches_of, check_model, eager_state, job_state, make_step, train
 
 # Iterations: 30, fewer for the slow ones.
 STEPS = {

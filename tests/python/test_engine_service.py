@@ -9,12 +9,12 @@ import warnings
 
 import pytest
 import torch
-from bench import models
-from support.eager import assert_same, eager_step
-from support.engine import batches_of, eager_state, job_state, make_step, train
 from torch import nn
 
 import laneway
+from bench import models
+from support.eager import assert_same, eager_step
+from support.engine import batches_of, eager_state, job_state, make_step, train
 
 
 @pytest.fixture
@@ -117,9 +117,7 @@ def test_a_scheduler_needs_no_new_capture(service):
     here, there = models.make("cnn", 0), models.make("cnn", 0)
     torch.manual_seed(5)
     step = laneway.train_step(here.model, here.loss_fn, here.optimizer, service)
-    schedules = [
-        torch.optim.lr_scheduler.StepLR(w.optimizer, 2, gamma=0.5) for w in (here, there)
-    ]
+    schedules = [torch.optim.lr_scheduler.StepLR(w.optimizer, 2, gamma=0.5) for w in (here, there)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the scheduler sees that steps come before it
         for batch in batches:
@@ -160,6 +158,7 @@ def test_a_job_larger_than_the_pool_is_refused_with_the_arithmetic():
 
 def test_a_full_pool_means_waiting_with_a_reason_until_there_is_room():
     with laneway.embedded("18MiB") as service:
+
         def wide(name, timeout):
             model = nn.Linear(1024, 1024)  # 4 MiB, with momentum 8
             optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -170,7 +169,7 @@ def test_a_full_pool_means_waiting_with_a_reason_until_there_is_room():
         batch = (torch.zeros(2, 1024), torch.ones(2, 1024))
         first = wide("first", None)
         first(*batch)
-        with pytest.raises(laneway.Refused, match="not admitted within 0.2 s.*18 MiB"):
+        with pytest.raises(laneway.Refused, match=r"not admitted within 0.2 s.*18 MiB"):
             wide("impatient", 0.2)(*batch)
         waiting = wide("patient", None)
         losses = []
@@ -222,9 +221,9 @@ def test_a_label_out_of_range_fails_its_iteration_alone(service):
     step, twin = small_step(service), small_step(service)
     x, y = small_batch()
     step(x, y), twin(x, y)
-    with pytest.raises(laneway.InvalidInput, match="nll_loss.*as before"):
+    with pytest.raises(laneway.InvalidInput, match=r"nll_loss.*as before"):
         step(x, y + 100)
-    with pytest.raises(laneway.InvalidInput, match="nll_loss.*as before"):
+    with pytest.raises(laneway.InvalidInput, match=r"nll_loss.*as before"):
         step.submit(x, y + 100).result()
     assert_same(twin(x, y), step(x, y), "loss")
     assert_same(twin.state_dict(), step.state_dict(), "state")
@@ -259,7 +258,7 @@ def test_a_step_that_cannot_be_captured_names_operator_and_remedy(service):
     model = Data()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step = laneway.train_step(model, nn.MSELoss(), optimizer, service)
-    with pytest.raises(laneway.CaptureError, match="test_engine_service.py") as error:
+    with pytest.raises(laneway.CaptureError, match=r"test_engine_service.py") as error:
         step(torch.zeros(2, 3), torch.zeros(2, 3))
     assert error.value.remedy
 

@@ -100,11 +100,12 @@ def check_training(
         result = job.step(captured, batch, optimizer=optimizer)
         where = f"step {number}"
         assert_same(_detached(expected), result, f"{where}: result")
-        assert_same(dict(twin.named_parameters()) | dict(twin.named_buffers()),
-                    _ordered(job.model_state(), twin), where)
         assert_same(
-            twin_optimizer.state_dict(), job.optimizer_state(captured, optimizer), where
+            dict(twin.named_parameters()) | dict(twin.named_buffers()),
+            _ordered(job.model_state(), twin),
+            where,
         )
+        assert_same(twin_optimizer.state_dict(), job.optimizer_state(captured, optimizer), where)
         assert_same(torch.get_rng_state(), job.generator.get_state(), f"{where}: random state")
         if schedule is not None:
             optimizer._opt_called = True  # schedulers warn where the user's optimizer never stepped

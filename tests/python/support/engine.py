@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from bench import models
 
 import laneway
+from bench import models
 from support.eager import assert_same, eager_step
 
 
