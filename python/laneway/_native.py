@@ -144,8 +144,8 @@ def library() -> Any:
         ) from error
     if loaded.laneway_abi_version() != ABI_VERSION:
         raise errors.ServiceUnavailable(
-            f"{path} speaks version {loaded.laneway_abi_version()} of the C interface, this package "
-            f"speaks {ABI_VERSION}: build both from the same sources with ./dev build"
+            f"{path} speaks version {loaded.laneway_abi_version()} of the C interface, this "
+            f"package {ABI_VERSION}: build both from the same sources with ./dev build"
         )
     built = ffi.string(loaded.laneway_torch_version()).decode()
     if built != str(torch.__version__):
