@@ -91,7 +91,7 @@ std::optional<Status> Worker::try_run(WorkerJob& job, uint32_t graph,
   {
     MutexLock lock(mutex_);
     outcome = lane->finish(job, graph, std::move(result), took);
-    if (lane->turn_) lane->work_arrived();
+    if (lane->has_next() || lane->to_be_given_back()) lane->work_arrived();
   }
   if (outcome.ended) events_.post(*outcome.ended);
   if (outcome.again) return std::nullopt;
