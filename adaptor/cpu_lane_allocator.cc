@@ -95,7 +95,7 @@ void install_cpu_lane_allocator() {
   std::call_once(once, [] {
     previous_allocator = c10::GetCPUAllocator();
     c10::SetCPUAllocator(new CpuLaneAllocator, /*priority=*/1);  // lives as long as the process
-  });
+  });  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks)
 }
 
 LaneBinding::LaneBinding(memory::LaneArena& arena) {

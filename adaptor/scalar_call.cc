@@ -90,7 +90,7 @@ Result<ScalarCall> ScalarCall::resolve(const lanes::Graph& graph, size_t node_in
     }
     if (operation == Operation::read) {
       if (operand.value == lanes::kNoValue) return refuse("reads a number out of a tensor only");
-      if (graph.values[operand.value].sizes.size() > 0) {
+      if (!graph.values[operand.value].sizes.empty()) {
         for (const int64_t size : graph.values[operand.value].sizes) {
           if (size != 1) return refuse("reads a number out of a tensor of one element only");
         }
