@@ -30,7 +30,7 @@ struct TorchJob::State {
     std::unique_ptr<TorchGraphRunner> runner;
   };
 
-  State(pipeline::ImageLayout image_layout)
+  explicit State(pipeline::ImageLayout image_layout)
       : layout(std::move(image_layout)), image(static_cast<uint64_t>(layout.total().count())) {
     graphs.reserve(limits::kMaxGraphsPerJob);  // never moved: others read while one is added
   }

@@ -53,7 +53,7 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
     }
     job.running = true;
   }
-  const Result<uint32_t> added = job.torch->add_graph(graph, room_beside_image(job));
+  Result<uint32_t> added = job.torch->add_graph(graph, room_beside_image(job));
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
     MutexLock lock(mutex_);

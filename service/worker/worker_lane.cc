@@ -168,6 +168,7 @@ void WorkerLane::thread_main() {
   mutex.unlock();
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the last owner, so that it ends in here
 void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work) {
   Outcome outcome;
   if (!work->is_iteration()) {
