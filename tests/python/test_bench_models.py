@@ -68,7 +68,11 @@ def test_a_step_changes_every_parameter_and_buffer(name, form):
     loss.backward()
     work.optimizer.step()
     assert torch.isfinite(loss)
+    # A bias before batch-norm has no gradient but rounding: it may or may not move.
+    before_norm = {"0.bias", "4.bias"} if name == "cnn" else set()
     for key, value in work.model.state_dict().items():
+        if key in before_norm:
+            continue
         assert not torch.equal(value, before[key]), key
 
 
