@@ -126,7 +126,7 @@ def library_path() -> pathlib.Path:
 
 
 @functools.cache
-def library() -> Any:
+def engine() -> Any:
     """The loaded library. Raises ServiceUnavailable, saying what to do, when it is not there or
     was built for another torch."""
     path = library_path()
@@ -172,5 +172,5 @@ def exception_of(code: int, error: Any) -> errors.Error:
 def take_text(pointer: Any) -> str:
     """The text behind a char*, which is freed."""
     text = ffi.string(pointer[0]).decode()
-    library().laneway_free(pointer[0])
+    engine().laneway_free(pointer[0])
     return text

@@ -31,7 +31,7 @@ class GraphCall:
         self._binder = Binder(captured.inputs, optimizer, fixed or [])
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         self._outputs = Outputs(specs, captured.outputs.rebuild)
-        self._library = _native.library()
+        self._library = _native.engine()
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Runs one iteration and waits for its result."""

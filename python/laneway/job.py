@@ -29,7 +29,7 @@ class Future:
 
     def __init__(self, job: Job, handle: Any, outputs: Outputs) -> None:
         self._job = job
-        self._handle = ffi.gc(handle, _native.library().laneway_submission_release)
+        self._handle = ffi.gc(handle, _native.engine().laneway_submission_release)
         self._outputs = outputs
         self._lock = threading.Lock()
         self._done = False
@@ -71,7 +71,7 @@ class Future:
             return True
         error = _native.new_error()
         buffers = self._outputs.buffers()
-        code = _native.library().laneway_wait(
+        code = _native.engine().laneway_wait(
             self._handle, timeout_ns, buffers.native, len(buffers.tensors), error
         )
         if code == _native.PENDING:
@@ -138,7 +138,7 @@ class Job:
     def __init__(self, service: Any, name: str | None, handle: Any) -> None:
         self._service = service
         # Released when nobody holds it any more: a call may be inside while another thread closes.
-        self._handle: Any = ffi.gc(handle, _native.library().laneway_job_release)
+        self._handle: Any = ffi.gc(handle, _native.engine().laneway_job_release)
         self._lock = threading.Lock()
         self._in_flight: collections.deque[weakref.ref[Future]] = collections.deque()
         self.name = name or json.loads(self._report(self._handle, False))["name"]
@@ -157,7 +157,7 @@ class Job:
         while True:
             error = _native.new_error()
             left = _SLICE_NS if until is None else int(max(0.0, until - time.monotonic()) * 1e9)
-            code = _native.library().laneway_job_wait(self.handle(), min(left, _SLICE_NS), error)
+            code = _native.engine().laneway_job_wait(self.handle(), min(left, _SLICE_NS), error)
             if code == _native.OK:
                 return
             if code != _native.PENDING:
@@ -170,12 +170,12 @@ class Job:
     def waiting_for(self) -> str:
         """Why the job has no memory yet, or that it has."""
         error = _native.new_error()
-        code = _native.library().laneway_job_wait(self.handle(), 0, error)
+        code = _native.engine().laneway_job_wait(self.handle(), 0, error)
         return "it has its memory" if code == _native.OK else _native.message_of(error)
 
     def add_graph(self, encoded: bytes) -> int:
         index, error = ffi.new("uint32_t *"), _native.new_error()
-        code = _native.library().laneway_job_add_graph(
+        code = _native.engine().laneway_job_add_graph(
             self.handle(), encoded, len(encoded), index, error
         )
         if code != _native.OK:
@@ -209,19 +209,19 @@ class Job:
         after everything submitted before."""
         storages = [torch.UntypedStorage(slot.nbytes) for slot in slots]
         state = torch.empty(_native.RANDOM_STATE_BYTES, dtype=torch.uint8) if random_state else None
-        self._access(_native.library().laneway_read_state, slots, storages, state)
+        self._access(_native.engine().laneway_read_state, slots, storages, state)
         return storages, state
 
     def write_state(self, slots: list[Slot], storages: list, random_state: Any = None) -> None:
         """Replaces the slots' bytes, and the random state unless None; ordered likewise."""
-        self._access(_native.library().laneway_write_state, slots, storages, random_state)
+        self._access(_native.engine().laneway_write_state, slots, storages, random_state)
 
     def close(self) -> None:
         """Ends the job; idempotent. A running iteration ends first, queued ones are cancelled."""
         with self._lock:
             handle, self._handle = self._handle, None
         if handle is not None:
-            _native.library().laneway_job_close(handle)
+            _native.engine().laneway_job_close(handle)
 
     def _access(self, call: Any, slots: list[Slot], storages: list, state: Any) -> None:
         copies = ffi.new("laneway_slot_copy[]", len(slots))
@@ -247,7 +247,7 @@ class Job:
     @staticmethod
     def _report(handle: Any, with_tapes: bool) -> str:
         text, error = ffi.new("char **"), _native.new_error()
-        code = _native.library().laneway_job_report(handle, int(with_tapes), text, error)
+        code = _native.engine().laneway_job_report(handle, int(with_tapes), text, error)
         if code != _native.OK:
             raise _native.exception_of(code, error)
         return _native.take_text(text)
@@ -291,7 +291,7 @@ def create_job(
     options.random_state = random_state.data_ptr()
     options.random_state_bytes = random_state.numel()
     handle, error = ffi.new("laneway_job **"), _native.new_error()
-    code = _native.library().laneway_job_create(
+    code = _native.engine().laneway_job_create(
         service.native_handle(), options, encoded, len(encoded), handle, error
     )
     if code != _native.OK:

@@ -40,7 +40,7 @@ class Service:
     first); closing twice is fine. Thread-safe."""
 
     def __init__(self, handle: Any) -> None:
-        self._handle: Any = ffi.gc(handle, _native.library().laneway_service_release)
+        self._handle: Any = ffi.gc(handle, _native.engine().laneway_service_release)
         self._lock = threading.Lock()
         self._jobs: weakref.WeakSet[Any] = weakref.WeakSet()
         _open_services.add(self)
@@ -55,7 +55,7 @@ class Service:
         """What the service is doing, in the form of `laneway status --json`, with "map": who holds
         which bytes of the pool."""
         text, error = ffi.new("char **"), _native.new_error()
-        code = _native.library().laneway_service_status(self.native_handle(), text, error)
+        code = _native.engine().laneway_service_status(self.native_handle(), text, error)
         if code != _native.OK:
             raise _native.exception_of(code, error)
         return json.loads(_native.take_text(text))
@@ -75,7 +75,7 @@ class Service:
         if handle is None:
             return
         _open_services.discard(self)
-        _native.library().laneway_service_close(handle)
+        _native.engine().laneway_service_close(handle)
         for job in list(self._jobs):
             job.close()
 
@@ -118,7 +118,7 @@ def embedded(
     ("fifo", "srtf"), `lanes` is the most iterations that run side by side (None: as many as fit).
     Raises InvalidInput, Refused or ServiceUnavailable, each saying what to change.
     """
-    library = _native.library()
+    library = _native.engine()
     texts = [ffi.new("char[]", t.encode()) for t in (policy, device, str(torch.__version__))]
     options = ffi.new("laneway_embedded_options *")
     options.size = ffi.sizeof("laneway_embedded_options")

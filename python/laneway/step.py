@@ -66,21 +66,11 @@ class TrainStep:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """One iteration; the loss (with auxiliary outputs, if the step has them)."""
-        call = self._call
-        if call is None:
-            call = self._first_call(inputs, kwargs)
-        self._check_hyperparameters()
-        self._stepped = True
-        return call.run(inputs, kwargs)
+        return self._ready(inputs, kwargs).run(inputs, kwargs)
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """The same without waiting: a Future (`result(timeout=None)`, `done()`, awaitable)."""
-        call = self._call
-        if call is None:
-            call = self._first_call(inputs, kwargs)
-        self._check_hyperparameters()
-        self._stepped = True
-        return call.submit(inputs, kwargs)
+        return self._ready(inputs, kwargs).submit(inputs, kwargs)
 
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
         """Captures the step for inputs like these, offers the job and waits for its memory, without
@@ -156,6 +146,13 @@ class TrainStep:
         if self._closed:
             raise ServiceUnavailable(f"step {self.name or ''} was closed; make a new one to go on")
         self.service.native_handle()
+
+    def _ready(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
+        """The graph to call, captured if need be, after the checks of every iteration."""
+        call = self._call or self._first_call(inputs, kwargs)
+        self._check_hyperparameters()
+        self._stepped = True
+        return call
 
     def _first_call(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:

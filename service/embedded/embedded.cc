@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/limits.h"
-#include "memory/device/host_device.h"
+#include "memory/device/open_device.h"
 #include "policies/registry.h"
 #include "service/worker/status.h"
 
@@ -43,10 +43,8 @@ std::vector<std::byte> initial_image(const pipeline::ImageLayout& layout,
 }  // namespace
 
 Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
-  if (options.device != "host") {
-    return Error{ErrorCode::unsupported,
-                 "device '" + options.device + "' is not supported by this version: use 'host'"};
-  }
+  auto device = memory::open_device(options.device);
+  if (!device) return device.error();
   if (options.lanes > limits::kMaxLanes) {
     return Error{ErrorCode::invalid_argument, "lanes = " + std::to_string(options.lanes) +
                                                   " is above the limit of " +
@@ -61,11 +59,10 @@ Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOpt
     return Error{ErrorCode::invalid_argument,
                  "a pool of " + format_bytes(options.pool) + " is too small: give at least 1 MiB"};
   }
-  auto device = std::make_unique<memory::HostDevice>();
-  auto pool = device->allocate_pool(wanted.pool);
+  auto pool = device.value()->allocate_pool(wanted.pool);
   if (!pool) return pool.error();
   return std::unique_ptr<EmbeddedService>(new EmbeddedService(
-      wanted, std::move(device), std::move(pool).value(), std::move(policy).value()));
+      wanted, std::move(device).value(), std::move(pool).value(), std::move(policy).value()));
 }
 
 EmbeddedService::EmbeddedService(const EmbeddedOptions& options,

@@ -100,7 +100,7 @@ IterationResult run_iteration(adaptor::TorchJob& torch, uint32_t graph, const Gr
   return result;
 }
 
-void learn(const GraphPlan&, IterationResult& result, PlanCache& cache) {
+void learn(IterationResult& result, PlanCache& cache) {
   if (result.end != IterationEnd::completed || !result.use.tape) return;
   result.learnt = cache.plan(std::move(*result.use.tape));
 }

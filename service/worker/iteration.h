@@ -40,7 +40,7 @@ IterationResult run_iteration(adaptor::TorchJob& torch, uint32_t graph, const Gr
                               std::span<const lanes::OutputView> outputs);
 
 // Plans the tape of a completed probe.
-void learn(const GraphPlan& plan, IterationResult& result, PlanCache& cache);
+void learn(IterationResult& result, PlanCache& cache);
 
 // With whatever guards `plan` held.
 void apply(const IterationResult& result, GraphPlan& plan);

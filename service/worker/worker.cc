@@ -85,7 +85,7 @@ std::optional<Status> Worker::try_run(WorkerJob& job, uint32_t graph,
   }
   const TimePoint start = clock_.now();
   IterationResult result = lane->run(job, graph, inputs, outputs);
-  learn(job.plans[graph], result, plan_cache_);
+  learn(result, plan_cache_);
   const Duration took = clock_.now() - start;
   WorkerLane::Outcome outcome;
   {

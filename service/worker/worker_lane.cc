@@ -68,20 +68,10 @@ bool WorkerLane::to_be_given_back() const {
   return !job_ || (!job_->running && job_->queue.empty());
 }
 
-bool WorkerLane::is_bounded() const {
-  const lanes::TurnBudget& budget = turn_->envelope.budget;
-  return budget.iterations > 0 || budget.slice.ns() > 0;
-}
-
 bool WorkerLane::budget_used() const {
   const lanes::TurnBudget& budget = turn_->envelope.budget;
   if (budget.iterations > 0 && turn_iterations_ >= budget.iterations) return true;
   return budget.slice.ns() > 0 && worker_.clock_.now() - turn_start_ >= budget.slice;
-}
-
-// A bounded turn is not kept for a job that has nothing queued: others wait for the lane.
-bool WorkerLane::has_nothing_to_do() const {
-  return is_bounded() && (!job_ || (job_->queue.empty() && !job_->running));
 }
 
 lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
@@ -177,14 +167,14 @@ void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr
     busy_ = false;
     job->running = false;
     job->changed.notify_all();
-    if (recalled_ || has_nothing_to_do()) outcome.ended = end_turn(lanes::TurnEnd::idle);
+    if (recalled_ || to_be_given_back()) outcome.ended = end_turn(lanes::TurnEnd::idle);
   } else {
     const TimePoint start = worker_.clock_.now();
     IterationResult result = run(*job, work->graph(), work->inputs(), work->outputs());
     const Duration took = worker_.clock_.now() - start;
     // The client need not wait for what is learnt from its iteration.
     if (result.end == IterationEnd::completed) work->complete({});
-    learn(job->plans[work->graph()], result, worker_.plan_cache_);
+    learn(result, worker_.plan_cache_);
     MutexLock lock(worker_.mutex_);
     if (result.end == IterationEnd::out_of_lane) job->queue.push_front(work);
     outcome = finish(*job, work->graph(), std::move(result), took);

@@ -65,9 +65,7 @@ class WorkerLane {
   // Mutex held: takes the result into the books; the job is not running afterwards.
   Outcome finish(WorkerJob& job, uint32_t graph, IterationResult result, Duration took);
   lanes::TurnEnded end_turn(lanes::TurnEnd why);
-  bool is_bounded() const;
   bool budget_used() const;
-  bool has_nothing_to_do() const;
   // A turn with a bound and nothing to run is given back: somebody waits for the lane.
   bool to_be_given_back() const;
   // What thread_main waits for.

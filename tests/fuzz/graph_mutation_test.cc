@@ -12,7 +12,7 @@
 #include "tests/fuzz/graph_mutator.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/test_seed.h"
+#include "tests/support/seed.h"
 
 namespace laneway::testing {
 namespace {
@@ -33,7 +33,7 @@ struct Verdicts {
 };
 
 TEST(GraphMutation, DamagedBytes) {
-  Random random(test_seed(51));
+  Random random(seed_from_environment(51));
   const std::vector<lanes::Graph> graphs = corpus(random);
   GraphMutator mutator(random);
   Verdicts verdicts;
@@ -47,7 +47,7 @@ TEST(GraphMutation, DamagedBytes) {
 }
 
 TEST(GraphMutation, DamagedFields) {
-  Random random(test_seed(52));
+  Random random(seed_from_environment(52));
   const std::vector<lanes::Graph> graphs = corpus(random);
   GraphMutator mutator(random);
   Verdicts verdicts;
@@ -60,7 +60,7 @@ TEST(GraphMutation, DamagedFields) {
 }
 
 TEST(GraphMutation, UndamagedGraphsAreValid) {
-  Random random(test_seed(53));
+  Random random(seed_from_environment(53));
   for (const lanes::Graph& graph : corpus(random)) {
     EXPECT_EQ(exercise_graph(lanes::encode_graph(graph)), GraphVerdict::valid);
   }

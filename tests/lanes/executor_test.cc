@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/support/seed.h"
 #include "tests/support/synthetic_runner.h"
-#include "tests/support/test_seed.h"
 
 namespace laneway::lanes {
 namespace {
@@ -244,7 +244,7 @@ TEST(Executor, WaitsAreServedByTheHooksAtTheNodeWhereTheyCameUp) {
 
 // Pauses at random nodes from another thread, which clears them when it saw the executor wait.
 TEST(Executor, PausesFromAnotherThreadChangeNothing) {
-  Random random(testing::test_seed(41));
+  Random random(testing::seed_from_environment(41));
   Bench fresh;
   ASSERT_EQ(fresh.run().outcome, IterationOutcome::completed);
   for (int round = 0; round < 50; ++round) {

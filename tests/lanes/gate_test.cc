@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "tests/support/test_seed.h"
+#include "tests/support/seed.h"
 
 namespace laneway::lanes {
 namespace {
@@ -242,7 +242,7 @@ Verdict race(GateFunction decide, Random& random, double off_plan_chance) {
 }
 
 TEST(GateProperty, TwoStaircasesNeverOverlapNorDeadlock) {
-  Random random(testing::test_seed(31));
+  Random random(testing::seed_from_environment(31));
   int waits = 0;
   for (int round = 0; round < 5'000; ++round) {
     const Verdict verdict = race(gate, random, 0);
@@ -256,7 +256,7 @@ TEST(GateProperty, TwoStaircasesNeverOverlapNorDeadlock) {
 }
 
 TEST(GateProperty, NorWithAllocationsOffThePlan) {
-  Random random(testing::test_seed(32));
+  Random random(testing::seed_from_environment(32));
   int off_plan_runs = 0;
   for (int round = 0; round < 5'000; ++round) {
     const Verdict verdict = race(gate, random, 0.02);
@@ -279,7 +279,7 @@ TEST(GateProperty, WrongGatesAreCaught) {
     always_elder.elder = true;
     return gate(point, region, self, always_elder);
   };
-  Random random(testing::test_seed(33));
+  Random random(testing::seed_from_environment(33));
   int overlapped = 0;
   int deadlocked = 0;
   for (int round = 0; round < 500; ++round) {

@@ -14,7 +14,7 @@ from torch import nn
 import laneway
 from bench import models
 from support.eager import assert_same, eager_step
-from support.engine import batches_of, eager_state, job_state, make_step, train
+from support.engine import batches_of, eager_state, make_step, train
 
 
 @pytest.fixture
@@ -359,10 +359,3 @@ def test_status_adds_up(service):
 def test_bad_options_are_named_with_what_is_possible(options, said):
     with pytest.raises(laneway.Error, match=said):
         laneway.embedded(**options)
-
-
-def test_job_state_helper_keeps_losses(service):
-    with make_step(service, "mlp", 0) as step:
-        batches = batches_of("mlp", 0, 2)
-        assert job_state(step, [1.0])["losses"] == [1.0]
-        assert step(*batches[0]).item() > 0

@@ -37,7 +37,7 @@ class Iterations : public ::testing::Test {
     const lanes::InputView input{.data = input_.data(), .bytes = kCount * 4};
     const lanes::OutputView output{.data = output_.data(), .bytes = kCount * 4};
     IterationResult result = run_iteration(*torch_, 0, plan_, arena_, {&input, 1}, {&output, 1});
-    learn(plan_, result, cache_);
+    learn(result, cache_);
     return result;
   }
   float state(size_t i) const { return reinterpret_cast<const float*>(image_->bytes)[i]; }

@@ -12,6 +12,7 @@ inline uint64_t seed_from_environment(uint64_t fallback) {
   const char* text = std::getenv("LANEWAY_SEED");
   const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : fallback;
   std::printf("LANEWAY_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::fflush(stdout);
   return seed;
 }
 

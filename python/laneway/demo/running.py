@@ -3,6 +3,7 @@ on a thread of its own."""
 
 from __future__ import annotations
 
+import abc
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ REQUEST_ROWS = 32
 WARM_UP = 3  # iterations that capture, probe and plan; not counted in the times
 
 
-class Worker:
+class Worker(abc.ABC):
     """A thread that keeps the exception that ended it. `stop` asks it to end; `join` waits."""
 
     def __init__(self, name: str, stop: threading.Event) -> None:
@@ -35,8 +36,9 @@ class Worker:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
+    @abc.abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """What the thread does until it is done or asked to stop."""
 
     def _guarded(self) -> None:
         try:

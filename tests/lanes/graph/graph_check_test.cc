@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/test_seed.h"
+#include "tests/support/seed.h"
 
 namespace laneway::lanes {
 namespace {
@@ -48,7 +48,7 @@ TEST(GraphCheck, ValidGraphsPass) {
   EXPECT_EQ(refusal(testing::inference_graph()), "accepted");
   EXPECT_EQ(refusal(testing::every_kind_graph()), "accepted");
   EXPECT_EQ(refusal(Graph{}), "accepted");
-  Random random(testing::test_seed(21));
+  Random random(testing::seed_from_environment(21));
   for (int i = 0; i < 500; ++i) {
     const Graph graph = testing::random_graph(random);
     ASSERT_EQ(refusal(graph), "accepted");

@@ -13,7 +13,7 @@
 #include "base/limits.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/test_seed.h"
+#include "tests/support/seed.h"
 
 namespace laneway::lanes {
 namespace {
@@ -101,7 +101,7 @@ TEST(GraphCodec, GraphsSurviveThereAndBack) {
 }
 
 TEST(GraphCodec, RandomGraphsSurviveThereAndBack) {
-  Random random(testing::test_seed(7));
+  Random random(testing::seed_from_environment(7));
   for (int i = 0; i < 500; ++i) {
     const Graph graph = testing::random_graph(random);
     const Buffer bytes = encode_graph(graph);

@@ -11,7 +11,7 @@
 #include "lanes/graph/graph_facts.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/random_graph.h"
-#include "tests/support/test_seed.h"
+#include "tests/support/seed.h"
 
 namespace laneway::lanes {
 namespace {
@@ -81,7 +81,7 @@ bool named_later(const Graph& graph, uint32_t storage, uint32_t node) {
 }
 
 TEST(GraphSizes, RandomGraphsAgreeWithTheNaiveModel) {
-  Random random(testing::test_seed(11));
+  Random random(testing::seed_from_environment(11));
   for (int round = 0; round < 300; ++round) {
     const Graph graph = testing::random_graph(random);
     const GraphLifetimes lifetimes = graph_lifetimes(graph);
@@ -116,7 +116,7 @@ TEST(GraphSizes, RandomGraphsAgreeWithTheNaiveModel) {
 // Replays the tape: frees name live allocations, all are freed at the end, and the highest sum of
 // live bytes is the predicted peak.
 TEST(GraphSizes, TapeOfRandomGraphsReplaysToThePeak) {
-  Random random(testing::test_seed(12));
+  Random random(testing::seed_from_environment(12));
   for (int round = 0; round < 300; ++round) {
     const Graph graph = testing::random_graph(random);
     const GraphMemory memory = predict_memory(graph, graph_lifetimes(graph), kAlignment);
@@ -146,7 +146,7 @@ TEST(GraphSizes, TapeOfRandomGraphsReplaysToThePeak) {
 
 // Every node-made value that is no output dies once, after its last use and not before.
 TEST(GraphSizes, ValuesDieOnceAfterTheirLastUse) {
-  Random random(testing::test_seed(13));
+  Random random(testing::seed_from_environment(13));
   for (int round = 0; round < 200; ++round) {
     const Graph graph = testing::random_graph(random);
     const GraphLifetimes lifetimes = graph_lifetimes(graph);
@@ -169,7 +169,7 @@ TEST(GraphSizes, ValuesDieOnceAfterTheirLastUse) {
 }
 
 TEST(GraphSizes, FirstUseOrderIsAPermutation) {
-  Random random(testing::test_seed(14));
+  Random random(testing::seed_from_environment(14));
   for (int round = 0; round < 100; ++round) {
     const std::vector<uint32_t> order = first_use_order(testing::random_graph(random), 6);
     EXPECT_EQ(std::set<uint32_t>(order.begin(), order.end()).size(), 6u);
