@@ -1,7 +1,6 @@
 #include "adaptor/torch_job.h"
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "adaptor/numeric_context.h"
@@ -24,24 +23,15 @@ Bytes with_probe_slack(Bytes height) {
 }  // namespace
 
 struct TorchJob::State {
-  struct JobGraph {
-    lanes::GraphMemory memory;
-    Bytes probe_need;
-    std::unique_ptr<TorchGraphRunner> runner;
-  };
-
   explicit State(pipeline::ImageLayout image_layout)
-      : layout(std::move(image_layout)), image(static_cast<uint64_t>(layout.total().count())) {
-    graphs.reserve(limits::kMaxGraphsPerJob);  // never moved: others read while one is added
-  }
+      : layout(std::move(image_layout)), image(static_cast<uint64_t>(layout.total().count())) {}
 
-  Result<uint32_t> add(lanes::Graph graph, Bytes most);
+  Result<std::unique_ptr<TorchGraph>> load(lanes::Graph graph, Bytes most);
 
   pipeline::ImageLayout layout;
   BorrowedStorage image;
   RandomState random;
-  std::vector<JobGraph> graphs;
-  std::atomic<uint32_t> graph_count{0};  // published graphs
+  uint64_t context_key = 0;
 };
 
 namespace {
@@ -60,50 +50,52 @@ Result<lanes::Graph> decode_and_check(std::span<const std::byte> bytes,
 TorchJob::TorchJob(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TorchJob::~TorchJob() = default;
 
-Result<std::unique_ptr<TorchJob>> TorchJob::make(std::vector<lanes::ImageSlot> slots,
-                                                 std::span<const std::byte> first_graph,
-                                                 Bytes pool) {
+Result<TorchJob::Made> TorchJob::make(std::vector<lanes::ImageSlot> slots,
+                                      std::span<const std::byte> first_graph, Bytes pool) {
   Result<lanes::Graph> graph = decode_and_check(first_graph, slots);
   if (!graph) return graph.error();
   const auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
   auto state = std::make_unique<State>(pipeline::ImageLayout(slots, order, limits::kHostAlignment));
+  state->context_key = adaptor::context_key(graph.value().context);
   const Bytes most = pool - std::max(state->layout.total(), Bytes(limits::kHostAlignment));
-  Result<uint32_t> added = state->add(std::move(graph).value(), most);
-  if (!added) return added.error();
-  return std::unique_ptr<TorchJob>(new TorchJob(std::move(state)));
+  auto loaded = state->load(std::move(graph).value(), most);
+  if (!loaded) return loaded.error();
+  return Made{.job = std::unique_ptr<TorchJob>(new TorchJob(std::move(state))),
+              .graph = std::move(loaded).value()};
 }
 
-Result<uint32_t> TorchJob::add_graph(std::span<const std::byte> graph, Bytes most) {
-  if (state_->graphs.size() >= limits::kMaxGraphsPerJob) {
-    return Error{ErrorCode::refused, "the job has " + std::to_string(state_->graphs.size()) +
-                                         " graphs already, which is the limit"};
-  }
+Result<std::unique_ptr<TorchGraph>> TorchJob::make_graph(std::span<const std::byte> graph,
+                                                         Bytes most) {
   Result<lanes::Graph> decoded = decode_and_check(graph, state_->layout.slots());
   if (!decoded) return decoded.error();
-  return state_->add(std::move(decoded).value(), most);
-}
-
-Result<uint32_t> TorchJob::State::add(lanes::Graph graph, Bytes most) {
-  JobGraph made;
-  made.memory = lanes::predict_memory(graph, lanes::graph_lifetimes(graph), limits::kHostAlignment);
-  made.probe_need =
-      with_probe_slack(memory::simulate_best_fit(made.memory.tape, limits::kHostAlignment));
-  const bool fits = made.memory.peak <= most;
-  // A job whose first graph does not fit is the core's to refuse.
-  if (!fits && !graphs.empty()) {
+  if (adaptor::context_key(decoded.value().context) != state_->context_key) {
+    return Error{ErrorCode::invalid_argument,
+                 "graph '" + decoded.value().name +
+                     "' was captured under other process-wide math flags (oneDNN, deterministic "
+                     "algorithms, matmul precision) than its job's first graph: put the flags back "
+                     "before the call, or make a job of its own for it"};
+  }
+  auto loaded = state_->load(std::move(decoded).value(), most);
+  if (loaded && loaded.value()->memory().peak > most) {
     return Error{ErrorCode::out_of_memory,
-                 "graph '" + graph.name + "' needs " + format_bytes(made.memory.peak) +
-                     " while it runs; the pool has " + format_bytes(most) +
+                 "graph '" + loaded.value()->graph().name + "' needs " +
+                     format_bytes(loaded.value()->memory().peak) + " while it runs; the pool has " +
+                     format_bytes(most) +
                      " beside the job's image: open the service with a larger pool"};
   }
-  if (fits) made.probe_need = std::min(made.probe_need, most);
+  return loaded;
+}
+
+// A graph that does not fit is loaded all the same: a job's first one is the core's to refuse.
+Result<std::unique_ptr<TorchGraph>> TorchJob::State::load(lanes::Graph graph, Bytes most) {
+  lanes::GraphMemory memory =
+      lanes::predict_memory(graph, lanes::graph_lifetimes(graph), limits::kHostAlignment);
+  Bytes probe_need =
+      with_probe_slack(memory::simulate_best_fit(memory.tape, limits::kHostAlignment));
+  if (memory.peak <= most) probe_need = std::min(probe_need, most);
   auto runner = TorchGraphRunner::load(std::move(graph), layout, image, random);
   if (!runner) return runner.error();
-  made.runner = std::move(runner).value();
-  graphs.push_back(std::move(made));
-  const auto index = static_cast<uint32_t>(graphs.size() - 1);
-  graph_count.store(index + 1, std::memory_order_release);
-  return index;
+  return std::make_unique<TorchGraph>(std::move(memory), probe_need, std::move(runner).value());
 }
 
 Status TorchJob::set_random_state(std::span<const std::byte> state) {
@@ -116,23 +108,6 @@ void TorchJob::bind_image(std::byte* base) { state_->image.rebind(base); }
 
 const pipeline::ImageLayout& TorchJob::layout() const { return state_->layout; }
 
-uint32_t TorchJob::graph_count() const {
-  return state_->graph_count.load(std::memory_order_acquire);
-}
-
-const lanes::Graph& TorchJob::graph(uint32_t index) const {
-  LW_CHECK(index < graph_count(), "the job has no such graph");
-  return state_->graphs.data()[index].runner->graph();
-}
-
-const lanes::GraphMemory& TorchJob::memory(uint32_t index) const {
-  return state_->graphs.at(index).memory;
-}
-
-Bytes TorchJob::probe_need(uint32_t index) const { return state_->graphs.at(index).probe_need; }
-
-lanes::GraphRunner& TorchJob::runner(uint32_t index) { return *state_->graphs.at(index).runner; }
-
-uint64_t TorchJob::context_key() const { return adaptor::context_key(graph(0).context); }
+uint64_t TorchJob::context_key() const { return state_->context_key; }
 
 }  // namespace laneway::adaptor

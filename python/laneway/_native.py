@@ -63,6 +63,7 @@ int laneway_job_create(laneway_service* service, const laneway_job_options* opti
                        laneway_error* error);
 int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_bytes,
                           uint32_t* index, laneway_error* error);
+int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway_error* error);
 int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error);
 void laneway_job_close(laneway_job* job);
 void laneway_job_release(laneway_job* job);

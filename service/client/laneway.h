@@ -121,6 +121,9 @@ LANEWAY_API int laneway_job_create(laneway_service* service, const laneway_job_o
  * takes as inputs). Graphs are numbered from 0 in order of adding. */
 LANEWAY_API int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_bytes,
                                       uint32_t* index, laneway_error* error);
+/* Takes a graph from the job: what was submitted for it still runs, nothing further is taken, its
+ * number is not given again. Refused for the job's last graph. */
+LANEWAY_API int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway_error* error);
 /* Waits until the job has its memory. LANEWAY_PENDING after `timeout_ns`, with position and reason
  * in the error's message. */
 LANEWAY_API int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error);

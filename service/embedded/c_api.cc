@@ -103,15 +103,12 @@ std::span<const OutputView> as_views(const laneway_output* outputs, uint32_t cou
   return {reinterpret_cast<const OutputView*>(outputs), count};
 }
 
-// What must hold before a graph's iteration is queued or run.
-Status check_call(laneway_job* job, uint32_t index, std::span<const InputView> inputs) {
-  const laneway::adaptor::TorchJob& torch = *job->job->torch;
-  if (index >= torch.graph_count()) {
-    return Error{ErrorCode::invalid_argument,
-                 "job '" + job->job->name + "' has " + std::to_string(torch.graph_count()) +
-                     " graphs; there is none numbered " + std::to_string(index)};
-  }
-  const laneway::lanes::Graph& graph = torch.graph(index);
+// The job's graph of this number, if its iteration may be queued or run with these inputs.
+Result<service_ns::GraphHandle> find_callable(laneway_job* job, uint32_t number,
+                                              std::span<const InputView> inputs) {
+  Result<service_ns::GraphHandle> found = job->service->worker().find_graph(*job->job, number);
+  if (!found) return found;
+  const laneway::lanes::Graph& graph = found.value()->torch->graph();
   if (inputs.size() != graph.inputs.size()) {
     return Error{ErrorCode::invalid_argument, "graph '" + graph.name + "' takes " +
                                                   std::to_string(graph.inputs.size()) +
@@ -127,12 +124,11 @@ Status check_call(laneway_job* job, uint32_t index, std::span<const InputView> i
                      std::to_string(inputs[i].bytes) + " bytes, the graph was captured with " +
                      std::to_string(wanted) + "; capture again for this shape and dtype"};
   }
-  return {};
+  return found;
 }
 
 // Outputs that do not fit would only be noticed behind the commit phase.
-Status check_outputs(const laneway_job* job, uint32_t index, std::span<const OutputView> outputs) {
-  const laneway::lanes::Graph& graph = job->job->torch->graph(index);
+Status check_outputs(const laneway::lanes::Graph& graph, std::span<const OutputView> outputs) {
   if (outputs.size() != graph.outputs.size()) {
     return Error{ErrorCode::invalid_argument,
                  "graph '" + graph.name + "' has " + std::to_string(graph.outputs.size()) +
@@ -281,6 +277,11 @@ int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_by
   });
 }
 
+int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway_error* error) {
+  return guarded(
+      error, [&] { return report(error, job->service->worker().drop_graph(*job->job, index)); });
+}
+
 int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error) {
   return guarded(error, [&] {
     service_ns::Worker& worker = job->service->worker();
@@ -311,10 +312,12 @@ int laneway_run(laneway_job* job, uint32_t graph, const laneway_input* inputs, u
                 laneway_error* error) {
   return guarded(error, [&] {
     const auto views = as_views(inputs, input_count);
-    if (Status valid = check_call(job, graph, views); !valid) return report(error, valid);
+    const auto found = find_callable(job, graph, views);
+    if (!found) return report(error, found.error());
     const auto room = as_views(outputs, output_count);
-    if (Status valid = check_outputs(job, graph, room); !valid) return report(error, valid);
-    const auto done = job->service->worker().try_run(*job->job, graph, views, room);
+    const Status fit = check_outputs(found.value()->torch->graph(), room);
+    if (!fit) return report(error, fit);
+    const auto done = job->service->worker().try_run(*job->job, *found.value(), views, room);
     if (done) return report(error, *done);
     const int queued = laneway_submit(job, graph, inputs, input_count, pending, error);
     return queued == LANEWAY_OK ? static_cast<int>(LANEWAY_PENDING) : queued;
@@ -325,8 +328,9 @@ int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs
                    uint32_t input_count, laneway_submission** submission, laneway_error* error) {
   return guarded(error, [&] {
     const auto views = as_views(inputs, input_count);
-    if (Status valid = check_call(job, graph, views); !valid) return report(error, valid);
-    auto work = std::make_shared<service_ns::Work>(graph, job->job->torch->graph(graph), views);
+    auto found = find_callable(job, graph, views);
+    if (!found) return report(error, found.error());
+    auto work = std::make_shared<service_ns::Work>(std::move(found).value(), views);
     if (Status queued = job->service->worker().submit(job->job, work); !queued) {
       return report(error, queued);
     }

@@ -103,7 +103,7 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
   if (closed_) return closed_error();
   auto torch = adaptor::TorchJob::make(request.slots, graph, pool_size_);
   if (!torch) return torch.error();
-  adaptor::TorchJob& made = *torch.value();
+  adaptor::TorchJob& made = *torch.value().job;
   if (!request.random_state.empty()) {
     if (Status set = made.set_random_state(request.random_state); !set) return set.error();
   }
@@ -119,7 +119,7 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                           .total_iterations = request.total_iterations,
                           .iteration_estimate = Duration(),
                           .persistent = made.layout().total(),
-                          .ephemeral = made.probe_need(0),
+                          .ephemeral = torch.value().graph->probe_need(),
                           .context_key = made.context_key()};
   std::vector<std::byte> initial = initial_image(made.layout(), request.initial);
   JobHandle job = worker_->add_job(id, name, std::move(torch).value(), std::move(initial));

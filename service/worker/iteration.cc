@@ -62,22 +62,24 @@ IterationEnd end_of(lanes::IterationOutcome outcome) {
 
 }  // namespace
 
-IterationResult run_iteration(adaptor::TorchJob& torch, uint32_t graph, const GraphPlan& plan,
-                              memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
+IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
+                              std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs) {
+  const GraphPlan& plan = graph.plan;
+  const lanes::Graph& captured = graph.torch->graph();
   IterationResult result;
   result.was_planned = plan.planned != nullptr;
   lanes::IterationReport report;
   {
-    const adaptor::LaneScope scope(arena, torch.graph(graph).context);
-    LaneHooks hooks(arena, torch.memory(graph));
+    const adaptor::LaneScope scope(arena, captured.context);
+    LaneHooks hooks(arena, graph.torch->memory());
     lanes::ControlWord word;
     if (result.was_planned) {
       arena.begin_planned(plan.planned);
     } else {
       arena.begin_probe();
     }
-    report = lanes::Executor(torch.runner(graph), word, hooks).run(inputs, outputs);
+    report = lanes::Executor(graph.torch->runner(), word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();
     result.use =
         report.outcome == lanes::IterationOutcome::completed ? arena.end() : arena.abandon();
@@ -92,8 +94,7 @@ IterationResult run_iteration(adaptor::TorchJob& torch, uint32_t graph, const Gr
   if (result.use.live_count > 0) {
     result.end = IterationEnd::failed_for_good;
     result.error = {ErrorCode::internal,
-                    "graph '" + torch.graph(graph).name + "' left " +
-                        format_bytes(result.use.live_bytes) +
+                    "graph '" + captured.name + "' left " + format_bytes(result.use.live_bytes) +
                         " of its lane in use behind its end: an operator keeps memory between "
                         "iterations, which a lane cannot give it; report the operator"};
   }

@@ -8,12 +8,11 @@
 #include <optional>
 #include <span>
 
-#include "adaptor/torch_job.h"
 #include "base/result.h"
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
 #include "service/worker/plan_cache.h"
-#include "service/worker/worker_job.h"
+#include "service/worker/worker_graph.h"
 
 namespace laneway::service {
 
@@ -34,9 +33,9 @@ struct IterationResult {
   std::optional<PlanCache::Entry> learnt;  // set by learn
 };
 
-// `arena` is bound to the lane's region and belongs to the caller, as does the job's torch side.
-IterationResult run_iteration(adaptor::TorchJob& torch, uint32_t graph, const GraphPlan& plan,
-                              memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
+// `arena` is bound to the lane's region and belongs to the caller, as does the graph.
+IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
+                              std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs);
 
 // Plans the tape of a completed probe.

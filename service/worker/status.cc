@@ -151,8 +151,8 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
 }
 
 std::string job_json(const lanes::Snapshot& snapshot, const WorkerJob& job,
-                     const std::vector<GraphPlan>& plans, const std::string& user,
-                     bool with_tapes) {
+                     const std::vector<std::pair<GraphHandle, GraphPlan>>& plans,
+                     const std::string& user, bool with_tapes) {
   Json status = nullptr;
   for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
     for (const lanes::JobStatus& line : *list) {
@@ -160,8 +160,10 @@ std::string job_json(const lanes::Snapshot& snapshot, const WorkerJob& job,
     }
   }
   Json graphs = Json::array();
-  for (uint32_t i = 0; i < plans.size(); ++i) {
-    graphs.push_back(plan_json(plans[i], job.torch->graph(i), with_tapes));
+  for (const auto& [graph, plan] : plans) {
+    Json json = plan_json(plan, graph->torch->graph(), with_tapes);
+    json["number"] = graph->number;
+    graphs.push_back(std::move(json));
   }
   const Json report = {{"id", job.id.value()},
                        {"name", job.name},

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lanes/snapshot.h"
@@ -25,6 +26,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
 // image and, per graph, what is known of its memory; with tapes, each allocation as
 // [bytes, frees_before] and the frees in order.
 std::string job_json(const lanes::Snapshot& snapshot, const WorkerJob& job,
-                     const std::vector<GraphPlan>& plans, const std::string& user, bool with_tapes);
+                     const std::vector<std::pair<GraphHandle, GraphPlan>>& plans,
+                     const std::string& user, bool with_tapes);
 
 }  // namespace laneway::service

@@ -25,8 +25,9 @@ uint64_t output_bytes(const lanes::Graph& graph, lanes::ValueIndex value) {
   return static_cast<uint64_t>(bytes);
 }
 
-Work::Work(uint32_t index, const lanes::Graph& graph, std::span<const lanes::InputView> inputs)
-    : graph_(index), inputs_(inputs.begin(), inputs.end()) {
+Work::Work(GraphHandle of, std::span<const lanes::InputView> inputs)
+    : graph_(std::move(of)), inputs_(inputs.begin(), inputs.end()) {
+  const lanes::Graph& graph = graph_->torch->graph();
   uint64_t total = limits::kHostAlignment;
   for (const lanes::InputView& input : inputs) total += padded(input.bytes);
   for (const lanes::ValueIndex output : graph.outputs) total += padded(output_bytes(graph, output));
@@ -47,9 +48,11 @@ Work::Work(uint32_t index, const lanes::Graph& graph, std::span<const lanes::Inp
 }
 
 void Work::complete(Status status) {
+  GraphHandle ended;  // a client may keep the work longer than the job
   MutexLock lock(mutex_);
   if (status_) return;
   status_ = std::move(status);
+  ended.swap(graph_);
   done_.notify_all();
 }
 

@@ -16,6 +16,7 @@
 #include "base/time.h"
 #include "lanes/graph/graph.h"
 #include "lanes/graph_runner.h"
+#include "service/worker/worker_graph.h"
 
 namespace laneway::service {
 
@@ -27,8 +28,9 @@ inline constexpr Duration kLongestWait = seconds(365 * 86'400);
 
 class Work {
  public:
-  // An iteration of graph `index`; the inputs' bytes are copied.
-  Work(uint32_t index, const lanes::Graph& graph, std::span<const lanes::InputView> inputs);
+  // An iteration of `graph`, which is kept until the work is complete; the inputs' bytes are
+  // copied.
+  Work(GraphHandle graph, std::span<const lanes::InputView> inputs);
   // An access to the job's state; whatever the function uses must live until the work is done.
   explicit Work(StateAccess access) : access_(std::move(access)) {}
   Work(const Work&) = delete;
@@ -36,7 +38,8 @@ class Work {
 
   bool is_iteration() const { return !access_; }
   const StateAccess& access() const { return access_; }
-  uint32_t graph() const { return graph_; }
+  // Until the work is complete.
+  const GraphHandle& graph() const { return graph_; }
   std::span<const lanes::InputView> inputs() const { return inputs_; }
   std::span<const lanes::OutputView> outputs() const { return outputs_; }
 
@@ -49,7 +52,7 @@ class Work {
   Status copy_outputs(std::span<const lanes::OutputView> to) const;
 
  private:
-  uint32_t graph_ = 0;
+  GraphHandle graph_;
   StateAccess access_;
   std::vector<std::byte> bytes_;  // inputs and outputs, one behind the other
   std::vector<lanes::InputView> inputs_;

@@ -17,6 +17,12 @@ Error job_is_over(const WorkerJob& job) {
                "job '" + job.name + "' was closed; make a new step to go on"};
 }
 
+Error no_such_graph(const WorkerJob& job, uint32_t number) {
+  return Error{ErrorCode::invalid_argument, "job '" + job.name + "' has no graph numbered " +
+                                                std::to_string(number) +
+                                                ": it was never added, or was dropped"};
+}
+
 }  // namespace
 
 Worker::Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock)
@@ -27,11 +33,10 @@ Worker::~Worker() {
   LW_CHECK(lanes_.empty() && retired_.empty(), "close_all comes before the worker's end");
 }
 
-JobHandle Worker::add_job(JobId id, std::string name, std::unique_ptr<adaptor::TorchJob> torch,
+JobHandle Worker::add_job(JobId id, std::string name, adaptor::TorchJob::Made torch,
                           std::vector<std::byte> initial) {
-  auto job = std::make_shared<WorkerJob>(id, std::move(name), std::move(torch));
-  job->plans.resize(1);
-  job->plans[0].need = job->torch->probe_need(0);
+  auto job = std::make_shared<WorkerJob>(id, std::move(name), std::move(torch.job));
+  job->add(std::move(torch.graph));
   job->initial = std::move(initial);
   MutexLock lock(mutex_);
   if (closing_) return nullptr;
@@ -51,25 +56,60 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
       if (job.lane != nullptr) job.lane->work_arrived();
       return open.error();
     }
+    if (job.graphs.size() >= limits::kMaxGraphsPerJob) {
+      if (job.lane != nullptr) job.lane->work_arrived();
+      return Error{ErrorCode::refused, "job '" + job.name + "' has " +
+                                           std::to_string(job.graphs.size()) +
+                                           " graphs, which is the limit; drop one of them first"};
+    }
     job.running = true;
   }
-  Result<uint32_t> added = job.torch->add_graph(graph, room_beside_image(job));
+  auto made = job.torch->make_graph(graph, room_beside_image(job));
+  std::optional<uint32_t> number;
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
     MutexLock lock(mutex_);
     job.running = false;
     job.changed.notify_all();
     if (job.lane != nullptr) job.lane->work_arrived();
-    if (added) {
-      job.plans.emplace_back().need = job.torch->probe_need(added.value());
+    if (made) {
+      number = job.add(std::move(made).value());
       changed.ephemeral = job.need();
     }
   }
-  if (added) events_.post(changed);
-  return added;
+  if (!number) return made.error();
+  events_.post(changed);
+  return *number;
 }
 
-std::optional<Status> Worker::try_run(WorkerJob& job, uint32_t graph,
+Status Worker::drop_graph(WorkerJob& job, uint32_t number) {
+  GraphHandle dropped;  // destroyed without the mutex
+  lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
+  {
+    MutexLock lock(mutex_);
+    if (Status open = check_open(job); !open) return open;
+    const auto found = job.graphs.find(number);
+    if (found == job.graphs.end()) return no_such_graph(job, number);
+    if (job.graphs.size() == 1) {
+      return Error{ErrorCode::refused, "graph " + std::to_string(number) + " is the last of job '" +
+                                           job.name + "': close the job instead"};
+    }
+    dropped = std::move(found->second);
+    job.graphs.erase(found);
+    changed.ephemeral = job.need();
+  }
+  events_.post(changed);
+  return {};
+}
+
+Result<GraphHandle> Worker::find_graph(WorkerJob& job, uint32_t number) {
+  MutexLock lock(mutex_);
+  const auto found = job.graphs.find(number);
+  if (found == job.graphs.end()) return no_such_graph(job, number);
+  return found->second;
+}
+
+std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
                                       std::span<const lanes::InputView> inputs,
                                       std::span<const lanes::OutputView> outputs) {
   WorkerLane* lane = nullptr;
@@ -79,12 +119,12 @@ std::optional<Status> Worker::try_run(WorkerJob& job, uint32_t graph,
     lane = job.lane;
     if (lane == nullptr || !lane->can_run_now(job)) return std::nullopt;
     // What does not fit the lane yet (a graph that was added later) waits for it to grow.
-    if (job.plans[graph].need > lane->size_) return std::nullopt;
+    if (graph.plan.need > lane->size_) return std::nullopt;
     lane->busy_ = true;
     job.running = true;
   }
   const TimePoint start = clock_.now();
-  IterationResult result = lane->run(job, graph, inputs, outputs);
+  IterationResult result = lane->run(graph, inputs, outputs);
   learn(result, plan_cache_);
   const Duration took = clock_.now() - start;
   WorkerLane::Outcome outcome;
@@ -165,9 +205,11 @@ lanes::Reason Worker::waiting_reason(WorkerJob& job) {
   return job.reason;
 }
 
-std::vector<GraphPlan> Worker::plans(WorkerJob& job) {
+std::vector<std::pair<GraphHandle, GraphPlan>> Worker::plans(WorkerJob& job) {
   MutexLock lock(mutex_);  // they change under it alone, whoever runs
-  return job.plans;
+  std::vector<std::pair<GraphHandle, GraphPlan>> plans;
+  for (const auto& [number, graph] : job.graphs) plans.emplace_back(graph, graph->plan);
+  return plans;
 }
 
 void Worker::close_job(const JobHandle& job) {

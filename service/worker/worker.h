@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -48,15 +49,20 @@ class Worker final : public lanes::ActionSink {
 
   // Makes the job known; the caller then posts JobOffered. `initial` has the image's layout.
   // Nothing once close_all began.
-  JobHandle add_job(JobId id, std::string name, std::unique_ptr<adaptor::TorchJob> torch,
+  JobHandle add_job(JobId id, std::string name, adaptor::TorchJob::Made torch,
                     std::vector<std::byte> initial);
   // out_of_memory, with the arithmetic and nothing changed, when the graph could never run beside
   // the job's image in this pool.
   Result<uint32_t> add_graph(WorkerJob& job, std::span<const std::byte> graph);
+  // What is queued for it still runs; nothing further is taken. invalid_argument when there is none
+  // of that number, refused when it is the job's last.
+  Status drop_graph(WorkerJob& job, uint32_t number);
+  // invalid_argument when there is none of that number (any more).
+  Result<GraphHandle> find_graph(WorkerJob& job, uint32_t number);
 
   // Runs one iteration on this thread if the lane is idle and the job's turn is open. Otherwise
   // nothing happened, and submit is the way. Outputs as large as the graph's.
-  std::optional<Status> try_run(WorkerJob& job, uint32_t graph,
+  std::optional<Status> try_run(WorkerJob& job, WorkerGraph& graph,
                                 std::span<const lanes::InputView> inputs,
                                 std::span<const lanes::OutputView> outputs);
   // Queues; refused when kMaxInFlight are queued already, or the job is over.
@@ -75,8 +81,8 @@ class Worker final : public lanes::ActionSink {
   // The same for all jobs, and joins the threads of the lanes. Actions that come later do nothing.
   void close_all();
 
-  // Copies of what is known per graph.
-  std::vector<GraphPlan> plans(WorkerJob& job);
+  // The job's graphs, by number, each with a copy of what is known of its memory.
+  std::vector<std::pair<GraphHandle, GraphPlan>> plans(WorkerJob& job);
 
  private:
   friend class WorkerLane;

@@ -89,18 +89,17 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
   return ended;
 }
 
-IterationResult WorkerLane::run(WorkerJob& job, uint32_t graph,
-                                std::span<const lanes::InputView> inputs,
+IterationResult WorkerLane::run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
                                 std::span<const lanes::OutputView> outputs) {
-  return run_iteration(*job.torch, graph, job.plans[graph], arena_, inputs, outputs);
+  return run_iteration(graph, arena_, inputs, outputs);
 }
 
-WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, uint32_t graph, IterationResult result,
+WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, IterationResult result,
                                        Duration took) {
   busy_ = false;
   job.running = false;
   job.changed.notify_all();
-  GraphPlan& plan = job.plans[graph];
+  GraphPlan& plan = graph.plan;
   const Bytes need_before = job.need();
   apply(result, plan);
   Outcome outcome;
@@ -169,15 +168,16 @@ void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr
     job->changed.notify_all();
     if (recalled_ || to_be_given_back()) outcome.ended = end_turn(lanes::TurnEnd::idle);
   } else {
+    const GraphHandle graph = work->graph();  // work that is complete has none
     const TimePoint start = worker_.clock_.now();
-    IterationResult result = run(*job, work->graph(), work->inputs(), work->outputs());
+    IterationResult result = run(*graph, work->inputs(), work->outputs());
     const Duration took = worker_.clock_.now() - start;
     // The client need not wait for what is learnt from its iteration.
     if (result.end == IterationEnd::completed) work->complete({});
     learn(result, worker_.plan_cache_);
     MutexLock lock(worker_.mutex_);
     if (result.end == IterationEnd::out_of_lane) job->queue.push_front(work);
-    outcome = finish(*job, work->graph(), std::move(result), took);
+    outcome = finish(*job, *graph, std::move(result), took);
   }
   if (outcome.ended) worker_.events_.post(*outcome.ended);
   if (!outcome.again && work->is_iteration()) work->complete(std::move(outcome.status));

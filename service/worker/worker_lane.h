@@ -60,10 +60,10 @@ class WorkerLane {
 
   void thread_main();
   // Mutex not held; `busy` and `running` set by the caller, cleared by finish.
-  IterationResult run(WorkerJob& job, uint32_t graph, std::span<const lanes::InputView> inputs,
+  IterationResult run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
                       std::span<const lanes::OutputView> outputs);
   // Mutex held: takes the result into the books; the job is not running afterwards.
-  Outcome finish(WorkerJob& job, uint32_t graph, IterationResult result, Duration took);
+  Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took);
   lanes::TurnEnded end_turn(lanes::TurnEnd why);
   bool budget_used() const;
   // A turn with a bound and nothing to run is given back: somebody waits for the lane.

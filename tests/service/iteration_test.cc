@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "adaptor/torch_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
 #include "tests/service/tiny_graphs.h"
@@ -27,7 +28,8 @@ class Iterations : public ::testing::Test {
     auto made = adaptor::TorchJob::make(testing::adding_slots(kCount),
                                         lanes::encode_graph(testing::adding_graph(kCount)), mib(1));
     ASSERT_TRUE(made) << made.error().message;
-    torch_ = std::move(made).value();
+    torch_ = std::move(made.value().job);
+    graph_ = std::make_unique<WorkerGraph>(0, std::move(made.value().graph));
     torch_->bind_image(image_->bytes);
     std::memset(image_->bytes, 0, sizeof image_->bytes);
   }
@@ -36,7 +38,7 @@ class Iterations : public ::testing::Test {
   IterationResult run() {
     const lanes::InputView input{.data = input_.data(), .bytes = kCount * 4};
     const lanes::OutputView output{.data = output_.data(), .bytes = kCount * 4};
-    IterationResult result = run_iteration(*torch_, 0, plan_, arena_, {&input, 1}, {&output, 1});
+    IterationResult result = run_iteration(*graph_, arena_, {&input, 1}, {&output, 1});
     learn(result, cache_);
     return result;
   }
@@ -46,7 +48,7 @@ class Iterations : public ::testing::Test {
   std::unique_ptr<LaneMemory> image_ = std::make_unique<LaneMemory>();
   memory::LaneArena arena_{limits::kHostAlignment, /*poison=*/true};
   std::unique_ptr<adaptor::TorchJob> torch_;
-  GraphPlan plan_;
+  std::unique_ptr<WorkerGraph> graph_;
   PlanCache cache_;
   std::vector<float> input_ = std::vector<float>(kCount, 1.5F);
   std::vector<float> output_ = std::vector<float>(kCount);
@@ -60,7 +62,7 @@ TEST_F(Iterations, CompleteOrLeaveNoTraceInEveryLane) {
   for (const bool planned : {false, true}) {
     for (int64_t size = 64; size <= kNeed + 64; size += 64) {
       set_lane(size);
-      if (!planned) plan_ = {};
+      if (!planned) graph_->plan = {};
       IterationResult result = run();
       if (result.end == IterationEnd::out_of_lane) {
         ++abandoned;
@@ -82,9 +84,9 @@ TEST_F(Iterations, CompleteOrLeaveNoTraceInEveryLane) {
     ASSERT_EQ(result.end, IterationEnd::completed) << result.error.message;
     expected += 3;
     EXPECT_EQ(state(0), expected);
-    apply(result, plan_);
-    ASSERT_NE(plan_.planned, nullptr);
-    EXPECT_EQ(plan_.need, Bytes(kNeed));
+    apply(result, graph_->plan);
+    ASSERT_NE(graph_->plan.planned, nullptr);
+    EXPECT_EQ(graph_->plan.need, Bytes(kNeed));
   }
   EXPECT_GT(abandoned, 200U);
 }
@@ -94,25 +96,25 @@ TEST_F(Iterations, HaveTheSameAddressesOnceTheyArePlanned) {
   for (int i = 0; i < 100; ++i) {
     IterationResult result = run();
     ASSERT_EQ(result.end, IterationEnd::completed);
-    apply(result, plan_);
+    apply(result, graph_->plan);
   }
-  EXPECT_EQ(plan_.iterations, 100U);
-  EXPECT_EQ(plan_.probes, 1U);
-  EXPECT_EQ(plan_.off_tape, 0U);
-  EXPECT_EQ(plan_.address_changes, 0U);
-  EXPECT_NE(plan_.address_hash, 0U);
+  EXPECT_EQ(graph_->plan.iterations, 100U);
+  EXPECT_EQ(graph_->plan.probes, 1U);
+  EXPECT_EQ(graph_->plan.off_tape, 0U);
+  EXPECT_EQ(graph_->plan.address_changes, 0U);
+  EXPECT_NE(graph_->plan.address_hash, 0U);
 }
 
 TEST_F(Iterations, KeepWhatIsKnownWhenTheLaneWasSmallerThanThat) {
-  plan_.need = Bytes(1 << 20);
+  graph_->plan.need = Bytes(1 << 20);
   IterationResult result;
   result.end = IterationEnd::out_of_lane;
   result.need = Bytes(4096);
-  apply(result, plan_);
-  EXPECT_EQ(plan_.need, Bytes(1 << 20));
+  apply(result, graph_->plan);
+  EXPECT_EQ(graph_->plan.need, Bytes(1 << 20));
   result.need = Bytes(2 << 20);
-  apply(result, plan_);
-  EXPECT_EQ(plan_.need, Bytes(2 << 20));
+  apply(result, graph_->plan);
+  EXPECT_EQ(graph_->plan.need, Bytes(2 << 20));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ Status TinyJob::run(float value) {
   const lanes::InputView view = input(value);
   std::vector<float> output(input_.size());
   const lanes::OutputView room{.data = output.data(), .bytes = output.size() * sizeof(float)};
-  if (const auto done = worker().try_run(*job_, 0, {&view, 1}, {&room, 1})) {
+  if (const auto done = worker().try_run(*job_, *graph(), {&view, 1}, {&room, 1})) {
     if (!*done) return *done;
     expected_ += 2 * value;
     LW_CHECK(output.front() == expected_ && output.back() == expected_, "the state is counted");
@@ -48,7 +48,7 @@ Status TinyJob::run(float value) {
 
 Result<Pending> TinyJob::submit(float value) {
   const lanes::InputView view = input(value);
-  auto work = std::make_shared<service::Work>(0, job_->torch->graph(0), std::span(&view, 1));
+  auto work = std::make_shared<service::Work>(graph(), std::span(&view, 1));
   if (Status queued = worker().submit(job_, work); !queued) return queued.error();
   expected_ += 2 * value;
   return work;

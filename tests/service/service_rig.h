@@ -36,6 +36,8 @@ class TinyJob {
   int64_t count() const { return count_; }
   const service::JobHandle& handle() const { return job_; }
   service::Worker& worker() { return service_.worker(); }
+  // The job's first graph.
+  service::GraphHandle graph() { return worker().find_graph(*job_, 0).value(); }
 
  private:
   lanes::InputView input(float value);

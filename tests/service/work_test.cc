@@ -7,7 +7,9 @@
 
 #include <thread>
 
+#include "adaptor/torch_job.h"
 #include "base/limits.h"
+#include "lanes/graph/graph_codec.h"
 #include "tests/service/tiny_graphs.h"
 #include "tests/support/graph_builder.h"
 
@@ -15,6 +17,16 @@ namespace laneway::service {
 namespace {
 
 using ::testing::HasSubstr;
+
+// A graph without state as the only one of a job.
+struct LoadedGraph {
+  explicit LoadedGraph(const lanes::Graph& graph)
+      : made(adaptor::TorchJob::make({}, lanes::encode_graph(graph), mib(1)).value()),
+        handle(std::make_shared<WorkerGraph>(0, std::move(made.graph))) {}
+
+  adaptor::TorchJob::Made made;
+  GraphHandle handle;
+};
 
 TEST(Work, CopiesInputsToAlignedPlaces) {
   testing::GraphBuilder b("three", lanes::GraphKind::inference);
@@ -28,7 +40,8 @@ TEST(Work, CopiesInputsToAlignedPlaces) {
   std::vector<float> first = {1, 2, 3};
   const uint8_t second[5] = {5, 6, 7, 8, 9};
   const lanes::InputView inputs[] = {{first.data(), 12}, {nullptr, 0, 0.5, 0}, {second, 5}};
-  const Work work(0, graph, inputs);
+  const LoadedGraph loaded(graph);
+  const Work work(loaded.handle, inputs);
   first.assign(3, 0);  // the client's bytes may change once it is made
   ASSERT_EQ(work.inputs().size(), 3U);
   EXPECT_EQ(static_cast<const float*>(work.inputs()[0].data)[2], 3);
@@ -50,7 +63,8 @@ TEST(Work, CopiesOutputsOnlyToFittingPlaces) {
   const lanes::Graph graph = testing::doubling_graph(2);
   const float in[2] = {1, 2};
   const lanes::InputView input{in, 8};
-  const Work work(0, graph, {&input, 1});
+  const LoadedGraph loaded(graph);
+  const Work work(loaded.handle, {&input, 1});
   const float result[2] = {3, 4};
   std::copy(result, result + 2, static_cast<float*>(work.outputs()[0].data));
   float out[2] = {};

@@ -85,6 +85,8 @@ class Client {
         *job_->handle(), lanes::encode_graph(testing::reading_graph(job_->count())));
     if (!added) {
       EXPECT_EQ(added.error().code, ErrorCode::refused) << added.error().message;
+    } else if (random_.chance(0.8)) {
+      EXPECT_TRUE(service_.worker().drop_graph(*job_->handle(), added.value()));
     }
   }
   void close() {

@@ -164,7 +164,7 @@ TEST(Worker, AJobMayHaveNoState) {
     EXPECT_TRUE(access->wait(Duration(-1))->ok());
     const float in[2] = {1, 2};
     const lanes::InputView input{in, 8};
-    auto work = std::make_shared<Work>(0, graph, std::span(&input, 1));
+    auto work = std::make_shared<Work>(worker.find_graph(*job, 0).value(), std::span(&input, 1));
     ASSERT_TRUE(worker.submit(job, work));
     ASSERT_TRUE(work->wait(Duration(-1))->ok());
     EXPECT_EQ(static_cast<const float*>(work->outputs()[0].data)[1], 4);

@@ -1,0 +1,19 @@
+#include "adaptor/torch_graph.h"
+
+#include <utility>
+
+#include "adaptor/torch_graph_runner.h"
+
+namespace laneway::adaptor {
+
+TorchGraph::TorchGraph(lanes::GraphMemory memory, Bytes probe_need,
+                       std::unique_ptr<TorchGraphRunner> runner)
+    : memory_(std::move(memory)), probe_need_(probe_need), runner_(std::move(runner)) {}
+
+TorchGraph::~TorchGraph() = default;
+
+const lanes::Graph& TorchGraph::graph() const { return runner_->graph(); }
+
+lanes::GraphRunner& TorchGraph::runner() { return *runner_; }
+
+}  // namespace laneway::adaptor

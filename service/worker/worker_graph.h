@@ -1,0 +1,43 @@
+// WorkerGraph: one graph of a job as the worker keeps it, with what was learnt about its memory
+// (tape, plan). Shared by the job and by the work that is queued for it, so that a graph which is
+// dropped lives until the last iteration of it is done. `torch` and `plan` belong to whoever has
+// set WorkerJob::running; a plan is changed by whoever also holds the worker's mutex, so either is
+// enough to read it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "adaptor/torch_graph.h"
+#include "base/bytes.h"
+#include "memory/planned_tape.h"
+
+namespace laneway::service {
+
+// What is known about one graph's memory.
+struct GraphPlan {
+  std::shared_ptr<const memory::PlannedTape> planned;  // none: the next iteration is a probe
+  Bytes need;                    // what a lane must have for the next iteration
+  Bytes bound;                   // live-byte bound of the tape
+  double plan_s = 0;             // time that planning took
+  uint64_t iterations = 0;       // completed
+  uint64_t probes = 0;           // of them, unplanned
+  uint64_t off_tape = 0;         // iterations that left their tape
+  uint64_t address_hash = 0;     // of the last planned iteration
+  uint64_t address_changes = 0;  // planned iterations whose addresses were not the last one's
+};
+
+struct WorkerGraph {
+  WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::TorchGraph> torch_graph)
+      : number(graph_number), torch(std::move(torch_graph)) {
+    plan.need = torch->probe_need();
+  }
+
+  const uint32_t number;
+  const std::unique_ptr<adaptor::TorchGraph> torch;
+  GraphPlan plan;
+};
+
+using GraphHandle = std::shared_ptr<WorkerGraph>;
+
+}  // namespace laneway::service
