@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adaptor/operator_list.h"
+#include "adaptor/random_operators.h"
 #include "adaptor/torch_tensors.h"
 
 namespace laneway::adaptor {
@@ -114,6 +115,7 @@ Status CallResolver::find_operator() {
         "the operator is not on the list of operators that a graph may call; write the step "
         "without it, or ask for it to be reviewed and listed");
   }
+  register_random_operators();
   const auto [name, overload] = split_overload(node_.op);
   const auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!handle) return refuse("this build of torch has no such operator");

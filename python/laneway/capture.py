@@ -26,6 +26,7 @@ from laneway.graph_ir import Graph, GraphKind, StorageKind
 from laneway.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.numeric_context import current_numeric_context
 from laneway.optimizers import OptimizerLayout
+from laneway.random_state import drop_idle_states
 from laneway.signature import (
     InputSignature,
     InputSpec,
@@ -197,6 +198,7 @@ def _finish(
         lazy=frozenset(recorder.table.lazy),
     )
     merge_views(draft)
+    drop_idle_states(draft)
     drop_dead(draft)
     put_off_writes(draft)
     order_late(draft)

@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import optimizers
+from laneway import optimizers, random_state
 from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
 from laneway.module_swap import swapped
@@ -75,6 +75,7 @@ class FakeJob:
                     torch.enable_grad(),
                     recorder.fake_mode,
                     recorder,
+                    random_state.served_by(recorder),
                 ):
                     result = step()
             except CaptureError:

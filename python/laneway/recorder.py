@@ -14,7 +14,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from laneway import operators
+from laneway import operators, random_state
 from laneway.constants import Constants
 from laneway.errors import CaptureError
 from laneway.graph_ir import (
@@ -77,7 +77,7 @@ class Recorder(TorchDispatchMode):
     def add_number(self, kind: ValueKind, origin: str) -> tuple[int, Any]:
         """A number that is no tensor: its value, and the object that stands for it in Python."""
         index = self.table.add_number(kind)
-        node = ScalarNode(self._record_scalar, self._refuse, kind, index, None, origin)
+        node = ScalarNode(self._record_scalar, self.refusal, kind, index, None, origin)
         return index, node.symbol()
 
     def value_of(self, tensor: torch.Tensor) -> int:
@@ -101,6 +101,32 @@ class Recorder(TorchDispatchMode):
             remedy="make it inside the step with torch's own operators",
         )
 
+    def read_random_state(self) -> torch.Tensor:
+        """The state of the job's generator at this point, as torch.get_rng_state() gives it."""
+        with _disable_current_modes(), self.fake_mode:
+            state = torch.empty(random_state.STATE_BYTES, dtype=torch.uint8)
+        results = [NodeResult(False, [self.table.add(state)])]
+        self._record_random(Node(random_state.READ, [], results))
+        return state
+
+    def restore_random_state(self, state: torch.Tensor) -> None:
+        """Puts the job's generator into `state` at this point. Raises CaptureError for a tensor
+        that is none."""
+        is_state = isinstance(state, torch.Tensor) and state.dtype == torch.uint8
+        if not is_state or tuple(state.shape) != (random_state.STATE_BYTES,):
+            raise self.refusal(
+                "the step sets a random state that is not one of torch.get_rng_state()",
+                "keep what get_rng_state() returns as it is",
+            )
+        argument = ("", ValueArgument(self.value_of(state.contiguous())))
+        self._record_random(Node(random_state.RESTORE, [argument]))
+
+    def _record_random(self, node: Node) -> None:
+        node.arguments.append(("generator", GeneratorArgument()))
+        node.source = self._lines.current(of_operator=False)
+        self.drawing.add(node.op)
+        self._append(node)
+
     # The dispatch mode.
 
     def __torch_dispatch__(
@@ -108,7 +134,7 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if not isinstance(func, torch._ops.OpOverload):
-            raise self._refuse(f"{func} cannot be part of a step", "use torch's own operators")
+            raise self.refusal(f"{func} cannot be part of a step", "use torch's own operators")
         if func.namespace in ("profiler", "prim"):
             return func(*args, **kwargs)
         source = self._lines.current()
@@ -135,7 +161,6 @@ class Recorder(TorchDispatchMode):
         arguments = [("", self._argument(value)) for value in args]
         arguments += [(name, self._argument(value)) for name, value in kwargs.items()]
         if generator is not None:
-            self._check_draw()
             self.drawing.add(operators.name_of(func))
             arguments.append((generator, GeneratorArgument()))
         result = self._run_fake(func, args, kwargs | ({generator: None} if generator else {}))
@@ -180,14 +205,6 @@ class Recorder(TorchDispatchMode):
     def _append(self, node: Node) -> None:
         self.nodes.append(node)
         self.phases.append(self.phase)
-
-    def _check_draw(self) -> None:
-        if torch._C._current_autograd_node() is not None:
-            raise CaptureError(
-                "random numbers are drawn in the backward pass; activation checkpointing with "
-                "dropout would get other masks there than in the forward pass",
-                remedy="checkpoint layers without dropout, or do without checkpointing",
-            )
 
     def _run_fake(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The call on fake tensors, with any number in place of numbers of the graph."""
@@ -314,5 +331,6 @@ class Recorder(TorchDispatchMode):
         self._append(Node(op, arguments, results, [], self._lines.current()))
         return index
 
-    def _refuse(self, message: str, remedy: str) -> CaptureError:
+    def refusal(self, message: str, remedy: str) -> CaptureError:
+        """A CaptureError to raise that names the user's line."""
         return CaptureError(message, source=self._lines.current(), remedy=remedy)

@@ -53,9 +53,9 @@ class UserLines:
         self._internal_codes: dict[CodeType, bool] = {}
         self._by_sequence: dict[int, str] = {}
 
-    def current(self) -> str:
+    def current(self, of_operator: bool = True) -> str:
         """The line that the operator being dispatched belongs to, "train.py:42 in forward"; "" when
-        there is none."""
+        there is none. With `of_operator` False no operator of autograd's is being dispatched."""
         backward = torch._C._current_autograd_node()
         if backward is not None:
             line = self._by_sequence.get(backward._sequence_nr())
@@ -63,7 +63,8 @@ class UserLines:
                 return line
         line = self._innermost()
         # The operator that an autograd node stands for is the first dispatched after its making.
-        self._by_sequence.setdefault(torch._C._autograd._get_sequence_nr() - 1, line)
+        if of_operator:
+            self._by_sequence.setdefault(torch._C._autograd._get_sequence_nr() - 1, line)
         return line
 
     def _innermost(self) -> str:

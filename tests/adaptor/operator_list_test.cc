@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <string>
 
+#include "adaptor/random_operators.h"
+
 namespace laneway::adaptor {
 namespace {
 
@@ -47,6 +49,7 @@ TEST(OperatorList, IsSortedWithoutDoubles) {
 }
 
 TEST(OperatorList, NamesOperatorsThatRunOnACpu) {
+  register_random_operators();
   for (const std::string_view name : allowed_operators()) {
     const auto handle = c10::Dispatcher::singleton().findSchema(operator_name(name));
     ASSERT_TRUE(handle.has_value()) << name;

@@ -47,6 +47,10 @@ _SCALAR_OPERATORS = {
     "scalar::neg": operator.neg,
     "scalar::sqrt": math.sqrt,
 }
+_RANDOM_OPERATORS = {
+    "laneway::random_state": lambda generator: generator.get_state(),
+    "laneway::restore_random_state": lambda state, generator: generator.set_state(state),
+}
 
 
 def resolve(op: str) -> Any:
@@ -189,6 +193,8 @@ class _Run:
         kwargs = {name: self._argument(a) for name, a in node.arguments if name}
         if node.op in _SCALAR_OPERATORS:
             result = _SCALAR_OPERATORS[node.op](*args)
+        elif node.op in _RANDOM_OPERATORS:
+            result = _RANDOM_OPERATORS[node.op](*args, **kwargs)
         else:
             # Gradient mode stays on (recurrent layers look at it), autograd itself is skipped.
             with torch._C._AutoDispatchBelowADInplaceOrView():

@@ -1,0 +1,43 @@
+#include "adaptor/random_operators.h"
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <optional>
+
+namespace laneway::adaptor {
+namespace {
+
+// The resolver passes a generator always; the schema has it as every drawing operator of torch.
+at::Generator& given(std::optional<at::Generator>& generator) {
+  TORCH_CHECK(generator.has_value() && generator->defined(), "no generator was given");
+  return *generator;
+}
+
+at::Tensor random_state(std::optional<at::Generator> generator) {
+  at::Generator& from = given(generator);
+  const std::lock_guard<std::mutex> lock(from.mutex());
+  return from.get_state();
+}
+
+void restore_random_state(const at::Tensor& state, std::optional<at::Generator> generator) {
+  at::Generator& to = given(generator);
+  const std::lock_guard<std::mutex> lock(to.mutex());
+  to.set_state(state);
+}
+
+}  // namespace
+
+void register_random_operators() {
+  static const torch::Library library = [] {
+    torch::Library made(torch::Library::DEF, "laneway", std::nullopt, __FILE__, __LINE__);
+    made.def("random_state(*, Generator? generator=None) -> Tensor", &random_state);
+    made.def("restore_random_state(Tensor state, *, Generator? generator=None) -> ()",
+             &restore_random_state);
+    return made;
+  }();
+}
+
+}  // namespace laneway::adaptor

@@ -1,0 +1,19 @@
+// Two operators of our own, because torch has none: a graph reads the state of the job's generator
+// and puts it back. Activation checkpointing needs them: the recomputation of a layer in the
+// backward pass draws what the forward pass drew, and the generator goes on where it was.
+//
+//   laneway::random_state(*, Generator? generator=None) -> Tensor
+//     a new uint8 tensor with the bytes of torch.get_rng_state()
+//   laneway::restore_random_state(Tensor state, *, Generator? generator=None) -> ()
+//     throws c10::Error for bytes that are no state, with the generator as it was
+//
+// Like every operator with a generator they get the job's own and make an iteration one that is
+// rewound when it is abandoned.
+#pragma once
+
+namespace laneway::adaptor {
+
+// Makes the operators known to torch's dispatcher, once in a process. Thread-safe.
+void register_random_operators();
+
+}  // namespace laneway::adaptor
