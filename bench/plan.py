@@ -59,8 +59,7 @@ def _measure(name: str, options: Options, report: Report) -> None:
         graph = worker.report()["graphs"][0]
     if "tape" not in graph:
         raise WorkerFailed(f"{name} has no plan after {graph['iterations']} iterations")
-    recorded = graph["tape"]
-    tape = Tape([tuple(entry) for entry in recorded["allocations"]], recorded["frees"])
+    tape = Tape.of(graph["tape"])
     _report_plan(name, graph, tape, report)
     _report_cost(name, tape, options, report)
     changes, off_tape, done = (addresses[key] for key in ("changes", "off_tape", "done"))

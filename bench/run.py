@@ -19,6 +19,7 @@ from bench.harness import Options, pin  # noqa: E402
 BENCHES = {
     "overhead": "does a training step cost less through Laneway than in the eager loop?",
     "plan": "how close to the optimum are memory plans, and what does an allocation cost?",
+    "predict": "how well does capture know the memory of an iteration before the first one?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ALIGNMENT = 64
 
@@ -18,14 +19,19 @@ class Tape:
     allocations: Sequence[tuple[int, int]]
     frees: Sequence[int]
 
+    @staticmethod
+    def of(recorded: dict[str, Any]) -> Tape:
+        """One of the tapes in a job's report."""
+        return Tape([tuple(entry) for entry in recorded["allocations"]], recorded["frees"])
+
     def live_bound(self, alignment: int = ALIGNMENT) -> int:
         """Highest sum of live bytes, each padded: no plan can be lower."""
         live = highest = freed = 0
         for size, frees_before in self.allocations:
             for index in self.frees[freed:frees_before]:
-                live -= _padded(self.allocations[index][0], alignment)
+                live -= padded(self.allocations[index][0], alignment)
             freed = max(freed, frees_before)
-            live += _padded(size, alignment)
+            live += padded(size, alignment)
             highest = max(highest, live)
         return highest
 
@@ -41,5 +47,6 @@ class Tape:
         path.write_text("\n".join(lines) + "\n")
 
 
-def _padded(size: int, alignment: int) -> int:
+def padded(size: int, alignment: int = ALIGNMENT) -> int:
+    """What an allocation of `size` bytes takes."""
     return (max(size, 1) + alignment - 1) // alignment * alignment

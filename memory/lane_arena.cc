@@ -34,6 +34,7 @@ void LaneArena::start_best_fit() {
   mode_ = Mode::best_fit;
   fast_ = false;
   tape_ = {};
+  marks_.clear();
   peak_ = Bytes(0);
   if (live_.empty()) space_ = FreeList(kUnboundedLane, alignment_);
 }
@@ -58,6 +59,13 @@ void LaneArena::begin_planned(std::shared_ptr<const PlannedTape> planned) {
   freed_ = 0;
   odd_frees_.clear();
   fast_ = !poison_ && planned_->plan.peak <= capacity_;
+}
+
+void LaneArena::mark() {
+  LW_CHECK(mode_ == Mode::best_fit && !off_tape_, "a mark outside a probe");
+  if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
+  marks_.push_back(
+      {static_cast<uint32_t>(tape_.allocations.size()), static_cast<uint32_t>(tape_.frees.size())});
 }
 
 void* LaneArena::allocate_slow(size_t bytes) {
@@ -203,6 +211,7 @@ LaneArena::Use LaneArena::abandon() {
   if (mode_ == Mode::planned) leave_tape();
   Use use = close(false);
   use.tape.reset();
+  use.marks.clear();
   return use;
 }
 
@@ -218,6 +227,7 @@ LaneArena::Use LaneArena::close(bool off_tape) {
     live.index = kOlder;
   }
   use.tape = std::exchange(tape_, {});
+  use.marks = std::exchange(marks_, {});
   return use;
 }
 

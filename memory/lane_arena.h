@@ -40,6 +40,7 @@ class LaneArena {
     uint64_t live_count = 0;
     bool went_off_tape = false;          // planned, but did something else than its tape
     std::optional<AllocationTape> tape;  // of a probe, and of an iteration that left its tape
+    std::vector<TapePosition> marks;     // of a probe: where its tape stood at each mark()
   };
   // What further allocations may count on.
   struct Headroom {
@@ -66,6 +67,10 @@ class LaneArena {
   // `planned` has this arena's alignment. Should memory of an earlier iteration be alive, the
   // iteration starts off its tape.
   void begin_planned(std::shared_ptr<const PlannedTape> planned);
+
+  // Notes where the tape of a probe stands now, frees of other threads that have arrived included.
+  // Only in a probe.
+  void mark();
 
   // Memory for `bytes` bytes (0 gives an address of its own too), or nullptr when it does not fit
   // the lane; the iteration can then free, and should be abandoned.
@@ -134,6 +139,7 @@ class LaneArena {
   FreeList space_;  // unbounded: the lane's end is checked apart
   std::unordered_map<uint64_t, Live> live_;
   AllocationTape tape_;  // being recorded
+  std::vector<TapePosition> marks_;
   Bytes peak_;
   bool off_tape_ = false;
 

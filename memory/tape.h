@@ -15,6 +15,13 @@ struct TapeAllocation {
   uint32_t frees_before = 0;  // how many frees of this iteration precede it
 };
 
+// How far a tape had come at some moment: where its writer stood when that moment was marked.
+struct TapePosition {
+  uint32_t allocations = 0;  // made by then
+  uint32_t frees = 0;        // done by then
+  friend bool operator==(const TapePosition&, const TapePosition&) = default;
+};
+
 // What an allocation of `bytes` takes of a lane: rounded up to `alignment` (a power of two), one
 // unit of it for an empty one, so that every live allocation has an address of its own.
 constexpr Bytes padded_size(uint64_t bytes, int64_t alignment) {

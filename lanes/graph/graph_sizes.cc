@@ -139,7 +139,12 @@ GraphMemory predict_memory(const Graph& graph, const GraphLifetimes& lifetimes, 
     live -= rounded(storage);
     memory.tape.frees.push_back(allocation[storage]);
   };
+  const auto mark = [&] {
+    memory.marks.push_back({static_cast<uint32_t>(memory.tape.allocations.size()),
+                            static_cast<uint32_t>(memory.tape.frees.size())});
+  };
   for (uint32_t i = 0; i < node_count; ++i) {
+    mark();
     for (const uint32_t storage : lifetimes.storages_made.at(i)) {
       if (graph.storages[storage].bytes == 0) continue;
       allocation[storage] = static_cast<uint32_t>(memory.tape.allocations.size());
@@ -147,11 +152,11 @@ GraphMemory predict_memory(const Graph& graph, const GraphLifetimes& lifetimes, 
       live += rounded(storage);
       memory.tape.allocations.push_back(
           {graph.storages[storage].bytes, static_cast<uint32_t>(memory.tape.frees.size())});
-      memory.allocation_node.push_back(i);
     }
     memory.live.push_back(live);
     for (const uint32_t storage : lifetimes.storages_dying.at(i)) free_storage(storage);
   }
+  mark();
   memory.reach.assign(size_t{node_count} + 1, live);
   for (uint32_t i = node_count; i-- > 0;) {
     memory.reach[i] = std::max(memory.live[i], memory.reach[i + 1]);

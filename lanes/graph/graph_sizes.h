@@ -49,7 +49,8 @@ struct GraphMemory {
   // One allocation per ephemeral storage that has bytes, at the node that makes it, and its free
   // after the node of its last use; storages of outputs are freed at the end.
   memory::AllocationTape tape;
-  std::vector<uint32_t> allocation_node;  // per allocation of the tape
+  // Where the tape stands before each node, and behind the last one (outputs still alive).
+  std::vector<memory::TapePosition> marks;
   // e(t): bytes alive while node i runs (its results there, nothing freed yet), each allocation
   // rounded up to the alignment.
   std::vector<Bytes> live;

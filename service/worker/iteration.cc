@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "lanes/executor.h"
 #include "lanes/gate.h"
+#include "service/worker/marking_runner.h"
 
 namespace laneway::service {
 namespace {
@@ -79,7 +80,10 @@ IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
     } else {
       arena.begin_probe();
     }
-    report = lanes::Executor(graph.torch->runner(), word, hooks).run(inputs, outputs);
+    lanes::GraphRunner& own = graph.torch->runner();
+    MarkingRunner marking(own, arena);
+    lanes::GraphRunner& runner = result.was_planned ? own : marking;
+    report = lanes::Executor(runner, word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();
     result.use =
         report.outcome == lanes::IterationOutcome::completed ? arena.end() : arena.abandon();
@@ -121,6 +125,7 @@ void apply(const IterationResult& result, GraphPlan& plan) {
   if (result.use.went_off_tape) ++plan.off_tape;
   if (result.learnt) {
     plan.planned = result.learnt->planned;
+    plan.marks = result.use.marks;
     plan.bound = result.learnt->bound;
     plan.plan_s = result.learnt->plan_s;
     plan.need = std::max(plan.planned->plan.peak, Bytes(limits::kHostAlignment));

@@ -89,11 +89,27 @@ Json map_json(const lanes::Snapshot& snapshot) {
   return map;
 }
 
-Json plan_json(const GraphPlan& plan, const lanes::Graph& graph, bool with_tape) {
+Json tape_json(const memory::AllocationTape& tape, const std::vector<memory::TapePosition>& marks) {
+  Json allocations = Json::array();
+  for (const memory::TapeAllocation& allocation : tape.allocations) {
+    allocations.push_back({allocation.bytes, allocation.frees_before});
+  }
+  Json positions = Json::array();
+  for (const memory::TapePosition& mark : marks) {
+    positions.push_back({mark.allocations, mark.frees});
+  }
+  return {{"allocations", std::move(allocations)},
+          {"frees", tape.frees},
+          {"marks", std::move(positions)}};
+}
+
+Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
+               const lanes::GraphMemory& predicted, bool with_tape) {
   Json json = {{"name", graph.name},
                {"nodes", graph.nodes.size()},
                {"first_write", graph.first_write},
                {"need_bytes", plan.need.count()},
+               {"predicted_peak_bytes", predicted.peak.count()},
                {"planned_peak_bytes", nullptr},
                {"bound_bytes", nullptr},
                {"plan_s", nullptr},
@@ -102,16 +118,12 @@ Json plan_json(const GraphPlan& plan, const lanes::Graph& graph, bool with_tape)
                {"off_tape_count", plan.off_tape},
                {"address_hash", plan.address_hash},
                {"address_changes", plan.address_changes}};
+  if (with_tape) json["predicted_tape"] = tape_json(predicted.tape, predicted.marks);
   if (plan.planned == nullptr) return json;
   json["planned_peak_bytes"] = plan.planned->plan.peak.count();
   json["bound_bytes"] = plan.bound.count();
   json["plan_s"] = plan.plan_s;
-  if (!with_tape) return json;
-  Json allocations = Json::array();
-  for (const memory::TapeAllocation& allocation : plan.planned->tape.allocations) {
-    allocations.push_back({allocation.bytes, allocation.frees_before});
-  }
-  json["tape"] = {{"allocations", std::move(allocations)}, {"frees", plan.planned->tape.frees}};
+  if (with_tape) json["tape"] = tape_json(plan.planned->tape, plan.marks);
   return json;
 }
 
@@ -161,7 +173,7 @@ std::string job_json(const lanes::Snapshot& snapshot, const WorkerJob& job,
   }
   Json graphs = Json::array();
   for (const auto& [graph, plan] : plans) {
-    Json json = plan_json(plan, graph->torch->graph(), with_tapes);
+    Json json = plan_json(plan, graph->torch->graph(), graph->torch->memory(), with_tapes);
     json["number"] = graph->number;
     graphs.push_back(std::move(json));
   }

@@ -23,8 +23,10 @@ struct ServiceFacts {
 std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snapshot);
 
 // One job: its line of the status (null when the core has forgotten it), its slots' places in the
-// image and, per graph, what is known of its memory; with tapes, each allocation as
-// [bytes, frees_before] and the frees in order.
+// image and, per graph, what is known of its memory; with tapes, the one that is planned and the
+// one that capture predicts: each allocation as [bytes, frees_before], the frees in order, and as
+// marks [allocations, frees] by the start of each node and the end of the last (none when not
+// known).
 std::string job_json(const lanes::Snapshot& snapshot, const WorkerJob& job,
                      const std::vector<std::pair<GraphHandle, GraphPlan>>& plans,
                      const std::string& user, bool with_tapes);

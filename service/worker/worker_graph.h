@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "adaptor/torch_graph.h"
 #include "base/bytes.h"
@@ -17,13 +18,14 @@ namespace laneway::service {
 // What is known about one graph's memory.
 struct GraphPlan {
   std::shared_ptr<const memory::PlannedTape> planned;  // none: the next iteration is a probe
-  Bytes need;                    // what a lane must have for the next iteration
-  Bytes bound;                   // live-byte bound of the tape
-  double plan_s = 0;             // time that planning took
-  uint64_t iterations = 0;       // completed
-  uint64_t probes = 0;           // of them, unplanned
-  uint64_t off_tape = 0;         // iterations that left their tape
-  uint64_t address_hash = 0;     // of the last planned iteration
+  std::vector<memory::TapePosition> marks;  // where its tape stood before each node, if known
+  Bytes need;                               // what a lane must have for the next iteration
+  Bytes bound;                              // live-byte bound of the tape
+  double plan_s = 0;                        // time that planning took
+  uint64_t iterations = 0;                  // completed
+  uint64_t probes = 0;                      // of them, unplanned
+  uint64_t off_tape = 0;                    // iterations that left their tape
+  uint64_t address_hash = 0;                // of the last planned iteration
   uint64_t address_changes = 0;  // planned iterations whose addresses were not the last one's
 };
 

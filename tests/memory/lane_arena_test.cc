@@ -273,6 +273,39 @@ TEST(LaneArena, ContainsExactlyItsBytes) {
   EXPECT_FALSE(arena.contains(nullptr));
 }
 
+// Frees by other threads that have arrived count; abandoned iterations and those that left their
+// tape have no marks.
+TEST(LaneArena, AProbesMarksSayWhereItsTapeStood) {
+  LaneMemory memory(kib(4));
+  LaneArena arena(64);
+  arena.bind(memory.base(), kib(4));
+  AllocationTape tape;
+  for (const bool abandoned : {true, false}) {
+    arena.begin_probe();
+    arena.mark();
+    void* first = arena.allocate(10);
+    void* second = arena.allocate(20);
+    arena.mark();
+    arena.free(first);
+    arena.free_remote(second);
+    arena.mark();
+    LaneArena::Use use = abandoned ? arena.abandon() : arena.end();
+    const std::vector<TapePosition> marks = {{0, 0}, {2, 0}, {2, 2}};
+    EXPECT_EQ(use.marks, abandoned ? std::vector<TapePosition>() : marks);
+    if (!abandoned) tape = std::move(*use.tape);
+  }
+  arena.begin_planned(planned(tape));
+  arena.free(arena.allocate(11));
+  const LaneArena::Use use = arena.end();
+  EXPECT_TRUE(use.went_off_tape);
+  EXPECT_TRUE(use.marks.empty());
+}
+
+TEST(LaneArenaDeath, MarkingAnythingButAProbeStopsTheProcess) {
+  LaneArena arena(64);
+  EXPECT_DEATH(arena.mark(), "outside a probe");
+}
+
 TEST(LaneArenaDeath, FreeingTwiceStopsTheProcess) {
   LaneMemory memory(kib(4));
   LaneArena arena(64);

@@ -37,8 +37,7 @@ def test_a_jobs_tape_bounds_its_plan_and_its_addresses_stay():
         worker.trial(3)
         assert worker.addresses(70) == {"changes": 0, "off_tape": 0, "done": 70}
         graph = worker.report()["graphs"][0]
-    recorded = graph["tape"]
-    tape = Tape([tuple(entry) for entry in recorded["allocations"]], recorded["frees"])
+    tape = Tape.of(graph["tape"])
     assert len(tape.allocations) > 10 and sorted(tape.frees) == list(range(len(tape.allocations)))
     assert tape.live_bound() == graph["bound_bytes"] <= graph["planned_peak_bytes"]
 

@@ -105,6 +105,23 @@ TEST_F(Iterations, HaveTheSameAddressesOnceTheyArePlanned) {
   EXPECT_NE(graph_->plan.address_hash, 0U);
 }
 
+// Of the graph's four nodes the first two and the last make a tensor each, and the first two die
+// behind the second and the third: what is alive between nodes is that and nothing else, whatever
+// operators allocate for themselves. What a probe marked stays known while its tape is planned.
+TEST_F(Iterations, KnowWhichNodeAllocatedAndFreedWhat) {
+  set_lane(kLane);
+  const std::vector<uint32_t> alive_at_boundaries = {0, 1, 1, 0, 1};
+  for (int i = 0; i < 3; ++i) {
+    IterationResult result = run();
+    ASSERT_EQ(result.end, IterationEnd::completed);
+    EXPECT_EQ(result.was_planned, i > 0);
+    apply(result, graph_->plan);
+    std::vector<uint32_t> alive;
+    for (const auto& mark : graph_->plan.marks) alive.push_back(mark.allocations - mark.frees);
+    EXPECT_EQ(alive, alive_at_boundaries);
+  }
+}
+
 TEST_F(Iterations, KeepWhatIsKnownWhenTheLaneWasSmallerThanThat) {
   graph_->plan.need = Bytes(1 << 20);
   IterationResult result;

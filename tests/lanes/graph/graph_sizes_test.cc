@@ -24,6 +24,22 @@ std::vector<uint32_t> at(const PerNodeLists& lists, uint32_t node) {
   return {lists.at(node).begin(), lists.at(node).end()};
 }
 
+std::vector<uint32_t> made_by_each_node(const GraphMemory& memory) {
+  std::vector<uint32_t> made;
+  for (size_t i = 0; i + 1 < memory.marks.size(); ++i) {
+    made.push_back(memory.marks[i + 1].allocations - memory.marks[i].allocations);
+  }
+  return made;
+}
+
+std::vector<uint32_t> freed_behind_each_node(const GraphMemory& memory) {
+  std::vector<uint32_t> freed;
+  for (size_t i = 0; i + 1 < memory.marks.size(); ++i) {
+    freed.push_back(memory.marks[i + 1].frees - memory.marks[i].frees);
+  }
+  return freed;
+}
+
 TEST(GraphSizes, TrainingGraphByHand) {
   const Graph graph = testing::training_graph();
   // Nodes: 0 t_copy, 1 addmm, 2 sub, 3 view, 4 mean, 5 t_copy, 6 mm, 7 sum, 8 scalar, 9 and 10 the
@@ -54,8 +70,10 @@ TEST(GraphSizes, TrainingGraphByHand) {
   EXPECT_EQ(memory.reach[8], Bytes(256));
   EXPECT_EQ(memory.reach[10], Bytes(128));
   EXPECT_EQ(memory.reach[11], Bytes(64));  // the loss
-  EXPECT_THAT(memory.allocation_node, ElementsAre(0, 1, 2, 4, 5, 6, 7));
   EXPECT_THAT(memory.tape.frees, ElementsAre(0, 1, 4, 2, 5, 6, 3));
+  // Nodes 0, 1, 2, 4, 5, 6, 7 make one each; frees behind 1, 2, 6, 7, 9, 10; the loss outlives all.
+  EXPECT_THAT(made_by_each_node(memory), ElementsAre(1, 1, 1, 0, 1, 1, 1, 1, 0, 0, 0));
+  EXPECT_THAT(freed_behind_each_node(memory), ElementsAre(0, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1));
 }
 
 TEST(GraphSizes, OutputThatIsAViewKeepsItsStorage) {
