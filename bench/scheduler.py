@@ -1,0 +1,74 @@
+"""scheduler: how many events a second does the core handle, and how long does one take?
+
+laneway-scheduler-load drives the real core with 1,000 jobs on 64 lanes, in virtual time. `steady`
+makes every event force a choice among about 16 ready jobs; in `mix` jobs of all lengths come,
+pause, finish and are cancelled; `fifo` is the same under another policy. The program checks first
+that the load is one (choices, jobs, the policy's order) and that timed runs grant the same turns.
+Throughput has the load's own work in it; a clock stands around every call for the latencies."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from . import stats
+from .harness import Options, find_program, progress
+from .report import Report, at_least, at_most
+
+EVENTS = 1_000_000
+QUICK_EVENTS = 100_000
+RATE = at_least(150_000)
+P99 = at_most(30)
+CASES = {"steady": ("steady", "srtf"), "mix": ("mix", "srtf"), "fifo": ("mix", "fifo")}
+
+
+def cases() -> list[str]:
+    return list(CASES)
+
+
+def run(options: Options) -> Report:
+    report = Report("scheduler")
+    loop_ms: list[float] = []
+    for case, (load, policy) in CASES.items():
+        if not options.wants(case):
+            continue
+        progress(f"scheduler: {case}")
+        events = QUICK_EVENTS if options.quick else EVENTS
+        try:
+            found = drive(load, policy, events, options.trials)
+        except (OSError, RuntimeError) as error:
+            report.add(case, "events_per_s", None, "1/s", RATE, note=str(error))
+            report.add(case, "handle_p99_us", None, "us", P99, note=str(error))
+            continue
+        loop_ms += found["loop_ms"]
+        _report(case, found, report)
+    if loop_ms:
+        report.add("calibration", "loop_ms", stats.median(loop_ms), "ms", samples=loop_ms)
+    return report
+
+
+def drive(load: str, policy: str, events: int, trials: int) -> dict[str, Any]:
+    """What laneway-scheduler-load prints. RuntimeError with its reason when it refuses."""
+    command = [str(find_program("laneway-scheduler-load")), load, policy, str(events), str(trials)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise RuntimeError(lines[-1])
+    return json.loads(done.stdout)
+
+
+def _report(case: str, found: dict[str, Any], report: Report) -> None:
+    note = (
+        f"{found['choices']} choices in {found['events']} events, of {found['mean_candidates']:.1f}"
+        f" jobs each, {found['distinct_jobs']} jobs had a turn"
+    )
+    if found["departures"]:
+        note += f", {found['arrivals']} came and {found['departures']} went"
+    note += "" if found["optimized"] else "; the program was built without optimisation"
+    rates = found["events_per_s"]
+    report.add(case, "events_per_s", stats.median(rates), "1/s", RATE, samples=rates, note=note)
+    p99 = found["handle_p99_us"]
+    report.add(case, "handle_p99_us", stats.median(p99), "us", P99, samples=p99)
+    for metric, at in (("handle_p50_us", stats.median), ("handle_max_us", max)):
+        report.add(case, metric, at(found[metric]), "us", samples=found[metric])
