@@ -24,6 +24,7 @@ from laneway.functional_buffers import put_off_writes
 from laneway.graph_encode import encode_graph
 from laneway.graph_ir import Graph, GraphKind, StorageKind
 from laneway.late_form import Draft, drop_dead, finish, merge_views, order_late
+from laneway.loss_scaling import CapturedScaler
 from laneway.numeric_context import current_numeric_context
 from laneway.optimizers import OptimizerLayout
 from laneway.random_state import drop_idle_states
@@ -45,7 +46,8 @@ class CapturedJobGraph:
     """A graph with what is needed to run it from Python.
 
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
-    `optimizer_layout` and `hyperparameters` are there for training steps only.
+    `optimizer_layout` and `hyperparameters` are there for training steps only, `scaler` for those
+    that use one.
     """
 
     graph: Graph
@@ -54,6 +56,7 @@ class CapturedJobGraph:
     outputs: OutputSignature
     optimizer_layout: OptimizerLayout | None = None
     hyperparameters: list[dict[str, Any]] | None = None
+    scaler: CapturedScaler | None = None
 
     def encode(self) -> bytes:
         """The graph's binary form."""
@@ -115,6 +118,7 @@ def capture_train_step(
         outputs_signature,
         layout,
         optimizers.hyperparameters(optimizer),
+        job.scaler,
     )
 
 

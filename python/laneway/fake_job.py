@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import optimizers, random_state
+from laneway import loss_scaling, optimizers, random_state
 from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
 from laneway.module_swap import swapped
@@ -31,6 +31,7 @@ class FakeJob:
         for _, module in modules:
             _check_module(module)
         self.recorder = Recorder(fake_mode, slots)
+        self.scaler: loss_scaling.CapturedScaler | None = None  # what run() met
         self._modules = modules
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._real: list[torch.Tensor] = []  # keeps those ids taken
@@ -64,6 +65,7 @@ class FakeJob:
     def run(self, step: Callable[[], Any]) -> Any:
         """step() with the modules on fakes, recorded."""
         recorder = self.recorder
+        watch = loss_scaling.Watch(recorder)
         for real in self._real:
             recorder.constants.forbid(
                 real, "a tensor of the model through a reference from outside of it"
@@ -76,8 +78,10 @@ class FakeJob:
                     recorder.fake_mode,
                     recorder,
                     random_state.served_by(recorder),
+                    loss_scaling.watched_by(watch),
                 ):
                     result = step()
+                    self.scaler = watch.finish()
             except CaptureError:
                 raise
             except Exception as error:

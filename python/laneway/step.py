@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from laneway import loss_scaling
 from laneway.capture import CapturedJobGraph, capture_train_step
 from laneway.errors import InvalidInput, ServiceUnavailable
 from laneway.graph_call import GraphCall
@@ -55,6 +56,7 @@ class TrainStep:
         self._closure = closure
         self._admission_timeout = admission_timeout
         self._random_state = torch.get_rng_state()
+        self._scaler_state: dict[str, Any] = {}  # loaded before the step was captured
         self._lock = threading.RLock()
         self._closed = False
         self._stepped = False
@@ -80,12 +82,13 @@ class TrainStep:
 
     def state_dict(self) -> dict[str, Any]:
         """{"model": …, "optimizer": …} in torch's own layouts, loadable into plain torch; ordered
-        after everything submitted before."""
+        after everything submitted before. With "scaler" once a step is captured that uses one."""
         with self._lock:
             self._check_open()
             if self.job is None or self.captured is None:
                 model = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
-                return {"model": model, "optimizer": self.optimizer.state_dict()}
+                state = {"model": model, "optimizer": self.optimizer.state_dict()}
+                return state | ({"scaler": self._scaler_state} if self._scaler_state else {})
             return self._read_state_dict(self.captured, self.job)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -96,15 +99,23 @@ class TrainStep:
             if self.job is None or self.captured is None:
                 self.model.load_state_dict(state["model"])
                 self.optimizer.load_state_dict(state["optimizer"])
+                self._scaler_state = dict(state.get("scaler") or {})
                 return
             self._write_state_dict(self.captured, self.job, state)
 
-    def sync_to(self, model: torch.nn.Module, optimizer: Optimizer | None = None) -> None:
-        """Copies the job's state into `model` (and `optimizer`)."""
+    def sync_to(
+        self,
+        model: torch.nn.Module,
+        optimizer: Optimizer | None = None,
+        scaler: torch.amp.GradScaler | None = None,
+    ) -> None:
+        """Copies the job's state into `model` (and `optimizer`, and `scaler`)."""
         state = self.state_dict()
         model.load_state_dict(state["model"])
         if optimizer is not None:
             optimizer.load_state_dict(state["optimizer"])
+        if scaler is not None:
+            loss_scaling.copy_to(scaler, state)
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, bytes and, per graph, what is known of its memory."""
@@ -168,6 +179,8 @@ class TrainStep:
                 self._closure,
                 self.name or "train",
             )
+            if self._scaler_state:
+                loss_scaling.known(captured.scaler).begin_from(captured.slots, self._scaler_state)
             job = create_job(
                 self.service,
                 self.name,
@@ -183,6 +196,9 @@ class TrainStep:
             self.captured, self.job, self.name = captured, job, job.name
             groups = zip(self.optimizer.param_groups, captured.hyperparameters or [])
             self._hyperparameters = [(group, list(known.items())) for group, known in groups]
+            if captured.scaler is not None:
+                held, known = captured.scaler.attributes()
+                self._hyperparameters.append((held, list(known.items())))
             self._unwatch = _warn_when_called(self.model, job.name)
             self._call = GraphCall(job, 0, captured, self.optimizer)
             return self._call
@@ -193,7 +209,8 @@ class TrainStep:
                 now = group[key]
                 if now is not value and now != value:
                     raise InvalidInput(
-                        f"{key} of the optimizer is {now}, the step was captured with {value}; "
+                        f"{key} of the optimizer or scaler is {now}, the step was captured with "
+                        f"{value}; "
                         "only the learning rate may change: make a new step"
                     )
 
@@ -216,10 +233,13 @@ class TrainStep:
 
         assert captured.optimizer_layout is not None
         layout = captured.optimizer_layout
-        return {
+        state = {
             "model": model,
             "optimizer": layout.state_dict(self.optimizer, entry, stepped=self._stepped),
         }
+        if captured.scaler is not None:
+            state["scaler"] = captured.scaler.state_dict(captured.slots, storages)
+        return state
 
     def _write_state_dict(
         self, captured: CapturedJobGraph, job: Job, state: dict[str, Any]
@@ -246,6 +266,9 @@ class TrainStep:
                     target.copy_(_initial_value(slot))
                 else:
                     _copy_into(target, torch.as_tensor(given), where)
+        if state.get("scaler"):
+            scaler = loss_scaling.known(captured.scaler)
+            scaler.take(captured.slots, storages, state["scaler"])
         self._take_learning_rates(state["optimizer"]["param_groups"])
         job.write_state(captured.slots, storages)
         self._stepped = bool(given_state)
@@ -273,7 +296,8 @@ def train_step(
     optimizer.step(), captured at the first call and run by `service` (default: one embedded in this
     process).
 
-    `closure(model, optimizer, *inputs)` -> loss or (loss, aux…) replaces that step. `name` is how
+    `closure(model, optimizer, *inputs)` -> loss or (loss, aux…) replaces that step; it may scale
+    its loss with a torch.amp.GradScaler when the optimizer is made with fused=True. `name` is how
     others see the job; `priority`, `weight` and `total_iterations` are for policies that look at
     them. A job that finds no room waits, at most `admission_timeout` seconds (None: as long as it
     takes; 0: not at all), then Refused says why. Errors: CaptureError, OutOfMemory when the job can
