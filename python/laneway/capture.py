@@ -10,24 +10,25 @@ how inputs and outputs map to the graph's.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import optimizers
 from laneway.errors import CaptureError
 from laneway.fake_job import FakeJob
 from laneway.functional_buffers import put_off_writes
 from laneway.graph_encode import encode_graph
 from laneway.graph_ir import Graph, GraphKind, StorageKind
+from laneway.joining import join
 from laneway.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.loss_scaling import CapturedScaler
 from laneway.numeric_context import current_numeric_context
 from laneway.optimizers import OptimizerLayout
 from laneway.random_state import drop_idle_states
+from laneway.recorder import StaleGradient
 from laneway.signature import (
     InputSignature,
     InputSpec,
@@ -36,7 +37,7 @@ from laneway.signature import (
     fake_inputs,
     learning_rate_inputs,
 )
-from laneway.slots import Slot, SlotTable
+from laneway.slots import Path, Slot, SlotTable
 
 Closure = Callable[..., Any]  # (model, optimizer, *inputs) -> loss | (loss, aux…)
 
@@ -46,17 +47,21 @@ class CapturedJobGraph:
     """A graph with what is needed to run it from Python.
 
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
-    `optimizer_layout` and `hyperparameters` are there for training steps only, `scaler` for those
-    that use one.
+    `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The rest is
+    there for training steps only: the optimizer's layout; whether its step() was called; the loss
+    scaler, if one is used; the parameters whose gradients are state, and for each whether it has
+    one after the step.
     """
 
     graph: Graph
     slots: list[Slot]
     inputs: InputSignature
     outputs: OutputSignature
+    fixed: list[torch.Tensor] = dataclasses.field(default_factory=list)
     optimizer_layout: OptimizerLayout | None = None
-    hyperparameters: list[dict[str, Any]] | None = None
     scaler: CapturedScaler | None = None
+    steps_optimizer: bool = False
+    gradients: dict[Path, bool] = dataclasses.field(default_factory=dict)
 
     def encode(self) -> bytes:
         """The graph's binary form."""
@@ -64,16 +69,22 @@ class CapturedJobGraph:
 
     @property
     def input_spec(self) -> list[InputSpec]:
-        """One entry per graph input, in order."""
+        """One entry per input of the signature, in order."""
         return self.inputs.specs
 
-    @property
-    def output_spec(self) -> OutputSignature:
-        return self.outputs
 
-    def holds_for(self, optimizer: Optimizer) -> bool:
-        """Whether the hyperparameters taken as constant are still those of the capture."""
-        return self.hyperparameters == optimizers.hyperparameters(optimizer)
+@dataclasses.dataclass
+class _Training:
+    """What one capture of a training step is made from."""
+
+    model: torch.nn.Module
+    loss_fn: Callable[..., Any] | None
+    optimizer: Optimizer
+    inputs: tuple
+    kwargs: dict[str, Any]
+    closure: Closure | None
+    name: str
+    slots_of: CapturedJobGraph | None
 
 
 def capture_train_step(
@@ -84,42 +95,38 @@ def capture_train_step(
     example_kwargs: dict[str, Any] | None = None,
     closure: Closure | None = None,
     name: str = "train",
+    slots_of: CapturedJobGraph | None = None,
+    keep_gradients: bool | None = None,
 ) -> CapturedJobGraph:
     """One whole training step as a graph: forward, backward, optimizer.
 
     Without `closure` the step is: clear gradients, loss_fn(model(*inputs[:-1], **kwargs),
     inputs[-1]), backward, optimizer.step(); loss_fn may return (loss, aux…), and None takes the
-    model's own result as the loss. Raises CaptureError, naming operator, line and remedy, when the
-    step cannot be recorded.
+    model's own result as the loss. With `slots_of` the graph belongs to that job, which it joins.
+    `keep_gradients` says whether gradients outlast the step, as state of the job; None: if it uses
+    gradients from before it, or leaves some without a step of the optimizer. Raises CaptureError,
+    naming operator, line and remedy, when the step cannot be recorded.
     """
-    slots = SlotTable()
-    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
-    modules = [("model", model)]
-    if isinstance(loss_fn, torch.nn.Module):
-        modules.append(("loss", loss_fn))
-    job = FakeJob(fake_mode, slots, modules)
-    layout, copied = job.add_optimizer(optimizer)
-    args, kwargs, signature, inputs = fake_inputs(
-        job.recorder, tuple(example_inputs), dict(example_kwargs or {})
+    training = _Training(
+        model,
+        loss_fn,
+        optimizer,
+        tuple(example_inputs),
+        dict(example_kwargs or {}),
+        closure,
+        name,
+        slots_of,
     )
-    learning_rate_inputs(job.recorder, copied, signature, inputs)
-    step = closure or _default_step(loss_fn)
-
-    result = job.run(lambda: step(model, copied, *args, **kwargs))
-    job.check_optimizer(copied)
-    outputs_signature, outputs = bind_outputs(job.recorder, result)
-    job.write_rebound_buffers()
-    graph, kept = _finish(job, inputs, outputs, name, GraphKind.train)
-    layout = layout.renumbered(kept)
-    return CapturedJobGraph(
-        graph,
-        slots.kept(kept),
-        signature,
-        outputs_signature,
-        layout,
-        optimizers.hyperparameters(optimizer),
-        job.scaler,
-    )
+    if slots_of is not None:
+        return _capture_once(training, frozenset(slots_of.gradients))
+    if keep_gradients:
+        return _capture_once(training, _accumulated(training))
+    try:
+        return _capture_once(training, frozenset(), allow_left=keep_gradients is False)
+    except (StaleGradient, _GradientsLeft):
+        if keep_gradients is False:
+            raise
+        return _capture_once(training, _accumulated(training))
 
 
 def capture_inference(
@@ -129,11 +136,13 @@ def capture_inference(
     slots_of: CapturedJobGraph | None = None,
     train_mode: bool = False,
     name: str = "inference",
+    closure: Callable[..., Any] | None = None,
 ) -> CapturedJobGraph:
-    """model(*inputs, **kwargs) without gradients as a graph, in evaluation mode unless told.
+    """model(*inputs, **kwargs), or closure(model, *inputs, **kwargs), without gradients as a graph,
+    in evaluation mode unless told.
 
-    With `slots_of` the graph belongs to that job: tensors that both use have the slots that they
-    have there, new ones are appended.
+    With `slots_of` the graph belongs to that job, which it joins: tensors that both use have the
+    slots that they have there.
     """
     slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
     job = FakeJob(FakeTensorMode(allow_non_fake_inputs=True), slots, [("model", model)])
@@ -144,13 +153,78 @@ def capture_inference(
     def infer() -> Any:
         with torch.no_grad():
             model.train(train_mode)
+            if closure is not None:
+                return closure(model, *args, **kwargs)
             return model(*args, **kwargs)
 
     result = job.run(infer)
     outputs_signature, outputs = bind_outputs(job.recorder, result)
     job.write_rebound_buffers()
     graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
-    return CapturedJobGraph(graph, slots.slots, signature, outputs_signature)
+    captured = CapturedJobGraph(graph, slots.slots, signature, outputs_signature)
+    return captured if slots_of is None else _joined(captured, slots_of)
+
+
+class _GradientsLeft(Exception):
+    """The step leaves gradients behind that no step of the optimizer used."""
+
+
+def _accumulated(training: _Training) -> frozenset[Path]:
+    """The parameters that get a gradient in the step, which is run for that and thrown away."""
+    job, *_ = _run(training, None)
+    return frozenset(job.gradients.accumulated)
+
+
+def _capture_once(
+    training: _Training, kept_gradients: frozenset[Path], allow_left: bool = False
+) -> CapturedJobGraph:
+    job, layout, signature, inputs, result = _run(training, kept_gradients)
+    first = training.slots_of is None
+    if first and not allow_left and not kept_gradients and not job.stepped and job.gradients.left():
+        raise _GradientsLeft
+    outputs_signature, outputs = bind_outputs(job.recorder, result)
+    job.write_rebound_buffers()
+    gradients = job.write_gradients()
+    held = job.slots_for_kept(training.optimizer, layout)
+    graph, kept = _finish(job, inputs, outputs, training.name, GraphKind.train, not first, held)
+    captured = CapturedJobGraph(
+        graph,
+        job.recorder.slots.kept(kept),
+        signature,
+        outputs_signature,
+        optimizer_layout=layout.renumbered(kept),
+        scaler=job.scaler,
+        steps_optimizer=job.stepped,
+        gradients=gradients,
+    )
+    return captured if training.slots_of is None else _joined(captured, training.slots_of)
+
+
+def _run(
+    training: _Training, kept_gradients: frozenset[Path] | None
+) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
+    """The step run on fakes."""
+    slots_of = training.slots_of
+    slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
+    modules = [("model", training.model)]
+    if isinstance(training.loss_fn, torch.nn.Module):
+        modules.append(("loss", training.loss_fn))
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    job = FakeJob(fake_mode, slots, modules, kept_gradients)
+    layout, copied = job.add_optimizer(training.optimizer)
+    args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)
+    learning_rate_inputs(job.recorder, copied, signature, inputs)
+    step = training.closure or _default_step(training.loss_fn)
+    result = job.run(lambda: step(training.model, copied, *args, **kwargs))
+    job.check_optimizer(copied)
+    return job, layout, signature, inputs, result
+
+
+def _joined(captured: CapturedJobGraph, job: CapturedJobGraph) -> CapturedJobGraph:
+    """The capture over exactly the job's slots."""
+    known = len(job.slots)
+    graph, fixed = join(captured.graph, captured.slots, known)
+    return dataclasses.replace(captured, graph=graph, fixed=fixed, slots=job.slots)
 
 
 def _default_step(loss_fn: Callable[..., Any] | None) -> Closure:
@@ -186,9 +260,10 @@ def _finish(
     name: str,
     kind: GraphKind,
     keep_slots: bool = False,
+    held: Collection[int] = (),
 ) -> tuple[Graph, list[int]]:
     """The graph in its late form, and the old numbers of the slots that stay, in their new order.
-    State that was created for parameters which get no gradient has no slot."""
+    State that was created for parameters which get no gradient has no slot, unless it is `held`."""
     recorder = job.recorder
     draft = Draft(
         recorder.table.storages,
@@ -200,6 +275,7 @@ def _finish(
         draws=frozenset(recorder.drawing),
         fresh=frozenset(recorder.fresh),
         lazy=frozenset(recorder.table.lazy),
+        written_late=job.gradients.storages(),
     )
     merge_views(draft)
     drop_idle_states(draft)
@@ -212,6 +288,7 @@ def _finish(
         for s in draft.touched(node)
         if draft.storages[s].kind == StorageKind.persistent
     }
+    used.update(held)
     kept = [
         slot.index
         for slot in recorder.slots.slots

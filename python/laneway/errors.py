@@ -45,7 +45,7 @@ class CaptureError(Error):
 
     def at(self, operator: str, source: str) -> CaptureError:
         """The same error with operator and line."""
-        return CaptureError(
+        return type(self)(
             self.message, operator=operator, source=source or None, remedy=self.remedy
         )
 

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim import Optimizer
 
 from laneway import loss_scaling, optimizers, random_state
 from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
+from laneway.kept_gradients import Gradients
 from laneway.module_swap import swapped
-from laneway.optimizers import OptimizerLayout
-from laneway.recorder import Recorder, mark_stale
-from laneway.slots import SlotTable
+from laneway.optimizers import OptimizerLayout, StateTensor
+from laneway.recorder import Recorder
+from laneway.slots import Path, SlotTable
 from laneway.user_lines import line_of, wants_data
+
+_FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
 
 
 class FakeJob:
-    """One per capture. `modules` are (name, module); their tensors become slots in order."""
+    """One per capture. `modules` are (name, module); their tensors become slots in order.
+    `kept_gradients` are the paths of parameters whose gradients are state: see Gradients."""
 
     def __init__(
         self,
         fake_mode: FakeTensorMode,
         slots: SlotTable,
         modules: list[tuple[str, torch.nn.Module]],
+        kept_gradients: frozenset[Path] | None = frozenset(),
     ) -> None:
         for _, module in modules:
             _check_module(module)
         self.recorder = Recorder(fake_mode, slots)
         self.scaler: loss_scaling.CapturedScaler | None = None  # what run() met
+        self.gradients = Gradients(self.recorder, kept_gradients)
+        self.stepped = False  # the optimizer took a step
         self._modules = modules
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
+        self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
         self._real: list[torch.Tensor] = []  # keeps those ids taken
         self._by_path: dict[tuple, torch.Tensor] = {}
         self._rebound: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -55,12 +65,26 @@ class FakeJob:
         for index, parameter in enumerate(optimizers.parameters_of(copied)):
             if index in layout.entries:
                 state[parameter] = {
-                    key: self._fake(tensors[index, key]) if (index, key) in tensors else entry
+                    key: self._fake(tensors[index, key], ("optimizer", index, key))
+                    if (index, key) in tensors
+                    else entry
                     for key, entry in layout.entries[index].items()
                 }
         copied.__dict__["state"] = optimizers.state_holder(state)
         copied.__dict__["step"] = self._phased_step(copied)
         return layout, copied
+
+    def slots_for_kept(self, optimizer: Optimizer, layout: OptimizerLayout) -> set[int]:
+        """Slots of the optimizer's state for the parameters whose gradients are state: a later call
+        may be the first to use them."""
+        kept = self.gradients.kept_paths()
+        return {
+            entry.slot
+            for index, parameter in enumerate(optimizers.parameters_of(optimizer))
+            if self._path_of[id(parameter)] in kept
+            for entry in layout.entries.get(index, {}).values()
+            if isinstance(entry, StateTensor)
+        }
 
     def run(self, step: Callable[[], Any]) -> Any:
         """step() with the modules on fakes, recorded."""
@@ -70,7 +94,8 @@ class FakeJob:
             recorder.constants.forbid(
                 real, "a tensor of the model through a reference from outside of it"
             )
-        with swapped([module for _, module in self._modules], self._fakes):
+        # Operators that fail on fakes fail in the client's hands; they need not be logged as well.
+        with swapped([module for _, module in self._modules], self._fakes), _quiet(_FAKE_LOGGER):
             try:
                 with (
                     torch.inference_mode(False),
@@ -122,21 +147,25 @@ class FakeJob:
             for target, source in copies:
                 target.copy_(source)
 
+    def write_gradients(self) -> dict[Path, bool]:
+        """Kept gradients are written at the end of the graph. Result: Gradients.write_back's."""
+        self.recorder.phase = "tail"
+        return self.gradients.write_back()
+
     def _add(self, tensor: torch.Tensor, path: tuple, kind: SlotKind) -> None:
         self.recorder.slots.add(tensor, path, kind)
-        self._by_path[path] = self._fake(tensor)
+        self._by_path[path] = self._fake(tensor, path)
 
-    def _fake(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _fake(self, tensor: torch.Tensor, path: Path) -> torch.Tensor:
         if id(tensor) not in self._fakes:
             slot = self.recorder.slots.find(tensor)
             fake = self.recorder.fake_mode.from_tensor(tensor, static_shapes=True)
             self.recorder.table.add_persistent(fake, slot.index, slot.nbytes)
             if fake.is_leaf and fake.requires_grad:
-                with self.recorder.fake_mode:
-                    fake.grad = torch.empty_like(fake, requires_grad=False)
-                mark_stale(fake.grad)
+                self.gradients.attach(path, tensor, fake)
                 _copy_hooks(tensor, fake)
             self._fakes[id(tensor)] = fake
+            self._path_of[id(tensor)] = path
             self._real.append(tensor)
         return self._fakes[id(tensor)]
 
@@ -150,6 +179,7 @@ class FakeJob:
                     remedy="call step() without a closure",
                 )
             recorder.phase = "optimizer"
+            self.stepped = True
             try:
                 return type(copied).step(copied)
             except CaptureError as error:
@@ -183,6 +213,20 @@ class FakeJob:
                         remedy="register it with its final shape and change it in place",
                     )
                 self._rebound.append((expected, tensor))
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was_disabled
+
+
+def is_captured(module: torch.nn.Module) -> bool:
+    """Whether the module stands on fakes just now."""
+    return any(isinstance(parameter, FakeTensor) for parameter in module.parameters())
 
 
 def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:

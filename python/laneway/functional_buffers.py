@@ -35,7 +35,7 @@ def put_off_writes(draft: Draft) -> None:
     for index, node in enumerate(draft.nodes):
         for storage in draft.written(node):
             kind = draft.storages[storage].kind
-            if kind == StorageKind.ephemeral:
+            if kind == StorageKind.ephemeral or storage in draft.written_late:
                 continue
             if kind == StorageKind.input or draft.phases[index] == "step" or storage in draft.fresh:
                 written.setdefault(storage, []).append(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -16,7 +17,8 @@ from laneway.job import Future, Job, Outputs
 
 
 class GraphCall:
-    """Thread-safe. `fixed` are the tensors of inputs behind the signature's own."""
+    """Thread-safe. Calls raise OtherForm, and nothing has happened, when their arguments are not of
+    the form that the graph was captured for."""
 
     def __init__(
         self,
@@ -24,11 +26,13 @@ class GraphCall:
         index: int,
         captured: CapturedJobGraph,
         optimizer: Optimizer | None = None,
-        fixed: list[torch.Tensor] | None = None,
     ) -> None:
         self._job = job
         self._index = index
-        self._binder = Binder(captured.inputs, optimizer, fixed or [])
+        self.captured = captured
+        self.signature = captured.inputs
+        self.conditions: Any = None  # what the capture took as constant: see Variants
+        self._binder = Binder(captured.inputs, optimizer, captured.fixed)
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         self._outputs = Outputs(specs, captured.outputs.rebuild)
         self._library = _native.engine()
@@ -85,6 +89,16 @@ class GraphCall:
             return future
         finally:
             self._binder.give_back(frame)
+
+
+def call_of(
+    job: Job, index: int, captured: CapturedJobGraph, optimizer: Optimizer | None = None
+) -> GraphCall:
+    """The call of graph `index`, which the service drops when the result is gone, and with it
+    whoever could be inside a call. A job's last graph stays with the job."""
+    call = GraphCall(job, index, captured, optimizer)
+    weakref.finalize(call, job.drop_graph, index).atexit = False
+    return call
 
 
 def _output_spec(

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from laneway import _native
 from laneway._native import ffi
-from laneway.signature import InputSignature, TensorInput
+from laneway.signature import InputSignature, OtherForm, TensorInput
 
 
 class Frame:
@@ -61,10 +61,15 @@ class Binder:
         ]
 
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
-        """A frame with this call's inputs. Raises InvalidInput naming the argument."""
+        """A frame with this call's inputs. Raises OtherForm when they are not of this graph's
+        form."""
         frame = self._frames.pop() if self._frames else self._new_frame()
         if kwargs or not self._quick or not self._fill_quickly(frame, args):
-            self._fill(frame, args, kwargs)
+            try:
+                self._fill(frame, args, kwargs)
+            except OtherForm:
+                self.give_back(frame)
+                raise
         return frame
 
     def give_back(self, frame: Frame) -> None:

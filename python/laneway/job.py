@@ -182,6 +182,12 @@ class Job:
             raise _native.exception_of(code, error)
         return int(index[0])
 
+    def drop_graph(self, index: int) -> None:
+        """What was submitted for it still runs. Nothing happens when the job is over."""
+        handle = self._handle
+        if handle is not None:
+            _native.engine().laneway_job_drop_graph(handle, index, ffi.NULL)
+
     def submitted(self, future: Future) -> None:
         """Notes a submission, for wait_for_room."""
         while len(self._in_flight) >= _REMEMBERED:

@@ -37,6 +37,8 @@ class Draft:
     draws: frozenset[str]  # names of operators that draw random numbers
     fresh: frozenset[int] = frozenset()  # storages of literals: their writes do not outlast a step
     lazy: frozenset[int] = frozenset()  # values that are conjugated or negated when read
+    # Storages that need no stand-in: forward and backward do not read what is written there.
+    written_late: frozenset[int] = frozenset()
 
     def storage_of(self, value: int) -> int | None:
         """Index of the value's storage; None for a number."""

@@ -150,18 +150,6 @@ def add_state_slots(
     return OptimizerLayout(entries), tensors
 
 
-def hyperparameters(optimizer: Optimizer) -> list[dict[str, Any]]:
-    """What a capture takes as constant, for telling whether it still holds."""
-    return [
-        {
-            key: value
-            for key, value in group.items()
-            if key not in ("params", "initial_lr", "param_names", *PER_ITERATION)
-        }
-        for group in optimizer.param_groups
-    ]
-
-
 def _position(slot: Slot, path: tuple) -> int:
     return next(i for i, tensor in enumerate(slot.tensors) if tensor.path == path)
 

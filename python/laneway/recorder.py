@@ -52,6 +52,10 @@ _UNKNOWN_SHAPE = (
 )
 
 
+class StaleGradient(CaptureError):
+    """The step uses a gradient from before it, and gradients are not kept."""
+
+
 def mark_stale(tensor: torch.Tensor) -> None:
     """Makes `tensor` stand for a gradient from before the step: using it is refused."""
     tensor.__dict__[_STALE] = True
@@ -92,9 +96,10 @@ class Recorder(TorchDispatchMode):
                 return self.table.add_persistent(fake, slot.index, slot.nbytes)
             return self.table.find(fake)
         if tensor.__dict__.get(_STALE):
-            raise CaptureError(
+            raise StaleGradient(
                 "the step uses gradients that are left from before it",
-                remedy="call optimizer.zero_grad() before backward, with set_to_none=True",
+                remedy="call optimizer.zero_grad() before backward, with set_to_none=True; or make "
+                "the step with keep_gradients=True, if its calls accumulate gradients",
             )
         raise CaptureError(
             "a tensor appeared that no recorded operator made",

@@ -14,10 +14,14 @@ import torch
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
-from laneway.errors import CaptureError, InvalidInput
+from laneway.errors import CaptureError
 from laneway.graph_ir import ValueKind
 from laneway.recorder import Recorder
 from laneway.slots import check_tensor
+
+
+class OtherForm(Exception):
+    """A call's arguments are not of the form that a graph was captured for; says in what."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,25 +60,33 @@ class InputSignature:
         plain = pytree.tree_structure((tuple(range(len(self.leaves))), {}))
         return plain == self.structure and all(isinstance(x, TensorInput) for x in self.leaves)
 
-    def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
-        """The tensors of a call in the order of the graph's inputs, in the layout it expects.
-        Raises InvalidInput, naming the argument, for a call of other structure, shape or dtype."""
+    def difference(self, args: tuple, kwargs: dict[str, Any] | None = None) -> str | None:
+        """In what a call's arguments are not those of the capture, in words; None when in nothing
+        that matters."""
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
         if structure != self.structure:
-            raise InvalidInput(
-                f"the arguments have the structure {structure}, the step was captured with "
-                f"{self.structure}; call it with the same arguments or make another step"
-            )
-        found: list[torch.Tensor] = []
+            return f"the arguments have the structure {structure} and had {self.structure}"
         for position, (leaf, expected) in enumerate(zip(leaves, self.leaves)):
             if isinstance(expected, TensorInput):
-                found.append(_matching(leaf, expected, position))
+                found = _tensor_difference(leaf, expected)
+                if found is not None:
+                    return f"argument {position} {found}"
             elif isinstance(leaf, torch.Tensor) or not _equal(leaf, expected[1]):
-                raise InvalidInput(
-                    f"argument {position} is {leaf!r}, the step was captured with {expected[1]!r}; "
-                    "only tensors may change between calls: pass it as a tensor"
-                )
-        return found
+                return f"argument {position} is {_short(leaf)} and was {_short(expected[1])}"
+        return None
+
+    def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call in the order of the graph's inputs, in the layout it expects.
+        Raises OtherForm for a call of other structure, shape, strides, dtype or constants."""
+        difference = self.difference(args, kwargs)
+        if difference is not None:
+            raise OtherForm(difference)
+        leaves = pytree.tree_leaves((tuple(args), dict(kwargs or {})))
+        return [
+            _laid_out(leaf, expected)
+            for leaf, expected in zip(leaves, self.leaves)
+            if isinstance(expected, TensorInput)
+        ]
 
     def values(
         self, args: tuple, kwargs: dict[str, Any] | None, optimizer: Optimizer | None
@@ -121,16 +133,12 @@ def fake_inputs(
     fakes: list[Any] = []
     for position, leaf in enumerate(leaves):
         if not isinstance(leaf, torch.Tensor):
-            if isinstance(leaf, (torch.nn.Module, Optimizer)):
-                raise CaptureError(
-                    f"argument {position} is a {type(leaf).__name__}",
-                    remedy="pass tensors; models and optimizers are arguments of train_step",
-                )
+            _check_constant(leaf, position)
             signature.leaves.append(("constant", leaf))
             fakes.append(leaf)
             continue
         check_tensor(leaf, f"input {position}")
-        strides = _expected_strides(leaf)
+        strides = expected_strides(leaf)
         with recorder.fake_mode:
             fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
         fake.requires_grad_(leaf.requires_grad)
@@ -158,7 +166,7 @@ def learning_rate_inputs(
         if isinstance(rate, torch.Tensor) or (group.get("fused") and is_number):
             dtype = rate.dtype if isinstance(rate, torch.Tensor) else torch.float64
             sizes = tuple(rate.shape) if isinstance(rate, torch.Tensor) else ()
-            strides = _expected_strides(rate) if isinstance(rate, torch.Tensor) else ()
+            strides = expected_strides(rate) if isinstance(rate, torch.Tensor) else ()
             with recorder.fake_mode:
                 fake = torch.empty_strided(sizes, strides, dtype=dtype)
             signature.specs.append(TensorInput(dtype, sizes, strides, source))
@@ -189,12 +197,9 @@ def bind_outputs(recorder: Recorder, result: Any) -> tuple[OutputSignature, list
     return signature, outputs
 
 
-def _matching(leaf: Any, expected: TensorInput, position: int) -> torch.Tensor:
+def _tensor_difference(leaf: Any, expected: TensorInput) -> str | None:
     if not isinstance(leaf, torch.Tensor):
-        raise InvalidInput(
-            f"argument {position} is a {type(leaf).__name__}, the step expects a tensor of "
-            f"{expected.dtype} with shape {list(expected.sizes)}"
-        )
+        return f"is a {type(leaf).__name__} and was a tensor"
     for what, given, wanted in (
         ("device", leaf.device.type, "cpu"),
         ("layout", leaf.layout, torch.strided),
@@ -202,17 +207,41 @@ def _matching(leaf: Any, expected: TensorInput, position: int) -> torch.Tensor:
         ("shape", list(leaf.shape), list(expected.sizes)),
     ):
         if given != wanted:
-            raise InvalidInput(
-                f"argument {position} has {what} {given}, the step was captured with {wanted}; "
-                f"convert it or make another step for inputs of this {what}"
-            )
+            return f"has {what} {given} and had {wanted}"
+    strides = expected_strides(leaf)
+    if strides != expected.strides:
+        return f"has strides {list(strides)} and had {list(expected.strides)}"
+    return None
+
+
+def _laid_out(leaf: torch.Tensor, expected: TensorInput) -> torch.Tensor:
+    """The tensor itself, or a copy in the expected layout."""
     leaf = leaf.detach()
     if tuple(leaf.stride()) == expected.strides and not (leaf.is_conj() or leaf.is_neg()):
         return leaf
     return torch.empty_strided(expected.sizes, expected.strides, dtype=expected.dtype).copy_(leaf)
 
 
-def _expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+def _check_constant(leaf: Any, position: int) -> None:
+    if isinstance(leaf, (torch.nn.Module, Optimizer)):
+        raise CaptureError(
+            f"argument {position} is a {type(leaf).__name__}",
+            remedy="pass tensors; models and optimizers are arguments of train_step",
+        )
+    if type(leaf).__module__ == "numpy":
+        raise CaptureError(
+            f"argument {position} is a numpy {type(leaf).__name__}, whose numbers would become "
+            "constants of the step",
+            remedy="pass it as a tensor: torch.as_tensor(argument)",
+        )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
     """The tensor's own strides where it is dense without overlap, else contiguous ones."""
     if torch.ops.aten.is_non_overlapping_and_dense(tensor):
         return tuple(tensor.stride())

@@ -78,6 +78,8 @@ class SlotTable:
         self._by_storage: dict[int, Slot] = {
             slot.initial.untyped_storage()._cdata: slot for slot in self.slots
         }
+        self._by_path = {tensor.path: slot for slot in self.slots for tensor in slot.tensors}
+        self._held: list[torch.Tensor] = []  # keeps the storages of find_path's tensors taken
 
     def copy(self) -> SlotTable:
         """A table with the same slots that can be extended without changing this one."""
@@ -92,9 +94,15 @@ class SlotTable:
         """The slot on whose storage `tensor` lies."""
         return self._by_storage.get(tensor.untyped_storage()._cdata)
 
+    def find_path(self, path: Path) -> Slot | None:
+        """The slot on which the tensor of this path lies."""
+        return self._by_path.get(path)
+
     def add(self, tensor: torch.Tensor, path: Path, kind: SlotKind, created: bool = False) -> Slot:
         """The slot for `tensor`'s storage, made if there is none yet; `tensor` is noted as lying on
-        it. Refuses tensors that a slot cannot hold."""
+        it. A path that is known keeps its slot, whatever memory its tensor has by now: the bytes
+        are the job's. Refuses tensors that a slot cannot hold, and a path whose tensor has another
+        layout than before."""
         name = "/".join(str(part) for part in path)
         check_tensor(tensor, name)
         described = SlotTensor(
@@ -104,15 +112,32 @@ class SlotTable:
             strides=tuple(tensor.stride()),
             storage_offset=tensor.storage_offset(),
         )
+        slot = self.find_path(path)
+        if slot is not None:
+            _check_layout(slot, described, name)
+            self._by_storage[tensor.untyped_storage()._cdata] = slot
+            self._held.append(tensor)
+            return slot
         slot = self.find(tensor)
         if slot is None:
             storage = tensor.untyped_storage()
             slot = Slot(len(self.slots), name, kind, storage.nbytes(), tensor, [], created)
             self.slots.append(slot)
             self._by_storage[storage._cdata] = slot
-        if described not in slot.tensors:
-            slot.tensors.append(described)
+        slot.tensors.append(described)
+        self._by_path[path] = slot
         return slot
+
+
+def _check_layout(slot: Slot, described: SlotTensor, name: str) -> None:
+    known = next(tensor for tensor in slot.tensors if tensor.path == described.path)
+    if known != described:
+        raise CaptureError(
+            f"{name} has dtype {described.dtype}, shape {list(described.sizes)} and strides "
+            f"{list(described.strides)}; the job's has {known.dtype}, {list(known.sizes)} and "
+            f"{list(known.strides)}",
+            remedy="make a new step for the changed model",
+        )
 
 
 def check_tensor(tensor: torch.Tensor, name: str) -> None:

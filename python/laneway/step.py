@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import warnings
 from collections.abc import Callable
@@ -12,14 +13,33 @@ from torch.optim import Optimizer
 
 from laneway import loss_scaling
 from laneway.capture import CapturedJobGraph, capture_train_step
+from laneway.conditions import Conditions
 from laneway.errors import InvalidInput, ServiceUnavailable
-from laneway.graph_call import GraphCall
+from laneway.fake_job import is_captured
+from laneway.graph_call import GraphCall, call_of
 from laneway.job import Future, Job, create_job
-from laneway.optimizers import StateTensor
+from laneway.job_state import JobState, release_created, set_gradients
+from laneway.kept_gradients import gradient_path
 from laneway.service import Service, default_service
-from laneway.slots import Slot, SlotTensor
+from laneway.slots import Path, Slot
+from laneway.variants import Variants
 
 _TRAINING = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOptions:
+    """What train_step takes besides model, loss and optimizer; it says what each is."""
+
+    service: Service | None
+    name: str | None
+    priority: int
+    weight: float
+    total_iterations: int | None
+    closure: Callable[..., Any] | None
+    admission_timeout: float | None
+    keep_gradients: bool | None
+    max_variants: int
 
 
 class TrainStep:
@@ -27,8 +47,10 @@ class TrainStep:
 
     The first call captures the step and offers the job; from then on parameters, buffers and
     optimizer state live in the service's pool and the client's own `model` keeps its old weights
-    until `sync_to`. Random operators draw from the job's own generator, a copy of torch's default
-    generator at the time the step was made. Thread-safe; iterations run in the order of the calls.
+    until `sync_to`. A call of another form (shapes, dtypes, other arguments, hyperparameters,
+    train() or eval()) is captured again, over the same state. Random operators draw from the job's
+    own generator, a copy of torch's default generator at the time the step was made. Thread-safe;
+    iterations run in the order of the calls.
     """
 
     def __init__(
@@ -36,60 +58,54 @@ class TrainStep:
         model: torch.nn.Module,
         loss_fn: Callable[..., Any] | None,
         optimizer: Optimizer,
-        service: Service | None,
-        name: str | None,
-        priority: int,
-        weight: float,
-        total_iterations: int | None,
-        closure: Callable[..., Any] | None,
-        admission_timeout: float | None,
+        options: StepOptions,
     ) -> None:
         self.model, self.loss_fn, self.optimizer = model, loss_fn, optimizer
-        self.service = service if service is not None else default_service()
-        self.name = name
-        self._options = {
-            "job_class": _TRAINING,
-            "priority": priority,
-            "weight": weight,
-            "total_iterations": total_iterations,
-        }
-        self._closure = closure
-        self._admission_timeout = admission_timeout
+        self.service = options.service if options.service is not None else default_service()
+        self.name = options.name
+        self._options = options
         self._random_state = torch.get_rng_state()
         self._scaler_state: dict[str, Any] = {}  # loaded before the step was captured
         self._lock = threading.RLock()
         self._closed = False
-        self._stepped = False
-        self.captured: CapturedJobGraph | None = None
+        self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
-        self._call: GraphCall | None = None
-        self._hyperparameters: list[tuple[dict[str, Any], list[tuple[str, Any]]]] = []
+        modules = [m for m in (model, loss_fn) if isinstance(m, torch.nn.Module)]
+        self._conditions = Conditions(modules, optimizer)
+        self._variants = Variants("step", options.max_variants, self._conditions, self._capture)
+        # What the state has, apart from bytes: as of the last call, or as loaded.
+        self._stepped = False
+        self._gradients: set[Path] = set()
         self._unwatch: Callable[[], None] | None = None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """One iteration; the loss (with auxiliary outputs, if the step has them)."""
-        return self._ready(inputs, kwargs).run(inputs, kwargs)
+        result = self._variants.run(inputs, kwargs)
+        self._note_call()
+        return result
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """The same without waiting: a Future (`result(timeout=None)`, `done()`, awaitable)."""
-        return self._ready(inputs, kwargs).submit(inputs, kwargs)
+        future = self._variants.submit(inputs, kwargs)
+        self._note_call()
+        return future
 
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
         """Captures the step for inputs like these, offers the job and waits for its memory, without
         running an iteration."""
-        if self._call is None:
-            self._first_call(inputs, kwargs)
+        self._variants.find(inputs, kwargs)
 
     def state_dict(self) -> dict[str, Any]:
         """{"model": …, "optimizer": …} in torch's own layouts, loadable into plain torch; ordered
-        after everything submitted before. With "scaler" once a step is captured that uses one."""
+        after everything submitted before. A job that keeps gradients has them under "gradients",
+        by parameter; one that uses a GradScaler has its state under "scaler"."""
         with self._lock:
             self._check_open()
             if self.job is None or self.captured is None:
                 model = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
                 state = {"model": model, "optimizer": self.optimizer.state_dict()}
                 return state | ({"scaler": self._scaler_state} if self._scaler_state else {})
-            return self._read_state_dict(self.captured, self.job)
+            return self._state().read(self._stepped, self._gradients)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Takes what state_dict (or plain torch) gave; ordered likewise. Raises InvalidInput naming
@@ -101,7 +117,8 @@ class TrainStep:
                 self.optimizer.load_state_dict(state["optimizer"])
                 self._scaler_state = dict(state.get("scaler") or {})
                 return
-            self._write_state_dict(self.captured, self.job, state)
+            self._gradients = self._state().write(state)
+            self._stepped = bool(state["optimizer"]["state"])
 
     def sync_to(
         self,
@@ -116,6 +133,8 @@ class TrainStep:
             optimizer.load_state_dict(state["optimizer"])
         if scaler is not None:
             loss_scaling.copy_to(scaler, state)
+        if self.captured is not None:
+            set_gradients(model, self.captured.gradients, state.get("gradients", {}))
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, bytes and, per graph, what is known of its memory."""
@@ -129,7 +148,7 @@ class TrainStep:
         """Ends the job; idempotent. What is not synced to a model by then is gone."""
         with self._lock:
             self._closed = True
-            self._call = None
+            self._variants.close()
             if self._unwatch is not None:
                 self._unwatch()
                 self._unwatch = None
@@ -158,126 +177,72 @@ class TrainStep:
             raise ServiceUnavailable(f"step {self.name or ''} was closed; make a new one to go on")
         self.service.native_handle()
 
-    def _ready(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
-        """The graph to call, captured if need be, after the checks of every iteration."""
-        call = self._call or self._first_call(inputs, kwargs)
-        self._check_hyperparameters()
-        self._stepped = True
-        return call
+    def _note_call(self) -> None:
+        """What the call has made of the state: the graph that ran last tells."""
+        call = self._variants.current
+        if call is None:
+            return
+        if call.captured.steps_optimizer:
+            self._stepped = True
+        if call.captured.gradients:
+            self._gradients = {path for path, has in call.captured.gradients.items() if has}
 
-    def _first_call(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
+    def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
             self._check_open()
-            if self._call is not None:
-                return self._call
             captured = capture_train_step(
                 self.model,
                 self.loss_fn,
                 self.optimizer,
                 inputs,
                 kwargs,
-                self._closure,
+                self._options.closure,
                 self.name or "train",
+                self.captured,
+                self._options.keep_gradients,
             )
+            if self.job is not None:
+                return call_of(
+                    self.job, self.job.add_graph(captured.encode()), captured, self.optimizer
+                )
+            if captured.scaler is not None:
+                self._conditions.add(*captured.scaler.attributes())
             if self._scaler_state:
                 loss_scaling.known(captured.scaler).begin_from(captured.slots, self._scaler_state)
-            job = create_job(
-                self.service,
-                self.name,
-                captured.slots,
-                captured.encode(),
-                self._random_state,
-                **self._options,
-            )
-            job.wait_until_placed(self._admission_timeout)
-            _release_created(captured.slots)
+            self.job = self._offer(captured)
+            self.captured, self.name = captured, self.job.name
+            self._gradients = {
+                path
+                for path in captured.gradients
+                if not _slot_of(captured, gradient_path(path)).created
+            }
+            release_created(captured.slots)
             # Schedulers look at it to tell whether a step came before them.
             self.optimizer._opt_called = True
-            self.captured, self.job, self.name = captured, job, job.name
-            groups = zip(self.optimizer.param_groups, captured.hyperparameters or [])
-            self._hyperparameters = [(group, list(known.items())) for group, known in groups]
-            if captured.scaler is not None:
-                held, known = captured.scaler.attributes()
-                self._hyperparameters.append((held, list(known.items())))
-            self._unwatch = _warn_when_called(self.model, job.name)
-            self._call = GraphCall(job, 0, captured, self.optimizer)
-            return self._call
+            self._unwatch = _warn_when_called(self.model, self.job.name)
+            return call_of(self.job, 0, captured, self.optimizer)
 
-    def _check_hyperparameters(self) -> None:
-        for group, known in self._hyperparameters:
-            for key, value in known:
-                now = group[key]
-                if now is not value and now != value:
-                    raise InvalidInput(
-                        f"{key} of the optimizer or scaler is {now}, the step was captured with "
-                        f"{value}; "
-                        "only the learning rate may change: make a new step"
-                    )
+    def _offer(self, captured: CapturedJobGraph) -> Job:
+        options = self._options
+        job = create_job(
+            self.service,
+            self.name,
+            captured.slots,
+            captured.encode(),
+            self._random_state,
+            job_class=_TRAINING,
+            priority=options.priority,
+            weight=options.weight,
+            total_iterations=options.total_iterations,
+        )
+        job.wait_until_placed(options.admission_timeout)
+        return job
 
-    def _read_state_dict(self, captured: CapturedJobGraph, job: Job) -> dict[str, Any]:
-        storages, _ = job.read_state(captured.slots)
-        by_path = {t.path: (s, t) for s in captured.slots for t in s.tensors}
-
-        def tensor(slot: Slot, described: SlotTensor) -> torch.Tensor:
-            # A copy of its own, as torch's state_dict after a deep copy: views are not shared.
-            return described.view(storages[slot.index])
-
-        model: dict[str, Any] = {}
-        for key, current in self.model.state_dict().items():
-            found = by_path.get(("model", key))
-            model[key] = tensor(*found) if found else current.detach().clone()
-
-        def entry(state: StateTensor) -> torch.Tensor:
-            slot = captured.slots[state.slot]
-            return tensor(slot, slot.tensors[state.position])
-
-        assert captured.optimizer_layout is not None
-        layout = captured.optimizer_layout
-        state = {
-            "model": model,
-            "optimizer": layout.state_dict(self.optimizer, entry, stepped=self._stepped),
-        }
-        if captured.scaler is not None:
-            state["scaler"] = captured.scaler.state_dict(captured.slots, storages)
-        return state
-
-    def _write_state_dict(
-        self, captured: CapturedJobGraph, job: Job, state: dict[str, Any]
-    ) -> None:
-        storages, _ = job.read_state(captured.slots)
-        by_path = {t.path: (s, t) for s in captured.slots for t in s.tensors}
-        for key, given in state["model"].items():
-            found = by_path.get(("model", key))
-            if found is not None:
-                _copy_into(found[1].view(storages[found[0].index]), given, f"model/{key}")
-        layout = captured.optimizer_layout
-        assert layout is not None
-        given_state = state["optimizer"]["state"]
-        for index, entries in layout.entries.items():
-            for key, kept in entries.items():
-                if not isinstance(kept, StateTensor):
-                    continue
-                slot = captured.slots[kept.slot]
-                target = slot.tensors[kept.position].view(storages[slot.index])
-                where = f"optimizer/{index}/{key}"
-                given = given_state.get(index, {}).get(key)
-                if given is None:
-                    # torch would create it in its next step, as capture did.
-                    target.copy_(_initial_value(slot))
-                else:
-                    _copy_into(target, torch.as_tensor(given), where)
-        if state.get("scaler"):
-            scaler = loss_scaling.known(captured.scaler)
-            scaler.take(captured.slots, storages, state["scaler"])
-        self._take_learning_rates(state["optimizer"]["param_groups"])
-        job.write_state(captured.slots, storages)
-        self._stepped = bool(given_state)
-
-    def _take_learning_rates(self, groups: list[dict[str, Any]]) -> None:
-        for ours, given in zip(self.optimizer.param_groups, groups):
-            for key in ("lr", "initial_lr"):
-                if key in given:
-                    ours[key] = given[key]
+    def _state(self) -> JobState:
+        captured, job = self.ensure_job()
+        last = self._variants.current
+        scaler = (last.captured if last is not None else captured).scaler
+        return JobState(captured, job, self.model, self.optimizer, scaler)
 
 
 def train_step(
@@ -291,62 +256,49 @@ def train_step(
     total_iterations: int | None = None,
     closure: Callable[..., Any] | None = None,
     admission_timeout: float | None = None,
+    keep_gradients: bool | None = None,
+    max_variants: int = 8,
 ) -> TrainStep:
     """A training step to call with batches: loss_fn(model(*inputs[:-1]), inputs[-1]), backward and
     optimizer.step(), captured at the first call and run by `service` (default: one embedded in this
     process).
 
-    `closure(model, optimizer, *inputs)` -> loss or (loss, aux…) replaces that step; it may scale
-    its loss with a torch.amp.GradScaler when the optimizer is made with fused=True. `name` is how
+    `closure(model, optimizer, *inputs)` -> loss or (loss, aux…) replaces that step; it runs at
+    capture only, so what it decides in Python must depend on its arguments alone. It may scale its
+    loss with a torch.amp.GradScaler when the optimizer is made with fused=True. `name` is how
     others see the job; `priority`, `weight` and `total_iterations` are for policies that look at
     them. A job that finds no room waits, at most `admission_timeout` seconds (None: as long as it
-    takes; 0: not at all), then Refused says why. Errors: CaptureError, OutOfMemory when the job can
-    never fit the pool, Refused, InvalidInput.
+    takes; 0: not at all), then Refused says why. `keep_gradients` makes gradients part of the
+    job's state, for micro-batches accumulated over several calls; None: if the first call uses
+    older gradients, or leaves some without a step of the optimizer. `max_variants` forms of call
+    are kept captured at a time. Errors: CaptureError, OutOfMemory when the job can never fit the
+    pool, Refused, InvalidInput.
     """
     if loss_fn is None and closure is None:
         raise InvalidInput("a training step needs loss_fn or closure, both are None")
-    return TrainStep(
-        model,
-        loss_fn,
-        optimizer,
-        service,
-        name,
-        priority,
-        weight,
-        total_iterations,
-        closure,
-        admission_timeout,
+    options = StepOptions(
+        service=service,
+        name=name,
+        priority=priority,
+        weight=weight,
+        total_iterations=total_iterations,
+        closure=closure,
+        admission_timeout=admission_timeout,
+        keep_gradients=keep_gradients,
+        max_variants=max_variants,
     )
+    return TrainStep(model, loss_fn, optimizer, options)
 
 
-def _initial_value(slot: Slot) -> torch.Tensor:
-    """What every element of a created slot starts with."""
-    if not slot.created:
-        raise InvalidInput(f"{slot.name} is missing from the optimizer's state")
-    return slot.initial.reshape(-1)[0]
-
-
-def _release_created(slots: list[Slot]) -> None:
-    """Gives back the memory of state that capture made: its bytes are in the service now. Each
-    tensor's first element stays, for load_state_dict: such state starts with one value in all."""
-    for slot in slots:
-        if slot.created and slot.initial.numel() > 0:
-            slot.initial = slot.initial.reshape(-1)[:1].clone()
-
-
-def _copy_into(target: torch.Tensor, given: torch.Tensor, where: str) -> None:
-    if tuple(target.shape) != tuple(given.shape):
-        raise InvalidInput(
-            f"{where} has shape {list(given.shape)}, the job's has {list(target.shape)}"
-        )
-    target.copy_(given)
+def _slot_of(captured: CapturedJobGraph, path: Path) -> Slot:
+    return next(s for s in captured.slots if any(t.path == path for t in s.tensors))
 
 
 def _warn_when_called(model: torch.nn.Module, name: str) -> Callable[[], None]:
     """Warns once when `model` is called in training mode while its weights live in the service."""
 
     def warn(module: torch.nn.Module, args: Any) -> None:
-        if not module.training:
+        if not module.training or is_captured(module):
             return
         handle.remove()
         warnings.warn(

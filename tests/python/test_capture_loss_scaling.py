@@ -228,8 +228,8 @@ def test_states_that_do_not_fit_are_refused() -> None:
         step.load_state_dict({"model": state["model"], "optimizer": state["optimizer"]})
         assert_same(state, step.state_dict())
         twins.scaler.set_growth_interval(3)
-        with pytest.raises(InvalidInput, match=r"_growth_interval.*is 3.*captured with 2"):
-            step(*data[0])
+        step(*data[0])  # captured again
+        assert step.state_dict()["scaler"]["growth_interval"] == 3
 
 
 def test_a_step_without_a_scaler_takes_no_scalers_state() -> None:

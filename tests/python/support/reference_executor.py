@@ -71,12 +71,6 @@ class ReferenceJob:
         if generator is None:
             self.generator.set_state(torch.get_rng_state())
 
-    def extend(self, slots: list[Slot]) -> None:
-        """Takes over slots that a later graph added."""
-        for slot in slots[len(self.slots) :]:
-            self.storages.append(slot.initial_bytes().clone().untyped_storage())
-        self.slots = slots
-
     def step(
         self,
         captured: CapturedJobGraph,
@@ -86,6 +80,7 @@ class ReferenceJob:
     ) -> Any:
         """One iteration, from Python arguments to the Python result."""
         values = captured.inputs.values(args, kwargs, optimizer)
+        values += _fixed(captured, len(values))
         run = _Run(captured.graph, self, values)
         return captured.outputs.rebuild(run.outputs())
 
@@ -109,6 +104,19 @@ class ReferenceJob:
             return self.tensor(entry.slot, entry.position)
 
         return captured.optimizer_layout.state_dict(optimizer, read, stepped)
+
+
+def _fixed(captured: CapturedJobGraph, first: int) -> list[torch.Tensor]:
+    """The tensors of the inputs behind those of the signature."""
+    graph = captured.graph
+    found = []
+    for number, held in zip(graph.inputs[first:], captured.fixed, strict=True):
+        value = graph.values[number]
+        empty = torch.empty(0, dtype=TORCH_OF_DTYPE[value.dtype])
+        found.append(
+            empty.set_(held.untyped_storage(), value.storage_offset, value.sizes, value.strides)
+        )
+    return found
 
 
 class _Run:

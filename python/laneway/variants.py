@@ -1,0 +1,123 @@
+"""Variants: the graphs of one step or inference, one for each form of call that it met.
+
+A call has another form when its tensors have other shapes, dtypes or strides, its other arguments
+other values, or what it was captured under has changed (see Conditions). Such a call is captured
+again, over the same image. The variants used last are kept, at most `limit`; the others are
+dropped, and captured anew should they come back.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from laneway.conditions import Conditions
+from laneway.errors import Error, InvalidInput
+from laneway.graph_call import GraphCall
+from laneway.job import Future
+from laneway.signature import OtherForm
+
+# Captures of one step after which it is told that its calls rarely look alike.
+_MANY_CAPTURES = 32
+
+
+class Variants:
+    """Thread-safe. `capture(args, kwargs)` makes the graph for a call; captures of one step follow
+    each other."""
+
+    def __init__(
+        self,
+        what: str,
+        limit: int,
+        conditions: Conditions,
+        capture: Callable[[tuple, dict[str, Any]], GraphCall],
+    ) -> None:
+        if limit < 1:
+            raise InvalidInput(f"max_variants = {limit}: a {what} needs at least 1 graph")
+        self._what = what
+        self._limit = limit
+        self._conditions = conditions
+        self._capture = capture
+        self._lock = threading.RLock()
+        self._known: list[GraphCall] = []  # the one used last at the end
+        self._captures = 0
+        self._closed = False
+        self.current: GraphCall | None = None  # the one used last
+
+    def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """One iteration of the variant for this call, captured if need be."""
+        call = self.current
+        if call is not None and self._conditions.hold(call.conditions):
+            try:
+                return call.run(args, kwargs)
+            except OtherForm:
+                pass
+        return self.find(args, kwargs).run(args, kwargs)
+
+    def submit(self, args: tuple, kwargs: dict[str, Any]) -> Future:
+        """The same without waiting."""
+        call = self.current
+        if call is not None and self._conditions.hold(call.conditions):
+            try:
+                return call.submit(args, kwargs)
+            except OtherForm:
+                pass
+        return self.find(args, kwargs).submit(args, kwargs)
+
+    def find(self, args: tuple, kwargs: dict[str, Any]) -> GraphCall:
+        """The variant for this call, captured if need be; the current one from here on."""
+        with self._lock:
+            differences = []
+            for call in reversed(self._known):
+                difference = self._conditions.difference(call.conditions)
+                difference = difference or call.signature.difference(args, kwargs)
+                if difference is None:
+                    self._known.remove(call)
+                    return self._use(call)
+                differences.append(difference)
+            call = self._captured(args, kwargs)
+            self._captures += 1
+            if self._captures == _MANY_CAPTURES and differences:
+                self._warn(differences[0])
+            # A variant's graph is dropped when nobody is inside a call of it any more.
+            while len(self._known) >= self._limit:
+                self._known.pop(0)
+            return self._use(call)
+
+    def close(self) -> None:
+        """Forgets all variants."""
+        with self._lock:
+            self._known.clear()
+            self.current = None
+
+    def _use(self, call: GraphCall) -> GraphCall:
+        self._known.append(call)
+        self.current = call
+        return call
+
+    def _captured(self, args: tuple, kwargs: dict[str, Any]) -> GraphCall:
+        if not self._known:
+            call = self._capture(args, kwargs)
+        else:
+            try:
+                call = self._capture(args, kwargs)
+            except Error:
+                raise
+            except Exception as error:
+                raise InvalidInput(
+                    f"the {self._what} fails on these arguments, as eager execution would: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        call.conditions = self._conditions.now()
+        return call
+
+    def _warn(self, difference: str) -> None:
+        warnings.warn(
+            f"this {self._what} was captured {self._captures} times, lately because {difference}; "
+            "every capture takes as long as the first call: pass what changes from call to call "
+            f"as a tensor, pad inputs to few shapes, or raise max_variants (now {self._limit})",
+            RuntimeWarning,
+            stacklevel=5,
+        )
