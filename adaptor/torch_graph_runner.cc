@@ -266,12 +266,17 @@ lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
 }
 
 Status TorchGraphRunner::check_results(size_t index) const {
+  const std::vector<lanes::ValueIndex>& unused = steps_[index].drops;
   for (const lanes::NodeResult& result : graph_.nodes[index].results) {
     for (const lanes::ValueIndex value : result.values) {
       if (value == lanes::kNoValue || !values_[value].isTensor()) continue;
       const at::Tensor& tensor = values_[value].toTensor();
       const lanes::Value& declared = graph_.values[value];
-      if (!tensor.defined()) continue;
+      if (!tensor.defined()) {
+        // Operators leave out what they were told not to compute.
+        if (std::find(unused.begin(), unused.end(), value) != unused.end()) continue;
+        return Error{ErrorCode::invalid_graph, "gave nothing for a result that the graph uses"};
+      }
       if (tensor.scalar_type() != scalar_type(declared.dtype) ||
           tensor.sizes() != c10::IntArrayRef(declared.sizes)) {
         return Error{ErrorCode::invalid_graph,

@@ -26,14 +26,16 @@ IDENTITY_OPERATORS = frozenset({aten.detach.default, aten.alias.default, aten.de
 # gives what is written a copy of its own).
 CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
 
-# Their fake results are smaller than the real ones (recurrent layers keep a workspace for the
-# backward pass, reduced losses keep the memory of what they reduce), so they run once on zeros.
+# Their fake results are not the real ones (recurrent layers keep a workspace for the backward pass,
+# reduced losses keep the memory of what they reduce, fused attention gives no weights that nobody
+# asked for), so they run once on zeros.
 MEASURED_OPERATORS = frozenset(
     {
         aten.mkldnn_rnn_layer.default,
         aten.mse_loss.default,
         aten.smooth_l1_loss.default,
         aten._embedding_bag.default,
+        aten._native_multi_head_attention.default,
     }
 )
 
@@ -53,6 +55,8 @@ REFUSED_OPERATORS: dict[str, str] = {
     "aten::_unique2": _SHAPE_REMEDY,
     "aten::unique_dim": _SHAPE_REMEDY,
     "aten::unique_consecutive": _SHAPE_REMEDY,
+    "aten::_nested_tensor_from_mask_left_aligned": "nested tensors have shapes that depend on "
+    "data: give torch.nn.TransformerEncoder enable_nested_tensor=False",
     "aten::from_file": "load the file before the step",
     "aten::record_stream": "streams belong to the service",
     "aten::native_dropout": _FUSED_DROPOUT_REMEDY,

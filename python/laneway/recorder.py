@@ -246,7 +246,9 @@ class Recorder(TorchDispatchMode):
                 return type(value)(map(zeros, value))
             return value
 
-        def fake(given: torch.Tensor) -> torch.Tensor:
+        def fake(given: torch.Tensor | None) -> torch.Tensor | None:
+            if given is None:
+                return None
             count = given.untyped_storage().nbytes() // given.element_size()
             whole = torch.empty(count, dtype=given.dtype)
             return whole.as_strided(given.shape, given.stride(), given.storage_offset())

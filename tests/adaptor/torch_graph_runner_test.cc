@@ -220,6 +220,34 @@ TEST(TorchGraphRunner, CatchesSizesThatLie) {
   }
 }
 
+TEST(TorchGraphRunner, CatchesResultsThatAreMissing) {
+  // The backward pass of a layer norm that was asked for none of its three gradients.
+  for (const bool used : {false, true}) {
+    testing::GraphBuilder b("missing", lanes::GraphKind::inference);
+    const auto x = b.input({2, 3});
+    const auto one = b.compute(
+        "aten::sum.dim_IntList",
+        {testing::arg(x), testing::arg_list({{int64_t{1}}}), lanes::NamedArgument{"", {true}}},
+        {2, 1});
+    const lanes::NamedArgument none{"", {lanes::NoneArgument{}}};
+    const auto gradient = b.compute(
+        "aten::native_layer_norm_backward",
+        {testing::arg(x), testing::arg(x), testing::arg_list({{int64_t{3}}}), testing::arg(one),
+         testing::arg(one), none, none, testing::arg_list({{false}, {false}, {false}})},
+        {2, 3});
+    b.last().results.push_back({false, {lanes::kNoValue}});
+    b.last().results.push_back({false, {lanes::kNoValue}});
+    b.output(used ? gradient : x);
+    GraphRig rig(b.finish(), {});
+    std::vector<float> data(6);
+    const lanes::InputView input{.data = data.data(), .bytes = 24};
+    const lanes::OutputView output{.data = data.data(), .bytes = 24};
+    const lanes::IterationReport report = rig.run({&input, 1}, {&output, 1});
+    EXPECT_EQ(report.outcome, used ? IterationOutcome::failed_clean : IterationOutcome::completed);
+    EXPECT_THAT(report.error.message, HasSubstr(used ? "gave nothing for a result" : ""));
+  }
+}
+
 TEST(TorchGraphRunner, TellsWhichNodeFailed) {
   testing::GraphBuilder b("wrong shapes", lanes::GraphKind::inference);
   const auto x = b.input({2, 3});
