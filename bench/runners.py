@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import torch
 
-from .models import Workload
+from .models import Batch, Workload, arguments
 from .state import training_state
 
-Batches = list[tuple[torch.Tensor, ...]]
+Batches = list[Batch]
 
 
 class Runner(Protocol):
@@ -35,19 +35,16 @@ class Eager:
 
     def __init__(self, work: Workload) -> None:
         self.work = work
-        self.loss = self._loss
+        self.loss = self._loss = work.loss_of()
         self.update = work.optimizer.step
-
-    def _loss(self, *batch: torch.Tensor) -> torch.Tensor:
-        return self.work.loss_fn(self.work.model(*batch[:-1]), batch[-1])
 
     def run(self, batches: Batches) -> list[int]:
         optimizer, loss_of, update = self.work.optimizer, self.loss, self.update
         clock, times = time.perf_counter_ns, []
-        for batch in batches:
+        for inputs, named in map(arguments, batches):
             start = clock()
             optimizer.zero_grad(set_to_none=True)
-            loss = loss_of(*batch)
+            loss = loss_of(*inputs, **named)
             loss.backward()
             update()
             loss.item()
@@ -125,14 +122,15 @@ class Embedded:
         self.step = laneway.train_step(
             work.model, work.loss_fn, work.optimizer, service=self.service, name=work.name
         )
-        self.step.prepare(*work.batch(0))
+        inputs, named = arguments(work.batch(0))
+        self.step.prepare(*inputs, **named)
         self.setup_s = time.perf_counter() - started
 
     def run(self, batches: Batches) -> list[int]:
         step, clock, times = self.step, time.perf_counter_ns, []
-        for batch in batches:
+        for inputs, named in map(arguments, batches):
             start = clock()
-            step(*batch).item()
+            step(*inputs, **named).item()
             times.append(clock() - start)
         return times
 
@@ -162,13 +160,13 @@ class EmbeddedInFlight(Embedded):
         submit, clock, times = self.step.submit, time.perf_counter_ns, []
         pending: deque = deque()
         last = clock()
-        for batch in batches:
+        for inputs, named in map(arguments, batches):
             if len(pending) == self.IN_FLIGHT:
                 pending.popleft().result().item()
                 now = clock()
                 times.append(now - last)
                 last = now
-            pending.append(submit(*batch))
+            pending.append(submit(*inputs, **named))
         while pending:
             pending.popleft().result().item()
             now = clock()

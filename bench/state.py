@@ -43,14 +43,20 @@ def first_difference(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tens
     return None
 
 
-def digest(state: dict[str, torch.Tensor]) -> str:
-    """A hash of names, types, shapes and bits."""
-    h = hashlib.sha256()
+def digests(state: dict[str, torch.Tensor]) -> dict[str, str]:
+    """For each tensor a hash of its name, type, shape and bits."""
+    found = {}
     for name in sorted(state):
         tensor = state[name].detach().cpu()
-        h.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        h = hashlib.sha256(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         h.update(_bytes(tensor))
-    return h.hexdigest()
+        found[name] = h.hexdigest()
+    return found
+
+
+def digest(state: dict[str, torch.Tensor]) -> str:
+    """One hash of names, types, shapes and bits."""
+    return hashlib.sha256("".join(digests(state).values()).encode()).hexdigest()
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:

@@ -45,10 +45,38 @@ def bootstrap_ratio(
     Rounds are resampled whole, so that drift which hits a round's trials alike cancels; the best
     baseline is chosen anew in each resample, so that its luck does not count as our slowness nor
     ours as its."""
+    rng = np.random.default_rng(seed)
+    ratio, resampled = _resampled_ratios(baselines, measured, resamples, rng)
+    return _interval(ratio, resampled, confidence)
+
+
+def bootstrap_median_ratio(
+    comparisons: Sequence[tuple[Sequence[Sequence[float]], Sequence[float]]],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Interval:
+    """The median over several comparisons, each (baselines, measured) as bootstrap_ratio takes
+    them. The comparisons are as given, not a sample of others: only their rounds are resampled."""
+    if not comparisons:
+        raise ValueError("bootstrap_median_ratio needs at least one comparison")
+    rng = np.random.default_rng(seed)
+    found = [_resampled_ratios(b, m, resamples, rng) for b, m in comparisons]
+    middle = median([ratio for ratio, _ in found])
+    return _interval(middle, np.median([resampled for _, resampled in found], axis=0), confidence)
+
+
+def _resampled_ratios(
+    baselines: Sequence[Sequence[float]],
+    measured: Sequence[float],
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[float, np.ndarray]:
+    """The ratio, and the ratio of each resample."""
     times = np.asarray([*baselines, measured], dtype=np.float64)
     if times.ndim != 2 or times.shape[0] < 2 or times.shape[1] < 1:
-        raise ValueError("bootstrap_ratio needs baselines and as many measured trials of each")
-    rng = np.random.default_rng(seed)
+        raise ValueError("a ratio needs baselines and as many measured trials of each")
     rounds = times.shape[1]
     ratios = np.empty(resamples)
     for first in range(0, resamples, 1000):
@@ -56,6 +84,10 @@ def bootstrap_ratio(
         medians = np.median(times[:, picks], axis=2)
         ratios[first : first + len(picks)] = medians[:-1].min(axis=0) / medians[-1]
     medians = np.median(times, axis=1)
+    return float(medians[:-1].min() / medians[-1]), ratios
+
+
+def _interval(estimate: float, resampled: np.ndarray, confidence: float) -> Interval:
     tail = (1 - confidence) / 2 * 100
-    low, high = np.percentile(ratios, [tail, 100 - tail])
-    return Interval(float(medians[:-1].min() / medians[-1]), float(low), float(high))
+    low, high = np.percentile(resampled, [tail, 100 - tail])
+    return Interval(estimate, float(low), float(high))

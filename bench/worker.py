@@ -4,9 +4,10 @@
 
 reads one JSON object a line from stdin and answers each with one line on what was stdout:
 {"make": {name, seed, form, runner, threads, cores}} -> {"about"}; {"trial": n} -> {"times_ns",
-"minor_faults"}; {"digest": true} -> {"digest"}; {"addresses": n} -> {"changes",
-"off_tape", "done"}; {"report": true} -> what the service says about the job. End of input ends it,
-and so does a failure, which is answered {"error": text}. The client side is `Worker`."""
+"minor_faults"}; {"digest": true} -> {"digest"}; {"digests": true} -> {"digests"}; {"addresses": n}
+-> {"changes", "off_tape", "done"}; {"report": true} -> what the service says about the job. End of
+input ends it, and so does a failure, which is answered {"error": text}. The client side is
+`Worker`."""
 
 from __future__ import annotations
 
@@ -61,6 +62,10 @@ class Worker:
     def digest(self) -> str:
         """Hash of the training state after all trials so far."""
         return self._ask({"digest": True})["digest"]
+
+    def digests(self) -> dict[str, str]:
+        """The same for each tensor, by name."""
+        return self._ask({"digests": True})["digests"]
 
     def addresses(self, iterations: int) -> dict[str, int]:
         """Runs `iterations`: in how many did an address change against the one before, how many
@@ -126,6 +131,8 @@ class _Trials:
             return self.trial(request["trial"])
         if "addresses" in request:
             return self.addresses(request["addresses"])
+        if "digests" in request:
+            return self.digests()
         return self._runner.report(True) if "report" in request else self.digest()
 
     def about(self) -> dict[str, Any]:
@@ -156,6 +163,11 @@ class _Trials:
         from .state import digest
 
         return {"digest": digest(self._runner.state())}
+
+    def digests(self) -> dict[str, Any]:
+        from .state import digests
+
+        return {"digests": digests(self._runner.state())}
 
     def close(self) -> None:
         self._runner.close()

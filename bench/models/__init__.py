@@ -1,4 +1,6 @@
-"""The ten models of the benches: `make(name)` builds one with its loss, optimizer and batches."""
+"""The models of the benches: `make(name)` builds one with its loss, optimizer and batches.
+
+Ten (NAMES) that are measured in every way, and one of every family beyond them (FAMILIES)."""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from functools import partial
 
 import torch
 
-from . import bert, gpt, small, vision
-from .workload import FORMS, Workload, optimizer_form
+from . import bert, families, gpt, hugging_face, small, vision
+from .workload import FORMS, Batch, Workload, arguments, optimizer_form
 
 _MAKERS = {
     "mlp": small.mlp,
@@ -20,6 +22,9 @@ _MAKERS = {
 }
 
 NAMES = tuple(_MAKERS)
+_MAKERS |= {name: partial(families.family, name) for name in families.NAMES}
+_MAKERS |= {name: partial(hugging_face.hugging_face, name) for name in hugging_face.NAMES}
+FAMILIES = (*vision.NAMES, *families.NAMES, *hugging_face.NAMES)
 FIVE = ("mlp", "cnn", "gpt", "lstm", "resnet18")
 
 
@@ -29,10 +34,20 @@ def make(name: str, seed: int = 0, form: str = "default") -> Workload:
     The same seed gives the same weights and batches. Torch's default generator is left as it was:
     whoever compares runs seeds it for what the model draws while it trains (dropout)."""
     if name not in _MAKERS:
-        raise ValueError(f"no model {name!r}; there are {', '.join(NAMES)}")
+        raise ValueError(f"no model {name!r}; there are {', '.join(_MAKERS)}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return _MAKERS[name](seed, form)
 
 
-__all__ = ["FIVE", "FORMS", "NAMES", "Workload", "make", "optimizer_form"]
+__all__ = [
+    "FAMILIES",
+    "FIVE",
+    "FORMS",
+    "NAMES",
+    "Batch",
+    "Workload",
+    "arguments",
+    "make",
+    "optimizer_form",
+]

@@ -11,17 +11,33 @@ from torch import nn
 
 FORMS = ("default", "foreach", "fused")
 
+# One batch: (inputs…, target), or what the model is called with by name.
+Batch = tuple[torch.Tensor, ...] | dict[str, torch.Tensor]
+
 
 @dataclass
 class Workload:
-    """One training job. `batch(i)` returns the i-th batch, (inputs…, target), in fresh tensors:
-    the same values for the same seed and i, whatever else was drawn from torch's generators."""
+    """One training job. `batch(i)` returns the i-th batch in fresh tensors: the same values for the
+    same seed and i, whatever else was drawn from torch's generators. Without a `loss_fn` a batch is
+    a dictionary and the loss is the model's own, model(**batch).loss."""
 
     name: str
     model: nn.Module
-    loss_fn: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    loss_fn: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None
     optimizer: torch.optim.Optimizer
-    batch: Callable[[int], tuple[torch.Tensor, ...]]
+    batch: Callable[[int], Batch]
+
+    def loss_of(self) -> Callable[..., torch.Tensor]:
+        """What gives the loss of a batch's `arguments`."""
+        model, loss_fn = self.model, self.loss_fn
+        if loss_fn is None:
+            return lambda **named: model(**named).loss
+        return lambda *inputs: loss_fn(model(*inputs[:-1]), inputs[-1])
+
+
+def arguments(batch: Batch) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+    """A batch as what a function is called with."""
+    return ((), batch) if isinstance(batch, dict) else (batch, {})
 
 
 def generator(seed: int, i: int) -> torch.Generator:

@@ -10,7 +10,7 @@ how inputs and outputs map to the graph's.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
@@ -102,10 +102,11 @@ def capture_train_step(
 
     Without `closure` the step is: clear gradients, loss_fn(model(*inputs[:-1], **kwargs),
     inputs[-1]), backward, optimizer.step(); loss_fn may return (loss, aux…), and None takes the
-    model's own result as the loss. With `slots_of` the graph belongs to that job, which it joins.
-    `keep_gradients` says whether gradients outlast the step, as state of the job; None: if it uses
-    gradients from before it, or leaves some without a step of the optimizer. Raises CaptureError,
-    naming operator, line and remedy, when the step cannot be recorded.
+    model's own result as the loss, or the entry "loss" of a dictionary that it returns. With
+    `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
+    gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
+    leaves some without a step of the optimizer. Raises CaptureError, naming operator, line and
+    remedy, when the step cannot be recorded.
     """
     training = _Training(
         model,
@@ -231,7 +232,7 @@ def _default_step(loss_fn: Callable[..., Any] | None) -> Closure:
     def step(model: Any, optimizer: Optimizer, *inputs: Any, **kwargs: Any) -> Any:
         optimizer.zero_grad()
         if loss_fn is None:
-            result = model(*inputs, **kwargs)
+            result = _own_loss(model(*inputs, **kwargs))
         else:
             result = loss_fn(model(*inputs[:-1], **kwargs), inputs[-1])
         loss = result[0] if isinstance(result, (tuple, list)) else result
@@ -251,6 +252,20 @@ def _default_step(loss_fn: Callable[..., Any] | None) -> Closure:
         return result
 
     return step
+
+
+def _own_loss(result: Any) -> Any:
+    """What a model that computes its loss itself returned, as a loss or (loss, aux…)."""
+    if not isinstance(result, Mapping):
+        return result
+    loss = result.get("loss")
+    if loss is None:
+        raise CaptureError(
+            f"the model's result, a {type(result).__name__} of {', '.join(map(str, result))}, has "
+            "no loss",
+            remedy="pass the labels to the model as well, or give train_step a loss_fn",
+        )
+    return loss
 
 
 def _finish(

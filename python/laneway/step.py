@@ -261,7 +261,8 @@ def train_step(
 ) -> TrainStep:
     """A training step to call with batches: loss_fn(model(*inputs[:-1]), inputs[-1]), backward and
     optimizer.step(), captured at the first call and run by `service` (default: one embedded in this
-    process).
+    process). Without loss_fn the model returns its loss: alone, first in a tuple, or as the entry
+    "loss" of a dictionary, which alone is then the result of the step.
 
     `closure(model, optimizer, *inputs)` -> loss or (loss, aux…) replaces that step; it runs at
     capture only, so what it decides in Python must depend on its arguments alone. It may scale its
@@ -274,8 +275,6 @@ def train_step(
     are kept captured at a time. Errors: CaptureError, OutOfMemory when the job can never fit the
     pool, Refused, InvalidInput.
     """
-    if loss_fn is None and closure is None:
-        raise InvalidInput("a training step needs loss_fn or closure, both are None")
     options = StepOptions(
         service=service,
         name=name,

@@ -78,6 +78,6 @@ def test_a_step_changes_every_parameter_and_buffer(name, form):
 
 def test_unknown_names_and_forms_are_refused_with_what_there_is():
     with pytest.raises(ValueError, match="mobilenet_v3_small"):
-        make("alexnet")
+        make("lenet")
     with pytest.raises(ValueError, match="foreach"):
         make("mlp", form="compiled")

@@ -40,7 +40,7 @@ def test_the_keeping_malloc_meets_no_page_faults():
 
 
 def test_a_worker_says_what_failed():
-    with Worker(make("alexnet")) as worker, pytest.raises(WorkerFailed, match="no model"):
+    with Worker(make("lenet")) as worker, pytest.raises(WorkerFailed, match="no model"):
         worker.make()
 
 

@@ -104,3 +104,15 @@ def test_the_calibration_loop_does_fixed_work():
     calibration = Calibration()
     calibration.sample()
     assert len(calibration.samples_ms) == 1 and calibration.samples_ms[0] > 0
+
+
+def test_the_median_over_comparisons_holds_the_true_one(rng):
+    """Of ratios 1, 1.5 and 4 the middle one; each comparison has drift of its own."""
+    compared = []
+    for ratio in (4.0, 1.0, 1.5):
+        baseline, measured = paired_times(rng, 30, ratio, noise=0.02, drift=0.1)
+        compared.append(([baseline, baseline * 2], measured))
+    found = stats.bootstrap_median_ratio(compared, confidence=0.999)
+    assert 1 < found.low <= 1.5 <= found.high < 4
+    with pytest.raises(ValueError, match="at least one"):
+        stats.bootstrap_median_ratio([])
