@@ -42,6 +42,7 @@ class FakeJob:
         self.gradients = Gradients(self.recorder, kept_gradients)
         self.stepped = False  # the optimizer took a step
         self._modules = modules
+        self._optimizer: contextlib.AbstractContextManager = contextlib.nullcontext()
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
         self._real: list[torch.Tensor] = []  # keeps those ids taken
@@ -72,6 +73,7 @@ class FakeJob:
                 }
         copied.__dict__["state"] = optimizers.state_holder(state)
         copied.__dict__["step"] = self._phased_step(copied)
+        self._optimizer = optimizers.standing_in(copied, optimizer)
         return layout, copied
 
     def slots_for_kept(self, optimizer: Optimizer, layout: OptimizerLayout) -> set[int]:
@@ -98,6 +100,7 @@ class FakeJob:
         with swapped([module for _, module in self._modules], self._fakes), _quiet(_FAKE_LOGGER):
             try:
                 with (
+                    self._optimizer,
                     torch.inference_mode(False),
                     torch.enable_grad(),
                     recorder.fake_mode,

@@ -201,11 +201,11 @@ def watched_by(watch: Watch) -> Iterator[None]:
         _watched += 1
         if _watched == 1:
             GradScaler.__getattribute__ = _watched_attribute
-    _capturing.watch = watch
+    around, _capturing.watch = getattr(_capturing, "watch", None), watch
     try:
         yield
     finally:
-        _capturing.watch = None
+        _capturing.watch = around
         watch.restore()
         with _lock:
             _watched -= 1

@@ -9,9 +9,10 @@ zero included. The copy holds fakes of parameters and state, and a symbol for ea
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -120,6 +121,18 @@ def copy_optimizer(optimizer: Optimizer) -> Optimizer:
     copied.__dict__.pop("step", None)
     copied.__dict__["param_groups"] = [dict(group) for group in optimizer.param_groups]
     return copied
+
+
+@contextlib.contextmanager
+def standing_in(copied: Optimizer, real: Optimizer) -> Iterator[None]:
+    """Inside, `real` is `copied` under another name, so that a closure may use the optimizer that
+    it knows from outside. Afterwards it is as before, the dictionary of its attributes included."""
+    attributes = real.__dict__
+    real.__dict__ = copied.__dict__
+    try:
+        yield
+    finally:
+        real.__dict__ = attributes
 
 
 def replace_parameters(copied: Optimizer, by_id: dict[int, torch.Tensor]) -> None:

@@ -5,7 +5,8 @@ recomputation in the backward pass, and goes on where it was afterwards. In a gr
 job's generator is a tensor of bytes: "laneway::random_state" reads it, and
 "laneway::restore_random_state" puts it back, so masks are drawn again as eager draws them again and
 none is kept. Around a capture torch.get_rng_state, set_rng_state, manual_seed and what is made of
-them are answered here, for the capturing thread alone.
+them are answered here, for the capturing thread alone. What calls torch.default_generator's own
+methods is not seen.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ def served_by(recorder: Recorder) -> Iterator[None]:
         if _served == 1:
             # Every function of torch.random looks the generator up here when it is called.
             torch.random.default_generator = _ServedGenerator(torch.default_generator)
-    _capturing.recorder = recorder
+    around, _capturing.recorder = getattr(_capturing, "recorder", None), recorder
     try:
         yield
     finally:
-        _capturing.recorder = None
+        _capturing.recorder = around
         with _lock:
             _served -= 1
             if _served == 0:
