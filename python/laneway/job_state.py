@@ -22,7 +22,7 @@ from laneway.slots import Path, Slot, SlotTensor
 class JobState:
     """Reads and writes the state of `job`, whose first graph is `captured`. `model` and `optimizer`
     are the client's own: their names, groups and hyperparameters count, their tensors do not.
-    `scaler` is that of the graph called last."""
+    `scaler` is that of the graph called last, or else of the first."""
 
     def __init__(
         self,

@@ -241,7 +241,8 @@ class TrainStep:
     def _state(self) -> JobState:
         captured, job = self.ensure_job()
         last = self._variants.current
-        scaler = (last.captured if last is not None else captured).scaler
+        # A form that does not scale its loss leaves the scaler's state as it is.
+        scaler = (last.captured.scaler if last is not None else None) or captured.scaler
         return JobState(captured, job, self.model, self.optimizer, scaler)
 
 

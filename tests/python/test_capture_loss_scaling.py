@@ -1,143 +1,34 @@
-"""Training with torch.amp.GradScaler: an unmodified closure gives eager's bits, steps that overflow
-included: the update is skipped, the scale halves, and grows again after growth_interval steps.
-Model, optimizer and scaler are compared with eager after every step, in the reference executor and
-through the engine. The user's scaler is never changed.
+"""Training with torch.amp.GradScaler: an unmodified closure is captured however it reaches its
+scaler. Model, optimizer and scaler are compared with eager after every step, bit for bit, steps
+that overflow included: the update is skipped, the scale halves, and grows again after
+growth_interval steps. Capture changes nothing of the user's scaler, and refuses what needs the
+host.
 """
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-import laneway
 from laneway.capture import capture_train_step
-from laneway.errors import CaptureError, InvalidInput
+from laneway.errors import CaptureError
 from support.eager import _fingerprint, assert_same
 from support.reference_executor import ReferenceJob
-
-WIDTH, CLASSES = 8, 5
-OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
-    "sgd": lambda m: torch.optim.SGD(m.parameters(), lr=0.1, fused=True),
-    "momentum": lambda m: torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, fused=True),
-    "nesterov": lambda m: torch.optim.SGD(
-        m.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True
-    ),
-    "adam": lambda m: torch.optim.Adam(m.parameters(), lr=0.01, fused=True),
-    "amsgrad": lambda m: torch.optim.Adam(m.parameters(), lr=0.01, amsgrad=True, fused=True),
-    "adamw": lambda m: torch.optim.AdamW(m.parameters(), lr=0.01, fused=True),
-}
-
-
-def make_model() -> nn.Module:
-    return nn.Sequential(nn.Linear(WIDTH, 16), nn.Tanh(), nn.Dropout(0.25), nn.Linear(16, CLASSES))
-
-
-def make_scaler(**options: Any) -> torch.amp.GradScaler:
-    return torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2, **options)
-
-
-def batches(count: int = 6, overflow: tuple[int, ...] = (2, 5)) -> list[tuple]:
-    """Batches of which some give infinite gradients. Not the first: torch leaves the momentum of a
-    fused SGD uninitialised when its first step is skipped."""
-    made = []
-    for number in range(count):
-        x, y = torch.randn(4, WIDTH), torch.randint(0, CLASSES, (4,))
-        factor = torch.tensor(float("inf") if number in overflow else 1.0)
-        made.append((x, y, factor))
-    return made
-
-
-def plain(scaler: torch.amp.GradScaler) -> Callable[..., Any]:
-    def closure(model: Any, optimizer: Any, x: Any, y: Any, factor: Any) -> Any:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        scaler.scale(loss * factor).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        return loss
-
-    return closure
-
-
-def clipped(scaler: torch.amp.GradScaler) -> Callable[..., Any]:
-    def closure(model: Any, optimizer: Any, x: Any, y: Any, factor: Any) -> Any:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        scaler.scale(loss * factor).backward()
-        scaler.unscale_(optimizer)
-        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        scaler.step(optimizer)
-        scaler.update()
-        return loss, norm
-
-    return closure
-
-
-def in_autocast(scaler: torch.amp.GradScaler) -> Callable[..., Any]:
-    class Trainer:
-        """Reaches its scaler through an attribute."""
-
-        def __init__(self) -> None:
-            self.scaler = scaler
-
-        def __call__(self, model: Any, optimizer: Any, x: Any, y: Any, factor: Any) -> Any:
-            optimizer.zero_grad(set_to_none=True)
-            with torch.autocast("cpu", torch.bfloat16):
-                loss = F.cross_entropy(model(x), y) * factor
-            losses = self.scaler.scale([loss.float(), loss.float() * 2])
-            (losses[0] + losses[1]).backward()
-            self.scaler.step(optimizer)
-            self.scaler.update()
-            return loss, self.scaler.get_scale()
-
-    return Trainer()
-
-
-CLOSURES = [plain, clipped, in_autocast]
-
-
-class Twins:
-    """The same training twice: what is captured, and what runs eagerly on a copy of it."""
-
-    def __init__(self, make_closure: Any, optimizer: str, warm_up: int = 0) -> None:
-        torch.manual_seed(1)
-        self.model = make_model()
-        self.twin = copy.deepcopy(self.model)
-        self.optimizer = OPTIMIZERS[optimizer](self.model)
-        self.twin_optimizer = OPTIMIZERS[optimizer](self.twin)
-        self.scaler, self.twin_scaler = make_scaler(), make_scaler()
-        self.closure = make_closure(self.scaler)
-        self.twin_closure = make_closure(self.twin_scaler)
-        for batch in batches(warm_up, ()):
-            random = torch.get_rng_state()
-            self.closure(self.model, self.optimizer, *batch)
-            torch.set_rng_state(random)
-            self.eager(batch)
-
-    def eager(self, batch: tuple) -> Any:
-        result = self.twin_closure(self.twin, self.twin_optimizer, *batch)
-        return torch.utils._pytree.tree_map(
-            lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, result
-        )
-
-    def eager_state(self) -> dict[str, Any]:
-        return {
-            "model": self.twin.state_dict(),
-            "optimizer": self.twin_optimizer.state_dict(),
-            "scaler": self.twin_scaler.state_dict(),
-        }
-
-
-def held(scaler: torch.amp.GradScaler) -> dict[str, Any]:
-    """Everything that a scaler holds, its tensors by content."""
-    return copy.deepcopy(scaler.__dict__)
+from support.scaled_training import (
+    CLOSURES,
+    OPTIMIZERS,
+    Twins,
+    batches,
+    held,
+    make_model,
+    make_scaler,
+    plain,
+)
 
 
 @pytest.mark.parametrize("warm_up", [0, 2])
@@ -167,84 +58,6 @@ def test_a_scaled_step_equals_eager(make_closure: Any, optimizer: str, warm_up: 
         assert_same(twins.twin_scaler.state_dict(), scale, where)
         scales.add(scale["scale"])
     assert min(scales) < max(scales)
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("make_closure", CLOSURES, ids=lambda make: make.__name__)
-def test_the_engine_equals_eager(make_closure: Any, optimizer: str) -> None:
-    twins = Twins(make_closure, optimizer)
-    data = batches()
-    random = torch.get_rng_state()
-    expected = [twins.eager(batch) for batch in data]
-    torch.set_rng_state(random)
-    with (
-        laneway.embedded("64MiB") as service,
-        laneway.train_step(
-            twins.model, None, twins.optimizer, service, closure=twins.closure
-        ) as step,
-    ):
-        assert_same(expected, [step(*batch) for batch in data], "results")
-        assert_same(twins.eager_state(), step.state_dict(), "state")
-        assert twins.scaler.state_dict() == make_scaler().state_dict()
-        step.sync_to(twins.model, twins.optimizer, twins.scaler)
-    assert_same(twins.twin.state_dict(), twins.model.state_dict())
-    assert_same(twins.twin_scaler.state_dict(), twins.scaler.state_dict())
-
-
-def start(twins: Twins, service: Any) -> Any:
-    return laneway.train_step(twins.model, None, twins.optimizer, service, closure=twins.closure)
-
-
-@pytest.mark.parametrize("prepared", [True, False])
-def test_a_scalers_state_is_taken_back(prepared: bool) -> None:
-    """Into a step that was captured already, and into one that is captured later."""
-    twins, data = Twins(plain, "adam"), batches(3, (1,))
-    for batch in data:
-        twins.eager(batch)
-    state = copy.deepcopy(twins.eager_state())
-    assert state["scaler"]["scale"] != make_scaler().state_dict()["scale"]
-    with laneway.embedded("64MiB") as service, start(twins, service) as step:
-        expected = [twins.eager(batch) for batch in data]  # draws what the job will draw
-        if prepared:
-            step.prepare(*data[0])
-        step.load_state_dict(state)
-        assert_same(state, step.state_dict(), "as it was loaded")
-        assert_same(expected, [step(*batch) for batch in data], "results")
-        assert_same(twins.eager_state(), step.state_dict(), "state")
-
-
-def test_states_that_do_not_fit_are_refused() -> None:
-    twins, data = Twins(plain, "adam"), batches(1, ())
-    with laneway.embedded("64MiB") as service, start(twins, service) as step:
-        with pytest.raises(InvalidInput, match="was not called yet"):
-            step.sync_to(twins.model, scaler=make_scaler())
-        step(*data[0])
-        state = step.state_dict()
-        other = {**state, "scaler": {**state["scaler"], "growth_interval": 7}}
-        with pytest.raises(InvalidInput, match=r"growth_interval is 7.*captured with 2"):
-            step.load_state_dict(other)
-        with pytest.raises(InvalidInput, match="scaler/scale is missing"):
-            step.load_state_dict({**state, "scaler": {"growth_interval": 2}})
-        step.load_state_dict({"model": state["model"], "optimizer": state["optimizer"]})
-        assert_same(state, step.state_dict())
-        twins.scaler.set_growth_interval(3)
-        step(*data[0])  # captured again
-        assert step.state_dict()["scaler"]["growth_interval"] == 3
-
-
-def test_a_step_without_a_scaler_takes_no_scalers_state() -> None:
-    model = make_model()
-    optimizer = OPTIMIZERS["adam"](model)
-    batch = batches(1, ())[0][:2]
-    with (
-        laneway.embedded("64MiB") as service,
-        laneway.train_step(model, F.cross_entropy, optimizer, service) as step,
-    ):
-        step(*batch)
-        state = step.state_dict()
-        assert "scaler" not in state
-        with pytest.raises(InvalidInput, match=r"uses no torch.amp.GradScaler"):
-            step.load_state_dict({**state, "scaler": make_scaler().state_dict()})
 
 
 def test_other_threads_keep_their_scalers_while_a_step_is_captured() -> None:
@@ -318,7 +131,7 @@ def test_optimizers_that_do_not_take_the_scaling_are_refused(optimizer: Any) -> 
     scaler = make_scaler()
     message = refuse(plain(scaler), optimizer, scaler)
     assert "on the host" in message and "fused=True" in message
-    assert "test_capture_loss_scaling.py" in message and "in closure" in message
+    assert "scaled_training.py" in message and "in closure" in message
 
 
 def test_a_step_without_update_is_refused() -> None:
