@@ -148,6 +148,28 @@ def test_a_step_without_update_is_refused() -> None:
     assert "scaler.update() behind scaler.step" in refuse(closure, fused, scaler)
 
 
+def test_a_step_that_changes_the_scalers_numbers_is_refused() -> None:
+    scaler = make_scaler()
+    inner = plain(scaler)
+
+    def closure(*arguments: Any) -> Any:
+        scaler.set_growth_interval(5)
+        return inner(*arguments)
+
+    fused = lambda parameters: torch.optim.Adam(parameters, fused=True)  # noqa: E731
+    assert "changes the scaler's growth_interval" in refuse(closure, fused, scaler)
+
+
+def test_a_scaler_in_the_middle_of_an_eager_step_is_refused() -> None:
+    scaler = make_scaler()
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([parameter], lr=0.1, fused=True)
+    scaler.scale(parameter.sum()).backward()
+    scaler.step(optimizer)
+    fused = lambda parameters: torch.optim.Adam(parameters, fused=True)  # noqa: E731
+    assert "call scaler.update() before" in refuse(plain(scaler), fused)
+
+
 def test_two_scalers_are_refused() -> None:
     scalers = make_scaler(), make_scaler()
 
