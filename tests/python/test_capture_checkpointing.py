@@ -337,3 +337,36 @@ def test_a_checkpointed_job_keeps_no_masks() -> None:
     kept = 2 * rows * width * 4
     states = (blocks + 1) * 8192
     assert peaks[True] + (blocks - 1) * kept < peaks[False] + states
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradient_checkpointing_of_hugging_face_equals_eager(reentrant: bool) -> None:
+    """Dropout in embeddings, attention and blocks, switched on as its users do."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(14)
+    config = transformers.GPT2Config(
+        n_layer=3, n_head=2, n_embd=32, vocab_size=40, n_positions=16, use_cache=False
+    )
+    model = transformers.GPT2LMHeadModel(config).train()
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+
+    def closure(model: Any, optimizer: Any, tokens: torch.Tensor) -> Any:
+        optimizer.zero_grad()
+        loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    twin = copy.deepcopy(model)
+    optimizer, twin_optimizer = adam(model), adam(twin)
+    data = [torch.randint(0, 40, (2, 16)) for _ in range(5)]
+    with (
+        laneway.embedded("64MiB") as service,
+        laneway.train_step(model, None, optimizer, service, closure=closure) as step,
+    ):
+        expected = [closure(twin, twin_optimizer, tokens).detach() for tokens in data]
+        assert_same(expected, [step(tokens) for tokens in data], "losses")
+        state = step.state_dict()
+        assert STATES[1] in drawing(step.ensure_job()[0])
+    assert_same(twin.state_dict(), state["model"], "model")
+    assert_same(twin_optimizer.state_dict(), state["optimizer"], "optimizer")
