@@ -2,18 +2,21 @@
 
 Arguments and results may be nested (tuples, lists, dictionaries, whatever torch's pytree knows).
 Tensors among the arguments are graph inputs, in order; everything else is a constant of the capture
-and must be equal in every call. Learning rates follow as inputs of their own.
+and must be equal in every call. Learning rates follow as inputs of their own. Tensors inside other
+objects are found in results (opaque.py) and refused in arguments.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
+from laneway import opaque
 from laneway.errors import CaptureError
 from laneway.graph_ir import ValueKind
 from laneway.recorder import Recorder
@@ -109,15 +112,19 @@ class InputSignature:
 
 @dataclasses.dataclass
 class OutputSignature:
-    """The structure of the result. A leaf is a position among the graph's outputs, or
-    ("constant", value)."""
+    """The structure of the result. A leaf is a position among the graph's outputs,
+    ("constant", value), or ("object", bytes, positions): what opaque.py put together again from the
+    outputs at these positions."""
 
     structure: pytree.TreeSpec
     leaves: list[int | tuple]
 
     def rebuild(self, outputs: list[Any]) -> Any:
         """The step's result from the graph's outputs."""
-        leaves = [outputs[leaf] if isinstance(leaf, int) else leaf[1] for leaf in self.leaves]
+        leaves = [
+            outputs[leaf] if isinstance(leaf, int) else _rebuilt(leaf, outputs)
+            for leaf in self.leaves
+        ]
         return pytree.tree_unflatten(leaves, self.structure)
 
 
@@ -184,17 +191,43 @@ def bind_outputs(recorder: Recorder, result: Any) -> tuple[OutputSignature, list
     leaves, structure = pytree.tree_flatten(result)
     signature = OutputSignature(structure, [])
     outputs: list[int] = []
+
+    def bind(part: Any) -> int:
+        outputs.append(
+            recorder.value_of(part) if isinstance(part, torch.Tensor) else part.node.value
+        )
+        return len(outputs) - 1
+
     for leaf in leaves:
-        if isinstance(leaf, torch.Tensor):
-            value = recorder.value_of(leaf)
-        elif isinstance(leaf, (torch.SymFloat, torch.SymInt, torch.SymBool)):
-            value = leaf.node.value
-        else:
+        if isinstance(leaf, (torch.Tensor, torch.SymFloat, torch.SymInt, torch.SymBool)):
+            signature.leaves.append(bind(leaf))
+        elif opaque.is_whole(leaf):
             signature.leaves.append(("constant", leaf))
-            continue
-        signature.leaves.append(len(outputs))
-        outputs.append(value)
+        else:
+            without, parts = _taken_apart(leaf)
+            positions = [bind(part) for part in parts]
+            signature.leaves.append(("object", without, positions) if parts else ("constant", leaf))
     return signature, outputs
+
+
+def _taken_apart(leaf: Any) -> tuple[bytes, list[Any]]:
+    try:
+        return opaque.take_apart(leaf)
+    except opaque.NotCopyable as error:
+        if not error.found:  # nothing says that there are any
+            return b"", []
+        raise CaptureError(
+            f"the step returns a {type(leaf).__name__} that holds tensors and cannot be copied "
+            f"({error})",
+            remedy="return tensors in tuples, lists or dictionaries",
+        ) from error
+
+
+def _rebuilt(leaf: tuple, outputs: list[Any]) -> Any:
+    if leaf[0] == "constant":
+        return leaf[1]
+    _, without, positions = leaf
+    return opaque.put_together(without, lambda n: outputs[positions[n]])
 
 
 def _tensor_difference(leaf: Any, expected: TensorInput) -> str | None:
@@ -233,6 +266,22 @@ def _check_constant(leaf: Any, position: int) -> None:
             f"argument {position} is a numpy {type(leaf).__name__}, whose numbers would become "
             "constants of the step",
             remedy="pass it as a tensor: torch.as_tensor(argument)",
+        )
+    if opaque.is_whole(leaf):
+        return
+    try:
+        _, found = opaque.take_apart(leaf)
+    except opaque.NotCopyable as error:
+        found = error.found
+    if found:
+        name = type(leaf).__name__
+        raise CaptureError(
+            f"argument {position} is a {name} that holds tensors, which would become constants of "
+            "the step",
+            remedy="pass **argument or dict(argument)"
+            if isinstance(leaf, Mapping)
+            else "pass the tensors themselves, in tuples, lists or dictionaries; a model's cache: "
+            "do without it, use_cache=False",
         )
 
 

@@ -1,0 +1,82 @@
+"""Tensors inside objects that torch's pytree does not look into, such as a language model's cache.
+
+An object is taken apart by pickling it, with its tensors left out; what comes back has the same
+parts with other tensors in their places. So nothing must be known about its class but that it can
+be pickled.
+"""
+
+from __future__ import annotations
+
+import enum
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+_SYMBOLS = (torch.SymFloat, torch.SymInt, torch.SymBool)
+# What holds no tensor, or is the user's own and handed on as it is.
+_WHOLE = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type,
+    enum.Enum,
+    torch.dtype,
+    torch.device,
+    torch.memory_format,
+    torch.nn.Module,
+    Optimizer,
+)
+
+
+class NotCopyable(Exception):
+    """The object cannot be pickled; says why. `found` are the tensors that were met before."""
+
+    def __init__(self, message: str, found: list[Any]) -> None:
+        super().__init__(message)
+        self.found = found
+
+
+def is_whole(leaf: Any) -> bool:
+    """Whether there is no need to look into the object."""
+    return isinstance(leaf, _WHOLE)
+
+
+def take_apart(value: Any) -> tuple[bytes, list[Any]]:
+    """The object without its tensors (and numbers that a step computes), and these in the order in
+    which they were met, each once. Raises NotCopyable."""
+    found: list[Any] = []
+    places: dict[int, int] = {}
+    without = io.BytesIO()
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, part: Any) -> int | None:
+            if not isinstance(part, (torch.Tensor, *_SYMBOLS)):
+                return None
+            if id(part) not in places:
+                places[id(part)] = len(found)
+                found.append(part)
+            return places[id(part)]
+
+    try:
+        Pickler(without).dump(value)
+    except Exception as error:  # whatever a class raises that is not made to be pickled
+        raise NotCopyable(f"{type(error).__name__}: {error}", found) from error
+    return without.getvalue(), found
+
+
+def put_together(without: bytes, part: Callable[[int], Any]) -> Any:
+    """A new object from what take_apart gave, with part(n) in the place of the n-th tensor."""
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, place: int) -> Any:
+            return part(place)
+
+    return Unpickler(io.BytesIO(without)).load()
