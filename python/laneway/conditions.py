@@ -32,11 +32,11 @@ class Conditions:
         self._optimizer = optimizer
         self._modules = [m for root in modules or [] for m in root.modules()]
         self._parameters = [p for root in modules or [] for p in root.parameters()]
-        self._others: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._others: list[tuple[int, dict[str, Any], dict[str, Any] | None]] = []
 
     def add(self, holder: dict[str, Any], numbers: dict[str, Any]) -> None:
         """Also looks at the entries of `holder` that are named in `numbers`."""
-        self._others.append((holder, numbers))
+        self._others.append((0, holder, numbers))
 
     def now(self) -> Snapshot:
         return (
@@ -58,8 +58,7 @@ class Conditions:
             if count != known_count:
                 return False
             for key, value in known:
-                now = group.get(key, _MISSING)
-                if now is not value and now != value:
+                if group.get(key, _MISSING) is not value and group.get(key, _MISSING) != value:
                     return False
         return training == [m.training for m in self._modules] and trained == [
             p.requires_grad for p in self._parameters
@@ -84,6 +83,7 @@ class Conditions:
 
     def _groups(self) -> list[tuple[int, dict[str, Any], dict[str, Any] | None]]:
         """Number of parameters, the entries, and which of them count (None: all)."""
-        groups = self._optimizer.param_groups if self._optimizer is not None else []
-        found = [(len(group["params"]), group, None) for group in groups]
-        return found + [(0, holder, numbers) for holder, numbers in self._others]
+        if self._optimizer is None:
+            return []
+        groups = self._optimizer.param_groups
+        return [(len(group["params"]), group, None) for group in groups] + self._others
