@@ -58,7 +58,7 @@ void LaneArena::begin_planned(std::shared_ptr<const PlannedTape> planned) {
   free_offsets_ = planned_->free_offsets.data();
   freed_ = 0;
   odd_frees_.clear();
-  fast_ = !poison_ && planned_->plan.peak <= capacity_;
+  fast_ = may_be_fast();
 }
 
 void LaneArena::mark() {
@@ -66,6 +66,11 @@ void LaneArena::mark() {
   if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
   marks_.push_back(
       {static_cast<uint32_t>(tape_.allocations.size()), static_cast<uint32_t>(tape_.frees.size())});
+}
+
+void LaneArena::refuse_at(uint64_t index) {
+  LW_CHECK(mode_ == Mode::idle, "a refusal is set inside an iteration");
+  refused_ = index;
 }
 
 void* LaneArena::allocate_slow(size_t bytes) {
@@ -80,6 +85,7 @@ void* LaneArena::allocate_slow(size_t bytes) {
 }
 
 void* LaneArena::take_step(size_t bytes) {
+  if (steps_taken() == refused_) return nullptr;
   if (step_->end > static_cast<uint64_t>(capacity_.count())) return nullptr;
   std::byte* memory = base_ + (step_++)->offset;
   if (poison_ && bytes > 0) std::memset(memory, kPoison, bytes);
@@ -87,6 +93,7 @@ void* LaneArena::take_step(size_t bytes) {
 }
 
 void* LaneArena::allocate_best_fit(size_t bytes) {
+  if (tape_.allocations.size() == refused_) return nullptr;
   if (bytes > static_cast<uint64_t>(capacity_.count())) return nullptr;
   const Bytes size = padded_size(bytes, alignment_);
   const std::optional<Bytes> offset = space_.allocate(size);
@@ -155,7 +162,7 @@ bool LaneArena::reconcile(size_t frees) {
     odd_frees_.clear();
     freed_ = static_cast<uint32_t>(frees);
   }
-  fast_ = !poison_ && planned_->plan.peak <= capacity_;
+  fast_ = may_be_fast();
   return true;
 }
 
@@ -194,6 +201,7 @@ LaneArena::Use LaneArena::end() {
       use.allocations = taped.allocations.size();
       mode_ = Mode::idle;
       fast_ = false;
+      refused_ = kNoneRefused;
       return use;
     }
     leave_tape();
@@ -217,6 +225,7 @@ LaneArena::Use LaneArena::abandon() {
 
 LaneArena::Use LaneArena::close(bool off_tape) {
   mode_ = Mode::idle;
+  refused_ = kNoneRefused;
   Use use;
   use.peak = peak_;
   use.allocations = tape_.allocations.size();

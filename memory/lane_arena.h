@@ -72,6 +72,10 @@ class LaneArena {
   // Only in a probe.
   void mark();
 
+  // For tests: the `index`-th allocation (from 0) of the next iteration does not fit, whatever room
+  // there is. Between iterations; holds for one.
+  void refuse_at(uint64_t index);
+
   // Memory for `bytes` bytes (0 gives an address of its own too), or nullptr when it does not fit
   // the lane; the iteration can then free, and should be abandoned.
   void* allocate(size_t bytes);
@@ -104,6 +108,7 @@ class LaneArena {
     uint32_t index = 0;  // in the tape being recorded; kOlder: of an earlier iteration
   };
   static constexpr uint32_t kOlder = UINT32_MAX;
+  static constexpr uint64_t kNoneRefused = UINT64_MAX;
 
   void* allocate_slow(size_t bytes);
   void* allocate_best_fit(size_t bytes);
@@ -112,6 +117,10 @@ class LaneArena {
   void free_best_fit(uint64_t offset);
   void drain_remote();
   void start_best_fit();
+  // The fast way is open to a planned iteration that may take it at all.
+  bool may_be_fast() const {
+    return !poison_ && refused_ == kNoneRefused && planned_->plan.peak <= capacity_;
+  }
   // Whether the frees so far are the tape's first `frees`; then the log is empty afterwards.
   bool reconcile(size_t frees);
   // From planned to best fit: rebuilds what is alive and the tape so far.
@@ -142,6 +151,7 @@ class LaneArena {
   std::vector<TapePosition> marks_;
   Bytes peak_;
   bool off_tape_ = false;
+  uint64_t refused_ = kNoneRefused;  // see refuse_at
 
   Mutex remote_mutex_;
   std::vector<void*> remote_frees_ LW_GUARDED_BY(remote_mutex_);

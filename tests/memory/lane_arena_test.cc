@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -314,6 +315,32 @@ TEST(LaneArenaDeath, FreeingTwiceStopsTheProcess) {
   void* once = arena.allocate(10);
   arena.free(once);
   EXPECT_DEATH(arena.free(once), "nothing is alive");
+}
+
+TEST(LaneArena, RefusesTheAskedForAllocationOfOneIterationProbedAndPlanned) {
+  Random random(testing::seed_from_environment(12));
+  const AllocationTape tape = testing::training_tape(random, 4);
+  const auto replay = planned(tape);
+  const Bytes capacity = std::max(simulate_best_fit(tape, 64), replay->plan.peak);
+  LaneMemory memory(capacity);
+  LaneArena arena(64);
+  arena.bind(memory.base(), capacity);
+  const Script script = testing::script_of(tape);
+  for (const bool plan : {false, true}) {
+    const auto begin = [&] { plan ? arena.begin_planned(replay) : arena.begin_probe(); };
+    for (uint64_t refused = 0; refused < tape.allocations.size(); ++refused) {
+      arena.refuse_at(refused);
+      begin();
+      ScriptPlayer stopped(arena, memory.base());
+      EXPECT_LT(stopped.play(script), script.size());
+      stopped.free_all();
+      EXPECT_EQ(arena.abandon().allocations, refused);
+      begin();
+      ScriptPlayer player(arena, memory.base());
+      EXPECT_EQ(player.play(script), script.size());
+      EXPECT_EQ(arena.end().live_count, 0u);
+    }
+  }
 }
 
 }  // namespace
