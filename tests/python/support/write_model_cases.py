@@ -1,9 +1,10 @@
-"""Writes the training steps of the bench models as files, for programs that run them without Python.
+"""Writes training steps of the bench models as files, for programs that run them without Python.
 
     write_model_cases.py DIRECTORY NAME…
 
 Each model gets a folder with graph.bin, image.bin (the slots' initial bytes, one behind the other),
 inputs.bin (the bytes of the input tensors likewise) and case.json, which says how long each is.
+PYTHONPATH has the checkout and its python/.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
-sys.path[:0] = [str(Path(__file__).parents[3]), str(Path(__file__).parents[3] / "python")]
 
 from bench import models
 from laneway.capture import capture_train_step
