@@ -25,7 +25,6 @@ class LW_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
   void lock() LW_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
   void unlock() LW_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
-  bool try_lock() LW_THREAD_ANNOTATION(try_acquire_capability(true)) { return mutex_.try_lock(); }
 
  private:
   friend class CondVar;
