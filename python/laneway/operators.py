@@ -177,6 +177,38 @@ def with_generator(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | N
     return None
 
 
+def with_plain_integers(
+    overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
+) -> tuple[tuple, dict[str, Any]]:
+    """The call with plain integers and booleans where its schema wants such: sizes, dimensions and
+    flags shape the result, so a number of the graph must be known there. It may stand where any
+    number may, or a float. Raises CaptureError for one that is not known."""
+    arguments = overload._schema.arguments
+    types = {argument.name: str(argument.type) for argument in arguments}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(plain, value))
+        if isinstance(value, torch.SymInt):
+            return int(value)
+        return bool(value) if isinstance(value, torch.SymBool) else value
+
+    def wanted(kind: str, value: Any) -> Any:
+        is_number = "number" in kind or "float" in kind
+        return value if is_number or not _holds_symbol(value) else plain(value)
+
+    return (
+        tuple(wanted(types[argument.name], a) for argument, a in zip(arguments, args)),
+        {name: wanted(types[name], value) for name, value in kwargs.items()},
+    )
+
+
+def _holds_symbol(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_symbol, value))
+    return isinstance(value, (torch.SymInt, torch.SymBool))
+
+
 def declared_form(
     overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any]]:

@@ -30,6 +30,7 @@ from laneway.graph_ir import (
     ValueArgument,
     ValueKind,
 )
+from laneway.known_numbers import KnownNumbers
 from laneway.scalars import ScalarNode
 from laneway.slots import SlotTable
 from laneway.user_lines import UserLines
@@ -76,12 +77,14 @@ class Recorder(TorchDispatchMode):
         self.phase = "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers
         self.fresh: set[int] = set()  # storages of Python literals
+        self._known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
 
     def add_number(self, kind: ValueKind, origin: str) -> tuple[int, Any]:
         """A number that is no tensor: its value, and the object that stands for it in Python."""
         index = self.table.add_number(kind)
-        node = ScalarNode(self._record_scalar, self.refusal, kind, index, None, origin)
+        known = self._known.number
+        node = ScalarNode(self._record_scalar, self.refusal, known, kind, index, None, origin)
         return index, node.symbol()
 
     def value_of(self, tensor: torch.Tensor) -> int:
@@ -161,6 +164,7 @@ class Recorder(TorchDispatchMode):
 
     def _record(self, func: Any, args: tuple, kwargs: dict[str, Any], source: str) -> Any:
         operators.check_allowed(func)
+        args, kwargs = operators.with_plain_integers(func, args, kwargs)
         func, args, kwargs = operators.declared_form(func, args, kwargs)
         func, args, kwargs, generator = operators.without_generator(func, args, kwargs)
         arguments = [("", self._argument(value)) for value in args]
@@ -208,6 +212,7 @@ class Recorder(TorchDispatchMode):
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _append(self, node: Node) -> None:
+        self._known.check_writes(node)
         self.nodes.append(node)
         self.phases.append(self.phase)
 

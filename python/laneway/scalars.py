@@ -3,12 +3,14 @@
 An optimizer in its default form reads its step count into a Python float and goes on in Python:
 1 - beta ** step. A learning rate changes between iterations. Both must stay values of the graph.
 ScalarNode is what torch wraps into a SymFloat, SymInt or SymBool: every arithmetic operation on it
-is written to the recorder instead of being computed. It has no value while capturing, so anything
-that needs one (a branch, a conversion, a shape) is refused with the user's line.
+is written to the recorder instead of being computed. Where a number itself is needed (a branch, a
+conversion, a shape), it must be the same in every iteration (known_numbers.py), or the step is
+refused with the user's line.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +22,8 @@ from laneway.graph_ir import Argument, ValueArgument, ValueKind
 
 # (operator, operands, kind of the result) -> index of the result's value
 Record = Callable[[str, list, ValueKind], int]
+# index of a value -> the number that it is in every iteration, None when that is not known
+Known = Callable[[int], "bool | int | float | None"]
 
 _SCALAR_DATA_REMEDY = (
     "keep the decision in tensors (torch.where, multiplication by a mask) or take it outside the "
@@ -34,6 +38,7 @@ class ScalarNode:
         self,
         record: Record,
         refuse: Callable[[str, str], CaptureError],
+        known: Known,
         kind: ValueKind,
         value: int | None = None,
         literal: int | float | bool | None = None,
@@ -41,6 +46,8 @@ class ScalarNode:
     ) -> None:
         self._record = record
         self._refuse = refuse
+        self._known = known
+        self._compared: Callable[[], bool | None] | None = None
         self.kind = kind
         self.value = value
         self.literal = literal
@@ -154,11 +161,23 @@ class ScalarNode:
             return self._literal(ValueKind.real, float(self.literal))
         return self._make("scalar::add", [self, self._literal(ValueKind.real, 0.0)], ValueKind.real)
 
-    # Comparisons have no value either; only torch's own domain checks look at them.
     def ge(self, other: ScalarNode) -> ScalarNode:
-        return self._literal(ValueKind.boolean, None)
+        return self._comparison(operator.ge, other)
 
-    eq = ne = gt = lt = le = ge
+    def eq(self, other: ScalarNode) -> ScalarNode:
+        return self._comparison(operator.eq, other)
+
+    def ne(self, other: ScalarNode) -> ScalarNode:
+        return self._comparison(operator.ne, other)
+
+    def gt(self, other: ScalarNode) -> ScalarNode:
+        return self._comparison(operator.gt, other)
+
+    def lt(self, other: ScalarNode) -> ScalarNode:
+        return self._comparison(operator.lt, other)
+
+    def le(self, other: ScalarNode) -> ScalarNode:
+        return self._comparison(operator.le, other)
 
     def expect_true(self, file: str, line: int) -> bool:
         """torch's check that the base of a power is not negative; a negative one gives NaN."""
@@ -166,21 +185,28 @@ class ScalarNode:
 
     # Everything that needs the number itself.
     def guard_int(self, file: str, line: int) -> int:
-        raise self._needs_value("an int")
+        return self.int_()
 
     def guard_float(self, file: str, line: int) -> float:
-        raise self._needs_value("a float")
+        return float(self._number("a float"))
 
     def guard_bool(self, file: str, line: int) -> bool:
-        raise self._needs_value("a bool")
+        return self.bool_()
 
     guard_or_true = guard_or_false = guard_size_oblivious = guard_bool
     statically_known_true = guard_bool
 
     def bool_(self) -> bool:
-        raise self._needs_value("a bool")
+        return bool(self._number("a bool"))
 
-    int_ = bool_
+    def int_(self) -> int:
+        return int(self._number("an int"))
+
+    def number(self) -> bool | int | float | None:
+        """The number itself where it is the same in every iteration."""
+        if self._compared is not None:
+            return self._compared()
+        return self.literal if self.value is None else self._known(self.value)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -190,12 +216,25 @@ class ScalarNode:
             "use add, sub, mul, div, pow, neg, sqrt, or compute it with tensor operators",
         )
 
-    def _needs_value(self, wanted: str) -> CaptureError:
-        return self._refuse(
-            f"the step needs {wanted} out of {self.origin} to go on, which is only known when it "
-            "runs",
-            _SCALAR_DATA_REMEDY,
-        )
+    def _number(self, wanted: str) -> bool | int | float:
+        number = self.number()
+        if number is None:
+            raise self._refuse(
+                f"the step needs {wanted} out of {self.origin} to go on, which is only known when "
+                "it runs",
+                _SCALAR_DATA_REMEDY,
+            )
+        return number
+
+    def _comparison(self, holds: Callable[[Any, Any], bool], other: ScalarNode) -> ScalarNode:
+        # Worked out when somebody asks: torch compares what it then does not look at.
+        def compared() -> bool | None:
+            numbers = (self.number(), other.number())
+            return None if None in numbers else holds(*numbers)
+
+        made = self._literal(ValueKind.boolean, None)
+        made._compared = compared
+        return made
 
     def _arithmetic(self, op: str, other: ScalarNode) -> ScalarNode:
         real = ValueKind.real in (self.kind, other.kind)
@@ -204,7 +243,7 @@ class ScalarNode:
     def _make(self, op: str, operands: list[ScalarNode], kind: ValueKind) -> ScalarNode:
         value = self._record(op, [operand.argument() for operand in operands], kind)
         origin = next((o.origin for o in operands if o.value is not None), self.origin)
-        return ScalarNode(self._record, self._refuse, kind, value, origin=origin)
+        return ScalarNode(self._record, self._refuse, self._known, kind, value, origin=origin)
 
     def _literal(self, kind: ValueKind, literal: int | float | bool | None) -> ScalarNode:
-        return ScalarNode(self._record, self._refuse, kind, None, literal, self.origin)
+        return ScalarNode(self._record, self._refuse, self._known, kind, None, literal, self.origin)
