@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from laneway import operators, random_state
 from laneway.constants import Constants
+from laneway.direct_fakes import DirectFakes
 from laneway.errors import CaptureError
 from laneway.graph_ir import (
     DTYPE_OF_TORCH,
@@ -79,6 +80,7 @@ class Recorder(TorchDispatchMode):
         self.fresh: set[int] = set()  # storages of Python literals
         self._known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
+        self._direct = DirectFakes(fake_mode)
 
     def add_number(self, kind: ValueKind, origin: str) -> tuple[int, Any]:
         """A number that is no tensor: its value, and the object that stands for it in Python."""
@@ -222,6 +224,9 @@ class Recorder(TorchDispatchMode):
         kwargs = {name: self._plain(value) for name, value in kwargs.items()}
         if func in operators.MEASURED_OPERATORS:
             return self._measured(func, args, kwargs)
+        result = self._direct.run(func, args, kwargs)
+        if result is not NotImplemented:
+            return result
         try:
             return func(*args, **kwargs)
         except _UNKNOWN_SHAPE as error:
