@@ -20,6 +20,7 @@ BENCHES = {
     "overhead": "does a training step cost less through Laneway than in the eager loop?",
     "plan": "how close to the optimum are memory plans, and what does an allocation cost?",
     "predict": "how well does capture know the memory of an iteration before the first one?",
+    "capture": "how long does the first call of a training step take?",
     "scheduler": "how many events a second does the core handle, and how long does one take?",
     "coverage": "do the networks that people train work, bit-equal to eager, and how fast?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
