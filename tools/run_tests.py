@@ -22,6 +22,7 @@ ROOT = build.ROOT
 PRESETS = ("dev", "asan", "tsan", "clang")
 # Seconds that one C++ test may take before it counts as hung; the sanitizers slow it about tenfold.
 TEST_TIMEOUT_S = 600
+LONG_TEST_TIMEOUT_S = 7200  # with --long, under sanitizers, on a small machine
 SKIPPED_ON_PURPOSE = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
 FAILURE_LINES = 60
 
@@ -65,7 +66,8 @@ def run_ctest(part: Part, label: str | None) -> None:
     report = directory / "ctest.xml"
     report.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", str(directory), f"-j{os.cpu_count() or 1}"]
-    command += ["--output-junit", str(report), "--timeout", str(TEST_TIMEOUT_S), "--progress"]
+    timeout = LONG_TEST_TIMEOUT_S if os.environ.get("LANEWAY_LONG") == "1" else TEST_TIMEOUT_S
+    command += ["--output-junit", str(report), "--timeout", str(timeout), "--progress"]
     if label:
         command += ["-L", f"^{re.escape(label)}$"]
     log_path = directory / "ctest.log"

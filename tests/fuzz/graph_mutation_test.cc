@@ -1,7 +1,7 @@
 // Shows that damaged graphs never hurt: 150,000 graphs with damaged bytes and 50,000 with damaged
 // fields are decoded, checked, measured and dumped as a service would, with the invariants that
-// graph_exercise.cc holds them to. Deterministic for a seed; that both the decoder and the rules
-// really get work is asserted from the verdicts.
+// graph_exercise.cc holds them to; in the long form 7,500,000 and 2,500,000. Deterministic for a
+// seed; that both the decoder and the rules really get work is asserted from the verdicts.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -11,14 +11,15 @@
 #include "tests/fuzz/graph_exercise.h"
 #include "tests/fuzz/graph_mutator.h"
 #include "tests/support/graph_builder.h"
+#include "tests/support/long_form.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/seed.h"
 
 namespace laneway::testing {
 namespace {
 
-constexpr int kByteMutants = 150'000;
-constexpr int kFieldMutants = 50'000;
+int byte_mutants() { return long_form_asked_for() ? 7'500'000 : 150'000; }
+int field_mutants() { return long_form_asked_for() ? 2'500'000 : 50'000; }
 
 std::vector<lanes::Graph> corpus(Random& random) {
   std::vector<lanes::Graph> graphs = {training_graph(), inference_graph(), every_kind_graph()};
@@ -33,30 +34,32 @@ struct Verdicts {
 };
 
 TEST(GraphMutation, DamagedBytes) {
+  const int mutants = byte_mutants();
   Random random(seed_from_environment(51));
   const std::vector<lanes::Graph> graphs = corpus(random);
   GraphMutator mutator(random);
   Verdicts verdicts;
-  for (int i = 0; i < kByteMutants; ++i) {
+  for (int i = 0; i < mutants; ++i) {
     const lanes::Graph& graph = graphs[random.below(graphs.size())];
     verdicts.add(exercise_graph(mutator.mutate(lanes::encode_graph(graph))));
   }
-  EXPECT_GT(verdicts[GraphVerdict::malformed], kByteMutants / 10);
-  EXPECT_GT(verdicts[GraphVerdict::refused], kByteMutants / 100);
-  EXPECT_GT(verdicts[GraphVerdict::valid], kByteMutants / 100);
+  EXPECT_GT(verdicts[GraphVerdict::malformed], mutants / 10);
+  EXPECT_GT(verdicts[GraphVerdict::refused], mutants / 100);
+  EXPECT_GT(verdicts[GraphVerdict::valid], mutants / 100);
 }
 
 TEST(GraphMutation, DamagedFields) {
+  const int mutants = field_mutants();
   Random random(seed_from_environment(52));
   const std::vector<lanes::Graph> graphs = corpus(random);
   GraphMutator mutator(random);
   Verdicts verdicts;
-  for (int i = 0; i < kFieldMutants; ++i) {
+  for (int i = 0; i < mutants; ++i) {
     const lanes::Graph& graph = graphs[random.below(graphs.size())];
     verdicts.add(exercise_graph(lanes::encode_graph(mutator.mutate(graph))));
   }
-  EXPECT_GT(verdicts[GraphVerdict::refused], kFieldMutants / 3);
-  EXPECT_GT(verdicts[GraphVerdict::valid], kFieldMutants / 100);
+  EXPECT_GT(verdicts[GraphVerdict::refused], mutants / 3);
+  EXPECT_GT(verdicts[GraphVerdict::valid], mutants / 100);
 }
 
 TEST(GraphMutation, UndamagedGraphsAreValid) {
