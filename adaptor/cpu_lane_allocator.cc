@@ -3,51 +3,16 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
-#include <algorithm>
 #include <mutex>
-#include <vector>
 
+#include "adaptor/lane_blocks.h"
 #include "base/check.h"
-#include "base/mutex.h"
 
 namespace laneway::adaptor {
 namespace {
 
 thread_local memory::LaneArena* bound_arena = nullptr;
 thread_local uint64_t bound_address_hash = 0;
-
-// The arenas that are bound now, for frees that come from a thread without that binding.
-class BoundArenas {
- public:
-  void add(memory::LaneArena* arena) LW_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    arenas_.push_back(arena);
-  }
-  void remove(memory::LaneArena* arena) LW_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    std::erase(arenas_, arena);
-  }
-  // False when no bound arena holds the block.
-  bool free(void* block) LW_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    for (memory::LaneArena* arena : arenas_) {
-      if (arena->contains(block)) {
-        arena->free_remote(block);
-        return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<memory::LaneArena*> arenas_ LW_GUARDED_BY(mutex_);
-};
-
-BoundArenas& bound_arenas() {
-  static auto* arenas = new BoundArenas;  // outlives every static destructor that frees a tensor
-  return *arenas;
-}
 
 constexpr uint64_t kHashFactor = 0x100000001b3ULL;  // FNV-1a's prime
 
@@ -58,8 +23,7 @@ void free_lane_block(void* block) {
     bound_arena->free(block);
     return;
   }
-  LW_CHECK(bound_arenas().free(block),
-           "a lane's block is freed after its iteration: something kept a tensor alive");
+  LW_CHECK(LaneBlocks::instance().free(block), "a lane's block is freed twice");
 }
 
 // What raw_deallocate gets may come from either side.
@@ -67,7 +31,7 @@ void free_any_block(void* block) {
   if (block == nullptr) return;
   if (bound_arena != nullptr && bound_arena->contains(block)) {
     bound_arena->free(block);
-  } else if (!bound_arenas().free(block)) {
+  } else if (!LaneBlocks::instance().free(block)) {
     previous_allocator->raw_deleter()(block);
   }
 }
@@ -100,7 +64,7 @@ void install_cpu_lane_allocator() {
 
 LaneBinding::LaneBinding(memory::LaneArena& arena) {
   LW_CHECK(bound_arena == nullptr, "a thread is bound to one lane at a time");
-  bound_arenas().add(&arena);
+  LaneBlocks::instance().add(arena);
   bound_arena = &arena;
   bound_address_hash = 0;
 }
@@ -108,7 +72,7 @@ LaneBinding::LaneBinding(memory::LaneArena& arena) {
 uint64_t LaneBinding::address_hash() const { return bound_address_hash; }
 
 LaneBinding::~LaneBinding() {
-  bound_arenas().remove(bound_arena);
+  LaneBlocks::instance().remove(*bound_arena);
   bound_arena = nullptr;
 }
 

@@ -1,7 +1,8 @@
 // The hook between torch's CPU allocations and lanes. Installed once for the process, it gives a
 // thread that is bound to a lane memory from that lane's arena and leaves every other thread to
 // the allocator that was there before. A block is freed to the arena whose range holds it,
-// whichever thread drops it. Thread-safe.
+// whichever thread drops it; what outlived its iteration may be freed at any later time
+// (adaptor/lane_blocks). Thread-safe.
 //
 // oneDNN asks for raw_deleter(), so a block's context is its own address and the lane is found by
 // address range (see ARCHITECTURE, "Allocations").
@@ -23,7 +24,8 @@ class OutOfLane final : public std::exception {
 void install_cpu_lane_allocator();
 
 // While it lives, allocations of this thread come from `arena`, and the arena's range is known to
-// frees from other threads. One at a time per thread; an arena is bound to one thread at a time.
+// frees from other threads. One at a time per thread; an arena is bound to one thread at a time, and
+// begins and ends its iterations while it is.
 class LaneBinding {
  public:
   explicit LaneBinding(memory::LaneArena& arena);

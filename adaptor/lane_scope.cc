@@ -3,6 +3,7 @@
 #include <new>
 
 #include "adaptor/cpu_lane_allocator.h"
+#include "adaptor/fork_gate.h"
 #include "adaptor/numeric_context.h"
 
 namespace laneway::adaptor {
@@ -11,6 +12,7 @@ struct LaneScope::State {
   State(memory::LaneArena& arena, const lanes::NumericContext& context)
       : numeric(context), binding(arena) {}
 
+  const TorchUse use;
   NumericScope numeric;
   LaneBinding binding;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "adaptor/fork_gate.h"
 #include "adaptor/numeric_context.h"
 #include "adaptor/random_state.h"
 #include "adaptor/torch_graph_runner.h"
@@ -93,6 +94,7 @@ Result<std::unique_ptr<TorchGraph>> TorchJob::State::load(lanes::Graph graph, By
   Bytes probe_need =
       with_probe_slack(memory::simulate_best_fit(memory.tape, limits::kHostAlignment));
   if (memory.peak <= most) probe_need = std::min(probe_need, most);
+  const TorchUse use;
   auto runner = TorchGraphRunner::load(std::move(graph), layout, image, random);
   if (!runner) return runner.error();
   return std::make_unique<TorchGraph>(std::move(memory), probe_need, std::move(runner).value());

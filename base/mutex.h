@@ -18,6 +18,8 @@
 #define LW_GUARDED_BY(x) LW_THREAD_ANNOTATION(guarded_by(x))
 #define LW_REQUIRES(...) LW_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define LW_EXCLUDES(...) LW_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
+// For handlers of fork(), which take in one function what another gives back.
+#define LW_NO_THREAD_SAFETY_ANALYSIS LW_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace laneway {
 

@@ -30,6 +30,25 @@ void LaneArena::bind(std::byte* base, Bytes capacity) {
   capacity_ = capacity;
 }
 
+bool LaneArena::adopt(std::byte* memory, size_t bytes) {
+  LW_CHECK(mode_ == Mode::idle, "a lane adopts memory inside an iteration");
+  if (!contains(memory)) return false;
+  if (live_.empty()) space_ = FreeList(kUnboundedLane, alignment_);
+  const Bytes offset(memory - base_);
+  if (!space_.allocate_at(offset, padded_size(bytes, alignment_))) return false;
+  live_.emplace(offset.count(), Live{bytes, kOlder});
+  return true;
+}
+
+std::vector<LaneArena::Block> LaneArena::give_up() {
+  LW_CHECK(mode_ == Mode::idle, "a lane gives memory up inside an iteration");
+  drain_remote();
+  std::vector<Block> blocks;
+  for (const auto& [offset, live] : live_) blocks.push_back({base_ + offset, live.bytes});
+  live_.clear();
+  return blocks;
+}
+
 void LaneArena::start_best_fit() {
   mode_ = Mode::best_fit;
   fast_ = false;
@@ -233,6 +252,7 @@ LaneArena::Use LaneArena::close(bool off_tape) {
   use.went_off_tape = off_tape;
   for (auto& [offset, live] : live_) {
     use.live_bytes += Bytes(static_cast<int64_t>(live.bytes));
+    use.older_count += live.index == kOlder ? 1 : 0;
     live.index = kOlder;
   }
   use.tape = std::exchange(tape_, {});

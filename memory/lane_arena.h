@@ -38,9 +38,15 @@ class LaneArena {
     uint64_t allocations = 0;  // of this iteration
     Bytes live_bytes;          // still alive, as asked for; memory of earlier iterations included
     uint64_t live_count = 0;
+    uint64_t older_count = 0;            // of live_count: of earlier iterations
     bool went_off_tape = false;          // planned, but did something else than its tape
     std::optional<AllocationTape> tape;  // of a probe, and of an iteration that left its tape
     std::vector<TapePosition> marks;     // of a probe: where its tape stood at each mark()
+  };
+  // Memory that is alive between iterations.
+  struct Block {
+    std::byte* memory = nullptr;
+    size_t bytes = 0;
   };
   // What further allocations may count on.
   struct Headroom {
@@ -62,6 +68,13 @@ class LaneArena {
   // Sets the lane's memory, aligned to the alignment; it must outlive its use. Only between
   // iterations, with nothing alive.
   void bind(std::byte* base, Bytes capacity);
+
+  // Takes a block in that somebody still uses (an arena gave it up), as memory of an earlier
+  // iteration, if it begins within the lane: iterations get nothing over it. False when it does
+  // not. Only between iterations.
+  bool adopt(std::byte* memory, size_t bytes);
+  // Forgets what is alive, and says what that was. Only between iterations.
+  std::vector<Block> give_up();
 
   void begin_probe();
   // `planned` has this arena's alignment. Should memory of an earlier iteration be alive, the

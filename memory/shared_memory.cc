@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "memory/child_descriptors.h"
+
 namespace laneway::memory {
 namespace {
 
@@ -104,16 +106,33 @@ Result<SharedMemory> SharedMemory::attach(int descriptor, Bytes size) {
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, Bytes(0))) {}
+      size_(std::exchange(other.size_, Bytes(0))),
+      kept_from_children_(std::exchange(other.kept_from_children_, false)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(kept_from_children_, other.kept_from_children_);
   return *this;
 }
 
+Status SharedMemory::keep_from_children() {
+  if (kept_from_children_) return {};
+  if (::madvise(data_, static_cast<size_t>(size_.count()), MADV_DONTFORK) != 0) {
+    return failure("kept from children", size_, "madvise");
+  }
+  if (!close_in_children(descriptor_)) {
+    return Error{ErrorCode::out_of_memory,
+                 "no memory for a handler of fork(), which shared memory needs to be kept from "
+                 "children: free memory first"};
+  }
+  kept_from_children_ = true;
+  return {};
+}
+
 SharedMemory::~SharedMemory() {
+  if (kept_from_children_) forget_in_children(descriptor_);
   if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(size_.count()));
   if (descriptor_ >= 0) ::close(descriptor_);
 }

@@ -31,6 +31,11 @@ class SharedMemory {
   // invalid_argument unless it is sealed as create does and has exactly `size` bytes.
   static Result<SharedMemory> attach(int descriptor, Bytes size);
 
+  // Children made by fork() get neither the mapping nor the descriptor: they can neither write the
+  // bytes nor keep them taken, and fork has no page tables of it to copy. Programs that are to
+  // share it are handed the descriptor. Error failed when the system refuses.
+  Status keep_from_children();
+
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
@@ -47,6 +52,7 @@ class SharedMemory {
   int descriptor_ = -1;
   std::byte* data_ = nullptr;
   Bytes size_;
+  bool kept_from_children_ = false;
 };
 
 }  // namespace laneway::memory

@@ -53,6 +53,9 @@ HostMemory::~HostMemory() {
 Result<std::unique_ptr<MemoryBlock>> HostMemory::allocate_pool(Bytes size) {
   Result<SharedMemory> made = SharedMemory::create("laneway-pool", size);
   if (!made.ok()) return made.error();
+  // The pool is its service's. A child of the user's process has none of the threads that use it,
+  // and whatever it wrote would be read by the jobs of its parent.
+  if (Status kept = made.value().keep_from_children(); !kept) return kept.error();
   const auto base = reinterpret_cast<uintptr_t>(made.value().data());
   {
     const MutexLock lock(mutex_);

@@ -14,11 +14,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.optim import Optimizer
 
 from laneway.errors import CaptureError
-from laneway.fake_job import FakeJob
+from laneway.fake_job import FakeJob, new_fake_mode
 from laneway.functional_buffers import put_off_writes
 from laneway.graph_encode import encode_graph
 from laneway.graph_ir import Graph, GraphKind, StorageKind
@@ -146,7 +145,7 @@ def capture_inference(
     slots that they have there.
     """
     slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
-    job = FakeJob(FakeTensorMode(allow_non_fake_inputs=True), slots, [("model", model)])
+    job = FakeJob(new_fake_mode(), slots, [("model", model)])
     args, kwargs, signature, inputs = fake_inputs(
         job.recorder, tuple(example_inputs), dict(example_kwargs or {})
     )
@@ -210,7 +209,7 @@ def _run(
     modules = [("model", training.model)]
     if isinstance(training.loss_fn, torch.nn.Module):
         modules.append(("loss", training.loss_fn))
-    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fake_mode = new_fake_mode()
     job = FakeJob(fake_mode, slots, modules, kept_gradients)
     layout, copied = job.add_optimizer(training.optimizer)
     args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)

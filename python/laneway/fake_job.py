@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,21 @@ from laneway.slots import Path, SlotTable
 from laneway.user_lines import line_of, wants_data
 
 _FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+def new_fake_mode() -> FakeTensorMode:
+    """The mode that a capture runs under."""
+    _start_autograd()
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+@functools.cache
+def _start_autograd() -> None:
+    # The first fake mode gives torch the guards of devices that are not there. Autograd's engine,
+    # should it start after that, starts a thread for each, and torch then refuses every backward()
+    # in children made by fork(). So it starts now.
+    with torch.inference_mode(False), torch.enable_grad():
+        torch.zeros((), requires_grad=True, device="cpu").backward()
 
 
 class FakeJob:

@@ -3,7 +3,6 @@ step's job, whose current weights it then uses. Made by inference()."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from laneway.conditions import Conditions
 from laneway.errors import ServiceUnavailable
 from laneway.graph_call import GraphCall, call_of
 from laneway.job import Future, Job, create_job
+from laneway.process import ProcessLock
 from laneway.service import Service, default_service
 from laneway.step import TrainStep
 from laneway.variants import Variants
@@ -47,7 +47,7 @@ class Inference:
         self._admission_timeout = admission_timeout
         self._closure = closure
         self._random_state = torch.get_rng_state()
-        self._lock = threading.RLock()
+        self._lock = ProcessLock()
         self._closed = False
         self._captured: CapturedJobGraph | None = None  # whose slots are the job's image
         self.job: Job | None = None
@@ -63,6 +63,8 @@ class Inference:
 
     def close(self) -> None:
         """Ends the job, if it is this inference's own; idempotent."""
+        if not self._lock.is_here():
+            return
         with self._lock:
             self._closed = True
             self._variants.close()
@@ -110,7 +112,11 @@ class Inference:
             weight=1.0,
             total_iterations=None,
         )
-        job.wait_until_placed(self._admission_timeout)
+        try:
+            job.wait_until_placed(self._admission_timeout)
+        except BaseException:  # Ctrl-C too: nobody would ever hold this job
+            job.close()
+            raise
         return job
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import json
-import threading
 import time
 import weakref
 from collections.abc import Callable, Generator
@@ -17,6 +16,7 @@ import torch
 from laneway import _native
 from laneway._native import ffi
 from laneway.errors import Refused, ServiceUnavailable
+from laneway.process import ProcessLock, run_interruptibly
 from laneway.slots import Slot
 
 # Waits happen in slices, so that Ctrl-C is heard.
@@ -31,7 +31,7 @@ class Future:
         self._job = job
         self._handle = ffi.gc(handle, _native.engine().laneway_submission_release)
         self._outputs = outputs
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._done = False
         self._value: Any = None
         self._error: Exception | None = None
@@ -69,6 +69,7 @@ class Future:
     def _poll(self, timeout_ns: int) -> bool:
         if self._done:
             return True
+        self._lock.check()
         error = _native.new_error()
         buffers = self._outputs.buffers()
         code = _native.engine().laneway_wait(
@@ -139,7 +140,7 @@ class Job:
         self._service = service
         # Released when nobody holds it any more: a call may be inside while another thread closes.
         self._handle: Any = ffi.gc(handle, _native.engine().laneway_job_release)
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._in_flight: collections.deque[weakref.ref[Future]] = collections.deque()
         self.name = name or json.loads(self._report(self._handle, False))["name"]
         service.add_job(self)
@@ -224,10 +225,12 @@ class Job:
 
     def close(self) -> None:
         """Ends the job; idempotent. A running iteration ends first, queued ones are cancelled."""
+        if not self._lock.is_here():
+            return
         with self._lock:
             handle, self._handle = self._handle, None
         if handle is not None:
-            _native.engine().laneway_job_close(handle)
+            run_interruptibly(_native.engine().laneway_job_close, handle)
 
     def _access(self, call: Any, slots: list[Slot], storages: list, state: Any) -> None:
         copies = ffi.new("laneway_slot_copy[]", len(slots))
@@ -297,12 +300,17 @@ def create_job(
     options.random_state = random_state.data_ptr()
     options.random_state_bytes = random_state.numel()
     handle, error = ffi.new("laneway_job **"), _native.new_error()
-    code = _native.engine().laneway_job_create(
-        service.native_handle(), options, encoded, len(encoded), handle, error
-    )
-    if code != _native.OK:
-        raise _native.exception_of(code, error)
-    return Job(service, name, handle[0])
+    try:
+        code = _native.engine().laneway_job_create(
+            service.native_handle(), options, encoded, len(encoded), handle, error
+        )
+        if code != _native.OK:
+            raise _native.exception_of(code, error)
+        return Job(service, name, handle[0])
+    except BaseException:  # Ctrl-C too: nobody would ever hold this job
+        if handle[0] != ffi.NULL:
+            _native.engine().laneway_job_close(handle[0])
+        raise
 
 
 def _product(sizes: tuple[int, ...]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import re
 import threading
 import weakref
@@ -14,6 +15,7 @@ import torch
 from laneway import _native
 from laneway._native import ffi
 from laneway.errors import InvalidInput, ServiceUnavailable
+from laneway.process import ProcessLock, run_interruptibly
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
 _UNITS |= {"g": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tib": 1 << 40}
@@ -37,11 +39,12 @@ def parse_bytes(size: str | int) -> int:
 
 class Service:
     """A running service; a context manager. Closing it ends its jobs (a running iteration ends
-    first); closing twice is fine. Thread-safe."""
+    first); closing twice is fine. Thread-safe. It belongs to the process that opened it: in a
+    child made by fork(), close does nothing and everything else raises ServiceUnavailable."""
 
     def __init__(self, handle: Any) -> None:
         self._handle: Any = ffi.gc(handle, _native.engine().laneway_service_release)
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._jobs: weakref.WeakSet[Any] = weakref.WeakSet()
         _open_services.add(self)
 
@@ -70,12 +73,14 @@ class Service:
 
     def close(self) -> None:
         """Ends all jobs and gives the pool back."""
+        if not self._lock.is_here():
+            return
         with self._lock:
             handle, self._handle = self._handle, None
         if handle is None:
             return
         _open_services.discard(self)
-        _native.engine().laneway_service_close(handle)
+        run_interruptibly(_native.engine().laneway_service_close, handle)
         for job in list(self._jobs):
             job.close()
 
@@ -85,6 +90,7 @@ class Service:
 
     def native_handle(self) -> Any:
         """For the package itself. Raises ServiceUnavailable after close."""
+        self._lock.check()
         handle = self._handle
         if handle is None:
             raise ServiceUnavailable("the service was closed; open another one")
@@ -104,6 +110,17 @@ _default: Service | None = None
 def _close_services() -> None:
     for service in list(_open_services):
         service.close()
+
+
+def _after_fork() -> None:
+    """In the child: nothing is open here, and whoever held the lock is not here to let it go."""
+    global _open_services, _default_lock, _default
+    _open_services = weakref.WeakSet()
+    _default_lock = threading.Lock()
+    _default = None
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def embedded(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,7 @@ from laneway.graph_call import GraphCall, call_of
 from laneway.job import Future, Job, create_job
 from laneway.job_state import JobState, release_created, set_gradients
 from laneway.kept_gradients import gradient_path
+from laneway.process import ProcessLock
 from laneway.service import Service, default_service
 from laneway.slots import Path, Slot
 from laneway.variants import Variants
@@ -66,7 +66,7 @@ class TrainStep:
         self._options = options
         self._random_state = torch.get_rng_state()
         self._scaler_state: dict[str, Any] = {}  # loaded before the step was captured
-        self._lock = threading.RLock()
+        self._lock = ProcessLock()
         self._closed = False
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
@@ -146,6 +146,8 @@ class TrainStep:
 
     def close(self) -> None:
         """Ends the job; idempotent. What is not synced to a model by then is gone."""
+        if not self._lock.is_here():
+            return
         with self._lock:
             self._closed = True
             self._variants.close()
@@ -235,7 +237,11 @@ class TrainStep:
             weight=options.weight,
             total_iterations=options.total_iterations,
         )
-        job.wait_until_placed(options.admission_timeout)
+        try:
+            job.wait_until_placed(options.admission_timeout)
+        except BaseException:  # Ctrl-C too: nobody would ever hold this job
+            job.close()
+            raise
         return job
 
     def _state(self) -> JobState:

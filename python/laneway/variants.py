@@ -8,7 +8,6 @@ dropped, and captured anew should they come back.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ from laneway.conditions import Conditions
 from laneway.errors import Error, InvalidInput
 from laneway.graph_call import GraphCall
 from laneway.job import Future
+from laneway.process import ProcessLock
 from laneway.signature import OtherForm
 
 # Captures of one step after which it is told that its calls rarely look alike.
@@ -40,7 +40,7 @@ class Variants:
         self._limit = limit
         self._conditions = conditions
         self._capture = capture
-        self._lock = threading.RLock()
+        self._lock = ProcessLock()
         self._known: list[GraphCall] = []  # the one used last at the end
         self._captures = 0
         self._closed = False

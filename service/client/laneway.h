@@ -3,7 +3,10 @@
  *
  * Objects are opaque. Every function that can fail returns a laneway_code and fills the error that
  * the caller gave (which may be NULL); LANEWAY_OK is 0. Functions may be called from any thread;
- * one object must not be closed while another thread is inside a call with it. No function keeps a
+ * one object must not be released while another thread is inside a call with it, closing is fine.
+ * Objects belong to the process that made them: in a child made by fork(), every call with one is
+ * LANEWAY_UNAVAILABLE, and closing and releasing do nothing. fork() waits for running iterations to
+ * end. Services that are open when the process exits are closed then. No function keeps a
  * pointer of the caller beyond its return, unless it says so. Tensor bytes are contiguous,
  * row-major, in the machine's byte order.
  */
@@ -65,7 +68,7 @@ LANEWAY_API const char* laneway_torch_version(void);
 /* Core and worker inside this process. */
 LANEWAY_API int laneway_embedded_open(const laneway_embedded_options* options,
                                       laneway_service** service, laneway_error* error);
-/* Ends every job of the service (running iterations end first), and frees the pool. Jobs stay valid
+/* Ends every job of the service (running iterations end first), and frees the pool. Idempotent. Jobs stay valid
  * as handles, and answer LANEWAY_UNAVAILABLE, until they are released. */
 LANEWAY_API void laneway_service_close(laneway_service* service);
 LANEWAY_API void laneway_service_release(laneway_service* service);
@@ -149,7 +152,8 @@ typedef struct laneway_output {
   uint64_t bytes;
 } laneway_output;
 
-/* Runs one iteration and waits for it when the job's lane is idle (it may run on this very thread):
+/* Runs one iteration and waits for it when the job's lane is idle (it may run on this very thread)
+ * and the graph's iterations take less than some 50 ms:
  * LANEWAY_OK, outputs filled. Otherwise queues it like laneway_submit (inputs copied) and returns
  * LANEWAY_PENDING with *pending set. */
 LANEWAY_API int laneway_run(laneway_job* job, uint32_t graph, const laneway_input* inputs,

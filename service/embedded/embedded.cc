@@ -6,7 +6,9 @@
 #include <cstring>
 #include <utility>
 
+#include "adaptor/lane_blocks.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "memory/device/open_device.h"
 #include "policies/registry.h"
 #include "service/worker/status.h"
@@ -88,6 +90,20 @@ void EmbeddedService::close() {
   MutexLock lock(close_mutex_);
   if (closed_.exchange(true)) return;
   worker_->close_all();
+  free_pool();
+}
+
+void EmbeddedService::free_pool() {
+  if (adaptor::LaneBlocks::instance().escaped_within(pool_->data(), pool_size_) == 0) {
+    pool_.reset();
+    return;
+  }
+  log_warning("an operator still uses memory of a closed service: its pool of " +
+              format_bytes(pool_size_) + " stays mapped");
+  // NOLINTBEGIN(bugprone-unused-return-value): given up on purpose
+  pool_.release();
+  device_.release();
+  // NOLINTEND(bugprone-unused-return-value)
 }
 
 namespace {

@@ -49,7 +49,7 @@ class EmbeddedService final : private EventSink {
   // JSON; unavailable after close.
   Result<std::string> status();
   Result<std::string> job_report(WorkerJob& job, bool with_tapes);
-  // Ends all jobs. Idempotent; others may still be inside calls with jobs.
+  // Ends all jobs and frees the pool. Idempotent; others may still be inside calls with jobs.
   void close() LW_EXCLUDES(close_mutex_);
 
  private:
@@ -62,6 +62,9 @@ class EmbeddedService final : private EventSink {
   const SteadyClock clock_;
   const TimePoint start_ = clock_.now();
   const std::string device_name_;
+  // The pool's bytes go back, unless an operator still uses some: then they stay for good.
+  void free_pool() LW_REQUIRES(close_mutex_);
+
   const Bytes pool_size_;
   std::unique_ptr<memory::Device> device_;
   std::unique_ptr<memory::MemoryBlock> pool_;

@@ -95,12 +95,13 @@ IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
     result.error.message += "; the iteration was taken back, the job's state is as before it";
   }
   if (result.end == IterationEnd::out_of_lane) result.need = grown(arena.capacity());
-  if (result.use.live_count > 0) {
+  if (result.use.live_count > result.use.older_count) {
     result.end = IterationEnd::failed_for_good;
-    result.error = {ErrorCode::internal,
-                    "graph '" + captured.name + "' left " + format_bytes(result.use.live_bytes) +
-                        " of its lane in use behind its end: an operator keeps memory between "
-                        "iterations, which a lane cannot give it; report the operator"};
+    result.error = {
+        ErrorCode::internal,
+        "graph '" + captured.name + "' left " + format_bytes(result.use.live_bytes) +
+            " of its lane in use behind its end: an operator keeps memory between "
+            "iterations, which a lane cannot give it; the job ends; report the operator"};
   }
   return result;
 }

@@ -11,6 +11,10 @@
 namespace laneway::service {
 namespace {
 
+// Iterations that take longer are left to the lane's thread, so that a caller who waits can hear
+// something else meanwhile (Ctrl-C). The hand-over of some 50 us is a thousandth of that.
+constexpr Duration kLongIteration = milliseconds(50);
+
 Error job_is_over(const WorkerJob& job) {
   if (job.end_reason) return *job.end_reason;
   return Error{ErrorCode::unavailable,
@@ -118,6 +122,7 @@ std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
     if (Status open = check_open(job); !open) return open;
     lane = job.lane;
     if (lane == nullptr || !lane->can_run_now(job)) return std::nullopt;
+    if (graph.plan.last_took > kLongIteration) return std::nullopt;
     // What does not fit the lane yet (a graph that was added later) waits for it to grow.
     if (graph.plan.need > lane->size_) return std::nullopt;
     lane->busy_ = true;

@@ -60,7 +60,8 @@ class Worker final : public lanes::ActionSink {
   // invalid_argument when there is none of that number (any more).
   Result<GraphHandle> find_graph(WorkerJob& job, uint32_t number);
 
-  // Runs one iteration on this thread if the lane is idle and the job's turn is open. Otherwise
+  // Runs one iteration on this thread if the lane is idle, the job's turn is open and the iteration
+  // known to be short. Otherwise
   // nothing happened, and submit is the way. Outputs as large as the graph's.
   std::optional<Status> try_run(WorkerJob& job, WorkerGraph& graph,
                                 std::span<const lanes::InputView> inputs,

@@ -107,6 +107,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
     case IterationEnd::completed:
       ++turn_iterations_;
       turn_busy_ += took;
+      plan.last_took = took;
       break;
     case IterationEnd::out_of_lane:
       // The pool's size is the only limit: what does not fit a lane may fit one of all the rest.

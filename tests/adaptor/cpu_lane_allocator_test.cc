@@ -12,6 +12,7 @@
 #include <atomic>
 #include <thread>
 
+#include "adaptor/lane_blocks.h"
 #include "tests/adaptor/graph_rig.h"
 
 namespace laneway::adaptor {
@@ -105,6 +106,66 @@ TEST_F(CpuLaneAllocator, ThrowsWhenTheLaneIsFullAndGoesOn) {
     EXPECT_EQ(kept.sum().item<float>(), 100.0F);
   }
   EXPECT_EQ(arena_.abandon().live_count, 0U);
+}
+
+TEST_F(CpuLaneAllocator, ABlockThatOutlivesItsIterationIsFreedLaterWithoutHarm) {
+  arena_.end();
+  at::Tensor kept;
+  const auto iterate = [&](int64_t count) {
+    const LaneBinding binding(arena_);
+    arena_.begin_probe();
+    at::Tensor mine = at::ones({count});
+    EXPECT_FALSE(kept.defined() && kept.is_alias_of(mine));
+    if (!kept.defined()) {
+      kept = mine;
+    } else {
+      EXPECT_TRUE(in_lane(mine));
+      EXPECT_NE(kept.const_data_ptr(), mine.const_data_ptr());
+    }
+    mine.reset();
+    return arena_.end();
+  };
+  const auto first = iterate(100);
+  EXPECT_EQ(first.live_count - first.older_count, 1U);
+  EXPECT_EQ(LaneBlocks::instance().escaped_within(memory_.data(), Bytes(1 << 16)), 1U);
+  // What comes behind is not charged with it, and gets nothing where it lies.
+  const auto second = iterate(100);
+  EXPECT_EQ(second.live_count - second.older_count, 0U);
+  // Nor when the lane moves so that the block is in its middle, or outside of it.
+  arena_.bind(memory_.data() + 64 * 100, Bytes(1 << 12));
+  EXPECT_EQ(iterate(8).live_count, 0U);
+  EXPECT_EQ(LaneBlocks::instance().escaped_within(memory_.data(), Bytes(1 << 16)), 1U);
+  arena_.bind(memory_.data(), Bytes(1 << 16));
+  EXPECT_EQ(kept.sum().item<float>(), 100.0F);
+  kept.reset();
+  EXPECT_EQ(LaneBlocks::instance().escaped_within(memory_.data(), Bytes(1 << 16)), 0U);
+  kept = at::ones({1});  // not the lane's
+  const LaneBinding binding(arena_);
+  arena_.begin_probe();
+  EXPECT_TRUE(in_lane(at::ones({1 << 13})));
+  EXPECT_EQ(arena_.end().live_count, 0U);
+}
+
+TEST_F(CpuLaneAllocator, ABlockThatOutlivedItsIterationIsFreedInsideALaterOne) {
+  arena_.end();
+  at::Tensor kept;
+  for (const bool by_another_thread : {false, true}) {
+    {
+      const LaneBinding binding(arena_);
+      arena_.begin_probe();
+      kept = at::ones({100});
+      arena_.end();
+    }
+    const LaneBinding binding(arena_);
+    arena_.begin_probe();
+    if (by_another_thread) {
+      std::thread([moved = std::move(kept)]() mutable { moved.reset(); }).join();
+    } else {
+      kept.reset();
+    }
+    EXPECT_EQ(arena_.end().live_count, 0U);
+  }
+  EXPECT_EQ(LaneBlocks::instance().escaped_within(memory_.data(), Bytes(1 << 16)), 0U);
 }
 
 TEST_F(CpuLaneAllocator, HashesAddresses) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,41 @@ TEST(SharedMemory, PrefaultedPagesAreResident) {
   std::vector<unsigned char> resident(256);
   ASSERT_EQ(::mincore(memory.data(), 1 << 20, resident.data()), 0);
   EXPECT_TRUE(std::all_of(resident.begin(), resident.end(), [](unsigned char r) { return r & 1; }));
+}
+
+TEST(SharedMemory, IsNotInChildrenItIsKeptFrom) {
+  auto memory = SharedMemory::create("laneway-test", mib(1)).value();
+  ASSERT_TRUE(memory.keep_from_children());
+  memory.data()[5] = std::byte{1};
+  const SharedMemory moved = std::move(memory);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    unsigned char resident[256];
+    const bool mapped = ::mincore(moved.data(), 1 << 20, resident) == 0;
+    const bool open = ::fcntl(moved.descriptor(), F_GETFD) != -1;
+    ::_exit((mapped ? 1 : 0) + (open ? 2 : 0));
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(moved.data()[5], std::byte{1});
+}
+
+TEST(SharedMemory, ADescriptorThatWasClosedIsNotClosedInChildrenUnderItsNextOwner) {
+  int number = -1;
+  {
+    auto memory = SharedMemory::create("laneway-test", kib(4)).value();
+    ASSERT_TRUE(memory.keep_from_children());
+    number = memory.descriptor();
+  }
+  const int next = ::dup(0);
+  ASSERT_EQ(next, number);  // the lowest that is free
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::fcntl(next, F_GETFD) != -1 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::close(next);
 }
 
 TEST(SharedMemory, ImpossibleRequestsNameTheSize) {
