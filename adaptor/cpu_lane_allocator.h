@@ -24,8 +24,8 @@ class OutOfLane final : public std::exception {
 void install_cpu_lane_allocator();
 
 // While it lives, allocations of this thread come from `arena`, and the arena's range is known to
-// frees from other threads. One at a time per thread; an arena is bound to one thread at a time, and
-// begins and ends its iterations while it is.
+// frees from other threads. One at a time per thread; an arena is bound to one thread at a time,
+// and begins and ends its iterations while it is.
 class LaneBinding {
  public:
   explicit LaneBinding(memory::LaneArena& arena);

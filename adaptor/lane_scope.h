@@ -1,6 +1,6 @@
 // LaneScope: what an executing thread stands in during an iteration: bound to the lane's arena,
-// with the graph's numeric context and below autograd, and keeping fork() waiting. Names nothing of torch, for the worker
-// above.
+// with the graph's numeric context and below autograd, and keeping fork() waiting. Names nothing of
+// torch, for the worker above.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,12 @@
 #include "adaptor/numeric_context.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
 
 #include <string>
 
+#include "adaptor/torch_tensors.h"
 #include "base/mutex.h"
 
 namespace laneway::adaptor {
@@ -16,6 +18,15 @@ uint8_t precision_number(at::Float32MatmulPrecision precision) {
   return static_cast<uint8_t>(precision);
 }
 
+lanes::DType default_dtype() {
+  const c10::ScalarType now = c10::typeMetaToScalarType(c10::get_default_dtype());
+  for (const lanes::DType dtype :
+       {lanes::DType::float16, lanes::DType::bfloat16, lanes::DType::float64}) {
+    if (scalar_type(dtype) == now) return dtype;
+  }
+  return lanes::DType::float32;
+}
+
 lanes::NumericContext current_flags() {
   const at::Context& torch = at::globalContext();
   lanes::NumericContext now;
@@ -23,6 +34,7 @@ lanes::NumericContext current_flags() {
   now.deterministic = torch.deterministicAlgorithms();
   now.deterministic_warn_only = torch.deterministicAlgorithmsWarnOnly();
   now.matmul_precision = precision_number(torch.float32MatmulPrecision());
+  now.default_dtype = default_dtype();
   return now;
 }
 
@@ -37,7 +49,25 @@ void apply(const lanes::NumericContext& from, const lanes::NumericContext& to) {
   if (from.matmul_precision != to.matmul_precision && to.matmul_precision < 3) {
     torch.setFloat32MatmulPrecision(kPrecisionNames[to.matmul_precision]);
   }
+  if (from.default_dtype != to.default_dtype) {
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(scalar_type(to.default_dtype)));
+  }
 }
+
+// The processor's flush-to-zero and denormals-are-zero flags, which belong to the thread and have
+// no reader in torch.
+#if defined(__SSE2__)
+constexpr unsigned int kFlushBits = 0x8040;
+
+bool flushes_denormals() { return (__builtin_ia32_stmxcsr() & kFlushBits) == kFlushBits; }
+void set_flush_denormals(bool on) {
+  __builtin_ia32_ldmxcsr(on ? __builtin_ia32_stmxcsr() | kFlushBits
+                            : __builtin_ia32_stmxcsr() & ~kFlushBits);
+}
+#else
+bool flushes_denormals() { return false; }
+void set_flush_denormals(bool on) { at::globalContext().setFlushDenormal(on); }
+#endif
 
 c10::impl::LocalDispatchKeySet below_autograd() {
   c10::impl::PODLocalDispatchKeySet keys{};
@@ -85,18 +115,14 @@ DispatchScope::~DispatchScope() {
 }
 
 NumericScope::NumericScope(const lanes::NumericContext& wanted)
-    : wanted_(wanted), threads_before_(at::get_num_threads()) {
+    : wanted_(wanted), threads_(wanted.threads), flushed_before_(flushes_denormals()) {
   shared_flags().enter(wanted_);
-  if (threads_before_ != wanted_.threads) at::set_num_threads(wanted_.threads);
-  // The processor's flush-to-zero flag belongs to the thread and has no reader in torch: set it
-  // only for the jobs that asked, and clear it behind them.
-  if (wanted_.flush_denormal) at::globalContext().setFlushDenormal(true);
+  if (wanted_.flush_denormal != flushed_before_) set_flush_denormals(wanted_.flush_denormal);
 }
 
 NumericScope::~NumericScope() {
   shared_flags().leave(wanted_);
-  if (threads_before_ != wanted_.threads) at::set_num_threads(threads_before_);
-  if (wanted_.flush_denormal) at::globalContext().setFlushDenormal(false);
+  if (wanted_.flush_denormal != flushed_before_) set_flush_denormals(flushed_before_);
 }
 
 uint64_t context_key(const lanes::NumericContext& context) {
@@ -105,6 +131,7 @@ uint64_t context_key(const lanes::NumericContext& context) {
   key = key << 1 | static_cast<uint64_t>(context.deterministic);
   key = key << 1 | static_cast<uint64_t>(context.deterministic_warn_only);
   key = key << 8 | context.matmul_precision;
+  key = key << 8 | static_cast<uint64_t>(context.default_dtype);
   return key;
 }
 

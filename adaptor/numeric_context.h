@@ -4,10 +4,12 @@
 // gradient mode on because oneDNN's recurrent layers look at it.
 //
 // NumericScope: that, and what a graph recorded of torch's numeric state (thread count, math
-// flags). The flags are process-wide in torch: the core never runs jobs whose flags differ at the
-// same time. The first scope in sets them and the last one out puts back what the first found, so
-// that an iteration that ends does not change the flags under another one's feet; a flag that
-// already has its value is not touched.
+// flags, default dtype). Thread count and flushing of denormals belong to the thread. The other
+// flags are process-wide in torch: the core never runs jobs whose flags differ at the same time,
+// but eager work of the user's that runs at the very time of such an iteration sees the job's. The
+// first scope in sets them and the last one out puts back what the first found, so that an
+// iteration that ends does not change the flags under another one's feet; a flag that already has
+// its value is not touched.
 #pragma once
 
 #include <c10/core/AutogradState.h>
@@ -16,6 +18,7 @@
 
 #include <cstdint>
 
+#include "adaptor/thread_count.h"
 #include "base/result.h"
 #include "lanes/graph/graph.h"
 
@@ -44,10 +47,11 @@ class NumericScope {
  private:
   const DispatchScope dispatch_;
   const lanes::NumericContext wanted_;
-  const int32_t threads_before_;  // of this thread
+  const ThreadCount threads_;
+  const bool flushed_before_;  // on this thread
 };
 
-// Equal keys mean that two jobs may run at the same time (all flags but the thread count).
+// Equal keys mean that two jobs may run at the same time (what differs belongs to the thread).
 uint64_t context_key(const lanes::NumericContext& context);
 
 }  // namespace laneway::adaptor

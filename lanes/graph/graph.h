@@ -139,7 +139,8 @@ struct Node {
 enum class GraphKind : uint8_t { train = 0, evaluate = 1, inference = 2 };
 
 // What the process-wide state of torch was at capture; the lane sets it before an iteration.
-// Jobs whose contexts differ in anything but `threads` never run at the same time.
+// Jobs whose contexts differ in anything but `threads` and `flush_denormal`, which belong to a
+// thread, never run at the same time.
 struct NumericContext {
   int32_t threads = 1;
   bool mkldnn = true;

@@ -1,6 +1,7 @@
 // HostMemory: the blocks of a device whose pool is the CPU's own memory, and the check that an
 // address range lies inside one of them. Pool blocks are sealed memfd mappings that
-// children made by fork() do not get, host blocks anonymous ones. Shared by HostDevice and SyntheticDevice. Thread-safe; must outlive its blocks.
+// children made by fork() do not get, host blocks anonymous ones. Shared by HostDevice and
+// SyntheticDevice. Thread-safe; must outlive its blocks.
 #pragma once
 
 #include <cstdint>

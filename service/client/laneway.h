@@ -68,8 +68,8 @@ LANEWAY_API const char* laneway_torch_version(void);
 /* Core and worker inside this process. */
 LANEWAY_API int laneway_embedded_open(const laneway_embedded_options* options,
                                       laneway_service** service, laneway_error* error);
-/* Ends every job of the service (running iterations end first), and frees the pool. Idempotent. Jobs stay valid
- * as handles, and answer LANEWAY_UNAVAILABLE, until they are released. */
+/* Ends every job of the service (running iterations end first), and frees the pool. Idempotent.
+ * Jobs stay valid as handles, and answer LANEWAY_UNAVAILABLE, until they are released. */
 LANEWAY_API void laneway_service_close(laneway_service* service);
 LANEWAY_API void laneway_service_release(laneway_service* service);
 /* JSON, in the form of `laneway status --json` and "map": who holds which bytes of the pool.

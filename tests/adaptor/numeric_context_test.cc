@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <limits>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -28,6 +29,7 @@ lanes::NumericContext other_context() {
   context.deterministic = true;
   context.deterministic_warn_only = true;
   context.matmul_precision = 1;
+  context.default_dtype = lanes::DType::float64;
   return context;
 }
 
@@ -36,6 +38,7 @@ void expect_defaults() {
   EXPECT_FALSE(at::globalContext().deterministicAlgorithms());
   EXPECT_FALSE(at::globalContext().deterministicAlgorithmsWarnOnly());
   EXPECT_EQ(at::globalContext().float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
+  EXPECT_EQ(at::empty({1}).scalar_type(), at::kFloat);
 }
 
 void expect_other() {
@@ -43,6 +46,7 @@ void expect_other() {
   EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
   EXPECT_TRUE(at::globalContext().deterministicAlgorithmsWarnOnly());
   EXPECT_EQ(at::globalContext().float32MatmulPrecision(), at::Float32MatmulPrecision::HIGH);
+  EXPECT_EQ(at::empty({1}).scalar_type(), at::kDouble);
 }
 
 TEST(NumericScope, SetsFlagsAndThreadsAndPutsThemBack) {
@@ -73,6 +77,52 @@ TEST(NumericScope, KeepsTheFlagsWhileAnotherThreadsScopeIsOpen) {
   to_close.set_value();
   second.join();
   expect_defaults();
+}
+
+TEST(NumericScope, LeavesTheCountOfThreadsThatBeginAlone) {
+  // at::set_num_threads in a lane used to decide with how many threads the user's next one
+  // computes.
+  at::set_num_threads(2);
+  const auto count_of_a_new_thread = [] {
+    return std::async(std::launch::async, [] { return at::get_num_threads(); }).get();
+  };
+  {
+    const NumericScope scope(other_context());
+    EXPECT_EQ(at::get_num_threads(), 3);
+    EXPECT_EQ(count_of_a_new_thread(), 2);
+  }
+  std::async(std::launch::async, [] {
+    const NumericScope scope(other_context());
+    EXPECT_EQ(at::get_num_threads(), 3);
+  }).get();
+  EXPECT_EQ(count_of_a_new_thread(), 2);
+  EXPECT_EQ(at::get_num_threads(), 2);
+}
+
+TEST(NumericScope, KeepsTheCallersFlushingOfDenormalsOutAndPutsItBack) {
+  if (!at::globalContext().setFlushDenormal(true)) GTEST_SKIP() << "not on this processor";
+  const auto flushes = [] {
+    const volatile float smallest = std::numeric_limits<float>::min();
+    return smallest * 0.5F == 0.0F;
+  };
+  lanes::NumericContext flushing;
+  flushing.flush_denormal = true;
+  EXPECT_TRUE(flushes());
+  {
+    const NumericScope scope{lanes::NumericContext{}};
+    EXPECT_FALSE(flushes());
+  }
+  {
+    const NumericScope scope(flushing);
+    EXPECT_TRUE(flushes());
+  }
+  EXPECT_TRUE(flushes());  // used to be off after an iteration on the user's thread
+  at::globalContext().setFlushDenormal(false);
+  {
+    const NumericScope scope(flushing);
+    EXPECT_TRUE(flushes());
+  }
+  EXPECT_FALSE(flushes());
 }
 
 TEST(NumericScope, DoesNotLetTheCallersModesIn) {
@@ -107,17 +157,21 @@ TEST(NumericScope, RunsBelowAutograd) {
   EXPECT_FALSE(at::mm(weight, weight).requires_grad());
 }
 
-TEST(ContextKey, DiffersInEverythingButTheThreads) {
+TEST(ContextKey, DiffersInEverythingThatIsNotTheThreads) {
   const lanes::NumericContext plain;
   lanes::NumericContext threads = plain;
   threads.threads = 7;
   EXPECT_EQ(context_key(plain), context_key(threads));
   EXPECT_NE(context_key(plain), 0U);
-  std::vector<lanes::NumericContext> others(4, plain);
+  lanes::NumericContext flushing = plain;
+  flushing.flush_denormal = true;
+  EXPECT_EQ(context_key(plain), context_key(flushing));
+  std::vector<lanes::NumericContext> others(5, plain);
   others[0].mkldnn = false;
   others[1].deterministic = true;
   others[2].deterministic_warn_only = true;
   others[3].matmul_precision = 2;
+  others[4].default_dtype = lanes::DType::float64;
   for (const lanes::NumericContext& other : others) {
     EXPECT_NE(context_key(plain), context_key(other));
   }
