@@ -110,6 +110,7 @@ class LaneArena {
   Use abandon();
 
   Headroom headroom() const;
+  bool in_iteration() const { return mode_ != Mode::idle; }
   Bytes capacity() const { return capacity_; }
   int64_t alignment() const { return alignment_; }
 

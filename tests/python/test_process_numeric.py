@@ -75,10 +75,8 @@ with laneway.embedded("256MiB") as service:
     )
 
 
-def test_jobs_with_conflicting_flags_take_turns_and_keep_their_bits():
-    check_script(
-        WIDE
-        + """
+# The conflicting contexts: made, and undone, as a user does.
+FLAGS = """
 import contextlib
 
 @contextlib.contextmanager
@@ -133,7 +131,14 @@ def made(kind):
 def data(kind, number):
     x, y = rows(number)
     return (x.double() if kind == "double" else x), y
+"""
 
+
+def test_jobs_with_conflicting_flags_take_turns_and_keep_their_bits():
+    check_script(
+        WIDE
+        + FLAGS
+        + """
 expected, steps = {}, {}
 plain = flags()
 with laneway.embedded("512MiB") as service:
