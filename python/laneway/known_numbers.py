@@ -51,6 +51,22 @@ _SCALAR_OPERATORS = {
 }
 
 
+# They take from their first argument how it looks, and nothing of what it holds.
+_LIKE_OPERATORS = frozenset(
+    {
+        "aten::empty_like",
+        "aten::full_like",
+        "aten::new_empty",
+        "aten::new_empty_strided",
+        "aten::new_full",
+        "aten::new_ones",
+        "aten::new_zeros",
+        "aten::ones_like",
+        "aten::zeros_like",
+    }
+)
+
+
 class KnownNumbers:
     """Looks into what a recorder has written so far; `nodes` and `fresh` (storages of Python
     literals, new in every iteration) are the recorder's own and grow. One per capture."""
@@ -94,7 +110,7 @@ class KnownNumbers:
                 continue
             if any(isinstance(argument, GeneratorArgument) for _, argument in node.arguments):
                 return None
-            reads = node.reads()
+            reads = node.reads()[1:] if node.op in _LIKE_OPERATORS else node.reads()
             nodes.append(node)
             made |= results
             wanted.update(reads)
@@ -144,7 +160,11 @@ class KnownNumbers:
 
         with _disable_current_modes(), torch._C._AutoDispatchBelowADInplaceOrView():
             for node in nodes:
-                positional = [given(a) for name, a in node.arguments if not name]
+                positional = [a for name, a in node.arguments if not name]
+                if node.op in _LIKE_OPERATORS:
+                    positional = [self._blank(positional[0].value), *map(given, positional[1:])]
+                else:
+                    positional = list(map(given, positional))
                 named = {name: given(a) for name, a in node.arguments if name}
                 result = _operator(node.op)(*positional, **named)
                 results = result if isinstance(result, tuple) else (result,)
@@ -152,6 +172,11 @@ class KnownNumbers:
                     parts = part if described.is_list else [part]
                     values.update(zip(described.values, parts))
         return values[value]
+
+    def _blank(self, value: int) -> torch.Tensor:
+        described = self._table.values[value]
+        dtype = TORCH_OF_DTYPE[described.dtype]
+        return torch.empty_strided(described.sizes, described.strides, dtype=dtype)
 
     def _constant(self, value: int, copies: dict[int, torch.UntypedStorage]) -> torch.Tensor:
         described = self._table.values[value]

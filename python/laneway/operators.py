@@ -36,8 +36,23 @@ MEASURED_OPERATORS = frozenset(
         aten.smooth_l1_loss.default,
         aten._embedding_bag.default,
         aten._native_multi_head_attention.default,
+        aten._grouped_mm.default,
     }
 )
+
+# Their fake results keep the layout of a permuted input, the real ones are dense in a usual format.
+_MEASURED_WHEN_PERMUTED = frozenset(
+    {
+        aten._native_batch_norm_legit.default,
+        aten._native_batch_norm_legit.no_stats,
+        aten._native_batch_norm_legit_no_training.default,
+        aten.native_batch_norm_backward.default,
+    }
+)
+_USUAL_FORMATS = {
+    4: (torch.contiguous_format, torch.channels_last),
+    5: (torch.contiguous_format, torch.channels_last_3d),
+}
 
 _SHAPE_REMEDY = "its result's shape depends on data: use masks of a fixed shape"
 _MUTATES_REMEDY = "it changes a tensor's memory in place: make a new tensor instead"
@@ -72,6 +87,20 @@ def name_of(overload: torch._ops.OpOverload) -> str:
     return overload._schema.name + (
         f".{overload._schema.overload_name}" if overload._schema.overload_name else ""
     )
+
+
+def is_measured(overload: torch._ops.OpOverload, args: tuple) -> bool:
+    """Whether the call's fake results may have other layouts or sizes than the real ones."""
+    if overload in MEASURED_OPERATORS:
+        return True
+    return overload in _MEASURED_WHEN_PERMUTED and any(
+        isinstance(tensor, torch.Tensor) and not _is_usual(tensor) for tensor in args
+    )
+
+
+def _is_usual(tensor: torch.Tensor) -> bool:
+    formats = _USUAL_FORMATS.get(tensor.dim(), (torch.contiguous_format,))
+    return any(tensor.is_contiguous(memory_format=each) for each in formats)
 
 
 @functools.cache

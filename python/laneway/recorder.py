@@ -222,7 +222,7 @@ class Recorder(TorchDispatchMode):
         """The call on fake tensors, with any number in place of numbers of the graph."""
         args = tuple(map(self._plain, args))
         kwargs = {name: self._plain(value) for name, value in kwargs.items()}
-        if func in operators.MEASURED_OPERATORS:
+        if operators.is_measured(func, args):
             return self._measured(func, args, kwargs)
         result = self._direct.run(func, args, kwargs)
         if result is not NotImplemented:

@@ -283,6 +283,17 @@ HUGGING_FACE: dict[str, tuple[Callable[[], nn.Module], Callable[[], dict[str, An
         configured("LlamaForCausalLM", "LlamaConfig", **_WORDS, tie_word_embeddings=True),
         text,
     ),
+    # A token goes to the experts that its own values choose.
+    "mixtral": (
+        configured(
+            "MixtralForCausalLM",
+            "MixtralConfig",
+            **_WORDS,
+            num_key_value_heads=2,
+            num_local_experts=4,
+        ),
+        text,
+    ),
     "vit": (
         configured(
             "ViTForImageClassification",

@@ -65,6 +65,14 @@ def comparisons(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Te
     return x * first if first / 2 + 1 == 2.5 else x
 
 
+def like_an_input(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
+    """What is made like an input has nothing of what it holds."""
+    mask = torch.ones_like(x, dtype=torch.int64)
+    mask[:, 0] = 0
+    table = torch.zeros_like(model.table) + model.table
+    return x[: int(mask.sum() / 8)] if table.sum() == 6 and not mask.all() else x
+
+
 def literal(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
     """A literal is new in every iteration, so writing to it does no harm."""
     count = torch.tensor([1, 2])
@@ -73,7 +81,17 @@ def literal(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor
 
 
 @pytest.mark.parametrize(
-    "after", [branch, other_branch, slices, loop, built_in_place, comparisons, literal]
+    "after",
+    [
+        branch,
+        other_branch,
+        slices,
+        loop,
+        built_in_place,
+        comparisons,
+        like_an_input,
+        literal,
+    ],
 )
 def test_decisions_by_constants_are_those_of_eager(after: Callable[..., Any]) -> None:
     batches = [(torch.randn(8, 6), torch.tensor(2)) for _ in range(3)]

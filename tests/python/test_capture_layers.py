@@ -226,3 +226,17 @@ def test_tied_weights_share_a_slot() -> None:
         ("model", "embedding.weight"),
         ("model", "output.weight"),
     ]
+
+
+def test_batch_norm_of_a_permuted_input_is_dense_as_in_eager() -> None:
+    """Whether the linear layer behind it may look at it as a matrix depends on that."""
+
+    class Permuted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.linear = nn.BatchNorm1d(6), nn.Linear(6, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(self.norm(x.transpose(1, 2)).transpose(1, 2)).square().mean()
+
+    check_training(Permuted(), momentum, None, [(torch.randn(4, 5, 6),) for _ in range(3)])
