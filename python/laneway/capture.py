@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from laneway import side_effects
 from laneway.errors import CaptureError
 from laneway.fake_job import FakeJob, new_fake_mode
 from laneway.functional_buffers import put_off_writes
@@ -144,20 +145,24 @@ def capture_inference(
     With `slots_of` the graph belongs to that job, which it joins: tensors that both use have the
     slots that they have there.
     """
-    slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
-    job = FakeJob(new_fake_mode(), slots, [("model", model)])
-    args, kwargs, signature, inputs = fake_inputs(
-        job.recorder, tuple(example_inputs), dict(example_kwargs or {})
-    )
 
-    def infer() -> Any:
-        with torch.no_grad():
-            model.train(train_mode)
-            if closure is not None:
-                return closure(model, *args, **kwargs)
-            return model(*args, **kwargs)
+    def run() -> tuple[tuple[FakeJob, SlotTable, InputSignature, list[int], Any], Any]:
+        slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
+        job = FakeJob(new_fake_mode(), slots, [("model", model)])
+        args, kwargs, signature, inputs = fake_inputs(
+            job.recorder, tuple(example_inputs), dict(example_kwargs or {})
+        )
 
-    result = job.run(infer)
+        def infer() -> Any:
+            with torch.no_grad():
+                model.train(train_mode)
+                if closure is not None:
+                    return closure(model, *args, **kwargs)
+                return model(*args, **kwargs)
+
+        return (job, slots, signature, inputs, job.run(infer)), job.counted
+
+    job, slots, signature, inputs, result = side_effects.settled(run)
     outputs_signature, outputs = bind_outputs(job.recorder, result)
     job.write_rebound_buffers()
     graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
@@ -204,6 +209,17 @@ def _run(
     training: _Training, kept_gradients: frozenset[Path] | None
 ) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
     """The step run on fakes."""
+
+    def run() -> tuple[Any, side_effects.Numbers]:
+        ran = _run_once(training, kept_gradients)
+        return ran, ran[0].counted
+
+    return side_effects.settled(run)
+
+
+def _run_once(
+    training: _Training, kept_gradients: frozenset[Path] | None
+) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
     slots_of = training.slots_of
     slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
     modules = [("model", training.model)]
@@ -216,7 +232,7 @@ def _run(
     learning_rate_inputs(job.recorder, copied, signature, inputs)
     step = training.closure or _default_step(training.loss_fn)
     result = job.run(lambda: step(training.model, copied, *args, **kwargs))
-    job.check_optimizer(copied)
+    job.check_optimizer(copied, layout)
     return job, layout, signature, inputs, result
 
 

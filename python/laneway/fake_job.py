@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import loss_scaling, optimizers, random_state
+from laneway import loss_scaling, optimizers, random_state, side_effects
 from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
 from laneway.kept_gradients import Gradients
@@ -22,6 +23,7 @@ from laneway.recorder import Recorder
 from laneway.slots import Path, SlotTable
 from laneway.user_lines import line_of, wants_data
 
+_DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel")
 _FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
 
 
@@ -59,6 +61,8 @@ class FakeJob:
         self.stepped = False  # the optimizer took a step
         self._modules = modules
         self._optimizer: contextlib.AbstractContextManager = contextlib.nullcontext()
+        self._copied: Optimizer | None = None
+        self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
         self._real: list[torch.Tensor] = []  # keeps those ids taken
@@ -88,7 +92,8 @@ class FakeJob:
                     for key, entry in layout.entries[index].items()
                 }
         copied.__dict__["state"] = optimizers.state_holder(state)
-        copied.__dict__["step"] = self._phased_step(copied)
+        copied.__dict__["step"] = types.MethodType(self._phased_step(copied), copied)
+        self._copied = copied
         self._optimizer = optimizers.standing_in(copied, optimizer)
         return layout, copied
 
@@ -113,10 +118,14 @@ class FakeJob:
                 real, "a tensor of the model through a reference from outside of it"
             )
         # Operators that fail on fakes fail in the client's hands; they need not be logged as well.
-        with swapped([module for _, module in self._modules], self._fakes), _quiet(_FAKE_LOGGER):
+        modules = [module for _, module in self._modules]
+        numbers = side_effects.python_numbers(modules)
+        with swapped(modules, self._fakes), _quiet(_FAKE_LOGGER):
             try:
                 with (
                     self._optimizer,
+                    side_effects.one_optimizer(self._copied),
+                    side_effects.same_hyperparameters([self._copied] if self._copied else []),
                     torch.inference_mode(False),
                     torch.enable_grad(),
                     recorder.fake_mode,
@@ -141,20 +150,35 @@ class FakeJob:
                     ) from error
                 raise
             self._note_rebound_buffers()
+            self.counted = side_effects.changed_numbers(numbers)
         return result
 
-    def check_optimizer(self, copied: Optimizer) -> None:
+    def check_optimizer(self, copied: Optimizer, layout: OptimizerLayout) -> None:
         """Raises CaptureError when the step made state that has no slot."""
-        for parameter in optimizers.parameters_of(copied):
+        name = type(copied).__name__
+        for index, parameter in enumerate(optimizers.parameters_of(copied)):
+            known = layout.entries.get(index, {})
             for key, entry in copied.state.get(parameter, {}).items():
+                if key not in known:
+                    raise CaptureError(
+                        f"{name} makes its state {key!r} in its first step, which cannot be made "
+                        "beforehand",
+                        remedy="run one eager step first, then make the captured step",
+                    )
                 if not isinstance(entry, torch.Tensor):
+                    if entry is not known[key] and entry != known[key]:
+                        raise CaptureError(
+                            f"{name} changes its state {key!r}, which is no tensor but "
+                            f"{type(entry).__name__}, in every step",
+                            remedy="keep it as a tensor that the step updates in place",
+                        )
                     continue
                 value = self.recorder.table.find(entry)
                 if value is None or not self.recorder.table.is_persistent(value):
                     raise CaptureError(
-                        f"{type(copied).__name__} replaces its state {key!r} in every step instead "
-                        "of updating it in place",
-                        remedy="run one eager step first, or use an optimizer of torch.optim",
+                        f"{name} replaces its state {key!r} in every step instead of updating it "
+                        "in place",
+                        remedy="write into it, with copy_(), or use an optimizer of torch.optim",
                     )
 
     def write_rebound_buffers(self) -> None:
@@ -191,11 +215,11 @@ class FakeJob:
     def _phased_step(self, copied: Optimizer) -> Callable[..., Any]:
         recorder = self.recorder
 
-        def step(closure: Any = None) -> Any:
-            if closure is not None:
+        def step(optimizer: Optimizer, closure: Any = None) -> Any:
+            if closure is not None or optimizers.needs_closure(optimizer):
                 raise CaptureError(
                     "optimizer.step(closure) evaluates the model again inside the optimizer",
-                    remedy="call step() without a closure",
+                    remedy="call step() of an optimizer that needs no closure, after backward()",
                 )
             recorder.phase = "optimizer"
             self.stepped = True
@@ -207,7 +231,7 @@ class FakeJob:
                     operator=error.operator,
                     source=error.source,
                     remedy="use an optimizer whose step is the same operators every time: SGD, "
-                    "Adam, AdamW, NAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop",
+                    "Adam, AdamW, NAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop, Muon",
                 ) from error
             finally:
                 recorder.phase = "step"
@@ -222,6 +246,7 @@ class FakeJob:
                         f"the step replaces the parameter {name!r}",
                         remedy="change it in place, under torch.no_grad()",
                     )
+                self.recorder.table.find(tensor)  # refuses one that was given other memory
             for name, tensor in root.named_buffers(remove_duplicate=False):
                 expected = self._by_path.get((prefix, name))
                 if tensor is expected:
@@ -261,6 +286,13 @@ def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
 
 
 def _check_module(module: torch.nn.Module) -> None:
+    for part in module.modules():
+        if type(part).__name__ in _DISTRIBUTED:
+            raise CaptureError(
+                f"the model is wrapped in {type(part).__name__}, whose exchange of gradients "
+                "between processes no graph holds",
+                remedy="pass the module inside (model.module)",
+            )
     if isinstance(module, torch.jit.ScriptModule):
         raise CaptureError(
             "the model is a TorchScript module, whose operators cannot be seen",

@@ -40,8 +40,9 @@ MEASURED_OPERATORS = frozenset(
     }
 )
 
-# Their fake results keep the layout of a permuted input, the real ones are dense in a usual format.
-_MEASURED_WHEN_PERMUTED = frozenset(
+# Their fake results keep the layout of a permuted input, the real ones are dense in a usual format;
+# and their statistics are float16 or bfloat16 when the input is, the real ones are float32.
+_MEASURED_WHEN_UNUSUAL = frozenset(
     {
         aten._native_batch_norm_legit.default,
         aten._native_batch_norm_legit.no_stats,
@@ -53,9 +54,17 @@ _USUAL_FORMATS = {
     4: (torch.contiguous_format, torch.channels_last),
     5: (torch.contiguous_format, torch.channels_last_3d),
 }
+_REDUCED = (torch.float16, torch.bfloat16)
+
+# They answer with a Python value that shapes alone decide.
+ANSWERED_BY_SHAPES = frozenset({aten.is_same_size.default, aten._has_same_storage_numel.default})
 
 _SHAPE_REMEDY = "its result's shape depends on data: use masks of a fixed shape"
 _MUTATES_REMEDY = "it changes a tensor's memory in place: make a new tensor instead"
+_PACKED_REMEDY = (
+    "its result's shape depends on the lengths: run the layer on the padded batch and mask what it "
+    "returns, or group batches by length"
+)
 _FUSED_DROPOUT_REMEDY = "it draws random numbers from a generator of its own"
 
 REFUSED_OPERATORS: dict[str, str] = {
@@ -72,6 +81,7 @@ REFUSED_OPERATORS: dict[str, str] = {
     "aten::unique_consecutive": _SHAPE_REMEDY,
     "aten::_nested_tensor_from_mask_left_aligned": "nested tensors have shapes that depend on "
     "data: give torch.nn.TransformerEncoder enable_nested_tensor=False",
+    "aten::_pack_padded_sequence": _PACKED_REMEDY,
     "aten::from_file": "load the file before the step",
     "aten::record_stream": "streams belong to the service",
     "aten::native_dropout": _FUSED_DROPOUT_REMEDY,
@@ -90,17 +100,19 @@ def name_of(overload: torch._ops.OpOverload) -> str:
 
 
 def is_measured(overload: torch._ops.OpOverload, args: tuple) -> bool:
-    """Whether the call's fake results may have other layouts or sizes than the real ones."""
+    """Whether the call's fake results may have other layouts, sizes, dtypes than the real ones."""
     if overload in MEASURED_OPERATORS:
         return True
-    return overload in _MEASURED_WHEN_PERMUTED and any(
+    return overload in _MEASURED_WHEN_UNUSUAL and any(
         isinstance(tensor, torch.Tensor) and not _is_usual(tensor) for tensor in args
     )
 
 
 def _is_usual(tensor: torch.Tensor) -> bool:
     formats = _USUAL_FORMATS.get(tensor.dim(), (torch.contiguous_format,))
-    return any(tensor.is_contiguous(memory_format=each) for each in formats)
+    return tensor.dtype not in _REDUCED and any(
+        tensor.is_contiguous(memory_format=each) for each in formats
+    )
 
 
 @functools.cache

@@ -48,7 +48,6 @@ _SYMBOLS = (torch.SymFloat, torch.SymInt, torch.SymBool)
 # Any number will do where only shapes and dtypes are asked for.
 _OF_SYMBOL = {torch.SymFloat: 1.0, torch.SymInt: 1, torch.SymBool: True}
 _UNKNOWN_SHAPE = (
-    fake_tensor.DataDependentOutputException,
     fake_tensor.DynamicOutputShapeException,
     fake_tensor.UnsupportedOperatorException,
 )
@@ -81,6 +80,7 @@ class Recorder(TorchDispatchMode):
         self._known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
         self._direct = DirectFakes(fake_mode)
+        self.supports_higher_order_operators = True  # they come here, to be refused
 
     def add_number(self, kind: ValueKind, origin: str) -> tuple[int, Any]:
         """A number that is no tensor: its value, and the object that stands for it in Python."""
@@ -144,8 +144,13 @@ class Recorder(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if not isinstance(func, torch._ops.OpOverload):
-            raise self.refusal(f"{func} cannot be part of a step", "use torch's own operators")
+            raise self.refusal(
+                f"{func} cannot be part of a step",
+                "use plain operators of torch: torch.where instead of torch.cond",
+            )
         if func.namespace in ("profiler", "prim"):
+            return func(*args, **kwargs)
+        if func in operators.ANSWERED_BY_SHAPES:
             return func(*args, **kwargs)
         source = self._lines.current()
         try:
@@ -229,6 +234,11 @@ class Recorder(TorchDispatchMode):
             return result
         try:
             return func(*args, **kwargs)
+        except fake_tensor.DataDependentOutputException as error:
+            raise CaptureError(
+                "this operator answers Python with what is only known when it runs",
+                remedy="keep the decision in tensors, or take it outside the step",
+            ) from error
         except _UNKNOWN_SHAPE as error:
             raise CaptureError(
                 "the shape of what this operator returns is only known when it runs",
@@ -287,9 +297,12 @@ class Recorder(TorchDispatchMode):
             return LayoutArgument()
         if isinstance(value, torch.device) and value.type == "cpu":
             return DeviceArgument()
+        remedy = "use CPU tensors and plain Python numbers"
+        if isinstance(value, torch.layout):
+            remedy = "keep tensors and gradients dense (embeddings: sparse=False)"
         raise CaptureError(
             f"an argument of type {type(value).__name__} ({value}) cannot be part of a step",
-            remedy="use CPU tensors and plain Python numbers",
+            remedy=remedy,
         )
 
     def _written(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> list[int]:

@@ -148,13 +148,21 @@ def check_tensor(tensor: torch.Tensor, name: str) -> None:
             f"{name} is on device {tensor.device}, a step is captured from CPU tensors",
             remedy="move it with .cpu(); the service chooses the device the step runs on",
         )
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
+    if tensor.is_quantized:
+        raise CaptureError(
+            f"{name} has the quantised dtype {tensor.dtype}, only plain tensors can be captured",
+            remedy="convert it with .dequantize()",
+        )
+    if tensor.layout != torch.strided or tensor.is_nested:
         raise CaptureError(
             f"{name} has layout {tensor.layout}, only plain strided tensors can be captured",
             remedy="convert it with .to_dense()",
         )
     if tensor.dtype not in DTYPE_OF_TORCH:
-        raise CaptureError(f"{name} has dtype {tensor.dtype}, which a graph does not know")
+        raise CaptureError(
+            f"{name} has dtype {tensor.dtype}, which a graph does not know",
+            remedy="convert it to a floating, complex or signed integer dtype, bool or uint8",
+        )
     if tensor.is_conj() or tensor.is_neg():
         raise CaptureError(
             f"{name} is a lazily conjugated or negated view",

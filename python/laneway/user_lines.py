@@ -21,7 +21,14 @@ _INTERNAL = (
 
 
 # What torch says when Python code wants the data of a tensor that has none.
-_NO_DATA = ("tensor subclasses", "FakeTensor", "Cannot access data pointer")
+_NO_DATA = (
+    "tensor subclasses",
+    "FakeTensor",
+    "Cannot access data pointer",
+    "SymFloat",
+    "SymInt",
+    "SymBool",
+)
 
 
 def wants_data(error: Exception) -> bool:

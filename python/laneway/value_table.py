@@ -28,12 +28,19 @@ class ValueTable:
         self._slot_storages: dict[int, int] = {}
 
     def find(self, tensor: torch.Tensor) -> int | None:
-        """The value that `tensor` is, or None when this table never met it."""
+        """The value that `tensor` is, or None when this table never met it. Raises CaptureError,
+        without a line, for a tensor that was given other memory since."""
         known = tensor.__dict__.get(_NUMBER) if isinstance(tensor, FakeTensor) else None
-        return known[1] if known is not None and known[0] is self else None
+        if known is None or known[0] is not self:
+            return None
+        self._check_memory(tensor, self.values[known[1]])
+        return known[1]
 
     def same(self, tensor: torch.Tensor, index: int) -> None:
         """Notes that `tensor` is value `index` too."""
+        key = tensor.untyped_storage()
+        storage = self.values[index].storage
+        self._storage_numbers.setdefault(key._cdata, (StorageWeakRef(key), storage))
         tensor.__dict__[_NUMBER] = (self, index)
 
     def add(self, tensor: torch.Tensor) -> int:
@@ -68,9 +75,16 @@ class ValueTable:
     def is_persistent(self, value: int) -> bool:
         return self.storages[self.values[value].storage].kind == StorageKind.persistent
 
+    def _check_memory(self, tensor: torch.Tensor, value: Value) -> None:
+        known = self._storage_numbers.get(tensor.untyped_storage()._cdata)
+        if known is not None and known[1] == value.storage and tuple(tensor.shape) == value.sizes:
+            return
+        raise CaptureError(
+            "a tensor was given other memory (by an assignment to .data)",
+            remedy="write into it, under torch.no_grad() with copy_(), or use the new tensor",
+        )
+
     def _add_on(self, tensor: torch.Tensor, storage: int) -> int:
-        key = tensor.untyped_storage()
-        self._storage_numbers.setdefault(key._cdata, (StorageWeakRef(key), storage))
         self.values.append(
             Value(
                 ValueKind.tensor,

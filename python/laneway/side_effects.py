@@ -1,0 +1,128 @@
+"""What a step changes in Python and a graph cannot repeat, found while it runs on fakes.
+
+The step's Python runs at capture only. A step of an optimizer that the capture did not put on
+fakes, a hyperparameter that it sets, a number that it counts up in a module would happen once and
+never again, and every later iteration would silently differ from eager. They are refused, and what
+was changed is put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from laneway.errors import CaptureError
+
+# (module, attribute's name, number)
+Numbers = list[tuple[torch.nn.Module, str, Any]]
+
+
+@contextlib.contextmanager
+def one_optimizer(copied: Optimizer | None) -> Iterator[None]:
+    """Inside, this thread may call step() of `copied` alone; others raise CaptureError."""
+    thread = threading.get_ident()
+
+    def check(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if optimizer is not copied and threading.get_ident() == thread:
+            raise CaptureError(
+                f"the step calls step() of another optimizer ({type(optimizer).__name__}) than its "
+                "own, which would happen at capture only",
+                remedy="use the optimizer that the step is given: one optimizer with a parameter "
+                "group for each part of the model",
+            )
+
+    handle = register_optimizer_step_pre_hook(check)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def same_hyperparameters(optimizers: list[Optimizer]) -> Iterator[None]:
+    """Raises CaptureError, and puts back what was there, when the body changes an entry of a
+    parameter group."""
+    before = [(o, o.param_groups, [dict(g) for g in o.param_groups]) for o in optimizers]
+    yield
+    changed = ""
+    for optimizer, groups, saved in before:
+        current = optimizer.param_groups
+        if len(current) != len(saved) or current is not groups:
+            changed = "its groups"
+        for group, old in zip(current, saved):
+            keys = [k for k in old if k != "params" and not _same(group.get(k), old[k])]
+            changed = changed or (repr(keys[0]) if keys else "")
+            group.update({key: old[key] for key in keys})
+        del current[len(saved) :]
+    if changed:
+        raise CaptureError(
+            f"the step changes {changed} of the optimizer's parameter groups, which would happen "
+            "at capture only",
+            remedy="change it between the steps; call scheduler.step() after the step, not in it",
+        )
+
+
+def python_numbers(modules: list[torch.nn.Module]) -> Numbers:
+    """The numbers among the modules' attributes."""
+    every = {id(m): m for root in modules for m in root.modules()}.values()
+    return [
+        (module, name, value)
+        for module in every
+        for name, value in module.__dict__.items()
+        if type(value) in (int, float)
+    ]
+
+
+def changed_numbers(before: Numbers) -> Numbers:
+    """Those that have another value by now, with that value."""
+    return [
+        (module, name, module.__dict__[name])
+        for module, name, value in before
+        if type(module.__dict__.get(name)) in (int, float)
+        and not _same(module.__dict__[name], value)
+    ]
+
+
+def settled(run: Callable[[], tuple[Any, Numbers]]) -> Any:
+    """What run() gives besides the numbers that it changes. When it changes some it is run once
+    more with them as they are then: what was only noted once stays, and what changes again raises
+    CaptureError."""
+    result, changed = run()
+    if not changed:
+        return result
+    before = [(module, name, module.__dict__[name]) for module, name, _ in changed]
+    try:
+        _set(changed)
+        result, changed = run()
+    finally:
+        _set(before)
+    if not changed:
+        return result
+    module, name, _ = changed[0]
+    raise CaptureError(
+        f"the step changes the number {name!r} of a {type(module).__name__}, which would happen at "
+        "capture only",
+        remedy="register it as a buffer (a tensor), or pass it to the step as an argument",
+    )
+
+
+def _set(numbers: Numbers) -> None:
+    for module, name, value in numbers:
+        module.__dict__[name] = value
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a) is not type(b) or isinstance(a, (torch.Tensor, torch.SymFloat)):
+        return False
+    try:
+        return bool(a == b)
+    except Exception:  # what cannot be compared is not the same
+        return False
