@@ -1,0 +1,151 @@
+"""Rows: averages of the weights, and what may change between the steps."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.optim import lr_scheduler, swa_utils
+
+from support.support_table import Group
+from support.trial import Trial, adamw, sgd
+from support_rows.steps import batches, net, plain
+
+AVERAGES = Group(
+    "Averages of the weights",
+    "The averaged model is a module of the trained one, so that its tensors are the job's.",
+)
+BETWEEN = Group("Between the steps")
+
+
+def with_ema(trial: Trial, make: Callable[[nn.Module], Any]) -> None:
+    class Averaged(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = plain()
+            self.average = make(self.net)
+            self.average.requires_grad_(False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.net(x)
+
+    def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        model.average.update_parameters(model.net)
+        return loss
+
+    trial.train(
+        Averaged, batches(4), None, lambda m: torch.optim.SGD(m.net.parameters(), lr=0.1), closure
+    )
+
+
+class HandMade(nn.Module):
+    """An exponential average written by hand."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.copy = copy.deepcopy(net)
+
+    @torch.no_grad()
+    def update_parameters(self, net: nn.Module) -> None:
+        for mine, theirs in zip(self.copy.parameters(), net.parameters()):
+            mine.lerp_(theirs, 0.1)
+
+
+AVERAGES.each(
+    {
+        "an exponential moving average by hand": HandMade,
+        "AveragedModel, moving average": lambda net: swa_utils.AveragedModel(
+            net, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.9)
+        ),
+        "AveragedModel, equal weights (SWA)": swa_utils.AveragedModel,
+    },
+    with_ema,
+)
+
+
+SCHEDULERS: dict[str, Callable[[Any], Any]] = {
+    "StepLR": lambda o: lr_scheduler.StepLR(o, 1, 0.5),
+    "MultiStepLR": lambda o: lr_scheduler.MultiStepLR(o, [1, 2]),
+    "ExponentialLR": lambda o: lr_scheduler.ExponentialLR(o, 0.7),
+    "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda n: 0.5**n),
+    "MultiplicativeLR": lambda o: lr_scheduler.MultiplicativeLR(o, lambda n: 0.9),
+    "LinearLR": lr_scheduler.LinearLR,
+    "ConstantLR": lambda o: lr_scheduler.ConstantLR(o, total_iters=2),
+    "PolynomialLR": lr_scheduler.PolynomialLR,
+    "CosineAnnealingLR": lambda o: lr_scheduler.CosineAnnealingLR(o, 4),
+    "CosineAnnealingWarmRestarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2),
+    "CyclicLR": lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, 2),
+    "OneCycleLR, which moves the momentum too": lambda o: lr_scheduler.OneCycleLR(
+        o, 0.1, total_steps=6
+    ),
+    "SequentialLR": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.ConstantLR(o), lr_scheduler.ExponentialLR(o, 0.9)], [1]
+    ),
+    "SWALR": lambda o: swa_utils.SWALR(o, 0.01),
+}
+
+
+def scheduled(trial: Trial, make: Callable[[Any], Any]) -> None:
+    trial.train(plain, batches(4), around=lambda model, optimizer: make(optimizer).step)
+
+
+BETWEEN.each({f"scheduler {name}": make for name, make in SCHEDULERS.items()}, scheduled)
+
+
+@BETWEEN("scheduler ReduceLROnPlateau")
+def plateau(trial: Trial) -> None:
+    def around(model: Any, optimizer: Any) -> Callable[[], None]:
+        schedule = lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        return lambda: schedule.step(1.0)
+
+    trial.train(plain, batches(4), around=around)
+
+
+def changed(trial: Trial, change: Callable[[Any, Any], None]) -> None:
+    trial.train(plain, batches(3), around=lambda model, optimizer: lambda: change(model, optimizer))
+
+
+BETWEEN.each(
+    {
+        "a hyperparameter changed": lambda m, o: o.param_groups[0].update(weight_decay=0.1),
+        "the learning rate changed": lambda m, o: o.param_groups[0].update(lr=0.01),
+        "layers frozen": lambda m, o: m[0].requires_grad_(False),
+        "model.eval()": lambda m, o: m.eval(),
+        "a parameter group added": lambda m, o: (
+            o.add_param_group({"params": [nn.Parameter(torch.ones(2))]})
+            if len(o.param_groups) == 1
+            else None
+        ),
+    },
+    changed,
+)
+
+
+@BETWEEN("batches of several sizes")
+def sizes(trial: Trial) -> None:
+    calls = [batches(1, size)[0] for size in (8, 8, 5, 2, 8)]
+    trial.train(net, calls, make_optimizer=adamw)
+
+
+@BETWEEN("other values of arguments that are no tensors")
+def constants(trial: Trial) -> None:
+    def closure(model: Any, optimizer: Any, x: Any, y: Any, smoothing: float) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y, label_smoothing=smoothing)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    calls = [(*batch, value) for batch, value in zip(batches(4), (0.0, 0.1, 0.0, 0.2))]
+    trial.train(net, calls, None, sgd, closure)
+
+
+GROUPS = [AVERAGES, BETWEEN]
