@@ -31,7 +31,8 @@ bool is_op_name(std::string_view op) {
 // What is wrong with one argument, lists included; empty when nothing is.
 std::string argument_fault(const Graph& graph, const Argument& argument, uint32_t depth) {
   if (const auto* value = std::get_if<ValueArgument>(&argument.content)) {
-    if (value->value == kNoValue || value->value < graph.values.size()) return {};
+    if (value->value == kNoValue) return "names no value; give None where there is none";
+    if (value->value < graph.values.size()) return {};
     return "is value " + std::to_string(value->value) + ", the graph has " +
            std::to_string(graph.values.size());
   }

@@ -61,7 +61,8 @@ struct Value {
 };
 
 using ValueIndex = uint32_t;
-inline constexpr ValueIndex kNoValue = UINT32_MAX;  // an undefined tensor, or a result nobody uses
+inline constexpr ValueIndex kNoValue =
+    UINT32_MAX;  // a result that nobody uses or that is not given
 
 enum class MemoryFormat : uint8_t {
   contiguous = 0,

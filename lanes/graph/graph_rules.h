@@ -46,7 +46,7 @@ Status check_defined_before_use(const Graph& graph, const GraphFacts& facts);
 Status check_results_alias_arguments(const Graph& graph, const GraphFacts& facts);
 // Every ephemeral storage is made by a node.
 Status check_storages_are_made(const Graph& graph, const GraphFacts& facts);
-// Writes name tensors among the arguments, and none on an input's bytes.
+// Writes name tensors among the arguments, each once, and none on an input's bytes.
 Status check_writes(const Graph& graph, const GraphFacts& facts);
 // first_write is the index of the first node that writes a persistent storage.
 Status check_first_write(const Graph& graph, const GraphFacts& facts);

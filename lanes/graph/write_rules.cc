@@ -36,6 +36,13 @@ Status check_writes(const Graph& graph, const GraphFacts&) {
     arguments.clear();
     for_each_argument_value(graph.nodes[i], [&](ValueIndex value) { arguments.push_back(value); });
     std::sort(arguments.begin(), arguments.end());
+    std::vector<ValueIndex> writes = graph.nodes[i].writes;
+    std::sort(writes.begin(), writes.end());
+    if (const auto twice = std::adjacent_find(writes.begin(), writes.end());
+        twice != writes.end()) {
+      return node_error(graph, i,
+                        "writes value " + std::to_string(*twice) + " twice; name each value once");
+    }
     for (const ValueIndex value : graph.nodes[i].writes) {
       const std::string fault = write_fault(graph, arguments, value);
       if (!fault.empty()) return node_error(graph, i, fault);

@@ -177,10 +177,10 @@ Graph every_kind_graph() {
        keyword("memory_format", {lanes::MemoryFormatArgument{lanes::MemoryFormat::channels_last}}),
        keyword("layout", {lanes::LayoutArgument{}}), keyword("device", {lanes::DeviceArgument{}}),
        keyword("generator", {lanes::GeneratorArgument{}}), keyword("nothing", {}),
-       keyword("indices", {lanes::ListArgument{
-                              {{lanes::NoneArgument{}},
-                               {lanes::ListArgument{{{lanes::ValueArgument{x}},
-                                                     {lanes::ValueArgument{lanes::kNoValue}}}}}}}}),
+       keyword("indices",
+               {lanes::ListArgument{
+                   {{lanes::NoneArgument{}},
+                    {lanes::ListArgument{{{lanes::ValueArgument{x}}, {lanes::NoneArgument{}}}}}}}}),
        keyword("on", {lanes::ValueArgument{flag}})},
       {2, 4}, DType::float16);
   const ValueIndex left = b.view(all, {2, 2});

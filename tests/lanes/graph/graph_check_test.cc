@@ -305,6 +305,8 @@ TEST(GraphCheck, Writes) {
               HasSubstr("writes no value, which is not among its arguments"));
   EXPECT_THAT(broken([](Graph& g) { g.nodes[9].writes = {13}; }),
               HasSubstr("writes value 13 real; only tensors can be written"));
+  EXPECT_THAT(broken([](Graph& g) { g.nodes[9].writes.push_back(g.nodes[9].writes[0]); }),
+              HasSubstr("twice; name each value once"));
   EXPECT_THAT(broken([](Graph& g) { g.nodes[1].writes = {0}; }),
               HasSubstr("writes value 0 float32[4, 8], the bytes of input 0"));
 }
