@@ -1,77 +1,21 @@
 #include "adaptor/call_resolver.h"
 
-#include <ATen/ops/scalar_tensor.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "adaptor/constant_arguments.h"
 #include "adaptor/operator_list.h"
 #include "adaptor/random_operators.h"
-#include "adaptor/torch_tensors.h"
+#include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
 namespace {
 
 using c10::TypeKind;
 
-const c10::Type& without_optional(const c10::Type& type) {
-  const auto* optional = type.castRaw<c10::OptionalType>();
-  return optional == nullptr ? type : *optional->getElementType();
-}
-
-bool is_optional(const c10::Type& type) { return type.kind() == TypeKind::OptionalType; }
-
 bool is_tensor(const c10::Type& type) {
   return without_optional(type).kind() == TypeKind::TensorType;
-}
-
-c10::MemoryFormat memory_format(lanes::MemoryFormat format) {
-  switch (format) {
-    case lanes::MemoryFormat::contiguous: return c10::MemoryFormat::Contiguous;
-    case lanes::MemoryFormat::preserve: return c10::MemoryFormat::Preserve;
-    case lanes::MemoryFormat::channels_last: return c10::MemoryFormat::ChannelsLast;
-    case lanes::MemoryFormat::channels_last_3d: return c10::MemoryFormat::ChannelsLast3d;
-  }
-  return c10::MemoryFormat::Contiguous;
-}
-
-at::Tensor wrapped_constant(const at::Scalar& number) {
-  at::Tensor tensor = at::scalar_tensor(number, number.isIntegral(false) ? at::kLong
-                                                : number.isBoolean()     ? at::kBool
-                                                                         : at::kDouble);
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
-}
-
-// A number argument as a scalar, or nothing.
-std::optional<at::Scalar> as_scalar(const lanes::Argument& argument) {
-  if (const auto* integer = std::get_if<int64_t>(&argument.content)) return at::Scalar(*integer);
-  if (const auto* real = std::get_if<double>(&argument.content)) return at::Scalar(*real);
-  if (const auto* boolean = std::get_if<bool>(&argument.content)) return at::Scalar(*boolean);
-  return std::nullopt;
-}
-
-// What an int-typed schema argument accepts: integers, and the enums that torch passes as int.
-std::optional<int64_t> as_integer(const lanes::Argument& argument) {
-  if (const auto* integer = std::get_if<int64_t>(&argument.content)) return *integer;
-  if (const auto* boolean = std::get_if<bool>(&argument.content)) return *boolean ? 1 : 0;
-  if (const auto* dtype = std::get_if<lanes::DTypeArgument>(&argument.content)) {
-    return static_cast<int64_t>(scalar_type(dtype->dtype));
-  }
-  if (const auto* format = std::get_if<lanes::MemoryFormatArgument>(&argument.content)) {
-    return static_cast<int64_t>(memory_format(format->format));
-  }
-  if (std::holds_alternative<lanes::LayoutArgument>(argument.content)) {
-    return static_cast<int64_t>(c10::Layout::Strided);
-  }
-  return std::nullopt;
-}
-
-std::pair<std::string, std::string> split_overload(const std::string& name) {
-  const size_t dot = name.find('.');
-  if (dot == std::string::npos) return {name, ""};
-  return {name.substr(0, dot), name.substr(dot + 1)};
 }
 
 }  // namespace
@@ -103,9 +47,12 @@ Result<OperatorCall> CallResolver::resolve() {
       call_->is_random_ = true;
     }
   }
+  if (Status form = check_form(); !form) return form.error();
+  if (Status placed = place_in_slot(); !placed) return placed.error();
   if (Status draws = check_draws(); !draws) return draws.error();
   if (Status writes = check_writes(); !writes) return writes.error();
   if (Status results = take_results(); !results) return results.error();
+  call_->shape_depends_on_data_ = shape_depends_on_data();
   return std::move(*call_);
 }
 
@@ -116,8 +63,7 @@ Status CallResolver::find_operator() {
         "without it, or ask for it to be reviewed and listed");
   }
   register_random_operators();
-  const auto [name, overload] = split_overload(node_.op);
-  const auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
+  const auto handle = c10::Dispatcher::singleton().findSchema(operator_name(node_.op));
   if (!handle) return refuse("this build of torch has no such operator");
   call_.emplace(OperatorCall(*handle));
   schema_ = &handle->schema();
@@ -162,7 +108,7 @@ Status CallResolver::place(size_t position, const lanes::Argument& argument) {
   if (list != nullptr && inner.kind() == TypeKind::ListType) {
     return place_list(position, inner, *list);
   }
-  Result<c10::IValue> made = constant(type, argument);
+  Result<c10::IValue> made = constant_argument(type, argument, generator_);
   if (!made) return refuse_argument(position, made.error().message);
   call_->template_[position] = std::move(made).value();
   return {};
@@ -197,7 +143,7 @@ Status CallResolver::place_list(size_t position, const c10::Type& type,
     return std::holds_alternative<lanes::ValueArgument>(e.content);
   });
   if (!has_values) {
-    Result<c10::IValue> made = constant_list(element, list);
+    Result<c10::IValue> made = constant_list(element, list, generator_);
     if (!made) return refuse_argument(position, made.error().message);
     call_->template_[position] = std::move(made).value();
     return {};
@@ -224,7 +170,7 @@ Status CallResolver::place_list(size_t position, const c10::Type& type,
       fill.constants.emplace_back();
       continue;
     }
-    Result<c10::IValue> made = constant(element, given);
+    Result<c10::IValue> made = constant_argument(element, given, generator_);
     if (!made) return refuse_argument(position, made.error().message);
     fill.values.push_back(lanes::kNoValue);
     fill.constants.push_back(std::move(made).value());
@@ -237,85 +183,36 @@ Status CallResolver::place_list(size_t position, const c10::Type& type,
   return {};
 }
 
-Result<c10::IValue> CallResolver::constant(const c10::Type& type,
-                                           const lanes::Argument& argument) const {
-  const Error wrong{ErrorCode::invalid_graph, "is not what the schema has there: " + type.str()};
-  if (std::holds_alternative<lanes::NoneArgument>(argument.content)) {
-    if (is_optional(type)) return c10::IValue();
-    return wrong;
-  }
-  const c10::Type& inner = without_optional(type);
-  switch (inner.kind()) {
-    case TypeKind::TensorType:
-      if (const auto number = as_scalar(argument)) return c10::IValue(wrapped_constant(*number));
-      return wrong;
-    case TypeKind::NumberType:
-      if (const auto number = as_scalar(argument)) return c10::IValue(*number);
-      return wrong;
-    case TypeKind::FloatType:
-      if (const auto number = as_scalar(argument)) return c10::IValue(number->toDouble());
-      return wrong;
-    case TypeKind::IntType:
-      if (const auto integer = as_integer(argument)) return c10::IValue(*integer);
-      return wrong;
-    case TypeKind::BoolType:
-      if (const auto* boolean = std::get_if<bool>(&argument.content)) return c10::IValue(*boolean);
-      if (const auto integer = as_integer(argument)) return c10::IValue(*integer != 0);
-      return wrong;
-    case TypeKind::StringType:
-      if (const auto* text = std::get_if<std::string>(&argument.content)) return c10::IValue(*text);
-      return wrong;
-    case TypeKind::DeviceObjType:
-      if (std::holds_alternative<lanes::DeviceArgument>(argument.content)) {
-        return c10::IValue(c10::Device(c10::DeviceType::CPU));
-      }
-      return wrong;
-    case TypeKind::GeneratorType: return c10::IValue(generator_);
-    case TypeKind::ListType: {
-      // torch accepts a number for a list of fixed length: "int[1]"
-      lanes::ListArgument single;
-      single.elements.push_back(argument);
-      return constant_list(*inner.castRaw<c10::ListType>()->getElementType(), single);
+// Operators are listed by name; a few arguments turn one into something that is not: memory that is
+// no lane's, results that are no plain tensors, numbers in the place of torch's enumerations.
+Status CallResolver::check_form() const {
+  for (size_t position = 0; position < aligned_.size(); ++position) {
+    if (aligned_[position] == nullptr) continue;
+    const c10::Argument& wanted = schema_->arguments()[position];
+    const auto& content = aligned_[position]->content;
+    const bool none = std::holds_alternative<lanes::NoneArgument>(content);
+    const c10::TypeKind kind = without_optional(*wanted.real_type()).kind();
+    const bool right =
+        none ||
+        (kind == TypeKind::ScalarTypeType ? std::holds_alternative<lanes::DTypeArgument>(content)
+         : kind == TypeKind::LayoutType   ? std::holds_alternative<lanes::LayoutArgument>(content)
+         : kind == TypeKind::MemoryFormatType
+             ? std::holds_alternative<lanes::MemoryFormatArgument>(content)
+             : true);
+    if (!right) {
+      return refuse_argument(position, "is a number in the place of a " + wanted.type()->str() +
+                                           "; give the dtype, layout or memory format itself");
     }
-    default: return wrong;
-  }
-}
-
-Result<c10::IValue> CallResolver::constant_list(const c10::Type& element,
-                                                const lanes::ListArgument& list) const {
-  c10::List<int64_t> integers;
-  c10::List<double> reals;
-  c10::List<bool> booleans;
-  c10::List<at::Tensor> tensors;
-  c10::List<std::optional<at::Tensor>> optional_tensors;
-  c10::List<at::Scalar> numbers;
-  for (const lanes::Argument& given : list.elements) {
-    Result<c10::IValue> made = constant(element, given);
-    if (!made) return made;
-    const c10::IValue& value = made.value();
-    switch (element.kind()) {
-      case TypeKind::IntType: integers.push_back(value.toInt()); break;
-      case TypeKind::FloatType: reals.push_back(value.toDouble()); break;
-      case TypeKind::BoolType: booleans.push_back(value.toBool()); break;
-      case TypeKind::TensorType: tensors.push_back(value.toTensor()); break;
-      case TypeKind::OptionalType:
-        optional_tensors.push_back(value.toOptional<at::Tensor>());
-        break;
-      case TypeKind::NumberType: numbers.push_back(value.toScalar()); break;
-      default: break;
+    const std::string& name = wanted.name();
+    if (name == "pin_memory" || name == "sparse" || name == "sparse_grad") {
+      const auto* given = std::get_if<bool>(&content);
+      if (none || (given != nullptr && !*given)) continue;
+      return refuse_argument(position, name == "pin_memory"
+                                           ? "must be False: memory is the lane's"
+                                           : "must be False: gradients are plain tensors here");
     }
   }
-  switch (element.kind()) {
-    case TypeKind::IntType: return c10::IValue(std::move(integers));
-    case TypeKind::FloatType: return c10::IValue(std::move(reals));
-    case TypeKind::BoolType: return c10::IValue(std::move(booleans));
-    case TypeKind::TensorType: return c10::IValue(std::move(tensors));
-    case TypeKind::OptionalType: return c10::IValue(std::move(optional_tensors));
-    case TypeKind::NumberType: return c10::IValue(std::move(numbers));
-    default:
-      return Error{ErrorCode::invalid_graph,
-                   "is a list of " + element.str() + ", which graphs do not carry"};
-  }
+  return {};
 }
 
 // An operator that draws without taking a generator would draw from the process's own, which
@@ -357,6 +254,58 @@ Status CallResolver::check_writes() const {
   return {};
 }
 
+// as_strided counts its offset from the start of the storage, which for a tensor of the image is
+// the start of the image, and at capture was that of the tensor's own slot.
+Status CallResolver::place_in_slot() {
+  if (!node_.op.starts_with("aten::as_strided")) return {};
+  const auto named = schema_->argumentIndexWithName("storage_offset");
+  const auto* self = std::get_if<lanes::ValueArgument>(&aligned_[0]->content);
+  if (!named || self == nullptr) return {};
+  const lanes::Argument* given = aligned_[static_cast<size_t>(*named)];
+  const bool defaulted =
+      given == nullptr || std::holds_alternative<lanes::NoneArgument>(given->content);
+  const lanes::Value& base = graph_.values[self->value];
+  if (defaulted || graph_.storages[base.storage].kind != lanes::StorageKind::persistent) return {};
+  c10::IValue& offset = call_->template_[static_cast<size_t>(*named)];
+  if (!known_now(self->value) || !offset.isInt()) {
+    return refuse(
+        "takes a piece of the job's memory at a place that is not known before the "
+        "iteration; use slices");
+  }
+  const int64_t slot = values_[self->value].toTensor().storage_offset() - base.storage_offset;
+  offset = offset.toInt() + slot;
+  return {};
+}
+
+// What the schema says is a view of an argument must be declared on that argument's storage: else
+// writes to it would be writes to memory that the graph does not say it writes.
+Status CallResolver::check_alias(const c10::AliasInfo& alias,
+                                 const lanes::NodeResult& result) const {
+  std::set<uint32_t> storages;
+  const auto collect = [&](lanes::ValueIndex value) {
+    if (graph_.values[value].kind == lanes::ValueKind::tensor) {
+      storages.insert(graph_.values[value].storage);
+    }
+  };
+  for (size_t position = 0; position < aligned_.size(); ++position) {
+    const c10::AliasInfo* of = schema_->arguments()[position].alias_info();
+    if (of == nullptr || aligned_[position] == nullptr) continue;
+    const bool shared =
+        std::any_of(alias.beforeSets().begin(), alias.beforeSets().end(),
+                    [&](const c10::Symbol& set) { return of->beforeSets().count(set) > 0; });
+    if (shared) lanes::for_each_value(*aligned_[position], collect);
+  }
+  for (const lanes::ValueIndex value : result.values) {
+    if (value == lanes::kNoValue || storages.empty()) continue;
+    if (storages.count(graph_.values[value].storage) == 0) {
+      return refuse("gives a view of an argument, but its result is declared on storage " +
+                    std::to_string(graph_.values[value].storage) +
+                    ", which is not the argument's; capture the step again");
+    }
+  }
+  return {};
+}
+
 Status CallResolver::take_results() {
   const std::vector<c10::Argument>& returns = schema_->returns();
   if (node_.results.size() != returns.size()) {
@@ -373,12 +322,37 @@ Status CallResolver::take_results() {
     }
     const c10::AliasInfo* alias = returns[i].alias_info();
     every_result_aliases = every_result_aliases && alias != nullptr && !alias->isWrite();
+    if (alias != nullptr) {
+      if (Status right = check_alias(*alias, result); !right) return right;
+    }
     call_->results_.push_back({result.is_list, result.values});
   }
   call_->is_view_ = every_result_aliases && !call_->is_random_ && node_.writes.empty();
   call_->one_plain_result_ = returns.size() == 1 && !node_.results[0].is_list;
   if (call_->one_plain_result_) call_->single_result_ = node_.results[0].values[0];
   return {};
+}
+
+bool CallResolver::shape_depends_on_data() const {
+  const bool indexes = node_.op == "aten::index.Tensor";
+  if (call_->op_.hasTag(at::Tag::dynamic_output_shape) && !indexes) return true;
+  const bool counts = node_.op.starts_with("aten::arange") || node_.op.starts_with("aten::range");
+  bool depends = false;
+  for (size_t position = 0; position < aligned_.size(); ++position) {
+    if (aligned_[position] == nullptr) continue;
+    const c10::Type& type = without_optional(*schema_->arguments()[position].type());
+    const auto* list = type.castRaw<c10::ListType>();
+    const TypeKind kind = list == nullptr ? type.kind() : list->getElementType()->kind();
+    const bool sizes = counts || kind == TypeKind::IntType || kind == TypeKind::BoolType;
+    lanes::for_each_value(*aligned_[position], [&](lanes::ValueIndex index) {
+      const lanes::Value& value = graph_.values[index];
+      // Of indices only masks: what they select is counted when they run.
+      const bool mask = value.dtype == lanes::DType::boolean || value.dtype == lanes::DType::uint8;
+      const bool number = value.kind != lanes::ValueKind::tensor;
+      depends = depends || (number ? sizes : indexes && mask && list != nullptr);
+    });
+  }
+  return depends;
 }
 
 Error CallResolver::refuse(const std::string& what) const {

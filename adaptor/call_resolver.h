@@ -27,13 +27,15 @@ class CallResolver {
   Status place(size_t position, const lanes::Argument& argument);
   Status place_value(size_t position, const c10::Type& type, lanes::ValueIndex value);
   Status place_list(size_t position, const c10::Type& type, const lanes::ListArgument& list);
-  // A constant of the schema's type; the error says what was expected.
-  Result<c10::IValue> constant(const c10::Type& type, const lanes::Argument& argument) const;
-  Result<c10::IValue> constant_list(const c10::Type& element,
-                                    const lanes::ListArgument& list) const;
+  // Forms of a call that a graph must not have, although its operator is listed.
+  Status check_form() const;
   Status check_draws() const;
   Status check_writes() const;
+  Status place_in_slot();
   Status take_results();
+  Status check_alias(const c10::AliasInfo& alias, const lanes::NodeResult& result) const;
+  // Whether an argument that is a value of the iteration decides the result's shape.
+  bool shape_depends_on_data() const;
 
   bool known_now(lanes::ValueIndex value) const { return is_static_[value]; }
   Error refuse(const std::string& what) const;

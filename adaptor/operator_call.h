@@ -45,6 +45,9 @@ class OperatorCall {
 
   bool is_view() const { return is_view_; }
   bool is_random() const { return is_random_; }
+  // Whether equal arguments' shapes may give results of other shapes: masks, counts, sizes that
+  // are numbers of the iteration.
+  bool shape_depends_on_data() const { return shape_depends_on_data_; }
 
  private:
   // A value of this iteration goes to stack position `position`.
@@ -82,6 +85,7 @@ class OperatorCall {
   bool one_plain_result_ = false;
   bool is_view_ = false;
   bool is_random_ = false;
+  bool shape_depends_on_data_ = false;
 };
 
 }  // namespace laneway::adaptor

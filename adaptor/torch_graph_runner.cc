@@ -4,37 +4,20 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "adaptor/cpu_lane_allocator.h"
 #include "adaptor/numeric_context.h"
+#include "adaptor/result_check.h"
+#include "lanes/graph/graph_facts.h"
+#include "lanes/graph/graph_text.h"
 
 namespace laneway::adaptor {
-namespace {
-
-// Calls `visit` for every value that an argument names, lists included.
-template <class Visit>
-void for_each_value(const lanes::Argument& argument, const Visit& visit) {
-  if (const auto* value = std::get_if<lanes::ValueArgument>(&argument.content)) {
-    visit(value->value);
-  } else if (const auto* list = std::get_if<lanes::ListArgument>(&argument.content)) {
-    for (const lanes::Argument& element : list->elements) for_each_value(element, visit);
-  }
-}
-
-std::string sizes_text(c10::IntArrayRef sizes) {
-  std::string text = "[";
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
-  }
-  return text + "]";
-}
-
-}  // namespace
-
-TorchGraphRunner::TorchGraphRunner(lanes::Graph graph, RandomState& random)
+TorchGraphRunner::TorchGraphRunner(lanes::Graph graph, const pipeline::ImageLayout& layout,
+                                   const BorrowedStorage& image, RandomState& random)
     : graph_(std::move(graph)),
+      layout_(layout),
+      image_(image),
       random_(random),
       values_(graph_.values.size()),
       is_static_(graph_.values.size(), false) {}
@@ -42,24 +25,25 @@ TorchGraphRunner::TorchGraphRunner(lanes::Graph graph, RandomState& random)
 Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(
     lanes::Graph graph, const pipeline::ImageLayout& layout, const BorrowedStorage& image,
     RandomState& random) {
-  std::unique_ptr<TorchGraphRunner> runner(new TorchGraphRunner(std::move(graph), random));
+  std::unique_ptr<TorchGraphRunner> runner(
+      new TorchGraphRunner(std::move(graph), layout, image, random));
   try {
     // Views alone are evaluated: the flags of whatever runs beside are left alone.
     const DispatchScope scope;
-    if (Status made = runner->make_static_values(layout, image); !made) return made.error();
-    if (Status resolved = runner->resolve_nodes(image); !resolved) return resolved.error();
+    if (Status made = runner->make_static_values(); !made) return made.error();
+    if (Status resolved = runner->resolve_nodes(); !resolved) return resolved.error();
   } catch (const c10::Error& error) {
     return Error{
         ErrorCode::invalid_graph,
         "graph '" + runner->graph_.name + "' cannot be loaded: " + error.what_without_backtrace()};
   }
+  if (Status found = runner->find_checks(); !found) return found.error();
   runner->find_chains();
   runner->find_last_uses();
   return runner;
 }
 
-Status TorchGraphRunner::make_static_values(const pipeline::ImageLayout& layout,
-                                            const BorrowedStorage& image) {
+Status TorchGraphRunner::make_static_values() {
   std::vector<bool> made_by_node(graph_.values.size(), false);
   for (const lanes::Node& node : graph_.nodes) {
     for (const lanes::NodeResult& result : node.results) {
@@ -81,14 +65,14 @@ Status TorchGraphRunner::make_static_values(const pipeline::ImageLayout& layout,
     if (value.kind != lanes::ValueKind::tensor || made_by_node[index]) continue;
     const lanes::Storage& storage = graph_.storages[value.storage];
     if (storage.kind != lanes::StorageKind::persistent) continue;
-    const Bytes offset = layout.offset(storage.index);
-    values_[index] = image.view(value, static_cast<uint64_t>(offset.count()));
+    const Bytes offset = layout_.offset(storage.index);
+    values_[index] = image_.view(value, static_cast<uint64_t>(offset.count()));
     is_static_[index] = true;
   }
   return {};
 }
 
-Status TorchGraphRunner::resolve_nodes(const BorrowedStorage& image) {
+Status TorchGraphRunner::resolve_nodes() {
   steps_.resize(graph_.nodes.size());
   for (size_t index = 0; index < graph_.nodes.size(); ++index) {
     const lanes::Node& node = graph_.nodes[index];
@@ -105,7 +89,9 @@ Status TorchGraphRunner::resolve_nodes(const BorrowedStorage& image) {
         OperatorCall::resolve(graph_, index, random_.generator(), values_, is_static_);
     if (!call) return call.error();
     draws_ = draws_ || call.value().is_random();
-    if (evaluate_at_load(call.value(), node, image)) continue;
+    const Result<bool> evaluated = evaluate_at_load(call.value(), index);
+    if (!evaluated) return evaluated.error();
+    if (evaluated.value()) continue;
     step.kind = StepKind::call;
     step.index = static_cast<uint32_t>(calls_.size());
     calls_.push_back(std::move(call).value());
@@ -113,26 +99,26 @@ Status TorchGraphRunner::resolve_nodes(const BorrowedStorage& image) {
   return {};
 }
 
-bool TorchGraphRunner::evaluate_at_load(const OperatorCall& call, const lanes::Node& node,
-                                        const BorrowedStorage& image) {
+Result<bool> TorchGraphRunner::evaluate_at_load(const OperatorCall& call, size_t index) {
+  const lanes::Node& node = graph_.nodes[index];
   if (!call.is_view()) return false;
   bool all_static = true;
   for (const lanes::NamedArgument& given : node.arguments) {
-    for_each_value(given.argument, [&](lanes::ValueIndex v) { all_static &= is_static_[v]; });
+    lanes::for_each_value(given.argument,
+                          [&](lanes::ValueIndex v) { all_static &= is_static_[v]; });
   }
   if (!all_static) return false;
   call.run(values_, stack_);
-  bool all_views = true;
-  const auto is_borrowed = [&](const at::Tensor& tensor) {
-    if (image.owns(tensor)) return true;
-    return std::any_of(inputs_.begin(), inputs_.end(), [&](auto& in) { return in.owns(tensor); });
-  };
-  for (const lanes::NodeResult& result : node.results) {
-    for (const lanes::ValueIndex value : result.values) {
-      if (value == lanes::kNoValue) continue;
-      all_views = all_views && values_[value].isTensor() && is_borrowed(values_[value].toTensor());
-    }
+  if (Status right = check_results(graph_, node, values_, {}); !right) {
+    return lanes::node_error(graph_, index, right.error().message);
   }
+  bool all_views = true;
+  Status placed;
+  lanes::for_each_result_value(node, [&](lanes::ValueIndex value) {
+    all_views = all_views && values_[value].isTensor() && is_borrowed(values_[value].toTensor());
+    if (all_views && placed) placed = check_borrowed(value);
+  });
+  if (!placed) return lanes::node_error(graph_, index, placed.error().message);
   for (const lanes::NodeResult& result : node.results) {
     for (const lanes::ValueIndex value : result.values) {
       if (value == lanes::kNoValue) continue;
@@ -144,6 +130,66 @@ bool TorchGraphRunner::evaluate_at_load(const OperatorCall& call, const lanes::N
     }
   }
   return all_views;
+}
+
+bool TorchGraphRunner::is_borrowed(const at::Tensor& tensor) const {
+  if (image_.owns(tensor)) return true;
+  return std::any_of(inputs_.begin(), inputs_.end(), [&](auto& in) { return in.owns(tensor); });
+}
+
+Status TorchGraphRunner::check_borrowed(lanes::ValueIndex value) const {
+  const lanes::Value& declared = graph_.values[value];
+  const lanes::Storage& storage = graph_.storages[declared.storage];
+  const at::Tensor& tensor = values_[value].toTensor();
+  const bool of_image = image_.owns(tensor);
+  const bool right =
+      of_image ? storage.kind == lanes::StorageKind::persistent
+               : storage.kind == lanes::StorageKind::input && inputs_[storage.index].owns(tensor);
+  if (!right) {
+    return Error{ErrorCode::invalid_graph, "gave a view of memory that is not that of storage " +
+                                               std::to_string(declared.storage) +
+                                               ", on which the graph declares it"};
+  }
+  const int64_t base =
+      of_image ? layout_.offset(storage.index).count() / lanes::dtype_bytes(declared.dtype) : 0;
+  return check_place(tensor, declared, base);
+}
+
+// A result that the graph takes for new memory must not be the job's or the client's: writes to it
+// are not announced as such.
+Status TorchGraphRunner::check_is_new(const lanes::Node& node) const {
+  lanes::ValueIndex shared = lanes::kNoValue;
+  lanes::for_each_result_value(node, [&](lanes::ValueIndex value) {
+    if (!values_[value].isTensor() || !values_[value].toTensor().defined()) return;
+    const lanes::Storage* declared = lanes::storage_of(graph_, value);
+    const bool ephemeral = declared != nullptr && declared->kind == lanes::StorageKind::ephemeral;
+    if (ephemeral && is_borrowed(values_[value].toTensor())) shared = value;
+  });
+  if (shared == lanes::kNoValue) return {};
+  return Error{ErrorCode::invalid_graph,
+               "gave the memory of an argument, but the graph declares its result on storage " +
+                   std::to_string(graph_.values[shared].storage) + ", which is new"};
+}
+
+// What is not known once and for all is looked at in every iteration; that may refuse, so it must
+// not stand behind the first write.
+Status TorchGraphRunner::find_checks() {
+  Result<IndexCheck> made = IndexCheck::make(graph_);
+  if (!made) return made.error();
+  index_check_.emplace(std::move(made).value());
+  for (const uint32_t node : index_check_->checked_nodes()) steps_[node].check_indices = true;
+  for (size_t node = 0; node < steps_.size(); ++node) {
+    Step& step = steps_[node];
+    if (step.kind != StepKind::call || !calls_[step.index].shape_depends_on_data()) continue;
+    if (node >= graph_.first_write) {
+      return lanes::node_error(graph_, node,
+                               "the shape of its result depends on data, which must not be found "
+                               "out after the first write to the job's memory: use masks of a "
+                               "fixed shape, or compute it before the optimizer's step");
+    }
+    step.check_results = true;
+  }
+  return {};
 }
 
 void TorchGraphRunner::find_chains() {
@@ -179,7 +225,7 @@ void TorchGraphRunner::find_last_uses() {
       }
     }
     for (const lanes::NamedArgument& given : graph_.nodes[index].arguments) {
-      for_each_value(given.argument, [&](lanes::ValueIndex value) {
+      lanes::for_each_value(given.argument, [&](lanes::ValueIndex value) {
         if (last[value] == kNever || last[value] < runs_at_[index]) last[value] = runs_at_[index];
       });
     }
@@ -221,6 +267,7 @@ Status TorchGraphRunner::begin(std::span<const lanes::InputView> inputs) {
                        std::to_string(inputs_[i].bytes()) + "; capture again for this shape"};
     }
   }
+  if (Status in_range = index_check_->check_inputs(inputs); !in_range) return in_range;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const lanes::ValueIndex index = graph_.inputs[i];
     switch (graph_.values[index].kind) {
@@ -238,6 +285,12 @@ lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
   const Step& step = steps_[index];
   if (step.kind == StepKind::done_elsewhere) return lanes::NodeOutcome::done;
   try {
+    if (step.check_indices) [[unlikely]] {
+      if (Status right = index_check_->check_node(static_cast<uint32_t>(index), values_); !right) {
+        fail(index, right.error().message);
+        return lanes::NodeOutcome::failed;
+      }
+    }
     if (step.kind == StepKind::scalar) {
       scalars_[step.index].run(values_);
     } else if (step.kind == StepKind::chain) {
@@ -245,8 +298,10 @@ lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
     } else {
       calls_[step.index].run(values_, stack_);
     }
-    if (!verified_) [[unlikely]] {
-      if (Status right = check_results(index); !right) {
+    if (!verified_ || step.check_results) [[unlikely]] {
+      Status right = check_results(graph_, graph_.nodes[index], values_, step.drops);
+      if (right) right = check_is_new(graph_.nodes[index]);
+      if (!right) {
         fail(index, right.error().message);
         return lanes::NodeOutcome::failed;
       }
@@ -265,30 +320,6 @@ lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
   return lanes::NodeOutcome::failed;
 }
 
-Status TorchGraphRunner::check_results(size_t index) const {
-  const std::vector<lanes::ValueIndex>& unused = steps_[index].drops;
-  for (const lanes::NodeResult& result : graph_.nodes[index].results) {
-    for (const lanes::ValueIndex value : result.values) {
-      if (value == lanes::kNoValue || !values_[value].isTensor()) continue;
-      const at::Tensor& tensor = values_[value].toTensor();
-      const lanes::Value& declared = graph_.values[value];
-      if (!tensor.defined()) {
-        // Operators leave out what they were told not to compute.
-        if (std::find(unused.begin(), unused.end(), value) != unused.end()) continue;
-        return Error{ErrorCode::invalid_graph, "gave nothing for a result that the graph uses"};
-      }
-      if (tensor.scalar_type() != scalar_type(declared.dtype) ||
-          tensor.sizes() != c10::IntArrayRef(declared.sizes)) {
-        return Error{ErrorCode::invalid_graph,
-                     std::string("gave ") + c10::toString(tensor.scalar_type()) +
-                         sizes_text(tensor.sizes()) + ", the graph declares " +
-                         lanes::dtype_name(declared.dtype) + sizes_text(declared.sizes)};
-      }
-    }
-  }
-  return {};
-}
-
 Status TorchGraphRunner::finish(std::span<const lanes::OutputView> outputs) {
   Status copied;
   if (outputs.size() != graph_.outputs.size()) {
@@ -297,44 +328,11 @@ Status TorchGraphRunner::finish(std::span<const lanes::OutputView> outputs) {
                        " outputs, room was given for " + std::to_string(outputs.size())};
   }
   for (size_t i = 0; i < graph_.outputs.size() && copied; ++i) {
-    copied = copy_out(graph_.outputs[i], outputs[i]);
+    copied = copy_out(values_[graph_.outputs[i]], outputs[i]);
   }
   drop_values();
   verified_ = verified_ || copied.ok();
   return copied;
-}
-
-Status TorchGraphRunner::copy_out(lanes::ValueIndex value, const lanes::OutputView& output) const {
-  const c10::IValue& content = values_[value];
-  if (!content.isTensor()) {
-    if (output.bytes != 8) {
-      return Error{ErrorCode::invalid_argument,
-                   "a number takes 8 bytes, room was given for " + std::to_string(output.bytes)};
-    }
-    if (content.isInt() || content.isBool()) {
-      *static_cast<int64_t*>(output.data) = content.toScalar().toLong();
-    } else {
-      *static_cast<double*>(output.data) = content.toScalar().toDouble();
-    }
-    return {};
-  }
-  const at::Tensor& tensor = content.toTensor();
-  if (output.bytes != tensor.nbytes()) {
-    return Error{ErrorCode::invalid_argument, "an output has " + std::to_string(tensor.nbytes()) +
-                                                  " bytes, room was given for " +
-                                                  std::to_string(output.bytes)};
-  }
-  if (output.bytes == 0) return {};
-  try {
-    if (tensor.is_contiguous()) {
-      std::memcpy(output.data, tensor.const_data_ptr(), output.bytes);
-    } else {
-      contiguous_view(output.data, tensor.sizes(), tensor.scalar_type()).copy_(tensor);
-    }
-    return {};
-  } catch (const std::exception& error) {
-    return Error{ErrorCode::failed, std::string("an output cannot be copied out: ") + error.what()};
-  }
 }
 
 void TorchGraphRunner::abandon() {

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "adaptor/chain_planner.h"
+#include "adaptor/index_check.h"
 #include "adaptor/operator_call.h"
 #include "adaptor/random_state.h"
 #include "adaptor/scalar_call.h"
@@ -23,8 +25,8 @@ namespace laneway::adaptor {
 
 class TorchGraphRunner final : public lanes::GraphRunner {
  public:
-  // `graph` has passed graph_check against the image's slots. `image` and `random` belong to the
-  // job and outlive the runner. invalid_graph names node, operator and user line.
+  // `graph` has passed graph_check against the image's slots. `layout`, `image` and `random` belong
+  // to the job and outlive the runner. invalid_graph names node, operator and user line.
   static Result<std::unique_ptr<TorchGraphRunner>> load(lanes::Graph graph,
                                                         const pipeline::ImageLayout& layout,
                                                         const BorrowedStorage& image,
@@ -47,26 +49,34 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   enum class StepKind : uint8_t { call, scalar, chain, done_elsewhere };
   struct Step {
     StepKind kind = StepKind::done_elsewhere;
+    bool check_indices = false;            // before it runs, see IndexCheck::check_node
+    bool check_results = false;            // in every iteration, not in the first only
     uint32_t index = 0;                    // into calls_ or scalars_
     std::vector<lanes::ValueIndex> drops;  // values nobody needs behind this node
   };
 
-  TorchGraphRunner(lanes::Graph graph, RandomState& random);
+  TorchGraphRunner(lanes::Graph graph, const pipeline::ImageLayout& layout,
+                   const BorrowedStorage& image, RandomState& random);
 
-  Status make_static_values(const pipeline::ImageLayout& layout, const BorrowedStorage& image);
-  Status resolve_nodes(const BorrowedStorage& image);
+  Status make_static_values();
+  Status resolve_nodes();
   // Evaluates a view of static values now; false when its result is not a view after all.
-  bool evaluate_at_load(const OperatorCall& call, const lanes::Node& node,
-                        const BorrowedStorage& image);
+  // invalid_graph when it is another one than the graph declares.
+  Result<bool> evaluate_at_load(const OperatorCall& call, size_t index);
+  // Whether it lies in the image or in an input.
+  bool is_borrowed(const at::Tensor& tensor) const;
+  Status check_borrowed(lanes::ValueIndex value) const;
+  Status check_is_new(const lanes::Node& node) const;
+  Status find_checks();
   void find_last_uses();
   void find_chains();
   void run_chain(uint32_t index);
-  Status check_results(size_t index) const;
   void drop_values();
-  Status copy_out(lanes::ValueIndex value, const lanes::OutputView& output) const;
   void fail(size_t index, const std::string& what);
 
   lanes::Graph graph_;
+  const pipeline::ImageLayout& layout_;
+  const BorrowedStorage& image_;
   RandomState& random_;
   bool draws_ = false;
   bool verified_ = false;  // a whole iteration's results had the shapes that the graph declares
@@ -74,6 +84,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   ValueTable values_;
   StaticValues is_static_;
   std::vector<lanes::ValueIndex> dynamic_;  // the others
+  std::optional<IndexCheck> index_check_;
   std::vector<OperatorCall> calls_;
   std::vector<ScalarCall> scalars_;
   struct Chain {

@@ -14,6 +14,9 @@ inline constexpr uint32_t kMaxGraphValues = 4'000'000;
 inline constexpr uint32_t kMaxGraphInputs = 4'096;
 inline constexpr uint32_t kMaxGraphOutputs = 65'536;
 inline constexpr uint32_t kMaxNodeArguments = 256;  // fused optimizers have about 20
+// Tables and losses that index with an input: a model has a few. Behind the limit an operator's own
+// check is left, which is later and says less.
+inline constexpr uint32_t kMaxInputIndexChecks = 1'024;
 // In total, list elements included: one byte of a message can ask for an argument of 40 bytes.
 inline constexpr uint64_t kMaxGraphArguments = 16'000'000;
 inline constexpr uint32_t kMaxGraphTexts = 2'000'000;  // distinct operators, names and user lines

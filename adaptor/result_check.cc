@@ -1,0 +1,134 @@
+#include "adaptor/result_check.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "adaptor/torch_tensors.h"
+
+namespace laneway::adaptor {
+namespace {
+
+std::string sizes_text(c10::IntArrayRef sizes) {
+  std::string text = "[";
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  }
+  return text + "]";
+}
+
+// Whether every element lies inside the tensor's storage. torch checks that for most views, but not
+// for those that it makes for itself only (_reshape_alias).
+bool lies_inside(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return true;
+  uint64_t last = 0;
+  bool overflow = __builtin_add_overflow(last, tensor.storage_offset(), &last);
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    uint64_t step = 0;
+    overflow |= tensor.stride(d) < 0;
+    overflow |= __builtin_mul_overflow(tensor.size(d) - 1, tensor.stride(d), &step);
+    overflow |= __builtin_add_overflow(last, step, &last);
+  }
+  uint64_t bytes = 0;
+  overflow |= __builtin_mul_overflow(last + 1, tensor.itemsize(), &bytes);
+  return !overflow && tensor.storage_offset() >= 0 && bytes <= tensor.storage().nbytes();
+}
+
+Status check_tensor(const at::Tensor& tensor, const lanes::Value& declared) {
+  const auto wrong = [](std::string what) {
+    return Error{ErrorCode::invalid_graph, std::move(what)};
+  };
+  if (tensor.layout() != c10::Layout::Strided || !tensor.is_cpu()) {
+    return wrong(std::string("gave a tensor that is not strided (") +
+                 c10::toString(tensor.scalar_type()) + ") on " + tensor.device().str() +
+                 "; only plain tensors of the lane are results");
+  }
+  if (tensor.scalar_type() != scalar_type(declared.dtype) ||
+      tensor.sizes() != c10::IntArrayRef(declared.sizes)) {
+    return wrong(std::string("gave ") + c10::toString(tensor.scalar_type()) +
+                 sizes_text(tensor.sizes()) + ", the graph declares " +
+                 lanes::dtype_name(declared.dtype) + sizes_text(declared.sizes));
+  }
+  if (!lies_inside(tensor)) {
+    return wrong("gave a view that reaches beyond the " +
+                 std::to_string(tensor.storage().nbytes()) + " bytes of its storage: sizes " +
+                 sizes_text(tensor.sizes()) + ", strides " + sizes_text(tensor.strides()) +
+                 ", offset " + std::to_string(tensor.storage_offset()));
+  }
+  return {};
+}
+
+Status copy_number(const c10::IValue& number, const lanes::OutputView& output) {
+  if (output.bytes != 8) {
+    return Error{ErrorCode::invalid_argument,
+                 "a number takes 8 bytes, room was given for " + std::to_string(output.bytes)};
+  }
+  if (number.isInt() || number.isBool()) {
+    const int64_t whole = number.toScalar().toLong();
+    std::memcpy(output.data, &whole, sizeof(whole));
+  } else {
+    const double real = number.toScalar().toDouble();
+    std::memcpy(output.data, &real, sizeof(real));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_results(const lanes::Graph& graph, const lanes::Node& node,
+                     const std::vector<c10::IValue>& values,
+                     const std::vector<lanes::ValueIndex>& unused) {
+  for (const lanes::NodeResult& result : node.results) {
+    for (const lanes::ValueIndex value : result.values) {
+      if (value == lanes::kNoValue || !values[value].isTensor()) continue;
+      const at::Tensor& tensor = values[value].toTensor();
+      if (!tensor.defined()) {
+        if (std::find(unused.begin(), unused.end(), value) != unused.end()) continue;
+        return Error{ErrorCode::invalid_graph, "gave nothing for a result that the graph uses"};
+      }
+      if (Status right = check_tensor(tensor, graph.values[value]); !right) return right;
+    }
+  }
+  return {};
+}
+
+Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64_t base) {
+  bool same = tensor.storage_offset() == base + declared.storage_offset;
+  for (size_t d = 0; d < declared.strides.size(); ++d) {
+    same = same && (declared.sizes[d] == 1 ||
+                    tensor.stride(static_cast<int64_t>(d)) == declared.strides[d]);
+  }
+  if (same || tensor.numel() == 0) return {};
+  return Error{ErrorCode::invalid_graph,
+               "gave a view with strides " + sizes_text(tensor.strides()) + " at element " +
+                   std::to_string(tensor.storage_offset() - base) +
+                   ", the graph declares strides " + sizes_text(declared.strides) + " at " +
+                   std::to_string(declared.storage_offset)};
+}
+
+Status copy_out(const c10::IValue& value, const lanes::OutputView& output) {
+  try {
+    if (!value.isTensor()) return copy_number(value, output);
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined() || output.bytes != tensor.nbytes()) {
+      return Error{ErrorCode::invalid_argument,
+                   "an output has " +
+                       (tensor.defined() ? std::to_string(tensor.nbytes()) : std::string("no")) +
+                       " bytes, room was given for " + std::to_string(output.bytes)};
+    }
+    if (output.bytes == 0) return {};
+    // A conjugate or negative view has the bytes of what it is a view of.
+    if (tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) {
+      std::memcpy(output.data, tensor.const_data_ptr(), output.bytes);
+    } else {
+      contiguous_view(output.data, tensor.sizes(), tensor.scalar_type()).copy_(tensor);
+    }
+    return {};
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::failed, std::string("an output cannot be copied out: ") + error.what()};
+  }
+}
+
+}  // namespace laneway::adaptor

@@ -1,0 +1,31 @@
+// result_check: whether the tensors that operators gave are what the graph declares, and copying
+// them to where a client wants them. Pure functions.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <vector>
+
+#include "base/result.h"
+#include "lanes/graph/graph.h"
+#include "lanes/graph_runner.h"
+
+namespace laneway::adaptor {
+
+// ok when every tensor among the results of `node` is a plain CPU tensor inside its storage, with
+// the dtype and the sizes that the graph declares, and defined unless it is among `unused`:
+// operators leave out what they were told not to compute. Numbers are not looked at.
+Status check_results(const lanes::Graph& graph, const lanes::Node& node,
+                     const std::vector<c10::IValue>& values,
+                     const std::vector<lanes::ValueIndex>& unused);
+
+// ok when `tensor`, a view of a slot or an input that was evaluated at load, has exactly the place
+// that `declared` says, `base` elements behind the start of its storage.
+Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64_t base);
+
+// Copies a tensor or a number out; never more than the output's bytes, and nothing at all when the
+// result has another number of them. Throws nothing.
+Status copy_out(const c10::IValue& value, const lanes::OutputView& output);
+
+}  // namespace laneway::adaptor
