@@ -92,13 +92,13 @@ class Binder:
         for position, (tensor, check) in enumerate(zip(args, self._checks)):
             if (
                 type(tensor) is not torch.Tensor
+                or tensor.layout is not torch.strided  # others have no strides to ask for
                 or tensor.dtype is not check[0]
                 or tensor.shape != check[1]
                 or tensor.stride() != check[2]
                 or not tensor.is_cpu
                 or tensor.is_neg()
                 or tensor.is_conj()
-                or tensor.layout is not torch.strided
             ):
                 keep.clear()
                 return False

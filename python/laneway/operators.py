@@ -40,6 +40,16 @@ MEASURED_OPERATORS = frozenset(
     }
 )
 
+# Their fake forms refuse labels of uint8, which the CPU takes.
+_LABEL_OPERATORS = frozenset(
+    {
+        aten.nll_loss_forward.default,
+        aten.nll_loss_backward.default,
+        aten.nll_loss2d_forward.default,
+        aten.nll_loss2d_backward.default,
+    }
+)
+
 # Their fake results keep the layout of a permuted input, the real ones are dense in a usual format;
 # and their statistics are float16 or bfloat16 when the input is, the real ones are float32.
 _MEASURED_WHEN_UNUSUAL = frozenset(
@@ -103,6 +113,8 @@ def is_measured(overload: torch._ops.OpOverload, args: tuple) -> bool:
     """Whether the call's fake results may have other layouts, sizes, dtypes than the real ones."""
     if overload in MEASURED_OPERATORS:
         return True
+    if overload in _LABEL_OPERATORS:
+        return any(isinstance(a, torch.Tensor) and a.dtype == torch.uint8 for a in args)
     return overload in _MEASURED_WHEN_UNUSUAL and any(
         isinstance(tensor, torch.Tensor) and not _is_usual(tensor) for tensor in args
     )
