@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import types
 from collections.abc import Callable, Iterator
@@ -27,19 +26,20 @@ _DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel")
 _FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
 
 
+class _CaptureMode(FakeTensorMode):
+    """Leaves torch's table of device guards alone. A fake mode without a device would put in the
+    guard of the thread that enters it, which is gone with that thread, and the next look at the
+    table crashes; and autograd's engine, should it start after that, would start a thread for each
+    such guard, so that torch refuses every backward() in children made by fork()."""
+
+    @property
+    def avoid_device_init(self) -> bool:
+        return False  # all tensors of a capture are the CPU's
+
+
 def new_fake_mode() -> FakeTensorMode:
     """The mode that a capture runs under."""
-    _start_autograd()
-    return FakeTensorMode(allow_non_fake_inputs=True)
-
-
-@functools.cache
-def _start_autograd() -> None:
-    # The first fake mode gives torch the guards of devices that are not there. Autograd's engine,
-    # should it start after that, starts a thread for each, and torch then refuses every backward()
-    # in children made by fork(). So it starts now.
-    with torch.inference_mode(False), torch.enable_grad():
-        torch.zeros((), requires_grad=True, device="cpu").backward()
+    return _CaptureMode(allow_non_fake_inputs=True)
 
 
 class FakeJob:

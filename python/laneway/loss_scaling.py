@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph_ir import SlotKind
+from laneway.process import SharedChange
 from laneway.slots import Slot, SlotTensor
 
 if TYPE_CHECKING:
@@ -37,8 +38,6 @@ _NUMBERS = {
 }
 
 _capturing = threading.local()  # .watch: the Watch of this thread's capture, if there is one
-_lock = threading.Lock()
-_watched = 0  # captures going on, of all threads
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,21 +195,13 @@ class Watch:
 @contextlib.contextmanager
 def watched_by(watch: Watch) -> Iterator[None]:
     """Inside, `watch` meets every scaler that this thread touches; afterwards all is as before."""
-    global _watched
-    with _lock:
-        _watched += 1
-        if _watched == 1:
-            GradScaler.__getattribute__ = _watched_attribute
-    around, _capturing.watch = getattr(_capturing, "watch", None), watch
-    try:
-        yield
-    finally:
-        _capturing.watch = around
-        watch.restore()
-        with _lock:
-            _watched -= 1
-            if _watched == 0:
-                del GradScaler.__getattribute__
+    with _watching:
+        around, _capturing.watch = getattr(_capturing, "watch", None), watch
+        try:
+            yield
+        finally:
+            _capturing.watch = around
+            watch.restore()
 
 
 def _watched_attribute(scaler: GradScaler, name: str) -> Any:
@@ -218,6 +209,18 @@ def _watched_attribute(scaler: GradScaler, name: str) -> Any:
     if watch is not None and not name.startswith("__"):
         watch.meet(scaler)
     return object.__getattribute__(scaler, name)
+
+
+def _watch_class() -> None:
+    GradScaler.__getattribute__ = _watched_attribute
+
+
+def _leave_class() -> None:
+    if "__getattribute__" in vars(GradScaler):
+        del GradScaler.__getattribute__
+
+
+_watching = SharedChange(_watch_class, _leave_class)
 
 
 def _tensor(slots: list[Slot], key: str) -> tuple[Slot, SlotTensor]:

@@ -1,5 +1,5 @@
-"""What a process does to those who live in it: locks that know their process, waits that hear
-Ctrl-C.
+"""What a process does to those who live in it: locks that know their process, changes of the
+process that threads share, waits that hear Ctrl-C.
 
 A child made by fork() inherits locks in the state in which other
 threads of the parent held them, but not those threads: waiting there would never end."""
@@ -43,6 +43,41 @@ class ProcessLock:
 
     def __exit__(self, *exception: object) -> None:
         self._lock.release()
+
+
+class SharedChange:
+    """A change of something that all threads see (an attribute of a class, say), made by the first
+    thread that enters and undone by the last that leaves. In a child made by fork() those inside
+    are not there, save the thread that forked. Made by modules, once and for all.
+
+    `undo` may come without `make`: a fork may fall between the two."""
+
+    def __init__(self, make: Callable[[], object], undo: Callable[[], object]) -> None:
+        self._make, self._undo = make, undo
+        self._lock = threading.Lock()
+        self._inside = 0  # entries of all threads
+        self._mine = threading.local()  # .inside: those of this thread
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            self._mine.inside = getattr(self._mine, "inside", 0) + 1
+            if self._inside == 1:
+                self._make()
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            self._mine.inside -= 1
+            if self._inside == 0:
+                self._undo()
+
+    def _after_fork(self) -> None:
+        self._lock = threading.Lock()
+        before, self._inside = self._inside, getattr(self._mine, "inside", 0)
+        if before > 0 and self._inside == 0:
+            self._undo()
 
 
 def run_interruptibly(call: Callable[[Any], object], argument: Any) -> None:

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from laneway.graph_ir import NO_VALUE, ValueArgument
 from laneway.late_form import Draft, rename
+from laneway.process import SharedChange
 
 if TYPE_CHECKING:
     from laneway.recorder import Recorder
@@ -30,29 +31,18 @@ RESTORE = "laneway::restore_random_state"
 STATE_BYTES = torch.default_generator.get_state().numel()
 
 _capturing = threading.local()  # .recorder: the capture of this thread, if there is one
-_lock = threading.Lock()
-_served = 0  # captures going on, of all threads
 
 
 @contextlib.contextmanager
 def served_by(recorder: Recorder) -> Iterator[None]:
     """Inside, this thread's questions about torch's random state go to `recorder`. Other threads
     keep torch's answers."""
-    global _served
-    with _lock:
-        _served += 1
-        if _served == 1:
-            # Every function of torch.random looks the generator up here when it is called.
-            torch.random.default_generator = _ServedGenerator(torch.default_generator)
-    around, _capturing.recorder = getattr(_capturing, "recorder", None), recorder
-    try:
-        yield
-    finally:
-        _capturing.recorder = around
-        with _lock:
-            _served -= 1
-            if _served == 0:
-                torch.random.default_generator = torch.default_generator
+    with _serving:
+        around, _capturing.recorder = getattr(_capturing, "recorder", None), recorder
+        try:
+            yield
+        finally:
+            _capturing.recorder = around
 
 
 class _ServedGenerator:
@@ -92,6 +82,18 @@ class _ServedGenerator:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+
+def _serve() -> None:
+    # Every function of torch.random looks the generator up here when it is called.
+    torch.random.default_generator = _ServedGenerator(torch.default_generator)
+
+
+def _leave() -> None:
+    torch.random.default_generator = torch.default_generator
+
+
+_serving = SharedChange(_serve, _leave)
 
 
 def drop_idle_states(draft: Draft) -> None:

@@ -57,8 +57,8 @@ def test_data_loader_workers_between_steps_and_before_the_first():
 def test_forks_while_another_thread_has_steps_in_flight():
     """Conv layers, so that iterations hold oneDNN's locks; each child runs them eagerly."""
     check_script(
-        WAIT
-        + """
+        WAIT,
+        """
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
                         nn.Linear(8 * 14 * 14, 3))
@@ -99,7 +99,7 @@ def test_forks_while_another_thread_has_steps_in_flight():
             eager_step(twin, nn.CrossEntropyLoss(), twin_optimizer, inputs)
         assert count > 0
         assert_same(twin.state_dict(), step.state_dict()["model"], "model")
-    """
+    """,
     )
 
 
@@ -116,8 +116,8 @@ def test_forks_while_another_thread_has_steps_in_flight():
 def test_a_child_ends_as_it_wants_and_the_parent_goes_on(ending, code):
     # The child runs to the end of the interpreter, through the context managers of its parent.
     check_script(
-        WAIT
-        + f"""
+        WAIT,
+        f"""
     def body():
         with laneway.embedded("64MiB") as service, step_of(service) as step:
             step(*batch(0))
@@ -133,15 +133,15 @@ def test_a_child_ends_as_it_wants_and_the_parent_goes_on(ending, code):
             assert_same(eager(3), step.state_dict(), "state")
             print("parent is well")
     body()
-    """
+    """,
     )
 
 
 def test_everything_of_the_parents_says_that_it_is_the_parents():
     check_script(
-        WAIT
-        + REFUSALS
-        + """
+        WAIT,
+        REFUSALS,
+        """
     service = laneway.embedded("64MiB")
     step = step_of(service)
     never_called = step_of(service)
@@ -170,15 +170,15 @@ def test_everything_of_the_parents_says_that_it_is_the_parents():
     future.result()
     assert_same(eager(3), step.state_dict(), "state")
     service.close()
-    """
+    """,
     )
 
 
 def test_locks_that_other_threads_held_at_the_fork_do_not_hang_the_child():
     check_script(
-        WAIT
-        + REFUSALS
-        + """
+        WAIT,
+        REFUSALS,
+        """
     service = laneway.embedded("64MiB")
     step = step_of(service)
     step(*batch(0))
@@ -206,15 +206,15 @@ def test_locks_that_other_threads_held_at_the_fork_do_not_hang_the_child():
     holder.join()
     step(*batch(1))
     assert_same(eager(2), step.state_dict(), "state")
-    """
+    """,
     )
 
 
 def test_a_child_has_neither_the_pool_nor_its_descriptor():
     """What a child had of it, it could write into the parent's jobs, and would keep taken."""
     check_script(
-        WAIT
-        + """
+        WAIT,
+        """
     def traces():
         with open("/proc/self/maps") as maps:
             mapped = maps.read().count("laneway-pool")
@@ -232,7 +232,7 @@ def test_a_child_has_neither_the_pool_nor_its_descriptor():
         assert traces() == (1, 1)
         step(*batch(1))
         assert_same(eager(2), step.state_dict(), "state")
-    """
+    """,
     )
 
 
@@ -270,9 +270,9 @@ def test_multiprocessing_children_collect_the_parents_handles():
 
 def test_a_grandchild_is_refused_too_and_a_childs_service_is_its_own():
     check_script(
-        WAIT
-        + REFUSALS
-        + """
+        WAIT,
+        REFUSALS,
+        """
     service = laneway.embedded("64MiB")
     step = step_of(service)
     step(*batch(0))
@@ -295,7 +295,7 @@ def test_a_grandchild_is_refused_too_and_a_childs_service_is_its_own():
     assert code_of(pid) == 9
     step(*batch(1))
     assert_same(eager(2), step.state_dict(), "state")
-    """
+    """,
     )
 
 
@@ -303,8 +303,8 @@ def test_capture_does_not_forbid_backward_in_children():
     """It used to start autograd's threads for devices that are not there; torch refuses backward()
     in a child of such a process."""
     check_script(
-        WAIT
-        + """
+        WAIT,
+        """
     with laneway.embedded("64MiB") as service, step_of(service) as step:
         step.prepare(*batch(0))  # no eager backward() came before
         tasks = os.listdir("/proc/self/task")
@@ -315,5 +315,57 @@ def test_capture_does_not_forbid_backward_in_children():
             eager(1)
             os._exit(9)
         assert code_of(pid) == 9
-    """
+    """,
+    )
+
+
+def test_a_fork_in_the_middle_of_another_threads_capture():
+    """What a capture changes for all threads (of torch.random, of GradScaler) is as torch made it
+    in the child, and locks that were held there are free."""
+    check_script(
+        WAIT,
+        """
+    from torch.amp.grad_scaler import GradScaler
+    from laneway import loss_scaling, random_state
+    inside, go, held, end = (threading.Event() for _ in range(4))
+    model, loss_fn, optimizer = make()
+    def loss(outputs, labels):
+        inside.set()
+        go.wait()
+        return loss_fn(outputs, labels)
+    service = laneway.embedded("64MiB")
+    torch.manual_seed(1)
+    step = laneway.train_step(model, loss, optimizer, service)
+    def capture():
+        step.prepare(*batch(0))
+        with loss_scaling._watching._lock, random_state._serving._lock:
+            held.set()
+            end.wait()
+    thread = threading.Thread(target=capture)
+    thread.start()
+
+    def fork():
+        pid = os.fork()
+        if pid == 0:
+            assert torch.random.default_generator is torch.default_generator
+            assert "__getattribute__" not in vars(GradScaler)
+            with laneway.embedded("64MiB") as own, step_of(own) as mine:
+                mine(*batch(0))
+                assert_same(eager(1), mine.state_dict(), "state")
+            os._exit(9)
+        assert code_of(pid) == 9
+
+    inside.wait()
+    fork()  # inside the capture
+    assert "__getattribute__" in vars(GradScaler)
+    go.set()
+    held.wait()
+    fork()  # with the locks held
+    end.set()
+    thread.join()
+    assert torch.random.default_generator is torch.default_generator
+    assert "__getattribute__" not in vars(GradScaler)
+    step(*batch(0))
+    assert_same(eager(1), step.state_dict(), "state")
+    """,
     )

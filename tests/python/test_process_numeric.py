@@ -32,8 +32,8 @@ def eager_wide(seed, count):
 
 def test_thread_counts_side_by_side_and_beside_eager_training():
     check_script(
-        WIDE
-        + """
+        WIDE,
+        """
 expected = {}
 for threads in (1, 2):
     torch.set_num_threads(threads)
@@ -71,7 +71,7 @@ with laneway.embedded("256MiB") as service:
         seventh = eager_wide(0, 7)
         torch.set_num_threads(1)
         assert_same(seventh, step.state_dict(), f"{threads} threads, called")
-"""
+""",
     )
 
 
@@ -136,9 +136,9 @@ def data(kind, number):
 
 def test_jobs_with_conflicting_flags_take_turns_and_keep_their_bits():
     check_script(
-        WIDE
-        + FLAGS
-        + """
+        WIDE,
+        FLAGS,
+        """
 expected, steps = {}, {}
 plain = flags()
 with laneway.embedded("512MiB") as service:
@@ -163,5 +163,5 @@ with laneway.embedded("512MiB") as service:
     with flushing():  # this thread's flag is not the jobs', and stays
         steps["plain"](*data("plain", 0))
         assert flags()[-1]
-"""
+""",
     )

@@ -4,6 +4,7 @@ decides nothing else."""
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -58,16 +59,24 @@ class Child:
         return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
 
 
+def script_of(*parts: str) -> str:
+    """Prelude and parts, each of which may be indented as a whole."""
+    script = "".join(textwrap.dedent(part) for part in (PRELUDE, *parts))
+    last = ast.parse(script).body[-1]
+    # Parts put together before they were dedented: the second continues the first's function.
+    assert not isinstance(last, ast.FunctionDef | ast.ClassDef), "a script that does nothing"
+    return script
+
+
 def run_script(
-    body: str,
-    *,
+    *parts: str,
     environment: dict[str, str] | None = None,
     when_ready: Callable[[subprocess.Popen], None] | None = None,
 ) -> Child:
-    """Runs prelude and body. `when_ready` is called with the process when it printed "ready"."""
+    """Runs prelude and parts. `when_ready` is called with the process when it printed "ready"."""
     paths = [ROOT, ROOT / "python", ROOT / "tests" / "python"]
     process = subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", "-c", PRELUDE + textwrap.dedent(body)],
+        [sys.executable, "-X", "faulthandler", "-c", script_of(*parts)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))} | (environment or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -96,8 +105,8 @@ def run_script(
     return Child(process.returncode, before + out, err)
 
 
-def check_script(body: str, *, environment: dict[str, str] | None = None) -> Child:
+def check_script(*parts: str, environment: dict[str, str] | None = None) -> Child:
     """Runs it and asserts that it ended well."""
-    child = run_script(body, environment=environment)
+    child = run_script(*parts, environment=environment)
     assert child.code == 0, child
     return child
