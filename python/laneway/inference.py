@@ -10,9 +10,9 @@ import torch
 
 from laneway.capture import CapturedJobGraph, capture_inference
 from laneway.conditions import Conditions
-from laneway.errors import ServiceUnavailable
 from laneway.graph_call import GraphCall, call_of
 from laneway.job import Future, Job, create_job
+from laneway.owned_job import OwnedJob
 from laneway.process import ProcessLock
 from laneway.service import Service, default_service
 from laneway.step import TrainStep
@@ -25,7 +25,8 @@ class Inference:
     """Call it with inputs; the model's outputs come back. Captured at the first call, in evaluation
     mode, without gradients; calls of another form (shapes, dtypes, other arguments) are captured
     again. Of a training step it runs in that job's lane, between iterations, on the weights as they
-    are then. Thread-safe."""
+    are then, and keeps the step. Thread-safe. A job of its own ends with close(), or when nobody
+    holds the inference or a Future any more."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Inference:
         self._closure = closure
         self._random_state = torch.get_rng_state()
         self._lock = ProcessLock()
-        self._closed = False
+        self._owned = OwnedJob("inference")
         self._captured: CapturedJobGraph | None = None  # whose slots are the job's image
         self.job: Job | None = None
         self._variants = Variants("inference", max_variants, Conditions(), self._capture)
@@ -65,11 +66,8 @@ class Inference:
         """Ends the job, if it is this inference's own; idempotent."""
         if not self._lock.is_here():
             return
-        with self._lock:
-            self._closed = True
-            self._variants.close()
-            if self.job is not None and self._step is None:
-                self.job.close()
+        self._owned.close()
+        self._variants.close()
 
     def __enter__(self) -> Inference:
         return self
@@ -79,10 +77,7 @@ class Inference:
 
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
-            if self._closed:
-                raise ServiceUnavailable(
-                    f"inference {self.name or ''} was closed; make a new one to go on"
-                )
+            self._owned.check_open(self.name)
             if self._step is not None:
                 self._captured, self.job = self._step.ensure_job()
             captured = capture_inference(
@@ -101,23 +96,20 @@ class Inference:
             return call_of(self.job, 0, captured)
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
-        job = create_job(
-            self.service,
-            self.name,
-            captured.slots,
-            captured.encode(),
-            self._random_state,
-            job_class=_INFERENCE,
-            priority=self._priority,
-            weight=1.0,
-            total_iterations=None,
-        )
-        try:
-            job.wait_until_placed(self._admission_timeout)
-        except BaseException:  # Ctrl-C too: nobody would ever hold this job
-            job.close()
-            raise
-        return job
+        def make() -> Job:
+            return create_job(
+                self.service,
+                self.name,
+                captured.slots,
+                captured.encode(),
+                self._random_state,
+                job_class=_INFERENCE,
+                priority=self._priority,
+                weight=1.0,
+                total_iterations=None,
+            )
+
+        return self._owned.place(make, self._admission_timeout)
 
 
 def inference(

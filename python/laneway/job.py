@@ -134,13 +134,16 @@ class Outputs:
 
 
 class Job:
-    """Owns the library's handle of one job. Thread-safe."""
+    """Owns the library's handle of one job, which ends when nobody holds this any more. Steps,
+    inferences and futures do. Thread-safe."""
 
     def __init__(self, service: Any, name: str | None, handle: Any) -> None:
         self._service = service
         # Released when nobody holds it any more: a call may be inside while another thread closes.
         self._handle: Any = ffi.gc(handle, _native.engine().laneway_job_release)
         self._lock = ProcessLock()
+        self._end = weakref.finalize(self, _end_unheld, self._handle, self._lock)
+        self._end.atexit = False  # its service does that
         self._in_flight: collections.deque[weakref.ref[Future]] = collections.deque()
         self.name = name or json.loads(self._report(self._handle, False))["name"]
         service.add_job(self)
@@ -229,6 +232,7 @@ class Job:
             return
         with self._lock:
             handle, self._handle = self._handle, None
+            self._end.detach()
         if handle is not None:
             run_interruptibly(_native.engine().laneway_job_close, handle)
 
@@ -260,6 +264,12 @@ class Job:
         if code != _native.OK:
             raise _native.exception_of(code, error)
         return _native.take_text(text)
+
+
+def _end_unheld(handle: Any, lock: ProcessLock) -> None:
+    # From wherever the last reference went: waits for a running iteration, and for nothing else.
+    if lock.is_here():
+        _native.engine().laneway_job_close(handle)
 
 
 # Accesses whose wait was interrupted, with the memory that they use.

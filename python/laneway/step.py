@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +14,13 @@ from torch.optim import Optimizer
 from laneway import loss_scaling
 from laneway.capture import CapturedJobGraph, capture_train_step
 from laneway.conditions import Conditions
-from laneway.errors import InvalidInput, ServiceUnavailable
+from laneway.errors import InvalidInput
 from laneway.fake_job import is_captured
 from laneway.graph_call import GraphCall, call_of
 from laneway.job import Future, Job, create_job
 from laneway.job_state import JobState, release_created, set_gradients
 from laneway.kept_gradients import gradient_path
+from laneway.owned_job import OwnedJob
 from laneway.process import ProcessLock
 from laneway.service import Service, default_service
 from laneway.slots import Path, Slot
@@ -67,7 +69,7 @@ class TrainStep:
         self._random_state = torch.get_rng_state()
         self._scaler_state: dict[str, Any] = {}  # loaded before the step was captured
         self._lock = ProcessLock()
-        self._closed = False
+        self._owned = OwnedJob("step")
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
         modules = [m for m in (model, loss_fn) if isinstance(m, torch.nn.Module)]
@@ -76,7 +78,7 @@ class TrainStep:
         # What the state has, apart from bytes: as of the last call, or as loaded.
         self._stepped = False
         self._gradients: set[Path] = set()
-        self._unwatch: Callable[[], None] | None = None
+        self._unwatch: weakref.finalize | None = None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """One iteration; the loss (with auxiliary outputs, if the step has them)."""
@@ -145,17 +147,16 @@ class TrainStep:
             return self.job.report(with_tapes)
 
     def close(self) -> None:
-        """Ends the job; idempotent. What is not synced to a model by then is gone."""
+        """Ends the job; idempotent. What is not synced to a model by then is gone. Calls that other
+        threads are inside get their result or an error; a capture ends first."""
         if not self._lock.is_here():
             return
+        self._owned.close()
+        # Without the lock: a capture takes its own behind that of the variants.
+        self._variants.close()
         with self._lock:
-            self._closed = True
-            self._variants.close()
             if self._unwatch is not None:
                 self._unwatch()
-                self._unwatch = None
-            if self.job is not None:
-                self.job.close()
 
     def __enter__(self) -> TrainStep:
         return self
@@ -175,8 +176,7 @@ class TrainStep:
             return self.captured, self.job
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise ServiceUnavailable(f"step {self.name or ''} was closed; make a new one to go on")
+        self._owned.check_open(self.name)
         self.service.native_handle()
 
     def _note_call(self) -> None:
@@ -221,28 +221,27 @@ class TrainStep:
             release_created(captured.slots)
             # Schedulers look at it to tell whether a step came before them.
             self.optimizer._opt_called = True
-            self._unwatch = _warn_when_called(self.model, self.job.name)
+            self._unwatch = weakref.finalize(self, _warn_when_called(self.model, self.job.name))
+            self._unwatch.atexit = False
             return call_of(self.job, 0, captured, self.optimizer)
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
         options = self._options
-        job = create_job(
-            self.service,
-            self.name,
-            captured.slots,
-            captured.encode(),
-            self._random_state,
-            job_class=_TRAINING,
-            priority=options.priority,
-            weight=options.weight,
-            total_iterations=options.total_iterations,
-        )
-        try:
-            job.wait_until_placed(options.admission_timeout)
-        except BaseException:  # Ctrl-C too: nobody would ever hold this job
-            job.close()
-            raise
-        return job
+
+        def make() -> Job:
+            return create_job(
+                self.service,
+                self.name,
+                captured.slots,
+                captured.encode(),
+                self._random_state,
+                job_class=_TRAINING,
+                priority=options.priority,
+                weight=options.weight,
+                total_iterations=options.total_iterations,
+            )
+
+        return self._owned.place(make, options.admission_timeout)
 
     def _state(self) -> JobState:
         captured, job = self.ensure_job()

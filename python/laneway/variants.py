@@ -9,6 +9,7 @@ dropped, and captured anew should they come back.
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,8 @@ _MANY_CAPTURES = 32
 
 class Variants:
     """Thread-safe. `capture(args, kwargs)` makes the graph for a call; captures of one step follow
-    each other."""
+    each other. It is a method of whoever holds the variants, and is held weakly: an owner that is
+    let go is gone at once, not when its cycle is collected."""
 
     def __init__(
         self,
@@ -39,11 +41,10 @@ class Variants:
         self._what = what
         self._limit = limit
         self._conditions = conditions
-        self._capture = capture
+        self._capture = weakref.WeakMethod(capture)
         self._lock = ProcessLock()
         self._known: list[GraphCall] = []  # the one used last at the end
         self._captures = 0
-        self._closed = False
         self.current: GraphCall | None = None  # the one used last
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -98,11 +99,13 @@ class Variants:
         return call
 
     def _captured(self, args: tuple, kwargs: dict[str, Any]) -> GraphCall:
+        capture = self._capture()
+        assert capture is not None, "the owner is inside this call"
         if not self._known:
-            call = self._capture(args, kwargs)
+            call = capture(args, kwargs)
         else:
             try:
-                call = self._capture(args, kwargs)
+                call = capture(args, kwargs)
             except Error:
                 raise
             except Exception as error:
