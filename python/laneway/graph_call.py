@@ -12,13 +12,13 @@ from laneway import _native
 from laneway.capture import CapturedJobGraph
 from laneway.errors import Refused
 from laneway.graph_ir import TORCH_OF_DTYPE, ValueKind
-from laneway.inputs import Binder
+from laneway.inputs import Binder, Frame
 from laneway.job import Future, Job, Outputs
 
 
 class GraphCall:
-    """Thread-safe. Calls raise OtherForm, and nothing has happened, when their arguments are not of
-    the form that the graph was captured for."""
+    """Thread-safe. A call is two: take() its arguments, which looks at the user's optimizer, and
+    run() or submit() the frame, once, which does not."""
 
     def __init__(
         self,
@@ -37,9 +37,13 @@ class GraphCall:
         self._outputs = Outputs(specs, captured.outputs.rebuild)
         self._library = _native.engine()
 
-    def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
+        """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
+        the graph was captured for."""
+        return self._binder.take(args, kwargs)
+
+    def run(self, frame: Frame) -> Any:
         """Runs one iteration and waits for its result."""
-        frame = self._binder.take(args, kwargs)
         buffers = self._outputs.buffers()
         code = self._library.laneway_run(
             self._job.handle(),
@@ -59,15 +63,14 @@ class GraphCall:
             self._binder.give_back(frame)
             return future.result()
         error = _native.exception_of(code, frame.error)
-        self._binder.give_back(frame)
         if isinstance(error, Refused):  # too many in flight: take a place behind them
-            return self.submit(args, kwargs).result()
+            return self.submit(frame).result()
+        self._binder.give_back(frame)
         raise error
 
-    def submit(self, args: tuple, kwargs: dict[str, Any]) -> Future:
+    def submit(self, frame: Frame) -> Future:
         """Queues one iteration; the inputs are copied. Waits while as many as the service takes are
         in flight."""
-        frame = self._binder.take(args, kwargs)
         try:
             while True:
                 code = self._library.laneway_submit(

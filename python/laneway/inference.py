@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from laneway.capture import CapturedJobGraph, capture_inference
+from laneway.capture_gate import gate_of
 from laneway.conditions import Conditions
 from laneway.graph_call import GraphCall, call_of
 from laneway.job import Future, Job, create_job
@@ -52,7 +53,10 @@ class Inference:
         self._owned = OwnedJob("inference")
         self._captured: CapturedJobGraph | None = None  # whose slots are the job's image
         self.job: Job | None = None
-        self._variants = Variants("inference", max_variants, Conditions(), self._capture)
+        self._gate = gate_of(self._model)
+        self._variants = Variants(
+            "inference", max_variants, Conditions(), self._gate, self._capture
+        )
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """model(*inputs, **kwargs) with the job's weights."""
@@ -80,14 +84,15 @@ class Inference:
             self._owned.check_open(self.name)
             if self._step is not None:
                 self._captured, self.job = self._step.ensure_job()
-            captured = capture_inference(
-                self._model,
-                inputs,
-                kwargs,
-                slots_of=self._captured,
-                name=self.name or "inference",
-                closure=self._closure,
-            )
+            with self._gate.capturing():
+                captured = capture_inference(
+                    self._model,
+                    inputs,
+                    kwargs,
+                    slots_of=self._captured,
+                    name=self.name or "inference",
+                    closure=self._closure,
+                )
             if self.job is not None:
                 self.name = self.name or self.job.name
                 return call_of(self.job, self.job.add_graph(captured.encode()), captured)

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from laneway import loss_scaling
 from laneway.capture import CapturedJobGraph, capture_train_step
+from laneway.capture_gate import gate_of
 from laneway.conditions import Conditions
 from laneway.errors import InvalidInput
 from laneway.fake_job import is_captured
@@ -74,7 +75,10 @@ class TrainStep:
         self.job: Job | None = None
         modules = [m for m in (model, loss_fn) if isinstance(m, torch.nn.Module)]
         self._conditions = Conditions(modules, optimizer)
-        self._variants = Variants("step", options.max_variants, self._conditions, self._capture)
+        self._gate = gate_of(model)
+        self._variants = Variants(
+            "step", options.max_variants, self._conditions, self._gate, self._capture
+        )
         # What the state has, apart from bytes: as of the last call, or as loaded.
         self._stepped = False
         self._gradients: set[Path] = set()
@@ -95,7 +99,7 @@ class TrainStep:
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
         """Captures the step for inputs like these, offers the job and waits for its memory, without
         running an iteration."""
-        self._variants.find(inputs, kwargs)
+        self._variants.prepare(inputs, kwargs)
 
     def state_dict(self) -> dict[str, Any]:
         """{"model": …, "optimizer": …} in torch's own layouts, loadable into plain torch; ordered
@@ -192,17 +196,18 @@ class TrainStep:
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
             self._check_open()
-            captured = capture_train_step(
-                self.model,
-                self.loss_fn,
-                self.optimizer,
-                inputs,
-                kwargs,
-                self._options.closure,
-                self.name or "train",
-                self.captured,
-                self._options.keep_gradients,
-            )
+            with self._gate.capturing():
+                captured = capture_train_step(
+                    self.model,
+                    self.loss_fn,
+                    self.optimizer,
+                    inputs,
+                    kwargs,
+                    self._options.closure,
+                    self.name or "train",
+                    self.captured,
+                    self._options.keep_gradients,
+                )
             if self.job is not None:
                 return call_of(
                     self.job, self.job.add_graph(captured.encode()), captured, self.optimizer

@@ -13,9 +13,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from laneway.capture_gate import CaptureGate
 from laneway.conditions import Conditions
 from laneway.errors import Error, InvalidInput
 from laneway.graph_call import GraphCall
+from laneway.inputs import Frame
 from laneway.job import Future
 from laneway.process import ProcessLock
 from laneway.signature import OtherForm
@@ -34,6 +36,7 @@ class Variants:
         what: str,
         limit: int,
         conditions: Conditions,
+        gate: CaptureGate,
         capture: Callable[[tuple, dict[str, Any]], GraphCall],
     ) -> None:
         if limit < 1:
@@ -41,6 +44,7 @@ class Variants:
         self._what = what
         self._limit = limit
         self._conditions = conditions
+        self._gate = gate
         self._capture = weakref.WeakMethod(capture)
         self._lock = ProcessLock()
         self._known: list[GraphCall] = []  # the one used last at the end
@@ -49,43 +53,68 @@ class Variants:
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """One iteration of the variant for this call, captured if need be."""
-        call = self.current
-        if call is not None and self._conditions.hold(call.conditions):
-            try:
-                return call.run(args, kwargs)
-            except OtherForm:
-                pass
-        return self.find(args, kwargs).run(args, kwargs)
+        call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
+        return call.run(frame)
 
     def submit(self, args: tuple, kwargs: dict[str, Any]) -> Future:
         """The same without waiting."""
-        call = self.current
-        if call is not None and self._conditions.hold(call.conditions):
-            try:
-                return call.submit(args, kwargs)
-            except OtherForm:
-                pass
-        return self.find(args, kwargs).submit(args, kwargs)
+        call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
+        return call.submit(frame)
 
-    def find(self, args: tuple, kwargs: dict[str, Any]) -> GraphCall:
-        """The variant for this call, captured if need be; the current one from here on."""
+    def prepare(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Captures the variant for this call if need be; it is the current one from here on."""
+        self._find(args, kwargs)
+
+    def _quickly(self, args: tuple, kwargs: dict[str, Any]) -> tuple[GraphCall, Frame] | None:
+        """The current variant with this call's inputs, if it is of its form; without waiting."""
+        call, gate = self.current, self._gate
+        seen = gate.seen()
+        if call is None or seen < 0:
+            return None
+        try:
+            if not self._conditions.hold(call.conditions):
+                return None
+            frame = call.take(args, kwargs)
+        except OtherForm:
+            return None
+        except Exception:
+            if gate.undisturbed(seen):
+                raise
+            return None
+        return (call, frame) if gate.undisturbed(seen) else None
+
+    def _find(self, args: tuple, kwargs: dict[str, Any]) -> tuple[GraphCall, Frame]:
+        """The variant for this call, captured if need be, with this call's inputs."""
         with self._lock:
-            differences = []
-            for call in reversed(self._known):
-                difference = self._conditions.difference(call.conditions)
-                difference = difference or call.signature.difference(args, kwargs)
-                if difference is None:
-                    self._known.remove(call)
-                    return self._use(call)
-                differences.append(difference)
+            with self._gate.reading:
+                call, difference = self._known_for(args, kwargs)
+                if call is not None:
+                    return self._use(call), call.take(args, kwargs)
             call = self._captured(args, kwargs)
             self._captures += 1
-            if self._captures == _MANY_CAPTURES and differences:
-                self._warn(differences[0])
+            if self._captures == _MANY_CAPTURES and difference is not None:
+                self._warn(difference)
             # A variant's graph is dropped when nobody is inside a call of it any more.
             while len(self._known) >= self._limit:
                 self._known.pop(0)
-            return self._use(call)
+            with self._gate.reading:
+                call.conditions = self._conditions.now()
+                return self._use(call), call.take(args, kwargs)
+
+    def _known_for(
+        self, args: tuple, kwargs: dict[str, Any]
+    ) -> tuple[GraphCall | None, str | None]:
+        """The variant of this call's form, no longer known; or none, and how the call differs from
+        the variant used last."""
+        differences = []
+        for call in reversed(self._known):
+            difference = self._conditions.difference(call.conditions)
+            difference = difference or call.signature.difference(args, kwargs)
+            if difference is None:
+                self._known.remove(call)
+                return call, None
+            differences.append(difference)
+        return None, differences[0] if differences else None
 
     def close(self) -> None:
         """Forgets all variants."""
@@ -113,7 +142,6 @@ class Variants:
                     f"the {self._what} fails on these arguments, as eager execution would: "
                     f"{type(error).__name__}: {error}"
                 ) from error
-        call.conditions = self._conditions.now()
         return call
 
     def _warn(self, difference: str) -> None:

@@ -70,11 +70,50 @@ def test_threads_inside_one_step_with_errors_among_them():
                     step(x, bad) if number % 2 else step.submit(x, bad).result()
                 except laneway.Error:
                     failed.append(number)
-        in_threads(train, submit, fail, fail)()
-        assert len(failed) == 80, len(failed)
+        def mistake():
+            for _ in range(10):
+                try:
+                    step(x[:, :5], y)
+                except laneway.InvalidInput:
+                    failed.append(None)
+        in_threads(train, submit, fail, fail, mistake)()
+        assert len(failed) == 90, len(failed)
         model, loss_fn, optimizer = make()
         torch.manual_seed(1)
         for _ in range(80):
+            eager_step(model, loss_fn, optimizer, (x, y))
+        assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+                    step.state_dict(), "state")
+    """,
+    )
+
+
+def test_training_goes_on_unchanged_while_others_capture_the_model():
+    """A capture of an inference has the model in evaluation mode and on fakes for a while."""
+    check_script(
+        THREADS,
+        """
+    x, y = batch(0)
+    with laneway.embedded("64MiB") as service, step_of(service) as step:
+        step(x, y)
+        enough, ran = threading.Event(), threading.Semaphore(0)
+        count = 1
+        def train():
+            global count
+            while not enough.is_set():
+                step(x, y) if count % 2 else step.submit(x, y).result()
+                count += 1
+                ran.release()
+        join = in_threads(train)
+        for rows in range(2, 12):
+            laneway.inference(step)(batch(0, rows)[0])
+            laneway.inference(step.model, service=service)(batch(0, rows)[0])
+            ran.acquire()
+        enough.set()
+        join()
+        model, loss_fn, optimizer = make()
+        torch.manual_seed(1)
+        for _ in range(count):
             eager_step(model, loss_fn, optimizer, (x, y))
         assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict()},
                     step.state_dict(), "state")
