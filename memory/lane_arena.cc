@@ -1,21 +1,29 @@
 #include "memory/lane_arena.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
 
 namespace laneway::memory {
 
-LaneArena::LaneArena(int64_t alignment, bool poison)
+LaneArena::LaneArena(int64_t alignment, std::optional<unsigned char> poison)
     : alignment_(alignment), poison_(poison), space_(kUnboundedLane, alignment) {}
 
-bool LaneArena::poison_asked_for() {
-  const char* asked = std::getenv("LANEWAY_POISON");
-  return asked != nullptr && std::string(asked) == "1";
+std::optional<unsigned char> LaneArena::poison_asked_for() {
+  const char* value = std::getenv("LANEWAY_POISON");
+  const std::string_view asked = value == nullptr ? "" : value;
+  if (asked == "1") return kPoison;
+  if (asked.size() != 4 || !asked.starts_with("0x")) return std::nullopt;
+  unsigned char byte = 0;
+  const auto [end, error] = std::from_chars(asked.begin() + 2, asked.end(), byte, 16);
+  if (error != std::errc() || end != asked.end()) return std::nullopt;
+  return byte;
 }
 
 void LaneArena::bind(std::byte* base, Bytes capacity) {
@@ -107,7 +115,7 @@ void* LaneArena::take_step(size_t bytes) {
   if (steps_taken() == refused_) return nullptr;
   if (step_->end > static_cast<uint64_t>(capacity_.count())) return nullptr;
   std::byte* memory = base_ + (step_++)->offset;
-  if (poison_ && bytes > 0) std::memset(memory, kPoison, bytes);
+  if (poison_ && bytes > 0) std::memset(memory, *poison_, bytes);
   return memory;
 }
 
@@ -126,7 +134,7 @@ void* LaneArena::allocate_best_fit(size_t bytes) {
   tape_.allocations.push_back({bytes, static_cast<uint32_t>(tape_.frees.size())});
   peak_ = std::max(peak_, *offset + size);
   std::byte* memory = base_ + offset->count();
-  if (poison_ && bytes > 0) std::memset(memory, kPoison, bytes);
+  if (poison_ && bytes > 0) std::memset(memory, *poison_, bytes);
   return memory;
 }
 
@@ -135,7 +143,7 @@ void LaneArena::free_slow(uint64_t offset) {
   if (offset == free_offsets_[freed_]) {
     if (poison_) {
       const uint32_t index = planned_->tape.frees[freed_];
-      std::memset(base_ + offset, kPoison, planned_->tape.allocations[index].bytes);
+      std::memset(base_ + offset, *poison_, planned_->tape.allocations[index].bytes);
     }
     ++freed_;
     return;
@@ -148,7 +156,7 @@ void LaneArena::free_best_fit(uint64_t offset) {
   const auto entry = live_.find(offset);
   LW_CHECK(entry != live_.end(),
            "free of offset " + std::to_string(offset) + " of a lane, where nothing is alive");
-  if (poison_) std::memset(base_ + offset, kPoison, entry->second.bytes);
+  if (poison_) std::memset(base_ + offset, *poison_, entry->second.bytes);
   if (entry->second.index != kOlder) tape_.frees.push_back(entry->second.index);
   live_.erase(entry);
   space_.free(Bytes(static_cast<int64_t>(offset)));

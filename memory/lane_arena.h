@@ -55,15 +55,16 @@ class LaneArena {
     Bytes largest;                  // best fit: longest free piece; planned: those above the plan
   };
 
-  // `alignment`: of every address, a power of two. `poison`: fill fresh and freed bytes with
-  // kPoison (tests; planned iterations are then as slow as others).
-  explicit LaneArena(int64_t alignment, bool poison = false);
+  // `alignment`: of every address, a power of two. `poison`: what fresh and freed bytes are filled
+  // with, if at all (tests; planned iterations are then as slow as others).
+  explicit LaneArena(int64_t alignment, std::optional<unsigned char> poison = std::nullopt);
   LaneArena(const LaneArena&) = delete;
   LaneArena& operator=(const LaneArena&) = delete;
 
   static constexpr unsigned char kPoison = 0xCD;
-  // Whether the environment asks for poison: LANEWAY_POISON=1.
-  static bool poison_asked_for();
+  // What the environment asks for: LANEWAY_POISON=1 is kPoison, 0x00 to 0xFF that byte, anything
+  // else none.
+  static std::optional<unsigned char> poison_asked_for();
 
   // Sets the lane's memory, aligned to the alignment; it must outlive its use. Only between
   // iterations, with nothing alive.
@@ -152,7 +153,7 @@ class LaneArena {
 
   Mode mode_ = Mode::idle;
   const int64_t alignment_;
-  const bool poison_;
+  const std::optional<unsigned char> poison_;
   Bytes capacity_;
 
   std::shared_ptr<const PlannedTape> planned_;

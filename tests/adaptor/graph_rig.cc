@@ -1,6 +1,7 @@
 #include "tests/adaptor/graph_rig.h"
 
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "adaptor/lane_scope.h"
@@ -36,7 +37,8 @@ GraphRig::GraphRig(const lanes::Graph& graph, std::span<const lanes::ImageSlot> 
               limits::kHostAlignment),
       storage_(static_cast<uint64_t>(layout_.total().count())),
       image_(std::make_unique<AlignedBytes>(static_cast<size_t>(layout_.total().count()))),
-      arena_(limits::kHostAlignment, poison) {
+      arena_(limits::kHostAlignment,
+             poison ? std::optional(memory::LaneArena::kPoison) : std::nullopt) {
   const Status valid = lanes::check_graph(graph);
   LW_CHECK(valid.ok(), valid.ok() ? "" : valid.error().message);
   auto loaded = adaptor::TorchGraphRunner::load(graph, layout_, storage_, random_);

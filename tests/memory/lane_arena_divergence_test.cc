@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "memory/planner.h"
@@ -115,7 +116,7 @@ TEST_P(Divergence, IsCaughtAtEveryPosition) {
     const auto replay = make_planned_tape(tape, plan_tape(tape, {.pairs = 10'000}));
     const Script script = testing::script_of(tape);
     testing::LaneMemory memory(kib(256));
-    LaneArena arena(64, /*poison=*/GetParam());
+    LaneArena arena(64, GetParam() ? std::optional(LaneArena::kPoison) : std::nullopt);
     arena.bind(memory.base(), kib(256));
     size_t played = 0;
     for (size_t position = 0; position <= script.size(); ++position) {

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "memory/planner.h"
 #include "tests/memory/arena_script.h"
@@ -206,7 +208,7 @@ TEST(LaneArena, FreesArriveFromAThreadThatRunsBeside) {
 TEST(LaneArena, PoisonCoversFreshAndFreedBytes) {
   const AllocationTape tape{{{300, 0}, {200, 0}, {300, 1}}, {0, 1, 2}};
   LaneMemory memory(kib(4));
-  LaneArena arena(64, /*poison=*/true);
+  LaneArena arena(64, LaneArena::kPoison);
   arena.bind(memory.base(), kib(4));
   const auto all_poison = [](const void* bytes, size_t count) {
     const auto* first = static_cast<const unsigned char*>(bytes);
@@ -235,7 +237,12 @@ TEST(LaneArena, PoisonCoversFreshAndFreedBytes) {
 TEST(LaneArena, PoisonIsAskedForByTheEnvironment) {
   const char* before = std::getenv("LANEWAY_POISON");
   const std::string saved = before == nullptr ? "" : before;
-  for (const auto& [value, expected] : {std::pair{"1", true}, {"0", false}, {"", false}}) {
+  using Byte = std::optional<unsigned char>;
+  const std::pair<const char*, Byte> cases[] = {
+      {"1", Byte(0xCD)},    {"0x00", Byte(0)},       {"0xFF", Byte(0xFF)},
+      {"0xa5", Byte(0xA5)}, {"0", std::nullopt},     {"", std::nullopt},
+      {"0x", std::nullopt}, {"0x1ff", std::nullopt}, {"0x-1", std::nullopt}};
+  for (const auto& [value, expected] : cases) {
     ::setenv("LANEWAY_POISON", value, 1);
     EXPECT_EQ(LaneArena::poison_asked_for(), expected) << value;
   }

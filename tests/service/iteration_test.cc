@@ -46,7 +46,7 @@ class Iterations : public ::testing::Test {
 
   std::unique_ptr<LaneMemory> lane_ = std::make_unique<LaneMemory>();
   std::unique_ptr<LaneMemory> image_ = std::make_unique<LaneMemory>();
-  memory::LaneArena arena_{limits::kHostAlignment, /*poison=*/true};
+  memory::LaneArena arena_{limits::kHostAlignment, memory::LaneArena::kPoison};
   std::unique_ptr<adaptor::TorchJob> torch_;
   std::unique_ptr<WorkerGraph> graph_;
   PlanCache cache_;
