@@ -11,6 +11,7 @@
 
 #include "adaptor/torch_graph.h"
 #include "base/bytes.h"
+#include "base/time.h"
 #include "memory/planned_tape.h"
 
 namespace laneway::service {

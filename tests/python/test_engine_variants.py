@@ -282,3 +282,26 @@ def test_threads_may_call_one_step_with_other_shapes_each(service):
     for _ in range(61):
         expected -= 1.0
     assert_same(expected, step.state_dict()["model"]["bias"], "bias")
+
+
+def test_a_capture_in_another_thread_is_not_taken_for_a_change(service):
+    pair = Pair(service)
+    pair.check(*batch(8))
+    predict = laneway.inference(pair.step)
+    failures: list[BaseException] = []
+
+    def infer() -> None:
+        try:
+            for size in range(1, 6):  # each puts the model into evaluation mode for its capture
+                predict(batch(size)[0])
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=infer)
+    thread.start()
+    while thread.is_alive():
+        pair.check(*batch(8))
+    thread.join()
+    assert not failures
+    pair.check_state()
+    assert len(pair.graphs()) == 1 + 5
