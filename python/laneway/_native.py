@@ -108,7 +108,7 @@ _EXCEPTIONS: dict[int, type[errors.Error]] = {
     6: errors.ServiceUnavailable,
     7: errors.JobFailed,
     8: errors.Quarantined,
-    9: errors.JobFailed,
+    9: errors.ServiceUnavailable,  # cancelled: its job was closed before it ran
     10: errors.ServiceUnavailable,
     11: errors.Refused,
     12: errors.Error,

@@ -252,6 +252,7 @@ class Job:
             try:
                 future.result()
             except KeyboardInterrupt:
+                _abandoned[:] = [entry for entry in _abandoned if not entry[0].done()]
                 _abandoned.append((future, keep))
                 raise
         elif code != _native.OK:
