@@ -24,8 +24,10 @@ at::Tensor random_state(std::optional<at::Generator> generator) {
 
 void restore_random_state(const at::Tensor& state, std::optional<at::Generator> generator) {
   at::Generator& to = given(generator);
+  // torch reads the state from where its storage begins; a slot lies anywhere in the image.
+  const at::Tensor alone = state.storage_offset() == 0 ? state : state.clone();
   const std::lock_guard<std::mutex> lock(to.mutex());
-  to.set_state(state);
+  to.set_state(alone);
 }
 
 }  // namespace
