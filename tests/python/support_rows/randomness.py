@@ -38,8 +38,9 @@ DRAWS.each(
         "multinomial": lambda x: x + torch.multinomial(torch.softmax(x.detach(), 1), 1),
         "poisson": lambda x: x + torch.poisson(torch.full((5,), 0.5)),
         "binomial": lambda x: x + torch.binomial(torch.full((5,), 4.0), torch.full((5,), 0.5)),
+        # Said outright: the default is the process's, and some libraries change it.
         "torch.distributions, checking its arguments": lambda x: torch.distributions.Normal(
-            x, x.exp()
+            x, x.exp(), validate_args=True
         ).rsample(),
         "torch.distributions.Normal, validate_args=False": lambda x: torch.distributions.Normal(
             x, x.exp(), validate_args=False
