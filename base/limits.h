@@ -42,6 +42,10 @@ inline constexpr uint32_t kMaxPostedEvents = 1u << 20;  // at the core's door; f
 inline constexpr uint32_t kMaxInFlight = 64;        // iterations of one job accepted but not done
 inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest hash goes first
 
+// Bytes of torch.get_rng_state() on the CPU, and what a journal keeps room for.
+inline constexpr uint64_t kRandomStateBytes = 5'056;
+inline constexpr uint64_t kRandomStateRoom = 5'120;
+
 // Devices. Work enqueued on one stream and not yet done: far more than an iteration enqueues, and
 // few enough that a stream that no longer moves is noticed.
 inline constexpr uint32_t kMaxStreamQueue = 65'536;

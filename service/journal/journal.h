@@ -1,0 +1,114 @@
+// Journal: the records of journal_layout.h, mapped, and JobJournal, the steps of one job in it.
+// Every step is safe against the process being killed inside of it. Written by the active worker
+// alone. Different jobs may be journalled by different threads; one job by one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "service/journal/journal_layout.h"
+
+namespace laneway::service {
+
+// A request as the journal names it.
+struct RequestOrigin {
+  uint64_t link = 0;
+  uint64_t sequence = 0;
+  friend bool operator==(const RequestOrigin&, const RequestOrigin&) = default;
+};
+
+// What a successor has to do first for a job.
+struct JobRecovery {
+  enum class Verdict : uint8_t {
+    nothing,    // no request ever went through
+    publish,    // `origin` is over; it only may still have to be counted in its ring
+    run_again,  // `origin` left no trace
+    rewrite,    // `origin` is a write_state: it comes before all other requests, or the job fails
+    failed,     // `origin` died in its commit phase: the job cannot go on
+  };
+  Verdict verdict = Verdict::nothing;
+  RequestOrigin origin;
+  uint64_t number = 0;  // of the request
+};
+
+class JobJournal {
+ public:
+  explicit JobJournal(JobRecord& record) : record_(&record) {}
+
+  JobId job() const { return JobId(record_->job.load(std::memory_order_acquire)); }
+
+  // Takes a free record. `random_state` is at most limits::kRandomStateRoom bytes.
+  void open(JobId job, std::span<const std::byte> random_state);
+  // Frees it. The job must not be looked for any more.
+  void close();
+
+  // The job has memory; its bytes are there once `placed` was called.
+  void placing(LaneId lane, Bytes offset, Bytes size);
+  void placed();
+  // None until `placing`.
+  LaneId lane() const { return LaneId(record_->lane.load(std::memory_order_acquire)); }
+  bool is_placed() const { return record_->placed.load(std::memory_order_acquire) != 0; }
+  Bytes image_offset() const;
+  Bytes image_size() const;
+
+  // Steps of a request. begin may be repeated (the request was abandoned without a trace).
+  void begin(RequestOrigin origin);
+  void begin_writing(RequestOrigin origin);  // a write_state
+  void enter_commit();
+  // Outputs and the slot's status have been written. `random_state`: as it is now, empty when it
+  // is as before. `counts`: a completed iteration, which took so long.
+  void end(std::span<const std::byte> random_state, bool counts, Duration took);
+
+  JobRecovery recover() const;
+  uint64_t iterations() const;
+  Duration busy() const;
+  // `bytes` bytes of it.
+  std::vector<std::byte> random_state(size_t bytes) const;
+
+ private:
+  uint64_t word() const { return record_->word.load(std::memory_order_acquire); }
+  const JournalTotals& totals() const;
+  void start(RequestOrigin origin, JournalPhase phase);
+
+  JobRecord* record_;
+};
+
+class Journal {
+ public:
+  // Maps kJournalBytes of `descriptor`, which stays the caller's; a fresh file (zeros) becomes a
+  // journal. invalid_argument when the size, or what is in it, is not a journal's.
+  static Result<std::unique_ptr<Journal>> map(int descriptor);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  // The record of that index, below limits::kMaxJobs.
+  JobJournal job(uint32_t index);
+
+  struct Region {
+    LaneId lane;
+    RegionId region;
+    Bytes offset;
+    Bytes size;
+  };
+  // A region was opened or changed: the former or the new one stands, whenever the worker dies.
+  void set_region(const Region& region);
+  void close_region(LaneId lane);
+  // By lane.
+  std::vector<Region> regions() const;
+
+ private:
+  explicit Journal(JournalMemory* memory) : memory_(memory) {}
+
+  JournalMemory* const memory_;
+};
+
+}  // namespace laneway::service
