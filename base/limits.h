@@ -46,6 +46,22 @@ inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest ha
 inline constexpr uint64_t kRandomStateBytes = 5'056;
 inline constexpr uint64_t kRandomStateRoom = 5'120;
 
+// Channels between the service's processes. A frame carries a message; what is large travels as a
+// descriptor, so a frame this long is the report of a worker with every job at its limits.
+inline constexpr uint32_t kMaxChannelFrameBytes = 64u << 20;
+inline constexpr uint32_t kMaxFrameDescriptors = 16;  // of one frame; a message needs four at most
+inline constexpr uint64_t kMaxChannelQueueBytes = 256ull << 20;  // not yet read by the other side
+// A client's lifeline: parcels with a short header. The queue is what a client that does not read
+// can make the broker keep; it is then hung up on.
+inline constexpr uint32_t kMaxLifelineFrameBytes = 4u << 10;
+inline constexpr uint32_t kMaxLifelineDescriptors = 4;
+inline constexpr uint64_t kMaxLifelineQueueBytes = 64u << 10;
+
+// Messages. The largest ones carry a million slots of a job, or the JSON of every job; graphs and
+// tensors travel as descriptors.
+inline constexpr uint32_t kMaxMessageBytes = 64u << 20;
+inline constexpr uint32_t kMaxWaitMs = 1'000;  // one WaitJob; a longer wait is asked for again
+
 // Devices. Work enqueued on one stream and not yet done: far more than an iteration enqueues, and
 // few enough that a stream that no longer moves is noticed.
 inline constexpr uint32_t kMaxStreamQueue = 65'536;

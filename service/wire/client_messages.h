@@ -1,0 +1,173 @@
+// Messages between a client and the broker: requests and replies over ZeroMQ, one frame each, and
+// what goes over the lifeline. Numbers are of the session unless said. Descriptors of a request are
+// sent over the lifeline first, in a Parcel of the same number; those of a reply come the same way
+// before it. Every request is answered by the reply named behind it, or by Failure. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "service/wire/graph_info.h"
+#include "service/wire/job_spec.h"
+#include "service/wire/message.h"
+
+namespace laneway::wire {
+
+struct Hello {  // -> Welcome; then the client opens the lifeline
+  static constexpr MessageType kType{.number = 1, .name = "Hello", .max_bytes = 4096};
+  std::string client_version;
+  std::string program;  // for logs and status
+  friend bool operator==(const Hello&, const Hello&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(client_version, program);
+  }
+};
+
+struct Bye {  // -> Done: the session ends and its jobs with it
+  static constexpr MessageType kType{.number = 2, .name = "Bye", .max_bytes = 64};
+  friend bool operator==(const Bye&, const Bye&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobCreated
+  static constexpr MessageType kType{.number = 3, .name = "CreateJob"};
+  JobSpec spec;
+  friend bool operator==(const CreateJob&, const CreateJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(spec);
+  }
+};
+
+struct AttachJob {  // -> JobAttached; refused unless the job is shared and of the same user
+  static constexpr MessageType kType{.number = 4, .name = "AttachJob", .max_bytes = 8192};
+  std::string name;
+  friend bool operator==(const AttachJob&, const AttachJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(name);
+  }
+};
+
+struct AddGraph {  // + [graph memfd] -> GraphAdded
+  static constexpr MessageType kType{.number = 5, .name = "AddGraph", .max_bytes = 64};
+  uint64_t job = 0;
+  friend bool operator==(const AddGraph&, const AddGraph&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job);
+  }
+};
+
+struct DropGraph {  // -> Done
+  static constexpr MessageType kType{.number = 6, .name = "DropGraph", .max_bytes = 64};
+  uint64_t job = 0;
+  uint32_t number = 0;
+  friend bool operator==(const DropGraph&, const DropGraph&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, number);
+  }
+};
+
+struct AddSegment {  // + [memfd of `bytes`] -> Done
+  static constexpr MessageType kType{.number = 7, .name = "AddSegment", .max_bytes = 64};
+  uint64_t job = 0;
+  uint32_t link = 0;
+  uint32_t segment = 0;  // the client's number
+  uint64_t bytes = 0;
+  friend bool operator==(const AddSegment&, const AddSegment&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, link, segment, bytes);
+  }
+};
+
+struct DropSegment {  // -> Done
+  static constexpr MessageType kType{.number = 8, .name = "DropSegment", .max_bytes = 64};
+  uint64_t job = 0;
+  uint32_t link = 0;
+  uint32_t segment = 0;
+  friend bool operator==(const DropSegment&, const DropSegment&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, link, segment);
+  }
+};
+
+struct CloseJob {  // -> Done when its memory is given back; of an attached job only the link ends
+  static constexpr MessageType kType{.number = 9, .name = "CloseJob", .max_bytes = 64};
+  uint64_t job = 0;
+  friend bool operator==(const CloseJob&, const CloseJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job);
+  }
+};
+
+struct WaitJob {  // -> JobPlaced or, after `timeout_ms`, JobWaits
+  static constexpr MessageType kType{.number = 10, .name = "WaitJob", .max_bytes = 64};
+  uint64_t job = 0;
+  uint32_t timeout_ms = 0;  // at most limits::kMaxWaitMs; a longer wait is asked for again
+  friend bool operator==(const WaitJob&, const WaitJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, timeout_ms);
+  }
+};
+
+struct JobReport {  // -> Text, JSON
+  static constexpr MessageType kType{.number = 11, .name = "JobReport", .max_bytes = 64};
+  uint64_t job = 0;
+  bool with_tapes = false;
+  friend bool operator==(const JobReport&, const JobReport&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, with_tapes);
+  }
+};
+
+struct ServiceStatus {  // -> Text, JSON
+  static constexpr MessageType kType{.number = 12, .name = "ServiceStatus", .max_bytes = 64};
+  friend bool operator==(const ServiceStatus&, const ServiceStatus&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+struct KillJob {  // -> Done
+  static constexpr MessageType kType{.number = 13, .name = "KillJob", .max_bytes = 8192};
+  std::string job;  // id or name
+  friend bool operator==(const KillJob&, const KillJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job);
+  }
+};
+
+struct SetPolicy {  // -> Done
+  static constexpr MessageType kType{.number = 14, .name = "SetPolicy", .max_bytes = 8192};
+  std::string policy;  // NAME[:key=value…]
+  friend bool operator==(const SetPolicy&, const SetPolicy&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(policy);
+  }
+};
+
+struct Shutdown {  // -> Done
+  static constexpr MessageType kType{.number = 15, .name = "Shutdown", .max_bytes = 64};
+  friend bool operator==(const Shutdown&, const Shutdown&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+using AnyRequest =
+    std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment, DropSegment,
+                 CloseJob, WaitJob, JobReport, ServiceStatus, KillJob, SetPolicy, Shutdown>;
+
+}  // namespace laneway::wire

@@ -1,0 +1,48 @@
+// GraphInfo: what a client must know of a graph that the service has taken: which inputs one
+// iteration reads and which outputs it gives, with their sizes. Client and worker compute the
+// layout of an iteration's block from it (service/wire/layout.h), each for itself. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace laneway::wire {
+
+// Numbered as in messages; never renumber.
+enum class ValueKind : uint8_t { tensor = 0, real = 1, integer = 2, boolean = 3 };
+
+struct InputInfo {
+  ValueKind kind = ValueKind::tensor;
+  uint64_t bytes = 0;  // of a tensor; 0 for a number
+  std::string name;
+  friend bool operator==(const InputInfo&, const InputInfo&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(kind, bytes, name);
+  }
+};
+
+struct OutputInfo {
+  ValueKind kind = ValueKind::tensor;
+  uint64_t bytes = 0;  // of a tensor; 8 for a number
+  friend bool operator==(const OutputInfo&, const OutputInfo&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(kind, bytes);
+  }
+};
+
+struct GraphInfo {
+  uint32_t number = 0;  // in its job
+  std::string name;
+  std::vector<InputInfo> inputs;
+  std::vector<OutputInfo> outputs;
+  friend bool operator==(const GraphInfo&, const GraphInfo&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(number, name, inputs, outputs);
+  }
+};
+
+}  // namespace laneway::wire

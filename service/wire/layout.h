@@ -1,0 +1,30 @@
+// The layouts of service/transport/block_layout.h for what messages describe: the block of one
+// iteration of a graph, the initial bytes of a job's slots. Pure functions.
+#pragma once
+
+#include <vector>
+
+#include "service/transport/block_layout.h"
+#include "service/wire/graph_info.h"
+#include "service/wire/job_spec.h"
+
+namespace laneway::wire {
+
+inline service::BlockLayout block_layout(const GraphInfo& graph) {
+  std::vector<service::BlockItem> inputs, outputs;
+  for (const InputInfo& input : graph.inputs) {
+    inputs.push_back({input.kind == ValueKind::tensor, input.bytes});
+  }
+  for (const OutputInfo& output : graph.outputs) {
+    outputs.push_back({output.kind == ValueKind::tensor, output.bytes});
+  }
+  return service::block_layout(inputs, outputs);
+}
+
+inline service::SlotOffsets slot_offsets(const std::vector<SlotSpec>& slots) {
+  std::vector<uint64_t> bytes;
+  for (const SlotSpec& slot : slots) bytes.push_back(slot.bytes);
+  return service::slot_offsets(bytes);
+}
+
+}  // namespace laneway::wire

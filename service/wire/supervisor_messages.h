@@ -1,0 +1,223 @@
+// Messages between the supervisor and the processes that it starts. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "service/wire/message.h"
+
+namespace laneway::wire {
+
+// What lanewayd was started with, as far as the broker and the workers need it.
+struct ServiceConfig {
+  std::string address;  // ipc://PATH
+  std::string device;   // "host"
+  std::string policy;   // NAME[:key=value…]
+  uint64_t pool_bytes = 0;
+  uint64_t reserve_bytes = 0;
+  uint32_t lanes = 0;         // at most so many; 0: as many as fit
+  double copy_bandwidth = 0;  // bytes per second; 0: unknown
+  std::string trace_file;     // empty: none
+  std::string log_level;
+  std::string log_file;  // empty: standard error
+  friend bool operator==(const ServiceConfig&, const ServiceConfig&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(address, device, policy, pool_bytes, reserve_bytes, lanes, copy_bandwidth, trace_file,
+            log_level, log_file);
+  }
+};
+
+enum class WorkerRole : uint8_t { active = 0, standby = 1 };
+enum class WorkerState : uint8_t { starting = 0, ready = 1, lost = 2 };
+
+}  // namespace laneway::wire
+
+namespace laneway::wire::supervisor_to_broker {
+
+// The first message. + [ZeroMQ listener, lifeline listener, journal memfd]
+struct Start {
+  static constexpr MessageType kType{.number = 301, .name = "supervisor_to_broker::Start"};
+  ServiceConfig config;
+  uint64_t epoch = 0;  // 1 for the first broker, one more for each that follows
+  int32_t supervisor_pid = 0;
+  int64_t started_unix_ns = 0;  // when lanewayd started, wall clock
+  uint64_t journal_bytes = 0;
+  friend bool operator==(const Start&, const Start&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(config, epoch, supervisor_pid, started_unix_ns, journal_bytes);
+  }
+};
+
+struct Held {  // + what was held under the key, in the same order
+  static constexpr MessageType kType{.number = 302, .name = "supervisor_to_broker::Held"};
+  std::string key;
+  std::vector<uint8_t> note;
+  friend bool operator==(const Held&, const Held&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(key, note);
+  }
+};
+
+struct HeldEnd {  // that was all
+  static constexpr MessageType kType{.number = 303, .name = "supervisor_to_broker::HeldEnd"};
+  friend bool operator==(const HeldEnd&, const HeldEnd&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+// A worker's state changed. + [channel to it] when it is active and ready.
+struct WorkerUp {
+  static constexpr MessageType kType{.number = 304, .name = "supervisor_to_broker::WorkerUp"};
+  int32_t pid = 0;
+  WorkerRole role = WorkerRole::active;
+  WorkerState state = WorkerState::starting;
+  uint64_t epoch = 0;  // of the active worker: a new one has a higher number
+  friend bool operator==(const WorkerUp&, const WorkerUp&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(pid, role, state, epoch);
+  }
+};
+
+struct WorkerDown {  // it is dead and reaped: nothing of it writes any more
+  static constexpr MessageType kType{.number = 305, .name = "supervisor_to_broker::WorkerDown"};
+  int32_t pid = 0;
+  int32_t status = 0;  // of waitpid
+  friend bool operator==(const WorkerDown&, const WorkerDown&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(pid, status);
+  }
+};
+
+struct Stop {  // end all jobs, tell the clients -> Stopped
+  static constexpr MessageType kType{.number = 306, .name = "supervisor_to_broker::Stop"};
+  friend bool operator==(const Stop&, const Stop&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop>;
+
+}  // namespace laneway::wire::supervisor_to_broker
+
+namespace laneway::wire::broker_to_supervisor {
+
+struct Hold {  // + descriptors; replaces what the key had
+  static constexpr MessageType kType{.number = 331, .name = "broker_to_supervisor::Hold"};
+  std::string key;
+  std::vector<uint8_t> note;
+  friend bool operator==(const Hold&, const Hold&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(key, note);
+  }
+};
+
+struct Release {  // nothing when it is not held
+  static constexpr MessageType kType{.number = 332, .name = "broker_to_supervisor::Release"};
+  std::string key;
+  friend bool operator==(const Release&, const Release&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(key);
+  }
+};
+
+struct Heartbeat {
+  static constexpr MessageType kType{.number = 333, .name = "broker_to_supervisor::Heartbeat"};
+  friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+struct ShutdownRequested {  // a client who may asked for the end of the service
+  static constexpr MessageType kType{.number = 334,
+                                     .name = "broker_to_supervisor::ShutdownRequested"};
+  friend bool operator==(const ShutdownRequested&, const ShutdownRequested&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+struct Stopped {  // all jobs have ended
+  static constexpr MessageType kType{.number = 335, .name = "broker_to_supervisor::Stopped"};
+  friend bool operator==(const Stopped&, const Stopped&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+struct PolicyChanged {  // for the brokers that follow
+  static constexpr MessageType kType{.number = 336, .name = "broker_to_supervisor::PolicyChanged"};
+  std::string policy;
+  friend bool operator==(const PolicyChanged&, const PolicyChanged&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(policy);
+  }
+};
+
+using Any = std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, PolicyChanged>;
+
+}  // namespace laneway::wire::broker_to_supervisor
+
+namespace laneway::wire::supervisor_to_worker {
+
+struct Start {  // the first message. + [pool memfd, journal memfd] -> Ready
+  static constexpr MessageType kType{.number = 361, .name = "supervisor_to_worker::Start"};
+  ServiceConfig config;
+  uint64_t journal_bytes = 0;
+  friend bool operator==(const Start&, const Start&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(config, journal_bytes);
+  }
+};
+
+struct Activate {  // the predecessor is dead: pool and journal are this worker's now
+  static constexpr MessageType kType{.number = 362, .name = "supervisor_to_worker::Activate"};
+  uint64_t epoch = 0;  // of the active worker
+  friend bool operator==(const Activate&, const Activate&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(epoch);
+  }
+};
+
+struct BrokerChannel {  // + [channel to the broker]; the one before is of no further use
+  static constexpr MessageType kType{.number = 363, .name = "supervisor_to_worker::BrokerChannel"};
+  uint64_t epoch = 0;  // of the broker
+  friend bool operator==(const BrokerChannel&, const BrokerChannel&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(epoch);
+  }
+};
+
+struct Stop {
+  static constexpr MessageType kType{.number = 364, .name = "supervisor_to_worker::Stop"};
+  friend bool operator==(const Stop&, const Stop&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+using Any = std::variant<Start, Activate, BrokerChannel, Stop>;
+
+}  // namespace laneway::wire::supervisor_to_worker
+
+namespace laneway::wire::worker_to_supervisor {
+
+struct Ready {  // loaded and mapped; a standby waits from here
+  static constexpr MessageType kType{.number = 381, .name = "worker_to_supervisor::Ready"};
+  friend bool operator==(const Ready&, const Ready&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+using Any = std::variant<Ready>;
+
+}  // namespace laneway::wire::worker_to_supervisor

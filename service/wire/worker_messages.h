@@ -1,0 +1,252 @@
+// Messages between the broker and the active worker. `request` is the broker's number, which the
+// worker's answer repeats. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "lanes/action.h"
+#include "lanes/event.h"
+#include "lanes/report.h"
+#include "service/wire/graph_info.h"
+#include "service/wire/job_spec.h"
+#include "service/wire/message.h"
+
+// Broker to worker.
+namespace laneway::wire::to_worker {
+
+struct AddJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobAdded or Reply
+  static constexpr MessageType kType{.number = 201, .name = "to_worker::AddJob"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  uint64_t session = 0;
+  uint32_t user = 0;    // uid
+  uint32_t record = 0;  // index in the journal
+  JobSpec spec;
+  friend bool operator==(const AddJob&, const AddJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, session, user, record, spec);
+  }
+};
+
+struct AddGraph {  // + [graph memfd] -> GraphAdded or Reply
+  static constexpr MessageType kType{.number = 202, .name = "to_worker::AddGraph"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  bool numbered = false;  // `number` is to be its number: it had that before a restart
+  uint32_t number = 0;
+  friend bool operator==(const AddGraph&, const AddGraph&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, numbered, number);
+  }
+};
+
+struct DropGraph {  // -> Reply
+  static constexpr MessageType kType{.number = 203, .name = "to_worker::DropGraph"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  uint32_t number = 0;
+  friend bool operator==(const DropGraph&, const DropGraph&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, number);
+  }
+};
+
+struct AddLink {  // + [ring memfd, submit eventfd, write end of the completion pipe] -> Reply
+  static constexpr MessageType kType{.number = 204, .name = "to_worker::AddLink"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  uint32_t link = 0;
+  friend bool operator==(const AddLink&, const AddLink&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, link);
+  }
+};
+
+struct DropLink {  // -> Reply
+  static constexpr MessageType kType{.number = 205, .name = "to_worker::DropLink"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  uint32_t link = 0;
+  friend bool operator==(const DropLink&, const DropLink&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, link);
+  }
+};
+
+struct AddSegment {  // + [memfd of `bytes`] -> Reply
+  static constexpr MessageType kType{.number = 206, .name = "to_worker::AddSegment"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  uint32_t link = 0;
+  uint32_t segment = 0;
+  uint64_t bytes = 0;
+  friend bool operator==(const AddSegment&, const AddSegment&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, link, segment, bytes);
+  }
+};
+
+struct DropSegment {  // -> Reply
+  static constexpr MessageType kType{.number = 207, .name = "to_worker::DropSegment"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  uint32_t link = 0;
+  uint32_t segment = 0;
+  friend bool operator==(const DropSegment&, const DropSegment&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, link, segment);
+  }
+};
+
+struct CloseJob {  // -> JobGone when its memory is given back
+  static constexpr MessageType kType{.number = 208, .name = "to_worker::CloseJob"};
+  uint64_t job = 0;
+  // What its clients are told through their rings: the code and a sentence.
+  ErrorCode code = ErrorCode::cancelled;
+  std::string reason;
+  friend bool operator==(const CloseJob&, const CloseJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, code, reason);
+  }
+};
+
+struct JobReport {  // -> JobText or Reply
+  static constexpr MessageType kType{.number = 209, .name = "to_worker::JobReport"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  bool with_tapes = false;
+  friend bool operator==(const JobReport&, const JobReport&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, with_tapes);
+  }
+};
+
+struct Actions {  // of the core, to be carried out in order
+  static constexpr MessageType kType{.number = 210, .name = "to_worker::Actions"};
+  std::vector<lanes::Action> actions;
+  template <class A>
+  void serialize(A& archive) {
+    archive(actions);
+  }
+};
+
+struct Recovered {  // all that is held was sent: bind, look at the journal -> Report
+  static constexpr MessageType kType{.number = 211, .name = "to_worker::Recovered"};
+  friend bool operator==(const Recovered&, const Recovered&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+struct ReportRequest {  // -> Report
+  static constexpr MessageType kType{.number = 212, .name = "to_worker::ReportRequest"};
+  friend bool operator==(const ReportRequest&, const ReportRequest&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+using Any = std::variant<AddJob, AddGraph, DropGraph, AddLink, DropLink, AddSegment, DropSegment,
+                         CloseJob, JobReport, Actions, Recovered, ReportRequest>;
+
+}  // namespace laneway::wire::to_worker
+
+// Worker to broker.
+namespace laneway::wire::from_worker {
+
+struct Reply {
+  static constexpr MessageType kType{.number = 251, .name = "from_worker::Reply"};
+  uint64_t request = 0;
+  bool ok = true;
+  ErrorCode code = ErrorCode::internal;  // only when not ok, as is the message
+  std::string message;
+  friend bool operator==(const Reply&, const Reply&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, ok, code, message);
+  }
+};
+
+struct JobAdded {
+  static constexpr MessageType kType{.number = 252, .name = "from_worker::JobAdded"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  GraphInfo graph;
+  uint64_t persistent = 0;  // bytes of the image
+  uint64_t ephemeral = 0;   // bytes that its lane must have, as estimated
+  uint64_t context_key = 0;
+  friend bool operator==(const JobAdded&, const JobAdded&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, graph, persistent, ephemeral, context_key);
+  }
+};
+
+struct GraphAdded {
+  static constexpr MessageType kType{.number = 253, .name = "from_worker::GraphAdded"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  GraphInfo graph;
+  friend bool operator==(const GraphAdded&, const GraphAdded&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, graph);
+  }
+};
+
+struct Events {  // for the core, in order
+  static constexpr MessageType kType{.number = 254, .name = "from_worker::Events"};
+  std::vector<lanes::Event> events;
+  template <class A>
+  void serialize(A& archive) {
+    archive(events);
+  }
+};
+
+struct JobGone {  // its memory, links and segments may be forgotten
+  static constexpr MessageType kType{.number = 255, .name = "from_worker::JobGone"};
+  uint64_t job = 0;
+  bool failed = false;
+  ErrorCode code = ErrorCode::internal;  // only when failed, as is the message
+  std::string message;
+  friend bool operator==(const JobGone&, const JobGone&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, failed, code, message);
+  }
+};
+
+struct JobText {
+  static constexpr MessageType kType{.number = 256, .name = "from_worker::JobText"};
+  uint64_t request = 0;
+  std::string text;
+  friend bool operator==(const JobText&, const JobText&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, text);
+  }
+};
+
+struct Report {
+  static constexpr MessageType kType{.number = 257, .name = "from_worker::Report"};
+  lanes::WorkerReport report;
+  template <class A>
+  void serialize(A& archive) {
+    archive(report);
+  }
+};
+
+using Any = std::variant<Reply, JobAdded, GraphAdded, Events, JobGone, JobText, Report>;
+
+}  // namespace laneway::wire::from_worker
