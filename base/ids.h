@@ -3,6 +3,7 @@
 // Value types, freely copied, ordered and hashable; no thread-safety concerns.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,8 @@ template <class IdType>
 class IdSource {
  public:
   IdType next() { return IdType(++last_); }
+  // From now on none is given that is not greater than `last` (already given by a predecessor).
+  void continue_after(IdType last) { last_ = std::max(last_, last.value()); }
 
  private:
   uint64_t last_ = 0;

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "lanes/job_offered.h"
+#include "lanes/report.h"
 #include "lanes/turn.h"
 
 namespace laneway::lanes {
@@ -63,9 +64,14 @@ struct CapacityChanged {
   Bytes capacity;
 };
 struct TimerFired {};
+// A worker that is up says everything it knows. Rebuilds a core that knows no job yet (made anew
+// for a new broker or worker); one that knows jobs ignores it.
+struct WorkerReported {
+  WorkerReport report;
+};
 
-using Event =
-    std::variant<SessionOpened, SessionEnded, JobOffered, JobEnded, WorkReady, TurnEnded,
-                 NeedChanged, ImagePlaced, WorkerLost, WorkerReady, CapacityChanged, TimerFired>;
+using Event = std::variant<SessionOpened, SessionEnded, JobOffered, JobEnded, WorkReady, TurnEnded,
+                           NeedChanged, ImagePlaced, WorkerLost, WorkerReady, CapacityChanged,
+                           TimerFired, WorkerReported>;
 
 }  // namespace laneway::lanes

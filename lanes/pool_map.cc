@@ -25,6 +25,12 @@ Claim claim_of(memory::ClaimOwner owner, ClaimClass claim_class, Bytes bytes) {
   return claim;
 }
 
+Claim region_claim(RegionId region, Bytes bytes) {
+  Claim wanted = claim_of({OwnerKind::region, region.value()}, ClaimClass::region, bytes);
+  wanted.revocation = memory::Revocation::boundary;
+  return wanted;
+}
+
 }  // namespace
 
 PoolMap::PoolMap(Bytes capacity, Bytes reserve, int64_t alignment)
@@ -40,7 +46,8 @@ PoolMap::PoolMap(Bytes capacity, Bytes reserve, int64_t alignment)
 }
 
 Bytes PoolMap::rounded(Bytes bytes) const {
-  return std::max(bytes, Bytes(1)).aligned_up(alignment_);
+  // Amounts come from outside: the largest stay as large, and don't overflow.
+  return std::clamp(bytes, Bytes(1), Bytes(INT64_MAX) - Bytes(alignment_)).aligned_up(alignment_);
 }
 
 bool PoolMap::could_ever_fit(Bytes persistent, Bytes region) const {
@@ -65,6 +72,26 @@ Room PoolMap::place_image(JobId job, Bytes size, Bytes* offset) {
   return Room::done;
 }
 
+bool PoolMap::is_range(Bytes offset, Bytes size) const {
+  const Bytes end = ranges_.capacity();
+  if (size <= Bytes(0) || size > end || offset < Bytes(0) || offset > end - size) return false;
+  return offset.count() % alignment_ == 0 && size.count() % alignment_ == 0;
+}
+
+bool PoolMap::claim_image(JobId job, Bytes size, Bytes offset, Bytes range) {
+  if (size < Bytes(0) || size > range || !is_range(offset, range)) return false;
+  if (rounded(size) != range || images_.count(job) > 0) return false;
+  const auto made =
+      ledger_.claim(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, range));
+  if (made.outcome != LedgerOutcome::done) return false;
+  if (!ranges_.allocate_at(offset, range)) {
+    ledger_.release(made.id);
+    return false;
+  }
+  images_.emplace(job, Image{offset, made.id});
+  return true;
+}
+
 void PoolMap::drop_image(JobId job) {
   const auto image = images_.find(job);
   LW_CHECK(image != images_.end(), "the job has no image");
@@ -75,9 +102,7 @@ void PoolMap::drop_image(JobId job) {
 
 Room PoolMap::open_region(Region& region, Bytes size) {
   const Bytes bytes = rounded(size);
-  Claim wanted = claim_of({OwnerKind::region, region.id.value()}, ClaimClass::region, bytes);
-  wanted.revocation = memory::Revocation::boundary;
-  const auto made = ledger_.claim(wanted);
+  const auto made = ledger_.claim(region_claim(region.id, bytes));
   if (made.outcome != LedgerOutcome::done) return Room::full;
   const std::optional<Bytes> place = ranges_.allocate(bytes, Placement::highest);
   if (!place) {
@@ -88,6 +113,18 @@ Room PoolMap::open_region(Region& region, Bytes size) {
   region.size = bytes;
   region.claim = made.id;
   return Room::done;
+}
+
+bool PoolMap::claim_region(Region& region) {
+  if (!is_range(region.offset, region.size)) return false;
+  const auto made = ledger_.claim(region_claim(region.id, region.size));
+  if (made.outcome != LedgerOutcome::done) return false;
+  if (!ranges_.allocate_at(region.offset, region.size)) {
+    ledger_.release(made.id);
+    return false;
+  }
+  region.claim = made.id;
+  return true;
 }
 
 void PoolMap::close_region(Region& region) {

@@ -38,10 +38,17 @@ class PoolMap {
 
   // The image's offset goes to *offset.
   Room place_image(JobId job, Bytes size, Bytes* offset);
+  // Takes exactly this range, which a report says is the image's; false, and nothing changed,
+  // unless it is aligned, as long as an image of `size` bytes, inside the pool and free.
+  bool claim_image(JobId job, Bytes size, Bytes offset, Bytes range);
   void drop_image(JobId job);
 
   // Fills in offset, size and claim of `region` (id and lane are the caller's).
   Room open_region(Region& region, Bytes size);
+  // Takes exactly [region.offset, region.offset + region.size), which a report says is the
+  // region's, and fills in the claim; false, and nothing changed, unless it is aligned, inside the
+  // pool and free.
+  bool claim_region(Region& region);
   void close_region(Region& region);
   // Nothing in the region is alive: grown or shrunk in place where that is possible (its high end
   // stays), else moved. Shrinking always succeeds.
@@ -65,6 +72,8 @@ class PoolMap {
   const memory::FreeList& ranges() const { return ranges_; }
 
  private:
+  // Whether the numbers, which may be any, are those of a range of whole units inside the pool.
+  bool is_range(Bytes offset, Bytes size) const;
   struct Image {
     Bytes offset;
     ClaimId claim;

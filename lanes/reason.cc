@@ -33,6 +33,7 @@ const char* reason_code_name(ReasonCode code) {
     case ReasonCode::too_many_jobs: return "too_many_jobs";
     case ReasonCode::context_conflict: return "context_conflict";
     case ReasonCode::cancelled: return "cancelled";
+    case ReasonCode::contradicted: return "contradicted";
   }
   return "unknown";
 }
@@ -73,6 +74,10 @@ std::string reason_text(const Reason& reason) {
       return "The job waits for its turn: running jobs have other process-wide numeric settings. "
              "It runs when their turns end; give the jobs equal settings to run them side by side.";
     case ReasonCode::cancelled: return "The job was cancelled by its client or an operator.";
+    case ReasonCode::contradicted:
+      return "The job was ended: after a restart of the service its worker's report of lanes, "
+             "turns and memory contradicts itself where this job stands, so its bytes can't be "
+             "trusted. Start it again from your last state_dict.";
   }
   return "The reason is unknown.";
 }

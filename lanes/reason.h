@@ -20,6 +20,7 @@ enum class ReasonCode : uint8_t {
   too_many_jobs,     // refused: limits::kMaxJobs
   context_conflict,  // waits: running jobs have other process-wide numeric flags
   cancelled,
+  contradicted,  // refused: what its worker says of it can't be true beside the rest of its report
 };
 
 // The numbers that the code's sentence needs; unused ones stay zero.

@@ -62,6 +62,7 @@ void Scheduler::settle() {
     retry_held();
     admit_waiting();
     tell_queue();
+    recall_unfitted();
   }
   for (size_t i = 0; i < touched_.size(); ++i) try_grant(lane_of(touched_[i]));
   if (contexts_.contended()) switch_context();
@@ -86,21 +87,7 @@ void Scheduler::on(const JobOffered& event) {
     ++ignored_events_;
     return;
   }
-  Job job;
-  job.name = event.name;
-  job.view.id = event.job;
-  job.view.session = event.session;
-  job.view.job_class = event.job_class;
-  job.view.priority = event.priority;
-  job.view.weight = event.weight;
-  job.view.arrival = ++arrivals_;
-  job.view.offered_at = now_;
-  job.view.persistent = event.persistent;
-  job.view.ephemeral = event.ephemeral;
-  job.view.context_key = event.context_key;
-  job.view.total_iterations = event.total_iterations;
-  job.view.iteration_estimate = event.iteration_estimate;
-  job.view.update_remaining();
+  Job job = new_job(event);
   const bool fits = pool_.could_ever_fit(event.persistent, event.ephemeral);
   if (!fits || jobs_.size() >= config_.max_jobs) {
     const ReasonCode code = fits ? ReasonCode::too_many_jobs : ReasonCode::larger_than_pool;
@@ -110,6 +97,25 @@ void Scheduler::on(const JobOffered& event) {
   const Job& kept = jobs_.emplace(event.job, std::move(job)).first->second;
   view_.add_waiting(kept.view);
   queue_changed_ = true;
+}
+
+Job Scheduler::new_job(const JobOffered& offer) {
+  Job job;
+  job.name = offer.name;
+  job.view.id = offer.job;
+  job.view.session = offer.session;
+  job.view.job_class = offer.job_class;
+  job.view.priority = offer.priority;
+  job.view.weight = offer.weight;
+  job.view.arrival = ++arrivals_;
+  job.view.offered_at = now_;
+  job.view.persistent = offer.persistent;
+  job.view.ephemeral = offer.ephemeral;
+  job.view.context_key = offer.context_key;
+  job.view.total_iterations = offer.total_iterations;
+  job.view.iteration_estimate = offer.iteration_estimate;
+  job.view.update_remaining();
+  return job;
 }
 
 void Scheduler::on(const JobEnded& event) {

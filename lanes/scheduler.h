@@ -15,7 +15,7 @@
 // for something that has happened already.
 //
 // Its parts: scheduler.cc (events, settle), scheduler_admission.cc, scheduler_regions.cc,
-// scheduler_turns.cc, scheduler_snapshot.cc.
+// scheduler_turns.cc, scheduler_restore.cc, scheduler_snapshot.cc.
 #pragma once
 
 #include <cstdint>
@@ -88,10 +88,13 @@ class Scheduler {
   void on(const WorkerReady& event);
   void on(const CapacityChanged& event);
   void on(const TimerFired& event);
+  void on(const WorkerReported& event);
   void settle();
   Job* find_job(JobId id);
   Job& job_of(JobId id);
   Lane& lane_of(LaneId id);
+  // The job as offered, next in the order of arrival.
+  Job new_job(const JobOffered& offer);
   void touch(Lane& lane);
   // Jobs asked to end: at once, or when their open turn is over.
   void end_job(Job& job, JobState end_state);
@@ -101,6 +104,15 @@ class Scheduler {
   JobStatus status_of(const Job& job) const;
   Reason make_reason(ReasonCode code, const Job& job) const;
   void memory_changed();
+
+  // scheduler_restore.cc: a core made anew from a worker's report.
+  void restore_region(const ReportedRegion& reported);
+  void restore_job(const ReportedJob& reported);
+  void restore_admitted(Job job, const ReportedJob& reported);
+  void reopen_turn(Lane& lane, Job& job, TurnId turn);
+  bool may_reopen(const Lane& lane, const ReportedJob& reported) const;
+  void reject(const Job& job, const ReportedJob& reported, ReasonCode code);
+  void settle_restored(Lane& lane);
 
   // scheduler_admission.cc: who gets in.
   void admit_waiting();
@@ -127,6 +139,7 @@ class Scheduler {
   void apply_capacity();
   void make_room_below(Bytes limit);
   void refuse_too_large();
+  void recall_unfitted();
 
   // scheduler_turns.cc: whose turn it is.
   void announce_work(Job& job);

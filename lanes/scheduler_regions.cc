@@ -149,6 +149,15 @@ void Scheduler::make_room_below(Bytes limit) {
   }
 }
 
+// A region that is larger than its jobs need keeps its size while a turn is open, which is for ever
+// where no rival ends it: not when somebody wants the memory.
+void Scheduler::recall_unfitted() {
+  if (view_.waiting().empty() && held_jobs_ == 0) return;
+  for (Lane& lane : lanes_) {
+    if (lane.open() && lane.fit_wanted) recall(lane);
+  }
+}
+
 // The pool got smaller for good: who can never fit now is told so.
 void Scheduler::refuse_too_large() {
   std::vector<JobId> too_large;

@@ -26,6 +26,20 @@ TEST_F(SchedulerTest, AdmitsIntoALaneOfItsOwnImageLowRegionHigh) {
   EXPECT_EQ(job(1).state, JobState::staged);
 }
 
+TEST_F(SchedulerTest, ALargerLaneThanNeededIsRecalledAsSoonAsSomebodyWaitsForMemory) {
+  make(100, 1);
+  start(1, 10, 20);
+  const TurnId turn(1);
+  offer(2, 10, 50);  // the lane grows for it between two turns
+  end_turn(turn, TurnEnd::idle, true);
+  place(2);
+  ASSERT_EQ(job(2).state, JobState::resident);
+  send(JobEnded{JobId(2), false});  // nobody waits: the first one's turn without bound goes on
+  ASSERT_EQ(job(1).state, JobState::running);
+  const auto waits = offer(3, 60, 20);
+  EXPECT_EQ(of<RecallTurn>(waits).size(), 1u) << "it would wait as long as the first one runs";
+}
+
 TEST_F(SchedulerTest, RefusesWhatAnEmptyPoolCannotHoldWithTheArithmetic) {
   make(100, 4, /*reserve_units=*/10);
   start(1, 30, 20);

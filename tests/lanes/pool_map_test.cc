@@ -1,0 +1,159 @@
+// Shows that a range that is named (a report says where an image or region lies) is taken exactly
+// when it is aligned, inside the pool and free, and that ledger and free list stay one: random
+// claims, placements and releases, numbers of nonsense among them, against a list of ranges that is
+// searched afresh each time.
+#include "lanes/pool_map.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/support/seed.h"
+
+namespace laneway::lanes {
+namespace {
+
+constexpr int64_t kUnit = 64;
+
+struct NaiveRange {
+  int64_t offset;
+  int64_t size;
+};
+
+class Pair {
+ public:
+  Pair(int64_t units, int64_t reserve_units)
+      : capacity_(units * kUnit),
+        reserve_(reserve_units * kUnit),
+        real_(Bytes(capacity_), Bytes(reserve_), kUnit) {}
+
+  void step(Random& random) {
+    switch (random.below(5)) {
+      case 0: claim_image(random); break;
+      case 1: claim_region(random); break;
+      case 2: place_image(random); break;
+      case 3: drop_image(random); break;
+      case 4: close_region(random); break;
+    }
+    compare();
+  }
+
+ private:
+  // Mostly what could be right, now and then what no pool has.
+  int64_t any_number(Random& random) const {
+    if (random.chance(0.05)) return INT64_MAX - static_cast<int64_t>(random.below(100));
+    if (random.chance(0.05)) return INT64_MIN + static_cast<int64_t>(random.below(100));
+    const int64_t number = random.between(-2, capacity_ / kUnit + 2) * kUnit;
+    return random.chance(0.1) ? number + random.between(-40, 40) : number;
+  }
+  int64_t any_size(Random& random) const {
+    return random.chance(0.1) ? any_number(random) : random.between(1, 12) * kUnit;
+  }
+  int64_t taken() const {
+    int64_t sum = 0;
+    for (const auto& [id, range] : images_) sum += range.size;
+    for (const auto& [region, range] : regions_) sum += range.size;
+    return sum;
+  }
+  bool is_free(int64_t offset, int64_t size) const {
+    if (offset < 0 || size <= 0 || size > capacity_ || offset > capacity_ - size) return false;
+    if (offset % kUnit != 0 || size % kUnit != 0) return false;
+    if (taken() + reserve_ + size > capacity_) return false;
+    const auto apart = [offset, size](const NaiveRange& range) {
+      return range.offset + range.size <= offset || offset + size <= range.offset;
+    };
+    for (const auto& [id, range] : images_) {
+      if (!apart(range)) return false;
+    }
+    for (const auto& [region, range] : regions_) {
+      if (!apart(range)) return false;
+    }
+    return true;
+  }
+
+  void claim_image(Random& random) {
+    const uint64_t id = random.below(20) + 1;
+    const int64_t offset = any_number(random);
+    const int64_t range = any_size(random);
+    const bool odd = range < kUnit || random.chance(0.1);
+    const int64_t size = odd ? any_number(random) : range - random.between(0, kUnit - 1);
+    const bool possible = size >= 0 && size <= range && range <= capacity_;
+    const bool same = possible && std::max<int64_t>((size + kUnit - 1) / kUnit, 1) * kUnit == range;
+    const bool expected = same && images_.count(id) == 0 && is_free(offset, range);
+    ASSERT_EQ(real_.claim_image(JobId(id), Bytes(size), Bytes(offset), Bytes(range)), expected)
+        << id << " " << size << " at " << offset << " of " << range;
+    if (expected) images_[id] = {offset, range};
+  }
+  void claim_region(Random& random) {
+    Region region;
+    region.id = RegionId(++last_region_);
+    region.offset = Bytes(any_number(random));
+    region.size = Bytes(any_size(random));
+    const bool expected = is_free(region.offset.count(), region.size.count());
+    ASSERT_EQ(real_.claim_region(region), expected);
+    ASSERT_EQ(region.claim.valid(), expected);
+    if (!expected) return;
+    const NaiveRange range{region.offset.count(), region.size.count()};
+    regions_.emplace_back(region, range);
+  }
+  void place_image(Random& random) {
+    const uint64_t id = random.below(20) + 1;
+    if (images_.count(id) > 0) return;
+    const int64_t size = random.between(1, 12) * kUnit;
+    Bytes offset;
+    if (real_.place_image(JobId(id), Bytes(size), &offset) != Room::done) return;
+    ASSERT_TRUE(is_free(offset.count(), size));
+    images_[id] = {offset.count(), size};
+  }
+  void drop_image(Random& random) {
+    if (images_.empty()) return;
+    const auto image = std::next(images_.begin(), random.below(images_.size()));
+    real_.drop_image(JobId(image->first));
+    images_.erase(image);
+  }
+  void close_region(Random& random) {
+    if (regions_.empty()) return;
+    const auto region = regions_.begin() + static_cast<ptrdiff_t>(random.below(regions_.size()));
+    real_.close_region(region->first);
+    regions_.erase(region);
+  }
+  void compare() const {
+    ASSERT_EQ(real_.claimed().count(), taken() + reserve_);
+    std::map<int64_t, int64_t> ranges;
+    for (const auto& [id, range] : images_) ranges[range.offset] = range.size;
+    for (const auto& [region, range] : regions_) ranges[range.offset] = range.size;
+    ASSERT_EQ(real_.ranges().taken(), ranges);
+  }
+
+  int64_t capacity_;
+  int64_t reserve_;
+  PoolMap real_;
+  std::map<uint64_t, NaiveRange> images_;
+  std::vector<std::pair<Region, NaiveRange>> regions_;
+  uint64_t last_region_ = 0;
+};
+
+TEST(PoolMap, TakesNamedRangesExactlyWhenTheyAreFree) {
+  Random random(testing::seed_from_environment(3));
+  for (int round = 0; round < 60; ++round) {
+    const int64_t units = random.between(20, 90);
+    Pair pair(units, random.chance(0.5) ? 0 : random.between(1, units / 4));
+    for (int i = 0; i < 300; ++i) {
+      pair.step(random);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(PoolMap, SizesPastEveryPoolDoNotOverflow) {
+  PoolMap pool(Bytes(64 * 100), Bytes(0), kUnit);
+  EXPECT_GT(pool.rounded(Bytes(INT64_MAX)), Bytes(INT64_MAX / 2));
+  EXPECT_EQ(pool.rounded(Bytes(INT64_MIN)), Bytes(kUnit));
+  EXPECT_FALSE(pool.could_ever_fit(Bytes(INT64_MAX), Bytes(INT64_MAX)));
+}
+
+}  // namespace
+}  // namespace laneway::lanes

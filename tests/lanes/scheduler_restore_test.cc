@@ -1,0 +1,333 @@
+// What a core made anew from a worker's report knows and does: scenes whose places are given by
+// hand, and reports of random nonsense, after which the pool must still tile, claims must still fit
+// and the core must still go on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/random.h"
+#include "tests/lanes/scheduler_scene.h"
+#include "tests/support/seed.h"
+
+namespace laneway::lanes {
+namespace {
+
+class RestoreTest : public SchedulerTest {
+ protected:
+  static ReportedJob waits(uint64_t id, int64_t persistent, int64_t ephemeral) {
+    ReportedJob job;
+    job.offer.job = JobId(id);
+    job.offer.session = SessionId(1);
+    job.offer.name = "job" + std::to_string(id);
+    job.offer.persistent = units(persistent);
+    job.offer.ephemeral = units(ephemeral);
+    return job;
+  }
+  static ReportedJob lies(uint64_t id, int64_t persistent, int64_t ephemeral, uint64_t lane,
+                          int64_t offset) {
+    ReportedJob job = waits(id, persistent, ephemeral);
+    job.lane = LaneId(lane);
+    job.image_offset = units(offset);
+    job.image_size = units(persistent);
+    job.placed = true;
+    return job;
+  }
+  void region(uint64_t id, uint64_t lane, int64_t offset, int64_t size) {
+    report_.regions.push_back({RegionId(id), LaneId(lane), units(offset), units(size)});
+  }
+  std::vector<Action> restore() { return send(WorkerReported{report_}); }
+
+  WorkerReport report_;
+};
+
+TEST_F(RestoreTest, EverythingStandsWhereTheReportSaysAndIdsGoOnBehindIt) {
+  make(100, 4);
+  report_.last_turn = TurnId(17);
+  report_.last_region = RegionId(9);
+  region(8, 2, 60, 20);
+  report_.jobs = {waits(12, 10, 10), lies(5, 30, 20, 2, 20)};
+  report_.jobs[1].iterations = 7;
+  report_.jobs[1].busy = milliseconds(21);
+  report_.jobs[1].ready = true;
+  const auto actions = restore();
+  const auto turns = of<GrantTurn>(actions);
+  ASSERT_EQ(turns.size(), 1u);
+  EXPECT_EQ(turns[0].turn.id, TurnId(18)) << "old turns' ends that are under way are not its own";
+  EXPECT_EQ(turns[0].turn.envelope.base, units(60));
+  EXPECT_EQ(turns[0].turn.envelope.ceiling, units(20));
+  const auto opened = of<OpenRegion>(actions);
+  ASSERT_EQ(opened.size(), 1u) << "the job that waited finds room in a lane of its own";
+  EXPECT_EQ(opened[0].region, RegionId(10));
+  EXPECT_EQ(opened[0].lane, LaneId(1));
+  const auto placed = of<PlaceImage>(actions);
+  ASSERT_EQ(placed.size(), 1u) << "what is placed is not placed again";
+  EXPECT_EQ(placed[0].job, JobId(12));
+  EXPECT_EQ(job(5).iterations, 7u);
+  EXPECT_EQ(job(5).device_time, milliseconds(21));
+  EXPECT_EQ(job(5).state, JobState::running);
+  EXPECT_EQ(scheduler_->pool().claimed(), units(30 + 20 + 10 + 10));
+}
+
+TEST_F(RestoreTest, WaitingJobsStandInTheOrderOfTheirIds) {
+  make(100, 1);
+  region(1, 1, 50, 50);
+  report_.jobs = {waits(9, 20, 5), waits(3, 40, 5), lies(1, 20, 50, 1, 0)};
+  const auto queued = of<QueueJob>(restore());
+  ASSERT_EQ(queued.size(), 2u);
+  EXPECT_EQ(queued[0].job, JobId(3));
+  EXPECT_EQ(queued[0].reason.position, 1u);
+  EXPECT_EQ(queued[1].job, JobId(9));
+  EXPECT_EQ(queued[1].reason.position, 2u);
+}
+
+TEST_F(RestoreTest, AnOpenTurnStaysOpenUntilSomebodyElseWantsTheLane) {
+  make(100, 4);
+  region(1, 1, 80, 20);
+  report_.jobs = {lies(1, 10, 20, 1, 0), lies(2, 10, 20, 1, 10)};
+  report_.jobs[0].turn = TurnId(4);
+  EXPECT_TRUE(restore().empty());
+  EXPECT_EQ(job(1).state, JobState::running);
+  const auto recalls = of<RecallTurn>(ready(2));
+  ASSERT_EQ(recalls.size(), 1u);
+  EXPECT_EQ(recalls[0].turn, TurnId(4));
+  const auto next = of<GrantTurn>(end_turn(TurnId(4), TurnEnd::budget, true, Bytes(0), 3));
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].turn.job, JobId(1)) << "fifo: the earlier one has work still";
+  EXPECT_EQ(next[0].turn.id, TurnId(5));
+  EXPECT_EQ(job(1).iterations, 3u);
+}
+
+TEST_F(RestoreTest, ARivalWithWorkRecallsTheOpenTurnAtOnce) {
+  make(100, 4);
+  region(1, 1, 80, 20);
+  report_.jobs = {lies(1, 10, 20, 1, 0), lies(2, 10, 20, 1, 10)};
+  report_.jobs[0].turn = TurnId(4);
+  report_.jobs[1].ready = true;
+  EXPECT_EQ(of<RecallTurn>(restore()).size(), 1u);
+}
+
+TEST_F(RestoreTest, AnImageOnItsWayIsAskedForAgainInItsPlace) {
+  make(100, 4);
+  region(1, 1, 80, 20);
+  report_.jobs = {lies(1, 10, 20, 1, 30)};
+  report_.jobs[0].placed = false;
+  report_.jobs[0].ready = true;
+  const auto actions = restore();
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(std::get<PlaceImage>(actions[0]).offset, units(30));
+  EXPECT_EQ(of<GrantTurn>(place(1)).size(), 1u);
+}
+
+TEST_F(RestoreTest, ALaneWithoutJobsIsClosedAndOneTooSmallGrows) {
+  make(100, 4);
+  region(1, 1, 90, 10);
+  region(2, 2, 60, 10);
+  report_.jobs = {lies(1, 10, 25, 2, 0)};
+  const auto actions = restore();
+  ASSERT_EQ(of<CloseRegion>(actions).size(), 1u);
+  EXPECT_EQ(of<CloseRegion>(actions)[0].region, RegionId(1));
+  ASSERT_EQ(of<ResizeRegion>(actions).size(), 1u);
+  EXPECT_EQ(of<ResizeRegion>(actions)[0].size, units(25));
+}
+
+TEST_F(RestoreTest, JobsThatAreOverGiveTheirMemoryBack) {
+  make(100, 4);
+  region(1, 1, 80, 20);
+  report_.jobs = {lies(1, 10, 20, 1, 0), lies(2, 10, 20, 1, 10), waits(3, 1, 1)};
+  report_.jobs[0].over = true;
+  report_.jobs[0].turn = TurnId(4);
+  report_.jobs[1].over = true;
+  report_.jobs[2].over = true;
+  const auto actions = restore();
+  ASSERT_EQ(of<DropImage>(actions).size(), 1u);
+  EXPECT_EQ(of<DropImage>(actions)[0].job, JobId(2));
+  ASSERT_EQ(of<RefuseJob>(actions).size(), 1u);
+  EXPECT_EQ(of<RefuseJob>(actions)[0].job, JobId(3));
+  EXPECT_EQ(of<RecallTurn>(actions).size(), 1u) << "the first one runs: it goes at its boundary";
+  const auto after = end_turn(TurnId(4), TurnEnd::idle, false);
+  EXPECT_EQ(of<DropImage>(after).size(), 1u);
+  EXPECT_EQ(of<CloseRegion>(after).size(), 1u);
+  EXPECT_EQ(scheduler_->pool().claimed(), Bytes(0));
+}
+
+TEST_F(RestoreTest, WhatGrewPastThePoolMeanwhileIsRefusedWhenItsTurnEnded) {
+  make(100, 4);
+  region(1, 1, 80, 20);
+  report_.jobs = {lies(1, 10, 20, 1, 0)};
+  report_.jobs[0].turn = TurnId(2);
+  report_.jobs[0].offer.ephemeral = Bytes(INT64_MAX);
+  const auto actions = restore();
+  EXPECT_EQ(of<RefuseJob>(actions).at(0).reason.code, ReasonCode::larger_than_pool);
+  EXPECT_EQ(of<RecallTurn>(actions).size(), 1u);
+  EXPECT_EQ(of<DropImage>(end_turn(TurnId(2), TurnEnd::idle, false)).size(), 1u);
+}
+
+TEST_F(RestoreTest, ACoreThatKnowsJobsIgnoresAReport) {
+  make(100, 4);
+  offer(1, 10, 10);
+  region(1, 2, 0, 20);
+  report_.jobs = {lies(2, 10, 20, 2, 40)};
+  EXPECT_TRUE(restore().empty());
+  EXPECT_EQ(scheduler_->snapshot().ignored_events, 1u);
+  EXPECT_EQ(scheduler_->snapshot().jobs.size(), 1u);
+}
+
+TEST_F(RestoreTest, ContradictionsAreRefusedAndTheRestStands) {
+  make(100, 4);
+  region(1, 1, 80, 20);
+  region(2, 2, 70, 20);                                            // overlaps the first
+  region(3, 9, 60, 10);                                            // no such lane
+  region(4, 1, 50, 10);                                            // a second region of a lane
+  region(5, 3, 95, 10);                                            // beyond the pool
+  region(6, 4, 45, 5);                                             // fine
+  report_.jobs = {lies(1, 10, 20, 1, 0),  lies(2, 10, 10, 2, 10),  // its lane was refused
+                  lies(3, 10, 10, 1, 5),                           // overlaps the first
+                  lies(4, 10, 10, 7, 20),                          // no such lane
+                  lies(5, 10, 10, 1, 95),                          // beyond the pool
+                  lies(6, 10, 5, 4, 20),  lies(7, 10, 5, 4, 30)};
+  report_.jobs[6].image_size = units(11);  // not what PlaceImage gives
+  const auto actions = restore();
+  std::set<uint64_t> closed;
+  for (const CloseRegion& close : of<CloseRegion>(actions)) closed.insert(close.region.value());
+  EXPECT_EQ(closed, (std::set<uint64_t>{2, 3, 4, 5}));
+  std::set<uint64_t> refused;
+  for (const RefuseJob& refuse : of<RefuseJob>(actions)) {
+    EXPECT_EQ(refuse.reason.code, ReasonCode::contradicted);
+    refused.insert(refuse.job.value());
+  }
+  EXPECT_EQ(refused, (std::set<uint64_t>{2, 3, 4, 5, 7}));
+  EXPECT_EQ(of<DropImage>(actions).size(), refused.size());
+  EXPECT_EQ(scheduler_->pool().claimed(), units(10 + 20 + 10 + 5));
+}
+
+TEST_F(RestoreTest, OneTurnALaneAndOneNumericContextAtATime) {
+  make(100, 4);
+  region(1, 1, 80, 20);
+  region(2, 2, 60, 20);
+  report_.jobs = {lies(1, 5, 20, 1, 0), lies(2, 5, 20, 1, 5), lies(3, 5, 20, 2, 10),
+                  lies(4, 5, 20, 2, 15)};
+  report_.jobs[0].turn = TurnId(1);
+  report_.jobs[1].turn = TurnId(2);  // a second one in the lane
+  report_.jobs[2].turn = TurnId(3);
+  report_.jobs[2].offer.context_key = 7;  // beside a turn of another context
+  report_.jobs[3].turn = TurnId(1);       // the first one's
+  const auto actions = restore();
+  EXPECT_EQ(of<RefuseJob>(actions).size(), 3u);
+  EXPECT_EQ(of<RecallTurn>(actions).size(), 3u) << "the worker ends them";
+  EXPECT_EQ(job(1).state, JobState::running);
+}
+
+// What must hold of every core at every moment, from its snapshot alone.
+void check(const Scheduler& core) {
+  const Snapshot now = core.snapshot();
+  int64_t at = 0;
+  int64_t taken = now.reserve.count();
+  for (const PoolPiece& piece : now.pool) {
+    ASSERT_EQ(piece.offset.count(), at) << "pieces tile the pool";
+    ASSERT_GT(piece.size.count(), 0);
+    at += piece.size.count();
+    if (piece.kind != PieceKind::free) taken += piece.size.count();
+  }
+  ASSERT_EQ(at, now.capacity.count());
+  ASSERT_EQ(taken, now.claimed.count());
+  ASSERT_LE(taken, now.capacity.count());
+  for (const LaneStatus& lane : now.lanes) {
+    ASSERT_FALSE(lane.jobs.empty()) << "no lane stays open without jobs";
+    size_t running = 0;
+    for (const JobStatus& job : now.jobs) {
+      running += job.lane == lane.id && job.state == JobState::running ? 1u : 0u;
+    }
+    ASSERT_EQ(running, lane.running.valid() ? 1u : 0u);
+  }
+}
+
+class Garbage {
+ public:
+  explicit Garbage(Random& random) : random_(random) {}
+
+  WorkerReport report() {
+    WorkerReport report;
+    for (uint64_t i = random_.below(8); i > 0; --i) {
+      report.regions.push_back({RegionId(number(12)), LaneId(number(6)), bytes(), bytes()});
+    }
+    for (uint64_t i = random_.below(12); i > 0; --i) report.jobs.push_back(job());
+    report.last_turn = TurnId(number(20));
+    report.last_region = RegionId(number(20));
+    return report;
+  }
+  Event event() {
+    const JobId id(number(14));
+    switch (random_.below(8)) {
+      case 0: return WorkReady{id};
+      case 1: return ImagePlaced{id};
+      case 2: return JobEnded{id, random_.chance(0.5)};
+      case 3: return NeedChanged{id, bytes()};
+      case 4: return SessionEnded{SessionId(number(4)), true};
+      case 5: return WorkerReported{report()};
+      case 6: return TimerFired{};
+      default:
+        return TurnEnded{.turn = TurnId(number(40)),
+                         .end = static_cast<TurnEnd>(random_.below(4)),
+                         .iterations = random_.below(5),
+                         .busy = microseconds(10),
+                         .more_ready = random_.chance(0.5),
+                         .ephemeral = bytes()};
+    }
+  }
+
+ private:
+  uint64_t number(uint64_t most) {
+    return random_.chance(0.03) ? UINT64_MAX - random_.below(3) : random_.below(most);
+  }
+  Bytes bytes() {
+    if (random_.chance(0.03)) return Bytes(static_cast<int64_t>(random_.next()));
+    const int64_t count = random_.between(0, 60) * 64;
+    return Bytes(random_.chance(0.05) ? count + random_.between(-9, 9) : count);
+  }
+  ReportedJob job() {
+    ReportedJob job;
+    job.offer.job = JobId(number(14));
+    job.offer.session = SessionId(number(4));
+    job.offer.persistent = bytes();
+    job.offer.ephemeral = bytes();
+    job.offer.context_key = random_.below(2);
+    job.offer.total_iterations = random_.next();
+    job.lane = LaneId(number(6));
+    job.image_offset = bytes();
+    job.image_size = random_.chance(0.8) ? std::max(job.offer.persistent, Bytes(64)) : bytes();
+    job.placed = random_.chance(0.8);
+    job.ready = random_.chance(0.5);
+    job.over = random_.chance(0.1);
+    job.iterations = random_.next();
+    job.busy = Duration(static_cast<int64_t>(random_.next()));
+    if (random_.chance(0.4)) job.turn = TurnId(number(20));
+    return job;
+  }
+
+  Random& random_;
+};
+
+TEST_F(RestoreTest, RandomNonsenseNeverBreaksWhatAlwaysHolds) {
+  Random random(testing::seed_from_environment(4));
+  Garbage garbage(random);
+  size_t restored = 0;
+  size_t refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    make(random.between(10, 120), static_cast<uint32_t>(random.between(1, 5)));
+    const auto actions = send(WorkerReported{garbage.report()});
+    refused += of<RefuseJob>(actions).size();
+    restored += scheduler_->snapshot().regions.size();
+    check(*scheduler_);
+    for (int i = 0; i < 25 && !HasFatalFailure(); ++i) {
+      send(garbage.event());
+      check(*scheduler_);
+    }
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(restored, 500u) << "some of it must make sense";
+  EXPECT_GT(refused, 500u);
+}
+
+}  // namespace
+}  // namespace laneway::lanes
