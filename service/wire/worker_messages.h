@@ -1,5 +1,9 @@
 // Messages between the broker and the active worker. `request` is the broker's number, which the
 // worker's answer repeats. Plain data.
+//
+// A broker that begins, and one whose worker is new, says everything that is held again: AddJob,
+// AddGraph (numbered), AddLink and AddSegment of every job, then Recovered. Hence adding what the
+// worker has already is answered as the first time (with what is known now), and changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +41,7 @@ struct AddGraph {  // + [graph memfd] -> GraphAdded or Reply
   static constexpr MessageType kType{.number = 202, .name = "to_worker::AddGraph"};
   uint64_t request = 0;
   uint64_t job = 0;
-  bool numbered = false;  // `number` is to be its number: it had that before a restart
+  bool numbered = false;  // `number` is to be its number (the broker gives them, from 1 on)
   uint32_t number = 0;
   friend bool operator==(const AddGraph&, const AddGraph&) = default;
   template <class A>
@@ -143,7 +147,9 @@ struct Actions {  // of the core, to be carried out in order
   }
 };
 
-struct Recovered {  // all that is held was sent: bind, look at the journal -> Report
+// All that is held was said -> Report, before any further event. A new worker binds images and
+// opens lanes as the journal says first; one that was recovered before has nothing to do.
+struct Recovered {
   static constexpr MessageType kType{.number = 211, .name = "to_worker::Recovered"};
   friend bool operator==(const Recovered&, const Recovered&) = default;
   template <class A>
@@ -238,6 +244,7 @@ struct JobText {
   }
 };
 
+// Events that were told before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{.number = 257, .name = "from_worker::Report"};
   lanes::WorkerReport report;
