@@ -5,23 +5,32 @@ with laneway.embedded(pool="512MiB") as service:
     for x, y in batches:
         loss = step(x, y)
     step.sync_to(model, optimizer)
+
+Names are loaded when they are first used: `import laneway` alone, and what the command line needs
+(errors, service, _native), does without torch.
 """
 
-from laneway.errors import (
-    CaptureError,
-    Error,
-    GraphError,
-    InvalidInput,
-    JobFailed,
-    OutOfMemory,
-    Quarantined,
-    Refused,
-    ServiceUnavailable,
-)
-from laneway.inference import Inference, inference
-from laneway.job import Future
-from laneway.service import Service, connect, embedded
-from laneway.step import TrainStep, train_step
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from laneway.errors import (
+        CaptureError,
+        Error,
+        GraphError,
+        InvalidInput,
+        JobFailed,
+        OutOfMemory,
+        Quarantined,
+        Refused,
+        ServiceUnavailable,
+    )
+    from laneway.inference_job import Inference, inference
+    from laneway.job import Future
+    from laneway.service import Service, connect, embedded
+    from laneway.step import TrainStep, train_step
 
 __version__ = "0.1.0"
 
@@ -44,3 +53,28 @@ __all__ = [
     "inference",
     "train_step",
 ]
+
+# Where each name of __all__ is, where it is not errors. No module may have the name of one, because
+# importing a module sets an attribute of the package.
+_HOMES = {
+    "Future": "job",
+    "Inference": "inference_job",
+    "Service": "service",
+    "TrainStep": "step",
+    "connect": "service",
+    "embedded": "service",
+    "inference": "inference_job",
+    "train_step": "step",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"laneway.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

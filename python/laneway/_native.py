@@ -1,8 +1,9 @@
 """The C interface of Laneway (service/client/laneway.h) through cffi, loaded on demand.
 
-One shared object serves every Python; it is found as $LANEWAY_EMBEDDED_LIBRARY, else beside this
-package in lib/. It links the libtorch that `import torch` has loaded, so its torch version must be
-the process's: that is checked before the first call.
+Two shared objects speak it. The embedded one has the engine inside and links the libtorch that
+`import torch` has loaded, so its torch version must be the process's: that is checked before the
+first call. The client one speaks to a lanewayd and knows no torch. Each is found as the variable of
+its environment names it, else beside this package in lib/.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import pathlib
 from typing import Any
 
 import cffi
-import torch
 
 from laneway import errors
 
@@ -118,43 +118,72 @@ ffi = cffi.FFI()
 ffi.cdef(DECLARATIONS)
 
 
-def library_path() -> pathlib.Path:
-    """Where the shared object is expected."""
-    named = os.environ.get("LANEWAY_EMBEDDED_LIBRARY")
+class Library:
+    """One loaded shared object; every handle belongs to the one that made it. `lib` has the
+    functions."""
+
+    __slots__ = ("lib", "path")
+
+    def __init__(self, lib: Any, path: pathlib.Path) -> None:
+        self.lib = lib
+        self.path = path
+
+    def take_text(self, pointer: Any) -> str:
+        """The text behind a char*, which is freed."""
+        text = ffi.string(pointer[0]).decode()
+        self.lib.laneway_free(pointer[0])
+        return text
+
+
+def library_path(kind: str = "embedded") -> pathlib.Path:
+    """Where the shared object of this kind ("embedded", "client") is expected."""
+    named = os.environ.get(f"LANEWAY_{kind.upper()}_LIBRARY")
     if named:
         return pathlib.Path(named)
-    return pathlib.Path(__file__).parent / "lib" / "liblaneway_embedded.so"
+    return pathlib.Path(__file__).parent / "lib" / f"liblaneway_{kind}.so"
 
 
 @functools.cache
-def engine() -> Any:
-    """The loaded library. Raises ServiceUnavailable, saying what to do, when it is not there or
-    was built for another torch."""
-    path = library_path()
+def embedded_library() -> Library:
+    """The library of embedded services. Raises ServiceUnavailable, saying what to do, when it is
+    not there or was built for another torch."""
+    import torch  # the library needs its libtorch in the process
+
+    library = _load("embedded")
+    built = ffi.string(library.lib.laneway_torch_version()).decode()
+    if built != str(torch.__version__):
+        raise errors.ServiceUnavailable(
+            f"{library.path} was built against torch {built}, this process has torch "
+            f"{torch.__version__}: install that version, or build again with ./dev build"
+        )
+    return library
+
+
+@functools.cache
+def client_library() -> Library:
+    """The library that speaks to a lanewayd. Raises ServiceUnavailable when it is not there."""
+    return _load("client")
+
+
+def _load(kind: str) -> Library:
+    path = library_path(kind)
     if not path.exists():
         raise errors.ServiceUnavailable(
             f"Laneway's library is not at {path}: build it with ./dev build, or name it in "
-            "LANEWAY_EMBEDDED_LIBRARY"
+            f"LANEWAY_{kind.upper()}_LIBRARY"
         )
     try:
         loaded = ffi.dlopen(str(path))
     except OSError as error:
         raise errors.ServiceUnavailable(
-            f"{path} cannot be loaded beside torch {torch.__version__}: {error}. Build it again "
-            "with ./dev build in this environment"
+            f"{path} cannot be loaded: {error}. Build it again with ./dev build in this environment"
         ) from error
     if loaded.laneway_abi_version() != ABI_VERSION:
         raise errors.ServiceUnavailable(
             f"{path} speaks version {loaded.laneway_abi_version()} of the C interface, this "
             f"package {ABI_VERSION}: build both from the same sources with ./dev build"
         )
-    built = ffi.string(loaded.laneway_torch_version()).decode()
-    if built != str(torch.__version__):
-        raise errors.ServiceUnavailable(
-            f"{path} was built against torch {built}, this process has torch {torch.__version__}: "
-            "install that version, or build again with ./dev build"
-        )
-    return loaded
+    return Library(loaded, path)
 
 
 def new_error() -> Any:
@@ -168,10 +197,3 @@ def message_of(error: Any) -> str:
 def exception_of(code: int, error: Any) -> errors.Error:
     """The exception for a code that is neither OK nor PENDING."""
     return _EXCEPTIONS.get(code, errors.Error)(message_of(error))
-
-
-def take_text(pointer: Any) -> str:
-    """The text behind a char*, which is freed."""
-    text = ffi.string(pointer[0]).decode()
-    engine().laneway_free(pointer[0])
-    return text

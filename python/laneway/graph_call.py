@@ -35,7 +35,9 @@ class GraphCall:
         self._binder = Binder(captured.inputs, optimizer, captured.fixed)
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         self._outputs = Outputs(specs, captured.outputs.rebuild)
-        self._library = _native.engine()
+        # Bound here: looking them up is part of every call.
+        self._run = job.library.lib.laneway_run
+        self._submit = job.library.lib.laneway_submit
 
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
         """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
@@ -45,7 +47,7 @@ class GraphCall:
     def run(self, frame: Frame) -> Any:
         """Runs one iteration and waits for its result."""
         buffers = self._outputs.buffers()
-        code = self._library.laneway_run(
+        code = self._run(
             self._job.handle(),
             self._index,
             frame.inputs,
@@ -73,7 +75,7 @@ class GraphCall:
         in flight."""
         try:
             while True:
-                code = self._library.laneway_submit(
+                code = self._submit(
                     self._job.handle(),
                     self._index,
                     frame.inputs,

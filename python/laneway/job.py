@@ -29,7 +29,7 @@ class Future:
 
     def __init__(self, job: Job, handle: Any, outputs: Outputs) -> None:
         self._job = job
-        self._handle = ffi.gc(handle, _native.engine().laneway_submission_release)
+        self._handle = ffi.gc(handle, job.library.lib.laneway_submission_release)
         self._outputs = outputs
         self._lock = ProcessLock()
         self._done = False
@@ -72,7 +72,7 @@ class Future:
         self._lock.check()
         error = _native.new_error()
         buffers = self._outputs.buffers()
-        code = _native.engine().laneway_wait(
+        code = self._job.library.lib.laneway_wait(
             self._handle, timeout_ns, buffers.native, len(buffers.tensors), error
         )
         if code == _native.PENDING:
@@ -139,10 +139,11 @@ class Job:
 
     def __init__(self, service: Any, name: str | None, handle: Any) -> None:
         self._service = service
+        self.library: _native.Library = service.library
         # Released when nobody holds it any more: a call may be inside while another thread closes.
-        self._handle: Any = ffi.gc(handle, _native.engine().laneway_job_release)
+        self._handle: Any = ffi.gc(handle, self.library.lib.laneway_job_release)
         self._lock = ProcessLock()
-        self._end = weakref.finalize(self, _end_unheld, self._handle, self._lock)
+        self._end = weakref.finalize(self, _end_unheld, self._handle, self._lock, self.library)
         self._end.atexit = False  # its service does that
         self._in_flight: collections.deque[weakref.ref[Future]] = collections.deque()
         self.name = name or json.loads(self._report(self._handle, False))["name"]
@@ -161,7 +162,7 @@ class Job:
         while True:
             error = _native.new_error()
             left = _SLICE_NS if until is None else int(max(0.0, until - time.monotonic()) * 1e9)
-            code = _native.engine().laneway_job_wait(self.handle(), min(left, _SLICE_NS), error)
+            code = self.library.lib.laneway_job_wait(self.handle(), min(left, _SLICE_NS), error)
             if code == _native.OK:
                 return
             if code != _native.PENDING:
@@ -174,12 +175,12 @@ class Job:
     def waiting_for(self) -> str:
         """Why the job has no memory yet, or that it has."""
         error = _native.new_error()
-        code = _native.engine().laneway_job_wait(self.handle(), 0, error)
+        code = self.library.lib.laneway_job_wait(self.handle(), 0, error)
         return "it has its memory" if code == _native.OK else _native.message_of(error)
 
     def add_graph(self, encoded: bytes) -> int:
         index, error = ffi.new("uint32_t *"), _native.new_error()
-        code = _native.engine().laneway_job_add_graph(
+        code = self.library.lib.laneway_job_add_graph(
             self.handle(), encoded, len(encoded), index, error
         )
         if code != _native.OK:
@@ -190,7 +191,7 @@ class Job:
         """What was submitted for it still runs. Nothing happens when the job is over."""
         handle = self._handle
         if handle is not None:
-            _native.engine().laneway_job_drop_graph(handle, index, ffi.NULL)
+            self.library.lib.laneway_job_drop_graph(handle, index, ffi.NULL)
 
     def submitted(self, future: Future) -> None:
         """Notes a submission, for wait_for_room."""
@@ -219,12 +220,12 @@ class Job:
         after everything submitted before."""
         storages = [torch.UntypedStorage(slot.nbytes) for slot in slots]
         state = torch.empty(_native.RANDOM_STATE_BYTES, dtype=torch.uint8) if random_state else None
-        self._access(_native.engine().laneway_read_state, slots, storages, state)
+        self._access(self.library.lib.laneway_read_state, slots, storages, state)
         return storages, state
 
     def write_state(self, slots: list[Slot], storages: list, random_state: Any = None) -> None:
         """Replaces the slots' bytes, and the random state unless None; ordered likewise."""
-        self._access(_native.engine().laneway_write_state, slots, storages, random_state)
+        self._access(self.library.lib.laneway_write_state, slots, storages, random_state)
 
     def close(self) -> None:
         """Ends the job; idempotent. A running iteration ends first, queued ones are cancelled."""
@@ -234,7 +235,7 @@ class Job:
             handle, self._handle = self._handle, None
             self._end.detach()
         if handle is not None:
-            run_interruptibly(_native.engine().laneway_job_close, handle)
+            run_interruptibly(self.library.lib.laneway_job_close, handle)
 
     def _access(self, call: Any, slots: list[Slot], storages: list, state: Any) -> None:
         copies = ffi.new("laneway_slot_copy[]", len(slots))
@@ -258,19 +259,18 @@ class Job:
         elif code != _native.OK:
             raise _native.exception_of(code, error)
 
-    @staticmethod
-    def _report(handle: Any, with_tapes: bool) -> str:
+    def _report(self, handle: Any, with_tapes: bool) -> str:
         text, error = ffi.new("char **"), _native.new_error()
-        code = _native.engine().laneway_job_report(handle, int(with_tapes), text, error)
+        code = self.library.lib.laneway_job_report(handle, int(with_tapes), text, error)
         if code != _native.OK:
             raise _native.exception_of(code, error)
-        return _native.take_text(text)
+        return self.library.take_text(text)
 
 
-def _end_unheld(handle: Any, lock: ProcessLock) -> None:
+def _end_unheld(handle: Any, lock: ProcessLock, library: _native.Library) -> None:
     # From wherever the last reference went: waits for a running iteration, and for nothing else.
     if lock.is_here():
-        _native.engine().laneway_job_close(handle)
+        library.lib.laneway_job_close(handle)
 
 
 # Accesses whose wait was interrupted, with the memory that they use.
@@ -311,8 +311,9 @@ def create_job(
     options.random_state = random_state.data_ptr()
     options.random_state_bytes = random_state.numel()
     handle, error = ffi.new("laneway_job **"), _native.new_error()
+    lib = service.library.lib
     try:
-        code = _native.engine().laneway_job_create(
+        code = lib.laneway_job_create(
             service.native_handle(), options, encoded, len(encoded), handle, error
         )
         if code != _native.OK:
@@ -320,7 +321,7 @@ def create_job(
         return Job(service, name, handle[0])
     except BaseException:  # Ctrl-C too: nobody would ever hold this job
         if handle[0] != ffi.NULL:
-            _native.engine().laneway_job_close(handle[0])
+            lib.laneway_job_close(handle[0])
         raise
 
 

@@ -10,8 +10,6 @@ import threading
 import weakref
 from typing import Any
 
-import torch
-
 from laneway import _native
 from laneway._native import ffi
 from laneway.errors import InvalidInput, ServiceUnavailable
@@ -40,10 +38,12 @@ def parse_bytes(size: str | int) -> int:
 class Service:
     """A running service; a context manager. Closing it ends its jobs (a running iteration ends
     first); closing twice is fine. Thread-safe. It belongs to the process that opened it: in a
-    child made by fork(), close does nothing and everything else raises ServiceUnavailable."""
+    child made by fork(), close does nothing and everything else raises ServiceUnavailable.
+    `library` is what made the handle, and serves its jobs."""
 
-    def __init__(self, handle: Any) -> None:
-        self._handle: Any = ffi.gc(handle, _native.engine().laneway_service_release)
+    def __init__(self, handle: Any, library: _native.Library) -> None:
+        self.library = library
+        self._handle: Any = ffi.gc(handle, library.lib.laneway_service_release)
         self._lock = ProcessLock()
         self._jobs: weakref.WeakSet[Any] = weakref.WeakSet()
         _open_services.add(self)
@@ -58,10 +58,10 @@ class Service:
         """What the service is doing, in the form of `laneway status --json`, with "map": who holds
         which bytes of the pool."""
         text, error = ffi.new("char **"), _native.new_error()
-        code = _native.engine().laneway_service_status(self.native_handle(), text, error)
+        code = self.library.lib.laneway_service_status(self.native_handle(), text, error)
         if code != _native.OK:
             raise _native.exception_of(code, error)
-        return json.loads(_native.take_text(text))
+        return json.loads(self.library.take_text(text))
 
     def job_report(self, name: str, with_tapes: bool = False) -> dict[str, Any]:
         """The report of the job of this name: see Job.report. Raises InvalidInput when there is
@@ -80,7 +80,7 @@ class Service:
         if handle is None:
             return
         _open_services.discard(self)
-        run_interruptibly(_native.engine().laneway_service_close, handle)
+        run_interruptibly(self.library.lib.laneway_service_close, handle)
         for job in list(self._jobs):
             job.close()
 
@@ -135,7 +135,9 @@ def embedded(
     ("fifo", "srtf"), `lanes` is the most iterations that run side by side (None: as many as fit).
     Raises InvalidInput, Refused or ServiceUnavailable, each saying what to change.
     """
-    library = _native.engine()
+    library = _native.embedded_library()
+    import torch
+
     texts = [ffi.new("char[]", t.encode()) for t in (policy, device, str(torch.__version__))]
     options = ffi.new("laneway_embedded_options *")
     options.size = ffi.sizeof("laneway_embedded_options")
@@ -147,10 +149,10 @@ def embedded(
     options.lanes = lanes or 0
     options.policy, options.device, options.torch_version = texts
     handle, error = ffi.new("laneway_service **"), _native.new_error()
-    code = library.laneway_embedded_open(options, handle, error)
+    code = library.lib.laneway_embedded_open(options, handle, error)
     if code != _native.OK:
         raise _native.exception_of(code, error)
-    return Service(handle[0])
+    return Service(handle[0], library)
 
 
 def connect(address: str | None = None) -> Service:
