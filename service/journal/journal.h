@@ -45,10 +45,12 @@ class JobJournal {
 
   JobId job() const { return JobId(record_->job.load(std::memory_order_acquire)); }
 
-  // Takes a free record. `random_state` is at most limits::kRandomStateRoom bytes.
+  // Makes it the record of `job`, whatever it was. `random_state` is at most
+  // limits::kRandomStateRoom bytes.
   void open(JobId job, std::span<const std::byte> random_state);
-  // Frees it. The job must not be looked for any more.
+  // The job has ended. Stays, so that a successor that is told of the job again knows.
   void close();
+  bool is_over() const { return record_->over.load(std::memory_order_acquire) != 0; }
 
   // The job has memory; its bytes are there once `placed` was called.
   void placing(LaneId lane, Bytes offset, Bytes size);

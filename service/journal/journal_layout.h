@@ -49,7 +49,7 @@ struct alignas(64) JobRecord {
   std::atomic<uint64_t> image_offset;
   std::atomic<uint64_t> image_bytes;
   std::atomic<uint32_t> placed;  // the image's bytes are there
-  uint32_t reserved;
+  std::atomic<uint32_t> over;    // the job has ended and has no memory
   alignas(64) std::atomic<uint64_t> word;
   std::array<JournalOrigin, 2> origins;  // of number n in n % 2
   std::array<JournalTotals, 2> totals;   // of all before number n in n % 2

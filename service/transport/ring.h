@@ -6,11 +6,12 @@
 //
 // Neither side trusts what the other writes: everything shared is atomic, is read once into private
 // memory and checked there (transport/ring_client, transport/ring_server). Data is published by the
-// release stores of the two counters. Who is about to block sets its `…_waits` flag, fences, looks
-// at the counter again and only then blocks; who counts up fences, and wakes the other side only if
-// its flag is set. The worker is woken by an eventfd that it never reads (it waits for edges), the
-// client by a byte in a pipe whose write end the client does not have: an eventfd's flags are
-// shared, so a client could make the worker's write to it block.
+// stores of the two counters. Who is about to block sets its `…_waits` flag, looks at the counter
+// again and only then blocks; who counts up looks at that flag afterwards, and wakes the other side
+// only if it is set. Counters and flags are stored and loaded in the one order of all (seq_cst), so
+// one of the two sees the other. The worker is woken by an eventfd that it never reads (it waits
+// for edges), the client by a byte in a pipe whose write end the client does not have: an eventfd's
+// flags are shared, so a client could make the worker's write to it block.
 #pragma once
 
 #include <algorithm>
