@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "memory/device/open_device.h"
 #include "policies/registry.h"
-#include "service/worker/status.h"
+#include "service/status/status.h"
+#include "service/worker/job_json.h"
 
 namespace laneway::service {
 namespace {
@@ -154,7 +155,9 @@ Result<std::string> EmbeddedService::status() {
                            .version = kVersion,
                            .device = device_name_,
                            .user = user_name(),
-                           .uptime_s = (clock_.now() - start_).seconds()};
+                           .uptime_s = (clock_.now() - start_).seconds(),
+                           .workers = {{::getpid(), "active", "ready"}},
+                           .jobs = {}};
   return status_json(facts,
                      loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); }));
 }
@@ -162,7 +165,9 @@ Result<std::string> EmbeddedService::status() {
 Result<std::string> EmbeddedService::job_report(WorkerJob& job, bool with_tapes) {
   const lanes::Snapshot snapshot =
       loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
-  return job_json(snapshot, job, worker_->plans(job), user_name(), with_tapes);
+  const std::string line =
+      job_line_json(snapshot, job.id, JobFacts{.user = user_name(), .wait_s = {}});
+  return job_json(job, worker_->plans(job), line, with_tapes);
 }
 
 }  // namespace laneway::service

@@ -1,4 +1,4 @@
-#include "service/worker/status.h"
+#include "service/status/status.h"
 
 #include <nlohmann/json.hpp>
 
@@ -41,10 +41,11 @@ Json reason_json(const lanes::Reason& reason) {
             {"position", reason.position}}}};
 }
 
-Json job_line(const lanes::JobStatus& job, const std::string& user) {
+Json job_line(const lanes::JobStatus& job, const JobFacts& facts) {
+  const bool waits = job.state == lanes::JobState::waiting && job.reason.position > 0;
   return {{"id", job.id.value()},
           {"name", job.name},
-          {"user", user},
+          {"user", facts.user},
           {"class", class_name(job.job_class)},
           {"priority", job.priority},
           {"weight", job.weight},
@@ -54,7 +55,9 @@ Json job_line(const lanes::JobStatus& job, const std::string& user) {
           {"ephemeral_bytes", job.ephemeral.count()},
           {"iterations", job.iterations},
           {"device_time_s", job.device_time.seconds()},
-          {"reason", reason_json(job.reason)}};
+          {"reason", reason_json(job.reason)},
+          {"position", waits ? Json(job.reason.position) : Json(nullptr)},
+          {"wait_estimate_s", facts.wait_s ? Json(*facts.wait_s) : Json(nullptr)}};
 }
 
 int64_t claimed(const lanes::Snapshot& snapshot, memory::ClaimClass claim_class) {
@@ -89,42 +92,17 @@ Json map_json(const lanes::Snapshot& snapshot) {
   return map;
 }
 
-Json tape_json(const memory::AllocationTape& tape, const std::vector<memory::TapePosition>& marks) {
-  Json allocations = Json::array();
-  for (const memory::TapeAllocation& allocation : tape.allocations) {
-    allocations.push_back({allocation.bytes, allocation.frees_before});
-  }
-  Json positions = Json::array();
-  for (const memory::TapePosition& mark : marks) {
-    positions.push_back({mark.allocations, mark.frees});
-  }
-  return {{"allocations", std::move(allocations)},
-          {"frees", tape.frees},
-          {"marks", std::move(positions)}};
+JobFacts facts_of(const ServiceFacts& service, JobId job) {
+  const auto found = service.jobs.find(job);
+  return found == service.jobs.end() ? JobFacts{.user = service.user, .wait_s = {}} : found->second;
 }
 
-Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
-               const lanes::GraphMemory& predicted, bool with_tape) {
-  Json json = {{"name", graph.name},
-               {"nodes", graph.nodes.size()},
-               {"first_write", graph.first_write},
-               {"need_bytes", plan.need.count()},
-               {"predicted_peak_bytes", predicted.peak.count()},
-               {"planned_peak_bytes", nullptr},
-               {"bound_bytes", nullptr},
-               {"plan_s", nullptr},
-               {"iterations", plan.iterations},
-               {"probes", plan.probes},
-               {"off_tape_count", plan.off_tape},
-               {"address_hash", plan.address_hash},
-               {"address_changes", plan.address_changes}};
-  if (with_tape) json["predicted_tape"] = tape_json(predicted.tape, predicted.marks);
-  if (plan.planned == nullptr) return json;
-  json["planned_peak_bytes"] = plan.planned->plan.peak.count();
-  json["bound_bytes"] = plan.bound.count();
-  json["plan_s"] = plan.plan_s;
-  if (with_tape) json["tape"] = tape_json(plan.planned->tape, plan.marks);
-  return json;
+Json workers_json(const std::vector<WorkerFacts>& workers) {
+  Json list = Json::array();
+  for (const WorkerFacts& worker : workers) {
+    list.push_back({{"pid", worker.pid}, {"role", worker.role}, {"state", worker.state}});
+  }
+  return list;
 }
 
 }  // namespace
@@ -144,9 +122,10 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                           {"running", id_or_null(lane.running)}});
   }
   Json jobs = Json::array();
-  for (const lanes::JobStatus& job : snapshot.jobs) jobs.push_back(job_line(job, service.user));
-  for (const lanes::JobStatus& job : snapshot.ended) jobs.push_back(job_line(job, service.user));
-  const Json worker = {{"pid", service.pid}, {"role", "active"}, {"state", "ready"}};
+  for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
+    for (const lanes::JobStatus& job : *list)
+      jobs.push_back(job_line(job, facts_of(service, job.id)));
+  }
   const Json status = {{"service",
                         {{"pid", service.pid},
                          {"version", service.version},
@@ -154,7 +133,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                          {"policy", snapshot.policy},
                          {"uptime_s", service.uptime_s}}},
                        {"pool", pool_json(snapshot)},
-                       {"workers", Json::array({worker})},
+                       {"workers", workers_json(service.workers)},
                        {"regions", std::move(regions)},
                        {"lanes", std::move(lanes_list)},
                        {"jobs", std::move(jobs)},
@@ -162,27 +141,13 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
   return status.dump();
 }
 
-std::string job_json(const lanes::Snapshot& snapshot, const WorkerJob& job,
-                     const std::vector<std::pair<GraphHandle, GraphPlan>>& plans,
-                     const std::string& user, bool with_tapes) {
-  Json status = nullptr;
+std::string job_line_json(const lanes::Snapshot& snapshot, JobId id, const JobFacts& facts) {
   for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
-    for (const lanes::JobStatus& line : *list) {
-      if (line.id == job.id) status = job_line(line, user);
+    for (const lanes::JobStatus& job : *list) {
+      if (job.id == id) return job_line(job, facts).dump();
     }
   }
-  Json graphs = Json::array();
-  for (const auto& [graph, plan] : plans) {
-    Json json = plan_json(plan, graph->torch->graph(), graph->torch->memory(), with_tapes);
-    json["number"] = graph->number;
-    graphs.push_back(std::move(json));
-  }
-  const Json report = {{"id", job.id.value()},
-                       {"name", job.name},
-                       {"status", std::move(status)},
-                       {"image_bytes", job.torch->layout().total().count()},
-                       {"graphs", std::move(graphs)}};
-  return report.dump();
+  return "null";
 }
 
 }  // namespace laneway::service

@@ -1,0 +1,44 @@
+// Status: what an operator wants to know, as JSON in the form of `laneway status --json`: service,
+// pool, workers, regions, lanes, jobs; and "map", who holds which bytes of the pool. Unknown is
+// null. Torch-free; nlohmann-json is named in status.cc alone. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "lanes/snapshot.h"
+
+namespace laneway::service {
+
+struct WorkerFacts {
+  int64_t pid = 0;
+  std::string role;   // "active", "standby"
+  std::string state;  // "starting", "ready", "lost"
+};
+
+// What the core does not know of a job.
+struct JobFacts {
+  std::string user;
+  std::optional<double> wait_s;  // until there is likely to be room, while it waits
+};
+
+struct ServiceFacts {
+  int64_t pid = 0;
+  std::string version;
+  std::string device;
+  std::string user;  // owner of the jobs that `jobs` does not name
+  double uptime_s = 0;
+  std::vector<WorkerFacts> workers;
+  std::map<JobId, JobFacts> jobs;
+};
+
+std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snapshot);
+
+// The job's line of the status; "null" when the core has forgotten it.
+std::string job_line_json(const lanes::Snapshot& snapshot, JobId id, const JobFacts& facts);
+
+}  // namespace laneway::service

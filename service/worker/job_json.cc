@@ -1,0 +1,67 @@
+#include "service/worker/job_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace laneway::service {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json tape_json(const memory::AllocationTape& tape, const std::vector<memory::TapePosition>& marks) {
+  Json allocations = Json::array();
+  for (const memory::TapeAllocation& allocation : tape.allocations) {
+    allocations.push_back({allocation.bytes, allocation.frees_before});
+  }
+  Json positions = Json::array();
+  for (const memory::TapePosition& mark : marks) {
+    positions.push_back({mark.allocations, mark.frees});
+  }
+  return {{"allocations", std::move(allocations)},
+          {"frees", tape.frees},
+          {"marks", std::move(positions)}};
+}
+
+Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
+               const lanes::GraphMemory& predicted, bool with_tape) {
+  Json json = {{"name", graph.name},
+               {"nodes", graph.nodes.size()},
+               {"first_write", graph.first_write},
+               {"need_bytes", plan.need.count()},
+               {"predicted_peak_bytes", predicted.peak.count()},
+               {"planned_peak_bytes", nullptr},
+               {"bound_bytes", nullptr},
+               {"plan_s", nullptr},
+               {"iterations", plan.iterations},
+               {"probes", plan.probes},
+               {"off_tape_count", plan.off_tape},
+               {"address_hash", plan.address_hash},
+               {"address_changes", plan.address_changes}};
+  if (with_tape) json["predicted_tape"] = tape_json(predicted.tape, predicted.marks);
+  if (plan.planned == nullptr) return json;
+  json["planned_peak_bytes"] = plan.planned->plan.peak.count();
+  json["bound_bytes"] = plan.bound.count();
+  json["plan_s"] = plan.plan_s;
+  if (with_tape) json["tape"] = tape_json(plan.planned->tape, plan.marks);
+  return json;
+}
+
+}  // namespace
+
+std::string job_json(const WorkerJob& job,
+                     const std::vector<std::pair<GraphHandle, GraphPlan>>& plans,
+                     const std::string& status_line, bool with_tapes) {
+  Json graphs = Json::array();
+  for (const auto& [graph, plan] : plans) {
+    Json json = plan_json(plan, graph->torch->graph(), graph->torch->memory(), with_tapes);
+    json["number"] = graph->number;
+    graphs.push_back(std::move(json));
+  }
+  const Json report = {{"id", job.id.value()},
+                       {"name", job.name},
+                       {"status", Json::parse(status_line)},
+                       {"image_bytes", job.torch->layout().total().count()},
+                       {"graphs", std::move(graphs)}};
+  return report.dump();
+}
+
+}  // namespace laneway::service

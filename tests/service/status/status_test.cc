@@ -1,0 +1,95 @@
+// Shows that the status document has the form that scripts rely on, with the core's numbers and the
+// service's facts where they belong, and null for what is not known.
+#include "service/status/status.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "lanes/scheduler.h"
+#include "policies/fifo.h"
+
+namespace laneway::service {
+namespace {
+
+using nlohmann::json;
+
+class StatusTest : public testing::Test {
+ protected:
+  StatusTest() {
+    lanes::SchedulerConfig config;
+    config.capacity = Bytes(6400);
+    core_ = std::make_unique<lanes::Scheduler>(config, std::make_unique<policies::Fifo>());
+    facts_.pid = 77;
+    facts_.version = "1.2.3";
+    facts_.device = "host";
+    facts_.user = "owner";
+    facts_.uptime_s = 2.5;
+  }
+  void offer(uint64_t id, int64_t persistent, int64_t ephemeral) {
+    lanes::JobOffered job;
+    job.job = JobId(id);
+    job.name = "job" + std::to_string(id);
+    job.job_class = policies::JobClass::inference;
+    job.persistent = Bytes(persistent);
+    job.ephemeral = Bytes(ephemeral);
+    core_->handle(TimePoint(), job);
+  }
+  json document() { return json::parse(status_json(facts_, core_->snapshot())); }
+
+  std::unique_ptr<lanes::Scheduler> core_;
+  ServiceFacts facts_;
+};
+
+TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
+  facts_.workers = {{81, "active", "ready"}, {82, "standby", "starting"}};
+  offer(1, 640, 1280);
+  const json status = document();
+  EXPECT_EQ(status["service"], json::parse(R"({"pid": 77, "version": "1.2.3", "device": "host",
+                                               "policy": "fifo", "uptime_s": 2.5})"));
+  EXPECT_EQ(status["workers"], json::parse(R"([{"pid": 81, "role": "active", "state": "ready"},
+                            {"pid": 82, "role": "standby", "state": "starting"}])"));
+  EXPECT_EQ(status["pool"], json::parse(R"({"capacity_bytes": 6400, "persistent_bytes": 640,
+      "region_bytes": 1280, "other_bytes": 0, "reserve_bytes": 0, "free_bytes": 4480})"));
+  EXPECT_EQ(status["regions"], json::parse(R"([{"id": 1, "bytes": 1280, "lanes": [1]}])"));
+  EXPECT_EQ(status["lanes"],
+            json::parse(R"([{"id": 1, "region": 1, "jobs": [1], "running": null}])"));
+  int64_t mapped = 0;
+  for (const json& piece : status["map"]) mapped += piece["bytes"].get<int64_t>();
+  EXPECT_EQ(mapped, 6400);
+}
+
+TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
+  offer(1, 3200, 1280);
+  offer(2, 3200, 1280);
+  offer(3, 64, 64);
+  facts_.jobs[JobId(2)] = {.user = "somebody", .wait_s = 4.5};
+  const json jobs = document()["jobs"];
+  ASSERT_EQ(jobs.size(), 3u);
+  EXPECT_EQ(jobs[0]["user"], "owner");
+  EXPECT_EQ(jobs[0]["class"], "inference");
+  EXPECT_EQ(jobs[0]["state"], "staged");
+  EXPECT_EQ(jobs[0]["lane"], 1);
+  EXPECT_EQ(jobs[0]["reason"], nullptr);
+  EXPECT_EQ(jobs[0]["position"], nullptr);
+  EXPECT_EQ(jobs[0]["wait_estimate_s"], nullptr);
+  EXPECT_EQ(jobs[1]["user"], "somebody");
+  EXPECT_EQ(jobs[1]["lane"], nullptr);
+  EXPECT_EQ(jobs[1]["position"], 1);
+  EXPECT_EQ(jobs[1]["wait_estimate_s"], 4.5);
+  EXPECT_EQ(jobs[1]["reason"]["code"], "pool_full");
+  EXPECT_EQ(jobs[1]["reason"]["numbers"]["claimed_bytes"], 3200 + 1280);
+  EXPECT_EQ(jobs[2]["position"], 2);
+  EXPECT_EQ(jobs[2]["wait_estimate_s"], nullptr);
+}
+
+TEST_F(StatusTest, TheLineOfOneJobIsThatOfTheDocument) {
+  offer(1, 640, 640);
+  const JobFacts facts{.user = "owner", .wait_s = {}};
+  EXPECT_EQ(json::parse(job_line_json(core_->snapshot(), JobId(1), facts)), document()["jobs"][0]);
+  EXPECT_EQ(job_line_json(core_->snapshot(), JobId(9), facts), "null");
+}
+
+}  // namespace
+}  // namespace laneway::service
