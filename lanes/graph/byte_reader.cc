@@ -2,45 +2,9 @@
 
 #include <bit>
 
+#include "base/utf8.h"
+
 namespace laneway::lanes {
-namespace {
-
-// Length of the sequence that starts with `lead`, 0 when none does, and the range that its second
-// byte must be in (RFC 3629, section 4).
-struct Sequence {
-  size_t length = 0;
-  uint8_t low = 0x80;
-  uint8_t high = 0xbf;
-};
-
-Sequence sequence_of(uint8_t lead) {
-  if (lead < 0x80) return {1, 0, 0};
-  if (lead >= 0xc2 && lead <= 0xdf) return {2, 0x80, 0xbf};
-  if (lead == 0xe0) return {3, 0xa0, 0xbf};
-  if (lead == 0xed) return {3, 0x80, 0x9f};
-  if (lead >= 0xe1 && lead <= 0xef) return {3, 0x80, 0xbf};
-  if (lead == 0xf0) return {4, 0x90, 0xbf};
-  if (lead >= 0xf1 && lead <= 0xf3) return {4, 0x80, 0xbf};
-  if (lead == 0xf4) return {4, 0x80, 0x8f};
-  return {};
-}
-
-}  // namespace
-
-bool is_utf8(std::span<const std::byte> bytes) {
-  const auto byte_at = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
-  for (size_t at = 0; at < bytes.size();) {
-    const Sequence sequence = sequence_of(byte_at(at));
-    if (sequence.length == 0 || sequence.length > bytes.size() - at) return false;
-    for (size_t i = 1; i < sequence.length; ++i) {
-      const uint8_t low = i == 1 ? sequence.low : 0x80;
-      const uint8_t high = i == 1 ? sequence.high : 0xbf;
-      if (byte_at(at + i) < low || byte_at(at + i) > high) return false;
-    }
-    at += sequence.length;
-  }
-  return true;
-}
 
 void ByteReader::fail(const char* field, size_t offset, const std::string& what) {
   if (failed_) return;

@@ -52,7 +52,4 @@ class ByteReader {
   Error error_;
 };
 
-// Whether the bytes are well-formed UTF-8 (no overlong forms, no surrogates; RFC 3629).
-bool is_utf8(std::span<const std::byte> bytes);
-
 }  // namespace laneway::lanes

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "service/wire/codec_templates.h"
+
 namespace laneway::wire {
 namespace {
 
@@ -49,10 +51,47 @@ Result<MessageHeader> decode_header(std::span<const std::byte> bytes) {
 }
 
 namespace codec_detail {
+
 Error unknown_type(uint16_t type) {
   return Error{ErrorCode::invalid_argument,
                "a message of type " + std::to_string(type) + " is not expected here"};
 }
+
+Error malformed(const MessageType& type, size_t size, const std::string& what) {
+  return Error{ErrorCode::invalid_argument, std::string("message ") + type.name + " of " +
+                                                std::to_string(size) +
+                                                " bytes is malformed, behind its header " + what};
+}
+
+void put_header(const MessageType& type, const Envelope& envelope, std::vector<std::byte>& bytes) {
+  WireHeader header;
+  header.type = type.number;
+  header.version = type.version;
+  header.request_low = static_cast<uint32_t>(envelope.request);
+  header.request_high = static_cast<uint32_t>(envelope.request >> 32);
+  header.token = envelope.token;
+  bytes.resize(sizeof(header));
+  std::memcpy(bytes.data(), &header, sizeof(header));
+}
+
+Status check_header(const MessageType& type, std::span<const std::byte> bytes) {
+  const Result<MessageHeader> header = decode_header(bytes);
+  if (!header) return header.error();
+  if (header.value().type != type.number) return unknown_type(header.value().type);
+  if (header.value().version != type.version) {
+    return Error{ErrorCode::unsupported,
+                 std::string("message ") + type.name + " has version " +
+                     std::to_string(header.value().version) + " and this program speaks " +
+                     std::to_string(type.version) + ": use client and service of one version"};
+  }
+  if (bytes.size() > type.max_bytes) {
+    return Error{ErrorCode::invalid_argument,
+                 std::string("message ") + type.name + " has " + std::to_string(bytes.size()) +
+                     " bytes; the limit is " + std::to_string(type.max_bytes)};
+  }
+  return {};
+}
+
 }  // namespace codec_detail
 
 }  // namespace laneway::wire

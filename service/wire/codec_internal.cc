@@ -1,0 +1,46 @@
+// Messages between the service's own processes as bytes and back.
+#include "service/wire/codec_templates.h"
+#include "service/wire/lanes_archive.h"
+#include "service/wire/supervisor_messages.h"
+#include "service/wire/worker_messages.h"
+
+namespace laneway::wire {
+
+LW_MESSAGE(supervisor_to_broker::Start);
+LW_MESSAGE(supervisor_to_broker::Held);
+LW_MESSAGE(supervisor_to_broker::HeldEnd);
+LW_MESSAGE(supervisor_to_broker::WorkerUp);
+LW_MESSAGE(supervisor_to_broker::WorkerDown);
+LW_MESSAGE(supervisor_to_broker::Stop);
+LW_MESSAGE(broker_to_supervisor::Hold);
+LW_MESSAGE(broker_to_supervisor::Release);
+LW_MESSAGE(broker_to_supervisor::Heartbeat);
+LW_MESSAGE(broker_to_supervisor::ShutdownRequested);
+LW_MESSAGE(broker_to_supervisor::Stopped);
+LW_MESSAGE(broker_to_supervisor::PolicyChanged);
+LW_MESSAGE(supervisor_to_worker::Start);
+LW_MESSAGE(supervisor_to_worker::Activate);
+LW_MESSAGE(supervisor_to_worker::BrokerChannel);
+LW_MESSAGE(supervisor_to_worker::Stop);
+LW_MESSAGE(worker_to_supervisor::Ready);
+LW_MESSAGE(to_worker::AddJob);
+LW_MESSAGE(to_worker::AddGraph);
+LW_MESSAGE(to_worker::DropGraph);
+LW_MESSAGE(to_worker::AddLink);
+LW_MESSAGE(to_worker::DropLink);
+LW_MESSAGE(to_worker::AddSegment);
+LW_MESSAGE(to_worker::DropSegment);
+LW_MESSAGE(to_worker::CloseJob);
+LW_MESSAGE(to_worker::JobReport);
+LW_MESSAGE(to_worker::Actions);
+LW_MESSAGE(to_worker::Recovered);
+LW_MESSAGE(to_worker::ReportRequest);
+LW_MESSAGE(from_worker::Reply);
+LW_MESSAGE(from_worker::JobAdded);
+LW_MESSAGE(from_worker::GraphAdded);
+LW_MESSAGE(from_worker::Events);
+LW_MESSAGE(from_worker::JobGone);
+LW_MESSAGE(from_worker::JobText);
+LW_MESSAGE(from_worker::Report);
+
+}  // namespace laneway::wire

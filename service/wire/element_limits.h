@@ -1,0 +1,67 @@
+// What the archives must know of the types in messages: how many enumerators an enum has, and how
+// many elements of a type one list may have. One row for each type; a type without a row does not
+// compile as an enum, and gets the general limit as an element.
+#pragma once
+
+#include <cstdint>
+
+#include "base/limits.h"
+#include "base/result.h"
+#include "lanes/action.h"
+#include "lanes/event.h"
+#include "lanes/reason.h"
+#include "lanes/report.h"
+#include "lanes/turn.h"
+#include "policies/job_class.h"
+#include "service/wire/graph_info.h"
+#include "service/wire/job_spec.h"
+#include "service/wire/supervisor_messages.h"
+
+namespace laneway::wire {
+
+// Values are 0 … count - 1.
+template <class Enum>
+inline constexpr uint8_t kEnumeratorCount = 0;
+template <>
+inline constexpr uint8_t kEnumeratorCount<ErrorCode> = 11;
+template <>
+inline constexpr uint8_t kEnumeratorCount<ValueKind> = 4;
+template <>
+inline constexpr uint8_t kEnumeratorCount<SlotKind> = 5;
+template <>
+inline constexpr uint8_t kEnumeratorCount<JobClass> = 3;
+template <>
+inline constexpr uint8_t kEnumeratorCount<policies::JobClass> = 3;
+template <>
+inline constexpr uint8_t kEnumeratorCount<WorkerRole> = 2;
+template <>
+inline constexpr uint8_t kEnumeratorCount<WorkerState> = 3;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 11;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
+
+static_assert(static_cast<int>(ErrorCode::internal) == 10);
+static_assert(static_cast<int>(lanes::ReasonCode::contradicted) == 10);
+static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
+
+template <class Element>
+inline constexpr uint32_t kMaxElements = limits::kMaxListElements;
+template <>
+inline constexpr uint32_t kMaxElements<InputInfo> = limits::kMaxGraphInputs;
+template <>
+inline constexpr uint32_t kMaxElements<OutputInfo> = limits::kMaxGraphOutputs;
+template <>
+inline constexpr uint32_t kMaxElements<GraphInfo> = limits::kMaxGraphsPerJob;
+template <>
+inline constexpr uint32_t kMaxElements<SlotSpec> = limits::kMaxImageSlots;
+template <>
+inline constexpr uint32_t kMaxElements<lanes::ReportedJob> = limits::kMaxJobs;
+template <>
+inline constexpr uint32_t kMaxElements<lanes::ReportedRegion> = limits::kMaxLanes;
+template <>
+inline constexpr uint32_t kMaxElements<lanes::Event> = limits::kMaxPostedEvents;
+template <>
+inline constexpr uint32_t kMaxElements<lanes::Action> = limits::kMaxPostedEvents;
+
+}  // namespace laneway::wire

@@ -1,0 +1,138 @@
+// Fields of the core's actions, events and reports, in the order in which they travel. Here and not
+// in lanes/, which knows of no archive. Included by the codec alone.
+#pragma once
+
+#include "lanes/action.h"
+#include "lanes/event.h"
+#include "lanes/report.h"
+
+namespace laneway::lanes {
+
+template <class A>
+void serialize(A& archive, Reason& reason) {
+  archive(reason.code, reason.persistent, reason.region, reason.capacity, reason.claimed,
+          reason.largest_free, reason.position);
+}
+template <class A>
+void serialize(A& archive, TurnBudget& budget) {
+  archive(budget.iterations, budget.slice);
+}
+template <class A>
+void serialize(A& archive, TurnEnvelope& envelope) {
+  archive(envelope.region, envelope.base, envelope.ceiling, envelope.from_top, envelope.partner,
+          envelope.budget);
+}
+template <class A>
+void serialize(A& archive, Turn& turn) {
+  archive(turn.id, turn.lane, turn.job, turn.envelope);
+}
+
+template <class A>
+void serialize(A& archive, AdmitJob& action) {
+  archive(action.job, action.lane);
+}
+template <class A>
+void serialize(A& archive, QueueJob& action) {
+  archive(action.job, action.reason);
+}
+template <class A>
+void serialize(A& archive, RefuseJob& action) {
+  archive(action.job, action.reason);
+}
+template <class A>
+void serialize(A& archive, PlaceImage& action) {
+  archive(action.job, action.offset, action.size);
+}
+template <class A>
+void serialize(A& archive, DropImage& action) {
+  archive(action.job);
+}
+template <class A>
+void serialize(A& archive, OpenRegion& action) {
+  archive(action.region, action.lane, action.offset, action.size);
+}
+template <class A>
+void serialize(A& archive, ResizeRegion& action) {
+  archive(action.region, action.offset, action.size);
+}
+template <class A>
+void serialize(A& archive, CloseRegion& action) {
+  archive(action.region);
+}
+template <class A>
+void serialize(A& archive, GrantTurn& action) {
+  archive(action.turn);
+}
+template <class A>
+void serialize(A& archive, RecallTurn& action) {
+  archive(action.turn, action.lane);
+}
+
+template <class A>
+void serialize(A& archive, SessionOpened& event) {
+  archive(event.session, event.user);
+}
+template <class A>
+void serialize(A& archive, SessionEnded& event) {
+  archive(event.session, event.died);
+}
+template <class A>
+void serialize(A& archive, JobOffered& event) {
+  archive(event.job, event.session, event.name, event.job_class, event.priority, event.weight,
+          event.total_iterations, event.iteration_estimate, event.persistent, event.ephemeral,
+          event.context_key);
+}
+template <class A>
+void serialize(A& archive, JobEnded& event) {
+  archive(event.job, event.cancelled);
+}
+template <class A>
+void serialize(A& archive, WorkReady& event) {
+  archive(event.job);
+}
+template <class A>
+void serialize(A& archive, TurnEnded& event) {
+  archive(event.turn, event.end, event.iterations, event.busy, event.more_ready, event.ephemeral);
+}
+template <class A>
+void serialize(A& archive, NeedChanged& event) {
+  archive(event.job, event.ephemeral);
+}
+template <class A>
+void serialize(A& archive, ImagePlaced& event) {
+  archive(event.job);
+}
+template <class A>
+void serialize(A& archive, WorkerLost& event) {
+  archive(event.worker);
+}
+template <class A>
+void serialize(A& archive, WorkerReady& event) {
+  archive(event.worker);
+}
+template <class A>
+void serialize(A& archive, CapacityChanged& event) {
+  archive(event.capacity);
+}
+template <class A>
+void serialize(A&, TimerFired&) {}
+
+template <class A>
+void serialize(A& archive, ReportedJob& job) {
+  archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.ready, job.over,
+          job.iterations, job.busy, job.turn);
+}
+template <class A>
+void serialize(A& archive, ReportedRegion& region) {
+  archive(region.region, region.lane, region.offset, region.size);
+}
+template <class A>
+void serialize(A& archive, WorkerReport& report) {
+  archive(report.jobs, report.regions, report.last_turn, report.last_region);
+}
+template <class A>
+void serialize(A& archive, WorkerReported& event) {
+  archive(event.report);
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,132 @@
+// Shows that every message comes back as it was sent, that no field of one is forgotten, and that
+// headers of another protocol, version or type are refused with both numbers. Content is random.
+#include "service/wire/codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "lanes/reason.h"
+#include "tests/service/wire/every_message.h"
+#include "tests/service/wire/message_filler.h"
+#include "tests/support/seed.h"
+
+namespace laneway::wire {
+namespace {
+
+using laneway::testing::field_count;
+using laneway::testing::for_each_message;
+using laneway::testing::MessageFiller;
+using laneway::testing::serialized_fields;
+
+TEST(Codec, EveryMessageComesBackAsItWasSent) {
+  Random random(laneway::testing::seed_from_environment(71));
+  for_each_message([&]<class M, class Family>() {
+    for (int i = 0; i < 50; ++i) {
+      M message;
+      MessageFiller filler(random);
+      filler(message);
+      Envelope envelope;
+      filler(envelope.request, envelope.token);
+      const std::vector<std::byte> bytes = encode(message, envelope);
+      const Result<MessageHeader> header = decode_header(bytes);
+      ASSERT_TRUE(header.ok());
+      EXPECT_EQ(header.value().envelope, envelope);
+      Result<Family> back = decode<Family>(bytes);
+      ASSERT_TRUE(back.ok()) << M::kType.name << ": " << back.error().message;
+      ASSERT_TRUE(std::holds_alternative<M>(back.value())) << M::kType.name;
+      if constexpr (requires(const M& a) { a == a; }) {
+        EXPECT_EQ(std::get<M>(back.value()), message) << M::kType.name;
+      }
+      EXPECT_EQ(encode(back.value(), envelope), bytes) << M::kType.name;
+    }
+  });
+}
+
+template <class T>
+void expect_all_fields(const char* name) {
+  EXPECT_EQ(serialized_fields<T>(), field_count<T>()) << name << "::serialize forgets a member";
+}
+
+TEST(Codec, SerializeForgetsNoMember) {
+  for_each_message([]<class M, class Family>() { expect_all_fields<M>(M::kType.name); });
+  expect_all_fields<JobSpec>("JobSpec");
+  expect_all_fields<SlotSpec>("SlotSpec");
+  expect_all_fields<GraphInfo>("GraphInfo");
+  expect_all_fields<InputInfo>("InputInfo");
+  expect_all_fields<OutputInfo>("OutputInfo");
+  expect_all_fields<ServiceConfig>("ServiceConfig");
+  expect_all_fields<lanes::Reason>("Reason");
+  expect_all_fields<lanes::TurnBudget>("TurnBudget");
+  expect_all_fields<lanes::TurnEnvelope>("TurnEnvelope");
+  expect_all_fields<lanes::Turn>("Turn");
+  expect_all_fields<lanes::ReportedJob>("ReportedJob");
+  expect_all_fields<lanes::ReportedRegion>("ReportedRegion");
+  expect_all_fields<lanes::WorkerReport>("WorkerReport");
+  const auto alternatives = []<class... T>(const std::variant<T...>&) {
+    (expect_all_fields<T>("an action or event"), ...);
+  };
+  alternatives(lanes::Action());
+  alternatives(lanes::Event());
+}
+
+TEST(Codec, NumbersOfTypesAreTheirOwn) {
+  std::map<uint16_t, std::string> names;
+  for_each_message([&]<class M, class Family>() {
+    const auto [at, fresh] = names.try_emplace(M::kType.number, M::kType.name);
+    EXPECT_EQ(at->second, M::kType.name) << "both have number " << M::kType.number;
+  });
+  EXPECT_GT(names.size(), 50u);
+}
+
+TEST(Codec, CountsOfEnumeratorsAreThoseOfTheEnums) {
+  const auto known = [](auto name_of, auto last) {
+    EXPECT_STRNE(name_of(last), "unknown");
+    using Enum = decltype(last);
+    EXPECT_STREQ(name_of(static_cast<Enum>(static_cast<int>(last) + 1)), "unknown");
+    EXPECT_EQ(kEnumeratorCount<Enum>, static_cast<int>(last) + 1);
+  };
+  known(error_code_name, ErrorCode::internal);
+  known(lanes::reason_code_name, lanes::ReasonCode::contradicted);
+}
+
+Error refusal(std::vector<std::byte> bytes, size_t at, uint8_t value) {
+  bytes.at(at) = static_cast<std::byte>(value);
+  const Result<AnyRequest> result = decode<AnyRequest>(bytes);
+  EXPECT_FALSE(result.ok());
+  return result.ok() ? Error{} : result.error();
+}
+
+TEST(Codec, AnotherMagicProtocolTypeOrVersionIsRefusedByName) {
+  const std::vector<std::byte> bytes = encode(KillJob{.job = "digits"});
+  ASSERT_TRUE(decode<AnyRequest>(bytes).ok());
+  EXPECT_THAT(refusal(bytes, 0, 'X').message, ::testing::HasSubstr("\"LNWY\""));
+  const Error protocol = refusal(bytes, 4, 9);
+  EXPECT_EQ(protocol.code, ErrorCode::unsupported);
+  EXPECT_THAT(protocol.message, ::testing::HasSubstr("protocol 9"));
+  EXPECT_THAT(protocol.message, ::testing::HasSubstr("speaks 1"));
+  EXPECT_THAT(refusal(bytes, 6, 200).message, ::testing::HasSubstr("type 200"));
+  const Error version = refusal(bytes, 8, 7);
+  EXPECT_EQ(version.code, ErrorCode::unsupported);
+  EXPECT_THAT(version.message, ::testing::HasSubstr("KillJob has version 7"));
+  EXPECT_THAT(version.message, ::testing::HasSubstr("speaks 1"));
+  EXPECT_THAT(refusal(bytes, 10, 1).message, ::testing::HasSubstr("zero"));
+}
+
+TEST(Codec, AMessageOfAnotherFamilyIsRefused) {
+  const Result<AnyReply> result = decode<AnyReply>(encode(Shutdown{}));
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.error().message, ::testing::HasSubstr("type 15"));
+}
+
+TEST(Codec, TextOfOthersThatIsNoUtf8IsReplacedOnTheWayOut) {
+  const std::vector<std::byte> bytes = encode(Failure{ErrorCode::failed, "bad \xff\xc3 end"});
+  const Result<Failure> back = decode_message<Failure>(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back.value().message, "bad ?? end");
+}
+
+}  // namespace
+}  // namespace laneway::wire
