@@ -1,0 +1,94 @@
+#include "lanes/wait_estimate.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+namespace laneway::lanes {
+namespace {
+
+// Far more than anybody waits; sums of as many as there are jobs stay far from overflow.
+constexpr double kLongestNs = 1e15;
+
+// What a job that holds memory still has to run, alone in its lane; nothing when not known.
+std::optional<double> work_left_ns(const JobStatus& job) {
+  if (job.total_iterations == 0 || job.iterations == 0 || job.device_time <= Duration()) {
+    return std::nullopt;
+  }
+  if (job.iterations >= job.total_iterations) return 0.0;
+  const double mean =
+      static_cast<double>(job.device_time.ns()) / static_cast<double>(job.iterations);
+  const double left = mean * static_cast<double>(job.total_iterations - job.iterations);
+  return std::min(left, kLongestNs);
+}
+
+struct Ending {
+  double at_ns = 0;
+  int64_t freed = 0;
+  bool empties_lane = false;
+};
+
+// The jobs of one lane in the order in which they end, up to the first of which nothing is known
+// (jobs without an end sort behind all others, and slow those before them down as well).
+void add_endings(const std::vector<const JobStatus*>& jobs, int64_t region,
+                 std::vector<Ending>* endings) {
+  std::vector<std::pair<double, const JobStatus*>> known;
+  for (const JobStatus* job : jobs) {
+    if (const auto left = work_left_ns(*job)) known.emplace_back(*left, job);
+  }
+  std::stable_sort(known.begin(), known.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  double at = 0;
+  double before = 0;
+  size_t others = jobs.size();
+  std::vector<const JobStatus*> here = jobs;
+  for (const auto& [left, job] : known) {
+    at += (left - before) * static_cast<double>(others);
+    before = left;
+    --others;
+    std::erase(here, job);
+    int64_t need = 0;
+    for (const JobStatus* other : here) need = std::max(need, other->ephemeral.count());
+    const int64_t shrunk = std::min(region, need);
+    endings->push_back({at, job->persistent.count() + region - shrunk, here.empty()});
+    region = shrunk;
+  }
+}
+
+}  // namespace
+
+std::optional<Duration> estimate_wait(const Snapshot& now, JobId id) {
+  std::map<uint32_t, const JobStatus*> queue;  // by position
+  std::map<LaneId, std::vector<const JobStatus*>> lanes;
+  const JobStatus* asked = nullptr;
+  for (const JobStatus& job : now.jobs) {
+    if (job.state == JobState::waiting) queue[job.reason.position] = &job;
+    if (job.lane.valid()) lanes[job.lane].push_back(&job);
+    if (job.id == id && job.state == JobState::waiting) asked = &job;
+  }
+  if (asked == nullptr) return std::nullopt;
+  int64_t missing = now.claimed.count() - now.capacity.count();
+  int64_t lanes_missing = 0;
+  const bool wants_lanes = queue.begin()->second->reason.code == ReasonCode::lanes_exhausted;
+  for (const auto& [position, job] : queue) {
+    if (position > asked->reason.position) break;
+    missing += job->persistent.count() + job->ephemeral.count();
+    lanes_missing += wants_lanes ? 1 : 0;
+  }
+  std::vector<Ending> endings;
+  for (const RegionStatus& region : now.regions) {
+    add_endings(lanes[region.lane], region.size.count(), &endings);
+  }
+  std::stable_sort(endings.begin(), endings.end(),
+                   [](const Ending& a, const Ending& b) { return a.at_ns < b.at_ns; });
+  for (const Ending& ending : endings) {
+    missing -= ending.freed;
+    lanes_missing -= ending.empties_lane ? 1 : 0;
+    if (missing <= 0 && lanes_missing <= 0) {
+      return Duration(static_cast<int64_t>(std::min(ending.at_ns, kLongestNs)));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace laneway::lanes
