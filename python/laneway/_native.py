@@ -36,9 +36,20 @@ int laneway_abi_version(void);
 const char* laneway_torch_version(void);
 int laneway_embedded_open(const laneway_embedded_options* options, laneway_service** service,
                           laneway_error* error);
+typedef struct laneway_connect_options {
+  uint32_t size;
+  uint32_t reserved;
+  const char* address;
+  const char* name;
+  int64_t timeout_ns;
+} laneway_connect_options;
+int laneway_connect(const laneway_connect_options* options, laneway_service** service,
+                    laneway_error* error);
 void laneway_service_close(laneway_service* service);
 void laneway_service_release(laneway_service* service);
 int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
+int laneway_service_command(laneway_service* service, const char* command, const char* argument,
+                            laneway_error* error);
 void laneway_free(void* memory);
 typedef struct laneway_slot {
   const char* name;
@@ -57,10 +68,15 @@ typedef struct laneway_job_options {
   const laneway_slot* slots;
   uintptr_t random_state;
   uint64_t random_state_bytes;
+  uint32_t shared;
+  uint32_t reserved;
 } laneway_job_options;
 int laneway_job_create(laneway_service* service, const laneway_job_options* options,
                        const void* graph, uint64_t graph_bytes, laneway_job** job,
                        laneway_error* error);
+int laneway_attach(laneway_service* service, const char* name, laneway_job** job,
+                   laneway_error* error);
+int laneway_job_describe(laneway_job* job, char** json, laneway_error* error);
 int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_bytes,
                           uint32_t* index, laneway_error* error);
 int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway_error* error);
@@ -82,6 +98,7 @@ int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs
                    uint32_t input_count, laneway_submission** submission, laneway_error* error);
 int laneway_wait(laneway_submission* submission, int64_t timeout_ns, const laneway_output* outputs,
                  uint32_t output_count, laneway_error* error);
+int laneway_cancel(laneway_submission* submission, laneway_error* error);
 void laneway_submission_release(laneway_submission* submission);
 typedef struct laneway_slot_copy {
   uint32_t slot;

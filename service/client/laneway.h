@@ -1,6 +1,12 @@
 /* laneway.h: the C interface of Laneway, the one that every language speaks. Stable: fields are
  * only ever appended (each options struct begins with its own size) and functions only added.
  *
+ * Two libraries have all of it. liblaneway_client.so speaks to a running lanewayd
+ * (laneway_connect) and needs nothing else; liblaneway_embedded.so has core and worker inside the
+ * process (laneway_embedded_open) and needs libtorch. Each answers LANEWAY_UNSUPPORTED to the other
+ * one's way of getting a service; the rest is the same for both. One process may load both: then
+ * handles go back to the library that made them.
+ *
  * Objects are opaque. Every function that can fail returns a laneway_code and fills the error that
  * the caller gave (which may be NULL); LANEWAY_OK is 0. Functions may be called from any thread;
  * one object must not be released while another thread is inside a call with it, closing is fine.
@@ -62,19 +68,41 @@ typedef struct laneway_embedded_options {
 } laneway_embedded_options;
 
 LANEWAY_API int laneway_abi_version(void);
-/* The torch version that this library was built against, "2.11.0+cu130". */
+/* The torch version that this library was built against, "2.11.0+cu130"; "" of the client library,
+ * which knows no torch. */
 LANEWAY_API const char* laneway_torch_version(void);
 
 /* Core and worker inside this process. */
 LANEWAY_API int laneway_embedded_open(const laneway_embedded_options* options,
                                       laneway_service** service, laneway_error* error);
-/* Ends every job of the service (running iterations end first), and frees the pool. Idempotent.
+
+typedef struct laneway_connect_options {
+  uint32_t size;     /* sizeof(laneway_connect_options) */
+  uint32_t reserved; /* 0 */
+  const char*
+      address; /* "ipc://PATH" or a path; NULL: $LANEWAY_ADDRESS, else lanewayd's own default */
+  const char* name;   /* how the service shows this client; NULL: the program's name */
+  int64_t timeout_ns; /* to find the service; 0: 5 s, < 0: no limit */
+} laneway_connect_options;
+
+/* A session with a running lanewayd; `options` may be NULL. LANEWAY_UNAVAILABLE, with what to do,
+ * when there is none at the address, and from every later call once it is gone for good; a restart
+ * of one of its programs is waited for. The service ends a client's jobs when the client dies. */
+LANEWAY_API int laneway_connect(const laneway_connect_options* options, laneway_service** service,
+                                laneway_error* error);
+/* Ends every job that was made with the service (running iterations end first); an embedded one
+ * frees the pool, a connection says goodbye. Idempotent.
  * Jobs stay valid as handles, and answer LANEWAY_UNAVAILABLE, until they are released. */
 LANEWAY_API void laneway_service_close(laneway_service* service);
 LANEWAY_API void laneway_service_release(laneway_service* service);
 /* JSON, in the form of `laneway status --json` and "map": who holds which bytes of the pool.
  * To be freed with laneway_free. */
 LANEWAY_API int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
+/* What an operator does, by name: "kill" ends the job whose name or number is the argument, for
+ * everybody; "policy" has another policy decide from now on ("srtf", "NAME:key=value"); "shutdown"
+ * ends the daemon (NULL; not of an embedded service). LANEWAY_REFUSED when the user may not. */
+LANEWAY_API int laneway_service_command(laneway_service* service, const char* command,
+                                        const char* argument, laneway_error* error);
 LANEWAY_API void laneway_free(void* memory);
 
 /* ---- jobs -------------------------------------------------------------------------------------
@@ -113,6 +141,9 @@ typedef struct laneway_job_options {
   const laneway_slot* slots;
   const void* random_state; /* torch.get_rng_state(); NULL: torch's default seed */
   uint64_t random_state_bytes;
+  /* since laneway_attach; an options struct that ends before them is taken too */
+  uint32_t shared;   /* not 0: others of the same user may attach to it by name */
+  uint32_t reserved; /* 0 */
 } laneway_job_options;
 
 /* Makes a job and its first graph, and offers it for admission. Refused at once when it can never
@@ -120,6 +151,17 @@ typedef struct laneway_job_options {
 LANEWAY_API int laneway_job_create(laneway_service* service, const laneway_job_options* options,
                                    const void* graph, uint64_t graph_bytes, laneway_job** job,
                                    laneway_error* error);
+/* A handle of a job of this service that another client (or the same) made with `shared`, by its
+ * name. Its graphs may be run, its state read and written, graphs added; what each client submits
+ * runs in order, between iterations of the others. Closing it only detaches. LANEWAY_REFUSED when
+ * there is no such job, or it is not shared, or another user's. */
+LANEWAY_API int laneway_attach(laneway_service* service, const char* name, laneway_job** job,
+                               laneway_error* error);
+/* JSON: {"name", "class", "slots": [{"name", "kind", "bytes"}], "graphs": [{"number", "name",
+ * "inputs": [{"kind", "bytes", "name"}], "outputs": [{"kind", "bytes"}]}]}; kinds of slots as in
+ * laneway_slot_kind ("parameter", …), of values "tensor", "real", "integer", "boolean". Slots in
+ * order; graphs that this handle may run. To be freed with laneway_free. */
+LANEWAY_API int laneway_job_describe(laneway_job* job, char** json, laneway_error* error);
 /* Adds a graph over the slots of the job's image (what else it needs, constants for instance, it
  * takes as inputs). Graphs are numbered from 0 in order of adding. */
 LANEWAY_API int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_bytes,
@@ -130,7 +172,8 @@ LANEWAY_API int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway
 /* Waits until the job has its memory. LANEWAY_PENDING after `timeout_ns`, with position and reason
  * in the error's message. */
 LANEWAY_API int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error);
-/* Ends the job: what was submitted is cancelled, a running iteration ends first. */
+/* Ends the job: what was submitted is cancelled, a running iteration ends first. Of an attached job
+ * it ends the handle's own part: what was submitted through it is cancelled, the job goes on. */
 LANEWAY_API void laneway_job_close(laneway_job* job);
 LANEWAY_API void laneway_job_release(laneway_job* job);
 /* JSON: state, lane, bytes, iterations, plans with their tapes. To be freed with laneway_free. */
@@ -170,6 +213,9 @@ LANEWAY_API int laneway_submit(laneway_job* job, uint32_t graph, const laneway_i
 LANEWAY_API int laneway_wait(laneway_submission* submission, int64_t timeout_ns,
                              const laneway_output* outputs, uint32_t output_count,
                              laneway_error* error);
+/* Takes back what has not begun: LANEWAY_OK when it will not run (laneway_wait then tells
+ * LANEWAY_CANCELLED), LANEWAY_REFUSED when it runs or is done. */
+LANEWAY_API int laneway_cancel(laneway_submission* submission, laneway_error* error);
 /* Forgets the handle; the iteration itself goes on. */
 LANEWAY_API void laneway_submission_release(laneway_submission* submission);
 

@@ -1,5 +1,5 @@
 // Services and jobs of laneway.h over EmbeddedService; iterations and state are in
-// c_api_iterations.cc.
+// c_api_iterations.cc, what an operator and an attached client need in c_api_control.cc.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "lanes/reason.h"
+#include "service/client/c_border.h"
+#include "service/client/job_form.h"
 #include "service/client/laneway.h"
 #include "service/embedded/close_at_exit.h"
 #include "service/embedded/embedded.h"
@@ -18,17 +20,6 @@ using laneway::Result;
 using laneway::service::guarded;
 using laneway::service::report;
 namespace service_ns = laneway::service;
-
-namespace {
-
-int give_text(const std::string& text, char** out) {
-  *out = static_cast<char*>(std::malloc(text.size() + 1));
-  if (*out == nullptr) throw std::bad_alloc();
-  std::memcpy(*out, text.c_str(), text.size() + 1);
-  return LANEWAY_OK;
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -76,7 +67,8 @@ void laneway_service_release(laneway_service* service) { service_ns::release(ser
 int laneway_service_status(laneway_service* service, char** json, laneway_error* error) {
   return guarded(service, error, [&] {
     const Result<std::string> status = service->service->status();
-    return status ? give_text(status.value(), json) : report(error, status.error());
+    return status ? service_ns::give_text(status.value(), json, error)
+                  : report(error, status.error());
   });
 }
 
@@ -86,12 +78,8 @@ int laneway_job_create(laneway_service* service, const laneway_job_options* opti
                        const void* graph, uint64_t graph_bytes, laneway_job** job,
                        laneway_error* error) {
   return guarded(service, error, [&] {
-    if (options == nullptr || options->size < sizeof(laneway_job_options) || graph == nullptr ||
-        job == nullptr || options->job_class > LANEWAY_BEST_EFFORT) {
-      return report(error, LANEWAY_INVALID_ARGUMENT,
-                    "laneway_job_create needs options (with their size set and a class of "
-                    "laneway_class), a graph and a place for the job");
-    }
+    const auto valid = service_ns::check_job_options(options, job != nullptr ? graph : nullptr);
+    if (!valid) return report(error, valid);
     service_ns::JobRequest request;
     if (options->name != nullptr) request.name = options->name;
     request.job_class = static_cast<laneway::lanes::JobClass>(options->job_class);
@@ -100,10 +88,6 @@ int laneway_job_create(laneway_service* service, const laneway_job_options* opti
     request.total_iterations = options->total_iterations;
     for (uint32_t i = 0; i < options->slot_count; ++i) {
       const laneway_slot& slot = options->slots[i];
-      if (slot.kind > LANEWAY_CONSTANT) {
-        return report(error, LANEWAY_INVALID_ARGUMENT,
-                      "slot " + std::to_string(i) + " has no kind of laneway_slot_kind");
-      }
       request.slots.push_back({.name = slot.name != nullptr ? slot.name : "",
                                .kind = static_cast<laneway::lanes::SlotKind>(slot.kind),
                                .bytes = slot.bytes});
@@ -111,10 +95,12 @@ int laneway_job_create(laneway_service* service, const laneway_job_options* opti
     }
     request.random_state = {static_cast<const std::byte*>(options->random_state),
                             options->random_state_bytes};
+    request.shared = service_ns::is_shared(*options);
     auto made =
         service->service->create_job(request, {static_cast<const std::byte*>(graph), graph_bytes});
     if (!made) return report(error, made.error());
-    *job = new laneway_job{service->service, std::move(made).value(), {}};
+    *job = service_ns::new_job_handle(service->service, std::move(made).value(), request.job_class,
+                                      false);
     return static_cast<int>(LANEWAY_OK);
   });
 }
@@ -147,7 +133,9 @@ int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error)
 }
 
 void laneway_job_close(laneway_job* job) {
-  if (job != nullptr && job->owner.is_this()) job->service->worker().close_job(job->job);
+  if (job == nullptr || !job->owner.is_this()) return;
+  job->detached = job->attached;
+  if (!job->attached) job->service->worker().close_job(job->job);
 }
 
 void laneway_job_release(laneway_job* job) { service_ns::release(job); }
@@ -155,7 +143,7 @@ void laneway_job_release(laneway_job* job) { service_ns::release(job); }
 int laneway_job_report(laneway_job* job, int with_tapes, char** json, laneway_error* error) {
   return guarded(job, error, [&] {
     const Result<std::string> text = job->service->job_report(*job->job, with_tapes != 0);
-    return text ? give_text(text.value(), json) : report(error, text.error());
+    return text ? service_ns::give_text(text.value(), json, error) : report(error, text.error());
   });
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "service/client/c_border.h"
+#include "service/client/job_form.h"
 #include "service/client/laneway.h"
 #include "service/embedded/handles.h"
 
@@ -38,44 +40,16 @@ std::span<const OutputView> as_views(const laneway_output* outputs, uint32_t cou
 
 // The job's graph of this number, if its iteration may be queued or run with these inputs.
 Result<service_ns::GraphHandle> find_callable(laneway_job* job, uint32_t number,
-                                              std::span<const InputView> inputs) {
+                                              std::span<const laneway_input> inputs) {
   Result<service_ns::GraphHandle> found = job->service->worker().find_graph(*job->job, number);
   if (!found) return found;
-  const laneway::lanes::Graph& graph = found.value()->torch->graph();
-  if (inputs.size() != graph.inputs.size()) {
-    return Error{ErrorCode::invalid_argument, "graph '" + graph.name + "' takes " +
-                                                  std::to_string(graph.inputs.size()) +
-                                                  " inputs, got " + std::to_string(inputs.size())};
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const laneway::lanes::Value& value = graph.values[graph.inputs[i]];
-    if (value.kind != laneway::lanes::ValueKind::tensor) continue;
-    const uint64_t wanted = graph.storages[value.storage].bytes;
-    if (inputs[i].bytes == wanted && (wanted == 0 || inputs[i].data != nullptr)) continue;
-    return Error{ErrorCode::invalid_argument,
-                 "input " + std::to_string(i) + " of graph '" + graph.name + "' has " +
-                     std::to_string(inputs[i].bytes) + " bytes, the graph was captured with " +
-                     std::to_string(wanted) + "; capture again for this shape and dtype"};
-  }
+  if (Status fit = service_ns::check_inputs(found.value()->info, inputs); !fit) return fit.error();
   return found;
 }
 
-// Outputs that do not fit would only be noticed behind the commit phase.
-Status check_outputs(const laneway::lanes::Graph& graph, std::span<const OutputView> outputs) {
-  if (outputs.size() != graph.outputs.size()) {
-    return Error{ErrorCode::invalid_argument,
-                 "graph '" + graph.name + "' has " + std::to_string(graph.outputs.size()) +
-                     " outputs, room was given for " + std::to_string(outputs.size())};
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const uint64_t wanted = service_ns::output_bytes(graph, graph.outputs[i]);
-    if (outputs[i].bytes == wanted && (wanted == 0 || outputs[i].data != nullptr)) continue;
-    return Error{ErrorCode::invalid_argument, "output " + std::to_string(i) + " of graph '" +
-                                                  graph.name + "' has " + std::to_string(wanted) +
-                                                  " bytes, room was given for " +
-                                                  std::to_string(outputs[i].bytes)};
-  }
-  return {};
+laneway_submission* new_submission(const laneway_job& job, std::shared_ptr<service_ns::Work> work) {
+  return new laneway_submission{
+      .work = std::move(work), .service = job.service, .job = job.job, .owner = {}};
 }
 
 // Queues or runs an access to the state of `job`.
@@ -86,27 +60,8 @@ int access_state(laneway_job* job, service_ns::StateAccess access, laneway_submi
     return report(error, queued);
   }
   if (const auto done = work->wait(Duration())) return report(error, *done);
-  *pending = new laneway_submission{std::move(work), {}};
+  *pending = new_submission(*job, std::move(work));
   return LANEWAY_PENDING;
-}
-
-// The slots that are named exist and have the sizes that are given.
-Status check_slots(const laneway_job* job, std::span<const laneway_slot_copy> slots) {
-  const laneway::pipeline::ImageLayout& layout = job->job->torch->layout();
-  for (const laneway_slot_copy& copy : slots) {
-    if (copy.slot >= layout.slot_count()) {
-      return Error{ErrorCode::invalid_argument,
-                   "job '" + job->job->name + "' has " + std::to_string(layout.slot_count()) +
-                       " slots; there is none numbered " + std::to_string(copy.slot)};
-    }
-    if (copy.bytes != layout.slot(copy.slot).bytes) {
-      return Error{ErrorCode::invalid_argument, "slot '" + layout.slot(copy.slot).name + "' has " +
-                                                    std::to_string(layout.slot(copy.slot).bytes) +
-                                                    " bytes, " + std::to_string(copy.bytes) +
-                                                    " were given"};
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -117,13 +72,13 @@ int laneway_run(laneway_job* job, uint32_t graph, const laneway_input* inputs, u
                 const laneway_output* outputs, uint32_t output_count, laneway_submission** pending,
                 laneway_error* error) {
   return guarded(job, error, [&] {
-    const auto views = as_views(inputs, input_count);
-    const auto found = find_callable(job, graph, views);
+    const auto found = find_callable(job, graph, {inputs, input_count});
     if (!found) return report(error, found.error());
-    const auto room = as_views(outputs, output_count);
-    const Status fit = check_outputs(found.value()->torch->graph(), room);
+    // Outputs that do not fit would only be noticed behind the commit phase.
+    const Status fit = service_ns::check_outputs(found.value()->info, {outputs, output_count});
     if (!fit) return report(error, fit);
-    const auto done = job->service->worker().try_run(*job->job, *found.value(), views, room);
+    const auto done = job->service->worker().try_run(
+        *job->job, *found.value(), as_views(inputs, input_count), as_views(outputs, output_count));
     if (done) return report(error, *done);
     const int queued = laneway_submit(job, graph, inputs, input_count, pending, error);
     return queued == LANEWAY_OK ? static_cast<int>(LANEWAY_PENDING) : queued;
@@ -133,14 +88,14 @@ int laneway_run(laneway_job* job, uint32_t graph, const laneway_input* inputs, u
 int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs,
                    uint32_t input_count, laneway_submission** submission, laneway_error* error) {
   return guarded(job, error, [&] {
-    const auto views = as_views(inputs, input_count);
-    auto found = find_callable(job, graph, views);
+    auto found = find_callable(job, graph, {inputs, input_count});
     if (!found) return report(error, found.error());
-    auto work = std::make_shared<service_ns::Work>(std::move(found).value(), views);
+    auto work =
+        std::make_shared<service_ns::Work>(std::move(found).value(), as_views(inputs, input_count));
     if (Status queued = job->service->worker().submit(job->job, work); !queued) {
       return report(error, queued);
     }
-    *submission = new laneway_submission{std::move(work), {}};
+    *submission = new_submission(*job, std::move(work));
     return static_cast<int>(LANEWAY_OK);
   });
 }
@@ -155,13 +110,31 @@ int laneway_wait(laneway_submission* submission, int64_t timeout_ns, const lanew
   });
 }
 
+int laneway_cancel(laneway_submission* submission, laneway_error* error) {
+  return guarded(submission, error, [&] {
+    const auto service = submission->service.lock();
+    const auto job = submission->job.lock();
+    if (service != nullptr && job != nullptr && service->worker().cancel(*job, submission->work)) {
+      return static_cast<int>(LANEWAY_OK);
+    }
+    const auto done = submission->work->wait(Duration());
+    if (done && !*done && done->error().code == ErrorCode::cancelled) {
+      return static_cast<int>(LANEWAY_OK);
+    }
+    return report(error, LANEWAY_REFUSED,
+                  done ? "the iteration is done" : "the iteration has begun; wait for it");
+  });
+}
+
 void laneway_submission_release(laneway_submission* submission) { service_ns::release(submission); }
 
 int laneway_read_state(laneway_job* job, const laneway_slot_copy* slots, uint32_t count,
                        void* random_state, laneway_submission** pending, laneway_error* error) {
   return guarded(job, error, [&] {
     const std::span<const laneway_slot_copy> copies(slots, count);
-    if (Status valid = check_slots(job, copies); !valid) return report(error, valid);
+    if (Status valid = service_ns::check_slots(job->job->name, job->slots, copies); !valid) {
+      return report(error, valid);
+    }
     const auto read = [job = job->job, copies, random_state](std::byte* image) {
       for (const laneway_slot_copy& copy : copies) {
         const Bytes offset = job->torch->layout().offset(copy.slot);
@@ -184,7 +157,9 @@ int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots, uint32
                         laneway_error* error) {
   return guarded(job, error, [&] {
     const std::span<const laneway_slot_copy> copies(slots, count);
-    if (Status valid = check_slots(job, copies); !valid) return report(error, valid);
+    if (Status valid = service_ns::check_slots(job->job->name, job->slots, copies); !valid) {
+      return report(error, valid);
+    }
     const auto write = [job = job->job, copies, random_state](std::byte* image) {
       for (const laneway_slot_copy& copy : copies) {
         const Bytes offset = job->torch->layout().offset(copy.slot);

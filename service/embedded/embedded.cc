@@ -141,12 +141,58 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
   std::vector<std::byte> initial = initial_image(made.layout(), request.initial);
   JobHandle job = worker_->add_job(id, name, std::move(torch).value(), std::move(initial));
   if (job == nullptr) return closed_error();
+  {
+    MutexLock lock(jobs_mutex_);
+    std::erase_if(jobs_, [](const Known& known) { return known.job.expired(); });
+    jobs_.push_back({.job = job, .job_class = request.job_class, .shared = request.shared});
+  }
   post(std::move(offer));
   // Already refused? Then the caller hears it now.
   if (const auto placed = worker_->wait_placed(*job, Duration()); placed && !*placed) {
     return placed->error();
   }
   return job;
+}
+
+Result<EmbeddedService::Attached> EmbeddedService::attach(const std::string& name) {
+  if (closed_) return closed_error();
+  MutexLock lock(jobs_mutex_);
+  bool private_one = false;
+  for (auto known = jobs_.rbegin(); known != jobs_.rend(); ++known) {
+    JobHandle job = known->job.lock();
+    if (job == nullptr || job->name != name || worker_->is_over(*job)) continue;
+    if (known->shared) return Attached{.job = std::move(job), .job_class = known->job_class};
+    private_one = true;
+  }
+  return Error{ErrorCode::refused,
+               private_one ? "job '" + name + "' is not shared: make it with shared=True"
+                           : "there is no job named '" + name + "' to attach to"};
+}
+
+Status EmbeddedService::kill(const std::string& job) {
+  if (closed_) return closed_error();
+  JobHandle found;
+  {
+    MutexLock lock(jobs_mutex_);
+    for (const Known& known : jobs_) {
+      JobHandle held = known.job.lock();
+      if (held == nullptr || worker_->is_over(*held)) continue;
+      if (held->name == job || std::to_string(held->id.value()) == job) found = std::move(held);
+    }
+  }
+  if (found == nullptr) {
+    return Error{ErrorCode::invalid_argument, "there is no job named or numbered '" + job + "'"};
+  }
+  worker_->close_job(found);
+  return {};
+}
+
+Status EmbeddedService::set_policy(const std::string& text) {
+  if (closed_) return closed_error();
+  auto policy = policies::make_policy(text);
+  if (!policy) return policy.error();
+  loop_->set_policy(std::move(policy).value());
+  return {};
 }
 
 Result<std::string> EmbeddedService::status() {

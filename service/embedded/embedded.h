@@ -35,6 +35,7 @@ struct JobRequest {
   std::vector<lanes::ImageSlot> slots;
   std::vector<const void*> initial;         // by slot; null: zeros
   std::span<const std::byte> random_state;  // empty: torch's default seed
+  bool shared = false;                      // others of the process may attach to it
 };
 
 class EmbeddedService final : private EventSink {
@@ -43,7 +44,17 @@ class EmbeddedService final : private EventSink {
   ~EmbeddedService() override;
 
   // Refused at once (with the arithmetic) when it can never fit; else it may be waiting.
-  Result<JobHandle> create_job(const JobRequest& request, std::span<const std::byte> graph);
+  Result<JobHandle> create_job(const JobRequest& request, std::span<const std::byte> graph)
+      LW_EXCLUDES(jobs_mutex_);
+  struct Attached {
+    JobHandle job;
+    lanes::JobClass job_class = lanes::JobClass::training;
+  };
+  // The newest job of this name, if it was made shared; else refused.
+  Result<Attached> attach(const std::string& name) LW_EXCLUDES(jobs_mutex_);
+  // Ends the job of this name or number; invalid_argument when there is none.
+  Status kill(const std::string& job) LW_EXCLUDES(jobs_mutex_);
+  Status set_policy(const std::string& text);
   Worker& worker() { return *worker_; }
 
   // JSON; unavailable after close.
@@ -62,6 +73,13 @@ class EmbeddedService final : private EventSink {
   const SteadyClock clock_;
   const TimePoint start_ = clock_.now();
   const std::string device_name_;
+  // A job that somebody may hold.
+  struct Known {
+    std::weak_ptr<WorkerJob> job;
+    lanes::JobClass job_class = lanes::JobClass::training;
+    bool shared = false;
+  };
+
   // The pool's bytes go back, unless an operator still uses some: then they stay for good.
   void free_pool() LW_REQUIRES(close_mutex_);
 
@@ -73,6 +91,8 @@ class EmbeddedService final : private EventSink {
   std::atomic<uint64_t> last_job_{0};
   std::atomic<bool> closed_{false};
   Mutex close_mutex_;
+  Mutex jobs_mutex_;
+  std::vector<Known> jobs_ LW_GUARDED_BY(jobs_mutex_);  // oldest first
 };
 
 }  // namespace laneway::service

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "service/client/job_form.h"
 
 namespace laneway::service {
 namespace {
@@ -19,12 +20,6 @@ Error job_is_over(const WorkerJob& job) {
   if (job.end_reason) return *job.end_reason;
   return Error{ErrorCode::unavailable,
                "job '" + job.name + "' was closed; make a new step to go on"};
-}
-
-Error no_such_graph(const WorkerJob& job, uint32_t number) {
-  return Error{ErrorCode::invalid_argument, "job '" + job.name + "' has no graph numbered " +
-                                                std::to_string(number) +
-                                                ": it was never added, or was dropped"};
 }
 
 }  // namespace
@@ -93,7 +88,7 @@ Status Worker::drop_graph(WorkerJob& job, uint32_t number) {
     MutexLock lock(mutex_);
     if (Status open = check_open(job); !open) return open;
     const auto found = job.graphs.find(number);
-    if (found == job.graphs.end()) return no_such_graph(job, number);
+    if (found == job.graphs.end()) return no_such_graph(job.name, number);
     if (job.graphs.size() == 1) {
       return Error{ErrorCode::refused, "graph " + std::to_string(number) + " is the last of job '" +
                                            job.name + "': close the job instead"};
@@ -109,7 +104,7 @@ Status Worker::drop_graph(WorkerJob& job, uint32_t number) {
 Result<GraphHandle> Worker::find_graph(WorkerJob& job, uint32_t number) {
   MutexLock lock(mutex_);
   const auto found = job.graphs.find(number);
-  if (found == job.graphs.end()) return no_such_graph(job, number);
+  if (found == job.graphs.end()) return no_such_graph(job.name, number);
   return found->second;
 }
 
@@ -165,6 +160,17 @@ Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
   return {};
 }
 
+bool Worker::cancel(WorkerJob& job, const std::shared_ptr<Work>& work) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = std::find(job.queue.begin(), job.queue.end(), work);
+    if (found == job.queue.end()) return false;
+    job.queue.erase(found);
+  }
+  work->complete(Error{ErrorCode::cancelled, "it was cancelled before it ran"});
+  return true;
+}
+
 Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& work) {
   bool at_once = false;
   std::byte* image = nullptr;  // an image without bytes has none
@@ -208,6 +214,11 @@ std::optional<Status> Worker::wait_placed(WorkerJob& job, Duration timeout) {
 lanes::Reason Worker::waiting_reason(WorkerJob& job) {
   MutexLock lock(mutex_);
   return job.reason;
+}
+
+bool Worker::is_over(const WorkerJob& job) {
+  MutexLock lock(mutex_);
+  return !check_open(job);
 }
 
 std::vector<std::pair<GraphHandle, GraphPlan>> Worker::plans(WorkerJob& job) {

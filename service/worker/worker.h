@@ -68,6 +68,9 @@ class Worker final : public lanes::ActionSink {
                                 std::span<const lanes::OutputView> outputs);
   // Queues; refused when kMaxInFlight are queued already, or the job is over.
   Status submit(const JobHandle& job, std::shared_ptr<Work> work);
+  // Takes back what is queued and has not begun: it then is complete, as cancelled. False
+  // otherwise.
+  bool cancel(WorkerJob& job, const std::shared_ptr<Work>& work);
   // Runs an ordered access to the state: at once if nothing is queued or running before it (then
   // the work is complete on return), else queues it.
   Status access_state(const JobHandle& job, const std::shared_ptr<Work>& work);
@@ -75,6 +78,8 @@ class Worker final : public lanes::ActionSink {
   // Waits until the job has its memory, is over (its error), or the time passed (nothing).
   std::optional<Status> wait_placed(WorkerJob& job, Duration timeout);
   lanes::Reason waiting_reason(WorkerJob& job);
+  // Closed, being closed, or failed: no further work is taken.
+  bool is_over(const WorkerJob& job);
   // No further work, what is queued is cancelled, a running iteration ends first. Posts JobEnded
   // and waits until the job's memory is given back; one that has none yet is over at once, and what
   // the core may just be giving it comes back by itself.

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/time.h"
 #include "memory/planned_tape.h"
+#include "service/wire/graph_info.h"
 
 namespace laneway::service {
 
@@ -32,13 +33,11 @@ struct GraphPlan {
 };
 
 struct WorkerGraph {
-  WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::TorchGraph> torch_graph)
-      : number(graph_number), torch(std::move(torch_graph)) {
-    plan.need = torch->probe_need();
-  }
+  WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::TorchGraph> torch_graph);
 
   const uint32_t number;
   const std::unique_ptr<adaptor::TorchGraph> torch;
+  const wire::GraphInfo info;  // as clients see it
   GraphPlan plan;
 };
 

@@ -18,6 +18,9 @@ static_assert(sizeof(laneway_embedded_options) >= 40, "laneway_embedded_options"
 static_assert(offsetof(laneway_embedded_options, torch_version) == 32, "laneway_embedded_options");
 static_assert(sizeof(laneway_job_options) >= 64, "laneway_job_options");
 static_assert(offsetof(laneway_job_options, random_state_bytes) == 56, "laneway_job_options");
+static_assert(offsetof(laneway_job_options, shared) == 64, "laneway_job_options");
+static_assert(sizeof(laneway_connect_options) >= 32, "laneway_connect_options");
+static_assert(offsetof(laneway_connect_options, timeout_ns) == 24, "laneway_connect_options");
 
 static laneway_error error;
 
@@ -73,6 +76,52 @@ static int exchange_state(laneway_job* job) {
   return 0;
 }
 
+/* A second handle of the shared job runs its graph, is closed, and the job goes on; one that was
+ * not shared is not to be had. */
+static int attach(laneway_service* service, laneway_job* job) {
+  laneway_job* again = NULL;
+  if (laneway_attach(service, "nobody", &again, &error) != LANEWAY_REFUSED) return failed("attach");
+  if (laneway_attach(service, "c", &again, &error) != LANEWAY_OK) return failed("attach");
+  char* described = NULL;
+  if (laneway_job_describe(again, &described, &error) != LANEWAY_OK) return failed("describe");
+  const char* slot = "{\"name\":\"state\",\"kind\":\"parameter\",\"bytes\":16}";
+  const int found = strstr(described, slot) != NULL;
+  laneway_free(described);
+  if (!found) return failed("describe names the slot");
+  const float step[4] = {0};
+  const laneway_input input = {.data = step, .bytes = sizeof step};
+  laneway_submission* submission = NULL;
+  if (laneway_submit(again, 0, &input, 1, &submission, &error) != LANEWAY_OK) return failed("run");
+  const int cancelled = laneway_cancel(submission, &error);
+  const int wanted = cancelled == LANEWAY_OK ? LANEWAY_CANCELLED : LANEWAY_OK;
+  if (laneway_wait(submission, -1, NULL, 0, &error) != wanted) return failed("cancel");
+  laneway_submission_release(submission);
+  laneway_job_close(again);
+  int code = laneway_job_describe(again, &described, &error);
+  if (code != LANEWAY_UNAVAILABLE) return failed("describe after close");
+  laneway_job_release(again);
+  if (laneway_job_describe(job, &described, &error) != LANEWAY_OK) return failed("describe");
+  laneway_free(described);
+  return 0;
+}
+
+/* Operators' words: what is none is refused, a policy is taken, a job is ended for everybody. */
+static int command(laneway_service* service, laneway_job* job) {
+  int code = laneway_service_command(service, "explode", NULL, &error);
+  if (code != LANEWAY_INVALID_ARGUMENT) return failed("an unknown command");
+  code = laneway_service_command(service, "shutdown", NULL, &error);
+  if (code != LANEWAY_UNSUPPORTED) return failed("shutdown");
+  code = laneway_service_command(service, "policy", "none such", &error);
+  if (code != LANEWAY_INVALID_ARGUMENT) return failed("an unknown policy");
+  if (laneway_service_command(service, "policy", "srtf", &error) != LANEWAY_OK)
+    return failed("policy");
+  code = laneway_service_command(service, "kill", "nobody", &error);
+  if (code != LANEWAY_INVALID_ARGUMENT) return failed("kill of nobody");
+  if (laneway_service_command(service, "kill", "c", &error) != LANEWAY_OK) return failed("kill");
+  code = laneway_job_wait(job, 0, &error);
+  return code == LANEWAY_UNAVAILABLE ? 0 : failed("wait for a killed job");
+}
+
 int main(int argc, char** argv) {
   static char graph[65536];
   FILE* file = argc == 2 ? fopen(argv[1], "rb") : NULL;
@@ -90,8 +139,8 @@ int main(int argc, char** argv) {
   if (laneway_embedded_open(&options, &service, &error) != LANEWAY_OK) return failed("open");
 
   const laneway_slot slot = {.name = "state", .kind = LANEWAY_PARAMETER, .bytes = 16};
-  const laneway_job_options job_options = {
-      .size = sizeof job_options, .name = "c", .slot_count = 1, .slots = &slot};
+  laneway_job_options job_options = {
+      .size = sizeof job_options, .name = "c", .slot_count = 1, .slots = &slot, .shared = 1};
   laneway_job* job = NULL;
   code = laneway_job_create(service, &job_options, "LWGR", 4, &job, &error);
   if (code != LANEWAY_INVALID_GRAPH) return failed("create of a cut graph");
@@ -99,7 +148,18 @@ int main(int argc, char** argv) {
   if (code != LANEWAY_OK) return failed("create");
   if (laneway_job_wait(job, INT64_MAX, &error) != LANEWAY_OK) return failed("wait");
 
-  if (train(job) != 0 || exchange_state(job) != 0) return 1;
+  if (train(job) != 0 || exchange_state(job) != 0 || attach(service, job) != 0) return 1;
+  if (command(service, job) != 0) return 1;
+  laneway_job_release(job);
+
+  /* As a program that was compiled before `shared` was there. */
+  job_options.size = offsetof(laneway_job_options, shared);
+  code = laneway_job_create(service, &job_options, graph, graph_bytes, &job, &error);
+  if (code != LANEWAY_OK) return failed("create with the first options");
+  laneway_job* other = NULL;
+  if (laneway_attach(service, "c", &other, &error) != LANEWAY_REFUSED)
+    return failed("attach to a job that is not shared");
+  if (laneway_connect(NULL, &service, &error) != LANEWAY_UNSUPPORTED) return failed("connect");
   laneway_service_close(service);
   laneway_submission* pending = NULL;
   code = laneway_submit(job, 0, &(laneway_input){.data = graph, .bytes = 16}, 1, &pending, &error);

@@ -1,4 +1,4 @@
-#include "service/embedded/owner_process.h"
+#include "service/client/owner_process.h"
 
 #include <pthread.h>
 #include <unistd.h>

@@ -1,7 +1,9 @@
-#include "service/embedded/handles.h"
+#include "service/client/c_border.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace laneway::service {
 namespace {
@@ -25,6 +27,22 @@ int code_of(ErrorCode code) {
 
 }  // namespace
 
+ErrorCode error_code_of(int32_t code) {
+  switch (code) {
+    case LANEWAY_INVALID_ARGUMENT: return ErrorCode::invalid_argument;
+    case LANEWAY_INVALID_GRAPH: return ErrorCode::invalid_graph;
+    case LANEWAY_OUT_OF_MEMORY: return ErrorCode::out_of_memory;
+    case LANEWAY_REFUSED: return ErrorCode::refused;
+    case LANEWAY_UNAVAILABLE: return ErrorCode::unavailable;
+    case LANEWAY_FAILED: return ErrorCode::failed;
+    case LANEWAY_QUARANTINED: return ErrorCode::quarantined;
+    case LANEWAY_CANCELLED: return ErrorCode::cancelled;
+    case LANEWAY_TIMED_OUT: return ErrorCode::timed_out;
+    case LANEWAY_UNSUPPORTED: return ErrorCode::unsupported;
+    default: return ErrorCode::internal;
+  }
+}
+
 int report(laneway_error* error, int code, const std::string& message) {
   if (error != nullptr) {
     error->code = code;
@@ -41,6 +59,14 @@ int report(laneway_error* error, const Error& what) {
 
 int report(laneway_error* error, const Status& status) {
   return status ? LANEWAY_OK : report(error, status.error());
+}
+
+int give_text(const std::string& text, char** out, laneway_error* error) {
+  if (out == nullptr) return report(error, LANEWAY_INVALID_ARGUMENT, "no place for the text");
+  *out = static_cast<char*>(std::malloc(text.size() + 1));
+  if (*out == nullptr) throw std::bad_alloc();
+  std::memcpy(*out, text.c_str(), text.size() + 1);
+  return LANEWAY_OK;
 }
 
 }  // namespace laneway::service
