@@ -4,6 +4,9 @@
 
 #include <cstdint>
 
+#include "base/bytes.h"
+#include "base/time.h"
+
 namespace laneway::limits {
 
 // Graphs. Training steps of the largest models captured so far have under 10,000 nodes; a decoder
@@ -72,5 +75,27 @@ inline constexpr uint32_t kMaxTraceRecords = 1u << 20;
 // Offsets in the pool are multiples of this on the host (cache line, and what torch's own CPU
 // allocator gives); on CUDA of 512.
 inline constexpr int64_t kHostAlignment = 64;
+
+// The supervisor. Standbys each hold a process with LibTorch loaded (some 200 MiB).
+inline constexpr uint32_t kMaxStandbys = 8;
+inline constexpr Bytes kMinPool = Bytes(1 << 20);  // below this no training step fits
+// What the broker has held: sessions, jobs, graphs, links and segments, each a key with a note. A
+// note is at most what a request says (the slots of a job are most of it).
+inline constexpr uint32_t kMaxHeldKeys = 1u << 18;
+inline constexpr uint32_t kMaxHeldKeyBytes = 128;
+inline constexpr uint32_t kMaxHeldNoteBytes = 48u << 20;  // with room in a channel's frame
+inline constexpr uint64_t kMaxHeldBytes = 1ull << 30;     // keys and notes together
+// A process that dies is started again: the first time at once, then later and later, and not for
+// ever: one that dies this often in so short a time will not live.
+inline constexpr uint32_t kMaxDeaths = 10;
+inline constexpr Duration kDeathsWindow = seconds(60);
+inline constexpr Duration kFirstRestartDelay = milliseconds(100);
+inline constexpr Duration kLongestRestartDelay = seconds(5);
+// A broker that says nothing for this long hangs, and is killed.
+inline constexpr Duration kHeartbeatPatience = seconds(30);
+// A worker that has loaded LibTorch and mapped the pool says so; cold disks are slow.
+inline constexpr Duration kWorkerStartPatience = seconds(120);
+// An orderly end; what is left after it is killed.
+inline constexpr Duration kStopPatience = seconds(10);
 
 }  // namespace laneway::limits

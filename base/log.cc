@@ -40,6 +40,17 @@ Result<LogLevel> parse_log_level(std::string_view text) {
                                                 "': use debug, info, warning, error or off"};
 }
 
+const char* log_level_name(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug: return "debug";
+    case LogLevel::info: return "info";
+    case LogLevel::warning: return "warning";
+    case LogLevel::error: return "error";
+    case LogLevel::off: return "off";
+  }
+  return "off";
+}
+
 void set_log_level(LogLevel level) {
   switch (level) {
     case LogLevel::debug: return logger()->set_level(spdlog::level::debug);

@@ -13,6 +13,8 @@ enum class LogLevel { debug, info, warning, error, off };
 
 // Reads "debug", "info", "warning", "error", "off"; else invalid_argument naming the text.
 Result<LogLevel> parse_log_level(std::string_view text);
+// The word that parse_log_level reads.
+const char* log_level_name(LogLevel level);
 
 void set_log_level(LogLevel level);
 // Lines go to `path` (appended) from now on; error when it cannot be opened.

@@ -9,6 +9,7 @@
 #include "adaptor/lane_blocks.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "memory/device/open_device.h"
 #include "policies/registry.h"
 #include "service/status/status.h"
@@ -18,7 +19,6 @@ namespace laneway::service {
 namespace {
 
 constexpr SessionId kSession{1};  // the process itself
-constexpr const char* kVersion = "0.1.0";
 
 std::string user_name() {
   const passwd* entry = ::getpwuid(::geteuid());
@@ -198,7 +198,7 @@ Status EmbeddedService::set_policy(const std::string& text) {
 Result<std::string> EmbeddedService::status() {
   if (closed_) return closed_error();
   const ServiceFacts facts{.pid = ::getpid(),
-                           .version = kVersion,
+                           .version = version(),
                            .device = device_name_,
                            .user = user_name(),
                            .uptime_s = (clock_.now() - start_).seconds(),

@@ -1,0 +1,7 @@
+#include "base/version.h"
+
+namespace laneway {
+
+const char* version() { return LANEWAY_VERSION; }
+
+}  // namespace laneway

@@ -1,0 +1,118 @@
+#include "service/supervisor/child_process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "service/transport/supervised.h"
+
+namespace laneway::service {
+namespace {
+
+constexpr int kExecFailed = 127;  // as a shell has it
+
+struct Launch {
+  const char* program;
+  char* const* arguments;
+  char* const* environment;
+  int channel;
+  int no_input;
+  pid_t parent;
+};
+
+// In the child, between fork and exec: only calls that are allowed there.
+[[noreturn]] void become(const Launch& launch) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != launch.parent) ::_exit(kExecFailed);  // it died before the line above
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::dup2(launch.no_input, STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  if (launch.channel == kSupervisorDescriptor) {
+    ::fcntl(launch.channel, F_SETFD, 0);
+  } else {
+    ::dup2(launch.channel, kSupervisorDescriptor);
+  }
+  ::syscall(SYS_close_range, kSupervisorDescriptor + 1, ~0U, 0U);
+  ::execve(launch.program, launch.arguments, launch.environment);
+  ::_exit(kExecFailed);
+}
+
+}  // namespace
+
+bool ProcessEnd::clean() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+std::string ProcessEnd::text() const {
+  if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
+  if (!WIFSIGNALED(status)) return "wait status " + std::to_string(status);
+  const int number = WTERMSIG(status);
+  const char* name = ::strsignal(number);
+  return "signal " + std::to_string(number) + (name ? " (" + std::string(name) + ")" : "");
+}
+
+Result<ChildProcess> ChildProcess::spawn(const std::string& program,
+                                         const std::vector<std::string>& environment,
+                                         Descriptor channel) {
+  if (::access(program.c_str(), X_OK) != 0) {
+    return Error{ErrorCode::failed, "program " + program +
+                                        " cannot be started: " + std::strerror(errno) +
+                                        "; it belongs beside lanewayd: build or install it"};
+  }
+  const Descriptor no_input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!no_input.valid()) {
+    return Error{ErrorCode::failed, std::string("/dev/null: ") + std::strerror(errno)};
+  }
+  std::string name = program;
+  const std::array<char*, 2> arguments = {name.data(), nullptr};
+  std::vector<std::string> variables = environment;
+  std::vector<char*> pointers;
+  for (std::string& variable : variables) pointers.push_back(variable.data());
+  pointers.push_back(nullptr);
+  const Launch launch{.program = name.c_str(),
+                      .arguments = arguments.data(),
+                      .environment = pointers.data(),
+                      .channel = channel.get(),
+                      .no_input = no_input.get(),
+                      .parent = ::getpid()};
+  const pid_t pid = ::fork();
+  if (pid == 0) become(launch);
+  if (pid < 0) {
+    return Error{ErrorCode::failed, "no process for " + program + ": " + std::strerror(errno)};
+  }
+  return ChildProcess(pid);
+}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ == 0) return;
+  kill();
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void ChildProcess::kill() {
+  if (pid_ > 0) ::kill(pid_, SIGKILL);
+}
+
+std::optional<ProcessEnd> ChildProcess::reap() {
+  ProcessEnd end;
+  const pid_t got = pid_ == 0 ? 0 : ::waitpid(pid_, &end.status, WNOHANG);
+  if (got == 0 || (got < 0 && errno == EINTR)) return std::nullopt;
+  LW_CHECK(got == pid_, "a child is reaped by its owner alone");
+  pid_ = 0;
+  return end;
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,54 @@
+// ChildProcess: a program that this process started and must reap. It is started with one channel
+// back to here at a known descriptor and nothing else open but standard input (empty), output and
+// error (both this process's error), in a process group of its own (a terminal's Ctrl-C reaches
+// the supervisor alone), with default signals, and it dies with its parent. One that is still
+// there when its owner goes is killed and reaped: after the object nothing of the program runs.
+// Move-only; not thread-safe; to be used by the thread that spawned, whose end is the child's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "service/transport/descriptor.h"
+
+namespace laneway::service {
+
+// How a process ended, as waitpid says it.
+struct ProcessEnd {
+  int status = 0;
+
+  bool clean() const;        // exit code 0
+  std::string text() const;  // "exit code 3", "signal 9 (Killed)"
+};
+
+class ChildProcess {
+ public:
+  // Starts `program` (a path) with these variables ("NAME=value") as its environment and `channel`
+  // at kSupervisorDescriptor. Error failed when the program is not there or there is no process
+  // left.
+  static Result<ChildProcess> spawn(const std::string& program,
+                                    const std::vector<std::string>& environment,
+                                    Descriptor channel);
+
+  ChildProcess(ChildProcess&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  ChildProcess& operator=(ChildProcess&&) = delete;
+  ~ChildProcess();
+
+  pid_t pid() const { return pid_; }
+  // SIGKILL; the process is gone for good only when reap() says so.
+  void kill();
+  // How it ended, if it has; then nothing of it runs any more. Does not wait.
+  std::optional<ProcessEnd> reap();
+
+ private:
+  explicit ChildProcess(pid_t pid) : pid_(pid) {}
+
+  pid_t pid_ = 0;  // 0: reaped
+};
+
+}  // namespace laneway::service

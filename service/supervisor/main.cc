@@ -1,0 +1,138 @@
+// lanewayd: reads what it was asked for, takes the address, makes pool and journal, and runs the
+// supervisor.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/log.h"
+#include "base/version.h"
+#include "service/journal/journal_layout.h"
+#include "service/supervisor/exit_codes.h"
+#include "service/supervisor/lock_file.h"
+#include "service/supervisor/machine_memory.h"
+#include "service/supervisor/notify.h"
+#include "service/supervisor/options.h"
+#include "service/supervisor/supervisor.h"
+
+namespace laneway::service {
+namespace {
+
+int complain(int code, const std::string& what) {
+  std::fprintf(stderr, "lanewayd: %s\n", what.c_str());
+  return code;
+}
+
+// Every job of every client has descriptors here: as many as the system lets us have.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    log_warning("the limit of open files stays as it is");
+}
+
+// Where the other programs are: beside this one, links followed.
+std::string programs_of(const Options& options) {
+  if (!options.programs.empty()) return options.programs;
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+wire::ServiceConfig config_of(const Options& options, Bytes pool) {
+  wire::ServiceConfig config;
+  config.address = options.address.text();
+  config.device = options.device;
+  config.policy = options.policy;
+  config.pool_bytes = static_cast<uint64_t>(pool.count());
+  config.reserve_bytes = static_cast<uint64_t>(options.reserve.count());
+  config.lanes = options.lanes;
+  config.copy_bandwidth = static_cast<double>(options.copy_bandwidth_per_s);
+  config.trace_file = options.trace;
+  config.log_level = log_level_name(options.log_level);
+  config.log_file = options.log_file;
+  return config;
+}
+
+int already_running(const LockHolder& holder) {
+  const std::string who = holder.pid > 0
+                              ? "pid " + std::to_string(holder.pid) + " at " + holder.address
+                              : "it is just starting";
+  return complain(kExitAlreadyRunning,
+                  "already running: " + who +
+                      ". Use that one, end it with `laneway shutdown`, or give another --address");
+}
+
+// With the lock held: the service, until its end.
+int serve(const Options& options, Bytes pool_size, ListeningSockets sockets) {
+  auto pool = memory::SharedMemory::create("laneway-pool", pool_size);
+  if (!pool) return complain(kExitFailed, pool.error().message);
+  auto journal =
+      memory::SharedMemory::create("laneway-journal", Bytes(static_cast<int64_t>(kJournalBytes)));
+  if (!journal) return complain(kExitFailed, journal.error().message);
+  auto signals = SignalQueue::open();
+  if (!signals) return complain(kExitFailed, signals.error().message);
+  const SteadyClock clock;
+  const SupervisorSetup setup{
+      .config = config_of(options, pool_size),
+      .programs = programs_of(options),
+      .standby = options.standby,
+      .pid = ::getpid(),
+      .started_unix_ns =
+          std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(),
+      .times = SupervisorTimes::scaled(options.time_scale),
+      .sockets = std::move(sockets),
+      .pool = std::move(pool).value(),
+      .journal = std::move(journal).value()};
+  Supervisor supervisor(setup, signals.value(), clock);
+  const int code = supervisor.run([&] {
+    std::printf("lanewayd ready: %s pool %s pid %d\n", setup.config.address.c_str(),
+                format_bytes(pool_size).c_str(), setup.pid);
+    std::fflush(stdout);
+    notify_service_manager("READY=1");
+  });
+  return code;
+}
+
+int run(const Options& options) {
+  if (!options.log_file.empty()) {
+    if (const Status status = set_log_file(options.log_file); !status) {
+      return complain(kExitUsage, "--log-file: " + status.error().message);
+    }
+  }
+  set_log_level(options.log_level);
+  const auto memory = MachineMemory::read();
+  if (!memory) return complain(kExitFailed, memory.error().message);
+  const auto pool = choose_pool(options.pool, options.reserve, memory.value());
+  if (!pool) return complain(kExitUsage, pool.error().message);
+  raise_descriptor_limit();
+  if (const Status status = prepare_folder(options.address.directory()); !status) {
+    return complain(kExitFailed, status.error().message);
+  }
+  auto lock = LockFile::take(options.address);
+  if (!lock) return complain(kExitFailed, lock.error().message);
+  if (const auto* holder = std::get_if<LockHolder>(&lock.value())) return already_running(*holder);
+  auto sockets = ListeningSockets::open(options.address);
+  if (!sockets) return complain(kExitFailed, sockets.error().message);
+  log_info(std::string("lanewayd ") + version() + " at " + options.address.text());
+  return serve(options, pool.value(), std::move(sockets).value());
+}
+
+}  // namespace
+}  // namespace laneway::service
+
+int main(int count, char** words) {
+  const auto parsed =
+      laneway::service::parse_options(std::vector<std::string>(words + 1, words + count));
+  if (const auto* leave = std::get_if<laneway::service::Leave>(&parsed)) {
+    std::fputs(leave->text.c_str(), leave->code == 0 ? stdout : stderr);
+    return leave->code;
+  }
+  return laneway::service::run(std::get<laneway::service::Options>(parsed));
+}

@@ -1,0 +1,192 @@
+#include "service/supervisor/options.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+
+#include "base/limits.h"
+#include "base/version.h"
+#include "memory/device/open_device.h"
+#include "policies/registry.h"
+#include "service/supervisor/exit_codes.h"
+
+namespace laneway::service {
+namespace {
+
+// As given; empty: not given.
+struct Texts {
+  std::string address, device, pool, policy, standby, lanes, reserve, copy_bandwidth;
+  std::string log_level, log_file, trace, programs, time_scale;
+};
+
+constexpr const char* kFooter =
+    "Sizes take KiB, MiB and GiB (binary), such as 512MiB. Every option may stand in the file of\n"
+    "--config, one a line and without the dashes: pool = \"4GiB\"; the command line wins.\n"
+    "Exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 5 already running.";
+
+void declare(CLI::App& app, Texts& texts) {
+  app.add_option("--device", texts.device, "the device: host (default), or cuda:N")
+      ->type_name("DEVICE");
+  app.add_option("--pool", texts.pool,
+                 "memory that is handed out to jobs; default: half of what is free")
+      ->type_name("SIZE");
+  app.add_option("--address", texts.address,
+                 "where to listen: ipc://PATH; default: $LANEWAY_ADDRESS, else "
+                 "ipc://$XDG_RUNTIME_DIR/laneway/laneway.sock, else "
+                 "ipc:///tmp/laneway-UID/laneway.sock")
+      ->type_name("ADDRESS");
+  app.add_option("--policy", texts.policy, "who runs next: NAME[:key=value...]; default: fifo")
+      ->type_name("POLICY");
+  app.add_option("--standby", texts.standby, "workers that wait to take over at once; default: 1")
+      ->type_name("N");
+  app.add_option("--lanes", texts.lanes, "iterations at the same time, at most; default: 64")
+      ->type_name("N");
+  app.add_option("--reserve", texts.reserve, "of the pool, never given to jobs; default: 0")
+      ->type_name("SIZE");
+  app.add_option("--copy-bandwidth", texts.copy_bandwidth,
+                 "bytes per second of the host device's copies; default: unlimited")
+      ->type_name("SIZE");
+  app.add_option("--log-level", texts.log_level, "debug, info (default), warning, error or off")
+      ->type_name("LEVEL");
+  app.add_option("--log-file", texts.log_file, "where lines go; default: standard error")
+      ->type_name("FILE");
+  app.add_option("--trace", texts.trace, "write down what the core hears and decides")
+      ->type_name("FILE");
+  app.add_option("--programs", texts.programs)->group("");
+  app.add_option("--time-scale", texts.time_scale)->group("");
+  app.set_config("--config", "", "read options from this file (TOML or INI form)")
+      ->type_name("FILE");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.set_version_flag("--version", std::string("lanewayd ") + version());
+  app.footer(kFooter);
+}
+
+Error bad_value(const char* option, const std::string& text, const std::string& wanted) {
+  return Error{ErrorCode::invalid_argument,
+               std::string(option) + " " + (text.empty() ? "\"\"" : text) + ": " + wanted};
+}
+
+struct Range {
+  uint32_t least;
+  uint32_t most;
+};
+
+Result<uint32_t> whole_number(const char* option, const std::string& text, Range range) {
+  uint32_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [after, status] = std::from_chars(text.data(), end, number);
+  if (status != std::errc() || after != end || number < range.least || number > range.most) {
+    return bad_value(option, text,
+                     "give a whole number from " + std::to_string(range.least) + " to " +
+                         std::to_string(range.most));
+  }
+  return number;
+}
+
+Status read_sizes(const Texts& texts, Options& options) {
+  const auto read = [](const char* option, const std::string& text, Bytes& into) -> Status {
+    if (text.empty()) return {};
+    const auto size = parse_bytes(text);
+    if (!size) return bad_value(option, text, size.error().message);
+    into = size.value();
+    return {};
+  };
+  if (Status status = read("--pool", texts.pool, options.pool); !status) return status;
+  if (!texts.pool.empty() && options.pool < limits::kMinPool) {
+    return bad_value("--pool", texts.pool,
+                     "a pool has at least " + format_bytes(limits::kMinPool) + ": give more");
+  }
+  if (Status status = read("--reserve", texts.reserve, options.reserve); !status) return status;
+  if (options.pool > Bytes(0) && options.reserve >= options.pool) {
+    return bad_value("--reserve", texts.reserve,
+                     "nothing would be left of the pool of " + format_bytes(options.pool) +
+                         ": reserve less, or give a larger --pool");
+  }
+  Bytes bandwidth;
+  Status status = read("--copy-bandwidth", texts.copy_bandwidth, bandwidth);
+  options.copy_bandwidth_per_s = bandwidth.count();
+  return status;
+}
+
+Status read_counts(const Texts& texts, Options& options) {
+  if (!texts.standby.empty()) {
+    const auto count = whole_number("--standby", texts.standby, {0, limits::kMaxStandbys});
+    if (!count) return count.error();
+    options.standby = count.value();
+  }
+  if (!texts.lanes.empty()) {
+    const auto count = whole_number("--lanes", texts.lanes, {1, limits::kMaxLanes});
+    if (!count) return count.error();
+    options.lanes = count.value();
+  }
+  if (texts.time_scale.empty()) return {};
+  const char* end = texts.time_scale.data() + texts.time_scale.size();
+  const auto [after, status] = std::from_chars(texts.time_scale.data(), end, options.time_scale);
+  if (status != std::errc() || after != end || !(options.time_scale > 0) ||
+      !std::isfinite(options.time_scale)) {
+    return bad_value("--time-scale", texts.time_scale, "give a positive number");
+  }
+  return {};
+}
+
+Status read_names(const Texts& texts, Options& options) {
+  if (!texts.device.empty()) options.device = texts.device;
+  if (const auto device = memory::open_device(options.device); !device) {
+    return bad_value("--device", options.device, device.error().message);
+  }
+  if (!texts.policy.empty()) options.policy = texts.policy;
+  if (const auto policy = policies::make_policy(options.policy); !policy) {
+    return bad_value("--policy", options.policy, policy.error().message);
+  }
+  if (!texts.log_level.empty()) {
+    const auto level = parse_log_level(texts.log_level);
+    if (!level) return bad_value("--log-level", texts.log_level, level.error().message);
+    options.log_level = level.value();
+  }
+  options.log_file = texts.log_file;
+  options.programs = texts.programs;
+  if (!texts.trace.empty()) {
+    std::error_code error;
+    options.trace = std::filesystem::absolute(texts.trace, error).string();
+    if (error) return bad_value("--trace", texts.trace, error.message());
+  }
+  return {};
+}
+
+Result<Options> read(const Texts& texts) {
+  auto address = Address::parse_or_standard(texts.address);
+  if (!address) return Error{ErrorCode::invalid_argument, "--address: " + address.error().message};
+  Options options(std::move(address).value());
+  if (Status status = read_names(texts, options); !status) return status.error();
+  if (Status status = read_sizes(texts, options); !status) return status.error();
+  if (Status status = read_counts(texts, options); !status) return status.error();
+  return options;
+}
+
+}  // namespace
+
+std::variant<Options, Leave> parse_options(const std::vector<std::string>& arguments) {
+  CLI::App app(
+      "lanewayd: runs deep-learning jobs of many processes on one device, out of one pool of "
+      "memory.",
+      "lanewayd");
+  Texts texts;
+  try {
+    declare(app, texts);
+    // CLI11 takes them last first.
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream complaint;
+    if (app.exit(error, out, complaint) == 0) return Leave{kExitDone, out.str()};
+    return Leave{kExitUsage, "lanewayd: " + complaint.str()};
+  }
+  auto options = read(texts);
+  if (!options) return Leave{kExitUsage, "lanewayd: " + options.error().message + "\n"};
+  return std::move(options).value();
+}
+
+}  // namespace laneway::service

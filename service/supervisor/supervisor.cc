@@ -1,0 +1,101 @@
+#include "service/supervisor/supervisor.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "service/supervisor/exit_codes.h"
+
+namespace laneway::service {
+namespace {
+
+// Rounded up, so that what is waited for is due afterwards.
+int poll_milliseconds(TimePoint now, TimePoint until) {
+  constexpr int64_t kNsPerMs = 1'000'000;
+  constexpr int64_t kLongest = 3'600'000;
+  if (until == TimePoint::never()) return -1;
+  const int64_t ns = std::max<int64_t>((until - now).ns(), 0);
+  return static_cast<int>(std::min((ns + kNsPerMs - 1) / kNsPerMs, kLongest));
+}
+
+}  // namespace
+
+int Supervisor::run(const std::function<void()>& on_ready) {
+  on_ready_ = on_ready;
+  while (tend(clock_.now())) wait(clock_.now());
+  return exit_code_;
+}
+
+void Supervisor::wait(TimePoint now) {
+  std::vector<pollfd> entries = {{signals_.descriptor(), POLLIN, 0}};
+  const auto broker = broker_.poll_entry();
+  if (broker) entries.push_back(*broker);
+  crew_.add_to_poll(entries);
+  TimePoint until = kill_at_;
+  if (phase_ == Phase::running) {
+    until = std::min({until, broker_.next_wakeup(), crew_.next_wakeup()});
+  }
+  if (::poll(entries.data(), entries.size(), poll_milliseconds(now, until)) < 0) return;
+  now = clock_.now();
+  if (broker && entries[1].revents != 0) broker_.handle_ready(now);
+  crew_.handle_ready(entries);
+  if (entries[0].revents != 0) hear_signals(now);
+}
+
+void Supervisor::hear_signals(TimePoint now) {
+  for (const int number : signals_.take()) {
+    if (number == SIGCHLD) continue;
+    if (phase_ == Phase::running) {
+      stop(now, kExitDone, "signal " + std::to_string(number));
+    } else if (number == SIGINT) {
+      kill_at_ = now;  // asked again, by somebody who does not want to wait
+    }
+  }
+  // One SIGCHLD can stand for several children.
+  const auto end = broker_.reap(now);
+  if (end && phase_ == Phase::running) {
+    log_warning("broker " + std::to_string(broker_.epoch()) + " ended: " + end->text());
+  }
+  crew_.reap(now);
+}
+
+bool Supervisor::tend(TimePoint now) {
+  if (phase_ == Phase::running) tend_running(now);
+  if (phase_ == Phase::ending_jobs && (broker_.stopped() || !broker_.alive())) {
+    phase_ = Phase::leaving;
+    broker_.hang_up();
+    crew_.stop();
+  }
+  if (phase_ == Phase::leaving && !broker_.alive() && crew_.empty()) return false;
+  if (now >= kill_at_) {
+    kill_at_ = TimePoint::never();
+    log_warning("not everybody left in time; killed");
+    broker_.kill();
+    crew_.kill_all();
+  }
+  return true;
+}
+
+void Supervisor::tend_running(TimePoint now) {
+  if (broker_.shutdown_requested()) return stop(now, kExitDone, "a client's request");
+  for (const Status& status : {broker_.tend(now), crew_.tend(now)}) {
+    if (!status) return stop(now, kExitFailed, status.error().message);
+  }
+  if (broker_.given_up()) return stop(now, kExitFailed, "the broker dies again and again");
+  if (crew_.given_up()) return stop(now, kExitFailed, "workers die again and again");
+  if (on_ready_ && broker_.heard() && crew_.serving()) std::exchange(on_ready_, nullptr)();
+}
+
+void Supervisor::stop(TimePoint now, int exit_code, const std::string& why) {
+  exit_code == kExitDone ? log_info("the service ends: " + why)
+                         : log_error("the service ends: " + why);
+  exit_code_ = exit_code;
+  phase_ = Phase::ending_jobs;
+  kill_at_ = now + setup_.times.stop;
+  broker_.stop();
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,50 @@
+// Supervisor: the loop of lanewayd. It waits for signals, for what the broker asks and for times
+// that come, and keeps broker and workers running until the service is told to end; then jobs end
+// first, workers and broker leave, and whoever does not is killed. It reads nothing that a client
+// sent. One thread.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/time.h"
+#include "service/supervisor/broker_keeper.h"
+#include "service/supervisor/signal_queue.h"
+#include "service/supervisor/supervisor_setup.h"
+#include "service/supervisor/worker_crew.h"
+
+namespace laneway::service {
+
+class Supervisor {
+ public:
+  // All outlive this object; `signals` was made before any child.
+  Supervisor(const SupervisorSetup& setup, SignalQueue& signals, const Clock& clock)
+      : setup_(setup), signals_(signals), clock_(clock), broker_(setup), crew_(setup, broker_) {}
+
+  // Until the end of the service: the exit code. `on_ready` is called once, when a broker serves
+  // and an active worker is connected to it. Afterwards no child is left.
+  int run(const std::function<void()>& on_ready);
+
+ private:
+  enum class Phase : uint8_t { running, ending_jobs, leaving };
+
+  void wait(TimePoint now);
+  void hear_signals(TimePoint now);
+  // What is due in this phase. False: all is over.
+  bool tend(TimePoint now);
+  void tend_running(TimePoint now);
+  void stop(TimePoint now, int exit_code, const std::string& why);
+
+  const SupervisorSetup& setup_;
+  SignalQueue& signals_;
+  const Clock& clock_;
+  BrokerKeeper broker_;
+  WorkerCrew crew_;
+  std::function<void()> on_ready_;
+  Phase phase_ = Phase::running;
+  TimePoint kill_at_ = TimePoint::never();
+  int exit_code_ = 0;
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,18 @@
+// How a program that lanewayd starts finds its way back: the descriptor at which its channel to
+// the supervisor lies, and the check that the program was started that way and not by hand.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "service/transport/channel.h"
+
+namespace laneway::service {
+
+inline constexpr int kSupervisorDescriptor = 3;
+
+// The channel to the supervisor; taken once, closed on exec from then on. Error refused, saying
+// what to start instead, when `program` was not started by lanewayd.
+Result<Channel> take_supervisor_channel(const std::string& program);
+
+}  // namespace laneway::service

@@ -1,0 +1,85 @@
+// What brokers have held: kept under keys in the order of their coming, bounded, and closed when it
+// is released.
+#include "service/supervisor/held_table.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+
+namespace laneway::service {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> keys(const HeldTable& table) {
+  std::vector<std::string> all;
+  for (const auto& entry : table.entries()) all.push_back(entry.key);
+  return all;
+}
+
+bool is_open(int descriptor) { return ::fcntl(descriptor, F_GETFD) >= 0; }
+
+TEST(HeldTable, KeepsTheOrderOfComingAndReplacesInPlace) {
+  HeldTable table;
+  for (const char* key : {"s/1", "j/1", "l/1/1"}) ASSERT_TRUE(table.hold({key, {1, 2}, {}}).ok());
+  EXPECT_THAT(keys(table), ElementsAre("s/1", "j/1", "l/1/1"));
+  ASSERT_TRUE(table.hold({"j/1", {9}, {}}).ok());
+  EXPECT_THAT(keys(table), ElementsAre("s/1", "j/1", "l/1/1"));
+  EXPECT_THAT(std::next(table.entries().begin())->note, ElementsAre(9));
+  EXPECT_TRUE(table.release("j/1"));
+  EXPECT_FALSE(table.release("j/1"));
+  EXPECT_THAT(keys(table), ElementsAre("s/1", "l/1/1"));
+  EXPECT_EQ(table.bytes(), 3u + 2 + 5 + 2);
+}
+
+TEST(HeldTable, ClosesWhatIsReplacedOrReleased) {
+  HeldTable table;
+  const int first = ::dup(0);
+  const int second = ::dup(0);
+  std::vector<Descriptor> fds;
+  fds.emplace_back(first);
+  ASSERT_TRUE(table.hold({"a", {}, std::move(fds)}).ok());
+  EXPECT_TRUE(is_open(first));
+  std::vector<Descriptor> more;
+  more.emplace_back(second);
+  ASSERT_TRUE(table.hold({"a", {}, std::move(more)}).ok());
+  EXPECT_FALSE(is_open(first));
+  EXPECT_TRUE(is_open(second));
+  table.release("a");
+  EXPECT_FALSE(is_open(second));
+}
+
+TEST(HeldTable, BoundsAreRefusedWithTheLimitAndChangeNothing) {
+  HeldTable table;
+  ASSERT_TRUE(table.hold({"a", {1}, {}}).ok());
+  const Status empty = table.hold({"", {}, {}});
+  ASSERT_FALSE(empty.ok());
+  EXPECT_EQ(empty.error().code, ErrorCode::refused);
+  const Status long_key = table.hold({std::string(limits::kMaxHeldKeyBytes + 1, 'k'), {}, {}});
+  ASSERT_FALSE(long_key.ok());
+  EXPECT_THAT(long_key.error().message,
+              HasSubstr("limit of " + std::to_string(limits::kMaxHeldKeyBytes)));
+  const Status note = table.hold({"a", std::vector<uint8_t>(limits::kMaxHeldNoteBytes + 1), {}});
+  ASSERT_FALSE(note.ok());
+  EXPECT_THAT(note.error().message, HasSubstr("'a'"));
+  EXPECT_THAT(keys(table), ElementsAre("a"));
+  EXPECT_THAT(table.entries().front().note, ElementsAre(1));
+}
+
+TEST(HeldTable, TheNumberOfKeysIsBounded) {
+  HeldTable table;
+  for (uint32_t i = 0; i < limits::kMaxHeldKeys; ++i) {
+    ASSERT_TRUE(table.hold({std::to_string(i), {}, {}}).ok());
+  }
+  EXPECT_FALSE(table.hold({"one more", {}, {}}).ok());
+  EXPECT_TRUE(table.hold({"7", {1}, {}}).ok());
+  EXPECT_TRUE(table.release("8"));
+  EXPECT_TRUE(table.hold({"one more", {}, {}}).ok());
+}
+
+}  // namespace
+}  // namespace laneway::service

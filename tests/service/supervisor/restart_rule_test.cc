@@ -1,0 +1,43 @@
+// When a process that died is started again: at once, then later and later, not for ever.
+#include "service/supervisor/restart_rule.h"
+
+#include <gtest/gtest.h>
+
+namespace laneway::service {
+namespace {
+
+TEST(RestartRule, TheFirstDeathStartsAtOnceAndLaterOnesWaitTwiceAsLong) {
+  RestartRule rule({.window = seconds(60),
+                    .first_delay = milliseconds(100),
+                    .longest_delay = milliseconds(500),
+                    .deaths = 10});
+  const TimePoint now(seconds(1000).ns());
+  EXPECT_EQ(rule.died(now) - now, milliseconds(0));
+  EXPECT_EQ(rule.died(now) - now, milliseconds(100));
+  EXPECT_EQ(rule.died(now) - now, milliseconds(200));
+  EXPECT_EQ(rule.died(now) - now, milliseconds(400));
+  EXPECT_EQ(rule.died(now) - now, milliseconds(500));
+  EXPECT_EQ(rule.died(now) - now, milliseconds(500));
+  EXPECT_EQ(rule.recent(), 6u);
+}
+
+TEST(RestartRule, SoManyDeathsWithinTheWindowAreTheEnd) {
+  RestartRule rule({.window = seconds(60), .deaths = 3});
+  EXPECT_NE(rule.died(TimePoint(0)), TimePoint::never());
+  EXPECT_NE(rule.died(TimePoint(seconds(30).ns())), TimePoint::never());
+  EXPECT_EQ(rule.died(TimePoint(seconds(60).ns())), TimePoint::never());
+}
+
+TEST(RestartRule, DeathsBeforeTheWindowAreForgotten) {
+  RestartRule rule({.window = seconds(60), .deaths = 3});
+  TimePoint now;
+  for (int death = 0; death < 20; ++death) {
+    now = now + seconds(31);  // never three within 60 s
+    EXPECT_NE(rule.died(now), TimePoint::never());
+  }
+  now = now + seconds(61);
+  EXPECT_EQ(rule.died(now), now);
+}
+
+}  // namespace
+}  // namespace laneway::service
