@@ -50,7 +50,12 @@ def line_of(error: BaseException) -> str:
 
 def is_internal(code: CodeType) -> bool:
     """Whether the code belongs to torch, to laneway or to generated code."""
-    return code.co_filename.startswith(_INTERNAL) or code.co_filename.startswith("<")
+    return is_internal_file(code.co_filename)
+
+
+def is_internal_file(name: str) -> bool:
+    """The same of a file."""
+    return name.startswith((*_INTERNAL, "<"))
 
 
 class UserLines:

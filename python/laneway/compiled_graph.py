@@ -1,0 +1,165 @@
+"""CompiledGraph: what torch.compile calls in the place of one graph that it made."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from laneway.compile_notices import warn_user
+from laneway.compile_options import CompileOptions, forget_service, service_for
+from laneway.errors import CaptureError, GraphError, InvalidInput, JobFailed, ServiceUnavailable
+from laneway.graph_job import GraphJob
+from laneway.graph_results import Unfit
+from laneway.tracked_weights import OtherLayout
+
+# Models of one class share the code that torch compiled for it. Each set of weights has a job of
+# its own up to this many; then the one used longest ago ends.
+_MOST_JOBS = 8
+
+
+class CompiledGraph:
+    """`code` is the graph; of its arguments those at `weights` (with their `names`) are state of
+    the jobs, those at `derived` follow from the shapes of the others. Results are always eager's:
+    a graph that cannot have them as a job runs eagerly, and it is said once why. Thread-safe."""
+
+    def __init__(
+        self,
+        code: Callable[..., Sequence[Any]],
+        weights: dict[int, str],
+        derived: frozenset[int],
+        name: str,
+        options: CompileOptions,
+    ) -> None:
+        self._code = code
+        self._weights = weights
+        self._derived = derived
+        self._options = options
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._jobs: list[GraphJob] = []  # the one used last first
+        self.name = name
+        self.reason: str | None = None  # why it runs eagerly
+
+    def __call__(self, *arguments: Any) -> Sequence[Any]:
+        if self.reason is not None:
+            return self._code(*arguments)
+        if self._pid != os.getpid():  # after fork(): the jobs are the parent's
+            self._pid, self._lock, self._jobs = os.getpid(), threading.RLock(), []
+        try:
+            results = self._run(arguments)
+        except (CaptureError, GraphError) as error:
+            self.run_eagerly(str(error), error)
+            results = None
+        except InvalidInput:  # eager says it in its own words
+            results = None
+        return self._code(*arguments) if results is None else results
+
+    def run_eagerly(
+        self, reason: str, error: Exception | None = None, quietly: bool = False
+    ) -> None:
+        """From now on the graph runs eagerly. Raises `error` instead if the options are strict."""
+        self.close()
+        if self._options.strict:
+            raise error if error is not None else Unfit(reason)
+        self.reason = reason
+        if not quietly:
+            warn_user(f"{self.name} runs eagerly, not as a job of Laneway: {reason}")
+
+    def jobs(self) -> list[str]:
+        """The names of its jobs."""
+        with self._lock:
+            return [job.name for job in self._jobs if job.name is not None]
+
+    def close(self) -> None:
+        """Ends the jobs; the next call makes new ones."""
+        with self._lock:
+            jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            job.close()
+
+    def _run(self, arguments: Sequence[Any]) -> Sequence[Any] | None:
+        job = self._job_for(arguments)
+        try:
+            return job.run(arguments)
+        except OtherLayout:
+            self._end(job)
+        except ServiceUnavailable:
+            self._end(job)
+            forget_service(job.service)
+            if not job.service.closed:  # the service ended the job
+                raise
+        except JobFailed:
+            self._end(job)
+            self._code(*arguments)  # raises what eager raises, if it does
+            raise
+        return self._job_for(arguments).run(arguments)
+
+    def _job_for(self, arguments: Sequence[Any]) -> GraphJob:
+        """The job that knows most of the call's weights, or a new one when none knows any."""
+        with self._lock:
+            jobs = self._jobs
+            best = _best(jobs, arguments)
+            if best is not None:
+                if best is not jobs[0]:
+                    jobs.remove(best)
+                    jobs.insert(0, best)
+                return best
+            job = self._new_job(arguments)
+            jobs.insert(0, job)
+            for old in jobs[_MOST_JOBS:]:
+                self._end(old)
+            return job
+
+    def _new_job(self, arguments: Sequence[Any]) -> GraphJob:
+        # What torch cannot tell a change of is given anew in each call.
+        weights = {
+            position: name
+            for position, name in self._weights.items()
+            if not arguments[position].is_inference()
+        }
+        for argument in arguments:
+            if isinstance(argument, torch.Tensor) and type(argument) not in _PLAIN:
+                raise Unfit(f"an argument is a {type(argument).__name__}, not a plain tensor")
+        return GraphJob(
+            self._code,
+            arguments,
+            list(weights),
+            [p for p in range(len(arguments)) if p not in weights and p not in self._derived],
+            list(weights.values()),
+            service_for(self._options),
+            self._options,
+            self.name,
+            _weakly(self._end),
+        )
+
+    def _end(self, job: GraphJob) -> None:
+        with self._lock:
+            if job in self._jobs:
+                self._jobs.remove(job)
+        job.close()
+
+
+def _best(jobs: list[GraphJob], arguments: Sequence[Any]) -> GraphJob | None:
+    if len(jobs) == 1 and jobs[0].may_be_of(arguments):
+        return jobs[0]
+    best = max(jobs, key=lambda job: job.known(arguments), default=None)
+    return best if best is not None and best.known(arguments) else None
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _weakly(method: Callable[[GraphJob], None]) -> Callable[[GraphJob], None]:
+    reference = weakref.WeakMethod(method)
+
+    def call(job: GraphJob) -> None:
+        held = reference()
+        if held is not None:
+            held(job)
+
+    return call

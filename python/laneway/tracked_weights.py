@@ -1,0 +1,131 @@
+"""TrackedWeights: tensors whose bytes a job has, and which of them its user has changed since.
+
+Torch counts writes to a tensor (its version). It does not count those through `.data`, through
+numpy, or by fused optimizers. So steps of those are counted here, and the address and some bytes of
+each tensor are looked at as well: what is left unseen is a write through `.data` or numpy into a
+part of a tensor only. Everything is held weakly.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cffi
+import torch
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+_PROBE_BYTES = 64
+
+_ffi = cffi.FFI()
+_ffi.cdef("int memcmp(uintptr_t a, const char* b, size_t bytes);")
+_memcmp = _ffi.dlopen(None).memcmp
+
+_unversioned_steps = 0  # of fused optimizers in this process
+
+
+def _count_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    global _unversioned_steps
+    if any(group.get("fused") for group in optimizer.param_groups):
+        _unversioned_steps += 1
+
+
+register_optimizer_step_post_hook(_count_step)
+
+
+class OtherLayout(Exception):
+    """The tensors do not lie in memory as those did that the job was made with."""
+
+
+class TrackedWeights:
+    """`on_death` is called, in whatever thread, when the last of the tensors is gone. Used by one
+    thread at a time."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor], on_death: Callable[[], None]) -> None:
+        self._on_death = on_death
+        self._alive = len(tensors)
+        self._layout = layout_of(tensors)
+        self._steps = _unversioned_steps
+        self._known = [self._look(tensor) for tensor in tensors]
+
+    def same(self, tensors: Sequence[torch.Tensor]) -> int:
+        """How many of the tensors are the very ones that are known."""
+        return sum(known[0]() is tensor for known, tensor in zip(self._known, tensors))
+
+    def changed(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        """The positions whose bytes may be others than at the last look. Raises OtherLayout when
+        one has no version: a tensor made in inference mode."""
+        if self._steps != _unversioned_steps:
+            return list(range(len(tensors)))
+        try:
+            return [
+                position
+                for position, (tensor, known) in enumerate(zip(tensors, self._known))
+                if known[0]() is not tensor
+                or tensor._version != known[1]
+                or tensor.data_ptr() != known[2]
+                or _memcmp(known[3], known[4], known[5])
+            ]
+        except RuntimeError as error:
+            raise OtherLayout from error
+
+    def note(self, tensors: Sequence[torch.Tensor], positions: Sequence[int]) -> None:
+        """From now on these tensors count as known. Raises OtherLayout, and nothing is noted."""
+        if (
+            any(self._known[p][0]() is not tensors[p] for p in positions)
+            or any(self._known[p][2] != tensors[p].data_ptr() for p in positions)
+        ) and layout_of(tensors) != self._layout:
+            raise OtherLayout
+        self._steps = _unversioned_steps
+        for position in positions:
+            tensor = tensors[position]
+            if self._known[position][0]() is not tensor:
+                self._alive += self._known[position][0]() is None
+            self._known[position] = self._look(tensor)
+
+    def _look(self, tensor: torch.Tensor) -> tuple:
+        at, count = _probed(tensor)
+        probe = _ffi.new("char[]", max(1, count))
+        _ffi.memmove(probe, _ffi.cast("char*", at), count) if count else None
+        reference = weakref.ref(tensor, self._died)
+        return reference, tensor._version, tensor.data_ptr(), at, probe, count
+
+    def _died(self, reference: Any) -> None:
+        if any(known[0] is reference for known in self._known):
+            self._alive -= 1
+            if self._alive == 0:
+                self._on_death()
+
+
+def layout_of(tensors: Sequence[torch.Tensor]) -> list[tuple]:
+    """How tensors lie in memory: what an image keeps while its job runs."""
+    first: dict[int, int] = {}
+    layout = []
+    for position, tensor in enumerate(tensors):
+        storage = tensor.untyped_storage()
+        group = first.setdefault(storage._cdata, position)
+        layout.append(
+            (
+                group,
+                storage.nbytes(),
+                tensor.storage_offset(),
+                tensor.dtype,
+                tuple(tensor.shape),
+                tuple(tensor.stride()),
+            )
+        )
+    return layout
+
+
+def _probed(tensor: torch.Tensor) -> tuple[int, int]:
+    """Address and number of the bytes that are looked at: in the middle, as beginnings (padding)
+    are often zeros for ever."""
+    if tensor.numel() == 0:
+        return 0, 0
+    size = tensor.element_size()
+    if torch.ops.aten.is_non_overlapping_and_dense(tensor):
+        size *= tensor.numel()
+    count = min(size, _PROBE_BYTES)
+    return tensor.data_ptr() + (size - count) // 2, count
