@@ -63,6 +63,10 @@ inline constexpr uint64_t kMaxLifelineQueueBytes = 64u << 10;
 // Messages. The largest ones carry a million slots of a job, or the JSON of every job; graphs and
 // tensors travel as descriptors.
 inline constexpr uint32_t kMaxMessageBytes = 64u << 20;
+// What one client can have the broker reserve before it says who it is; some 300,000 slots.
+inline constexpr uint32_t kMaxRequestBytes = 16u << 20;
+inline constexpr int kMaxQueuedRequests = 4;   // of one client: one, and the times it was repeated
+inline constexpr int kMaxQueuedReplies = 16;   // to one client that does not read
 inline constexpr uint32_t kMaxWaitMs = 1'000;  // one WaitJob; a longer wait is asked for again
 
 // Devices. Work enqueued on one stream and not yet done: far more than an iteration enqueues, and
