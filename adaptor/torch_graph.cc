@@ -14,6 +14,8 @@ TorchGraph::~TorchGraph() = default;
 
 const lanes::Graph& TorchGraph::graph() const { return runner_->graph(); }
 
+bool TorchGraph::draws() const { return runner_->draws(); }
+
 lanes::GraphRunner& TorchGraph::runner() { return *runner_; }
 
 }  // namespace laneway::adaptor

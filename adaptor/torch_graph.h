@@ -27,6 +27,8 @@ class TorchGraph {
   const lanes::GraphMemory& memory() const { return memory_; }
   // What a lane must have for the first, unplanned iteration.
   Bytes probe_need() const { return probe_need_; }
+  // Whether an iteration changes the job's random state.
+  bool draws() const;
   lanes::GraphRunner& runner();
 
  private:

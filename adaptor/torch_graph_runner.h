@@ -41,6 +41,8 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   const Error& last_error() const override { return last_error_; }
 
   const lanes::Graph& graph() const { return graph_; }
+  // Whether an iteration changes the job's random state.
+  bool draws() const { return draws_; }
   // How many steps run in an iteration (views were evaluated at load, chains are one).
   size_t live_node_count() const;
 

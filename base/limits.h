@@ -45,6 +45,10 @@ inline constexpr uint32_t kMaxPostedEvents = 1u << 20;  // at the core's door; f
 inline constexpr uint32_t kMaxInFlight = 64;        // iterations of one job accepted but not done
 inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest hash goes first
 
+// Links of a job: its owner and who attached to it; each is looked at before a lane may rest.
+inline constexpr uint32_t kMaxJobLinks = 64;
+// Memory that one of them shares with the worker: a few per graph.
+inline constexpr uint32_t kMaxLinkSegments = 512;
 // Bytes of torch.get_rng_state() on the CPU, and what a journal keeps room for.
 inline constexpr uint64_t kRandomStateBytes = 5'056;
 inline constexpr uint64_t kRandomStateRoom = 5'120;
@@ -99,8 +103,6 @@ inline constexpr Duration kLongestRestartDelay = seconds(5);
 inline constexpr Duration kHeartbeatPatience = seconds(30);
 // A worker that has loaded LibTorch and mapped the pool says so; cold disks are slow.
 inline constexpr Duration kWorkerStartPatience = seconds(120);
-// One that has hung up is about to end; if it does not, it is killed, and how it ended is lost.
-inline constexpr Duration kHangUpPatience = seconds(1);
 // An orderly end; what is left after it is killed.
 inline constexpr Duration kStopPatience = seconds(10);
 

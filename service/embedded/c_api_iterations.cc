@@ -20,6 +20,7 @@ using laneway::lanes::InputView;
 using laneway::lanes::OutputView;
 using laneway::service::guarded;
 using laneway::service::report;
+using laneway::service::SlotPlaces;
 namespace service_ns = laneway::service;
 
 namespace {
@@ -135,10 +136,9 @@ int laneway_read_state(laneway_job* job, const laneway_slot_copy* slots, uint32_
     if (Status valid = service_ns::check_slots(job->job->name, job->slots, copies); !valid) {
       return report(error, valid);
     }
-    const auto read = [job = job->job, copies, random_state](std::byte* image) {
+    const auto read = [job = job->job, copies, random_state](const SlotPlaces& places) {
       for (const laneway_slot_copy& copy : copies) {
-        const Bytes offset = job->torch->layout().offset(copy.slot);
-        if (copy.bytes > 0) std::memcpy(copy.data, image + offset.count(), copy.bytes);
+        if (copy.bytes > 0) std::memcpy(copy.data, places.slot(copy.slot), copy.bytes);
       }
       if (random_state == nullptr) return Status();
       const std::vector<std::byte> state = job->torch->random_state();
@@ -160,10 +160,9 @@ int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots, uint32
     if (Status valid = service_ns::check_slots(job->job->name, job->slots, copies); !valid) {
       return report(error, valid);
     }
-    const auto write = [job = job->job, copies, random_state](std::byte* image) {
+    const auto write = [job = job->job, copies, random_state](const SlotPlaces& places) {
       for (const laneway_slot_copy& copy : copies) {
-        const Bytes offset = job->torch->layout().offset(copy.slot);
-        if (copy.bytes > 0) std::memcpy(image + offset.count(), copy.data, copy.bytes);
+        if (copy.bytes > 0) std::memcpy(places.slot(copy.slot), copy.data, copy.bytes);
       }
       if (random_state == nullptr) return Status();
       return job->torch->set_random_state(

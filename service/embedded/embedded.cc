@@ -31,18 +31,6 @@ Bytes half_of_free_memory() {
   return Bytes(pages / 2 * page);
 }
 
-// The image's bytes at the start, in the layout's places.
-std::vector<std::byte> initial_image(const pipeline::ImageLayout& layout,
-                                     const std::vector<const void*>& initial) {
-  std::vector<std::byte> bytes(static_cast<size_t>(layout.total().count()));
-  for (uint32_t slot = 0; slot < layout.slot_count(); ++slot) {
-    const uint64_t size = layout.slot(slot).bytes;
-    if (initial[slot] == nullptr || size == 0) continue;
-    std::memcpy(bytes.data() + layout.offset(slot).count(), initial[slot], size);
-  }
-  return bytes;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
@@ -138,8 +126,11 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                           .persistent = made.layout().total(),
                           .ephemeral = torch.value().graph->probe_need(),
                           .context_key = made.context_key()};
-  std::vector<std::byte> initial = initial_image(made.layout(), request.initial);
-  JobHandle job = worker_->add_job(id, name, std::move(torch).value(), std::move(initial));
+  // One that is larger than the pool will be refused, and has no use for its bytes.
+  InitialImage initial;
+  if (made.layout().total() <= pool_size_) initial = InitialImage(request.slots, request.initial);
+  JobHandle job = worker_->add_job(
+      {.id = id, .name = name, .torch = std::move(torch).value(), .initial = std::move(initial)});
   if (job == nullptr) return closed_error();
   {
     MutexLock lock(jobs_mutex_);

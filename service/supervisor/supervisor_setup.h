@@ -18,7 +18,6 @@ struct SupervisorTimes {
   RestartRule::Times restart;
   Duration heartbeat = limits::kHeartbeatPatience;
   Duration worker_start = limits::kWorkerStartPatience;
-  Duration hang_up = limits::kHangUpPatience;
   Duration stop = limits::kStopPatience;
 
   // All of them times `factor`.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "adaptor/lane_scope.h"
+#include "base/fault_point.h"
 #include "base/limits.h"
 #include "lanes/executor.h"
 #include "lanes/gate.h"
@@ -12,19 +13,24 @@
 namespace laneway::service {
 namespace {
 
-// Asks the gate whether all that is left fits before anything persistent is written.
+// Asks the gate whether all that is left fits before anything persistent is written, and writes
+// down that it will be.
 class LaneHooks final : public lanes::ExecutorHooks {
  public:
-  LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory)
-      : arena_(arena), memory_(memory) {}
+  LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory, JobJournal* journal)
+      : arena_(arena), memory_(memory), journal_(journal) {}
 
   void wait(uint32_t, size_t) override {}
 
   lanes::CommitDecision enter_commit_phase(size_t node) override {
     const lanes::GateOutcome outcome =
         lanes::gate(lanes::GatePoint::commit_phase, arena_.capacity(), lane_at(node), {});
-    return outcome == lanes::GateOutcome::go ? lanes::CommitDecision::go
-                                             : lanes::CommitDecision::grow;
+    if (outcome != lanes::GateOutcome::go) return lanes::CommitDecision::grow;
+    if (journal_ != nullptr) {
+      journal_->enter_commit();
+      fault_point("worker.commit_entered");
+    }
+    return lanes::CommitDecision::go;
   }
 
  private:
@@ -45,6 +51,7 @@ class LaneHooks final : public lanes::ExecutorHooks {
 
   const memory::LaneArena& arena_;
   const lanes::GraphMemory& memory_;
+  JobJournal* const journal_;
 };
 
 Bytes grown(Bytes capacity) {
@@ -65,7 +72,7 @@ IterationEnd end_of(lanes::IterationOutcome outcome) {
 
 IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
                               std::span<const lanes::InputView> inputs,
-                              std::span<const lanes::OutputView> outputs) {
+                              std::span<const lanes::OutputView> outputs, JobJournal* journal) {
   const GraphPlan& plan = graph.plan;
   const lanes::Graph& captured = graph.torch->graph();
   IterationResult result;
@@ -73,7 +80,7 @@ IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
   lanes::IterationReport report;
   {
     const adaptor::LaneScope scope(arena, captured.context);
-    LaneHooks hooks(arena, graph.torch->memory());
+    LaneHooks hooks(arena, graph.torch->memory(), journal);
     lanes::ControlWord word;
     if (result.was_planned) {
       arena.begin_planned(plan.planned);

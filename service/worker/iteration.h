@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
+#include "service/journal/journal.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/worker_graph.h"
 
@@ -33,10 +34,12 @@ struct IterationResult {
   std::optional<PlanCache::Entry> learnt;  // set by learn
 };
 
-// `arena` is bound to the lane's region and belongs to the caller, as does the graph.
+// `arena` is bound to the lane's region and belongs to the caller, as does the graph. The entry of
+// the commit phase is written into `journal`, unless there is none.
 IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
                               std::span<const lanes::InputView> inputs,
-                              std::span<const lanes::OutputView> outputs);
+                              std::span<const lanes::OutputView> outputs,
+                              JobJournal* journal = nullptr);
 
 // Plans the tape of a completed probe.
 void learn(IterationResult& result, PlanCache& cache);

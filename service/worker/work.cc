@@ -47,7 +47,7 @@ Work::Work(GraphHandle of, std::span<const lanes::InputView> inputs)
   }
 }
 
-void Work::complete(Status status) {
+void Work::complete(Status status, Duration /*took*/, bool /*spoiled*/) {
   GraphHandle ended;  // a client may keep the work longer than the job
   MutexLock lock(mutex_);
   if (status_) return;

@@ -1,7 +1,8 @@
 // Work: one thing that a job has queued: an iteration, or an ordered access to its state. Made by
 // the client's thread, done by the lane's (or by the client's own, when the lane is idle), waited
-// for by any. Thread-safe where it says so; the rest belongs to whoever holds the work: the maker
-// until it is queued, then the lane.
+// for by any. A request of another process is a RingWork, which is answered elsewhere. Thread-safe
+// where it says so; the rest belongs to whoever holds the work: the maker until it is queued, then
+// the lane.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +17,14 @@
 #include "base/time.h"
 #include "lanes/graph/graph.h"
 #include "lanes/graph_runner.h"
+#include "service/journal/journal.h"
+#include "service/worker/initial_image.h"
 #include "service/worker/worker_graph.h"
 
 namespace laneway::service {
 
-// Called with the image's bytes where they are now, laid out as the job's layout says.
-using StateAccess = std::function<Status(std::byte* image)>;
+// Called with the places of the job's slots.
+using StateAccess = std::function<Status(const SlotPlaces& places)>;
 
 // Longer limits of waits are none.
 inline constexpr Duration kLongestWait = seconds(365 * 86'400);
@@ -33,31 +36,45 @@ class Work {
   Work(GraphHandle graph, std::span<const lanes::InputView> inputs);
   // An access to the job's state; whatever the function uses must live until the work is done.
   explicit Work(StateAccess access) : access_(std::move(access)) {}
+  virtual ~Work() = default;
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  bool is_iteration() const { return !access_; }
+  // Before it runs, on the thread that will run it; again when it did not fit its lane. A failure
+  // is its answer, and it is not run.
+  virtual Status prepare() { return {}; }
+  virtual bool is_iteration() const { return !access_; }
+  // Whether completing it uses the job: then it is completed before the job may be somebody else's.
+  virtual bool uses_job() const { return false; }
+  // Where its iteration is written down; none.
+  virtual JobJournal* journal() { return nullptr; }
   const StateAccess& access() const { return access_; }
   // Until the work is complete.
   const GraphHandle& graph() const { return graph_; }
   std::span<const lanes::InputView> inputs() const { return inputs_; }
   std::span<const lanes::OutputView> outputs() const { return outputs_; }
 
-  // Thread-safe. Only the first call counts.
-  void complete(Status status) LW_EXCLUDES(mutex_);
+  // Thread-safe. Only the first call counts. `took`: an iteration's time; `spoiled`: it left the
+  // job's state partly written, or its lane, so the job ends.
+  virtual void complete(Status status, Duration took = {}, bool spoiled = false)
+      LW_EXCLUDES(mutex_);
   // Thread-safe. Nothing when `timeout` passed (negative: no limit; zero: only look).
   std::optional<Status> wait(Duration timeout) LW_EXCLUDES(mutex_);
   // After it completed well: copies outputs to where the client wants them. invalid_argument when
   // their number or sizes differ.
   Status copy_outputs(std::span<const lanes::OutputView> to) const;
 
- private:
+ protected:
+  // What the other two constructors do is left to prepare.
+  Work() = default;
+
   GraphHandle graph_;
   StateAccess access_;
   std::vector<std::byte> bytes_;  // inputs and outputs, one behind the other
   std::vector<lanes::InputView> inputs_;
   std::vector<lanes::OutputView> outputs_;
 
+ private:
   Mutex mutex_;
   CondVar done_;
   std::optional<Status> status_ LW_GUARDED_BY(mutex_);

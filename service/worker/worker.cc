@@ -24,26 +24,33 @@ Error job_is_over(const WorkerJob& job) {
 
 }  // namespace
 
-Worker::Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock)
-    : pool_(pool), capacity_(capacity), events_(events), clock_(clock) {}
+Worker::Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock,
+               Journal* journal)
+    : pool_(pool), capacity_(capacity), events_(events), clock_(clock), journal_(journal) {}
 
 Worker::~Worker() {
   MutexLock lock(mutex_);
   LW_CHECK(lanes_.empty() && retired_.empty(), "close_all comes before the worker's end");
 }
 
-JobHandle Worker::add_job(JobId id, std::string name, adaptor::TorchJob::Made torch,
-                          std::vector<std::byte> initial) {
-  auto job = std::make_shared<WorkerJob>(id, std::move(name), std::move(torch.job));
-  job->add(std::move(torch.graph));
-  job->initial = std::move(initial);
+JobHandle Worker::add_job(NewJob from) {
+  auto job = std::make_shared<WorkerJob>(std::move(from));
   MutexLock lock(mutex_);
   if (closing_) return nullptr;
-  jobs_[id] = job;
+  many_users_ = many_users_ || (user_ && *user_ != job->user);
+  user_ = job->user;
+  jobs_[job->id] = job;
   return job;
 }
 
-Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph) {
+JobHandle Worker::find_job(JobId id) {
+  MutexLock lock(mutex_);
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : found->second;
+}
+
+Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph,
+                                   std::optional<uint32_t> wanted) {
   {
     // The job's torch side belongs to whoever runs. Announced, because a lane with work enough
     // would never leave a gap.
@@ -72,7 +79,7 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
     job.changed.notify_all();
     if (job.lane != nullptr) job.lane->work_arrived();
     if (made) {
-      number = job.add(std::move(made).value());
+      number = job.add(std::move(made).value(), wanted);
       changed.ephemeral = job.need();
     }
   }
@@ -173,20 +180,16 @@ bool Worker::cancel(WorkerJob& job, const std::shared_ptr<Work>& work) {
 
 Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& work) {
   bool at_once = false;
-  std::byte* image = nullptr;  // an image without bytes has none
   {
     MutexLock lock(mutex_);
     // Before it is placed only short things hold a job, and its queue may wait for long.
     while (job->phase == WorkerJob::Phase::waiting && job->running) job->changed.wait(mutex_);
     if (Status open = check_open(*job); !open) return open;
     at_once = job->queue.empty() && !job->running;
-    if (at_once) {
-      job->running = true;
-      image = job->phase == WorkerJob::Phase::placed ? job->image : job->initial.data();
-    }
+    if (at_once) job->running = true;
   }
   if (!at_once) return submit(job, work);
-  work->complete(work->access()(image));
+  work->complete(work->access()(job->places()));
   MutexLock lock(mutex_);
   job->running = false;
   job->changed.notify_all();
@@ -226,51 +229,6 @@ std::vector<std::pair<GraphHandle, GraphPlan>> Worker::plans(WorkerJob& job) {
   std::vector<std::pair<GraphHandle, GraphPlan>> plans;
   for (const auto& [number, graph] : job.graphs) plans.emplace_back(graph, graph->plan);
   return plans;
-}
-
-void Worker::close_job(const JobHandle& job) {
-  std::deque<std::shared_ptr<Work>> cancelled;
-  bool announce = false;
-  {
-    MutexLock lock(mutex_);
-    cancelled.swap(job->queue);
-    announce = !job->closing && job->phase != WorkerJob::Phase::ended;
-    job->closing = true;
-    while (job->phase == WorkerJob::Phase::waiting && job->running) job->changed.wait(mutex_);
-    if (job->phase == WorkerJob::Phase::waiting) {
-      job->phase = WorkerJob::Phase::ended;
-      jobs_.erase(job->id);
-      job->changed.notify_all();
-    }
-  }
-  for (const auto& work : cancelled) {
-    work->complete(Error{ErrorCode::cancelled, "job '" + job->name +
-                                                   "' was closed before this "
-                                                   "iteration ran"});
-  }
-  if (announce) events_.post(lanes::JobEnded{.job = job->id});
-  MutexLock lock(mutex_);
-  while (job->phase != WorkerJob::Phase::ended) job->changed.wait(mutex_);
-}
-
-void Worker::close_all() {
-  std::vector<JobHandle> jobs;
-  {
-    MutexLock lock(mutex_);
-    closing_ = true;
-    for (const auto& [id, job] : jobs_) jobs.push_back(job);
-  }
-  for (const JobHandle& job : jobs) close_job(job);
-  {
-    MutexLock lock(mutex_);
-    closed_ = true;
-    for (auto& [id, lane] : lanes_) {
-      lane->stop();
-      retired_.push_back(std::move(lane));
-    }
-    lanes_.clear();
-  }
-  join_retired();
 }
 
 void Worker::join_retired() {

@@ -8,10 +8,13 @@
 // WorkerJob::running and WorkerLane::busy.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,7 +25,10 @@
 #include "lanes/action.h"
 #include "lanes/core_loop.h"
 #include "lanes/event.h"
+#include "lanes/report.h"
 #include "memory/planned_tape.h"
+#include "service/journal/journal.h"
+#include "service/worker/event_poll.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/worker_job.h"
 #include "service/worker/worker_lane.h"
@@ -34,26 +40,32 @@ class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void post(lanes::Event event) = 0;
+  // The job has ended and has no memory any more; `why`, unless somebody wanted it to end. For
+  // owners that do not wait for that.
+  virtual void job_gone(JobId /*job*/, const std::optional<Error>& /*why*/) {}
 };
 
 using JobHandle = std::shared_ptr<WorkerJob>;
 
 class Worker final : public lanes::ActionSink {
  public:
-  // `pool` is memory of `capacity` bytes, the core's; pool, events and clock outlive the worker.
-  Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock);
+  // `pool` is memory of `capacity` bytes, the core's; all of these outlive the worker. Where
+  // regions are is written into `journal`, unless there is none.
+  Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock,
+         Journal* journal = nullptr);
   ~Worker() override;
 
   // Called by the core's loop alone.
   void carry_out(const std::vector<lanes::Action>& actions) override;
 
-  // Makes the job known; the caller then posts JobOffered. `initial` has the image's layout.
-  // Nothing once close_all began.
-  JobHandle add_job(JobId id, std::string name, adaptor::TorchJob::Made torch,
-                    std::vector<std::byte> initial);
+  // Makes the job known; the caller then posts JobOffered. Nothing once close_all began.
+  JobHandle add_job(NewJob job);
+  // The job of that id, unless it is over.
+  JobHandle find_job(JobId id);
   // out_of_memory, with the arithmetic and nothing changed, when the graph could never run beside
-  // the job's image in this pool.
-  Result<uint32_t> add_graph(WorkerJob& job, std::span<const std::byte> graph);
+  // the job's image in this pool. `number`: the one that it had before a restart.
+  Result<uint32_t> add_graph(WorkerJob& job, std::span<const std::byte> graph,
+                             std::optional<uint32_t> number = {});
   // What is queued for it still runs; nothing further is taken. invalid_argument when there is none
   // of that number, refused when it is the job's last.
   Status drop_graph(WorkerJob& job, uint32_t number);
@@ -84,9 +96,30 @@ class Worker final : public lanes::ActionSink {
   // and waits until the job's memory is given back; one that has none yet is over at once, and what
   // the core may just be giving it comes back by itself.
   void close_job(const JobHandle& job);
+  // The same without the waits: job_gone tells of the end. The job's links are told `reason`.
+  void begin_close(const JobHandle& job, const Error& reason);
   // The same for all jobs, and joins the threads of the lanes. Actions that come later do nothing.
   void close_all();
 
+  // Another process submits to the job through `ring`, from where it stands. unavailable when the
+  // job is over (the ring is told), refused when it has limits::kMaxJobLinks.
+  Status add_link(const JobHandle& job, uint32_t link, std::unique_ptr<RingServer> ring);
+  bool has_link(const WorkerJob& job, uint32_t link);
+  // Nothing further is taken from it. What runs of it ends first, unwaited for.
+  void drop_link(const JobHandle& job, uint32_t link);
+  // Memory of the client's in which blocks of the link's requests lie. refused when it has
+  // limits::kMaxLinkSegments.
+  Status add_segment(WorkerJob& job, uint32_t link, uint32_t segment, memory::SharedMemory memory);
+  void drop_segment(WorkerJob& job, uint32_t link, uint32_t segment);
+
+  // After a predecessor's death, when all jobs, graphs, links and segments are known again: images
+  // are bound where they lie, lanes opened, and what the journal says of each job is done.
+  void recover();
+  // Everything that a new core must know. Nobody carries actions out meanwhile.
+  lanes::WorkerReport report();
+
+  // What a lane must have for the job.
+  Bytes need(const WorkerJob& job);
   // The job's graphs, by number, each with a copy of what is known of its memory.
   std::vector<std::pair<GraphHandle, GraphPlan>> plans(WorkerJob& job);
 
@@ -110,12 +143,32 @@ class Worker final : public lanes::ActionSink {
   // What a lane can have at most beside this job's image.
   Bytes room_beside_image(const WorkerJob& job) const;
   void end_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
+  // Work that was queued and will not run; where the answers go is told outside of the mutex.
+  using Cancelled = std::deque<std::shared_ptr<Work>>;
+  // Nothing further of the job runs. True when the core has to be told.
+  bool stop_job(WorkerJob& job, Cancelled& cancelled) LW_REQUIRES(mutex_);
   void join_retired();
+
+  // The links of a job without a turn are looked after by the watcher. watch_links: true when one
+  // has a request already, and nothing is watched.
+  bool watch_links(WorkerJob& job) LW_REQUIRES(mutex_);
+  void unwatch_links(WorkerJob& job) LW_REQUIRES(mutex_);
+  void run_watcher();
+  // Requests may have come: tells the core, or does what needs no turn.
+  void attend_links(const JobHandle& job);
+  // The next state access of a job that has no memory yet, unless there is none.
+  std::shared_ptr<Work> take_access(WorkerJob& job) LW_REQUIRES(mutex_);
+
+  void recover_lanes() LW_REQUIRES(mutex_);
+  void recover_job(WorkerJob& job) LW_REQUIRES(mutex_);
+  void recover_link(WorkerJob& job, Link& link) LW_REQUIRES(mutex_);
+  void fail_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
 
   std::byte* const pool_;
   const Bytes capacity_;
   EventSink& events_;
   const Clock& clock_;
+  Journal* const journal_;
   PlanCache plan_cache_;
 
   Mutex mutex_;
@@ -124,6 +177,16 @@ class Worker final : public lanes::ActionSink {
   std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(mutex_);
   std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(mutex_);  // threads to be joined
+  // Jobs of several users have been here: regions are cleared between them.
+  bool many_users_ LW_GUARDED_BY(mutex_) = false;
+  std::optional<uint32_t> user_ LW_GUARDED_BY(mutex_);
+  TurnId last_turn_ LW_GUARDED_BY(mutex_);
+  RegionId last_region_ LW_GUARDED_BY(mutex_);
+  uint64_t last_link_ LW_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, std::weak_ptr<WorkerJob>> link_jobs_ LW_GUARDED_BY(mutex_);  // by Link::key
+  std::unique_ptr<EventPoll> watcher_poll_;  // made for the first link, gone with the worker
+  std::thread watcher_;
+  bool watcher_stops_ LW_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace laneway::service

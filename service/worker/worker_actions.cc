@@ -1,8 +1,9 @@
 // The worker's half that carries out the core's actions, in their order, on the thread that drains
 // the core's loop.
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
+#include "base/fault_point.h"
 #include "base/log.h"
 #include "lanes/reason.h"
 #include "service/worker/worker.h"
@@ -18,7 +19,10 @@ void Worker::carry_out(const std::vector<lanes::Action>& actions) {
 
 void Worker::perform(const lanes::AdmitJob& action) {
   MutexLock lock(mutex_);
-  if (WorkerJob* job = find(action.job)) job->reason = {};
+  if (WorkerJob* job = find(action.job)) {
+    job->reason = {};
+    job->admitted = action.lane;
+  }
 }
 
 void Worker::perform(const lanes::QueueJob& action) {
@@ -29,10 +33,12 @@ void Worker::perform(const lanes::QueueJob& action) {
 void Worker::perform(const lanes::RefuseJob& action) {
   const Error error{ErrorCode::out_of_memory, lanes::reason_text(action.reason)};
   std::deque<std::shared_ptr<Work>> refused;
+  JobHandle gone;
   {
     MutexLock lock(mutex_);
-    WorkerJob* job = find(action.job);
-    if (job == nullptr) return;
+    const auto found = jobs_.find(action.job);
+    if (found == jobs_.end()) return;
+    const JobHandle job = found->second;
     job->reason = action.reason;
     refused.swap(job->queue);
     Error reason = action.reason.code == lanes::ReasonCode::larger_than_pool
@@ -42,11 +48,16 @@ void Worker::perform(const lanes::RefuseJob& action) {
       // Something of it may be running: DropImage comes when that is over.
       if (!job->end_reason) job->end_reason = std::move(reason);
       job->closing = true;
+      unwatch_links(*job);
+      if (!job->running) job->close_links();
     } else {
+      while (job->running) job->changed.wait(mutex_);
       end_job(*job, std::move(reason));
+      gone = job;
     }
   }
   for (const auto& work : refused) work->complete(error);
+  if (gone != nullptr) events_.job_gone(gone->id, gone->end_reason);
 }
 
 void Worker::perform(const lanes::PlaceImage& action) {
@@ -59,16 +70,20 @@ void Worker::perform(const lanes::PlaceImage& action) {
     while (job->running) job->changed.wait(mutex_);
     if (job->phase != WorkerJob::Phase::waiting) return;
     job->running = true;
+    job->image_offset = action.offset;
+    job->image_size = action.size;
   }
+  if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
   std::byte* const image = pool_ + action.offset.count();
   // Every byte of the image is written, so nothing of its former owner is left.
-  const size_t known = job->initial.size();
-  if (known > 0) std::memcpy(image, job->initial.data(), known);
-  std::memset(image + known, 0, static_cast<size_t>(action.size.count()) - known);
+  job->initial.write_to(image, action.size, job->torch->layout());
+  fault_point("worker.image_written");
+  if (job->journal) job->journal->placed();
+  fault_point("worker.image_placed");
   job->torch->bind_image(image);
   {
     MutexLock lock(mutex_);
-    std::vector<std::byte>().swap(job->initial);
+    job->initial = InitialImage();
     job->image = image;
     job->phase = WorkerJob::Phase::placed;
     job->running = false;
@@ -79,11 +94,13 @@ void Worker::perform(const lanes::PlaceImage& action) {
 
 void Worker::perform(const lanes::DropImage& action) {
   std::deque<std::shared_ptr<Work>> dropped;
+  JobHandle job;
   Error reason;
   {
     MutexLock lock(mutex_);
-    WorkerJob* job = find(action.job);
-    if (job == nullptr) return;
+    const auto found = jobs_.find(action.job);
+    if (found == jobs_.end()) return;
+    job = found->second;
     while (job->running) job->changed.wait(mutex_);
     dropped.swap(job->queue);
     reason = job->end_reason.value_or(
@@ -91,6 +108,7 @@ void Worker::perform(const lanes::DropImage& action) {
     end_job(*job, reason);
   }
   for (const auto& work : dropped) work->complete(reason);
+  events_.job_gone(job->id, job->end_reason);
 }
 
 void Worker::perform(const lanes::OpenRegion& action) {
@@ -100,6 +118,10 @@ void Worker::perform(const lanes::OpenRegion& action) {
   LW_CHECK(lane == nullptr, "a lane is opened once");
   lane = std::make_unique<WorkerLane>(*this, action.lane);
   lane->set_region(action.region, pool_ + action.offset.count(), action.size);
+  last_region_ = std::max(last_region_, action.region);
+  if (journal_ != nullptr) {
+    journal_->set_region({action.lane, action.region, action.offset, action.size});
+  }
 }
 
 void Worker::perform(const lanes::ResizeRegion& action) {
@@ -108,12 +130,16 @@ void Worker::perform(const lanes::ResizeRegion& action) {
   if (closed_) return;
   LW_CHECK(lane != nullptr, "a region that is resized is open");
   lane->set_region(action.region, pool_ + action.offset.count(), action.size);
+  if (journal_ != nullptr) {
+    journal_->set_region({lane->id(), action.region, action.offset, action.size});
+  }
 }
 
 void Worker::perform(const lanes::CloseRegion& action) {
   MutexLock lock(mutex_);
   for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane) {
     if (lane->second->region() != action.region) continue;
+    if (journal_ != nullptr) journal_->close_region(lane->first);
     lane->second->stop();
     retired_.push_back(std::move(lane->second));
     lanes_.erase(lane);
@@ -124,6 +150,7 @@ void Worker::perform(const lanes::CloseRegion& action) {
 void Worker::perform(const lanes::GrantTurn& action) {
   MutexLock lock(mutex_);
   if (closed_) return;
+  last_turn_ = std::max(last_turn_, action.turn.id);
   const auto lane = lanes_.find(action.turn.lane);
   const auto job = jobs_.find(action.turn.job);
   LW_CHECK(lane != lanes_.end(), "a turn is granted in an open lane");
@@ -139,14 +166,6 @@ void Worker::perform(const lanes::RecallTurn& action) {
     if (lane == lanes_.end() || !lane->second->recall(action.turn, ended)) return;
   }
   events_.post(ended);
-}
-
-void Worker::end_job(WorkerJob& job, Error reason) {
-  if (!job.end_reason && !job.closing) job.end_reason = std::move(reason);
-  job.phase = WorkerJob::Phase::ended;
-  job.image = nullptr;
-  job.changed.notify_all();
-  jobs_.erase(job.id);  // `job` may be gone afterwards
 }
 
 }  // namespace laneway::service

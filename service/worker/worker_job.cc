@@ -3,7 +3,68 @@
 #include <algorithm>
 #include <utility>
 
+#include "service/worker/ring_work.h"
+
 namespace laneway::service {
+
+WorkerJob::WorkerJob(NewJob from)
+    : id(from.id),
+      name(std::move(from.name)),
+      user(from.user),
+      offer(std::move(from.offer)),
+      torch(std::move(from.torch.job)),
+      journal(from.journal),
+      initial(std::move(from.initial)),
+      recovered(from.recovered) {
+  add(std::move(from.torch.graph));
+}
+
+bool WorkerJob::ready() const {
+  if (!queue.empty()) return true;
+  return !closing && std::any_of(links.begin(), links.end(),
+                                 [](const auto& link) { return link->ring->ready(); });
+}
+
+std::shared_ptr<Work> WorkerJob::take_next() {
+  if (!queue.empty()) {
+    std::shared_ptr<Work> work = std::move(queue.front());
+    queue.pop_front();
+    return work;
+  }
+  if (closing) return nullptr;
+  for (size_t tried = 0; tried < links.size(); ++tried) {
+    Link& link = *links[next_link % links.size()];
+    next_link = (next_link + 1) % links.size();
+    const std::optional<RingRequest> request = link.ring->take();
+    if (!request) {
+      if (link.ring->broken()) {
+        link.ring->close({ErrorCode::refused, "the ring's counters make no sense any more"});
+      }
+      continue;
+    }
+    const auto graph = graphs.find(request->graph);
+    const auto segment = link.segments.find(request->segment);
+    const bool iteration = request->kind == RingKind::iteration;
+    link.work->start(*request, iteration && graph != graphs.end() ? graph->second : nullptr,
+                     segment != link.segments.end() ? segment->second : nullptr);
+    return link.work;
+  }
+  return nullptr;
+}
+
+SlotPlaces WorkerJob::places() const {
+  return phase == Phase::placed ? SlotPlaces(image, torch->layout()) : initial.places();
+}
+
+Error WorkerJob::over() const {
+  if (end_reason) return *end_reason;
+  if (close_reason) return *close_reason;
+  return {ErrorCode::cancelled, "job '" + name + "' was closed before this iteration ran"};
+}
+
+void WorkerJob::close_links() {
+  for (const auto& link : links) link->ring->close(over());
+}
 
 Bytes WorkerJob::need() const {
   Bytes highest;
@@ -11,9 +72,11 @@ Bytes WorkerJob::need() const {
   return highest;
 }
 
-uint32_t WorkerJob::add(std::unique_ptr<adaptor::TorchGraph> graph) {
-  const uint32_t number = next_graph++;
-  graphs.emplace(number, std::make_shared<WorkerGraph>(number, std::move(graph)));
+uint32_t WorkerJob::add(std::unique_ptr<adaptor::TorchGraph> graph,
+                        std::optional<uint32_t> wanted) {
+  const uint32_t number = wanted.value_or(next_graph);
+  next_graph = std::max(next_graph, number + 1);
+  graphs[number] = std::make_shared<WorkerGraph>(number, std::move(graph));
   return number;
 }
 

@@ -16,7 +16,11 @@
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "lanes/job_offered.h"
 #include "lanes/reason.h"
+#include "service/journal/journal.h"
+#include "service/worker/initial_image.h"
+#include "service/worker/link.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_graph.h"
 
@@ -24,13 +28,29 @@ namespace laneway::service {
 
 class WorkerLane;
 
+// What a job is made from.
+struct NewJob {
+  JobId id;
+  std::string name;
+  adaptor::TorchJob::Made torch;
+  InitialImage initial;  // of no bytes when the job is larger than the pool
+  uint32_t user = 0;     // uid
+  // Of jobs of other processes: what the core was told, for a core that comes later; and where the
+  // job's steps are written down.
+  lanes::JobOffered offer{};
+  std::optional<JobJournal> journal{};
+  bool recovered = false;  // the journal tells of a predecessor's work
+};
+
 struct WorkerJob {
-  WorkerJob(JobId job_id, std::string job_name, std::unique_ptr<adaptor::TorchJob> torch_job)
-      : id(job_id), name(std::move(job_name)), torch(std::move(torch_job)) {}
+  explicit WorkerJob(NewJob from);
 
   const JobId id;
   const std::string name;
+  const uint32_t user;
+  const lanes::JobOffered offer;
   const std::unique_ptr<adaptor::TorchJob> torch;
+  std::optional<JobJournal> journal;
 
   // --- guarded by the worker's mutex -----------------------------------------------------------
   enum class Phase : uint8_t { waiting, placed, ended };
@@ -39,19 +59,38 @@ struct WorkerJob {
   uint32_t next_graph = 0;                 // numbers are not used twice
   lanes::Reason reason;                    // while it waits
   std::optional<Error> end_reason;         // why it ended, when not by its client's wish
-  std::vector<std::byte> initial;          // the image's bytes until it is placed
+  std::optional<Error> close_reason;       // what its links are told, unless end_reason
+  InitialImage initial;                    // the image's bytes until it is placed
   std::byte* image = nullptr;              // where they are then
-  WorkerLane* lane = nullptr;              // while a turn is open
-  bool running = false;                    // an iteration or a state access is under way
-  uint32_t visitors = 0;  // wait for it to be idle; no next piece of work starts before
-  bool closing = false;   // no further work is taken
+  LaneId admitted;                         // the lane that it was admitted into
+  Bytes image_offset;                      // where its memory is, once it has some
+  Bytes image_size;
+  WorkerLane* lane = nullptr;  // while a turn is open
+  uint64_t iterations = 0;     // of turns that have ended
+  Duration busy;               //
+  bool recovered = false;      // until the journal was looked at
+  bool running = false;        // an iteration or a state access is under way
+  uint32_t visitors = 0;       // wait for it to be idle; no next piece of work starts before
+  bool closing = false;        // no further work is taken
   std::deque<std::shared_ptr<Work>> queue;
-  CondVar changed;  // phase, running
+  // Other processes that submit; their requests come after what is queued.
+  std::vector<std::shared_ptr<Link>> links;
+  size_t next_link = 0;  // whose turn it is among them
+  CondVar changed;       // phase, running
 
+  // Work is there.
+  bool ready() const;
+  // The next piece of work, if there is any.
+  std::shared_ptr<Work> take_next();
+  SlotPlaces places() const;
+  // Why it is over.
+  Error over() const;
+  // Tells everybody who submits that it is; when nothing runs.
+  void close_links();
   // What a lane must have for any of its graphs.
   Bytes need() const;
-  // The number under which the graph is known from now on.
-  uint32_t add(std::unique_ptr<adaptor::TorchGraph> graph);
+  // The number under which the graph is known from now on: the next, or the one that it had before.
+  uint32_t add(std::unique_ptr<adaptor::TorchGraph> graph, std::optional<uint32_t> number = {});
 };
 
 }  // namespace laneway::service

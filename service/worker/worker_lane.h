@@ -1,7 +1,10 @@
 // WorkerLane: one lane: its arena over its region, its thread, and the turn that is open in it. The
 // thread runs queued work of the turn's job; a client's thread may run an iteration itself through
 // Worker::try_run. Turns end at iteration boundaries: when recalled, when the budget is used up,
-// after an iteration that taught something about memory, and when one does not fit.
+// after an iteration that taught something about memory, and when one does not fit. While a turn is
+// open whose job has links, and nothing is to be done, the thread waits on an EventPoll for their
+// requests and for what else may wake it: one hop from a client to the executor. Jobs without links
+// (embedded mode) pay nothing for that.
 //
 // The worker's mutex guards everything below the line; the arena belongs to whoever has set `busy`.
 #pragma once
@@ -17,6 +20,7 @@
 #include "lanes/event.h"
 #include "lanes/turn.h"
 #include "memory/lane_arena.h"
+#include "service/worker/event_poll.h"
 #include "service/worker/iteration.h"
 #include "service/worker/worker_job.h"
 
@@ -40,7 +44,10 @@ class WorkerLane {
   // True when the turn ended at once; then `ended` is the report to post.
   bool recall(TurnId turn, lanes::TurnEnded& ended);
   // Something that the thread may have waited for is there: work, or the end of what ran.
-  void work_arrived() { wake_.notify_one(); }
+  void work_arrived();
+  // A link joined or leaves the job whose turn is open.
+  void link_added(const Link& link);
+  void link_dropped(const Link& link);
   void stop();
   bool can_run_now(const WorkerJob& job) const;
 
@@ -61,7 +68,7 @@ class WorkerLane {
   void thread_main();
   // Mutex not held; `busy` and `running` set by the caller, cleared by finish.
   IterationResult run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
-                      std::span<const lanes::OutputView> outputs);
+                      std::span<const lanes::OutputView> outputs, JobJournal* journal = nullptr);
   // Mutex held: takes the result into the books; the job is not running afterwards.
   Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took);
   lanes::TurnEnded end_turn(lanes::TurnEnd why);
@@ -70,7 +77,13 @@ class WorkerLane {
   bool to_be_given_back() const;
   // What thread_main waits for.
   bool has_next() const;
+  // Waits for work_arrived or a request of a link; in both cases there may be nothing.
+  void wait_for_work();
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
+  Outcome run_access(WorkerJob& job, Work& work);
+  Outcome run_iteration_work(WorkerJob& job, const std::shared_ptr<Work>& work);
+  // Mutex held: work that taught nothing is done.
+  Outcome finish_unrun(WorkerJob& job);
 
   Worker& worker_;
   const LaneId id_;
@@ -88,7 +101,11 @@ class WorkerLane {
   uint64_t turn_iterations_ = 0;
   Duration turn_busy_;
   TimePoint turn_start_;
+  std::optional<uint32_t> last_user_;  // whose bytes are in the region; none: anybody's
+  bool clear_first_ = false;           // they are none of the turn's job's business
   CondVar wake_;
+  std::unique_ptr<EventPoll> poll_;  // made for the first job with links
+  bool polling_ = false;             // the thread waits in it
 
   std::thread thread_;  // last: starts when all else is there
 };

@@ -1,5 +1,4 @@
-"""The demo as a user runs it, in its embedded form, with fewer epochs than by default. The form
-with lanewayd is in test_demo_daemon.py."""
+"""The demo as a user runs it: in a process of its own, with fewer epochs than by default."""
 
 import os
 import re
@@ -29,7 +28,7 @@ def start(*arguments):
 
 
 def run(*arguments):
-    process = start("--embedded", *arguments)
+    process = start(*arguments)
     out, err = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, out, err
 
@@ -63,7 +62,7 @@ def test_stopping_early_still_compares_what_was_done():
 
 def test_interrupted_it_ends_at_once_and_cleanly():
     """Ctrl-C while the jobs run: exit code 130, one line, no traceback, no process left."""
-    process = start("--embedded", "--epochs", "1000000")
+    process = start("--epochs", "1000000")
     watchdog = threading.Timer(TIMEOUT_S, process.kill)
     watchdog.start()
     lines = []

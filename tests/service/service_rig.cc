@@ -66,9 +66,8 @@ Status TinyJob::wait(const Pending& pending, float expected) {
 
 Result<float> TinyJob::read() {
   std::vector<float> state(input_.size());
-  const Bytes offset = job_->torch->layout().offset(0);
-  auto work = std::make_shared<service::Work>([&state, offset](std::byte* image) {
-    std::memcpy(state.data(), image + offset.count(), state.size() * sizeof(float));
+  auto work = std::make_shared<service::Work>([&state](const service::SlotPlaces& places) {
+    std::memcpy(state.data(), places.slot(0), state.size() * sizeof(float));
     return Status();
   });
   if (Status queued = worker().access_state(job_, work); !queued) return queued.error();
@@ -89,7 +88,7 @@ struct Blocker::State {
 };
 
 Blocker::Blocker(TinyJob& job) : state_(std::make_shared<State>()) {
-  auto hold = std::make_shared<service::Work>([state = state_](std::byte*) {
+  auto hold = std::make_shared<service::Work>([state = state_](const service::SlotPlaces&) {
     MutexLock lock(state->mutex);
     state->entered = true;
     state->changed.notify_all();

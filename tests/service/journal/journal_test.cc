@@ -39,8 +39,11 @@ class JournalFile {
   const int descriptor_;
 };
 
+// Short, because each of its bytes takes instructions to write.
+constexpr size_t kStateBytes = 64;
+
 std::vector<std::byte> random_state(int value) {
-  return std::vector<std::byte>(limits::kRandomStateBytes, static_cast<std::byte>(value));
+  return std::vector<std::byte>(kStateBytes, static_cast<std::byte>(value));
 }
 
 bool is_all(const std::vector<std::byte>& bytes, int value) { return bytes == random_state(value); }
@@ -55,7 +58,7 @@ struct Reading {
 
 Reading read(const JobJournal& job) {
   Reading reading{job.recover(), job.iterations(), job.busy().ns(), -1};
-  const std::vector<std::byte> random = job.random_state(limits::kRandomStateBytes);
+  const std::vector<std::byte> random = job.random_state(kStateBytes);
   if (is_all(random, static_cast<int>(random[0]))) reading.random = static_cast<int>(random[0]);
   return reading;
 }
@@ -86,7 +89,7 @@ TEST(Journal, IsMadeOnceAndFoundAgain) {
   EXPECT_FALSE(job.is_over());
   EXPECT_EQ(job.recover().verdict, Verdict::run_again);
   EXPECT_EQ(job.recover().origin, (RequestOrigin{.link = 5, .sequence = 9}));
-  EXPECT_TRUE(is_all(job.random_state(limits::kRandomStateBytes), 3));
+  EXPECT_TRUE(is_all(job.random_state(kStateBytes), 3));
   const std::vector<Journal::Region> regions = second->regions();
   ASSERT_EQ(regions.size(), 1U);
   EXPECT_EQ(regions[0].lane, LaneId(2));

@@ -1,7 +1,0 @@
-"""python -m laneway.cli"""
-
-import sys
-
-from laneway.cli.main import main
-
-sys.exit(main())

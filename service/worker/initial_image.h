@@ -1,0 +1,69 @@
+// InitialImage: a job's bytes from its making until they are placed in the pool, by slot: copied
+// from the client's, or memory that the client shares. And SlotPlaces: where each slot's bytes are
+// now, in here or in the placed image, for ordered accesses to the state. Not thread-safe: belongs
+// to whoever has set WorkerJob::running.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "memory/shared_memory.h"
+#include "pipeline/image.h"
+
+namespace laneway::service {
+
+// Borrowed: valid as long as what it was made from.
+class SlotPlaces {
+ public:
+  // In an image that lies at `image`.
+  SlotPlaces(std::byte* image, const pipeline::ImageLayout& layout)
+      : base_(image), layout_(&layout) {}
+  SlotPlaces(std::byte* base, std::span<const uint64_t> offsets) : base_(base), offsets_(offsets) {}
+
+  std::byte* slot(uint32_t index) const {
+    return base_ + (layout_ != nullptr ? static_cast<uint64_t>(layout_->offset(index).count())
+                                       : offsets_[index]);
+  }
+
+ private:
+  std::byte* base_;
+  const pipeline::ImageLayout* layout_ = nullptr;
+  std::span<const uint64_t> offsets_;
+};
+
+class InitialImage {
+ public:
+  InitialImage() = default;
+  // Copies `initial`, by slot; null: zeros.
+  InitialImage(std::span<const lanes::ImageSlot> slots, std::span<const void* const> initial);
+  // Zeros.
+  explicit InitialImage(std::span<const lanes::ImageSlot> slots);
+  // What a client laid out by slot_offsets. Takes the descriptor over. invalid_argument when it is
+  // not sealed memory of that size.
+  static Result<InitialImage> map(std::span<const lanes::ImageSlot> slots, int descriptor);
+
+  // Made from nothing: there are no bytes.
+  bool empty() const { return data() == nullptr; }
+  SlotPlaces places() const { return {data(), offsets_}; }
+  // Writes all `size` bytes of the image: slots, and zeros between and behind them.
+  void write_to(std::byte* image, Bytes size, const pipeline::ImageLayout& layout) const;
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+
+  std::byte* data() const { return shared_ ? shared_->data() : own_.get(); }
+
+  std::vector<uint64_t> offsets_;
+  std::unique_ptr<std::byte, Free> own_;  // from calloc: zeros that nobody writes take no memory
+  std::optional<memory::SharedMemory> shared_;
+};
+
+}  // namespace laneway::service

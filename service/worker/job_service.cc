@@ -1,0 +1,258 @@
+#include "service/worker/job_service.h"
+
+#include <sys/stat.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/limits.h"
+#include "service/worker/job_json.h"
+
+namespace laneway::service {
+namespace {
+
+using wire::from_worker::Any;
+using wire::from_worker::Reply;
+
+Reply reply(uint64_t request, const Status& status) {
+  Reply answer;
+  answer.request = request;
+  answer.ok = status.ok();
+  if (status) return answer;
+  answer.code = status.error().code;
+  answer.message = status.error().message.substr(0, limits::kMaxMessageBytes / 2);
+  return answer;
+}
+
+Error wrong_descriptors(const char* what, size_t wanted, size_t got) {
+  return Error{ErrorCode::invalid_argument, std::string(what) + " comes with " +
+                                                std::to_string(wanted) + " descriptors, not " +
+                                                std::to_string(got)};
+}
+
+// A copy: the client may write to its memory while the graph is decoded.
+Result<std::vector<std::byte>> read_graph(Descriptor memfd) {
+  struct stat status {};
+  if (::fstat(memfd.get(), &status) != 0) {
+    return Error{ErrorCode::invalid_argument, "a graph's descriptor is not one"};
+  }
+  if (status.st_size <= 0 || static_cast<uint64_t>(status.st_size) > limits::kMaxGraphBytes) {
+    return Error{ErrorCode::invalid_graph, "a graph of " + std::to_string(status.st_size) +
+                                               " bytes: the limit is " +
+                                               std::to_string(limits::kMaxGraphBytes)};
+  }
+  auto memory = memory::SharedMemory::attach(memfd.release(), Bytes(status.st_size));
+  if (!memory) return memory.error();
+  return std::vector<std::byte>(memory.value().data(), memory.value().data() + status.st_size);
+}
+
+std::vector<lanes::ImageSlot> image_slots(const wire::JobSpec& spec) {
+  std::vector<lanes::ImageSlot> slots;
+  slots.reserve(spec.slots.size());
+  for (const wire::SlotSpec& slot : spec.slots) {
+    slots.push_back(
+        {.name = slot.name, .kind = static_cast<lanes::SlotKind>(slot.kind), .bytes = slot.bytes});
+  }
+  return slots;
+}
+
+lanes::JobOffered offer_of(const wire::to_worker::AddJob& message,
+                           const adaptor::TorchJob::Made& torch) {
+  return {.job = JobId(message.job),
+          .session = SessionId(message.session),
+          .name = message.spec.name,
+          .job_class = static_cast<lanes::JobClass>(message.spec.job_class),
+          .priority = message.spec.priority,
+          .weight = message.spec.weight,
+          .total_iterations = message.spec.total_iterations,
+          .iteration_estimate = Duration(),
+          .persistent = torch.job->layout().total(),
+          .ephemeral = torch.graph->probe_need(),
+          .context_key = torch.job->context_key()};
+}
+
+}  // namespace
+
+Result<JobHandle> JobService::find(uint64_t job) {
+  if (JobHandle found = worker_.find_job(JobId(job))) return found;
+  return Error{ErrorCode::unavailable,
+               "job " + std::to_string(job) + " is over; make a new step to go on"};
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::AddJob& message,
+                                      std::vector<Descriptor> fds) {
+  JobHandle job = worker_.find_job(JobId(message.job));
+  if (job == nullptr) {
+    Result<JobHandle> made = make_job(message, std::move(fds));
+    if (!made) return reply(message.request, made.error());
+    job = std::move(made).value();
+  }
+  return job_added(message, *job);
+}
+
+JobService::Answer JobService::job_added(const wire::to_worker::AddJob& message, WorkerJob& job) {
+  wire::from_worker::JobAdded added;
+  added.request = message.request;
+  added.job = message.job;
+  // It may have been dropped since.
+  if (const auto first = worker_.find_graph(job, 0)) added.graph = first.value()->info;
+  added.persistent = static_cast<uint64_t>(job.offer.persistent.count());
+  added.ephemeral = static_cast<uint64_t>(worker_.need(job).count());
+  added.context_key = job.offer.context_key;
+  return added;
+}
+
+Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
+                                       std::vector<Descriptor> fds) {
+  const wire::JobSpec& spec = message.spec;
+  const size_t wanted = spec.has_initial ? 2 : 1;
+  if (fds.size() != wanted) return wrong_descriptors("a job", wanted, fds.size());
+  if (message.record >= limits::kMaxJobs || message.job == 0) {
+    return Error{ErrorCode::invalid_argument, "job " + std::to_string(message.job) +
+                                                  " has no place in the journal: record " +
+                                                  std::to_string(message.record)};
+  }
+  JobJournal journal = journal_.job(message.record);
+  const JobId id(message.job);
+  const bool recovered = journal.job() == id;
+  if (recovered && journal.is_over()) {
+    return Error{ErrorCode::unavailable, "job '" + spec.name + "' is over"};
+  }
+  Result<std::vector<std::byte>> graph = read_graph(std::move(fds[0]));
+  if (!graph) return graph.error();
+  const std::vector<lanes::ImageSlot> slots = image_slots(spec);
+  auto torch = adaptor::TorchJob::make(slots, graph.value(), capacity_);
+  if (!torch) return torch.error();
+  adaptor::TorchJob& made = *torch.value().job;
+  std::vector<std::byte> random;
+  if (recovered) {
+    random = journal.random_state(limits::kRandomStateBytes);
+  } else {
+    const auto* given = reinterpret_cast<const std::byte*>(spec.random_state.data());
+    random.assign(given, given + spec.random_state.size());
+  }
+  if (!random.empty()) {
+    if (Status set = made.set_random_state(random); !set) return set.error();
+  }
+  // One that is larger than the pool will be refused, and has no use for its bytes.
+  InitialImage initial;
+  if (made.layout().total() <= capacity_) {
+    if (spec.has_initial) {
+      auto mapped = InitialImage::map(slots, fds[1].release());
+      if (!mapped) return mapped.error();
+      initial = std::move(mapped).value();
+    } else {
+      initial = InitialImage(slots);
+    }
+  }
+  if (!recovered) journal.open(id, made.random_state());
+  lanes::JobOffered offer = offer_of(message, torch.value());
+  JobHandle job = worker_.add_job({.id = id,
+                                   .name = spec.name,
+                                   .torch = std::move(torch).value(),
+                                   .initial = std::move(initial),
+                                   .user = message.user,
+                                   .offer = std::move(offer),
+                                   .journal = journal,
+                                   .recovered = recovered});
+  if (job == nullptr) return Error{ErrorCode::unavailable, "the worker is closing"};
+  return job;
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::AddGraph& message,
+                                      std::vector<Descriptor> fds) {
+  const Result<JobHandle> job = find(message.job);
+  if (!job) return reply(message.request, job.error());
+  wire::from_worker::GraphAdded added;
+  added.request = message.request;
+  added.job = message.job;
+  if (message.numbered) {
+    if (const auto known = worker_.find_graph(*job.value(), message.number)) {
+      added.graph = known.value()->info;
+      return added;
+    }
+  }
+  if (fds.size() != 1) return reply(message.request, wrong_descriptors("a graph", 1, fds.size()));
+  const auto graph = read_graph(std::move(fds[0]));
+  if (!graph) return reply(message.request, graph.error());
+  std::optional<uint32_t> wanted;
+  if (message.numbered) wanted = message.number;
+  const auto number = worker_.add_graph(*job.value(), graph.value(), wanted);
+  if (!number) return reply(message.request, number.error());
+  const auto made = worker_.find_graph(*job.value(), number.value());
+  if (!made) return reply(message.request, made.error());
+  added.graph = made.value()->info;
+  return added;
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::DropGraph& message) {
+  const Result<JobHandle> job = find(message.job);
+  if (!job) return reply(message.request, job.error());
+  return reply(message.request, worker_.drop_graph(*job.value(), message.number));
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::AddLink& message,
+                                      std::vector<Descriptor> fds) {
+  const Result<JobHandle> job = find(message.job);
+  if (!job) return reply(message.request, job.error());
+  if (worker_.has_link(*job.value(), message.link)) return reply(message.request, {});
+  if (fds.size() != 3) return reply(message.request, wrong_descriptors("a link", 3, fds.size()));
+  auto ring = RingServer::attach(std::move(fds[0]), std::move(fds[1]), std::move(fds[2]));
+  if (!ring) return reply(message.request, ring.error());
+  return reply(message.request,
+               worker_.add_link(job.value(), message.link, std::move(ring).value()));
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::DropLink& message) {
+  const Result<JobHandle> job = find(message.job);
+  if (job) worker_.drop_link(job.value(), message.link);
+  return reply(message.request, {});
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::AddSegment& message,
+                                      std::vector<Descriptor> fds) {
+  const Result<JobHandle> job = find(message.job);
+  if (!job) return reply(message.request, job.error());
+  if (fds.size() != 1) return reply(message.request, wrong_descriptors("a segment", 1, fds.size()));
+  auto memory =
+      memory::SharedMemory::attach(fds[0].release(), Bytes(static_cast<int64_t>(message.bytes)));
+  if (!memory) return reply(message.request, memory.error());
+  return reply(message.request, worker_.add_segment(*job.value(), message.link, message.segment,
+                                                    std::move(memory).value()));
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::DropSegment& message) {
+  const Result<JobHandle> job = find(message.job);
+  if (job) worker_.drop_segment(*job.value(), message.link, message.segment);
+  return reply(message.request, {});
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::JobReport& message) {
+  const Result<JobHandle> job = find(message.job);
+  if (!job) return reply(message.request, job.error());
+  wire::from_worker::JobText text;
+  text.request = message.request;
+  text.text = job_json(*job.value(), worker_.plans(*job.value()), "null", message.with_tapes);
+  if (text.text.size() > limits::kMaxMessageBytes / 2) {
+    return reply(message.request,
+                 Error{ErrorCode::refused, "the report has " + std::to_string(text.text.size()) +
+                                               " bytes: ask for it without tapes"});
+  }
+  return text;
+}
+
+std::optional<JobService::Answer> JobService::handle(const wire::to_worker::CloseJob& message) {
+  const JobHandle job = worker_.find_job(JobId(message.job));
+  if (job == nullptr) {
+    wire::from_worker::JobGone gone;
+    gone.job = message.job;
+    return gone;
+  }
+  const std::string reason =
+      message.reason.empty() ? "job '" + job->name + "' was closed" : message.reason;
+  worker_.begin_close(job, {message.code, reason});
+  return std::nullopt;
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,33 @@
+// Link: one submitter of a job as the worker keeps it: its ring and the segments in which its
+// iterations' bytes lie. Guarded by the worker's mutex; what the ring's running request uses
+// belongs to whoever has set WorkerJob::running.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "memory/shared_memory.h"
+#include "service/transport/ring_server.h"
+
+namespace laneway::service {
+
+class RingWork;
+
+struct Link {
+  Link(uint32_t link_number, uint64_t link_key, std::shared_ptr<RingServer> link_ring)
+      : number(link_number), key(link_key), ring(std::move(link_ring)) {}
+
+  const uint32_t number;  // in its job
+  const uint64_t key;     // in its worker
+  const std::shared_ptr<RingServer> ring;
+  std::shared_ptr<RingWork> work;  // of the one request that was taken and not published
+  std::map<uint32_t, std::shared_ptr<memory::SharedMemory>> segments;  // by the client's number
+  // A predecessor died while it wrote this client's bytes over the state: it comes first.
+  std::optional<RingRequest> rewrite;
+  bool watched = false;  // by the worker's watcher: no turn of the job looks for its requests
+};
+
+}  // namespace laneway::service

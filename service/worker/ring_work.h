@@ -1,0 +1,71 @@
+// RingWork: the work that a request in a ring stands for. Its inputs and outputs lie in a segment
+// of the client's, which may change while they are used: whatever is checked (numbers, and tensors
+// that may be indices) is copied first; the rest is read and written in place. Completing it writes
+// the answer, ends it in the job's journal, and only then gives the slot back. One object serves
+// all requests of a link, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "service/transport/block_layout.h"
+#include "service/transport/ring_server.h"
+#include "service/worker/work.h"
+
+namespace laneway::service {
+
+struct WorkerJob;
+
+class RingWork final : public Work {
+ public:
+  // The job outlives the work.
+  RingWork(WorkerJob& job, uint32_t link, std::shared_ptr<RingServer> ring)
+      : job_(job), link_(link), ring_(std::move(ring)) {}
+
+  // A request that was just taken. `graph` and `segment` are null when there are none of the
+  // numbers that it names; prepare tells the client.
+  void start(const RingRequest& request, GraphHandle graph,
+             std::shared_ptr<memory::SharedMemory> segment);
+
+  Status prepare() override;
+  bool is_iteration() const override { return request_.kind == RingKind::iteration; }
+  bool is_write() const { return request_.kind == RingKind::write_state; }
+  bool uses_job() const override { return true; }
+  JobJournal* journal() override;
+  void complete(Status status, Duration took, bool spoiled) override;
+
+ private:
+  // Where the inputs and outputs of one graph lie in a block.
+  struct Binding {
+    bool valid = false;
+    uint32_t graph = 0;
+    BlockLayout layout;
+    std::vector<bool> copied;  // by input: a tensor that is copied before it is checked
+  };
+
+  void bind(const WorkerGraph& graph);
+  Status prepare_iteration();
+  Status prepare_access();
+  Status check_entry(const StateEntry& entry, uint64_t room) const;
+  Status read(const SlotPlaces& places);
+  Status write(const SlotPlaces& places);
+  // The block begins inside of the segment and has room for `bytes`.
+  Status check_block(uint64_t bytes) const;
+  std::byte* block() const { return segment_->data() + request_.offset; }
+  // As it is now, if this request changed it.
+  std::vector<std::byte> changed_random_state(bool ok) const;
+
+  WorkerJob& job_;
+  const uint32_t link_;
+  const std::shared_ptr<RingServer> ring_;
+  RingRequest request_;
+  std::shared_ptr<memory::SharedMemory> segment_;
+  Binding binding_;
+  StateHeader header_{};
+  std::vector<StateEntry> entries_;
+  bool begun_ = false;  // in the journal
+  bool answered_ = true;
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,35 @@
+// TaskThread: a thread that does what it is given, in order. Thread-safe. Tasks that nobody came to
+// are dropped with it; the one that runs ends first.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <thread>
+
+#include "base/mutex.h"
+
+namespace laneway::service {
+
+class TaskThread {
+ public:
+  TaskThread() : thread_([this] { run(); }) {}
+  ~TaskThread();
+  TaskThread(const TaskThread&) = delete;
+  TaskThread& operator=(const TaskThread&) = delete;
+
+  void post(std::function<void()> task) LW_EXCLUDES(mutex_);
+  // Returns when all that was given before is done. Not from the thread itself.
+  void wait_idle() LW_EXCLUDES(mutex_);
+
+ private:
+  void run();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> tasks_ LW_GUARDED_BY(mutex_);
+  bool busy_ LW_GUARDED_BY(mutex_) = false;
+  bool stopping_ LW_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: starts when all else is there
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,200 @@
+#include "service/worker/worker_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "base/fault_point.h"
+#include "base/log.h"
+
+namespace laneway::service {
+
+namespace from_supervisor = wire::supervisor_to_worker;
+
+Result<std::unique_ptr<WorkerServer>> WorkerServer::make(Channel supervisor) {
+  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.valid()) {
+    return Error{ErrorCode::unavailable, std::string("eventfd failed: ") + std::strerror(errno)};
+  }
+  return std::unique_ptr<WorkerServer>(new WorkerServer(std::move(supervisor), std::move(wake)));
+}
+
+WorkerServer::WorkerServer(Channel supervisor, Descriptor wake)
+    : supervisor_(std::move(supervisor)), wake_(std::move(wake)), broker_(wake_.get()) {}
+
+Status WorkerServer::run() {
+  while (true) {
+    const auto wanted = [](bool write) {
+      return static_cast<short>(POLLIN | (write ? POLLOUT : 0));
+    };
+    std::array<pollfd, 3> entries{{{supervisor_.descriptor(), wanted(supervisor_.wants_write()), 0},
+                                   {wake_.get(), POLLIN, 0},
+                                   {broker_.descriptor(), wanted(broker_.wants_write()), 0}}};
+    if (::poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR) {
+      return Error{ErrorCode::failed, std::string("poll failed: ") + std::strerror(errno)};
+    }
+    uint64_t count = 0;
+    if (entries[1].revents != 0 && ::read(wake_.get(), &count, sizeof(count)) < 0) continue;
+    // The broker first: what it said before it went is done before another one comes.
+    broker_.flush();
+    if (entries[2].revents != 0) read_broker();
+    if (entries[0].revents == 0) continue;
+    const Result<bool> on = read_supervisor();
+    if (!on) return on.error();
+    if (!on.value()) return {};
+  }
+}
+
+Result<bool> WorkerServer::read_supervisor() {
+  if (Status flushed = supervisor_.flush(); !flushed) return flushed.error();
+  while (true) {
+    auto frame = supervisor_.receive();
+    if (!frame) return frame.error();
+    if (!frame.value()) return true;
+    auto message = wire::decode<from_supervisor::Any>(frame.value()->bytes);
+    if (!message) return message.error();
+    std::vector<Descriptor> fds = std::move(frame.value()->fds);
+    Status done;
+    if (const auto* start = std::get_if<from_supervisor::Start>(&message.value())) {
+      done = on_start(*start, std::move(fds));
+    } else if (std::holds_alternative<from_supervisor::Activate>(message.value())) {
+      done = activate();
+    } else if (std::holds_alternative<from_supervisor::BrokerChannel>(message.value())) {
+      if (fds.size() != 1) return Error{ErrorCode::invalid_argument, "a channel is one descriptor"};
+      read_broker();
+      broker_.connect(Channel(std::move(fds[0])));
+      read_broker();
+    } else {
+      return false;
+    }
+    if (!done) return done.error();
+  }
+}
+
+Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector<Descriptor> fds) {
+  if (fds.size() != 2 || pool_) {
+    return Error{ErrorCode::invalid_argument, "a worker is started once, with pool and journal"};
+  }
+  if (message.config.device != "host") {
+    return Error{ErrorCode::unsupported,
+                 "device '" + message.config.device + "' is not one of this worker: use host"};
+  }
+  auto pool = memory::SharedMemory::attach(fds[0].release(),
+                                           Bytes(static_cast<int64_t>(message.config.pool_bytes)));
+  if (!pool) return pool.error();
+  auto journal = Journal::map(fds[1].get());
+  if (!journal) return journal.error();
+  if (message.journal_bytes != kJournalBytes) {
+    return Error{ErrorCode::invalid_argument, "the supervisor's journal is of another version"};
+  }
+  pool_.emplace(std::move(pool).value());
+  journal_ = std::move(journal).value();
+  return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
+}
+
+Status WorkerServer::activate() {
+  if (!pool_ || worker_ != nullptr) {
+    return Error{ErrorCode::invalid_argument, "a worker is activated once, when it is ready"};
+  }
+  worker_.reset(new Worker(pool_->data(), pool_->size(), *this, clock_, journal_.get()));
+  jobs_.emplace(*worker_, *journal_, pool_->size());
+  fault_point("worker.activated");
+  return {};
+}
+
+void WorkerServer::read_broker() {
+  while (true) {
+    Result<std::optional<Frame>> frame = broker_.receive();
+    if (!frame) {
+      log_info("the broker is gone: " + frame.error().message);
+      return broker_.hang_up();
+    }
+    if (!frame.value()) return;
+    on_frame(std::move(*frame.value()));
+  }
+}
+
+void WorkerServer::on_frame(Frame frame) {
+  auto message = wire::decode<wire::to_worker::Any>(frame.bytes);
+  if (!message || worker_ == nullptr) {
+    log_error("the broker sent what is no message for this worker: " +
+              (message ? "it is not active" : message.error().message));
+    return broker_.hang_up();
+  }
+  on(std::move(message).value(), std::move(frame.fds));
+}
+
+void WorkerServer::on(wire::to_worker::Any message, std::vector<Descriptor> fds) {
+  if (auto* actions = std::get_if<wire::to_worker::Actions>(&message)) {
+    actions_.post([this, list = std::move(actions->actions)] { worker_->carry_out(list); });
+    return;
+  }
+  // What std::function holds can be copied, which descriptors cannot.
+  auto with = std::make_shared<std::vector<Descriptor>>(std::move(fds));
+  const uint64_t epoch = broker_.epoch();
+  requests_.post([this, epoch, with, any = std::move(message)] { answer(epoch, any, *with); });
+}
+
+void WorkerServer::answer(uint64_t epoch, const wire::to_worker::Any& message,
+                          std::vector<Descriptor>& fds) {
+  std::visit(
+      [&](const auto& one) {
+        using M = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<M, wire::to_worker::Recovered> ||
+                      std::is_same_v<M, wire::to_worker::ReportRequest>) {
+          report(epoch);
+        } else if constexpr (std::is_same_v<M, wire::to_worker::CloseJob>) {
+          if (const auto gone = jobs_->handle(one)) broker_.send(epoch, *gone);
+        } else if constexpr (!std::is_same_v<M, wire::to_worker::Actions>) {
+          broker_.send(epoch, answer_of(one, fds));
+        }
+      },
+      message);
+}
+
+template <class M>
+wire::from_worker::Any WorkerServer::answer_of(const M& message, std::vector<Descriptor>& fds) {
+  try {
+    if constexpr (requires { jobs_->handle(message, std::move(fds)); }) {
+      return jobs_->handle(message, std::move(fds));
+    } else {
+      return jobs_->handle(message);
+    }
+  } catch (const std::exception& thrown) {
+    wire::from_worker::Reply reply;
+    reply.request = message.request;
+    reply.ok = false;
+    reply.code = ErrorCode::internal;
+    reply.message = std::string("unexpected: ") + thrown.what();
+    return reply;
+  }
+}
+
+void WorkerServer::report(uint64_t epoch) {
+  broker_.begin_report(epoch);
+  actions_.wait_idle();
+  if (!recovered_) worker_->recover();
+  recovered_ = true;
+  fault_point("worker.recovered");
+  broker_.report(epoch, worker_->report());
+}
+
+void WorkerServer::job_gone(JobId job, const std::optional<Error>& why) {
+  wire::from_worker::JobGone gone;
+  gone.job = job.value();
+  gone.failed = why.has_value();
+  if (why) {
+    gone.code = why->code;
+    gone.message = why->message.substr(0, limits::kMaxMessageBytes / 2);
+  }
+  broker_.send_now(gone);
+}
+
+}  // namespace laneway::service

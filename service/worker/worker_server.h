@@ -1,0 +1,70 @@
+// WorkerServer: the worker as a process: pool and journal that the supervisor made, a Worker over
+// them, and a broker that tells it what to do. Until it is activated it is a standby: loaded,
+// mapped, touching nothing.
+//
+// Three threads of its own beside the lanes': one polls and reads and never waits for anything
+// else; one carries out the core's actions, in order; one does all other requests, in order, which
+// may take seconds (graphs are resolved). A broker that goes away changes nothing here; what was
+// read of it is done, and what is answered to it is dropped.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "memory/shared_memory.h"
+#include "service/journal/journal.h"
+#include "service/transport/channel.h"
+#include "service/wire/supervisor_messages.h"
+#include "service/worker/broker_channel.h"
+#include "service/worker/job_service.h"
+#include "service/worker/task_thread.h"
+#include "service/worker/worker.h"
+
+namespace laneway::service {
+
+class WorkerServer final : private EventSink {
+ public:
+  // unavailable when the process has no descriptors left.
+  static Result<std::unique_ptr<WorkerServer>> make(Channel supervisor);
+
+  // Serves until the supervisor says stop or goes away; the error says why it could not go on.
+  // The process ends then: lanes may still run, and what they write is nobody's any more.
+  Status run();
+
+ private:
+  WorkerServer(Channel supervisor, Descriptor wake);
+
+  void post(lanes::Event event) override { broker_.post(std::move(event)); }
+  void job_gone(JobId job, const std::optional<Error>& why) override;
+
+  // False when the supervisor said stop.
+  Result<bool> read_supervisor();
+  Status on_start(const wire::supervisor_to_worker::Start& message, std::vector<Descriptor> fds);
+  Status activate();
+  void read_broker();
+  void on_frame(Frame frame);
+  void on(wire::to_worker::Any message, std::vector<Descriptor> fds);
+  // On the requests' thread.
+  void answer(uint64_t epoch, const wire::to_worker::Any& message, std::vector<Descriptor>& fds);
+  template <class M>
+  wire::from_worker::Any answer_of(const M& message, std::vector<Descriptor>& fds);
+  void report(uint64_t epoch);
+
+  const SteadyClock clock_;
+  Channel supervisor_;
+  const Descriptor wake_;
+  BrokerChannel broker_;
+  std::optional<memory::SharedMemory> pool_;
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<Worker> worker_;  // once activated
+  std::optional<JobService> jobs_;
+  bool recovered_ = false;  // what a predecessor left was looked at; the requests' thread's
+  TaskThread actions_;
+  TaskThread requests_;
+};
+
+}  // namespace laneway::service
