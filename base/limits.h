@@ -103,6 +103,8 @@ inline constexpr Duration kLongestRestartDelay = seconds(5);
 inline constexpr Duration kHeartbeatPatience = seconds(30);
 // A worker that has loaded LibTorch and mapped the pool says so; cold disks are slow.
 inline constexpr Duration kWorkerStartPatience = seconds(120);
+// One that has hung up is about to end; if it does not, it is killed, and how it ended is lost.
+inline constexpr Duration kHangUpPatience = seconds(1);
 // An orderly end; what is left after it is killed.
 inline constexpr Duration kStopPatience = seconds(10);
 

@@ -15,7 +15,8 @@ import sysconfig
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = ("release", "dev", "asan", "tsan", "clang")
 EMBEDDED_LIBRARY = "service/liblaneway_embedded.so"
-PACKAGE_LIBRARY = ROOT / "python/laneway/lib/liblaneway_embedded.so"
+CLIENT_LIBRARY = "service/liblaneway_client.so"
+PACKAGE_LIBRARIES = ROOT / "python/laneway/lib"
 
 
 class BuildError(Exception):
@@ -74,11 +75,12 @@ def run(command: list[str], quiet: bool) -> None:
         raise BuildError(f"{shlex.join(command)} failed (see above)")
 
 
-def link_package_library(preset: str) -> None:
-    """Points python/laneway/lib/ at the shared object that `preset` built, if it built one."""
-    library = build_directory(preset) / EMBEDDED_LIBRARY
-    if library.exists():
-        replace_link(PACKAGE_LIBRARY, library)
+def link_package_libraries(preset: str) -> None:
+    """Points python/laneway/lib/ at the shared objects that `preset` built."""
+    for name in (EMBEDDED_LIBRARY, CLIENT_LIBRARY):
+        library = build_directory(preset) / name
+        if library.exists():
+            replace_link(PACKAGE_LIBRARIES / library.name, library)
 
 
 def link_into_venv(preset: str) -> None:
@@ -138,7 +140,7 @@ def main() -> int:
         print(f"dev: {error}", file=sys.stderr)
         return 1
     if arguments.preset in ("release", "dev"):
-        link_package_library(arguments.preset)
+        link_package_libraries(arguments.preset)
         link_into_venv(arguments.preset)
     return 0
 

@@ -95,15 +95,20 @@ def address_space(preset: str) -> list[str]:
 
 
 def run_pytest(arguments: list[str]) -> Part:
-    """The Python tests, against the library that the dev preset built."""
+    """The Python tests, against what the dev preset built."""
     part = Part("python")
     folder = ROOT / "tests/python"
     if not any(folder.rglob("test_*.py")):
         return part
     report = build.build_directory("dev") / "pytest.xml"
     report.unlink(missing_ok=True)
-    library = build.build_directory("dev") / build.EMBEDDED_LIBRARY
-    environment = dict(os.environ, LANEWAY_EMBEDDED_LIBRARY=str(library))
+    built = build.build_directory("dev")
+    environment = dict(
+        os.environ,
+        LANEWAY_BUILD=str(built),  # where the programs of the service are
+        LANEWAY_EMBEDDED_LIBRARY=str(built / build.EMBEDDED_LIBRARY),
+        LANEWAY_CLIENT_LIBRARY=str(built / build.CLIENT_LIBRARY),
+    )
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", str(folder)]
     started = time.monotonic()
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
@@ -164,8 +169,8 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
 
 def offer_package(preset: str) -> None:
     """After a first ./dev test the package is usable too; a release build stays preferred."""
-    if not build.PACKAGE_LIBRARY.exists():
-        build.link_package_library(preset)
+    if not list(build.PACKAGE_LIBRARIES.glob("*.so")):
+        build.link_package_libraries(preset)
     released = (build.build_directory("release") / "build.ninja").exists()
     build.link_into_venv("release" if released else preset)
 

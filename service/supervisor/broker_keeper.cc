@@ -22,15 +22,15 @@ namespace from_broker = wire::broker_to_supervisor;
 
 Status BrokerKeeper::tend(TimePoint now) {
   if (!process_) return start_at_ <= now ? start(now) : Status();
-  if (!killed_ && now - last_heard_ >= setup_.times.heartbeat) {
-    lose("said nothing for " + std::to_string(setup_.times.heartbeat.seconds()) + " s");
+  if (!killed_ && kill_at_ <= now) {
+    lose(channel_.valid() ? "it said nothing for too long" : "it hung up and did not end");
   }
   return {};
 }
 
 TimePoint BrokerKeeper::next_wakeup() const {
   if (!process_) return start_at_;
-  return killed_ ? TimePoint::never() : last_heard_ + setup_.times.heartbeat;
+  return killed_ ? TimePoint::never() : kill_at_;
 }
 
 Status BrokerKeeper::start(TimePoint now) {
@@ -49,7 +49,7 @@ Status BrokerKeeper::start(TimePoint now) {
   channel_ = std::move(ends.value().first);
   ++epoch_;
   heard_ = stopped_ = killed_ = false;
-  last_heard_ = now;
+  kill_at_ = now + setup_.times.heartbeat;
   to_broker::Start message;
   message.config = setup_.config;
   message.config.policy = policy_;
@@ -76,7 +76,7 @@ void BrokerKeeper::feed() {
     std::vector<const Descriptor*> originals;
     for (const Descriptor& fd : next_entry_->fds) originals.push_back(&fd);
     auto fds = duplicates(originals);
-    if (!fds) return lose("cannot be given what is held: " + fds.error().message);
+    if (!fds) return lose("it cannot be given what is held: " + fds.error().message);
     const to_broker::Held message{.key = next_entry_->key, .note = next_entry_->note};
     ++next_entry_;
     send(wire::encode(message), std::move(fds).value());
@@ -102,18 +102,18 @@ void BrokerKeeper::handle_ready(TimePoint now) {
   if (flushed.ok()) feed();
   // One that is gone shows when it is read: what it said before is heard first.
   if (feeding_ == Feeding::done) return read(now);
-  if (!flushed.ok()) hang_up();
+  if (!flushed.ok()) lost_channel(now);
 }
 
 void BrokerKeeper::read(TimePoint now) {
   for (int count = 0; count < kMaxFramesARound && channel_.valid(); ++count) {
     auto frame = channel_.receive();
-    if (!frame && frame.error().code == ErrorCode::unavailable) return hang_up();  // it ends
+    if (!frame && frame.error().code == ErrorCode::unavailable) return lost_channel(now);
     if (!frame) return lose(frame.error().message);
     if (!frame.value()) return;
     auto message = wire::decode<from_broker::Any>(frame.value()->bytes);
-    if (!message) return lose("sent what is no message: " + message.error().message);
-    last_heard_ = now;
+    if (!message) return lose("it sent what is no message: " + message.error().message);
+    kill_at_ = now + setup_.times.heartbeat;
     heard_ = true;
     carry_out(std::move(message).value(), std::move(frame.value()->fds));
   }
@@ -145,6 +145,11 @@ void BrokerKeeper::carry_out(from_broker::Any message, std::vector<Descriptor> f
 void BrokerKeeper::lose(const std::string& why) {
   log_warning("broker " + std::to_string(epoch_) + " is given up: " + why);
   kill();
+}
+
+void BrokerKeeper::lost_channel(TimePoint now) {
+  hang_up();
+  kill_at_ = now + setup_.times.hang_up;
 }
 
 void BrokerKeeper::kill() {

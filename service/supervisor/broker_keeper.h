@@ -73,6 +73,8 @@ class BrokerKeeper {
   void read(TimePoint now);
   void carry_out(wire::broker_to_supervisor::Any message, std::vector<Descriptor> fds);
   void lose(const std::string& why);
+  // It hung up: it is about to end.
+  void lost_channel(TimePoint now);
 
   const SupervisorSetup& setup_;
   HeldTable held_;
@@ -87,7 +89,7 @@ class BrokerKeeper {
   Channel channel_;
   Feeding feeding_ = Feeding::entries;
   std::list<HeldTable::Entry>::const_iterator next_entry_;
-  TimePoint last_heard_;
+  TimePoint kill_at_;  // unless it says something, or ends, before
   bool heard_ = false;
   bool stopped_ = false;
   bool killed_ = false;

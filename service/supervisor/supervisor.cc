@@ -41,7 +41,7 @@ void Supervisor::wait(TimePoint now) {
   if (::poll(entries.data(), entries.size(), poll_milliseconds(now, until)) < 0) return;
   now = clock_.now();
   if (broker && entries[1].revents != 0) broker_.handle_ready(now);
-  crew_.handle_ready(entries);
+  crew_.handle_ready(entries, now);
   if (entries[0].revents != 0) hear_signals(now);
 }
 

@@ -12,6 +12,7 @@ SupervisorTimes SupervisorTimes::scaled(double factor) {
   scale(times.restart.longest_delay);
   scale(times.heartbeat);
   scale(times.worker_start);
+  scale(times.hang_up);
   scale(times.stop);
   return times;
 }

@@ -18,6 +18,7 @@ struct SupervisorTimes {
   RestartRule::Times restart;
   Duration heartbeat = limits::kHeartbeatPatience;
   Duration worker_start = limits::kWorkerStartPatience;
+  Duration hang_up = limits::kHangUpPatience;
   Duration stop = limits::kStopPatience;
 
   // All of them times `factor`.

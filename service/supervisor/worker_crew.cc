@@ -23,9 +23,8 @@ std::string name_of(pid_t pid) { return "worker " + std::to_string(pid); }
 
 Status WorkerCrew::tend(TimePoint now) {
   for (Worker& worker : workers_) {
-    if (worker.state == wire::WorkerState::starting && !worker.killed &&
-        now - worker.started >= setup_.times.worker_start) {
-      kill(worker, "it did not get ready");
+    if (!worker.killed && worker.kill_at <= now) {
+      kill(worker, worker.channel.valid() ? "it did not get ready" : "it hung up and did not end");
     }
   }
   if (active() == nullptr) {
@@ -50,8 +49,7 @@ bool WorkerCrew::wants_more() const {
 TimePoint WorkerCrew::next_wakeup() const {
   TimePoint next = !stopping_ && wants_more() ? start_at_ : TimePoint::never();
   for (const Worker& worker : workers_) {
-    if (worker.state != wire::WorkerState::starting || worker.killed) continue;
-    next = std::min(next, worker.started + setup_.times.worker_start);
+    if (!worker.killed) next = std::min(next, worker.kill_at);
   }
   return next;
 }
@@ -70,7 +68,7 @@ Status WorkerCrew::start(TimePoint now) {
   started_any_ = true;
   workers_.push_back(Worker{.process = std::move(process).value(),
                             .channel = std::move(ends.value().first),
-                            .started = now});
+                            .kill_at = now + setup_.times.worker_start});
   Worker& worker = workers_.back();
   std::vector<Descriptor> fds;
   fds.push_back(std::move(pool).value());
@@ -148,29 +146,29 @@ void WorkerCrew::add_to_poll(std::vector<pollfd>& entries) const {
   }
 }
 
-void WorkerCrew::handle_ready(const std::vector<pollfd>& entries) {
+void WorkerCrew::handle_ready(const std::vector<pollfd>& entries, TimePoint now) {
   for (Worker& worker : workers_) {
     const auto entry = std::find_if(entries.begin(), entries.end(), [&](const pollfd& one) {
       return worker.channel.valid() && one.fd == worker.channel.descriptor();
     });
-    if (entry != entries.end() && entry->revents != 0) read(worker);
+    if (entry != entries.end() && entry->revents != 0) read(worker, now);
   }
 }
 
-void WorkerCrew::read(Worker& worker) {
+void WorkerCrew::read(Worker& worker, TimePoint now) {
   (void)worker.channel.flush();  // one that is gone shows when it is read
   while (worker.channel.valid()) {
     auto frame = worker.channel.receive();
     if (!frame) {
-      // It ended, or is of no use without its channel; in the end it is about to leave by itself.
       worker.channel = Channel();
-      if (!stopping_) worker.process.kill();
+      worker.kill_at = now + setup_.times.hang_up;
       return;
     }
     if (!frame.value()) return;
     auto message = wire::decode<from_worker::Any>(frame.value()->bytes);
     if (!message) return kill(worker, "it sent what is no message: " + message.error().message);
     worker.state = wire::WorkerState::ready;  // the one thing that a worker says here
+    worker.kill_at = TimePoint::never();
     announce(worker);
   }
 }

@@ -36,7 +36,7 @@ class WorkerCrew {
 
   void add_to_poll(std::vector<pollfd>& entries) const;
   // What poll() said of these.
-  void handle_ready(const std::vector<pollfd>& entries);
+  void handle_ready(const std::vector<pollfd>& entries, TimePoint now);
 
   bool given_up() const { return start_at_ == TimePoint::never(); }
   // An active worker and the present broker are connected.
@@ -51,7 +51,7 @@ class WorkerCrew {
   struct Worker {
     ChildProcess process;
     Channel channel;
-    TimePoint started;
+    TimePoint kill_at;  // unless it gets ready, or ends, before
     wire::WorkerState state = wire::WorkerState::starting;
     bool active = false;
     bool killed = false;
@@ -66,7 +66,7 @@ class WorkerCrew {
   // Makes the channel between the active worker and the broker, and hands out its ends.
   void connect(Worker& worker);
   void announce(const Worker& worker, std::vector<Descriptor> fds = {});
-  void read(Worker& worker);
+  void read(Worker& worker, TimePoint now);
   void kill(Worker& worker, const std::string& why);
   template <class M>
   void tell(Worker& worker, const M& message, std::vector<Descriptor> fds = {});

@@ -1,4 +1,5 @@
-"""The demo as a user runs it: in a process of its own, with fewer epochs than by default."""
+"""The demo as a user runs it, in its embedded form, with fewer epochs than by default. The form
+with lanewayd is in test_demo_daemon.py."""
 
 import os
 import re
@@ -28,7 +29,7 @@ def start(*arguments):
 
 
 def run(*arguments):
-    process = start(*arguments)
+    process = start("--embedded", *arguments)
     out, err = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, out, err
 
@@ -62,7 +63,7 @@ def test_stopping_early_still_compares_what_was_done():
 
 def test_interrupted_it_ends_at_once_and_cleanly():
     """Ctrl-C while the jobs run: exit code 130, one line, no traceback, no process left."""
-    process = start("--epochs", "1000000")
+    process = start("--embedded", "--epochs", "1000000")
     watchdog = threading.Timer(TIMEOUT_S, process.kill)
     watchdog.start()
     lines = []

@@ -1,2 +1,2 @@
-"""The demo: two training jobs and an inference graph share one memory pool, and end with the same
-bits as plain PyTorch. Run it with `python -m laneway.demo` or `./dev demo`."""
+"""The demo: trainings and an inference share one memory pool, each a process of its own (or all in
+one), and end with the same bits as plain PyTorch. `python -m laneway.demo` or `./dev demo`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 
@@ -11,8 +12,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         prog="./dev demo",
         description="An MLP (AdamW) and a small CNN (batch-norm, dropout, SGD with momentum) train "
         "on scikit-learn's digits at the same time, in one memory pool, while the MLP's current "
-        "weights answer requests. Afterwards both are trained again by plain PyTorch and compared "
-        "to the last bit.",
+        "weights answer requests. Each is a process of its own and a client of a lanewayd that the "
+        "demo starts; a third takes most of the pool, and a fourth like it waits until there is "
+        "room. Afterwards all are trained again by plain PyTorch and compared to the last bit.",
         epilog="Exit codes: 0 all as promised, 1 not, 2 wrong usage, 4 refused by the service, "
         "130 interrupted.",
     )
@@ -23,6 +25,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--seconds", type=_seconds, metavar="S", help="stop training after S seconds at the latest"
     )
     parser.add_argument("--seed", type=int, default=0, help="(0)")
+    parser.add_argument(
+        "--embedded", action="store_true", help="all in one process, without lanewayd"
+    )
     parser.add_argument("--quiet", action="store_true", help="nothing but the result")
     return parser.parse_args(arguments)
 
@@ -41,13 +46,24 @@ def _seconds(text: str) -> float:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # asked to end, it tidies up as well
     try:
-        from laneway.demo.show import Show  # imports torch, so --help need not wait for it
-
-        return Show(options).run()
+        return _show(options)
     except KeyboardInterrupt:
         print("\ndemo: interrupted; the jobs have ended and the pool is closed", file=sys.stderr)
         return 130
+
+
+def _show(options: argparse.Namespace) -> int:
+    # They import torch, so --help need not wait for it.
+    from laneway.demo import clients_show, embedded_show, processes
+
+    missing = processes.missing_programs()
+    if missing and not options.embedded:
+        print(f"demo: without {missing} it runs in one process (--embedded)", file=sys.stderr)
+    if missing or options.embedded:
+        return embedded_show.EmbeddedShow(options).run()
+    return clients_show.ClientsShow(options).run()
 
 
 if __name__ == "__main__":

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
 import torch
+
+_LARGE_BYTES = 1 << 20
 
 
 def training_state(state: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -13,6 +16,15 @@ def training_state(state: dict[str, Any]) -> dict[str, torch.Tensor]:
     a name that says which they are."""
     named = dict(_tensors(state["model"], "model"))
     return named | dict(_tensors(state["optimizer"]["state"], "optimizer"))
+
+
+def digested(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The same with SHA-256 of its bytes in the place of each tensor of more than a MiB, for
+    states that go from process to process."""
+    return {
+        name: _digest(tensor) if tensor.nbytes > _LARGE_BYTES else tensor
+        for name, tensor in state.items()
+    }
 
 
 def differences(ours: dict[str, torch.Tensor], plain: dict[str, torch.Tensor]) -> list[str]:
@@ -40,6 +52,12 @@ def _tensors(state: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     elif isinstance(state, dict):
         for key, value in state.items():
             yield from _tensors(value, f"{name} {key}")
+
+
+def _digest(tensor: torch.Tensor) -> torch.Tensor:
+    digest = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)}".encode())
+    digest.update(_bits(tensor.detach()).numpy())
+    return torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:

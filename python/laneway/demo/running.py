@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from laneway.demo.workloads import Job, accuracy, train
@@ -32,6 +33,10 @@ class Worker(abc.ABC):
     def join(self) -> None:
         if self._thread.ident is not None:
             self._thread.join()
+
+    def wait(self, seconds: float) -> None:
+        """Until it ends, at most so long."""
+        self._thread.join(seconds)
 
     def alive(self) -> bool:
         return self._thread.is_alive()
@@ -117,6 +122,12 @@ class Requests(Worker):
             self.accuracy = sum(recent) / len(recent)
             first = (first + REQUEST_ROWS) % (len(self._y) - REQUEST_ROWS)
             self.stop.wait(REQUEST_EVERY_S)
+
+
+def times_text(seconds: list[float]) -> str:
+    """Mean, 99th percentile and number of the times."""
+    ms = np.asarray(seconds) * 1e3
+    return f"mean {ms.mean():.3f} ms, p99 {np.percentile(ms, 99):.3f} ms, of {len(ms)}"
 
 
 def lane_and_bytes(status: dict[str, Any], name: str) -> tuple[str, int, int]:

@@ -1,9 +1,11 @@
-"""What the demo trains: two small models on scikit-learn's digits, with a held-out split.
+"""What the demo trains: two small models on scikit-learn's digits, with a held-out split, and two
+that are large because of a frozen table.
 
 Everything is fixed by the seed: the split, the weights, the order of the batches."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +14,9 @@ from torch import nn
 
 BATCH = 64
 HELD_OUT = 0.2
+TABLE_SHARE = 0.55  # of the pool: one fits beside the small jobs, two do not
+TABLE_WIDTH = 64
+LATE_ITERATIONS = 200
 
 Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -64,6 +69,28 @@ def cnn() -> tuple[nn.Module, torch.optim.Optimizer]:
     return model, torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 
 
+class TableModel(nn.Module):
+    """A classifier over a frozen table of vectors, in which each pixel looks up one for its value:
+    much memory and little work."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        vectors = torch.empty(rows, TABLE_WIDTH).uniform_(-1, 1)
+        self.table = nn.Embedding.from_pretrained(vectors, freeze=True)
+        self.head = nn.Linear(TABLE_WIDTH, 10)
+        self.register_buffer("places", torch.arange(64) * 17, persistent=False)
+        self._apart = rows // (64 * 17)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        values = (x.flatten(1) * 16).long()
+        return self.head(self.table((values + self.places) * self._apart).mean(1))
+
+
+def table_model(pool_bytes: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+    model = TableModel(max(64 * 17, int(pool_bytes * TABLE_SHARE) // (4 * TABLE_WIDTH)))
+    return model, torch.optim.SGD(model.head.parameters(), lr=0.5, momentum=0.9)
+
+
 @dataclass(frozen=True)
 class Job:
     """One training: how its model begins, and how many batches it sees in which order."""
@@ -110,6 +137,16 @@ def make_jobs(data: Digits, seed: int, epochs: int | None) -> list[Job]:
             seed + 20,
             data,
         ),
+    ]
+
+
+def make_table_jobs(data: Digits, seed: int, pool_bytes: int) -> list[Job]:
+    """One that trains until it is told to stop, and one that finds no room before that."""
+    make = functools.partial(table_model, pool_bytes)
+    about = f"a frozen table of {TABLE_SHARE:.0%} of the pool"
+    return [
+        Job("table", about, make, 1_000_000_000, seed + 30, data),
+        Job("late", about, make, LATE_ITERATIONS, seed + 40, data),
     ]
 
 

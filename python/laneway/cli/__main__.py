@@ -1,0 +1,7 @@
+"""python -m laneway.cli"""
+
+import sys
+
+from laneway.cli.main import main
+
+sys.exit(main())

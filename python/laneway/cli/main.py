@@ -1,0 +1,133 @@
+"""Runs one command and tells how it went by its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from laneway import _native, errors
+from laneway._native import ffi
+from laneway.cli import view
+from laneway.cli.arguments import parser
+from laneway.service import Service, connect
+
+DONE, FAILED, USAGE, NO_SERVICE, REFUSED = 0, 1, 2, 3, 4
+
+# How long a service may take to end: its own bound, after which it kills, and some more.
+_SHUTDOWN_PATIENCE_S = 20.0
+_LOOK_AGAIN_S = 0.02
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The exit code. Wrong usage leaves by SystemExit(2), as argparse has it."""
+    arguments = parser().parse_args(words)
+    try:
+        return _run(arguments)
+    except errors.Error as error:
+        print(f"laneway: {error}", file=sys.stderr)
+        return _code_of(error)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; what is left must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return FAILED
+
+
+def _code_of(error: errors.Error) -> int:
+    if isinstance(error, errors.ServiceUnavailable):
+        return NO_SERVICE
+    return REFUSED if isinstance(error, errors.Refused) else FAILED
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    try:
+        _native.client_library()
+    except errors.ServiceUnavailable as error:  # not built: no matter of the service's
+        print(f"laneway: {error}", file=sys.stderr)
+        return FAILED
+    try:
+        service = connect(arguments.address)
+    except (errors.InvalidInput, errors.Refused) as error:  # an address of no or another form
+        print(f"laneway: {error}", file=sys.stderr)
+        return USAGE if isinstance(error, errors.InvalidInput) else REFUSED
+    with service:
+        return _COMMANDS[arguments.command](service, arguments)
+
+
+def _print(arguments: argparse.Namespace, document: Any, lines: Sequence[str]) -> int:
+    print(json.dumps(document) if arguments.json else "\n".join(lines), flush=True)
+    return DONE
+
+
+def _status(service: Service, arguments: argparse.Namespace) -> int:
+    status = service.status()
+    return _print(arguments, status, view.status_lines(status))
+
+
+def _jobs(service: Service, arguments: argparse.Namespace) -> int:
+    status = service.status()
+    return _print(arguments, status["jobs"], view.job_lines(status))
+
+
+def _kill(service: Service, arguments: argparse.Namespace) -> int:
+    command(service, "kill", arguments.job)
+    return _print(arguments, {"killed": arguments.job}, [f"job {arguments.job} ends"])
+
+
+def _policy(service: Service, arguments: argparse.Namespace) -> int:
+    command(service, "policy", arguments.policy)
+    return _print(arguments, {"policy": arguments.policy}, [f"policy {arguments.policy} decides"])
+
+
+def _shutdown(service: Service, arguments: argparse.Namespace) -> int:
+    pid = service.status()["service"]["pid"]
+    command(service, "shutdown", None)
+    service.close()
+    if not _wait_for_end(pid):
+        print(f"laneway: the service, pid {pid}, is still ending", file=sys.stderr)
+        return FAILED
+    return _print(arguments, {"ended": pid}, [f"the service, pid {pid}, has ended"])
+
+
+def _wait_for_end(pid: int) -> bool:
+    """Until the process is gone (or a zombie that nobody has reaped yet)."""
+    end = time.monotonic() + _SHUTDOWN_PATIENCE_S
+    while time.monotonic() < end:
+        try:
+            fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if fields[0] in "ZX":
+            return True
+        time.sleep(_LOOK_AGAIN_S)
+    return False
+
+
+def command(service: Service, name: str, argument: str | None) -> None:
+    """laneway_service_command. What the service does not take is Refused, whatever it says."""
+    error = _native.new_error()
+    text = ffi.NULL if argument is None else ffi.new("char[]", argument.encode())
+    lib = service.library.lib
+    code = lib.laneway_service_command(service.native_handle(), name.encode(), text, error)
+    if code == _native.OK:
+        return
+    raised = _native.exception_of(code, error)
+    if isinstance(raised, errors.InvalidInput):
+        raise errors.Refused(str(raised))
+    raise raised
+
+
+_COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
+    "status": _status,
+    "jobs": _jobs,
+    "kill": _kill,
+    "policy": _policy,
+    "shutdown": _shutdown,
+}

@@ -1,0 +1,45 @@
+"""Numbers as people read them, and aligned tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_MIB = 1 << 20
+
+
+def mebibytes(count: int | None) -> str:
+    """An amount of memory in MiB; "-" when it is not known. Small ones keep two digits."""
+    if count is None:
+        return "-"
+    amount = count / _MIB
+    if count and amount < 0.01:
+        return "<0.01"
+    return f"{amount:.2f}" if amount < 10 else f"{amount:,.0f}"
+
+
+def duration(seconds: float | None) -> str:
+    """12.3 s, 4 min 5 s, 3 h 7 min; "-" when it is not known."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> list[str]:
+    """Lines of a table with two blanks between columns. Columns whose head is among the words of
+    `right` are aligned to the right; the last one may be of any length."""
+    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    numbers = set(right.split())
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if head in numbers else cell.ljust(width)
+            for head, cell, width in zip(heads, cells, widths, strict=True)
+        ]
+        return "  ".join(padded).rstrip()
+
+    return [line(row) for row in [heads, *rows]]

@@ -1,0 +1,233 @@
+"""The command line `laneway`: what it prints of a status, its exit codes, and that it does without
+torch; most of it against a real lanewayd."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import laneway
+from laneway.cli import tables, view
+from support.daemon import Lanewayd, needs_lanewayd, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 120
+
+
+def run(*words, address=None):
+    """A finished `laneway WORDS`."""
+    paths = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+    at = ["--address", address] if address else []
+    return subprocess.run(
+        [sys.executable, "-m", "laneway.cli", *words, *at],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    with Lanewayd() as running:
+        yield running
+
+
+def small_step(service, name, **options):
+    model = nn.Linear(8, 3)
+    step = laneway.train_step(
+        model,
+        nn.functional.cross_entropy,
+        torch.optim.SGD(model.parameters(), 0.1),
+        service=service,
+        name=name,
+        **options,
+    )
+    step(torch.randn(4, 8), torch.randint(0, 3, (4,)))
+    return step
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "-"),
+        (0, "0.00"),
+        (1, "<0.01"),
+        (1536 << 10, "1.50"),
+        (100 << 20, "100"),
+        (3 << 40, "3,145,728"),
+    ],
+)
+def test_memory_is_in_mebibytes(count, text):
+    assert tables.mebibytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0, "0.0 s"),
+        (59.94, "59.9 s"),
+        (61, "1 min 1 s"),
+        (3 * 3600 + 420, "3 h 7 min"),
+    ],
+)
+def test_durations_are_readable(seconds, text):
+    assert tables.duration(seconds) == text
+
+
+def test_tables_are_aligned():
+    lines = tables.table(["N", "NAME", "WHY"], [["1", "a", "x"], ["20", "long", ""]], right="N")
+    assert lines == [" N  NAME  WHY", " 1  a     x", "20  long"]
+
+
+def job(**fields):
+    known = {
+        "id": 1,
+        "name": "digits",
+        "user": "ann",
+        "class": "training",
+        "priority": 0,
+        "state": "running",
+        "lane": 1,
+        "persistent_bytes": 1 << 20,
+        "ephemeral_bytes": None,
+        "iterations": 1234,
+        "device_time_s": 1.5,
+        "reason": None,
+    }
+    return known | fields
+
+
+def test_a_waiting_job_has_its_position_reason_and_estimate():
+    waiting = job(
+        state="waiting",
+        lane=None,
+        position=2,
+        wait_estimate_s=90.0,
+        reason={"code": "memory", "text": "the pool is full", "numbers": {}},
+    )
+    assert view.reason(waiting) == "position 2; the pool is full; room likely in 1 min 30 s"
+    assert view.reason(job()) == "-"
+    lines = view.job_lines({"jobs": [job(), waiting]})
+    assert lines[0].split()[:6] == ["ID", "NAME", "USER", "CLASS", "STATE", "LANE"]
+    assert lines[1].split()[5:] == ["1", "0", "1.00", "-", "1,234", "1.5", "s", "-"]
+    assert lines[2].endswith("position 2; the pool is full; room likely in 1 min 30 s")
+    assert view.job_lines({"jobs": []}) == ["no jobs"]
+
+
+def test_the_command_line_does_without_torch():
+    script = "import sys, laneway.cli; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT / "python", check=True)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["nonsense"], ["status", "--nonsense"], ["kill"], ["policy"]]
+)
+def test_wrong_usage_is_2(words):
+    done = run(*words)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: laneway")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["status", "--help"]])
+def test_help_is_0(words):
+    assert run(*words).returncode == 0
+
+
+@needs_lanewayd
+def test_no_service_at_the_address_is_3(tmp_path):
+    for words in (["status"], ["jobs", "--json"], ["kill", "1"], ["shutdown"]):
+        done = run(*words, address=f"ipc://{tmp_path}/none.sock")
+        assert done.returncode == 3, done.stderr
+        assert f"{tmp_path}/none.sock" in done.stderr and "Traceback" not in done.stderr
+
+
+@needs_lanewayd
+def test_an_address_of_no_form_is_2():
+    done = run("status", address="unix:/nowhere")
+    assert done.returncode == 2
+    assert "unix:/nowhere" in done.stderr
+
+
+@needs_lanewayd
+def test_status_of_an_idle_service(daemon):
+    done = run("status", address=daemon.address)
+    assert done.returncode == 0, done.stderr
+    assert f"pid {daemon.pid}," in done.stdout and "policy fifo" in done.stdout
+    assert "256 MiB: " in done.stdout
+    document = json.loads(run("status", "--json", address=daemon.address).stdout)
+    assert document["service"]["pid"] == daemon.pid
+    assert document["pool"]["capacity_bytes"] == 256 << 20
+    assert [w["role"] for w in document["workers"]][:1] == ["active"]
+
+
+@needs_lanewayd
+def test_jobs_are_listed_and_killed_by_name_and_by_number(daemon):
+    with daemon.connect() as service:
+        first, second = small_step(service, "first"), small_step(service, "second")
+        listed = json.loads(run("jobs", "--json", address=daemon.address).stdout)
+        known = {entry["name"]: entry for entry in listed}
+        assert known["first"]["iterations"] == 1
+        table = run("jobs", address=daemon.address).stdout.splitlines()
+        assert table[0].startswith("ID") or table[0].lstrip().startswith("ID")
+        assert any(" first " in line and " training " in line for line in table)
+        done = run("kill", "first", address=daemon.address)
+        assert done.returncode == 0, done.stderr
+        assert run("kill", str(known["second"]["id"]), address=daemon.address).returncode == 0
+        for step in (first, second):
+            with pytest.raises(laneway.Error):
+                wait_until(
+                    lambda step=step: [step(torch.randn(4, 8), torch.tensor([0] * 4))][1:],
+                    "its end",
+                )
+
+
+@needs_lanewayd
+def test_a_job_that_is_not_there_is_refused_with_4(daemon):
+    done = run("kill", "nobody", address=daemon.address)
+    assert done.returncode == 4
+    assert "nobody" in done.stderr
+
+
+@needs_lanewayd
+def test_the_policy_changes_and_an_unknown_one_is_refused(daemon):
+    assert run("policy", "srtf", address=daemon.address).returncode == 0
+    status = json.loads(run("status", "--json", address=daemon.address).stdout)
+    assert status["service"]["policy"] == "srtf"
+    done = run("policy", "nonsense", address=daemon.address)
+    assert done.returncode == 4
+    assert "nonsense" in done.stderr and "fifo" in done.stderr
+    assert run("policy", "fifo", address=daemon.address).returncode == 0
+
+
+@needs_lanewayd
+def test_shutdown_comes_back_when_the_service_is_gone():
+    with Lanewayd() as running:
+        done = run("shutdown", address=running.address)
+        assert done.returncode == 0, done.stderr
+        assert f"pid {running.pid}, has ended" in done.stdout
+        assert running.process.wait(TIMEOUT_S) == 0
+        assert not (running.folder / "laneway.sock").exists()
+        assert run("status", address=running.address).returncode == 3
+
+
+@needs_lanewayd
+def test_a_pipe_that_closes_early_is_no_error(daemon):
+    command = f"{sys.executable} -m laneway.cli status --address {daemon.address} | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""

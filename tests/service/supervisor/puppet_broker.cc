@@ -1,0 +1,89 @@
+// A broker that does what a test says (puppet.h).
+#include "service/wire/codec.h"
+#include "service/wire/supervisor_messages.h"
+#include "tests/service/supervisor/puppet.h"
+
+namespace laneway::testing {
+namespace {
+
+namespace in = wire::supervisor_to_broker;
+namespace out = wire::broker_to_supervisor;
+
+std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+std::string text_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+class PuppetBroker final : public Puppet {
+ public:
+  PuppetBroker() : Puppet("broker") {}
+
+ private:
+  void on_frame(service::Frame frame) override {
+    fds_ = std::move(frame.fds);
+    auto message = wire::decode<in::Any>(frame.bytes);
+    if (!message) return report("bad message: " + message.error().message);
+    std::visit([this](const auto& one) { on(one); }, message.value());
+  }
+  void on(const in::Start& start) {
+    report("start epoch " + std::to_string(start.epoch) + " policy " + start.config.policy +
+           " fds " + std::to_string(fds_.size()));
+  }
+  void on(const in::Held& held) {
+    const bool is_short = held.note.size() < 100;
+    std::string line = "held " + held.key + " " +
+                       (is_short ? text_of(held.note) : std::to_string(held.note.size()));
+    for (const auto& fd : fds_) line += " [" + text_of_memory(fd) + "]";
+    report(line);
+  }
+  void on(const in::HeldEnd&) { report("held end"); }
+  void on(const in::WorkerUp& up) {
+    const char* const states[] = {"starting", "ready", "lost"};
+    report("worker up " + std::to_string(up.pid) +
+           (up.role == wire::WorkerRole::active ? " active " : " standby ") +
+           states[static_cast<int>(up.state)] + " epoch " + std::to_string(up.epoch) +
+           (fds_.empty() ? "" : " connected"));
+    if (!fds_.empty()) set_peer(std::move(fds_[0]));
+  }
+  void on(const in::WorkerDown& down) { report("worker down " + std::to_string(down.pid)); }
+  void on(const in::Stop&) { report("stop"); }
+
+  void on_line(const std::vector<std::string>& words) override {
+    if (words[0] == "hold") {  // KEY NOTE TEXT…: a descriptor a text
+      out::Hold hold{.key = words[1], .note = bytes_of(words[2])};
+      std::vector<service::Descriptor> fds;
+      for (size_t i = 3; i < words.size(); ++i) fds.push_back(text_in_memory(words[i]));
+      say(hold, std::move(fds));
+    } else if (words[0] == "hold-many") {  // COUNT BYTES: "many/1", … each with a descriptor
+      for (int i = 1; i <= std::stoi(words[1]); ++i) {
+        const std::string key = "many/" + std::to_string(i);
+        std::vector<service::Descriptor> fds;
+        fds.push_back(text_in_memory(key));
+        say(out::Hold{.key = key, .note = std::vector<uint8_t>(std::stoul(words[2]), 'n')},
+            std::move(fds));
+      }
+    } else if (words[0] == "release") {
+      say(out::Release{.key = words[1]});
+    } else if (words[0] == "heartbeat") {
+      say(out::Heartbeat{});
+    } else if (words[0] == "shutdown") {
+      say(out::ShutdownRequested{});
+    } else if (words[0] == "stopped") {
+      say(out::Stopped{});
+    } else if (words[0] == "policy") {
+      say(out::PolicyChanged{.policy = words[1]});
+    } else {
+      report("unknown line: " + words[0]);
+    }
+  }
+  template <class M>
+  void say(const M& message, std::vector<service::Descriptor> fds = {}) {
+    const Status status = supervisor().send(wire::encode(message), std::move(fds));
+    if (!status) report("cannot send: " + status.error().message);
+  }
+
+  std::vector<service::Descriptor> fds_;  // of the frame that is being looked at
+};
+
+}  // namespace
+}  // namespace laneway::testing
+
+int main() { return laneway::testing::PuppetBroker().run(); }

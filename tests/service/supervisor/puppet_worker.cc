@@ -1,0 +1,65 @@
+// A worker that does what a test says (puppet.h).
+#include <optional>
+
+#include "memory/shared_memory.h"
+#include "service/wire/codec.h"
+#include "service/wire/supervisor_messages.h"
+#include "tests/service/supervisor/puppet.h"
+
+namespace laneway::testing {
+namespace {
+
+namespace in = wire::supervisor_to_worker;
+namespace out = wire::worker_to_supervisor;
+
+class PuppetWorker final : public Puppet {
+ public:
+  PuppetWorker() : Puppet("worker") {}
+
+ private:
+  void on_frame(service::Frame frame) override {
+    fds_ = std::move(frame.fds);
+    auto message = wire::decode<in::Any>(frame.bytes);
+    if (!message) return report("bad message: " + message.error().message);
+    std::visit([this](const auto& one) { on(one); }, message.value());
+  }
+  void on(const in::Start& start) {
+    pool_ = map(fds_.at(0), start.config.pool_bytes);
+    journal_ = map(fds_.at(1), start.journal_bytes);
+    report(pool_ && journal_ ? "start" : "cannot map");
+  }
+  void on(const in::Activate& activate) { report("activate " + std::to_string(activate.epoch)); }
+  void on(const in::BrokerChannel& channel) {
+    set_peer(std::move(fds_.at(0)));
+    report("broker channel " + std::to_string(channel.epoch));
+  }
+  void on(const in::Stop&) { report("stop"); }
+
+  void on_line(const std::vector<std::string>& words) override {
+    if (words[0] == "ready") {
+      (void)supervisor().send(wire::encode(out::Ready{}));
+    } else if (words[0] == "write") {  // a letter into the pool, another into the journal
+      pool_->data()[7] = static_cast<std::byte>(words[1][0]);
+      journal_->data()[7] = static_cast<std::byte>(words[1][1]);
+    } else if (words[0] == "read") {
+      report(std::string("memory ") + static_cast<char>(pool_->data()[7]) +
+             static_cast<char>(journal_->data()[7]));
+    } else {
+      report("unknown line: " + words[0]);
+    }
+  }
+  static std::optional<memory::SharedMemory> map(service::Descriptor& fd, uint64_t size) {
+    auto memory = memory::SharedMemory::attach(fd.release(), Bytes(static_cast<int64_t>(size)));
+    if (!memory) return std::nullopt;
+    return std::move(memory).value();
+  }
+
+  std::vector<service::Descriptor> fds_;  // of the frame that is being looked at
+  std::optional<memory::SharedMemory> pool_;
+  std::optional<memory::SharedMemory> journal_;
+};
+
+}  // namespace
+}  // namespace laneway::testing
+
+int main() { return laneway::testing::PuppetWorker().run(); }
