@@ -34,6 +34,7 @@ from laneway.compile_options import CompileOptions
 from laneway.compiled_graph import CompiledGraph
 from laneway.errors import InvalidInput
 from laneway.user_lines import is_internal_file
+from laneway.weight_image import close_images
 
 # What torch calls the rest of a function behind a graph break.
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
@@ -91,10 +92,12 @@ def _reset() -> None:
     global _told_of_gradients
     with _lock:
         graphs = list(_graphs)
+        _graphs.clear()
         _names.clear()
         _told_of_gradients = False
     for graph in graphs:
         graph.close()
+    close_images()
 
 
 laneway.reset = _reset

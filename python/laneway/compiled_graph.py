@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from laneway.errors import CaptureError, GraphError, InvalidInput, JobFailed, Se
 from laneway.graph_job import GraphJob
 from laneway.graph_results import Unfit
 from laneway.tracked_weights import OtherLayout
+from laneway.weight_image import image_of
 
 # Models of one class share the code that torch compiled for it. Each set of weights has a job of
 # its own up to this many; then the one used longest ago ends.
@@ -73,28 +73,27 @@ class CompiledGraph:
     def jobs(self) -> list[str]:
         """The names of its jobs."""
         with self._lock:
-            return [job.name for job in self._jobs if job.name is not None]
+            return [job.image.name for job in self._jobs if not job.image.closed]
 
     def close(self) -> None:
-        """Ends the jobs; the next call makes new ones."""
+        """Lets its jobs go, which end unless other graphs use them."""
         with self._lock:
-            jobs, self._jobs = self._jobs, []
-        for job in jobs:
-            job.close()
+            self._jobs = []
 
     def _run(self, arguments: Sequence[Any]) -> Sequence[Any] | None:
         job = self._job_for(arguments)
         try:
             return job.run(arguments)
         except OtherLayout:
-            self._end(job)
+            job.image.close()
         except ServiceUnavailable:
-            self._end(job)
-            forget_service(job.service)
-            if not job.service.closed:  # the service ended the job
+            job.image.close()
+            service = job.image.service
+            forget_service(service)
+            if not service.closed:  # the service ended the job
                 raise
         except JobFailed:
-            self._end(job)
+            job.image.close()
             self._code(*arguments)  # raises what eager raises, if it does
             raise
         return self._job_for(arguments).run(arguments)
@@ -103,6 +102,8 @@ class CompiledGraph:
         """The job that knows most of the call's weights, or a new one when none knows any."""
         with self._lock:
             jobs = self._jobs
+            if any(job.image.closed for job in jobs):  # with its weights, or by another graph
+                jobs[:] = [job for job in jobs if not job.image.closed]
             best = _best(jobs, arguments)
             if best is not None:
                 if best is not jobs[0]:
@@ -111,8 +112,7 @@ class CompiledGraph:
                 return best
             job = self._new_job(arguments)
             jobs.insert(0, job)
-            for old in jobs[_MOST_JOBS:]:
-                self._end(old)
+            del jobs[_MOST_JOBS:]
             return job
 
     def _new_job(self, arguments: Sequence[Any]) -> GraphJob:
@@ -125,23 +125,15 @@ class CompiledGraph:
         for argument in arguments:
             if isinstance(argument, torch.Tensor) and type(argument) not in _PLAIN:
                 raise Unfit(f"an argument is a {type(argument).__name__}, not a plain tensor")
-        return GraphJob(
-            self._code,
-            arguments,
-            list(weights),
-            [p for p in range(len(arguments)) if p not in weights and p not in self._derived],
+        image = image_of(
+            [arguments[position] for position in weights],
             list(weights.values()),
             service_for(self._options),
             self._options,
             self.name,
-            _weakly(self._end),
         )
-
-    def _end(self, job: GraphJob) -> None:
-        with self._lock:
-            if job in self._jobs:
-                self._jobs.remove(job)
-        job.close()
+        fed = [p for p in range(len(arguments)) if p not in weights and p not in self._derived]
+        return GraphJob(self._code, list(weights), fed, image)
 
 
 def _best(jobs: list[GraphJob], arguments: Sequence[Any]) -> GraphJob | None:
@@ -152,14 +144,3 @@ def _best(jobs: list[GraphJob], arguments: Sequence[Any]) -> GraphJob | None:
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def _weakly(method: Callable[[GraphJob], None]) -> Callable[[GraphJob], None]:
-    reference = weakref.WeakMethod(method)
-
-    def call(job: GraphJob) -> None:
-        held = reference()
-        if held is not None:
-            held(job)
-
-    return call

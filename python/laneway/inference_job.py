@@ -84,24 +84,21 @@ class Inference:
             self._owned.check_open(self.name)
             if self._step is not None:
                 self._captured, self.job = self._step.ensure_job()
-            captured = self._captured_from(inputs, kwargs)
+            with self._gate.capturing():
+                captured = capture_inference(
+                    self._model,
+                    inputs,
+                    kwargs,
+                    slots_of=self._captured,
+                    name=self.name or "inference",
+                    closure=self._closure,
+                )
             if self.job is not None:
                 self.name = self.name or self.job.name
                 return call_of(self.job, self.job.add_graph(captured.encode()), captured)
             self.job = self._offer(captured)
             self._captured, self.name = captured, self.job.name
             return call_of(self.job, 0, captured)
-
-    def _captured_from(self, inputs: tuple, kwargs: dict[str, Any]) -> CapturedJobGraph:
-        with self._gate.capturing():
-            return capture_inference(
-                self._model,
-                inputs,
-                kwargs,
-                slots_of=self._captured,
-                name=self.name or "inference",
-                closure=self._closure,
-            )
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
         def make() -> Job:
