@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from laneway.service import default_service
+from support.children import check_script
 from support.compiled import (
     compare,
     compiled,
@@ -246,3 +247,53 @@ def test_a_compiled_model_can_be_saved_and_copied():
         torch.save(made.state_dict(), stream)
         other = copy.deepcopy(model)
         assert torch.equal(compiled(other)(X), expected)
+
+
+def test_generation_with_a_cache_has_its_weights_in_the_pool_once():
+    """Prompt and later tokens are graphs of their own for torch."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+    )
+    model = transformers.LlamaForCausalLM(config).eval()
+    ids = torch.randint(1, 64, (1, 5))
+    settings = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0}
+    expected = model.generate(ids, **settings)
+    model.forward = compiled(model.forward)
+    assert torch.equal(model.generate(ids, **settings), expected)
+    assert len(running()) == 1 and not eager_reasons()
+
+
+SCRIPT = """
+model, _, _ = make()
+model.eval()
+made = torch.compile(model, backend="laneway")
+x, _ = batch()
+with torch.no_grad():
+    assert torch.equal(made(x), model(x))
+"""
+
+
+def test_a_child_made_by_fork_has_jobs_of_its_own():
+    check_script(
+        SCRIPT,
+        """
+        with torch.no_grad():
+            for change in (0.0, 1.0):
+                pid = os.fork()
+                if pid == 0:
+                    model[0].weight.add_(change)
+                    os._exit(0 if torch.equal(made(x), model(x)) else 1)
+                assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+                assert torch.equal(made(x), model(x))
+        """,
+    )
+
+
+def test_a_script_ends_without_a_word():
+    child = check_script(SCRIPT)
+    assert child.out == "" and child.err == ""
