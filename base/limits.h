@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/time.h"
+
 #include "base/bytes.h"
 #include "base/time.h"
 
@@ -72,6 +74,13 @@ inline constexpr uint32_t kMaxRequestBytes = 16u << 20;
 inline constexpr int kMaxQueuedRequests = 4;   // of one client: one, and the times it was repeated
 inline constexpr int kMaxQueuedReplies = 16;   // to one client that does not read
 inline constexpr uint32_t kMaxWaitMs = 1'000;  // one WaitJob; a longer wait is asked for again
+
+// A client that hears nothing says it again: soon, because a broker is back within moments; ever
+// more rarely, because a busy one only gets busier. It gives up when even the end of a long
+// iteration or the largest graph would be through.
+inline constexpr Duration kFirstResend = seconds(1);
+inline constexpr Duration kLongestResend = seconds(4);
+inline constexpr Duration kLongestRequest = seconds(600);
 
 // Devices. Work enqueued on one stream and not yet done: far more than an iteration enqueues, and
 // few enough that a stream that no longer moves is noticed.

@@ -77,12 +77,11 @@ LANEWAY_API int laneway_embedded_open(const laneway_embedded_options* options,
                                       laneway_service** service, laneway_error* error);
 
 typedef struct laneway_connect_options {
-  uint32_t size;     /* sizeof(laneway_connect_options) */
-  uint32_t reserved; /* 0 */
-  const char*
-      address; /* "ipc://PATH" or a path; NULL: $LANEWAY_ADDRESS, else lanewayd's own default */
-  const char* name;   /* how the service shows this client; NULL: the program's name */
-  int64_t timeout_ns; /* to find the service; 0: 5 s, < 0: no limit */
+  uint32_t size;       /* sizeof(laneway_connect_options) */
+  uint32_t reserved;   /* 0 */
+  const char* address; /* "ipc://PATH"; NULL: $LANEWAY_ADDRESS, else the default one */
+  const char* name;    /* how the service shows this client; NULL: the program's name */
+  int64_t timeout_ns;  /* to wait for a service that is not there yet; < 0: no limit */
 } laneway_connect_options;
 
 /* A session with a running lanewayd; `options` may be NULL. LANEWAY_UNAVAILABLE, with what to do,

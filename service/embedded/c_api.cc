@@ -8,9 +8,9 @@
 
 #include "lanes/reason.h"
 #include "service/client/c_border.h"
+#include "service/client/close_at_exit.h"
 #include "service/client/job_form.h"
 #include "service/client/laneway.h"
-#include "service/embedded/close_at_exit.h"
 #include "service/embedded/embedded.h"
 #include "service/embedded/handles.h"
 

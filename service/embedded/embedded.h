@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "lanes/core_loop.h"
 #include "memory/device/device.h"
+#include "service/client/close_at_exit.h"
 #include "service/worker/worker.h"
 
 namespace laneway::service {
@@ -38,7 +39,7 @@ struct JobRequest {
   bool shared = false;                      // others of the process may attach to it
 };
 
-class EmbeddedService final : private EventSink {
+class EmbeddedService final : public OpenService, private EventSink {
  public:
   static Result<std::unique_ptr<EmbeddedService>> open(const EmbeddedOptions& options);
   ~EmbeddedService() override;
@@ -62,6 +63,7 @@ class EmbeddedService final : private EventSink {
   Result<std::string> job_report(WorkerJob& job, bool with_tapes);
   // Ends all jobs and frees the pool. Idempotent; others may still be inside calls with jobs.
   void close() LW_EXCLUDES(close_mutex_);
+  void close_for_exit() override { close(); }
 
  private:
   EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<memory::Device> device,

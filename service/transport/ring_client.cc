@@ -59,7 +59,8 @@ RingClient::RingClient(memory::SharedMemory memory, Descriptor wake, Descriptor 
   submitted_ = ring().header.submitted.load(relaxed);
 }
 
-Result<RingClient::Handle> RingClient::submit(const Request& request, std::shared_ptr<void> keeps) {
+Result<RingClient::Handle> RingClient::submit(const Request& request,
+                                              std::shared_ptr<const void> keeps) {
   auto entry = std::make_shared<Entry>();
   MutexLock lock(mutex_);
   harvest();

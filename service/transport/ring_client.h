@@ -33,9 +33,9 @@ class RingClient {
    private:
     friend class RingClient;
     uint64_t sequence = 0;
-    std::shared_ptr<void> keeps;   // given back when the service is through with it
-    std::optional<Status> answer;  // guarded by the ring's mutex
-    bool cancelled = false;        // answered, but the service has not passed it yet
+    std::shared_ptr<const void> keeps;  // given back when the service is through with it
+    std::optional<Status> answer;       // guarded by the ring's mutex
+    bool cancelled = false;             // answered, but the service has not passed it yet
   };
   using Handle = std::shared_ptr<Entry>;
 
@@ -48,7 +48,8 @@ class RingClient {
 
   // `keeps` is what the request's block must not outlive; it is let go when the request is done.
   // refused: kRingSlots are not done yet; else the reason why the ring was closed.
-  Result<Handle> submit(const Request& request, std::shared_ptr<void> keeps) LW_EXCLUDES(mutex_);
+  Result<Handle> submit(const Request& request, std::shared_ptr<const void> keeps)
+      LW_EXCLUDES(mutex_);
   // The answer; nothing when `timeout` passed (negative: no limit; zero: only look).
   std::optional<Status> wait(const Handle& entry, Duration timeout) LW_EXCLUDES(mutex_);
   // Whether it will not run: it is answered as cancelled then.

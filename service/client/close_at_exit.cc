@@ -1,4 +1,4 @@
-#include "service/embedded/close_at_exit.h"
+#include "service/client/close_at_exit.h"
 
 #include <pthread.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 struct OpenServices {
   Mutex mutex;
-  std::vector<std::weak_ptr<EmbeddedService>> all LW_GUARDED_BY(mutex);
+  std::vector<std::weak_ptr<OpenService>> all LW_GUARDED_BY(mutex);
 };
 
 OpenServices& open_services() {
@@ -22,13 +22,13 @@ OpenServices& open_services() {
 }
 
 void close_all() {
-  std::vector<std::weak_ptr<EmbeddedService>> all;
+  std::vector<std::weak_ptr<OpenService>> all;
   {
     MutexLock lock(open_services().mutex);
     all.swap(open_services().all);
   }
   for (const auto& open : all) {
-    if (const auto service = open.lock()) service->close();
+    if (const auto service = open.lock()) service->close_for_exit();
   }
 }
 
@@ -48,7 +48,7 @@ bool watch_process() {
 
 }  // namespace
 
-void close_at_exit(const std::shared_ptr<EmbeddedService>& service) {
+void close_at_exit(const std::shared_ptr<OpenService>& service) {
   static const bool watching = watch_process();
   LW_CHECK(watching, "no memory for a handler of exit() or fork()");
   MutexLock lock(open_services().mutex);

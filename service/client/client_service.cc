@@ -1,0 +1,85 @@
+#include "service/client/client_service.h"
+
+#include <utility>
+
+#include "base/limits.h"
+
+namespace laneway::service {
+namespace {
+
+// Of the process: connections, jobs and rings keep a reference to it.
+const Clock& process_clock() {
+  static const auto* clock = new SteadyClock;  // outlives whatever is closed while it ends
+  return *clock;
+}
+
+// A process that ends does not wait for its jobs to; the service ends them all the same.
+constexpr Duration kExitPatience = seconds(2);
+
+Error bad_command(const std::string& command, bool argument) {
+  return Error{ErrorCode::invalid_argument,
+               "command '" + command + "' with" + (argument ? "" : "out") +
+                   " an argument: there are \"kill\" JOB, \"policy\" TEXT and \"shutdown\""};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ClientService>> ClientService::connect(const Connection::Options& options) {
+  auto connection = Connection::open(options, process_clock());
+  if (!connection) return connection.error();
+  return std::shared_ptr<ClientService>(new ClientService(std::move(connection).value()));
+}
+
+Result<std::shared_ptr<ClientJob>> ClientService::create_job(const laneway_job_options& options,
+                                                             std::span<const std::byte> graph) {
+  return keep(ClientJob::create(connection_, options, graph, process_clock()));
+}
+
+Result<std::shared_ptr<ClientJob>> ClientService::attach(const std::string& name) {
+  return keep(ClientJob::attach(connection_, name, process_clock()));
+}
+
+Result<std::shared_ptr<ClientJob>> ClientService::keep(Result<std::shared_ptr<ClientJob>> job) {
+  if (!job) return job;
+  MutexLock lock(mutex_);
+  std::erase_if(jobs_, [](const auto& known) { return known.expired(); });
+  jobs_.push_back(job.value());
+  return job;
+}
+
+Result<std::string> ClientService::status() {
+  auto text = connection_->request_for<wire::Text>(wire::ServiceStatus{});
+  if (!text) return text.error();
+  return std::move(text.value().first.text);
+}
+
+Status ClientService::command(const std::string& command, const char* argument) {
+  wire::AnyRequest request = wire::Shutdown{};
+  if (command == "kill" && argument != nullptr) {
+    request = wire::KillJob{.job = argument};
+  } else if (command == "policy" && argument != nullptr) {
+    request = wire::SetPolicy{.policy = argument};
+  } else if (command != "shutdown" || argument != nullptr) {
+    return bad_command(command, argument != nullptr);
+  }
+  const auto done = connection_->request_for<wire::Done>(request);
+  return done ? Status() : Status(done.error());
+}
+
+void ClientService::close() { close_within(limits::kLongestRequest); }
+
+void ClientService::close_for_exit() { close_within(kExitPatience); }
+
+void ClientService::close_within(Duration patience) {
+  connection_->close(patience);
+  std::vector<std::weak_ptr<ClientJob>> jobs;
+  {
+    MutexLock lock(mutex_);
+    jobs.swap(jobs_);
+  }
+  for (const auto& known : jobs) {
+    if (const auto job = known.lock()) job->abandon();
+  }
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,76 @@
+#include "service/client/submission.h"
+
+#include <cstring>
+#include <string>
+
+#include "base/limits.h"
+
+namespace laneway::service {
+namespace {
+
+uint64_t outputs_begin(const ClientGraph& graph) {
+  return graph.layout.outputs.empty() ? graph.layout.stride : graph.layout.outputs.front();
+}
+
+}  // namespace
+
+std::optional<Status> Submission::wait(Duration timeout) {
+  std::optional<Status> done = ring_->wait(entry_, timeout);
+  if (!done || !*done) return done;
+  MutexLock lock(mutex_);
+  if (!copies_) return done;
+  if (*copies_->job_closed) {
+    return Status(Error{ErrorCode::cancelled, "the job was closed before its state was fetched"});
+  }
+  const std::byte* block = block_->data();
+  for (size_t i = 0; i < copies_->slots.size(); ++i) {
+    const laneway_slot_copy& slot = copies_->slots[i];
+    if (slot.bytes > 0) std::memcpy(slot.data, block + copies_->offsets[i], slot.bytes);
+  }
+  if (copies_->random_state != nullptr) {
+    std::memcpy(copies_->random_state, block + copies_->random_offset, limits::kRandomStateBytes);
+  }
+  copies_.reset();
+  block_.reset();
+  return done;
+}
+
+Status Submission::copy_outputs(std::span<const laneway_output> to) {
+  MutexLock lock(mutex_);
+  const size_t count = graph_ == nullptr ? 0 : graph_->info.outputs.size();
+  if (to.size() != count) {
+    return Error{ErrorCode::invalid_argument, "the iteration has " + std::to_string(count) +
+                                                  " outputs, room was given for " +
+                                                  std::to_string(to.size())};
+  }
+  for (size_t i = 0; i < to.size(); ++i) {
+    const uint64_t bytes = graph_->info.outputs[i].bytes;
+    if (to[i].bytes != bytes) {
+      return Error{ErrorCode::invalid_argument,
+                   "output " + std::to_string(i) + " has " + std::to_string(bytes) +
+                       " bytes, room was given for " + std::to_string(to[i].bytes)};
+    }
+    if (bytes == 0) continue;
+    const uint64_t offset = graph_->layout.outputs[i] - outputs_begin(*graph_);
+    std::memcpy(to[i].data, outputs() + offset, bytes);
+  }
+  return {};
+}
+
+const std::byte* Submission::outputs() const {
+  return block_ != nullptr ? block_->data() + outputs_begin(*graph_) : spilled_.data();
+}
+
+bool Submission::spill() {
+  const std::optional<Status> done = ring_->wait(entry_, Duration());
+  MutexLock lock(mutex_);
+  if (!done || graph_ == nullptr || block_ == nullptr) return false;
+  if (*done) {
+    const std::byte* begin = outputs();
+    spilled_.assign(begin, begin + (graph_->layout.stride - outputs_begin(*graph_)));
+  }
+  block_.reset();
+  return true;
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,76 @@
+// Submission: one request of a job as its client holds it: the entry in the ring, the block with
+// its bytes, and how to take the results out. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "service/client/block_pool.h"
+#include "service/client/laneway.h"
+#include "service/transport/block_layout.h"
+#include "service/transport/ring_client.h"
+#include "service/wire/graph_info.h"
+
+namespace laneway::service {
+
+// A graph that a client may run: what it looks like, and its blocks.
+struct ClientGraph {
+  wire::GraphInfo info;
+  BlockLayout layout;
+  std::shared_ptr<BlockPool> blocks;
+};
+
+// Where a read of the state copies what it has read; the caller keeps it until then, or until it
+// closes the job.
+struct StateCopies {
+  std::vector<laneway_slot_copy> slots;
+  std::vector<uint64_t> offsets;  // by slot of the list, in the block
+  void* random_state = nullptr;
+  uint64_t random_offset = 0;
+  std::shared_ptr<const std::atomic<bool>> job_closed;
+};
+
+class Submission {
+ public:
+  Submission(std::shared_ptr<RingClient> ring, RingClient::Handle entry, BlockLease block,
+             std::shared_ptr<const ClientGraph> graph)
+      : ring_(std::move(ring)),
+        entry_(std::move(entry)),
+        graph_(std::move(graph)),
+        block_(std::move(block)) {}
+  // An access to the state; `copies` of a read.
+  Submission(std::shared_ptr<RingClient> ring, RingClient::Handle entry, BlockLease block,
+             std::optional<StateCopies> copies)
+      : ring_(std::move(ring)),
+        entry_(std::move(entry)),
+        block_(std::move(block)),
+        copies_(std::move(copies)) {}
+
+  // Nothing when `timeout` passed (negative: no limit; zero: only look). What a read of the state
+  // has read is copied out when this first tells that it went well.
+  std::optional<Status> wait(Duration timeout) LW_EXCLUDES(mutex_);
+  // After it went well. invalid_argument when number or sizes of the outputs differ.
+  Status copy_outputs(std::span<const laneway_output> to) LW_EXCLUDES(mutex_);
+  bool cancel() { return ring_->cancel(entry_); }
+  // If it is done: puts its outputs elsewhere, so that its block is free. Whether it was.
+  bool spill() LW_EXCLUDES(mutex_);
+
+ private:
+  const std::byte* outputs() const LW_REQUIRES(mutex_);
+
+  const std::shared_ptr<RingClient> ring_;
+  const RingClient::Handle entry_;
+  const std::shared_ptr<const ClientGraph> graph_;
+  Mutex mutex_;
+  BlockLease block_ LW_GUARDED_BY(mutex_);
+  std::vector<std::byte> spilled_ LW_GUARDED_BY(mutex_);
+  std::optional<StateCopies> copies_ LW_GUARDED_BY(mutex_);
+};
+
+}  // namespace laneway::service
