@@ -82,6 +82,14 @@ inline constexpr Duration kFirstResend = seconds(1);
 inline constexpr Duration kLongestResend = seconds(4);
 inline constexpr Duration kLongestRequest = seconds(600);
 
+// Broker. What one session can make it keep: a session is one client process; the descriptors of
+// all sessions together must stay below what the kernel gives a process.
+inline constexpr uint32_t kMaxJobsPerSession = 256;
+inline constexpr uint32_t kMaxLinksPerJob = 64;  // its owner's and those who attached
+// Blocks of iterations and of state, a few for every graph.
+inline constexpr uint32_t kMaxSegmentsPerLink = 256;
+inline constexpr uint32_t kMaxRememberedEnds = 1'024;  // of jobs: to say why one is gone
+
 // Devices. Work enqueued on one stream and not yet done: far more than an iteration enqueues, and
 // few enough that a stream that no longer moves is noticed.
 inline constexpr uint32_t kMaxStreamQueue = 65'536;

@@ -1,5 +1,6 @@
 // Messages between the service's own processes as bytes and back.
 #include "service/wire/codec_templates.h"
+#include "service/wire/held_jobs.h"
 #include "service/wire/lanes_archive.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/wire/worker_messages.h"
@@ -42,5 +43,10 @@ LW_MESSAGE(from_worker::Events);
 LW_MESSAGE(from_worker::JobGone);
 LW_MESSAGE(from_worker::JobText);
 LW_MESSAGE(from_worker::Report);
+LW_MESSAGE(held::Job);
+LW_MESSAGE(held::Graph);
+LW_MESSAGE(held::Link);
+LW_MESSAGE(held::Segment);
+LW_MESSAGE(held::LastJob);
 
 }  // namespace laneway::wire

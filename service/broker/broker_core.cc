@@ -1,0 +1,71 @@
+#include "service/broker/broker_core.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "policies/registry.h"
+
+namespace laneway::service {
+
+Result<std::unique_ptr<BrokerCore>> BrokerCore::make(const lanes::SchedulerConfig& config,
+                                                     const std::string& policy, const Clock& clock,
+                                                     lanes::ActionSink& sink) {
+  std::unique_ptr<BrokerCore> core(new BrokerCore(config, policy, clock, sink));
+  if (Status begun = core->begin(); !begun) return begun.error();
+  core->loop_->post(lanes::WorkerLost{});
+  return core;
+}
+
+Status BrokerCore::begin() {
+  auto policy = policies::make_policy(policy_);
+  if (!policy) return policy.error();
+  loop_ = std::make_unique<lanes::CoreLoop>(
+      std::make_unique<lanes::Scheduler>(config_, std::move(policy).value()), clock_, *this,
+      lanes::CoreLoop::Timer::cranked);
+  return {};
+}
+
+void BrokerCore::restart(lanes::WorkerReport report) {
+  const Status begun = begin();
+  LW_CHECK(begun.ok(), "the policy was made before");
+  running_ = true;
+  post(lanes::WorkerReported{std::move(report)});
+}
+
+void BrokerCore::worker_lost() {
+  running_ = false;
+  loop_->post(lanes::WorkerLost{});
+}
+
+void BrokerCore::post(lanes::Event event) {
+  if (!running_) return;
+  if (observer_ != nullptr) observer_->saw(clock_.now(), event);
+  loop_->post(std::move(event));
+}
+
+void BrokerCore::carry_out(const std::vector<lanes::Action>& actions) {
+  if (observer_ != nullptr) {
+    for (const lanes::Action& action : actions) observer_->saw(clock_.now(), action);
+  }
+  sink_.carry_out(actions);
+}
+
+Status BrokerCore::set_policy(const std::string& policy) {
+  auto made = policies::make_policy(policy);
+  if (!made) return made.error();
+  policy_ = policy;
+  loop_->set_policy(std::move(made).value());
+  return {};
+}
+
+lanes::Snapshot BrokerCore::snapshot() {
+  return loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
+}
+
+TimePoint BrokerCore::next_wakeup() { return running_ ? loop_->next_wakeup() : TimePoint::never(); }
+
+void BrokerCore::fire_due() {
+  if (running_) loop_->fire_due();
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,70 @@
+// BrokerCore: the core as the broker drives it: one scheduler at a time, made anew from a worker's
+// report whenever broker or worker are new, with the policy that was asked for last. Its actions go
+// to the sink. One thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "lanes/core_loop.h"
+#include "lanes/event.h"
+#include "lanes/report.h"
+#include "lanes/scheduler.h"
+#include "lanes/snapshot.h"
+
+namespace laneway::service {
+
+// What goes into the core and what comes out, as it happens.
+class CoreObserver {
+ public:
+  virtual ~CoreObserver() = default;
+  virtual void saw(TimePoint now, const lanes::Event& event) = 0;
+  virtual void saw(TimePoint now, const lanes::Action& action) = 0;
+};
+
+class BrokerCore final : public lanes::ActionSink {
+ public:
+  // All three outlive this object. invalid_argument when there is no such policy.
+  static Result<std::unique_ptr<BrokerCore>> make(const lanes::SchedulerConfig& config,
+                                                  const std::string& policy, const Clock& clock,
+                                                  lanes::ActionSink& sink);
+
+  // A fresh scheduler that knows what the report says.
+  void restart(lanes::WorkerReport report);
+  // No worker: nothing is posted any more until the next report, what there is stays to be seen.
+  void worker_lost();
+  // It has a worker, and hears events.
+  bool running() const { return running_; }
+  // Lost while it is not running.
+  void post(lanes::Event event);
+
+  // invalid_argument names what is wrong with the text; the policy stays.
+  Status set_policy(const std::string& policy);
+  lanes::Snapshot snapshot();
+
+  TimePoint next_wakeup();
+  void fire_due();
+
+  void set_observer(CoreObserver* observer) { observer_ = observer; }
+  void carry_out(const std::vector<lanes::Action>& actions) override;
+
+ private:
+  BrokerCore(const lanes::SchedulerConfig& config, std::string policy, const Clock& clock,
+             lanes::ActionSink& sink)
+      : config_(config), policy_(std::move(policy)), clock_(clock), sink_(sink) {}
+
+  Status begin();
+
+  lanes::SchedulerConfig config_;
+  std::string policy_;
+  const Clock& clock_;
+  lanes::ActionSink& sink_;
+  CoreObserver* observer_ = nullptr;
+  std::unique_ptr<lanes::CoreLoop> loop_;
+  bool running_ = false;
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,74 @@
+// What a broker has the supervisor hold of its jobs, as notes beside descriptors, so that its
+// successor knows them. Keys: "j/JOB", "g/JOB/GRAPH", "l/JOB/LINK", "m/JOB/LINK/SEGMENT", and
+// "n" for the counter. A request that made something is named in its note: who repeats it after
+// the broker's death gets the same thing again. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "service/wire/job_spec.h"
+#include "service/wire/message.h"
+
+namespace laneway::wire::held {
+
+struct Job {  // + [graph 0, initial bytes while spec.has_initial]
+  static constexpr MessageType kType{.number = 411, .name = "held::Job"};
+  uint64_t job = 0;
+  uint64_t session = 0;
+  uint64_t request = 0;
+  uint32_t user = 0;    // uid
+  uint32_t record = 0;  // index in the journal
+  uint32_t last_link = 0;
+  bool first_graph_dropped = false;
+  JobSpec spec;  // with the name that was given; has_initial only until the image is placed
+  friend bool operator==(const Job&, const Job&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, session, request, user, record, last_link, first_graph_dropped, spec);
+  }
+};
+
+struct Graph {  // + [graph]
+  static constexpr MessageType kType{.number = 412, .name = "held::Graph", .max_bytes = 64};
+  uint64_t session = 0;
+  uint64_t request = 0;
+  friend bool operator==(const Graph&, const Graph&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(session, request);
+  }
+};
+
+struct Link {  // + [ring, submit eventfd, read end, write end of the completion pipe]
+  static constexpr MessageType kType{.number = 413, .name = "held::Link", .max_bytes = 64};
+  uint64_t session = 0;
+  uint64_t request = 0;
+  friend bool operator==(const Link&, const Link&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(session, request);
+  }
+};
+
+struct Segment {  // + [memory]
+  static constexpr MessageType kType{.number = 414, .name = "held::Segment", .max_bytes = 64};
+  uint64_t bytes = 0;
+  friend bool operator==(const Segment&, const Segment&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(bytes);
+  }
+};
+
+struct LastJob {  // ids of jobs are not given twice
+  static constexpr MessageType kType{.number = 415, .name = "held::LastJob", .max_bytes = 64};
+  uint64_t job = 0;
+  friend bool operator==(const LastJob&, const LastJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job);
+  }
+};
+
+}  // namespace laneway::wire::held

@@ -1,0 +1,278 @@
+// What the desk does for each request, whom it refuses, and with which words; with a worker that
+// keeps to its side of the messages.
+#include "service/broker/job_desk.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/limits.h"
+#include "tests/service/broker/desk_rig.h"
+
+namespace laneway::service {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class JobDeskTest : public testing::Test, protected DeskRig {
+ protected:
+  std::string failure(uint64_t session, uint64_t number) {
+    return get<wire::Failure>(session, number).message;
+  }
+};
+
+TEST_F(JobDeskTest, AJobIsHeldToldOfferedPlacedAndAnsweredWithItsLink) {
+  desk().create(from(1, 1), job("digits", 6400, /*has_initial=*/true), files(2));
+  EXPECT_THAT(held.keys(), ElementsAre("j/1", "l/1/1", "n"));
+  EXPECT_EQ(held.entries.back().fds.size(), 4u) << "ring, eventfd, both ends of the pipe";
+  const auto created = get<wire::JobCreated>(1, 1);
+  EXPECT_EQ(created.job, 1u);
+  EXPECT_EQ(created.name, "digits");
+  EXPECT_EQ(created.link, 1u);
+  EXPECT_EQ(created.graph.name, "graph 0");
+  EXPECT_EQ((answers[{1, 1}].fds), 3u);
+  desk().wait(from(1, 2), {.job = 1, .timeout_ms = 100});
+  get<wire::JobPlaced>(1, 2);
+  const auto record = std::find_if(held.entries.begin(), held.entries.end(),
+                                   [](const auto& entry) { return entry.key == "j/1"; });
+  EXPECT_EQ(record->fds.size(), 1u) << "the initial bytes are not kept once they are in the image";
+  EXPECT_EQ(worker.jobs.at(JobId(1)).links.size(), 1u);
+}
+
+TEST_F(JobDeskTest, AJobWithoutANameGetsOneAndNamesNeedNotBeUnique) {
+  EXPECT_EQ(create(1, 1, "", 640), 1u);
+  EXPECT_EQ(desk().table().all().at(JobId(1)).name(), "job-1");
+  EXPECT_EQ(create(1, 2, "twin", 640), 2u);
+  EXPECT_EQ(create(2, 1, "twin", 640), 3u);
+}
+
+TEST_F(JobDeskTest, RefusesWhatCanNeverFitAndForgetsIt) {
+  desk().create(from(1, 1), job("huge", 64'000), files(1));
+  EXPECT_EQ(get<wire::Failure>(1, 1).code, ErrorCode::out_of_memory);
+  EXPECT_THAT(failure(1, 1), HasSubstr("can never fit"));
+  EXPECT_THAT(held.keys(), ElementsAre("n"));
+  EXPECT_TRUE(worker.jobs.empty());
+  desk().wait(from(1, 2), {.job = 1, .timeout_ms = 0});
+  EXPECT_THAT(failure(1, 2), HasSubstr("can never fit")) << "why it is gone is remembered";
+}
+
+TEST_F(JobDeskTest, RefusesWhatTheWorkerRefusesAndForgetsIt) {
+  desk().create(from(1, 1), job("refused", 640), files(1));
+  EXPECT_EQ(get<wire::Failure>(1, 1).code, ErrorCode::invalid_graph);
+  EXPECT_THAT(held.keys(), ElementsAre("n"));
+  EXPECT_TRUE(desk().empty());
+}
+
+TEST_F(JobDeskTest, ChecksWhatComesWithAJob) {
+  desk().create(from(1, 1), job("one", 640, true), files(1));
+  EXPECT_THAT(failure(1, 1), HasSubstr("2 descriptors"));
+  wire::CreateJob weightless = job("two", 640);
+  weightless.spec.weight = 0;
+  desk().create(from(1, 2), weightless, files(1));
+  EXPECT_THAT(failure(1, 2), HasSubstr("above 0"));
+  desk().create(from(1, 3), job(std::string(limits::kMaxStringBytes + 1, 'x'), 640), files(1));
+  EXPECT_THAT(failure(1, 3), HasSubstr("name"));
+  EXPECT_TRUE(held.keys().empty());
+}
+
+TEST_F(JobDeskTest, AClientHasSoManyJobsAndNoMore) {
+  for (uint64_t i = 1; i <= limits::kMaxJobsPerSession; ++i) {
+    desk().create(from(1, i), job("many", 64), files(1));
+    settle();
+  }
+  desk().create(from(1, 1000), job("one more", 64), files(1));
+  EXPECT_EQ(get<wire::Failure>(1, 1000).code, ErrorCode::refused);
+  desk().create(from(2, 1), job("another's", 64), files(1));
+  get<wire::JobCreated>(2, 1);
+}
+
+TEST_F(JobDeskTest, AWaitingJobHearsItsPlaceItsReasonAndWhenThereMayBeRoom) {
+  create(1, 1, "first", 40'000);
+  create(1, 2, "second", 40'000);
+  desk().wait(from(1, 3), {.job = 2, .timeout_ms = 200});
+  settle();
+  EXPECT_FALSE(answered(1, 3));
+  EXPECT_EQ(desk().next_wakeup(), clock.now() + milliseconds(200));
+  clock.advance(milliseconds(200));
+  const auto waits = get<wire::JobWaits>(1, 3);
+  EXPECT_EQ(waits.position, 1u);
+  EXPECT_EQ(waits.code, "pool_full");
+  EXPECT_EQ(waits.persistent, 40'000);
+  EXPECT_THAT(waits.text, HasSubstr("position 1"));
+  EXPECT_LT(waits.estimate_s, 0) << "nobody said how much the first one runs";
+  desk().wait(from(1, 4), {.job = 2, .timeout_ms = 1000});
+  desk().close(from(1, 5), {.job = 1});
+  get<wire::Done>(1, 5);
+  get<wire::JobPlaced>(1, 4);
+}
+
+TEST_F(JobDeskTest, GraphsAreNumberedAddedAndDropped) {
+  create(1, 1, "job", 640);
+  desk().add_graph(from(1, 2), {.job = 1}, files(1));
+  EXPECT_EQ(get<wire::GraphAdded>(1, 2).graph.number, 1u);
+  EXPECT_EQ(held.keys().count("g/1/1"), 1u);
+  desk().add_graph(from(1, 3), {.job = 1}, files(2));
+  EXPECT_THAT(failure(1, 3), HasSubstr("1 descriptor"));
+  desk().add_graph(from(2, 1), {.job = 1}, files(1));
+  EXPECT_THAT(failure(2, 1), HasSubstr("not this session's"));
+  desk().drop_graph(from(1, 4), {.job = 1, .number = 1});
+  get<wire::Done>(1, 4);
+  EXPECT_EQ(held.keys().count("g/1/1"), 0u);
+  desk().drop_graph(from(1, 5), {.job = 1, .number = 1});
+  get<wire::Done>(1, 5);
+  desk().drop_graph(from(1, 6), {.job = 1, .number = 0});
+  EXPECT_THAT(failure(1, 6), HasSubstr("last graph"));
+}
+
+TEST_F(JobDeskTest, TheFirstGraphMayBeDroppedAndStaysDropped) {
+  create(1, 1, "job", 640);
+  desk().add_graph(from(1, 2), {.job = 1}, files(1));
+  settle();
+  desk().drop_graph(from(1, 3), {.job = 1, .number = 0});
+  get<wire::Done>(1, 3);
+  restart_worker();
+  settle();
+  EXPECT_THAT(worker.jobs.at(JobId(1)).graphs, ElementsAre(1u));
+  start();
+  settle();
+  EXPECT_THAT(worker.jobs.at(JobId(1)).graphs, ElementsAre(1u));
+}
+
+TEST_F(JobDeskTest, SegmentsAreOfALinkOfTheSession) {
+  create(1, 1, "job", 640);
+  desk().add_segment(from(1, 2), {.job = 1, .link = 1, .segment = 7, .bytes = 4096}, files(1));
+  get<wire::Done>(1, 2);
+  EXPECT_EQ(held.keys().count("m/1/1/7"), 1u);
+  EXPECT_THAT(worker.jobs.at(JobId(1)).links.at(1).segments, ElementsAre(7u));
+  desk().add_segment(from(1, 3), {.job = 1, .link = 2, .segment = 8, .bytes = 4096}, files(1));
+  EXPECT_THAT(failure(1, 3), HasSubstr("link 2"));
+  desk().add_segment(from(1, 4), {.job = 1, .link = 1, .segment = 9, .bytes = 0}, files(1));
+  EXPECT_THAT(failure(1, 4), HasSubstr("without bytes"));
+  EXPECT_EQ(held.keys().count("m/1/1/9"), 0u);
+  desk().drop_segment(from(1, 5), {.job = 1, .link = 1, .segment = 7});
+  get<wire::Done>(1, 5);
+  EXPECT_TRUE(worker.jobs.at(JobId(1)).links.at(1).segments.empty());
+  for (uint32_t i = 0; i < limits::kMaxSegmentsPerLink; ++i) {
+    desk().add_segment(from(1, 100 + i), {.job = 1, .link = 1, .segment = i, .bytes = 1}, files(1));
+    settle();
+  }
+  desk().add_segment(from(1, 6), {.job = 1, .link = 1, .segment = 5000, .bytes = 1}, files(1));
+  EXPECT_EQ(get<wire::Failure>(1, 6).code, ErrorCode::refused);
+}
+
+TEST_F(JobDeskTest, OthersOfTheSameUserAttachToWhatIsShared) {
+  create(1, 1, "alone", 640);
+  create(1, 2, "shared", 640, /*shared=*/true);
+  desk().attach(from(2, 1), {.name = "alone"});
+  EXPECT_EQ(get<wire::Failure>(2, 1).code, ErrorCode::refused);
+  desk().attach(from(2, 2, /*user=*/7), {.name = "shared"});
+  EXPECT_EQ(get<wire::Failure>(2, 2).code, ErrorCode::refused);
+  desk().attach(from(2, 3), {.name = "shared"});
+  const auto attached = get<wire::JobAttached>(2, 3);
+  EXPECT_EQ(attached.job, 2u);
+  EXPECT_EQ(attached.link, 2u);
+  ASSERT_EQ(attached.slots.size(), 1u);
+  ASSERT_EQ(attached.graphs.size(), 1u);
+  EXPECT_EQ((answers[{2, 3}].fds), 3u);
+  desk().add_graph(from(2, 4), {.job = 2}, files(1));
+  EXPECT_EQ(get<wire::GraphAdded>(2, 4).graph.number, 1u);
+  desk().drop_graph(from(2, 5), {.job = 2, .number = 0});
+  EXPECT_EQ(get<wire::Failure>(2, 5).code, ErrorCode::refused) << "it is the owner's";
+  desk().close(from(2, 6), {.job = 2});
+  get<wire::Done>(2, 6);
+  EXPECT_EQ(worker.jobs.at(JobId(2)).links.size(), 1u) << "only the link went";
+  EXPECT_THAT(worker.jobs.at(JobId(2)).graphs, ElementsAre(0u)) << "and the graph that it brought";
+}
+
+TEST_F(JobDeskTest, WhenTwoSharedJobsHaveOneNameTheirIdsTellThemApart) {
+  create(1, 1, "twin", 640, true);
+  create(1, 2, "twin", 640, true);
+  desk().attach(from(2, 1), {.name = "twin"});
+  EXPECT_THAT(failure(2, 1), HasSubstr("several"));
+  desk().attach(from(2, 2), {.name = "2"});
+  EXPECT_EQ(get<wire::JobAttached>(2, 2).job, 2u);
+}
+
+TEST_F(JobDeskTest, ASessionsEndEndsItsJobsAndTakesItsLinksAway) {
+  create(1, 1, "mine", 640, true);
+  create(2, 1, "other", 640);
+  desk().attach(from(2, 2), {.name = "mine"});
+  get<wire::JobAttached>(2, 2);
+  worker.ready(JobId(1));
+  settle();
+  EXPECT_TRUE(worker.jobs.at(JobId(1)).turn.valid());
+  desk().session_ended(SessionId(2));
+  settle();
+  EXPECT_EQ(worker.jobs.count(JobId(2)), 0u);
+  EXPECT_EQ(worker.jobs.at(JobId(1)).links.size(), 1u);
+  desk().session_ended(SessionId(1));
+  settle();
+  EXPECT_TRUE(worker.jobs.empty());
+  EXPECT_TRUE(worker.regions.empty());
+  EXPECT_THAT(held.keys(), ElementsAre("n"));
+}
+
+TEST_F(JobDeskTest, KillingNeedsTheRightAndAName) {
+  create(1, 1, "a", 640);
+  create(1, 2, "twin", 640);
+  create(1, 3, "twin", 640);
+  desk().kill(from(2, 1, /*user=*/7), {.job = "a"}, false);
+  EXPECT_THAT(failure(2, 1), HasSubstr("no job 'a'"));
+  desk().kill(from(2, 2, 7), {.job = "twin"}, true);
+  EXPECT_THAT(failure(2, 2), HasSubstr(" 2 3"));
+  desk().wait(from(1, 4), {.job = 1, .timeout_ms = 0});
+  desk().kill(from(2, 3, 7), {.job = "1"}, true);
+  get<wire::Done>(2, 3);
+  desk().kill(from(2, 4), {.job = "3"}, false);
+  get<wire::Done>(2, 4);
+  EXPECT_EQ(worker.jobs.size(), 1u);
+}
+
+TEST_F(JobDeskTest, AFailedJobsClientHearsWhyEvenLater) {
+  create(1, 1, "job", 640);
+  worker.ready(JobId(1));
+  settle();
+  worker.fail(JobId(1));
+  settle();
+  EXPECT_TRUE(worker.jobs.empty());
+  desk().wait(from(1, 2), {.job = 1, .timeout_ms = 0});
+  EXPECT_EQ(failure(1, 2), "iteration 7 failed");
+  desk().wait(from(2, 1, /*user=*/7), {.job = 1, .timeout_ms = 0});
+  EXPECT_THAT(failure(2, 1), HasSubstr("is not there")) << "another user hears nothing of it";
+  desk().close(from(1, 3), {.job = 1});
+  get<wire::Done>(1, 3);
+}
+
+TEST_F(JobDeskTest, AReportHasTheCoresLineOfTheJob) {
+  create(1, 1, "job", 640);
+  desk().report(from(1, 2), {.job = 1, .with_tapes = false});
+  EXPECT_THAT(get<wire::Text>(1, 2).text, HasSubstr("\"name\":\"job\""));
+  desk().report(from(2, 1), {.job = 1, .with_tapes = false});
+  EXPECT_THAT(failure(2, 1), HasSubstr("not this session's"));
+}
+
+TEST_F(JobDeskTest, TheServicesEndEndsAllJobsWithItsReason) {
+  create(1, 1, "a", 640);
+  create(2, 1, "b", 40'000);
+  create(2, 2, "waits", 40'000);
+  desk().wait(from(2, 3), {.job = 3, .timeout_ms = 1000});
+  desk().close_all({ErrorCode::unavailable, "the service was shut down"});
+  EXPECT_EQ(get<wire::Failure>(2, 3).code, ErrorCode::unavailable);
+  settle();
+  EXPECT_TRUE(desk().empty());
+  desk().create(from(1, 9), job("late", 64), files(1));
+  EXPECT_EQ(get<wire::Failure>(1, 9).code, ErrorCode::unavailable);
+}
+
+TEST_F(JobDeskTest, AWorkerCannotSpeakForOthers) {
+  create(1, 1, "job", 640);
+  worker.tell(lanes::SessionEnded{SessionId(1), true});
+  worker.tell(lanes::CapacityChanged{Bytes(64)});
+  worker.tell(lanes::ImagePlaced{JobId(77)});
+  settle();
+  EXPECT_EQ(core().snapshot().jobs.size(), 1u);
+  EXPECT_EQ(core().snapshot().capacity, Bytes(64'000));
+}
+
+}  // namespace
+}  // namespace laneway::service
