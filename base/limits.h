@@ -71,8 +71,22 @@ inline constexpr uint64_t kMaxLifelineQueueBytes = 64u << 10;
 inline constexpr uint32_t kMaxMessageBytes = 64u << 20;
 // What one client can have the broker reserve before it says who it is; some 300,000 slots.
 inline constexpr uint32_t kMaxRequestBytes = 16u << 20;
-inline constexpr int kMaxQueuedRequests = 4;   // of one client: one, and the times it was repeated
-inline constexpr int kMaxQueuedReplies = 16;   // to one client that does not read
+inline constexpr int kMaxQueuedRequests = 4;  // of one client: one, and the times it was repeated
+inline constexpr int kMaxQueuedReplies = 16;  // to one client that does not read
+
+// The broker's front door. What a client can make the broker keep, before and after it has said
+// who it is.
+inline constexpr uint32_t kMaxSessions = 1'024;
+inline constexpr uint32_t kMaxSessionsPerUser = 512;  // so that one user leaves room for others
+inline constexpr uint32_t kMaxNewcomersPerUser = 64;  // lifelines that have not said whose they are
+inline constexpr uint32_t kMaxRequestsInWork = 16;    // of a session: its client gave up on some
+inline constexpr uint32_t kMaxParcels = 4;  // descriptors of requests that did not come yet
+inline constexpr uint32_t kMaxKeptAnswerBytes = 64u << 10;  // a longer one is made again
+// Both sockets of a client, and the descriptors of a request: on one machine they come within
+// milliseconds, and a client that was stopped in between says Hello again.
+inline constexpr Duration kLifelinePatience = seconds(10);
+inline constexpr Duration kParcelPatience = seconds(10);
+
 inline constexpr uint32_t kMaxWaitMs = 1'000;  // one WaitJob; a longer wait is asked for again
 
 // A client that hears nothing says it again: soon, because a broker is back within moments; ever

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -58,15 +59,22 @@ struct FamilyDecoder<std::variant<M...>> {
   static Result<Family> decode(std::span<const std::byte> bytes) {
     const Result<MessageHeader> header = decode_header(bytes);
     if (!header) return header.error();
-    Result<Family> result = unknown_type(header.value().type);
-    (void)((header.value().type == M::kType.number && (result = widen<M>(bytes), true)) || ...);
-    return result;
+    return decode_as<M...>(header.value().type, bytes);
   }
-  template <Message One>
-  static Result<Family> widen(std::span<const std::byte> bytes) {
-    Result<One> one = decode_message<One>(bytes);
-    if (!one) return one.error();
-    return Family(std::move(one).value());
+
+ private:
+  template <Message One, Message... Others>
+  static Result<Family> decode_as(uint16_t type, std::span<const std::byte> bytes) {
+    if (type == One::kType.number) {
+      Result<One> one = decode_message<One>(bytes);
+      if (!one) return one.error();
+      return Family(std::in_place_type<One>, std::move(one).value());
+    }
+    if constexpr (sizeof...(Others) > 0) {
+      return decode_as<Others...>(type, bytes);
+    } else {
+      return unknown_type(type);
+    }
   }
 };
 }  // namespace codec_detail

@@ -1,6 +1,7 @@
 // Messages between the service's own processes as bytes and back.
 #include "service/wire/codec_templates.h"
 #include "service/wire/held_jobs.h"
+#include "service/wire/held_session.h"
 #include "service/wire/lanes_archive.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/wire/worker_messages.h"
@@ -48,5 +49,7 @@ LW_MESSAGE(held::Graph);
 LW_MESSAGE(held::Link);
 LW_MESSAGE(held::Segment);
 LW_MESSAGE(held::LastJob);
+LW_MESSAGE(held::Session);
+LW_MESSAGE(held::SessionIds);
 
 }  // namespace laneway::wire

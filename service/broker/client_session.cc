@@ -1,0 +1,66 @@
+#include "service/broker/client_session.h"
+
+#include <utility>
+
+#include "base/limits.h"
+
+namespace laneway::service {
+
+ClientSession::Arrival ClientSession::arrive(uint64_t number, const std::string& route,
+                                             std::vector<uint64_t>& released) {
+  const auto working = in_work_.find(number);
+  if (working != in_work_.end()) {
+    working->second = route;
+    return Arrival::repeated;
+  }
+  if (number < highest_ || number == 0) return Arrival::stale;
+  if (number == kept_number_) return Arrival::answered;
+  if (in_work_.size() >= limits::kMaxRequestsInWork) return Arrival::too_many;
+  highest_ = number;
+  in_work_[number] = route;
+  for (auto parcel = parcels_.begin(); parcel != parcels_.end() && parcel->first < number;) {
+    // Descriptors of a request that is being worked on were taken; their record goes with it.
+    if (in_work_.contains(parcel->first)) {
+      ++parcel;
+      continue;
+    }
+    released.push_back(parcel->first);
+    parcel = parcels_.erase(parcel);
+  }
+  return Arrival::fresh;
+}
+
+std::optional<std::string> ClientSession::finish(uint64_t number) {
+  const auto working = in_work_.find(number);
+  if (working == in_work_.end()) return {};
+  std::string route = std::move(working->second);
+  in_work_.erase(working);
+  if (waiting_ && waiting_->number == number) waiting_.reset();
+  return route;
+}
+
+void ClientSession::keep_answer(uint64_t number, std::vector<std::byte> bytes) {
+  const bool small = bytes.size() <= limits::kMaxKeptAnswerBytes;
+  if (number < highest_) return;  // nobody asks for it again
+  kept_number_ = small ? number : 0;
+  kept_ = small ? std::move(bytes) : std::vector<std::byte>();
+}
+
+bool ClientSession::wants_parcel(uint64_t number) const {
+  return number >= highest_ && number != kept_number_ && number != 0 &&
+         !parcels_.contains(number) && parcels_.size() < limits::kMaxParcels;
+}
+
+std::vector<Descriptor> ClientSession::take_parcel(uint64_t number) {
+  const auto parcel = parcels_.find(number);
+  if (parcel == parcels_.end()) return {};
+  return std::exchange(parcel->second, {});
+}
+
+std::vector<uint64_t> ClientSession::parcels() const {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, fds] : parcels_) numbers.push_back(number);
+  return numbers;
+}
+
+}  // namespace laneway::service
