@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from laneway.attachment import Attachment, attach
     from laneway.errors import (
         CaptureError,
         Error,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Attachment",
     "CaptureError",
     "Error",
     "Future",
@@ -48,6 +50,7 @@ __all__ = [
     "Service",
     "ServiceUnavailable",
     "TrainStep",
+    "attach",
     "connect",
     "embedded",
     "inference",
@@ -57,10 +60,12 @@ __all__ = [
 # Where each name of __all__ is, where it is not errors. No module may have the name of one, because
 # importing a module sets an attribute of the package.
 _HOMES = {
+    "Attachment": "attachment",
     "Future": "job",
     "Inference": "inference_job",
     "Service": "service",
     "TrainStep": "step",
+    "attach": "attachment",
     "connect": "service",
     "embedded": "service",
     "inference": "inference_job",

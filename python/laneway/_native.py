@@ -115,6 +115,7 @@ int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots, uint32
 ABI_VERSION = 1
 OK = 0
 PENDING = 1
+UNAVAILABLE = 6
 RANDOM_STATE_BYTES = 5056
 
 _EXCEPTIONS: dict[int, type[errors.Error]] = {

@@ -37,7 +37,7 @@ from laneway.signature import (
     fake_inputs,
     learning_rate_inputs,
 )
-from laneway.slots import Path, Slot, SlotTable
+from laneway.slots import HasSlots, Path, Slot, SlotTable
 
 Closure = Callable[..., Any]  # (model, optimizer, *inputs) -> loss | (loss, aux…)
 
@@ -134,7 +134,7 @@ def capture_inference(
     model: torch.nn.Module,
     example_inputs: tuple,
     example_kwargs: dict[str, Any] | None = None,
-    slots_of: CapturedJobGraph | None = None,
+    slots_of: HasSlots | None = None,
     train_mode: bool = False,
     name: str = "inference",
     closure: Callable[..., Any] | None = None,
@@ -236,7 +236,7 @@ def _run_once(
     return job, layout, signature, inputs, result
 
 
-def _joined(captured: CapturedJobGraph, job: CapturedJobGraph) -> CapturedJobGraph:
+def _joined(captured: CapturedJobGraph, job: HasSlots) -> CapturedJobGraph:
     """The capture over exactly the job's slots."""
     known = len(job.slots)
     graph, fixed = join(captured.graph, captured.slots, known)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from laneway.attachment import JoinedImage
 from laneway.capture import CapturedJobGraph, capture_inference
 from laneway.capture_gate import gate_of
 from laneway.conditions import Conditions
@@ -31,27 +32,32 @@ class Inference:
 
     def __init__(
         self,
-        model_or_step: torch.nn.Module | TrainStep,
+        model_or_step: torch.nn.Module | TrainStep | JoinedImage,
         service: Service | None,
         name: str | None,
         priority: int,
         admission_timeout: float | None,
         closure: Callable[..., Any] | None,
         max_variants: int,
+        shared: bool,
     ) -> None:
-        self._step = model_or_step if isinstance(model_or_step, TrainStep) else None
+        joins = isinstance(model_or_step, (TrainStep, JoinedImage))
+        self._step = model_or_step if joins else None
         self._model = self._step.model if self._step is not None else model_or_step
         if self._step is not None:
             service = self._step.service
         self.service = service if service is not None else default_service()
         self.name = name
         self._priority = priority
+        self._shared = shared
         self._admission_timeout = admission_timeout
         self._closure = closure
         self._random_state = torch.get_rng_state()
         self._lock = ProcessLock()
         self._owned = OwnedJob("inference")
-        self._captured: CapturedJobGraph | None = None  # whose slots are the job's image
+        self._captured: CapturedJobGraph | JoinedImage | None = (
+            None  # whose slots are the job's image
+        )
         self.job: Job | None = None
         self._gate = gate_of(self._model)
         self._variants = Variants(
@@ -112,6 +118,7 @@ class Inference:
                 priority=self._priority,
                 weight=1.0,
                 total_iterations=None,
+                shared=self._shared,
             )
 
         return self._owned.place(make, self._admission_timeout)
@@ -125,12 +132,21 @@ def inference(
     admission_timeout: float | None = None,
     closure: Callable[..., Any] | None = None,
     max_variants: int = 8,
+    shared: bool = False,
 ) -> Inference:
     """An inference to call with inputs. Of a model: a job of its own, with the model's weights at
     the first call. Of a step (which must have a job: called or prepared): another graph of its job,
     in the same lane, with its current weights. `closure(model, *inputs)` replaces
     model(*inputs): an evaluation with losses and metrics, say. `max_variants` forms of call
-    (shapes, dtypes, other arguments) are kept captured at a time. Errors as for train_step."""
+    (shapes, dtypes, other arguments) are kept captured at a time. `shared`, as for train_step, of a
+    job of its own. Errors as for train_step."""
     return Inference(
-        model_or_step, service, name, priority, admission_timeout, closure, max_variants
+        model_or_step, service, name, priority, admission_timeout, closure, max_variants, shared
     )
+
+
+def joined_inference(
+    image: JoinedImage, closure: Callable[..., Any] | None, max_variants: int
+) -> Inference:
+    """An inference of an attached job, for Attachment."""
+    return Inference(image, None, None, 0, None, closure, max_variants, False)

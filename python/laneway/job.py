@@ -40,6 +40,15 @@ class Future:
         """Whether it ended, well or not."""
         return self._poll(0)
 
+    def cancel(self) -> bool:
+        """Takes it back if it has not begun; whether it will not run. result() then raises
+        ServiceUnavailable."""
+        if self._done:
+            return False
+        self._lock.check()
+        code = self._job.library.lib.laneway_cancel(self._handle, ffi.NULL)
+        return code == _native.OK
+
     def wait(self) -> None:
         """Waits until it ended, well or not."""
         while not self._poll(_SLICE_NS):
@@ -215,6 +224,14 @@ class Job:
         allocations as [bytes, frees_before] and the frees in order."""
         return json.loads(self._report(self.handle(), with_tapes))
 
+    def describe(self) -> dict[str, Any]:
+        """The job's name, class, slots and graphs: see laneway_job_describe."""
+        text, error = ffi.new("char **"), _native.new_error()
+        code = self.library.lib.laneway_job_describe(self.handle(), text, error)
+        if code != _native.OK:
+            raise _native.exception_of(code, error)
+        return json.loads(self.library.take_text(text))
+
     def read_state(self, slots: list[Slot], random_state: bool = False) -> tuple[list, Any]:
         """Copies of the slots' bytes as untyped storages, and the random state if wanted; ordered
         after everything submitted before."""
@@ -288,6 +305,7 @@ def create_job(
     priority: int,
     weight: float,
     total_iterations: int | None,
+    shared: bool = False,
 ) -> Job:
     """Offers a job with its first graph. Raises OutOfMemory when it can never fit, GraphError when
     the graph is refused."""
@@ -310,6 +328,7 @@ def create_job(
     options.slots = native_slots
     options.random_state = random_state.data_ptr()
     options.random_state_bytes = random_state.numel()
+    options.shared = int(shared)
     handle, error = ffi.new("laneway_job **"), _native.new_error()
     lib = service.library.lib
     try:

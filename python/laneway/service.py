@@ -6,7 +6,9 @@ import atexit
 import json
 import os
 import re
+import sys
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -155,13 +157,31 @@ def embedded(
     return Service(handle[0], library)
 
 
-def connect(address: str | None = None) -> Service:
-    """A connection to a running lanewayd. This version has no daemon: it raises
-    ServiceUnavailable; use embedded()."""
-    where = address or "the default address"
-    raise ServiceUnavailable(
-        f"no service at {where}: this version has no daemon yet; use laneway.embedded()"
-    )
+def connect(address: str | None = None, timeout: float = 0.0) -> Service:
+    """A connection to a running lanewayd: "ipc://PATH"; None: $LANEWAY_ADDRESS, else the user's own
+    default address. `timeout` is how many seconds to wait for a daemon that is not there yet. Jobs
+    end with the connection. Raises ServiceUnavailable, saying what to do, when there is none."""
+    library = _native.client_library()
+    options = ffi.new("laneway_connect_options *")
+    options.size = ffi.sizeof("laneway_connect_options")
+    texts = [ffi.new("char[]", t.encode()) for t in (address or "", _program())]
+    options.address = texts[0] if address else ffi.NULL
+    options.name = texts[1]
+    handle, error = ffi.new("laneway_service **"), _native.new_error()
+    until = time.monotonic() + timeout
+    while True:  # in slices, so that Ctrl-C is heard
+        left = until - time.monotonic()
+        options.timeout_ns = int(max(0.0, min(left, 0.1)) * 1e9)
+        code = library.lib.laneway_connect(options, handle, error)
+        if code == _native.OK:
+            return Service(handle[0], library)
+        if code != _native.UNAVAILABLE or left <= 0:
+            raise _native.exception_of(code, error)
+
+
+def _program() -> str:
+    """How the service shows this process."""
+    return os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
 
 
 def default_service() -> Service:

@@ -8,6 +8,7 @@ capture made): its storage's bytes are what the image starts with.
 from __future__ import annotations
 
 import dataclasses
+from typing import Protocol
 
 import torch
 
@@ -68,6 +69,13 @@ class Slot:
         """The `nbytes` bytes that the image starts with, as a flat uint8 tensor on the same
         memory."""
         return torch.empty(0, dtype=torch.uint8).set_(self.initial.untyped_storage())
+
+
+class HasSlots(Protocol):
+    """A job's image, as far as a capture that joins it must know."""
+
+    @property
+    def slots(self) -> list[Slot]: ...
 
 
 class SlotTable:

@@ -43,6 +43,7 @@ class StepOptions:
     admission_timeout: float | None
     keep_gradients: bool | None
     max_variants: int
+    shared: bool
 
 
 class TrainStep:
@@ -244,6 +245,7 @@ class TrainStep:
                 priority=options.priority,
                 weight=options.weight,
                 total_iterations=options.total_iterations,
+                shared=options.shared,
             )
 
         return self._owned.place(make, options.admission_timeout)
@@ -269,6 +271,7 @@ def train_step(
     admission_timeout: float | None = None,
     keep_gradients: bool | None = None,
     max_variants: int = 8,
+    shared: bool = False,
 ) -> TrainStep:
     """A training step to call with batches: loss_fn(model(*inputs[:-1]), inputs[-1]), backward and
     optimizer.step(), captured at the first call and run by `service` (default: one embedded in this
@@ -283,7 +286,8 @@ def train_step(
     takes; 0: not at all), then Refused says why. `keep_gradients` makes gradients part of the
     job's state, for micro-batches accumulated over several calls; None: if the first call uses
     older gradients, or leaves some without a step of the optimizer. `max_variants` forms of call
-    are kept captured at a time. Errors: CaptureError, OutOfMemory when the job can never fit the
+    are kept captured at a time. Others of the same user may join a job that is `shared`, by its
+    name: see laneway.attach. Errors: CaptureError, OutOfMemory when the job can never fit the
     pool, Refused, InvalidInput.
     """
     options = StepOptions(
@@ -296,6 +300,7 @@ def train_step(
         admission_timeout=admission_timeout,
         keep_gradients=keep_gradients,
         max_variants=max_variants,
+        shared=shared,
     )
     return TrainStep(model, loss_fn, optimizer, options)
 
