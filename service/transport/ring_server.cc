@@ -50,6 +50,11 @@ RingServer::RingServer(memory::SharedMemory memory, Descriptor wake, Descriptor 
   taken_.store(done_, relaxed);
 }
 
+std::optional<RingKind> RingServer::next_kind() const {
+  if (!ready()) return std::nullopt;
+  return static_cast<RingKind>(ring().slot(taken_.load(relaxed)).kind.load(relaxed));
+}
+
 std::optional<RingRequest> RingServer::take() {
   if (broken_.load(relaxed)) return std::nullopt;
   const uint64_t sequence = taken_.load(relaxed);

@@ -49,6 +49,8 @@ class RingServer {
     return !broken_.load(std::memory_order_relaxed) &&
            header().submitted.load() != taken_.load(std::memory_order_relaxed);
   }
+  // What the next request says it is, while it still can be cancelled; nothing when there is none.
+  std::optional<RingKind> next_kind() const;
   // The next request; nothing when there is none, or the ring is broken. Each is answered and
   // published before the next is.
   std::optional<RingRequest> take();

@@ -156,8 +156,6 @@ class Worker final : public lanes::ActionSink {
   void run_watcher();
   // Requests may have come: tells the core, or does what needs no turn.
   void attend_links(const JobHandle& job);
-  // The next state access of a job that has no memory yet, unless there is none.
-  std::shared_ptr<Work> take_access(WorkerJob& job) LW_REQUIRES(mutex_);
 
   void recover_lanes() LW_REQUIRES(mutex_);
   void recover_job(WorkerJob& job) LW_REQUIRES(mutex_);

@@ -35,21 +35,38 @@ std::shared_ptr<Work> WorkerJob::take_next() {
   for (size_t tried = 0; tried < links.size(); ++tried) {
     Link& link = *links[next_link % links.size()];
     next_link = (next_link + 1) % links.size();
-    const std::optional<RingRequest> request = link.ring->take();
-    if (!request) {
-      if (link.ring->broken()) {
-        link.ring->close({ErrorCode::refused, "the ring's counters make no sense any more"});
-      }
-      continue;
-    }
-    const auto graph = graphs.find(request->graph);
-    const auto segment = link.segments.find(request->segment);
-    const bool iteration = request->kind == RingKind::iteration;
-    link.work->start(*request, iteration && graph != graphs.end() ? graph->second : nullptr,
-                     segment != link.segments.end() ? segment->second : nullptr);
-    return link.work;
+    if (std::shared_ptr<Work> work = take_from(link)) return work;
   }
   return nullptr;
+}
+
+std::shared_ptr<Work> WorkerJob::take_access() {
+  if (!queue.empty() || closing) return nullptr;
+  for (const auto& link : links) {
+    const std::optional<RingKind> kind = link->ring->next_kind();
+    if (!kind || kind == RingKind::iteration) continue;
+    std::shared_ptr<Work> work = take_from(*link);
+    if (work == nullptr || !work->is_iteration()) return work;
+    queue.push_back(std::move(work));  // its client changed what it had written
+    return nullptr;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Work> WorkerJob::take_from(Link& link) {
+  const std::optional<RingRequest> request = link.ring->take();
+  if (!request) {
+    if (link.ring->broken()) {
+      link.ring->close({ErrorCode::refused, "the ring's counters make no sense any more"});
+    }
+    return nullptr;
+  }
+  const auto graph = graphs.find(request->graph);
+  const auto segment = link.segments.find(request->segment);
+  const bool iteration = request->kind == RingKind::iteration;
+  link.work->start(*request, iteration && graph != graphs.end() ? graph->second : nullptr,
+                   segment != link.segments.end() ? segment->second : nullptr);
+  return link.work;
 }
 
 SlotPlaces WorkerJob::places() const {

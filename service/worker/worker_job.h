@@ -82,7 +82,11 @@ struct WorkerJob {
   bool ready() const;
   // The next piece of work, if there is any.
   std::shared_ptr<Work> take_next();
+  // The next request of a link, if it is an access to the state and nothing is before it.
+  std::shared_ptr<Work> take_access();
   SlotPlaces places() const;
+  // What is next in that link, if anything is.
+  std::shared_ptr<Work> take_from(Link& link);
   // Why it is over.
   Error over() const;
   // Tells everybody who submits that it is; when nothing runs.

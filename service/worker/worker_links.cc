@@ -162,9 +162,10 @@ void Worker::attend_links(const JobHandle& job) {
     std::shared_ptr<Work> access;
     {
       MutexLock lock(mutex_);
-      // Whoever runs looks again afterwards; so does a turn.
-      if (job->closing || job->running || job->lane != nullptr || job->recovered) return;
-      access = take_access(*job);
+      // A turn looks for itself.
+      if (job->closing || job->lane != nullptr || job->recovered) return;
+      const bool waiting = job->phase == WorkerJob::Phase::waiting;
+      if (waiting && !job->running) access = job->take_access();
       if (access == nullptr && !watch_links(*job) && job->queue.empty()) return;
       if (access != nullptr) job->running = true;
     }
@@ -178,14 +179,6 @@ void Worker::attend_links(const JobHandle& job) {
     job->changed.notify_all();
   }
   events_.post(lanes::WorkReady{.job = job->id});
-}
-
-std::shared_ptr<Work> Worker::take_access(WorkerJob& job) {
-  if (job.phase != WorkerJob::Phase::waiting || !job.queue.empty()) return nullptr;
-  std::shared_ptr<Work> work = job.take_next();
-  if (work == nullptr || !work->is_iteration()) return work;
-  job.queue.push_back(std::move(work));
-  return nullptr;
 }
 
 }  // namespace laneway::service

@@ -83,6 +83,7 @@ TEST(RingServer, TakesAndAnswersInOrderAllTheWayRound) {
     }
     for (uint32_t i = 0; i < kRingSlots - static_cast<uint32_t>(round); ++i) {
       EXPECT_TRUE(server->ready());
+      EXPECT_EQ(server->next_kind(), RingKind::iteration);
       const auto request = server->take();
       ASSERT_TRUE(request);
       EXPECT_EQ(request->sequence, next);
