@@ -1,0 +1,271 @@
+#include "service/broker/broker.h"
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <utility>
+
+#include "base/fault_point.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "lanes/wait_estimate.h"
+#include "service/broker/user_names.h"
+#include "service/status/status.h"
+
+namespace laneway::service {
+namespace {
+
+namespace to_broker = wire::supervisor_to_broker;
+
+// The supervisor gives up a broker that is silent fifteen times as long.
+constexpr Duration kHeartbeatEvery = seconds(2);
+// A worker that is not reached dies, or this broker's channel to it is broken: then a new broker
+// gets a new one.
+constexpr Duration kPatienceWithWorker = seconds(10);
+
+double seconds_since(int64_t unix_ns) {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  const double then = static_cast<double>(unix_ns) * 1e-9;
+  return std::max(0.0,
+                  static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - then);
+}
+
+const char* state_name(wire::WorkerState state) {
+  switch (state) {
+    case wire::WorkerState::starting: return "starting";
+    case wire::WorkerState::ready: return "ready";
+    case wire::WorkerState::lost: return "lost";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+Broker::Broker(Channel supervisor, const Clock& clock)
+    : clock_(clock),
+      supervisor_(std::move(supervisor)),
+      desk_(supervisor_, worker_, replies_, clock),
+      requests_(
+          desk_, replies_,
+          {.status_json = [this] { return status_json(); },
+           .set_policy = [this](const std::string& policy) { return set_policy(policy); },
+           .shut_down =
+               [this] { supervisor_.tell(wire::broker_to_supervisor::ShutdownRequested{}); }}) {
+  next_heartbeat_ = clock.now();
+}
+
+Broker::~Broker() = default;
+
+bool Broker::step(Duration most) {
+  if (ended_) return false;
+  wait(most);
+  read_supervisor();
+  if (ended_) return false;
+  desk_.read_worker();
+  if (serving_) door_->handle_ready();
+  tend();
+  return !ended_;
+}
+
+void Broker::wait(Duration most) {
+  const TimePoint now = clock_.now();
+  TimePoint until = std::min(now + most, next_heartbeat_);
+  std::vector<pollfd> entries{supervisor_.poll_entry()};
+  if (const auto worker = worker_.poll_entry()) entries.push_back(*worker);
+  if (core_ != nullptr) until = std::min({until, core_->next_wakeup(), desk_.next_wakeup()});
+  if (serving_) {
+    door_->add_to_poll(entries);
+    until = std::min(until, door_->next_wakeup());
+  }
+  // Rounded up: to wake too early would only mean to wait again.
+  const int64_t left_ns = std::max<int64_t>((until - now).ns(), 0);
+  const int64_t ms = (left_ns + 999'999) / 1'000'000;
+  ::poll(entries.data(), entries.size(), static_cast<int>(std::min<int64_t>(ms, 60'000)));
+}
+
+void Broker::tend() {
+  supervisor_.flush();
+  worker_.flush();
+  if (core_ != nullptr) {
+    core_->fire_due();
+    desk_.answer_waiters();
+  }
+  const TimePoint now = clock_.now();
+  if (now >= next_heartbeat_) {
+    supervisor_.tell(wire::broker_to_supervisor::Heartbeat{});
+    next_heartbeat_ = now + kHeartbeatEvery;
+  }
+  if (!active_up_ || worker_.up()) {
+    worker_unreached_.reset();
+  } else if (!worker_unreached_) {
+    worker_unreached_ = now;
+    desk_.worker_gone();
+  } else if (now - *worker_unreached_ > kPatienceWithWorker) {
+    return end(Error{ErrorCode::unavailable, "the worker lives and is not reached"});
+  }
+  if (supervisor_.lost()) return end(Error{ErrorCode::unavailable, "the supervisor is gone"});
+  if (stopping_ && desk_.empty()) finish_stop();
+}
+
+void Broker::read_supervisor() {
+  while (!ended_) {
+    auto received = supervisor_.receive();
+    if (!received) return end(received.error());
+    if (!received.value()) return;
+    auto& [message, fds] = *received.value();
+    Status done = std::visit(
+        [&fds = fds, this](const auto& one) { return on(one, std::move(fds)); }, message);
+    if (!done) return end(done);
+  }
+}
+
+void Broker::end(Status result) {
+  ended_ = true;
+  result_ = std::move(result);
+}
+
+Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) {
+  if (core_ != nullptr || fds.size() < 2) {
+    return Error{ErrorCode::invalid_argument, "a broker is started once, with its two listeners"};
+  }
+  config_ = message.config;
+  configure_log();
+  supervisor_pid_ = message.supervisor_pid;
+  started_unix_ns_ = message.started_unix_ns;
+  lanes::SchedulerConfig core;
+  core.capacity = Bytes(static_cast<int64_t>(config_.pool_bytes));
+  core.reserve = Bytes(static_cast<int64_t>(config_.reserve_bytes));
+  if (config_.lanes > 0) core.max_lanes = std::min(config_.lanes, limits::kMaxLanes);
+  auto made = BrokerCore::make(core, config_.policy, clock_, desk_);
+  if (!made) return made.error();
+  core_ = std::move(made).value();
+  desk_.set_core(*core_);
+  const FrontDoor::Facts facts{.server_version = version(),
+                               .device = config_.device,
+                               .pool_bytes = config_.pool_bytes,
+                               .max_in_flight = limits::kMaxInFlight};
+  auto door = FrontDoor::open(std::move(fds[0]), config_.address, std::move(fds[1]), supervisor_,
+                              requests_, facts);
+  if (!door) return door.error();
+  door_ = std::move(door).value();
+  replies_.set_way(
+      [this](const ReplyTo& to, const wire::AnyReply& reply, std::vector<Descriptor> reply_fds) {
+        door_->reply(to.session, to.number, reply, std::move(reply_fds));
+      });
+  return {};
+}
+
+void Broker::configure_log() const {
+  if (const auto level = parse_log_level(config_.log_level)) set_log_level(level.value());
+  if (config_.log_file.empty()) return;
+  if (Status opened = set_log_file(config_.log_file); !opened) log_error(opened.error().message);
+}
+
+Status Broker::on(const to_broker::Held& message, std::vector<Descriptor> fds) {
+  if (core_ == nullptr || serving_) {
+    return Error{ErrorCode::invalid_argument, "what is held comes between start and its end"};
+  }
+  const bool sessions = message.key.rfind("s/", 0) == 0 || message.key.rfind("p/", 0) == 0;
+  if (sessions) {
+    const auto* data = reinterpret_cast<const std::byte*>(message.note.data());
+    const std::vector<std::byte> note(data, data + message.note.size());
+    door_->restore(message.key, note, std::move(fds));
+    return {};
+  }
+  // What makes no sense is a loss of one job, not of the service.
+  if (Status restored = desk_.restore(message.key, message.note, std::move(fds)); !restored) {
+    log_error(restored.error().message);
+    supervisor_.release(message.key);
+  }
+  return {};
+}
+
+Status Broker::on(const to_broker::HeldEnd& /*message*/, std::vector<Descriptor> /*fds*/) {
+  if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
+  std::set<SessionId> sessions;
+  for (const Session& session : door_->sessions()) {
+    requests_.on_session(session);
+    sessions.insert(session.id);
+  }
+  desk_.restored(sessions);
+  serving_ = true;
+  return {};
+}
+
+Status Broker::on(const to_broker::WorkerUp& message, std::vector<Descriptor> fds) {
+  workers_[message.pid] = message;
+  if (fds.empty() || message.role != wire::WorkerRole::active) return {};
+  if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
+  log_info("worker " + std::to_string(message.pid) + " is active");
+  active_up_ = true;
+  desk_.worker_connected(Channel(std::move(fds[0])));
+  return {};
+}
+
+Status Broker::on(const to_broker::WorkerDown& message, std::vector<Descriptor> /*fds*/) {
+  const auto found = workers_.find(message.pid);
+  if (found == workers_.end()) return {};
+  const bool active = found->second.role == wire::WorkerRole::active;
+  workers_.erase(found);
+  if (!active || core_ == nullptr) return {};
+  log_warning("the active worker " + std::to_string(message.pid) + " died");
+  active_up_ = false;
+  desk_.worker_gone();
+  return {};
+}
+
+Status Broker::on(const to_broker::Stop& /*message*/, std::vector<Descriptor> /*fds*/) {
+  if (stopping_) return {};
+  stopping_ = true;
+  const Error reason{ErrorCode::unavailable, "the service was shut down"};
+  requests_.refuse_all(reason);
+  if (core_ != nullptr) desk_.close_all(reason);
+  return {};
+}
+
+void Broker::finish_stop() {
+  supervisor_.tell(wire::broker_to_supervisor::Stopped{});
+  if (trace_ != nullptr) trace_.reset();
+  end({});
+}
+
+Status Broker::set_policy(const std::string& policy) {
+  if (Status set = core_->set_policy(policy); !set) return set;
+  config_.policy = policy;
+  wire::broker_to_supervisor::PolicyChanged message;
+  message.policy = policy;
+  supervisor_.tell(message);
+  return {};
+}
+
+std::string Broker::status_json() {
+  const lanes::Snapshot snapshot = core_->snapshot();
+  ServiceFacts facts{.pid = supervisor_pid_,
+                     .version = version(),
+                     .device = config_.device,
+                     .user = user_name(::geteuid()),
+                     .uptime_s = seconds_since(started_unix_ns_),
+                     .workers = {},
+                     .jobs = {}};
+  for (const auto& [pid, worker] : workers_) {
+    const bool active = worker.role == wire::WorkerRole::active;
+    facts.workers.push_back({pid, active ? "active" : "standby", state_name(worker.state)});
+  }
+  for (const auto& [id, job] : desk_.table().all()) {
+    JobFacts& line = facts.jobs[id];
+    line.user = user_name(job.record.user);
+    if (const auto wait = lanes::estimate_wait(snapshot, id)) line.wait_s = wait->seconds();
+  }
+  for (const JobTable::End& end : desk_.table().ends()) {
+    facts.jobs[end.job].user = user_name(end.user);
+  }
+  return ::laneway::service::status_json(facts, snapshot);
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,80 @@
+// Broker: sessions, jobs and the core in one loop: waits for the supervisor, the worker, clients
+// and time, and lets each of them be handled by whoever knows it. One thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "service/broker/broker_core.h"
+#include "service/broker/front_door.h"
+#include "service/broker/job_desk.h"
+#include "service/broker/replies.h"
+#include "service/broker/requests.h"
+#include "service/broker/supervisor_link.h"
+#include "service/broker/worker_link.h"
+#include "service/transport/channel.h"
+#include "service/wire/supervisor_messages.h"
+
+namespace laneway::service {
+
+class Broker {
+ public:
+  // `clock` outlives the broker.
+  Broker(Channel supervisor, const Clock& clock);
+  ~Broker();
+
+  // Waits until something happens, at most so long, and handles it. False: nothing is left to be
+  // done, for the reason that result() gives.
+  bool step(Duration most);
+  // Whether it ended as it should: stopped by its supervisor.
+  const Status& result() const { return result_; }
+
+  // Every session, job, link… that was held is known again, and clients are heard.
+  bool serving() const { return serving_; }
+
+ private:
+  void read_supervisor();
+  Status on(const wire::supervisor_to_broker::Start& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::Held& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::HeldEnd& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::WorkerUp& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::WorkerDown& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::Stop& message, std::vector<Descriptor> fds);
+  void wait(Duration most);
+  void tend();
+  void configure_log() const;
+  void finish_stop();
+  void end(Status result);
+
+  std::string status_json();
+  Status set_policy(const std::string& policy);
+
+  const Clock& clock_;
+  SupervisorLink supervisor_;
+  WorkerLink worker_;
+  Replies replies_;
+  JobDesk desk_;
+  Requests requests_;
+  wire::ServiceConfig config_;
+  int32_t supervisor_pid_ = 0;
+  int64_t started_unix_ns_ = 0;
+  std::unique_ptr<BrokerCore> core_;
+  std::unique_ptr<CoreObserver> trace_;
+  std::unique_ptr<FrontDoor> door_;
+  std::map<int32_t, wire::supervisor_to_broker::WorkerUp> workers_;  // by pid
+  TimePoint next_heartbeat_;
+  std::optional<TimePoint> worker_unreached_;  // since when, though nobody says that it died
+  bool active_up_ = false;
+  bool serving_ = false;
+  bool stopping_ = false;
+  bool ended_ = false;
+  Status result_;
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,46 @@
+// laneway-broker: started by lanewayd, ends when it is told to or when lanewayd is gone.
+#include <sys/resource.h>
+
+#include <csignal>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/fault_point.h"
+#include "base/log.h"
+#include "service/broker/broker.h"
+#include "service/transport/supervised.h"
+
+namespace {
+
+// Every link takes four descriptors: as many as the system lets this process have.
+void raise_descriptor_limit() {
+  rlimit most{};
+  if (::getrlimit(RLIMIT_NOFILE, &most) != 0) return;
+  most.rlim_cur = most.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &most);
+}
+
+}  // namespace
+
+int main() {
+  using namespace laneway;  // NOLINT: a program's main
+  auto supervisor = service::take_supervisor_channel("laneway-broker");
+  if (!supervisor) {
+    log_error(supervisor.error().message);
+    return 2;
+  }
+  if (Status armed = arm_fault_points_from_environment(); !armed) {
+    log_error(armed.error().message);
+    return 2;
+  }
+  // Bells are rung for clients who may be gone.
+  std::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  const SteadyClock clock;
+  service::Broker broker(std::move(supervisor).value(), clock);
+  while (broker.step(seconds(60))) {
+  }
+  if (broker.result().ok()) return 0;
+  log_error("the broker ends: " + broker.result().error().message);
+  return 1;
+}

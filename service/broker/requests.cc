@@ -1,0 +1,113 @@
+#include "service/broker/requests.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace laneway::service {
+
+void Requests::on_session(const Session& session) {
+  log_info("session " + std::to_string(session.id.value()) + " of user " +
+           std::to_string(session.uid) + ": " + short_enough(session.name));
+  sessions_[session.id] = session;
+}
+
+void Requests::on_session_end(SessionId session, bool died) {
+  log_info("session " + std::to_string(session.value()) + (died ? " is gone" : " said goodbye"));
+  sessions_.erase(session);
+  desk_.session_ended(session);
+}
+
+void Requests::on_request(Request request) {
+  JobDesk::Origin from;
+  from.to = {request.session, request.number};
+  const auto session = sessions_.find(request.session);
+  if (session == sessions_.end()) return;  // it ended while this was on its way
+  from.user = session->second.uid;
+  if (closed_) return replies_.fail(from.to, *closed_);
+  std::visit([&](const auto& message) { handle(from, message, std::move(request.fds)); },
+             request.message);
+}
+
+bool Requests::is_operator(const JobDesk::Origin& from) {
+  return from.user == 0 || from.user == ::geteuid();
+}
+
+Status Requests::require_operator(const JobDesk::Origin& from, const char* what) const {
+  if (is_operator(from)) return {};
+  return Error{ErrorCode::refused, std::string("only the service's owner and root may ") + what};
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::CreateJob& request, Fds fds) {
+  desk_.create(from, request, std::move(fds));
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::AttachJob& request, Fds /*fds*/) {
+  desk_.attach(from, request);
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::AddGraph& request, Fds fds) {
+  desk_.add_graph(from, request, std::move(fds));
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::DropGraph& request, Fds /*fds*/) {
+  desk_.drop_graph(from, request);
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::AddSegment& request, Fds fds) {
+  desk_.add_segment(from, request, std::move(fds));
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::DropSegment& request, Fds /*fds*/) {
+  desk_.drop_segment(from, request);
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::CloseJob& request, Fds /*fds*/) {
+  desk_.close(from, request);
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::WaitJob& request, Fds /*fds*/) {
+  desk_.wait(from, request);
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::JobReport& request, Fds /*fds*/) {
+  desk_.report(from, request);
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::ServiceStatus& /*request*/,
+                      Fds /*fds*/) {
+  replies_.send(from.to, wire::Text{service_.status_json()});
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::KillJob& request, Fds /*fds*/) {
+  desk_.kill(from, request, is_operator(from));
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::SetPolicy& request, Fds /*fds*/) {
+  if (Status may = require_operator(from, "set its policy"); !may) {
+    return replies_.fail(from.to, may.error());
+  }
+  const Status set = service_.set_policy(request.policy);
+  if (!set) return replies_.fail(from.to, set.error());
+  replies_.send(from.to, wire::Done{});
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::Shutdown& /*request*/, Fds /*fds*/) {
+  if (Status may = require_operator(from, "shut it down"); !may) {
+    return replies_.fail(from.to, may.error());
+  }
+  replies_.send(from.to, wire::Done{});
+  service_.shut_down();
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::Hello& /*request*/, Fds /*fds*/) {
+  replies_.fail(from.to, {ErrorCode::invalid_argument, "this session said hello before"});
+}
+
+void Requests::handle(const JobDesk::Origin& from, const wire::Bye& /*request*/, Fds /*fds*/) {
+  replies_.send(from.to, wire::Done{});
+}
+
+}  // namespace laneway::service

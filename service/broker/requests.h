@@ -1,0 +1,69 @@
+// Requests: what clients ask for, one function a kind: who may ask, and whom to ask. Not
+// thread-safe.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "base/ids.h"
+#include "service/broker/front_door.h"
+#include "service/broker/job_desk.h"
+#include "service/broker/replies.h"
+#include "service/wire/client_messages.h"
+
+namespace laneway::service {
+
+class Requests final : public RequestSink {
+ public:
+  // What is not about jobs.
+  struct Service {
+    std::function<std::string()> status_json;
+    std::function<Status(const std::string& policy)> set_policy;
+    std::function<void()> shut_down;
+  };
+
+  // Both outlive this object.
+  Requests(JobDesk& desk, Replies& replies, Service service)
+      : desk_(desk), replies_(replies), service_(std::move(service)) {}
+
+  void on_session(const Session& session) override;
+  void on_session_end(SessionId session, bool died) override;
+  void on_request(Request request) override;
+
+  // Set when the service ends: every request is answered with this.
+  void refuse_all(const Error& error) { closed_ = error; }
+  const std::map<SessionId, Session>& sessions() const { return sessions_; }
+
+ private:
+  using Fds = std::vector<Descriptor>;
+
+  // The service's owner, or root.
+  static bool is_operator(const JobDesk::Origin& from);
+  Status require_operator(const JobDesk::Origin& from, const char* what) const;
+
+  void handle(const JobDesk::Origin& from, const wire::CreateJob& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::AttachJob& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::AddGraph& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::DropGraph& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::AddSegment& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::DropSegment& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::CloseJob& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::WaitJob& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::JobReport& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::ServiceStatus& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::KillJob& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::SetPolicy& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::Shutdown& request, Fds fds);
+  // The front door's own; they do not come here.
+  void handle(const JobDesk::Origin& from, const wire::Hello& request, Fds fds);
+  void handle(const JobDesk::Origin& from, const wire::Bye& request, Fds fds);
+
+  JobDesk& desk_;
+  Replies& replies_;
+  Service service_;
+  std::map<SessionId, Session> sessions_;
+  std::optional<Error> closed_;
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,266 @@
+// The whole broker over real sockets: a supervisor that only holds things, a worker that keeps to
+// its side of the messages, and a client that speaks ZeroMQ and has a lifeline. One thread cranks
+// them all. The broker dies between requests, and again before their answers came.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <list>
+#include <memory>
+#include <optional>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "memory/shared_memory.h"
+#include "service/broker/broker.h"
+#include "service/transport/unix_socket.h"
+#include "service/transport/zmq_client.h"
+#include "tests/service/broker/fake_worker.h"
+#include "tests/service/transport/temporary_address.h"
+
+namespace laneway::service {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BrokerLoop : public ::testing::Test {
+ protected:
+  BrokerLoop() : zmq_(address_.listen()), lifelines_(address_.listen_lifeline()) {
+    std::signal(SIGPIPE, SIG_IGN);
+    start();
+  }
+
+  // A broker begins, and is told all that was held.
+  void start() {
+    if (broker_ != nullptr) read_broker();
+    broker_.reset();
+    auto ends = Channel::pair();
+    channel_ = std::move(ends.value().first);
+    broker_ = std::make_unique<Broker>(std::move(ends.value().second), clock_);
+    wire::supervisor_to_broker::Start start;
+    start.config.address = address_->text();
+    start.config.device = "host";
+    start.config.policy = policy_;
+    start.config.pool_bytes = 64'000;
+    start.epoch = ++epoch_;
+    tell(start, copies({&zmq_, &lifelines_}).value());
+    for (const Entry& entry : held_) {
+      wire::supervisor_to_broker::Held held;
+      held.key = entry.key;
+      held.note = entry.note;
+      std::vector<const Descriptor*> originals;
+      for (const Descriptor& fd : entry.fds) originals.push_back(&fd);
+      tell(held, copies(originals).value());
+    }
+    tell(wire::supervisor_to_broker::HeldEnd{}, {});
+    connect_worker();
+  }
+  void connect_worker() {
+    auto ends = Channel::pair();
+    worker_.connect(std::move(ends.value().second));
+    wire::supervisor_to_broker::WorkerUp up;
+    up.pid = 77;
+    up.state = wire::WorkerState::ready;
+    std::vector<Descriptor> fds;
+    fds.push_back(std::move(ends.value().first).release());
+    tell(up, std::move(fds));
+  }
+  template <class M>
+  void tell(const M& message, std::vector<Descriptor> fds) {
+    LW_CHECK(channel_.send(wire::encode(message), std::move(fds)).ok());
+  }
+
+  void read_broker() {
+    while (true) {
+      auto frame = channel_.receive();
+      if (!frame || !frame.value()) return;
+      auto message = wire::decode<wire::broker_to_supervisor::Any>(frame.value()->bytes).value();
+      if (auto* hold = std::get_if<wire::broker_to_supervisor::Hold>(&message)) {
+        auto found = std::find_if(held_.begin(), held_.end(),
+                                  [&](const Entry& entry) { return entry.key == hold->key; });
+        if (found == held_.end()) found = held_.insert(held_.end(), Entry{});
+        *found = Entry{hold->key, hold->note, std::move(frame.value()->fds)};
+      } else if (auto* release = std::get_if<wire::broker_to_supervisor::Release>(&message)) {
+        std::erase_if(held_, [&](const Entry& entry) { return entry.key == release->key; });
+      } else if (auto* changed = std::get_if<wire::broker_to_supervisor::PolicyChanged>(&message)) {
+        policy_ = changed->policy;
+      } else if (std::holds_alternative<wire::broker_to_supervisor::ShutdownRequested>(message)) {
+        shutdown_requested_ = true;
+      } else if (std::holds_alternative<wire::broker_to_supervisor::Stopped>(message)) {
+        stopped_ = true;
+      }
+    }
+  }
+  template <class Condition>
+  void crank_until(const Condition& condition) {
+    for (int steps = 0; !condition(); ++steps) {
+      LW_CHECK(steps < 60'000, "nothing happens any more");
+      broker_->step(milliseconds(1));
+      worker_.pump();
+      read_broker();
+    }
+  }
+
+  // The client.
+  void join() {
+    client_.emplace(std::move(ZmqClient::open(*address_)).value());
+    wire::Hello hello;
+    hello.client_version = "0.test";
+    hello.program = "test";
+    const auto welcome = std::get<wire::Welcome>(ask(hello, 1));
+    token_ = welcome.token;
+    lifeline_ = Channel(std::move(connect_unix(address_->descriptor_path())).value());
+    LW_CHECK(
+        lifeline_.send(wire::encode(wire::LifelineHello{welcome.session, welcome.token})).ok());
+    take_frame();
+  }
+  Frame take_frame() {
+    std::optional<Frame> frame;
+    crank_until([&] {
+      frame = lifeline_.receive().value();
+      return frame.has_value();
+    });
+    return std::move(*frame);
+  }
+  void send(const wire::AnyRequest& message, uint64_t number) {
+    crank_until([&] { return client_->send(wire::encode(message, {number, token_})).ok(); });
+  }
+  wire::AnyReply ask(const wire::AnyRequest& message, uint64_t number) {
+    send(message, number);
+    return answer(message, number);
+  }
+  // Repeats the request as a client does, while a broker may have died.
+  wire::AnyReply answer(const wire::AnyRequest& message, uint64_t number) {
+    std::vector<std::byte> bytes;
+    int rounds = 0;
+    crank_until([&] {
+      auto received = client_->receive(Duration());
+      if (received) bytes = std::move(received).value();
+      if (!received && ++rounds % 500 == 0) {
+        (void)client_->send(wire::encode(message, {number, token_})).ok();
+      }
+      return received.ok() && wire::decode_header(bytes).value().envelope.request == number;
+    });
+    return wire::decode<wire::AnyReply>(bytes).value();
+  }
+  void send_parcel(uint64_t number) {
+    wire::Parcel parcel;
+    parcel.request = number;
+    const auto memory = memory::SharedMemory::create("test", Bytes(4096));
+    Descriptor borrowed(memory.value().descriptor());
+    std::vector<Descriptor> fds;
+    fds.push_back(std::move(borrowed.duplicate()).value());
+    borrowed.release();
+    LW_CHECK(lifeline_.send(wire::encode(parcel), std::move(fds)).ok());
+  }
+  static wire::CreateJob job(const std::string& name) {
+    wire::CreateJob request;
+    request.spec.name = name;
+    request.spec.slots = {{"weight", wire::SlotKind::parameter, 640}};
+    return request;
+  }
+
+  struct Entry {
+    std::string key;
+    std::vector<uint8_t> note;
+    std::vector<Descriptor> fds;
+  };
+  testing::TemporaryAddress address_;
+  Descriptor zmq_, lifelines_;
+  SteadyClock clock_;
+  std::list<Entry> held_;
+  std::string policy_ = "fifo";
+  uint64_t epoch_ = 0;
+  bool shutdown_requested_ = false;
+  bool stopped_ = false;
+  Channel channel_;
+  std::unique_ptr<Broker> broker_;
+  FakeWorker worker_;
+  std::optional<ZmqClient> client_;
+  wire::Token token_{};
+  Channel lifeline_;
+};
+
+TEST_F(BrokerLoop, AClientsJobLivesThroughBrokersThatDieAndEndsWithItsClient) {
+  join();
+  send_parcel(2);
+  const auto created = std::get<wire::JobCreated>(ask(job("digits"), 2));
+  EXPECT_EQ(created.job, 1u);
+  EXPECT_EQ(take_frame().fds.size(), 3u) << "ring, eventfd, pipe";
+  start();
+  wire::WaitJob wait;
+  wait.job = 1;
+  wait.timeout_ms = 1000;
+  EXPECT_TRUE(std::holds_alternative<wire::JobPlaced>(ask(wait, 3)));
+  send_parcel(4);
+  wire::AddGraph graph;
+  graph.job = 1;
+  send(graph, 4);
+  crank_until([&] { return worker_.jobs.at(JobId(1)).graphs.size() == 2; });
+  start();
+  EXPECT_EQ(std::get<wire::GraphAdded>(answer(graph, 4)).graph.number, 1u);
+  lifeline_ = Channel();
+  crank_until([&] { return worker_.jobs.empty(); });
+  crank_until([&] {
+    return std::none_of(held_.begin(), held_.end(),
+                        [](const Entry& entry) { return entry.key == "j/1"; });
+  });
+}
+
+TEST_F(BrokerLoop, TellsItsStateTakesAPolicyAndIsShutDown) {
+  join();
+  send_parcel(2);
+  ask(job("digits"), 2);
+  const std::string status = std::get<wire::Text>(ask(wire::ServiceStatus{}, 3)).text;
+  EXPECT_THAT(status, HasSubstr("\"name\":\"digits\""));
+  EXPECT_THAT(status, HasSubstr("{\"pid\":77,\"role\":\"active\",\"state\":\"ready\"}"));
+  wire::SetPolicy policy;
+  policy.policy = "no such thing";
+  EXPECT_TRUE(std::holds_alternative<wire::Failure>(ask(policy, 4)));
+  policy.policy = "srtf";
+  EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(policy, 5)));
+  start();
+  EXPECT_THAT(std::get<wire::Text>(ask(wire::ServiceStatus{}, 6)).text,
+              HasSubstr("\"policy\":\"srtf\""));
+  EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::Shutdown{}, 7)));
+  crank_until([&] { return shutdown_requested_; });
+  tell(wire::supervisor_to_broker::Stop{}, {});
+  crank_until([&] { return stopped_; });
+  EXPECT_TRUE(worker_.jobs.empty());
+  EXPECT_FALSE(broker_->step(Duration()));
+  EXPECT_TRUE(broker_->result().ok());
+}
+
+TEST_F(BrokerLoop, EndsWhenItsSupervisorIsGoneOrSpeaksNonsense) {
+  channel_ = Channel();
+  while (broker_->step(milliseconds(1))) {
+  }
+  EXPECT_FALSE(broker_->result().ok());
+  auto ends = Channel::pair();
+  Broker second(std::move(ends.value().second), clock_);
+  const std::vector<std::byte> nonsense(50, std::byte{7});
+  ASSERT_TRUE(ends.value().first.send(nonsense).ok());
+  while (second.step(milliseconds(1))) {
+  }
+  EXPECT_FALSE(second.result().ok());
+}
+
+TEST_F(BrokerLoop, AJobWaitsForAWorkerThatDied) {
+  join();
+  worker_.restart();
+  wire::supervisor_to_broker::WorkerDown down;
+  down.pid = 77;
+  tell(down, {});
+  send_parcel(2);
+  send(job("digits"), 2);
+  crank_until([&] {
+    return std::any_of(held_.begin(), held_.end(),
+                       [](const Entry& entry) { return entry.key == "j/1"; });
+  });
+  connect_worker();
+  EXPECT_TRUE(std::holds_alternative<wire::JobCreated>(answer(job("digits"), 2)));
+}
+
+}  // namespace
+}  // namespace laneway::service
