@@ -1,5 +1,6 @@
 """Lets tests import the package, the benches and their support from the checkout, and starts each
-from the same state of torch."""
+from the same state of torch. `--service daemon` runs them against a lanewayd: see
+support/service_mode.py."""
 
 import sys
 from pathlib import Path
@@ -9,6 +10,38 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[0:0] = [str(ROOT), str(ROOT / "python"), str(ROOT / "tests" / "python")]
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--service",
+        choices=("embedded", "daemon"),
+        default="embedded",
+        help="what laneway.embedded() gives to a test: the real one, or a lanewayd's connection",
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "embedded_only: not for --service daemon; says why")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--service") == "daemon":
+        for item in items:
+            if item.get_closest_marker("embedded_only"):
+                item.add_marker(pytest.mark.skip(reason="about the embedded service itself"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def service_of_this_run(request):
+    """With --service daemon, laneway.embedded() gives a connection to a lanewayd."""
+    if request.config.getoption("--service") == "embedded":
+        yield
+        return
+    from support.service_mode import daemons_instead_of_embedded
+
+    with daemons_instead_of_embedded():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -338,6 +338,7 @@ def test_status_adds_up(service):
         assert len(report["tape"]["allocations"]) == len(report["tape"]["frees"])
 
 
+@pytest.mark.embedded_only
 @pytest.mark.parametrize(
     ("options", "said"),
     [

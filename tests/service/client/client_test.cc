@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "service/client/laneway.h"
+#include "service/client/laneway.hpp"
 #include "tests/service/client/fake_service.h"
 
 namespace laneway::testing {
@@ -225,6 +226,35 @@ TEST_F(ClientTest, AClosedServiceSaysGoodbyeAndAnswersTheRest) {
   EXPECT_EQ(run({1, 0, 0, 0}, &sum), LANEWAY_UNAVAILABLE);
   char* text = nullptr;
   EXPECT_EQ(laneway_service_status(service_, &text, &error_), LANEWAY_UNAVAILABLE);
+}
+
+TEST(Wrapper, RunsReadsAndThrows) {
+  const FakeService fake;
+  auto service = client::Service::connect(fake.address().text());
+  const laneway_slot slot{
+      .name = "sum", .kind = LANEWAY_BUFFER, .bytes = sizeof(Floats), .initial = nullptr};
+  laneway_job_options options{};
+  options.slot_count = 1;
+  options.slots = &slot;
+  auto job = service.create_job(options, std::string("graph"));
+  EXPECT_TRUE(job.wait_placed());
+  const Floats one = {1, 1, 1, 1};
+  Floats sum{}, state{};
+  const std::array inputs = {input_of(one)};
+  const std::array outputs = {output_of(sum)};
+  job.run(0, inputs, outputs);
+  job.submit(0, inputs).wait(outputs);
+  const std::array slots = {
+      laneway_slot_copy{.slot = 0, .bytes = sizeof state, .data = state.data()}};
+  job.read_state(slots);
+  EXPECT_EQ(sum, (Floats{2, 2, 2, 2}));
+  EXPECT_EQ(state, sum);
+  try {
+    job.run(7, inputs, outputs);
+    FAIL() << "there is no graph 7";
+  } catch (const client::Error& error) {
+    EXPECT_EQ(error.code(), LANEWAY_INVALID_ARGUMENT);
+  }
 }
 
 TEST(Connect, NobodyThereIsToldWithWhatToDo) {
