@@ -6,6 +6,7 @@
 
 #include "service/wire/client_messages.h"
 #include "service/wire/client_replies.h"
+#include "service/wire/held_session.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/wire/worker_messages.h"
 
@@ -29,6 +30,7 @@ void for_each_message(const Visit& visit) {
   family(FamilyOf<wire::broker_to_supervisor::Any>());
   family(FamilyOf<wire::supervisor_to_worker::Any>());
   family(FamilyOf<wire::worker_to_supervisor::Any>());
+  family(FamilyOf<std::variant<wire::held::Session, wire::held::SessionIds>>());
 }
 
 }  // namespace laneway::testing
