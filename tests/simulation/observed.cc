@@ -75,6 +75,37 @@ void Observed::on(const TurnEnded& event) {
   if (event.end == TurnEnd::failed) job.ended = true;
 }
 
+void Observed::on(const WorkerReported& event) {
+  worker_up = true;
+  jobs.clear();
+  lanes.clear();
+  turns.clear();
+  images.clear();
+  regions.clear();
+  arrivals_ = 0;
+  for (const ReportedRegion& region : event.report.regions) {
+    regions[region.region] = {region.offset.count(), region.size.count()};
+    lanes[region.lane].region = region.region;
+  }
+  std::map<JobId, ReportedJob> ordered;
+  for (const ReportedJob& job : event.report.jobs) ordered[job.offer.job] = job;
+  for (const auto& [id, reported] : ordered) {
+    on(reported.offer);
+    SeenJob& job = jobs.at(id);
+    job.lane = reported.lane;
+    job.placed = reported.placed;
+    job.announced = reported.ready;
+    job.iterations = reported.iterations;
+    job.busy_ns = reported.busy.ns();
+    if (!reported.lane.valid()) continue;
+    images[id] = {reported.image_offset.count(), reported.image_size.count()};
+    if (!reported.turn.valid()) continue;
+    job.turn = reported.turn;
+    turns[reported.turn] = {id, reported.lane};
+    lanes[reported.lane].running = id;
+  }
+}
+
 void Observed::end(SeenJob& job) {
   job.ended = true;
   // Nothing was given to it: it is gone. Otherwise it goes with its image (DropImage).
@@ -84,6 +115,7 @@ void Observed::end(SeenJob& job) {
 void Observed::apply(const Event& event) {
   if (const auto* offered = std::get_if<JobOffered>(&event)) on(*offered);
   if (const auto* ended = std::get_if<TurnEnded>(&event)) on(*ended);
+  if (const auto* reported = std::get_if<WorkerReported>(&event)) on(*reported);
   if (const auto* placed = std::get_if<ImagePlaced>(&event)) {
     if (images.count(placed->job) > 0) jobs.at(placed->job).placed = true;
   }

@@ -75,6 +75,8 @@ class Observed {
  private:
   void on(const lanes::JobOffered& event);
   void on(const lanes::TurnEnded& event);
+  // A core made anew: it knows what the report says, and that alone.
+  void on(const lanes::WorkerReported& event);
   void end(SeenJob& job);
   void close_turn(TurnId turn);
 

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "policies/fifo.h"
-#include "policies/srtf.h"
 #include "tests/simulation/memory_checker.h"
-#include "tests/simulation/nonsense_policy.h"
 #include "tests/simulation/turn_checker.h"
 #include "tests/simulation/world_state.h"
 
@@ -14,7 +11,7 @@ namespace laneway::simulation {
 
 using namespace lanes;  // NOLINT: the vocabulary of this file
 
-World::World(uint64_t seed) : random_(seed) {
+World::World(uint64_t seed) : random_(seed), seed_(seed) {
   SchedulerConfig config;
   capacity_ = 64 * random_.between(40, 4000);
   config.capacity = Bytes(capacity_);
@@ -29,17 +26,10 @@ World::World(uint64_t seed) : random_(seed) {
   worker_keeps_idle_turns_ = random_.chance(0.3);
   faults_ = random_.chance(0.7);
   faults_end_ = TimePoint(milliseconds(random_.between(20, 400)).ns());
-  std::unique_ptr<policies::Policy> policy;
-  Order order = Order::none;
-  switch (seed % 4) {
-    case 0: policy = std::make_unique<NonsensePolicy>(seed); break;
-    case 1:
-      policy = std::make_unique<policies::Srtf>();
-      order = Order::srtf;
-      break;
-    default: policy = std::make_unique<policies::Fifo>(random_.chance(0.8)); order = Order::fifo;
-  }
-  scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
+  const Order order = seed % 4 == 0 ? Order::none : seed % 4 == 1 ? Order::srtf : Order::fifo;
+  if (order == Order::fifo) fifo_shares_ = random_.chance(0.8);
+  config_ = config;
+  scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
   seen_ = std::make_unique<Observed>(capacity_, config.reserve.count(), config.alignment);
   const bool one_context = random_.chance(0.6);
   checkers_.push_back(std::make_unique<MemoryChecker>());
@@ -96,7 +86,9 @@ void World::carry_out(const Action& action) {
   if (const auto* place = std::get_if<PlaceImage>(&action)) {
     const uint64_t epoch = worker_epoch_;
     at(delay(), [this, job = place->job, epoch] {
-      if (epoch == worker_epoch_) send(ImagePlaced{job});
+      if (epoch != worker_epoch_) return;
+      clients_.at(job).placed = true;
+      send(ImagePlaced{job});
     });
   } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {
     granted(grant->turn);
@@ -108,6 +100,8 @@ void World::carry_out(const Action& action) {
     gone(clients_.at(refuse->job));
   } else if (const auto* queue = std::get_if<QueueJob>(&action)) {
     ++outcome_.counts[reason_code_name(queue->reason.code)];
+  } else if (const auto* open = std::get_if<OpenRegion>(&action)) {
+    last_region_ = std::max(last_region_, open->region);
   } else if (std::holds_alternative<ResizeRegion>(action)) {
     ++outcome_.counts["resized"];
   }

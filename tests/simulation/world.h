@@ -64,6 +64,11 @@ class World {
   void one_fault();
   void lose_worker();
   void faults_are_over();
+  // Another broker, or another worker (world_restart.cc).
+  std::unique_ptr<policies::Policy> make_policy() const;
+  lanes::WorkerReport report() const;
+  void restart_core();
+  void check_iterations(JobId job);
   // Everything stands still: right only if what is held really finds no room.
   bool resolve_standstill();
   Client* any_client();
@@ -92,6 +97,12 @@ class World {
   bool faults_ = false;
   TimePoint faults_end_;
   uint64_t worker_epoch_ = 0;
+  uint64_t broker_epoch_ = 0;  // what was said to the one before is lost
+  TurnId last_turn_;
+  RegionId last_region_;
+  uint64_t seed_;
+  lanes::SchedulerConfig config_;
+  bool fifo_shares_ = false;
   std::unique_ptr<lanes::Scheduler> scheduler_;
   std::unique_ptr<Observed> seen_;
   std::vector<std::unique_ptr<Checker>> checkers_;

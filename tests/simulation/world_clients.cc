@@ -28,6 +28,7 @@ void World::plan_clients() {
     client.offer.name = "job" + std::to_string(id.value());
     client.offer.persistent = Bytes(persistent);
     client.offer.ephemeral = Bytes(estimate);
+    client.known_need = estimate;
     client.offer.total_iterations = random_.chance(0.8) ? client.total : 0;
     if (random_.chance(0.5)) client.offer.iteration_estimate = client.iteration;
     at(microseconds(random_.between(0, 30'000)), [this, number = id.value()] { arrive(number); });
@@ -52,7 +53,10 @@ void World::submit(Client& client) {
   const auto turn = turns_.find(client.turn);
   const bool taken = turn != turns_.end();
   if (taken && !turn->second.iterating && !turn->second.recalled) start_iteration(turn->second);
-  if (!taken || random_.chance(0.2)) at(delay(), [this, job] { send(WorkReady{job}); });
+  if (taken && !random_.chance(0.2)) return;
+  at(delay(), [this, job, epoch = broker_epoch_] {
+    if (epoch == broker_epoch_) send(WorkReady{job});
+  });
 }
 
 void World::completed(Client& client) {
@@ -63,6 +67,7 @@ void World::completed(Client& client) {
     at(delay() + client.think, [this, job] {
       if (clients_.at(job).gone) return;
       ++outcome_.counts["finished"];
+      check_iterations(job);
       gone(clients_.at(job));
       send(JobEnded{job, false});
     });
@@ -98,7 +103,7 @@ void World::plan_faults() {
 void World::one_fault() {
   Client& client = *any_client();
   const JobId job = client.offer.job;
-  switch (random_.below(7)) {
+  switch (random_.below(9)) {
     case 0:
       ++outcome_.counts["cancelled"];
       gone(client);
@@ -120,8 +125,14 @@ void World::one_fault() {
       ++outcome_.counts["need changed"];
       client.true_need = random_.between(0, capacity_ / 2);
       client.grows_at = UINT64_MAX;
+      client.known_need = client.true_need;
       return send(NeedChanged{job, Bytes(client.true_need)});
     case 5: return send(WorkReady{JobId(random_.below(100))});  // of nobody, or for nothing
+    case 6:
+    case 7:
+      if (!seen_->worker_up) return;
+      ++outcome_.counts["brokers restarted"];
+      return restart_core();
     default:
       send(TurnEnded{.turn = TurnId(1'000'000 + random_.below(10)),
                      .end = TurnEnd::budget,
@@ -136,11 +147,19 @@ void World::one_fault() {
 void World::lose_worker() {
   ++outcome_.counts["workers lost"];
   ++worker_epoch_;
-  for (auto& [id, turn] : turns_) clients_.at(turn.turn.job).turn = {};
+  for (auto& [id, turn] : turns_) {
+    Client& client = clients_.at(turn.turn.job);
+    client.turn = {};
+    client.ended_iterations += turn.done;
+    client.ended_busy += turn.busy;
+  }
   turns_.clear();
   send(WorkerLost{WorkerId(worker_epoch_)});
   at(microseconds(random_.between(1, 20'000)), [this, epoch = worker_epoch_] {
-    if (epoch == worker_epoch_) send(WorkerReady{WorkerId(epoch)});
+    if (epoch != worker_epoch_) return;
+    if (random_.chance(0.5)) return send(WorkerReady{WorkerId(epoch)});
+    ++outcome_.counts["cores from a successor's report"];
+    restart_core();
   });
 }
 

@@ -18,6 +18,12 @@ struct World::Client {
   Duration iteration;
   Duration think;
   TurnId turn;  // open at the worker
+  // What the worker knows of it, whoever listens.
+  bool placed = false;
+  int64_t known_need = 0;
+  uint64_t ended_iterations = 0;  // of turns that ended
+  Duration ended_busy;
+  uint64_t unheard_iterations = 0;  // of those, what is still on its way to the core
   bool gone = false;
 };
 

@@ -11,6 +11,7 @@ using namespace lanes;  // NOLINT: the vocabulary of this file
 void World::granted(const Turn& turn) {
   ++outcome_.counts["turns"];
   clients_.at(turn.job).turn = turn.id;
+  last_turn_ = std::max(last_turn_, turn.id);
   RunningTurn& running = turns_[turn.id];
   running.turn = turn;
   running.start = now_;
@@ -77,13 +78,21 @@ void World::end_turn(TurnId id, TurnEnd end) {
   turns_.erase(found);
   Client& client = clients_.at(turn.turn.job);
   client.turn = {};
+  client.ended_iterations += turn.done;
+  client.ended_busy += turn.busy;
+  client.unheard_iterations += turn.done;
+  if (turn.need > 0) client.known_need = turn.need;
   TurnEnded report{.turn = id,
                    .end = end,
                    .iterations = turn.done,
                    .busy = turn.busy,
                    .more_ready = client.queued > 0,
                    .ephemeral = Bytes(turn.need)};
-  at(delay(), [this, report] { send(report); });
+  at(delay(), [this, report, job = turn.turn.job, epoch = broker_epoch_] {
+    if (epoch != broker_epoch_) return;  // the report that the next one got knows of it
+    clients_.at(job).unheard_iterations -= report.iterations;
+    send(report);
+  });
 }
 
 }  // namespace laneway::simulation

@@ -1,0 +1,88 @@
+// World, part: another core takes over from the worker's report: because the broker died, while the
+// worker went on, or because the worker did, and its successor says what is left.
+#include <algorithm>
+
+#include "policies/fifo.h"
+#include "policies/srtf.h"
+#include "tests/simulation/nonsense_policy.h"
+#include "tests/simulation/turn_checker.h"
+#include "tests/simulation/world.h"
+#include "tests/simulation/world_state.h"
+
+namespace laneway::simulation {
+
+using namespace lanes;  // NOLINT: the vocabulary of this file
+
+std::unique_ptr<policies::Policy> World::make_policy() const {
+  if (seed_ % 4 == 0) return std::make_unique<NonsensePolicy>(seed_ + broker_epoch_);
+  if (seed_ % 4 == 1) return std::make_unique<policies::Srtf>();
+  return std::make_unique<policies::Fifo>(fifo_shares_);
+}
+
+// What a worker knows: places and lanes from the actions that it carried out, the rest its own.
+WorkerReport World::report() const {
+  WorkerReport report;
+  for (const auto& [id, seen] : seen_->jobs) {
+    const Client& client = clients_.at(id);
+    ReportedJob job;
+    job.offer = client.offer;
+    job.offer.ephemeral = Bytes(client.known_need);
+    job.ready = client.queued > 0 && !client.turn.valid();
+    job.iterations = client.ended_iterations;
+    job.busy = client.ended_busy;
+    if (seen.lane.valid()) {
+      const Range& image = seen_->images.at(id);
+      job.lane = seen.lane;
+      job.image_offset = Bytes(image.offset);
+      job.image_size = Bytes(image.size);
+      job.placed = client.placed;
+      job.turn = client.turn;
+    }
+    report.jobs.push_back(job);
+  }
+  // A worker has no reason to name them in this order or that.
+  std::reverse(report.jobs.begin(), report.jobs.end());
+  for (const auto& [id, lane] : seen_->lanes) {
+    const Range& range = seen_->regions.at(lane.region);
+    report.regions.push_back({lane.region, id, Bytes(range.offset), Bytes(range.size)});
+  }
+  report.last_turn = last_turn_;
+  report.last_region = last_region_;
+  return report;
+}
+
+void World::restart_core() {
+  ++broker_epoch_;
+  const WorkerReport known = report();
+  config_.capacity = Bytes(seen_->capacity);
+  const int64_t wanted = seen_->wanted_capacity;
+  scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
+  // It remembers which turns have a bound; a core made anew does not.
+  checkers_[1] = std::make_unique<TurnChecker>();
+  for (auto& [id, client] : clients_) client.unheard_iterations = 0;
+  send(WorkerReported{known});
+  if (wanted != seen_->capacity) send(CapacityChanged{Bytes(wanted)});
+  // Clients repeat what was not answered.
+  for (const ReportedJob& job : known.jobs) {
+    check_iterations(job.offer.job);
+    if (clients_.at(job.offer.job).gone) send(JobEnded{job.offer.job, true});
+  }
+}
+
+// Nothing is lost and nothing counted twice: what the core knows, what is on its way to it and what
+// the open turn did are all that the worker ran.
+void World::check_iterations(JobId id) {
+  if (outcome_.counts["workers lost"] > 0) return;  // without a report the core never hears of some
+  const Client& client = clients_.at(id);
+  uint64_t known = client.unheard_iterations;
+  const auto turn = turns_.find(client.turn);
+  if (turn != turns_.end()) known += turn->second.done;
+  for (const JobStatus& job : scheduler_->snapshot().jobs) {
+    if (job.id == id && job.iterations + known != client.completed) {
+      broken("job " + std::to_string(id.value()) + " ran " + std::to_string(client.completed) +
+             " iterations and the core knows of " + std::to_string(job.iterations + known));
+    }
+  }
+}
+
+}  // namespace laneway::simulation
