@@ -220,6 +220,9 @@ Result<std::optional<wire::AnyReply>> Connection::receive(uint64_t number, TimeP
 }
 
 Status Connection::read_lifeline(uint64_t number) {
+  // Before there is a session nothing comes here, and a hang-up says only that the broker which
+  // had accepted the connection died: open_lifeline makes another.
+  if (welcome_.session == 0) return {};
   while (true) {
     Result<std::optional<Frame>> frame = lifeline_.receive();
     if (!frame) {

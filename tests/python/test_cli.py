@@ -13,7 +13,7 @@ from torch import nn
 
 import laneway
 from laneway.cli import tables, view
-from support.daemon import Lanewayd, needs_lanewayd, wait_until
+from support.daemon import Lanewayd, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
@@ -141,7 +141,6 @@ def test_help_is_0(words):
     assert run(*words).returncode == 0
 
 
-@needs_lanewayd
 def test_no_service_at_the_address_is_3(tmp_path):
     for words in (["status"], ["jobs", "--json"], ["kill", "1"], ["shutdown"]):
         done = run(*words, address=f"ipc://{tmp_path}/none.sock")
@@ -149,14 +148,12 @@ def test_no_service_at_the_address_is_3(tmp_path):
         assert f"{tmp_path}/none.sock" in done.stderr and "Traceback" not in done.stderr
 
 
-@needs_lanewayd
 def test_an_address_of_no_form_is_2():
     done = run("status", address="unix:/nowhere")
     assert done.returncode == 2
     assert "unix:/nowhere" in done.stderr
 
 
-@needs_lanewayd
 def test_status_of_an_idle_service(daemon):
     done = run("status", address=daemon.address)
     assert done.returncode == 0, done.stderr
@@ -168,7 +165,6 @@ def test_status_of_an_idle_service(daemon):
     assert [w["role"] for w in document["workers"]][:1] == ["active"]
 
 
-@needs_lanewayd
 def test_jobs_are_listed_and_killed_by_name_and_by_number(daemon):
     with daemon.connect() as service:
         first, second = small_step(service, "first"), small_step(service, "second")
@@ -189,14 +185,12 @@ def test_jobs_are_listed_and_killed_by_name_and_by_number(daemon):
                 )
 
 
-@needs_lanewayd
 def test_a_job_that_is_not_there_is_refused_with_4(daemon):
     done = run("kill", "nobody", address=daemon.address)
     assert done.returncode == 4
     assert "nobody" in done.stderr
 
 
-@needs_lanewayd
 def test_the_policy_changes_and_an_unknown_one_is_refused(daemon):
     assert run("policy", "srtf", address=daemon.address).returncode == 0
     status = json.loads(run("status", "--json", address=daemon.address).stdout)
@@ -207,7 +201,6 @@ def test_the_policy_changes_and_an_unknown_one_is_refused(daemon):
     assert run("policy", "fifo", address=daemon.address).returncode == 0
 
 
-@needs_lanewayd
 def test_shutdown_comes_back_when_the_service_is_gone():
     with Lanewayd() as running:
         done = run("shutdown", address=running.address)
@@ -218,7 +211,6 @@ def test_shutdown_comes_back_when_the_service_is_gone():
         assert run("status", address=running.address).returncode == 3
 
 
-@needs_lanewayd
 def test_a_pipe_that_closes_early_is_no_error(daemon):
     command = f"{sys.executable} -m laneway.cli status --address {daemon.address} | true"
     done = subprocess.run(

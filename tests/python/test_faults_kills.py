@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 import laneway
-from support.daemon import DEADLINE_S, Lanewayd, needs_lanewayd, wait_until
+from support.daemon import DEADLINE_S, Lanewayd, wait_until
 from support.eager import assert_same
 from support.engine import batches_of, eager_state, job_state, make_step
-
-pytestmark = needs_lanewayd
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 5

@@ -7,12 +7,10 @@ import pytest
 
 import laneway
 from bench import models
-from support.daemon import Lanewayd, needs_lanewayd, wait_until
+from support.daemon import Lanewayd, wait_until
 from support.eager import assert_same
 from support.engine import batches_of, eager_state, make_step
 from support.fault_points import fault_points
-
-pytestmark = needs_lanewayd
 
 SEED = 3
 STEPS = 4

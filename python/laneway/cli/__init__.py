@@ -4,6 +4,6 @@ Starts without torch. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no service 
 4 refused by the service (the reason is on standard error).
 """
 
-from laneway.cli.main import main
+from laneway.cli.commands import main
 
 __all__ = ["main"]

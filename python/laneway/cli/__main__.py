@@ -2,6 +2,6 @@
 
 import sys
 
-from laneway.cli.main import main
+from laneway.cli.commands import main
 
 sys.exit(main())

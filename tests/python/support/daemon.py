@@ -16,15 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import laneway
 from laneway.demo.processes import missing_programs, program
 
 DEADLINE_S = 120.0
-needs_lanewayd = pytest.mark.skipif(
-    missing_programs() is not None, reason=f"not built: {missing_programs()}"
-)
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
@@ -46,6 +41,7 @@ class Lanewayd:
     def __init__(
         self, *words: str, pool: str = "256MiB", environment: dict[str, str] | None = None
     ) -> None:
+        assert missing_programs() is None, f"not built: {missing_programs()}"
         self.folder = Path(tempfile.mkdtemp(prefix="lw-"))
         self.folder.chmod(0o750)
         self.address = f"ipc://{self.folder / 'laneway.sock'}"
