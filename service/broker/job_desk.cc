@@ -325,7 +325,8 @@ wire::JobWaits JobDesk::waits(const JobEntry& job) {
 
 void JobDesk::answer_waiters() {
   const TimePoint now = clock_.now();
-  for (auto& [id, job] : table_.all()) {
+  for (auto& entry : table_.all()) {
+    JobEntry& job = entry.second;
     if (job.waiters.empty()) continue;
     if (job.refused || job.closing) {
       const Error error = job.refused ? *job.refused : *job.closing;
