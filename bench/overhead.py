@@ -1,4 +1,5 @@
-"""overhead: does a training step cost less through Laneway than in the eager loop at its best?
+"""overhead: does a training step cost less through Laneway than in the eager loop at its best, and
+what does it cost to have the engine in a service instead of in the process?
 
 Each variant runs in a process of its own and the parent tells them in turn to run a trial. Eager
 runs twice, with malloc as it comes and with a malloc that keeps what was freed (no page faults);
@@ -25,10 +26,20 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "eager_keep": ("eager", KEEPING_MALLOC),
     "embedded": ("embedded", {}),
     "embedded_inflight2": ("embedded_inflight2", {}),
+    "service": ("service", {}),
+    "service_inflight2": ("service_inflight2", {}),
     "inductor": ("inductor", KEEPING_MALLOC),
 }
 BASELINES = ("eager", "eager_keep")
-SAME_BITS = ("eager", "eager_keep", "embedded", "embedded_inflight2")
+SAME_BITS = (
+    "eager",
+    "eager_keep",
+    "embedded",
+    "embedded_inflight2",
+    "service",
+    "service_inflight2",
+)
+IN_FLIGHT_OF_EMBEDDED = at_least(0.95)
 
 
 @dataclass(frozen=True)
@@ -38,14 +49,15 @@ class Case:
     form: str
     sync: Target | None = None
     in_flight: Target | None = None
+    service: Target | None = None  # through a daemon, against eager
 
 
 CASES = (
-    Case("mlp", "mlp", "default", at_least(2), at_least(3)),
-    Case("cnn", "cnn", "default", at_least(1.0)),
-    Case("gpt", "gpt", "default", at_least(1.2)),
-    Case("lstm", "lstm", "default", at_least(1.2)),
-    Case("resnet18", "resnet18", "default", at_least(0.98)),
+    Case("mlp", "mlp", "default", at_least(2), at_least(3), service=at_least(1.0)),
+    Case("cnn", "cnn", "default", at_least(1.0), service=at_least(1.0)),
+    Case("gpt", "gpt", "default", at_least(1.2), service=at_least(1.0)),
+    Case("lstm", "lstm", "default", at_least(1.2), service=at_least(1.0)),
+    Case("resnet18", "resnet18", "default", at_least(0.98), service=at_least(0.98)),
     Case("mlp_fused", "mlp", "fused"),
     Case("gpt_fused", "gpt", "fused"),
     Case("cnn_fused", "cnn", "fused"),
@@ -147,9 +159,22 @@ def _report_ratios(
         ("embedded_over_eager", "embedded", eager, case.sync),
         ("embedded_inflight2_over_eager", "embedded_inflight2", eager, case.in_flight),
         ("embedded_over_inductor", "embedded", [means.get("inductor", [])], None),
+        ("service_over_eager", "service", eager, case.service),
+        ("service_inflight2_over_eager", "service_inflight2", eager, case.service),
+        ("service_over_embedded", "service", [means.get("embedded", [])], None),
+        (
+            "service_inflight2_over_embedded",
+            "service_inflight2",
+            [means.get("embedded_inflight2", [])],
+            IN_FLIGHT_OF_EMBEDDED if case.service else None,
+        ),
     ]
     for metric, variant, baselines, target in comparisons:
-        against = "inductor" if metric.endswith("inductor") else best
+        if variant not in means and variant not in failed:
+            continue  # not among what was measured
+        against = {"inductor": "inductor", "embedded": variant.replace("service", "embedded")}.get(
+            metric.rpartition("_over_")[2], best
+        )
         lacking = next((name for name in (variant, against) if name in failed), None)
         if lacking:
             note = f"{lacking}: {failed[lacking]}"

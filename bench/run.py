@@ -23,6 +23,9 @@ BENCHES = {
     "capture": "how long does the first call of a training step take?",
     "scheduler": "how many events a second does the core handle, and how long does one take?",
     "coverage": "do the networks that people train work, bit-equal to eager, and how fast?",
+    "latency": "what does the service add to an iteration, in round trips of the machine?",
+    "throughput": "how many requests a second does the service answer, at what cost to the broker?",
+    "start": "how long until the service, a connection and a first result are there?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
 }
 

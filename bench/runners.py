@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import torch
 
+from .daemon import Daemon
 from .models import Batch, Workload, arguments
 from .state import training_state
 
@@ -118,13 +119,18 @@ class Embedded:
 
         self.work = work
         started = time.perf_counter()
-        self.service = laneway.embedded(pool=pool_for(work), lanes=1)
+        self.service = self._open()
         self.step = laneway.train_step(
             work.model, work.loss_fn, work.optimizer, service=self.service, name=work.name
         )
         inputs, named = arguments(work.batch(0))
         self.step.prepare(*inputs, **named)
         self.setup_s = time.perf_counter() - started
+
+    def _open(self) -> Any:
+        import laneway
+
+        return laneway.embedded(pool=pool_for(self.work), lanes=1)
 
     def run(self, batches: Batches) -> list[int]:
         step, clock, times = self.step, time.perf_counter_ns, []
@@ -175,6 +181,33 @@ class EmbeddedInFlight(Embedded):
         return times
 
 
+class Service(Embedded):
+    """The same through a lanewayd of its own, which this process starts and stops."""
+
+    def _open(self) -> Any:
+        import laneway
+
+        self._daemon = Daemon(pool_for(self.work))
+        try:
+            return laneway.connect(self._daemon.address)
+        except BaseException:
+            self._daemon.__exit__()
+            raise
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._daemon.__exit__()
+
+
+class ServiceInFlight(Service):
+    """Two iterations under way through a lanewayd."""
+
+    run = EmbeddedInFlight.run
+    IN_FLIGHT = EmbeddedInFlight.IN_FLIGHT
+
+
 def pool_for(work: Workload) -> int:
     """Bytes of pool that any of the workloads trains in: room for parameters, two moments, the
     gradients and their updates, and for activations."""
@@ -187,4 +220,6 @@ RUNNERS = {
     "inductor": Inductor,
     "embedded": Embedded,
     "embedded_inflight2": EmbeddedInFlight,
+    "service": Service,
+    "service_inflight2": ServiceInFlight,
 }

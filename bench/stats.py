@@ -50,6 +50,17 @@ def bootstrap_ratio(
     return _interval(ratio, resampled, confidence)
 
 
+def bootstrap_median(
+    samples: Sequence[float], *, confidence: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> Interval:
+    """The median of samples of one round each, with its percentile bootstrap interval."""
+    if len(samples) == 0:
+        raise ValueError("a median needs at least one sample")
+    values = np.asarray(samples, dtype=np.float64)
+    picks = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
+    return _interval(median(samples), np.median(values[picks], axis=1), confidence)
+
+
 def bootstrap_median_ratio(
     comparisons: Sequence[tuple[Sequence[Sequence[float]], Sequence[float]]],
     *,
