@@ -116,3 +116,12 @@ def test_the_median_over_comparisons_holds_the_true_one(rng):
     assert 1 < found.low <= 1.5 <= found.high < 4
     with pytest.raises(ValueError, match="at least one"):
         stats.bootstrap_median_ratio([])
+
+
+def test_the_interval_of_a_median_holds_it_and_shrinks_with_samples():
+    few = stats.bootstrap_median([1.0, 2.0, 3.0])
+    many = stats.bootstrap_median([1.0, 2.0, 3.0] * 30)
+    assert few.median == many.median == 2
+    assert few.low <= many.low <= 2 <= many.high <= few.high
+    with pytest.raises(ValueError, match="at least one"):
+        stats.bootstrap_median([])

@@ -1,0 +1,98 @@
+"""The benches of the service: their arithmetic on times that are given, and their programs for
+real where they need no daemon."""
+
+import pytest
+
+from bench import latency, throughput
+from bench.daemon import cpu_s
+from bench.harness import find_program
+from bench.report import Report
+from bench.round_trips import RoundTrips, write_empty_graph
+
+
+def trials(*values_us):
+    """One trial of three equal round trips for each value."""
+    return [[round(value * 1000)] * 3 for value in values_us]
+
+
+def rows_of(times):
+    report = Report("latency")
+    latency._report("one_core", times, report)
+    return {row["metric"]: row for row in report.rows}
+
+
+def test_what_is_added_is_divided_by_the_round_trip_of_its_own_round():
+    """The machine is half as fast in the second round: the ratio is the same in both."""
+    rows = rows_of(
+        {
+            "ring": trials(4, 8),
+            "runner": trials(1, 2),
+            "c": trials(9, 18),
+            "python": trials(17, 34),
+        }
+    )
+    assert rows["added_p50_over_ring"]["value"] == pytest.approx(2)
+    assert rows["added_p50_over_ring"]["holds"] is True
+    assert rows["python_added_p50_over_ring"]["value"] == pytest.approx(4)
+
+
+def test_a_ratio_is_reported_at_its_worse_end():
+    times = {
+        "ring": trials(4, 4, 4),
+        "runner": trials(1, 1, 1),
+        "c": trials(9, 9, 15),
+        "python": trials(9, 9, 9),
+    }
+    row = rows_of(times)["added_p50_over_ring"]
+    assert row["median"] == pytest.approx(2)
+    assert row["value"] == pytest.approx(3.5) and row["holds"] is False
+
+
+def test_the_p99_is_of_all_round_trips():
+    times = {name: trials(*[1] * 98, 50, 50) for name in ("ring", "runner", "c", "python")}
+    assert rows_of(times)["c_p99_us"]["value"] == pytest.approx(50)
+
+
+def test_a_case_that_could_not_be_measured_says_why():
+    report = Report("latency")
+    latency._report_missing("two_cores", "one core only", report)
+    assert [row["holds"] for row in report.rows] == [None, None]
+    assert all("one core" in row["note"] for row in report.rows)
+
+
+@pytest.mark.parametrize("places", [("-1", "-1"), ("0", "0")])
+def test_the_yardstick_answers_each_trial_with_its_times(places):
+    command = [str(find_program("laneway-ring-roundtrip")), *places]
+    with RoundTrips(command) as ring:
+        assert len(ring.trial(10)) == 10
+        times = ring.trial(25)
+    assert len(times) == 25 and all(time > 0 for time in times)
+
+
+def test_the_runner_alone_runs_the_empty_graph(tmp_path):
+    write_empty_graph(tmp_path / "empty.graph")
+    command = [str(find_program("laneway-runner-alone")), str(tmp_path / "empty.graph"), "-1"]
+    with RoundTrips(command) as runner:
+        assert len(runner.trial(5)) == 5
+
+
+def test_a_program_that_ends_is_reported_with_its_last_words(tmp_path):
+    (tmp_path / "no.graph").write_bytes(b"no graph")
+    command = [str(find_program("laneway-runner-alone")), str(tmp_path / "no.graph"), "-1"]
+    with pytest.raises(RuntimeError, match="runner-alone"):
+        RoundTrips(command)
+
+
+def test_processor_time_is_counted_in_seconds():
+    import os
+    import time
+
+    before = cpu_s(os.getpid())
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    assert 0.01 < cpu_s(os.getpid()) - before < 5
+
+
+def test_requests_are_shared_among_the_clients():
+    assert throughput.REQUESTS % max(throughput.CLIENTS.values()) == 0
