@@ -45,11 +45,53 @@ std::optional<int64_t> NodeArguments::integer(std::string_view name) const {
     const auto* integer = std::get_if<int64_t>(&given->content);
     return integer == nullptr ? std::nullopt : std::optional(*integer);
   }
-  if (schema_ == nullptr) return std::nullopt;
+  const c10::IValue* given = fallback(name);
+  return given != nullptr && given->isInt() ? std::optional(given->toInt()) : std::nullopt;
+}
+
+std::optional<bool> NodeArguments::truth(std::string_view name) const {
+  if (const lanes::Argument* given = find(name)) {
+    const auto* truth = std::get_if<bool>(&given->content);
+    return truth == nullptr ? std::nullopt : std::optional(*truth);
+  }
+  const c10::IValue* given = fallback(name);
+  return given != nullptr && given->isBool() ? std::optional(given->toBool()) : std::nullopt;
+}
+
+std::optional<double> NodeArguments::real(std::string_view name) const {
+  if (const lanes::Argument* given = find(name)) {
+    if (const auto* real = std::get_if<double>(&given->content)) return *real;
+    const auto* whole = std::get_if<int64_t>(&given->content);
+    return whole == nullptr ? std::nullopt : std::optional(static_cast<double>(*whole));
+  }
+  const c10::IValue* given = fallback(name);
+  if (given == nullptr || !(given->isDouble() || given->isInt())) return std::nullopt;
+  return given->toScalar().toDouble();
+}
+
+std::optional<std::vector<int64_t>> NodeArguments::integers(std::string_view name) const {
+  if (const lanes::Argument* given = find(name)) {
+    const auto* list = std::get_if<lanes::ListArgument>(&given->content);
+    if (list == nullptr) return std::nullopt;
+    std::vector<int64_t> numbers;
+    for (const lanes::Argument& element : list->elements) {
+      const auto* number = std::get_if<int64_t>(&element.content);
+      if (number == nullptr) return std::nullopt;
+      numbers.push_back(*number);
+    }
+    return numbers;
+  }
+  const c10::IValue* given = fallback(name);
+  if (given == nullptr || !given->isIntList()) return std::nullopt;
+  return given->toIntVector();
+}
+
+const c10::IValue* NodeArguments::fallback(std::string_view name) const {
+  if (schema_ == nullptr) return nullptr;
   const auto position = schema_->argumentIndexWithName(name);
-  if (!position) return std::nullopt;
-  const auto& fallback = schema_->arguments()[static_cast<size_t>(*position)].default_value();
-  return fallback && fallback->isInt() ? std::optional(fallback->toInt()) : std::nullopt;
+  if (!position) return nullptr;
+  const auto& value = schema_->arguments()[static_cast<size_t>(*position)].default_value();
+  return value ? &*value : nullptr;
 }
 
 }  // namespace laneway::adaptor

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "lanes/graph/graph.h"
 
@@ -23,10 +24,15 @@ class NodeArguments {
   lanes::ValueIndex value(std::string_view name) const;
   // The tensor that was given, nullptr when none was.
   const lanes::Value* tensor(std::string_view name) const;
-  // A constant, the schema's default where none was given; nothing for a value of the iteration.
+  // Constants, the schema's default where none was given; nothing for a value of the iteration.
   std::optional<int64_t> integer(std::string_view name) const;
+  std::optional<bool> truth(std::string_view name) const;
+  std::optional<double> real(std::string_view name) const;  // a whole number too
+  std::optional<std::vector<int64_t>> integers(std::string_view name) const;
 
  private:
+  const c10::IValue* fallback(std::string_view name) const;
+
   const lanes::Graph& graph_;
   const lanes::Node& node_;
   const c10::FunctionSchema* schema_ = nullptr;

@@ -33,6 +33,10 @@ constexpr Pair kPairs[] = {
      "aten::_ctc_loss.Tensor",
      {{"neg_log_likelihood", 0}, {"log_alpha", 1}},
      {"log_probs", "targets", "input_lengths", "target_lengths", "blank"}},
+    {"aten::mkldnn_rnn_layer_backward",
+     "aten::mkldnn_rnn_layer",
+     {{"output", 0}, {"workspace", 3}},
+     {"input", "hx_", "hidden_size", "has_biases", "reverse"}},
     {"aten::linalg_ldl_solve", "aten::linalg_ldl_factor_ex", {{"LD", 0}, {"pivots", 1}}, {}},
 };
 

@@ -174,6 +174,10 @@ Status TorchGraphRunner::check_is_new(const lanes::Node& node) const {
 // What is not known once and for all is looked at in every iteration; that may refuse, so it must
 // not stand behind the first write.
 Status TorchGraphRunner::find_checks() {
+  Result<OperandCheck> operands = OperandCheck::make(graph_, is_static_);
+  if (!operands) return operands.error();
+  operand_check_.emplace(std::move(operands).value());
+  for (const uint32_t node : operand_check_->checked_nodes()) steps_[node].check_operands = true;
   Result<IndexCheck> made = IndexCheck::make(graph_);
   if (!made) return made.error();
   index_check_.emplace(std::move(made).value());
@@ -285,6 +289,13 @@ lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
   const Step& step = steps_[index];
   if (step.kind == StepKind::done_elsewhere) return lanes::NodeOutcome::done;
   try {
+    if (step.check_operands) [[unlikely]] {
+      if (Status right = operand_check_->check_node(static_cast<uint32_t>(index), values_);
+          !right) {
+        fail(index, right.error().message);
+        return lanes::NodeOutcome::failed;
+      }
+    }
     if (step.check_indices) [[unlikely]] {
       if (Status right = index_check_->check_node(static_cast<uint32_t>(index), values_); !right) {
         fail(index, right.error().message);

@@ -12,6 +12,7 @@
 
 #include "adaptor/chain_planner.h"
 #include "adaptor/index_check.h"
+#include "adaptor/operand_check.h"
 #include "adaptor/operator_call.h"
 #include "adaptor/random_state.h"
 #include "adaptor/scalar_call.h"
@@ -51,6 +52,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   enum class StepKind : uint8_t { call, scalar, chain, done_elsewhere };
   struct Step {
     StepKind kind = StepKind::done_elsewhere;
+    bool check_operands = false;           // before it runs, see OperandCheck::check_node
     bool check_indices = false;            // before it runs, see IndexCheck::check_node
     bool check_results = false;            // in every iteration, not in the first only
     uint32_t index = 0;                    // into calls_ or scalars_
@@ -87,6 +89,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   StaticValues is_static_;
   std::vector<lanes::ValueIndex> dynamic_;  // the others
   std::optional<IndexCheck> index_check_;
+  std::optional<OperandCheck> operand_check_;
   std::vector<OperatorCall> calls_;
   std::vector<ScalarCall> scalars_;
   struct Chain {

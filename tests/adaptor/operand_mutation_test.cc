@@ -1,0 +1,166 @@
+// Shows that no call of a listed operator, however its operands, numbers and lists are broken,
+// touches memory beyond its operands or stops the process: recorded calls of every operator
+// (operand_calls.txt) are broken at random, loaded and run as a job's graph is, with a page that
+// must not be touched behind every tensor. Each runs in a child process; one that dies is named
+// with its call. LANEWAY_CALLS=TEXT selects operators, LANEWAY_CALL runs one given call.
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/adaptor/call_mutator.h"
+#include "tests/adaptor/call_rig.h"
+#include "tests/adaptor/guarded_memory.h"
+#include "tests/support/long_form.h"
+#include "tests/support/seed.h"
+
+namespace laneway::testing {
+namespace {
+
+constexpr size_t kTensorBudget = size_t{64} << 20;
+constexpr size_t kAddressSpace = size_t{8} << 30;  // over what the parent has mapped
+constexpr int kSecondsPerCall = 20;                // of the processor's time
+
+struct Progress {
+  volatile uint64_t at;
+  volatile uint64_t outcomes[4];
+};
+
+uint64_t seed_of(uint64_t seed, uint64_t index) { return Random(seed * 1'000'003 + index).next(); }
+
+class Campaign {
+ public:
+  Campaign(std::vector<std::string> lines, uint64_t rounds, uint64_t seed)
+      : lines_(std::move(lines)), rounds_(rounds), seed_(seed) {
+    void* shared =
+        mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    progress_ = static_cast<Progress*>(shared);
+    std::memset(shared, 0, sizeof(Progress));
+  }
+
+  OperandCall call(uint64_t index) const {
+    OperandCall made = parse_call(lines_[index % lines_.size()]);
+    Random random(seed_of(seed_, index));
+    if (index >= lines_.size()) mutate_call(made, random);
+    return made;
+  }
+
+  // Runs all; gives what died.
+  std::vector<std::string> run() {
+    std::vector<std::string> dead;
+    const uint64_t count = lines_.size() * (rounds_ + 1);
+    uint64_t next = 0;
+    while (next < count) {
+      const pid_t child = fork();
+      if (child == 0) run_child(next, count);
+      int status = 0;
+      waitpid(child, &status, 0);
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
+      const uint64_t at = progress_->at;
+      // What takes long by its numbers alone ends at its time, and touches nothing.
+      const bool slow = WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM;
+      next = at + 1;
+      if (slow) continue;
+      dead.push_back((WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit") +
+                     std::string(": ") + call_text(call(at)));
+      std::printf("%s\n", dead.back().c_str());
+      std::fflush(stdout);
+    }
+    return dead;
+  }
+
+  const Progress& progress() const { return *progress_; }
+
+ private:
+  [[noreturn]] void run_child(uint64_t from, uint64_t to) {
+    guard_torch_allocations(kTensorBudget);
+    const rlimit space{kAddressSpace, kAddressSpace};
+    setrlimit(RLIMIT_AS, &space);
+    const rlimit core{0, 0};
+    setrlimit(RLIMIT_CORE, &core);
+    for (uint64_t index = from; index < to; ++index) {
+      progress_->at = index;
+      const itimerval limit{{0, 0}, {kSecondsPerCall, 0}};
+      setitimer(ITIMER_VIRTUAL, &limit, nullptr);
+      const CallReport report = run_call(call(index), seed_of(seed_, index));
+      progress_->outcomes[static_cast<size_t>(report.outcome)] =
+          progress_->outcomes[static_cast<size_t>(report.outcome)] + 1;
+      if (index < lines_.size() && report.outcome != CallOutcome::done &&
+          std::getenv("LANEWAY_CALLS_SHOW") != nullptr) {
+        std::printf("UNMUTATED %s\n   %s\n", lines_[index].c_str(), report.message.c_str());
+        std::fflush(stdout);
+      }
+    }
+    _exit(0);
+  }
+
+  std::vector<std::string> lines_;
+  uint64_t rounds_;
+  uint64_t seed_;
+  Progress* progress_;
+};
+
+std::vector<std::string> lines_of(const char* path) {
+  const char* wanted = std::getenv("LANEWAY_CALLS");
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line.starts_with("#")) continue;
+    if (wanted == nullptr || line.find(wanted) != std::string::npos) lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(OperandMutation, NoCallTouchesWhatIsNotItsOwn) {
+  at::set_num_threads(1);
+  const uint64_t seed = seed_from_environment(11);
+  if (const char* one = std::getenv("LANEWAY_CALL")) {
+    guard_torch_allocations(kTensorBudget);
+    for (uint64_t i = 0; i < 20; ++i) {
+      const CallReport report = run_call(parse_call(one), seed_of(seed, i));
+      if (i == 0) std::printf("%d %s\n", static_cast<int>(report.outcome), report.message.c_str());
+    }
+    return;
+  }
+  const char* rounds = std::getenv("LANEWAY_ROUNDS");
+  const uint64_t usual = long_form_asked_for() ? 500 : 10;
+  Campaign campaign(lines_of(LANEWAY_OPERAND_CALLS),
+                    rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : usual, seed);
+  const std::vector<std::string> dead = campaign.run();
+  const Progress& p = campaign.progress();
+  std::printf("malformed %lu refused %lu failed %lu done %lu\n", p.outcomes[0], p.outcomes[1],
+              p.outcomes[2], p.outcomes[3]);
+  EXPECT_TRUE(dead.empty()) << dead.size() << " calls stopped the process";
+}
+
+// Each was found by the test above, before there was a rule about it.
+TEST(OperandMutation, RefusesWhatOnceReachedBeyondItsOperands) {
+  at::set_num_threads(1);
+  Campaign campaign(lines_of(LANEWAY_OPERAND_FAULTS), 0, 1);
+  EXPECT_TRUE(campaign.run().empty());
+  EXPECT_EQ(campaign.progress().outcomes[static_cast<size_t>(CallOutcome::done)], 0U);
+  const CallReport report = run_call(
+      parse_call(
+          "aten::native_group_norm float32[1,6,3] ; float32[5] ; None ; 1 ; 6 ; 3 ; 2 ; 0.5"),
+      1);
+  EXPECT_EQ(report.outcome, CallOutcome::refused);
+  for (const char* const part :
+       {"node 0", "aten::native_group_norm", "train.py:7 in step", "'weight'", "[5]", "[6]"}) {
+    EXPECT_NE(report.message.find(part), std::string::npos) << part << " in " << report.message;
+  }
+}
+
+}  // namespace
+}  // namespace laneway::testing
