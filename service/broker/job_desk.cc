@@ -167,6 +167,7 @@ void JobDesk::offer(JobEntry& job) {
 void JobDesk::close(const Origin& from, const wire::CloseJob& request) {
   JobEntry* job = table_.find(JobId(request.job));
   if (job == nullptr) return replies_.send(from.to, wire::Done{});
+  if (request.link != 0) return detach_link(*job, request.link, from.to);
   if (job->owner() != from.to.session) return detach(*job, from.to.session, from.to);
   if (std::find(job->closers.begin(), job->closers.end(), from.to) == job->closers.end()) {
     job->closers.push_back(from.to);

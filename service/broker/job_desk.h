@@ -113,6 +113,8 @@ class JobDesk final : public lanes::ActionSink {
   Result<uint32_t> make_link(JobEntry& job, const Origin& from);
   void answer_attached(JobEntry& job, uint32_t link);
   void detach(JobEntry& job, SessionId session, ReplyTo to);
+  // One link alone; the session's graphs go with its last, unless it made the job.
+  void detach_link(JobEntry& job, uint32_t number, ReplyTo to);
   void drop_link(JobEntry& job, uint32_t link, ReplyTo to);
   void drop_graphs_of(JobEntry& job, SessionId session);
   void ask(Ask what);

@@ -244,6 +244,17 @@ void JobDesk::detach(JobEntry& job, SessionId session, ReplyTo to) {
   for (const uint32_t number : links) drop_link(job, number, std::exchange(to, {}));
 }
 
+void JobDesk::detach_link(JobEntry& job, uint32_t number, ReplyTo to) {
+  const auto found = job.links.find(number);
+  if (found == job.links.end() || found->second.session != to.session) {
+    return replies_.answer(to, wire::Done{});
+  }
+  const auto of_session = [&](const auto& link) { return link.second.session == to.session; };
+  const bool last = std::count_if(job.links.begin(), job.links.end(), of_session) == 1;
+  if (last && job.owner() != to.session) drop_graphs_of(job, to.session);
+  drop_link(job, number, to);
+}
+
 void JobDesk::drop_link(JobEntry& job, uint32_t number, ReplyTo to) {
   const LinkEntry& link = job.links.at(number);
   for (const auto& [segment, entry] : link.segments) {

@@ -92,6 +92,7 @@ Result<std::shared_ptr<ClientJob>> ClientJob::create(std::shared_ptr<Connection>
   return make(std::move(connection),
               {.job = created.job,
                .link = created.link,
+               .attached = false,
                .form = std::move(form),
                .fds = std::move(reply.value().second)},
               clock);
@@ -109,6 +110,7 @@ Result<std::shared_ptr<ClientJob>> ClientJob::attach(std::shared_ptr<Connection>
   return make(std::move(connection),
               {.job = attached.job,
                .link = attached.link,
+               .attached = true,
                .form = std::move(form),
                .fds = std::move(reply.value().second)},
               clock);
@@ -123,7 +125,8 @@ Result<std::shared_ptr<ClientJob>> ClientJob::make(std::shared_ptr<Connection> c
   auto ring = RingClient::attach(std::move(made.fds[0]), std::move(made.fds[1]),
                                  std::move(made.fds[2]), clock);
   if (!ring) {
-    (void)connection->request(wire::CloseJob{.job = made.job});
+    (void)connection->request(
+        wire::CloseJob{.job = made.job, .link = made.attached ? made.link : 0});
     return ring.error();
   }
   return std::shared_ptr<ClientJob>(
@@ -135,6 +138,7 @@ ClientJob::ClientJob(std::shared_ptr<Connection> connection, Made made,
     : clock_(clock),
       connection_(std::move(connection)),
       id_(made.job),
+      closing_link_(made.attached ? made.link : 0),
       name_(std::move(made.form.name)),
       job_class_(made.form.job_class),
       slots_(std::move(made.form.slots)),
@@ -237,7 +241,8 @@ JobForm ClientJob::form() {
 void ClientJob::close() {
   if (closed_->exchange(true)) return;
   // Fails only when the service is gone, or was closed here, and the job with it.
-  if (!connection_->closed()) (void)connection_->request(wire::CloseJob{.job = id_});
+  if (!connection_->closed())
+    (void)connection_->request(wire::CloseJob{.job = id_, .link = closing_link_});
   abandon();
 }
 

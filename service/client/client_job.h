@@ -63,6 +63,7 @@ class ClientJob {
   struct Made {
     uint64_t job = 0;
     uint32_t link = 0;
+    bool attached = false;
     JobForm form;
     std::vector<Descriptor> fds;
   };
@@ -85,6 +86,7 @@ class ClientJob {
   const Clock& clock_;
   const std::shared_ptr<Connection> connection_;
   const uint64_t id_;
+  const uint32_t closing_link_;  // of an attached job: what ends with it
   const std::string name_;
   const wire::JobClass job_class_;
   const std::vector<wire::SlotSpec> slots_;

@@ -148,16 +148,13 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
 Result<EmbeddedService::Attached> EmbeddedService::attach(const std::string& name) {
   if (closed_) return closed_error();
   MutexLock lock(jobs_mutex_);
-  bool private_one = false;
   for (auto known = jobs_.rbegin(); known != jobs_.rend(); ++known) {
     JobHandle job = known->job.lock();
     if (job == nullptr || job->name != name || worker_->is_over(*job)) continue;
     if (known->shared) return Attached{.job = std::move(job), .job_class = known->job_class};
-    private_one = true;
   }
-  return Error{ErrorCode::refused,
-               private_one ? "job '" + name + "' is not shared: make it with shared=True"
-                           : "there is no job named '" + name + "' to attach to"};
+  return Error{ErrorCode::refused, "there is no job '" + name +
+                                       "' of this user that others may attach to (shared=True)"};
 }
 
 Status EmbeddedService::kill(const std::string& job) {

@@ -104,10 +104,12 @@ struct DropSegment {  // -> Done
 struct CloseJob {  // -> Done when its memory is given back; of an attached job only the link ends
   static constexpr MessageType kType{.number = 9, .name = "CloseJob", .max_bytes = 64};
   uint64_t job = 0;
+  uint32_t link =
+      0;  // the attached one that ends: a session may attach to what it made; 0: the job
   friend bool operator==(const CloseJob&, const CloseJob&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(job);
+    archive(job, link);
   }
 };
 
