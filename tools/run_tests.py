@@ -94,13 +94,28 @@ def address_space(preset: str) -> list[str]:
     return prefix if usable == 0 else []
 
 
-def run_pytest(arguments: list[str]) -> Part:
-    """The Python tests, against what the dev preset built."""
-    part = Part("python")
+# What is run again with a lanewayd in the place of the embedded service.
+DAEMON_TESTS = (
+    "test_attach.py",
+    "test_bad_inputs.py",
+    "test_bad_inputs_forms.py",
+    "test_bad_inputs_operators.py",
+    "test_engine_gradients.py",
+    "test_engine_loss_scaling.py",
+    "test_engine_models.py",
+    "test_engine_service.py",
+    "test_engine_variants.py",
+    "test_process_numeric.py",
+)
+
+
+def run_pytest(arguments: list[str], daemon: bool = False) -> Part:
+    """The Python tests, against what the dev preset built; with `daemon` those of DAEMON_TESTS."""
+    part = Part("daemon" if daemon else "python")
     folder = ROOT / "tests/python"
     if not any(folder.rglob("test_*.py")):
         return part
-    report = build.build_directory("dev") / "pytest.xml"
+    report = build.build_directory("dev") / f"pytest-{part.name}.xml"
     report.unlink(missing_ok=True)
     built = build.build_directory("dev")
     environment = dict(
@@ -109,7 +124,11 @@ def run_pytest(arguments: list[str]) -> Part:
         LANEWAY_EMBEDDED_LIBRARY=str(built / build.EMBEDDED_LIBRARY),
         LANEWAY_CLIENT_LIBRARY=str(built / build.CLIENT_LIBRARY),
     )
-    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
+    if daemon:
+        command += ["--service", "daemon", *(str(folder / name) for name in DAEMON_TESTS)]
+    else:
+        command.append(str(folder))
     started = time.monotonic()
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
     part.seconds = time.monotonic() - started
@@ -164,6 +183,7 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
         print(part.line(), flush=True)
         if preset == "dev" and built and arguments.label in (None, "python"):
             parts.append(run_pytest(arguments.pytest))
+            parts.append(run_pytest(arguments.pytest, daemon=True))
     return parts
 
 

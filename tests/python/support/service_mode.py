@@ -11,10 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 import laneway
-from laneway.demo.processes import missing_programs
 from laneway.service import parse_bytes
 from support.daemon import Lanewayd
 
@@ -49,9 +46,7 @@ class Daemons:
 
 @contextlib.contextmanager
 def daemons_instead_of_embedded() -> Iterator[None]:
-    """Within it, laneway.embedded connects to a lanewayd. Skips what cannot have one."""
-    if missing_programs() is not None:
-        pytest.skip(f"not built: {missing_programs()}")
+    """Within it, laneway.embedded connects to a lanewayd."""
     daemons, real = Daemons(), laneway.embedded
     laneway.embedded = daemons.open
     try:
