@@ -181,7 +181,8 @@ def connect(address: str | None = None, timeout: float = 0.0) -> Service:
 
 def _program() -> str:
     """How the service shows this process."""
-    return os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return "python" if name in ("", "-c", "-m") else name
 
 
 def default_service() -> Service:

@@ -206,7 +206,7 @@ void JobDesk::end_job(JobEntry& job, const Error& told, bool cancelled) {
   core_->post(lanes::JobEnded{.job = job.id(), .cancelled = cancelled});
 }
 
-void JobDesk::session_ended(SessionId session) {
+void JobDesk::session_ended(SessionId session, bool died) {
   std::vector<JobId> all;
   for (const auto& [id, job] : table_.all()) all.push_back(id);
   for (const JobId id : all) {
@@ -214,7 +214,7 @@ void JobDesk::session_ended(SessionId session) {
     if (job == nullptr) continue;
     if (job->owner() == session) {
       end_job(*job, {ErrorCode::cancelled, "the client of job '" + job->name() + "' is gone"},
-              true);
+              died);
     } else {
       detach(*job, session, {});
     }

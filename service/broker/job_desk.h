@@ -56,8 +56,8 @@ class JobDesk final : public lanes::ActionSink {
   // `may_all`: jobs of every user, else only those of one's own.
   void kill(const Origin& from, const wire::KillJob& request, bool may_all);
 
-  // Its jobs end, its links to others' jobs go.
-  void session_ended(SessionId session);
+  // Its jobs end (as cancelled when it died, else as finished), its links to others' jobs go.
+  void session_ended(SessionId session, bool died);
   // All jobs end, for this reason; nothing further is taken.
   void close_all(const Error& reason);
   bool empty() const { return table_.all().empty(); }

@@ -105,7 +105,7 @@ void JobDesk::restored(const std::set<SessionId>& sessions) {
       if (sessions.count(link.session) == 0) ended.insert(link.session);
     }
   }
-  for (const SessionId session : ended) session_ended(session);
+  for (const SessionId session : ended) session_ended(session, true);
 }
 
 // Everything that is held, again: what it has already it answers as the first time.

@@ -17,7 +17,7 @@ void Requests::on_session(const Session& session) {
 void Requests::on_session_end(SessionId session, bool died) {
   log_info("session " + std::to_string(session.value()) + (died ? " is gone" : " said goodbye"));
   sessions_.erase(session);
-  desk_.session_ended(session);
+  desk_.session_ended(session, died);
 }
 
 void Requests::on_request(Request request) {

@@ -201,15 +201,27 @@ TEST_F(JobDeskTest, ASessionsEndEndsItsJobsAndTakesItsLinksAway) {
   worker.ready(JobId(1));
   settle();
   EXPECT_TRUE(worker.jobs.at(JobId(1)).turn.valid());
-  desk().session_ended(SessionId(2));
+  desk().session_ended(SessionId(2), true);
   settle();
   EXPECT_EQ(worker.jobs.count(JobId(2)), 0u);
   EXPECT_EQ(worker.jobs.at(JobId(1)).links.size(), 1u);
-  desk().session_ended(SessionId(1));
+  desk().session_ended(SessionId(1), true);
   settle();
   EXPECT_TRUE(worker.jobs.empty());
   EXPECT_TRUE(worker.regions.empty());
   EXPECT_THAT(held.keys(), ElementsAre("n"));
+}
+
+TEST_F(JobDeskTest, JobsOfAClientThatSaysGoodbyeAreFinishedThoseOfADeadOneCancelled) {
+  create(1, 1, "goodbye", 640);
+  create(2, 1, "dead", 640);
+  desk().session_ended(SessionId(1), false);
+  desk().session_ended(SessionId(2), true);
+  settle();
+  const auto ended = core().snapshot().ended;
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_EQ(ended[0].state, lanes::JobState::finished);
+  EXPECT_EQ(ended[1].state, lanes::JobState::cancelled);
 }
 
 TEST_F(JobDeskTest, KillingNeedsTheRightAndAName) {
