@@ -146,6 +146,7 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   if (!made) return made.error();
   core_ = std::move(made).value();
   desk_.set_core(*core_);
+  if (Status seen = see_journal(fds); !seen) return seen;
   const FrontDoor::Facts facts{.server_version = version(),
                                .device = config_.device,
                                .pool_bytes = config_.pool_bytes,
@@ -158,6 +159,15 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
       [this](const ReplyTo& to, const wire::AnyReply& reply, std::vector<Descriptor> reply_fds) {
         door_->reply(to.session, to.number, reply, std::move(reply_fds));
       });
+  return {};
+}
+
+Status Broker::see_journal(const std::vector<Descriptor>& fds) {
+  if (fds.size() < 3) return {};
+  auto journal = JournalView::map(fds[2].get());
+  if (!journal) return journal.error();
+  journal_ = std::move(journal).value();
+  desk_.set_journal(*journal_);
   return {};
 }
 
@@ -245,7 +255,7 @@ Status Broker::set_policy(const std::string& policy) {
 }
 
 std::string Broker::status_json() {
-  const lanes::Snapshot snapshot = core_->snapshot();
+  const lanes::Snapshot snapshot = desk_.snapshot();
   ServiceFacts facts{.pid = supervisor_pid_,
                      .version = version(),
                      .device = config_.device,

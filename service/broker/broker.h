@@ -18,6 +18,7 @@
 #include "service/broker/requests.h"
 #include "service/broker/supervisor_link.h"
 #include "service/broker/worker_link.h"
+#include "service/journal/journal_view.h"
 #include "service/transport/channel.h"
 #include "service/wire/supervisor_messages.h"
 
@@ -49,6 +50,8 @@ class Broker {
   void wait(Duration most);
   void tend();
   void configure_log() const;
+  // What came third, if it did.
+  Status see_journal(const std::vector<Descriptor>& fds);
   void finish_stop();
   void end(Status result);
 
@@ -58,6 +61,7 @@ class Broker {
   const Clock& clock_;
   SupervisorLink supervisor_;
   WorkerLink worker_;
+  std::unique_ptr<JournalView> journal_;
   Replies replies_;
   JobDesk desk_;
   Requests requests_;

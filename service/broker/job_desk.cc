@@ -318,10 +318,25 @@ wire::JobWaits JobDesk::waits(const JobEntry& job) {
     message.text = "The service's worker is being started; the job waits for it.";
   } else if (reason.code == lanes::ReasonCode::none) {
     message.text = "The job has its memory; its image is being filled.";
-  } else if (const auto estimate = lanes::estimate_wait(core_->snapshot(), job.id())) {
+  } else if (const auto estimate = lanes::estimate_wait(snapshot(), job.id())) {
     message.estimate_s = estimate->seconds();
   }
   return message;
+}
+
+lanes::Snapshot JobDesk::snapshot() const {
+  lanes::Snapshot now = core_->snapshot();
+  if (journal_ == nullptr) return now;
+  for (lanes::JobStatus& status : now.jobs) {
+    const auto job = table_.all().find(status.id);
+    if (job == table_.all().end()) continue;
+    const auto live = journal_->progress(job->second.record.record, status.id);
+    // A worker that has just begun may not have opened the job's record yet.
+    if (!live || live->iterations < status.iterations) continue;
+    status.iterations = live->iterations;
+    status.device_time = live->busy;
+  }
+  return now;
 }
 
 void JobDesk::answer_waiters() {

@@ -21,11 +21,13 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "lanes/core_loop.h"
+#include "lanes/snapshot.h"
 #include "service/broker/broker_core.h"
 #include "service/broker/holder.h"
 #include "service/broker/job_table.h"
 #include "service/broker/replies.h"
 #include "service/broker/worker_link.h"
+#include "service/journal/journal_view.h"
 #include "service/wire/client_messages.h"
 
 namespace laneway::service {
@@ -36,6 +38,9 @@ class JobDesk final : public lanes::ActionSink {
   JobDesk(Holder& holder, WorkerLink& worker, Replies& replies, const Clock& clock)
       : holder_(holder), worker_(worker), replies_(replies), clock_(clock) {}
   void set_core(BrokerCore& core) { core_ = &core; }
+  // What the worker writes down, which outlives the desk as well; without it only turns that have
+  // ended count.
+  void set_journal(const JournalView& journal) { journal_ = &journal; }
 
   // ---- Requests. Each is answered through `to`, now or later; the same request again (same
   // number) is the same thing again.
@@ -80,6 +85,10 @@ class JobDesk final : public lanes::ActionSink {
   TimePoint next_wakeup() const;
 
   const JobTable& table() const { return table_; }
+
+  // The core's, with what jobs have run in turns that are still open: a job alone in its lane may
+  // keep its turn for hours.
+  lanes::Snapshot snapshot() const;
 
  private:
   // A question to the worker whose answer is a client's; asked again after a restart of the worker.
@@ -154,6 +163,7 @@ class JobDesk final : public lanes::ActionSink {
   Replies& replies_;
   const Clock& clock_;
   BrokerCore* core_ = nullptr;
+  const JournalView* journal_ = nullptr;
   JobTable table_;
   std::map<uint64_t, Ask> asks_;  // by the worker's request
   // What else was asked, by request: so that a refusal finds its subject.

@@ -226,7 +226,7 @@ void JobDesk::on(const wire::from_worker::JobText& message) {
   asks_.erase(found);
   const JobEntry* job = table_.find(what.job);
   const JobFacts facts{.user = job == nullptr ? "" : user_name(job->record.user), .wait_s = {}};
-  const std::string line = job_line_json(core_->snapshot(), what.job, facts);
+  const std::string line = job_line_json(snapshot(), what.job, facts);
   replies_.answer(what.to, wire::Text{with_status(message.text, line)});
 }
 

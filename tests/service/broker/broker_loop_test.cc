@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "memory/shared_memory.h"
 #include "service/broker/broker.h"
+#include "service/journal/journal.h"
 #include "service/transport/unix_socket.h"
 #include "service/transport/zmq_client.h"
 #include "tests/service/broker/fake_worker.h"
@@ -44,7 +45,7 @@ class BrokerLoop : public ::testing::Test {
     start.config.policy = policy_;
     start.config.pool_bytes = 64'000;
     start.epoch = ++epoch_;
-    tell(start, copies({&zmq_, &lifelines_}).value());
+    tell(start, copies({&zmq_, &lifelines_, &journal_}).value());
     for (const Entry& entry : held_) {
       wire::supervisor_to_broker::Held held;
       held.key = entry.key;
@@ -161,6 +162,15 @@ class BrokerLoop : public ::testing::Test {
     return request;
   }
 
+  static Descriptor empty_journal() {
+    const auto memory =
+        memory::SharedMemory::create("journal", Bytes(static_cast<int64_t>(kJournalBytes)));
+    Descriptor borrowed(memory.value().descriptor());
+    Descriptor own = std::move(borrowed.duplicate()).value();
+    borrowed.release();
+    return own;
+  }
+
   struct Entry {
     std::string key;
     std::vector<uint8_t> note;
@@ -168,6 +178,7 @@ class BrokerLoop : public ::testing::Test {
   };
   testing::TemporaryAddress address_;
   Descriptor zmq_, lifelines_;
+  Descriptor journal_ = empty_journal();
   SteadyClock clock_;
   std::list<Entry> held_;
   std::string policy_ = "fifo";
@@ -212,7 +223,13 @@ TEST_F(BrokerLoop, TellsItsStateTakesAPolicyAndIsShutDown) {
   join();
   send_parcel(2);
   ask(job("digits"), 2);
+  const auto journal = Journal::map(journal_.get()).value();
+  JobJournal written = journal->job(0);
+  written.open(JobId(1), {});
+  written.begin({.link = 1, .sequence = 0});
+  written.end({}, /*counts=*/true, milliseconds(10));
   const std::string status = std::get<wire::Text>(ask(wire::ServiceStatus{}, 3)).text;
+  EXPECT_THAT(status, HasSubstr("\"iterations\":1,")) << "as the journal has it, in an open turn";
   EXPECT_THAT(status, HasSubstr("\"name\":\"digits\""));
   EXPECT_THAT(status, HasSubstr("{\"pid\":77,\"role\":\"active\",\"state\":\"ready\"}"));
   wire::SetPolicy policy;

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
+#include "memory/shared_memory.h"
+#include "service/journal/journal.h"
 #include "tests/service/broker/desk_rig.h"
 
 namespace laneway::service {
@@ -104,6 +106,36 @@ TEST_F(JobDeskTest, AWaitingJobHearsItsPlaceItsReasonAndWhenThereMayBeRoom) {
   desk().close(from(1, 5), {.job = 1});
   get<wire::Done>(1, 5);
   get<wire::JobPlaced>(1, 4);
+}
+
+// The fake worker's turns end only when a job ends, as those of a job that is alone in its lane.
+TEST_F(JobDeskTest, IterationsOfATurnThatIsOpenCountInStateAndEstimate) {
+  const auto memory =
+      memory::SharedMemory::create("journal", Bytes(static_cast<int64_t>(kJournalBytes)));
+  const auto journal = Journal::map(memory.value().descriptor()).value();
+  const auto view = JournalView::map(memory.value().descriptor()).value();
+  desk().set_journal(*view);
+  wire::CreateJob request = job("first", 40'000);
+  request.spec.total_iterations = 1000;
+  desk().create(from(1, 1), request, files(1));
+  get<wire::JobCreated>(1, 1);
+  create(1, 2, "second", 40'000);
+  EXPECT_EQ(desk().snapshot().jobs[0].iterations, 0u) << "the record is not the job's yet";
+
+  const uint32_t record = desk().table().all().at(JobId(1)).record.record;
+  JobJournal written = journal->job(record);
+  written.open(JobId(1), {});
+  for (uint64_t i = 0; i < 100; ++i) {
+    written.begin({.link = 1, .sequence = i});
+    written.enter_commit();
+    written.end({}, /*counts=*/true, milliseconds(10));
+  }
+  const lanes::JobStatus first = desk().snapshot().jobs[0];
+  EXPECT_EQ(first.iterations, 100u);
+  EXPECT_EQ(first.device_time, milliseconds(1000));
+  EXPECT_EQ(core().snapshot().jobs[0].iterations, 0u) << "no turn has ended";
+  desk().wait(from(1, 3), {.job = 2, .timeout_ms = 0});
+  EXPECT_DOUBLE_EQ(get<wire::JobWaits>(1, 3).estimate_s, 9.0) << "900 more, of 10 ms each";
 }
 
 TEST_F(JobDeskTest, GraphsAreNumberedAddedAndDropped) {

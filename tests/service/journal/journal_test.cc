@@ -14,9 +14,11 @@
 #include <csignal>
 #include <functional>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
+#include "service/journal/journal_view.h"
 
 namespace laneway::service {
 namespace {
@@ -33,6 +35,7 @@ class JournalFile {
   JournalFile(const JournalFile&) = delete;
   JournalFile& operator=(const JournalFile&) = delete;
   Result<std::unique_ptr<Journal>> map() const { return Journal::map(descriptor_); }
+  Result<std::unique_ptr<JournalView>> view() const { return JournalView::map(descriptor_); }
   void scribble() const { LW_CHECK(::pwrite(descriptor_, "other", 5, 0) == 5, "it is a file"); }
 
  private:
@@ -111,6 +114,53 @@ TEST(Journal, RefusesWhatIsNone) {
   const auto found = file.map();
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code, ErrorCode::invalid_argument);
+}
+
+TEST(JournalView, SeesAJobsProgressAndNobodyElses) {
+  const JournalFile file;
+  const auto view = file.view().value();
+  EXPECT_FALSE(view->progress(3, JobId(1))) << "a fresh file says nothing";
+  EXPECT_FALSE(view->progress(3, JobId())) << "not even of a job that is none";
+  const auto journal = file.map().value();
+  JobJournal job = journal->job(3);
+  job.open(JobId(1), {});
+  EXPECT_EQ(view->progress(3, JobId(1))->iterations, 0U);
+  for (uint64_t i = 0; i < 3; ++i) {
+    job.begin({.link = 1, .sequence = i});
+    job.enter_commit();
+    job.end({}, i != 1, Duration(10));
+  }
+  EXPECT_EQ(view->progress(3, JobId(1))->iterations, 2U);
+  EXPECT_EQ(view->progress(3, JobId(1))->busy, Duration(20));
+  EXPECT_FALSE(view->progress(3, JobId(2)));
+  EXPECT_FALSE(view->progress(4, JobId(1)));
+  EXPECT_FALSE(view->progress(limits::kMaxJobs, JobId(1)));
+  EXPECT_FALSE(JournalFile(4096).view());
+}
+
+TEST(JournalView, LooksWhileTheWriterGoesOn) {
+  const JournalFile file;
+  const auto view = file.view().value();
+  const auto journal = file.map().value();
+  JobJournal job = journal->job(0);
+  job.open(JobId(1), {});
+  constexpr uint64_t kIterations = 20'000;
+  std::thread writer([&job] {
+    for (uint64_t i = 0; i < kIterations; ++i) {
+      job.begin({.link = 1, .sequence = i});
+      job.enter_commit();
+      job.end({}, true, Duration(10));
+    }
+  });
+  uint64_t before = 0;
+  while (before < kIterations) {
+    const auto progress = view->progress(0, JobId(1));
+    LW_CHECK(progress.has_value(), "the record stays the job's");
+    EXPECT_GE(progress->iterations, before);
+    before = progress->iterations;
+  }
+  writer.join();
+  EXPECT_EQ(view->progress(0, JobId(1))->busy, Duration(10 * kIterations));
 }
 
 // Runs `steps` in a child, instruction by instruction; `look` sees the memory behind each. False
