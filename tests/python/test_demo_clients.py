@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import laneway
+from laneway.demo import __main__ as demo
 from laneway.demo import client, clients_show, processes, show, workloads
 from laneway.demo.display import Display
 
@@ -108,7 +109,7 @@ class ThreadClient(processes.Client):
 
 @pytest.fixture
 def brief_wait(monkeypatch):
-    monkeypatch.setattr(clients_show, "WAIT_S", 0.2)
+    monkeypatch.setattr(workloads, "TABLE_ITERATIONS", 300)
     monkeypatch.setattr(client, "GRACE_S", 0.0)
 
 
@@ -144,6 +145,87 @@ def test_the_whole_play_ends_with_the_bits_of_pytorch(brief_wait, tmp_path):
     assert "table: parameters" in said and "requests answered by another process" in said
     assert made.clients["late"].facts["done"] == workloads.LATE_ITERATIONS
     assert made.clients[client.ANSWERS].facts["done"] > 0
+
+
+class Recorder:
+    """A client of which only is kept what it is told."""
+
+    pid = 1
+
+    def __init__(self, name, *events, **facts):
+        self.name, self.events, self.facts, self.told = name, list(events), facts, []
+
+    def tell(self, command):
+        self.told.append(command)
+
+
+def test_training_begins_when_the_answers_have_begun_and_late_waits():
+    made = clients_show.ClientsShow(options(seconds=5))
+    names = ("mlp", "cnn", "table")
+    made.clients = {name: Recorder(name, "ready") for name in names}
+
+    def lead_on():
+        made._lead_on(Recorder)
+        return [name for name, found in made.clients.items() if "go" in found.told]
+
+    assert lead_on() == [] and {"answers", "late"} <= made.clients.keys()
+    made.crowded = {}
+    assert lead_on() == [] and made.deadline == float("inf"), "nobody has answered"
+    made.clients["answers"].events.append("ready")
+    assert lead_on() == [*names, "answers", "late"]
+    assert made.deadline < float("inf"), "seconds are counted from here"
+
+
+def test_a_client_trains_only_when_told_and_ends_when_left_before():
+    commands, out = Lines(), Lines()
+    parent = client.Parent(commands, out, lambda: None)
+    assert not parent.go.is_set()
+    commands.write("go")
+    assert parent.go.wait(TIMEOUT_S) and not parent.stop.is_set()
+    commands.write("stop")
+    assert parent.stop.wait(TIMEOUT_S) and not parent.close.is_set()
+    commands.close()
+    assert parent.close.wait(TIMEOUT_S)
+    other = Lines()
+    parent = client.Parent(other, out, lambda: None)
+    other.close()
+    assert parent.go.wait(TIMEOUT_S) and parent.stop.is_set(), "it does not train then"
+
+
+def test_a_run_without_an_answer_has_failed():
+    made = clients_show.ClientsShow(options())
+    made.display = Display(quiet=False, out=io.StringIO())
+    made.say_answered(0, "0 requests answered")
+    assert made.failures == ["no request was answered while mlp trained"]
+
+
+def test_what_has_not_begun_shows_no_numbers():
+    made = clients_show.ClientsShow(options())
+    made.clients = {
+        "mlp": Recorder("mlp", "ready", "progress", done=7, rate=3.0, loss=0.5),
+        "cnn": Recorder("cnn", "ready", done=3),
+        "table": Recorder("table"),
+    }
+    lines, brief = made._progress({"jobs": []})
+    assert brief == "mlp 7 (3/s, loss 0.5000); cnn ready; table starting"
+    assert "nan" not in "".join(lines) and "starting" in lines[3]
+
+
+def test_a_waiting_job_is_told_with_position_reason_and_estimate():
+    numbers = {
+        "persistent_bytes": 3 << 20,
+        "region_bytes": 1 << 20,
+        "claimed_bytes": 5 << 20,
+        "capacity_bytes": 8 << 20,
+    }
+    reason = {"code": "pool_full", "text": "many words", "numbers": numbers}
+    job = {"name": "late", "position": 2, "reason": reason, "wait_estimate_s": 4.2}
+    assert clients_show.wait_text(job) == (
+        "late waits at position 2: needs 4.0 MiB, and 5.0 MiB of 8.0 MiB are claimed; "
+        "starts in about 4 s"
+    )
+    other = job | {"reason": reason | {"code": "behind_others"}, "wait_estimate_s": None}
+    assert clients_show.wait_text(other) == "late waits at position 2: many words"
 
 
 def test_the_table_is_most_of_the_pool_and_learns():
@@ -256,3 +338,11 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("LANEWAY_CLIENT_LIBRARY", str(tmp_path / "none.so"))
     assert processes.missing_programs() == "laneway-worker, liblaneway_client.so"
+
+
+def test_without_the_programs_it_says_so_and_runs_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LANEWAY_BUILD", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert demo.main([]) == 1
+    out, err = capsys.readouterr()
+    assert "lanewayd" in err and "./dev build" in err and "--embedded" in err and not out

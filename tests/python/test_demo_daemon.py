@@ -61,7 +61,11 @@ def test_processes_share_the_pool_one_waits_and_all_end_with_the_bits_of_pytorch
     jobs = {"mlp", "cnn", "table", "late"}
     assert set(re.findall(r"^  (\w+) .* bit-equal$", out, re.MULTILINE)) == jobs
     assert set(re.findall(r"^  (\w+) +mean .* p99 ", out, re.MULTILINE)) == {*jobs, "answers"}
-    assert "late waits at position 1" in out and "table: parameters" in out
+    assert re.search(
+        r"^late waits at position 1: needs .*; starts in about \d+ s", out, re.MULTILINE
+    )
+    assert "table starting" in out and "nan" not in out
+    assert "table: parameters" in out
     assert int(re.findall(r"(\d+) requests answered by another", out)[-1]) > 0
     check_nothing_is_left(folder, out)
 

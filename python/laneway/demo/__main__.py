@@ -13,17 +13,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         description="An MLP (AdamW) and a small CNN (batch-norm, dropout, SGD with momentum) train "
         "on scikit-learn's digits at the same time, in one memory pool, while the MLP's current "
         "weights answer requests. Each is a process of its own and a client of a lanewayd that the "
-        "demo starts; a third takes most of the pool, and a fourth like it waits until there is "
-        "room. Afterwards all are trained again by plain PyTorch and compared to the last bit.",
+        "demo starts; a third takes most of the pool, and a fourth like it waits until that has "
+        "ended. Afterwards all are trained again by plain PyTorch and compared to the last bit.",
         epilog="Exit codes: 0 all as promised, 1 not, 2 wrong usage, 4 refused by the service, "
         "130 interrupted.",
     )
     parser.add_argument("--pool", default="512MiB", metavar="SIZE", help="(512MiB)")
     parser.add_argument("--policy", default="fifo", metavar="NAME[:key=value…]", help="(fifo)")
     parser.add_argument("--epochs", type=_positive, metavar="N", help="of each job (300 and 30)")
-    parser.add_argument(
-        "--seconds", type=_seconds, metavar="S", help="stop training after S seconds at the latest"
-    )
+    parser.add_argument("--seconds", type=_seconds, metavar="S", help="train S seconds at most")
     parser.add_argument("--seed", type=int, default=0, help="(0)")
     parser.add_argument(
         "--embedded", action="store_true", help="all in one process, without lanewayd"
@@ -58,11 +56,15 @@ def _show(options: argparse.Namespace) -> int:
     # They import torch, so --help need not wait for it.
     from laneway.demo import clients_show, embedded_show, processes
 
-    missing = processes.missing_programs()
-    if missing and not options.embedded:
-        print(f"demo: without {missing} it runs in one process (--embedded)", file=sys.stderr)
-    if missing or options.embedded:
+    if options.embedded:
         return embedded_show.EmbeddedShow(options).run()
+    if missing := processes.missing_programs():
+        print(
+            f"demo: not found: {missing}. ./dev build makes them ($LANEWAY_BUILD names a build "
+            "elsewhere); --embedded runs all in one process, without a service",
+            file=sys.stderr,
+        )
+        return 1
     return clients_show.ClientsShow(options).run()
 
 

@@ -1,8 +1,8 @@
 """A client of the demo, a process of its own: `python -m laneway.demo.client JOB --address …`.
 
-It tells the parent how it goes, one JSON object a line on standard output, and hears "stop" (train
-no further) and "close" (end the job) on standard input; when that ends, the parent is gone, and so
-is the client soon.
+It tells the parent how it goes, one JSON object a line on standard output, and hears "go" (all are
+there: train), "stop" (train no further) and "close" (end the job) on standard input; when that
+ends, the parent is gone, and so is the client soon.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 
 import laneway
 from laneway.demo import compare
-from laneway.demo.running import Requests, Training, times_text
+from laneway.demo.running import REQUEST_ROWS, Requests, Training, times_text
 from laneway.demo.workloads import (
     Digits,
     Job,
@@ -43,13 +43,13 @@ GRACE_S = 2.0  # to end in order, once the parent is gone
 
 
 class Parent:
-    """The other side: `say` tells it something, `stop` and `close` are what it asked for. `gone` is
-    called, in a thread, some time after it went away."""
+    """The other side: `say` tells it something; `go`, `stop` and `close` are what it asked for,
+    each with those before it. `gone` is called, in a thread, some time after it went away."""
 
     def __init__(
         self, commands: Iterable[str], out: TextIO, gone: Callable[[], object] = lambda: None
     ) -> None:
-        self.stop, self.close = threading.Event(), threading.Event()
+        self.go, self.stop, self.close = (threading.Event() for _ in range(3))
         self._out, self._lock = out, threading.Lock()
         self._gone = gone
         # A daemon thread: nothing else ends a read.
@@ -61,13 +61,17 @@ class Parent:
 
     def _listen(self, commands: Iterable[str]) -> None:
         for command in commands:
-            self.stop.set()
-            if command.strip() == "close":
-                self.close.set()
-        self.stop.set()
-        self.close.set()
+            self._asked(command.strip())
+        self._asked("close")
         time.sleep(GRACE_S)
         self._gone()
+
+    def _asked(self, command: str) -> None:
+        if command == "close":
+            self.close.set()
+        if command in ("stop", "close"):
+            self.stop.set()
+        self.go.set()
 
 
 class Connection:
@@ -85,6 +89,7 @@ class Connection:
             service=self._service,
             name=job.name,
             shared=job.name == SERVED,
+            total_iterations=job.iterations,
         )
 
     def inference(self, model: torch.nn.Module) -> Any:
@@ -96,15 +101,16 @@ class Connection:
 
 
 def train(job: Job, connection: Connection, parent: Parent, folder: Path) -> None:
-    """Trains until it is done or told to stop, and leaves the state in the folder. The job that is
-    served stays until it is told to close."""
+    """Trains, once all are there, until it is done or told to stop, and leaves the state in the
+    folder. The job that is served stays until it is told to close."""
     model, optimizer = job.begin()
     started = time.perf_counter()
     step = connection.train_step(model, optimizer, job)
     with step:
         training = Training(job, step, parent.stop)
         training.warm_up()
-        parent.say("ready", seconds=time.perf_counter() - started)
+        parent.say("ready", seconds=time.perf_counter() - started, done=training.done)
+        parent.go.wait()
         training.start()
         while training.alive():
             training.wait(EVERY_S)
@@ -128,7 +134,11 @@ def train(job: Job, connection: Connection, parent: Parent, folder: Path) -> Non
 def answer(data: Digits, connection: Connection, parent: Parent, folder: Path) -> None:
     """Asks the weights of the job that is served until told to stop; its last answers stay in the
     folder."""
+    started = time.perf_counter()
     predict = connection.inference(mlp()[0])
+    predict(data.held_out_x[:REQUEST_ROWS])
+    parent.say("ready", seconds=time.perf_counter() - started)
+    parent.go.wait()
     requests = Requests(
         predict, data.held_out_x, data.held_out_y, lambda: parent.stop.is_set(), parent.stop
     )

@@ -22,7 +22,6 @@ from laneway.demo.workloads import Job, evaluate, make_table_jobs
 from laneway.service import parse_bytes
 
 LATE, TABLE = "late", "table"
-WAIT_S = 3.0  # how long the late job is left without room, once it waits
 POLL_S = 0.02
 
 Start = Callable[[str], Client]
@@ -36,7 +35,7 @@ class ClientsShow(Show):
         self.clients: dict[str, Client] = {}
         self.waiting: dict[str, Any] | None = None  # status of the late job while it waits
         self.crowded: dict[str, Any] | None = None  # the service's status at that time
-        self._waits_since: float | None = None
+        self.deadline = float("inf")
         self._said: set[str] = set()
 
     def prepare(self) -> None:
@@ -59,7 +58,6 @@ class ClientsShow(Show):
 
     def drive(self, service: Any, start: Start) -> None:
         """Runs all clients to their end, and shows how it goes."""
-        deadline = time.monotonic() + (self.options.seconds or float("inf"))
         try:
             for name in (SERVED, "cnn", TABLE):
                 self.clients[name] = start(name)
@@ -68,8 +66,8 @@ class ClientsShow(Show):
                 for client in self.clients.values():
                     client.hear()
                     self._say_ready(client)
-                if time.monotonic() > deadline:
-                    self._tell("stop", SERVED, "cnn")
+                if time.monotonic() > self.deadline:
+                    self._tell("stop", SERVED, "cnn", TABLE)
                 status = service.status()
                 self._notice_wait(status)
                 self._lead_on(start)
@@ -96,8 +94,10 @@ class ClientsShow(Show):
             self.clients[ANSWERS] = start(ANSWERS)
         if LATE not in self.clients and self._has(TABLE, "ready"):
             self.clients[LATE] = start(LATE)
-        if self._waits_since is not None and time.monotonic() > self._waits_since + WAIT_S:
-            self._tell("stop", TABLE)
+        if "go" not in self._said and self._all_there():
+            self._said.add("go")
+            self.deadline = time.monotonic() + (self.options.seconds or float("inf"))
+            self._tell("go", *self.clients)
         if self._has(SERVED, "trained"):
             self._tell("stop", ANSWERS)
         if self._has(ANSWERS, "trained"):
@@ -112,6 +112,11 @@ class ClientsShow(Show):
     def _has(self, name: str, event: str) -> bool:
         return name in self.clients and event in self.clients[name].events
 
+    def _all_there(self) -> bool:
+        """Those with room can begin, and the other waits (or has found room, and is to tell)."""
+        ready = all(self._has(name, "ready") for name in (SERVED, "cnn", TABLE, ANSWERS))
+        return ready and (self.crowded is not None or self._has(LATE, "ready"))
+
     def _all_ended(self) -> bool:
         return {ANSWERS, LATE} <= self.clients.keys() and all(
             "ended" in client.events for client in self.clients.values()
@@ -121,8 +126,14 @@ class ClientsShow(Show):
         if "ready" not in client.events or client.name in self._said:
             return
         self._said.add(client.name)
-        job = self._job(client.name)
         took = client.facts["seconds"]
+        if client.name == ANSWERS:
+            self.display.say(
+                f"{ANSWERS}, process {client.pid}: uses {SERVED}'s weights, has its first answer "
+                f"after {took:.1f} s"
+            )
+            return
+        job = self._job(client.name)
         self.display.say(
             f"{job.name} ({job.about}), process {client.pid}: has its memory, captured, probed and "
             f"planned after {took:.1f} s"
@@ -131,28 +142,47 @@ class ClientsShow(Show):
     def _notice_wait(self, status: dict[str, Any]) -> None:
         late = next((j for j in status["jobs"] if j["name"] == LATE), None)
         self.waiting = late if late is not None and late["position"] else None
-        if self.waiting is not None:
+        if self.waiting is None:
+            return
+        if self.crowded is None:
+            pid = self.clients[LATE].pid
+            self.display.say(f"{wait_text(self.waiting)} (process {pid})")
             self.crowded = status
-            if self._waits_since is None:
-                self._waits_since = time.monotonic()
 
     def _progress(self, status: dict[str, Any]) -> tuple[list[str], str]:
-        """How it goes: as a table, and as one line."""
+        """How it goes: as a table, and in brief."""
         rows = [["job", "process", "iteration", "it/s", "loss", "lane", "persistent", "ephemeral"]]
+        briefs = []
         for client in self.clients.values():
             if client.name == ANSWERS:
                 continue
             lane, persistent, ephemeral = lane_and_bytes(status, client.name)
-            facts = client.facts
-            rate = "done" if "trained" in client.events else f"{facts.get('rate', 0):.0f}"
-            loss = f"{facts.get('loss', float('nan')):.4f}"
-            row = [client.name, str(client.pid), str(facts.get("done", 0)), rate, loss, lane]
+            done, loss = str(client.facts.get("done", 0)), client.facts.get("loss")
+            how = self._how(client)
+            loss = "-" if loss is None else f"{loss:.4f}"
+            row = [client.name, str(client.pid), done, how, loss, lane]
             rows.append([*row, size(persistent), size(ephemeral)])
-        lines = [self._answers(), *([wait_text(self.waiting)] if self.waiting else [])]
-        words = "{0} {2}, {3} it/s, loss {4}, lane {5}, {6} + {7}"
-        briefs = [words.format(*row).replace("done it/s", "done") for row in rows[1:]]
+            briefs.append(
+                f"{client.name} {done} ({how}/s, loss {loss})"
+                if how.isdigit()
+                else f"{client.name} {how}"
+            )
+        waits = [wait_text(self.waiting)] if self.waiting else []
+        lines = [self._answers(), *waits, ""]
+        answers = [self._answers()] if self._has(ANSWERS, "progress") else []
+        brief = "\n  ".join(["; ".join(briefs), *answers, *waits])
         # Always as many lines: they replace each other.
-        return [*columns(rows), *[*lines, ""][:2]], "; ".join([*briefs, *lines])
+        return [*columns(rows), *lines[:2]], brief
+
+    def _how(self, client: Client) -> str:
+        """What it is at; iterations a second while it trains."""
+        if "trained" in client.events:
+            return "done"
+        if "progress" in client.events:
+            return f"{client.facts['rate']:.0f}"
+        if client.name == LATE and self.waiting:
+            return "waits"
+        return "ready" if "ready" in client.events else "starting"
 
     def _answers(self) -> str:
         facts = self.clients[ANSWERS].facts if ANSWERS in self.clients else {}
@@ -169,6 +199,7 @@ class ClientsShow(Show):
         self.display.result("\nHeld-out accuracy")
         for name in (SERVED, "cnn"):
             self.say_accuracy(name, facts[name]["accuracy"])
+        self.say_answered(facts[ANSWERS]["done"], self._answers())
         self.say_times([(name, f["times"]) for name, f in facts.items() if f["times"]])
         if self.crowded is None:
             self.failures.append("the late job found room at once, and was to wait")
@@ -191,7 +222,12 @@ class ClientsShow(Show):
 
 def wait_text(job: dict[str, Any]) -> str:
     """Position, reason and estimate of a job that waits, from its line of the status."""
-    reason = (job["reason"] or {}).get("text", "")
-    estimate = job["wait_estimate_s"]
-    about = "" if estimate is None else f"; room in about {estimate:.0f} s"
-    return f"{job['name']} waits at position {job['position']}: {reason}{about}"
+    reason, estimate = job["reason"], job["wait_estimate_s"]
+    numbers = reason["numbers"]
+    why = reason["text"]
+    if reason["code"] == "pool_full":
+        needs = size(numbers["persistent_bytes"] + numbers["region_bytes"])
+        claimed, capacity = size(numbers["claimed_bytes"]), size(numbers["capacity_bytes"])
+        why = f"needs {needs}, and {claimed} of {capacity} are claimed"
+    about = "" if estimate is None else f"; starts in about {max(1, round(estimate))} s"
+    return f"{job['name']} waits at position {job['position']}: {why}{about}"

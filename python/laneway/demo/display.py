@@ -35,7 +35,8 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 class Display:
     """Writes to `out`. `live` lines replace the ones before them on a terminal; without one a line
-    is printed every two seconds. Quiet: only `result` says anything. One thread uses it."""
+    is printed every two seconds if it says something new. Quiet: only `result` says anything. One
+    thread uses it."""
 
     def __init__(self, quiet: bool, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout
@@ -43,6 +44,7 @@ class Display:
         self._terminal = self._out.isatty()
         self._lines_up = 0
         self._last = 0.0
+        self._brief = ""
 
     def say(self, text: str = "") -> None:
         """A line that stays, unless quiet."""
@@ -71,6 +73,7 @@ class Display:
             up = f"\x1b[{self._lines_up}A" if self._lines_up else ""
             print(up + "".join(f"\r\x1b[2K{line}\n" for line in lines), end="", file=self._out)
             self._lines_up = len(lines)
-        else:
+        elif brief != self._brief:
+            self._brief = brief
             print(brief, file=self._out)
         self._out.flush()

@@ -12,7 +12,14 @@ import torch
 import laneway
 from laneway.demo import compare
 from laneway.demo.display import columns, size
-from laneway.demo.running import Requests, Training, Worker, lane_and_bytes, times_text
+from laneway.demo.running import (
+    REQUEST_ROWS,
+    Requests,
+    Training,
+    Worker,
+    lane_and_bytes,
+    times_text,
+)
 from laneway.demo.show import Show
 from laneway.demo.workloads import accuracy, evaluate
 
@@ -41,12 +48,20 @@ class EmbeddedShow(Show):
         for job in self.jobs:
             model, optimizer = job.begin()
             started = time.perf_counter()
-            step = laneway.train_step(model, job.loss_fn, optimizer, service=service, name=job.name)
+            step = laneway.train_step(
+                model,
+                job.loss_fn,
+                optimizer,
+                service=service,
+                name=job.name,
+                total_iterations=job.iterations,
+            )
             trainings.append(Training(job, step, self.stop))
             trainings[-1].warm_up()
             took = time.perf_counter() - started
             say(f"{job.name} ({job.about}): captured, probed and planned in {took:.1f} s")
         predict = laneway.inference(trainings[0].step, service=service, name="answers")
+        predict(self.data.held_out_x[:REQUEST_ROWS])  # captured before the others begin
         requests = Requests(
             predict,
             self.data.held_out_x,
@@ -114,6 +129,8 @@ class EmbeddedShow(Show):
             self.say_accuracy(t.job.name, accuracy(logits, self.data.held_out_y))
             if t is trainings[0]:
                 self._check_answers(predict, model)
+        answered = len(requests.times_s)
+        self.say_answered(answered, f"{answered} requests answered while mlp trained")
         times = [(t.job.name, times_text(t.times_s)) for t in trainings]
         if requests.times_s:
             times.append(("answers", times_text(requests.times_s)))

@@ -72,6 +72,12 @@ class Show(abc.ABC):
         if not enough:
             self.failures.append(f"{name} has an accuracy of {found:.1%}, below {ACCURACY:.0%}")
 
+    def say_answered(self, count: int, text: str) -> None:
+        """How many requests were answered while it trained: `text`, which begins with `count`."""
+        self.display.result(f"\n{text}")
+        if count == 0:
+            self.failures.append("no request was answered while mlp trained")
+
     def say_times(self, times: list[tuple[str, str]]) -> None:
         self.display.result("\nTimes of an iteration, loss read")
         for name, text in times:
