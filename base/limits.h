@@ -89,6 +89,10 @@ inline constexpr Duration kParcelPatience = seconds(10);
 
 inline constexpr uint32_t kMaxWaitMs = 1'000;  // one WaitJob; a longer wait is asked for again
 
+// A job's pace is taken over at least so long: many iterations of most jobs, and yet soon right
+// when a client becomes slow. Who waits asks once in kMaxWaitMs, so that it is looked at as often.
+inline constexpr Duration kPaceWindow = seconds(1);
+
 // A client that hears nothing says it again: soon, because a broker is back within moments; ever
 // more rarely, because a busy one only gets busier. It gives up when even the end of a long
 // iteration or the largest graph would be through.

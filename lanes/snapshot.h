@@ -33,6 +33,9 @@ struct JobStatus {
   uint64_t total_iterations = 0;  // 0: unknown
   Duration device_time;
   Reason reason;  // position in it, from 1, while it waits
+  // By the clock on the wall, an iteration lately; zero: unknown. Not the core's to know: whoever
+  // shows the snapshot fills it in.
+  Duration pace = Duration();
 };
 
 struct LaneStatus {

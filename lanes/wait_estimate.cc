@@ -10,14 +10,17 @@ namespace {
 // Far more than anybody waits; sums of as many as there are jobs stay far from overflow.
 constexpr double kLongestNs = 1e15;
 
-// What a job that holds memory still has to run, alone in its lane; nothing when not known.
-std::optional<double> work_left_ns(const JobStatus& job) {
+// What a job that holds memory still has to run, alone in its lane; nothing when not known. Its
+// pace was seen while `sharers` jobs, itself included, took turns.
+std::optional<double> work_left_ns(const JobStatus& job, size_t sharers) {
   if (job.total_iterations == 0 || job.iterations == 0 || job.device_time <= Duration()) {
     return std::nullopt;
   }
   if (job.iterations >= job.total_iterations) return 0.0;
-  const double mean =
+  const double device =
       static_cast<double>(job.device_time.ns()) / static_cast<double>(job.iterations);
+  const double pace = static_cast<double>(job.pace.ns()) / static_cast<double>(sharers);
+  const double mean = std::max(device, pace);
   const double left = mean * static_cast<double>(job.total_iterations - job.iterations);
   return std::min(left, kLongestNs);
 }
@@ -34,7 +37,7 @@ void add_endings(const std::vector<const JobStatus*>& jobs, int64_t region,
                  std::vector<Ending>* endings) {
   std::vector<std::pair<double, const JobStatus*>> known;
   for (const JobStatus* job : jobs) {
-    if (const auto left = work_left_ns(*job)) known.emplace_back(*left, job);
+    if (const auto left = work_left_ns(*job, jobs.size())) known.emplace_back(*left, job);
   }
   std::stable_sort(known.begin(), known.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

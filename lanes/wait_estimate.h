@@ -2,9 +2,10 @@
 // the core; nothing is decided by it. Pure function.
 //
 // The model: a lane's jobs share its time equally (processor sharing) and end when the iterations
-// that their clients announced are done, at the mean time so far; an image is free when its job
-// ends, a region shrinks to what the lane's other jobs need. Jobs that wait get in by position,
-// each into a lane of its own, and stay.
+// that their clients announced are done, at the mean device time so far or the pace that was seen
+// lately, whichever is slower (a client has work of its own between iterations); an image is free
+// when its job ends, a region shrinks to what the lane's other jobs need. Jobs that wait get in by
+// position, each into a lane of its own, and stay.
 #pragma once
 
 #include <optional>

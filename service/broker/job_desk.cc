@@ -324,17 +324,19 @@ wire::JobWaits JobDesk::waits(const JobEntry& job) {
   return message;
 }
 
-lanes::Snapshot JobDesk::snapshot() const {
+lanes::Snapshot JobDesk::snapshot() {
   lanes::Snapshot now = core_->snapshot();
   if (journal_ == nullptr) return now;
   for (lanes::JobStatus& status : now.jobs) {
-    const auto job = table_.all().find(status.id);
-    if (job == table_.all().end()) continue;
-    const auto live = journal_->progress(job->second.record.record, status.id);
+    JobEntry* job = table_.find(status.id);
+    if (job == nullptr) continue;
+    const auto live = journal_->progress(job->record.record, status.id);
     // A worker that has just begun may not have opened the job's record yet.
     if (!live || live->iterations < status.iterations) continue;
     status.iterations = live->iterations;
     status.device_time = live->busy;
+    job->pace.saw(clock_.now(), live->iterations);
+    status.pace = job->pace.per_iteration();
   }
   return now;
 }

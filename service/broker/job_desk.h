@@ -86,9 +86,9 @@ class JobDesk final : public lanes::ActionSink {
 
   const JobTable& table() const { return table_; }
 
-  // The core's, with what jobs have run in turns that are still open: a job alone in its lane may
-  // keep its turn for hours.
-  lanes::Snapshot snapshot() const;
+  // The core's, with what jobs have run in turns that are still open (a job alone in its lane may
+  // keep its turn for hours) and their pace between the times that this was asked.
+  lanes::Snapshot snapshot();
 
  private:
   // A question to the worker whose answer is a client's; asked again after a restart of the worker.

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lanes/reason.h"
+#include "service/broker/job_pace.h"
 #include "service/broker/link_files.h"
 #include "service/broker/replies.h"
 #include "service/transport/descriptor.h"
@@ -68,6 +69,7 @@ struct JobEntry {
   bool placed = false;           // its image has its bytes
   std::optional<Error> refused;  // by the core: it goes as soon as the worker says so
   lanes::Reason reason;          // why it waits
+  JobPace pace;                  // as far as anybody asked
 
   std::optional<Error> closing;  // its end was asked for; what its clients are told
   ReplyTo creator;

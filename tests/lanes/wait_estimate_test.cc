@@ -49,6 +49,23 @@ class WaitEstimate : public testing::Test {
   Snapshot now_;
 };
 
+TEST_F(WaitEstimate, GoesByThePaceWhereTheClientIsTheSlowerPart) {
+  runs(1, 40, 20, 1, 30).pace = seconds(4);
+  region(1, 20);
+  waits(2, 60, 5, 1);
+  EXPECT_DOUBLE_EQ(estimate(2), 120.0);
+  now_.jobs[0].pace = milliseconds(500);
+  EXPECT_DOUBLE_EQ(estimate(2), 30.0) << "it cannot be faster than its device time";
+}
+
+TEST_F(WaitEstimate, TakesThePaceOfASharedLaneForWhatItIs) {
+  runs(1, 40, 20, 1, 10).pace = seconds(2);  // 1 s of its own, 1 s of the other's
+  runs(2, 40, 20, 1, 10).pace = seconds(2);
+  region(1, 20);
+  waits(3, 60, 5, 1);
+  EXPECT_DOUBLE_EQ(estimate(3), 20.0);
+}
+
 TEST_F(WaitEstimate, IsTheEndOfTheJobWhoseMemoryIsNeeded) {
   runs(1, 40, 20, 1, 30);
   runs(2, 10, 10, 2, 5);

@@ -136,6 +136,27 @@ TEST_F(JobDeskTest, IterationsOfATurnThatIsOpenCountInStateAndEstimate) {
   EXPECT_EQ(core().snapshot().jobs[0].iterations, 0u) << "no turn has ended";
   desk().wait(from(1, 3), {.job = 2, .timeout_ms = 0});
   EXPECT_DOUBLE_EQ(get<wire::JobWaits>(1, 3).estimate_s, 9.0) << "900 more, of 10 ms each";
+
+  const auto run = [&written](uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      written.begin({.link = 1, .sequence = i});
+      written.end({}, /*counts=*/true, milliseconds(10));
+    }
+  };
+  clock.advance(seconds(2));
+  run(50);
+  desk().wait(from(1, 4), {.job = 2, .timeout_ms = 0});
+  EXPECT_DOUBLE_EQ(get<wire::JobWaits>(1, 4).estimate_s, 34.0) << "850 more, one in 40 ms";
+  clock.advance(milliseconds(100));
+  run(50);
+  desk().wait(from(1, 5), {.job = 2, .timeout_ms = 0});
+  EXPECT_DOUBLE_EQ(get<wire::JobWaits>(1, 5).estimate_s, 32.0) << "too short to tell another pace";
+  clock.advance(seconds(3));
+  desk().wait(from(1, 6), {.job = 2, .timeout_ms = 0});
+  run(1);
+  clock.advance(seconds(3));
+  desk().wait(from(1, 7), {.job = 2, .timeout_ms = 0});
+  EXPECT_GT(get<wire::JobWaits>(1, 7).estimate_s, 1000.0) << "it has become slow";
 }
 
 TEST_F(JobDeskTest, GraphsAreNumberedAddedAndDropped) {
