@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "adaptor/lane_scope.h"
 #include "adaptor/torch_tensors.h"
 #include "base/mutex.h"
 
@@ -124,6 +125,8 @@ NumericScope::~NumericScope() {
   shared_flags().leave(wanted_);
   if (wanted_.flush_denormal != flushed_before_) set_flush_denormals(flushed_before_);
 }
+
+void wake_torch() { current_flags(); }
 
 uint64_t context_key(const lanes::NumericContext& context) {
   uint64_t key = 1;  // never 0, which means "no matter"

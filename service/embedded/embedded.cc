@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adaptor/lane_blocks.h"
+#include "adaptor/lane_scope.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -34,6 +35,7 @@ Bytes half_of_free_memory() {
 }  // namespace
 
 Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
+  adaptor::wake_torch();  // before it is registered to be closed at exit
   auto device = memory::open_device(options.device);
   if (!device) return device.error();
   if (options.lanes > limits::kMaxLanes) {
