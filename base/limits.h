@@ -115,6 +115,14 @@ inline constexpr uint32_t kMaxStreamQueue = 65'536;
 // Records that a trace keeps: 40 MiB with their stamps.
 inline constexpr uint32_t kMaxTraceRecords = 1u << 20;
 
+// The trace of a service. Records wait in memory until the broker is idle, a tenth of a second at
+// most; what has no room is counted. The largest is the report of a worker with every job.
+inline constexpr uint32_t kMaxTraceBufferBytes = 32u << 20;
+inline constexpr uint32_t kMaxTraceRecordBytes = 16u << 20;
+inline constexpr Duration kLongestTraceDelay = milliseconds(100);
+// Of a worker, until they are told: sent when half of them are there.
+inline constexpr uint32_t kMaxIterationNotes = 4'096;
+
 // Offsets in the pool are multiples of this on the host (cache line, and what torch's own CPU
 // allocator gives); on CUDA of 512.
 inline constexpr int64_t kHostAlignment = 64;

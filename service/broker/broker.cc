@@ -79,6 +79,7 @@ void Broker::wait(Duration most) {
   std::vector<pollfd> entries{supervisor_.poll_entry()};
   if (const auto worker = worker_.poll_entry()) entries.push_back(*worker);
   if (core_ != nullptr) until = std::min({until, core_->next_wakeup(), desk_.next_wakeup()});
+  if (trace_ != nullptr) until = std::min(until, trace_->next_flush());
   if (serving_) {
     door_->add_to_poll(entries);
     until = std::min(until, door_->next_wakeup());
@@ -96,6 +97,7 @@ void Broker::tend() {
     core_->fire_due();
     desk_.answer_waiters();
   }
+  if (trace_ != nullptr) trace_->flush_if_due();
   const TimePoint now = clock_.now();
   if (now >= next_heartbeat_) {
     supervisor_.tell(wire::broker_to_supervisor::Heartbeat{});
@@ -147,6 +149,7 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   core_ = std::move(made).value();
   desk_.set_core(*core_);
   if (Status seen = see_journal(fds); !seen) return seen;
+  open_trace(message);
   const FrontDoor::Facts facts{.server_version = version(),
                                .device = config_.device,
                                .pool_bytes = config_.pool_bytes,
@@ -175,6 +178,16 @@ void Broker::configure_log() const {
   if (const auto level = parse_log_level(config_.log_level)) set_log_level(level.value());
   if (config_.log_file.empty()) return;
   if (Status opened = set_log_file(config_.log_file); !opened) log_error(opened.error().message);
+}
+
+void Broker::open_trace(const to_broker::Start& message) {
+  if (message.config.trace_file.empty()) return;
+  auto log = TraceLog::open(message, clock_);
+  // lanewayd could write to it: it was taken away since, and the service matters more.
+  if (!log) return log_warning("no trace is written: " + log.error().message);
+  trace_ = std::move(log).value();
+  core_->set_observer(trace_.get());
+  desk_.set_trace(trace_.get());
 }
 
 Status Broker::on(const to_broker::Held& message, std::vector<Descriptor> fds) {
@@ -241,13 +254,14 @@ Status Broker::on(const to_broker::Stop& /*message*/, std::vector<Descriptor> /*
 
 void Broker::finish_stop() {
   supervisor_.tell(wire::broker_to_supervisor::Stopped{});
-  if (trace_ != nullptr) trace_.reset();
+  if (trace_ != nullptr) trace_->ended();
   end({});
 }
 
 Status Broker::set_policy(const std::string& policy) {
   if (Status set = core_->set_policy(policy); !set) return set;
   config_.policy = policy;
+  if (trace_ != nullptr) trace_->policy_set(policy);
   wire::broker_to_supervisor::PolicyChanged message;
   message.policy = policy;
   supervisor_.tell(message);

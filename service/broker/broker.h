@@ -17,6 +17,7 @@
 #include "service/broker/replies.h"
 #include "service/broker/requests.h"
 #include "service/broker/supervisor_link.h"
+#include "service/broker/trace_log.h"
 #include "service/broker/worker_link.h"
 #include "service/journal/journal_view.h"
 #include "service/transport/channel.h"
@@ -52,6 +53,7 @@ class Broker {
   void configure_log() const;
   // What came third, if it did.
   Status see_journal(const std::vector<Descriptor>& fds);
+  void open_trace(const wire::supervisor_to_broker::Start& message);
   void finish_stop();
   void end(Status result);
 
@@ -68,8 +70,8 @@ class Broker {
   wire::ServiceConfig config_;
   int32_t supervisor_pid_ = 0;
   int64_t started_unix_ns_ = 0;
+  std::unique_ptr<TraceLog> trace_;  // none: not asked for, or the file is none
   std::unique_ptr<BrokerCore> core_;
-  std::unique_ptr<CoreObserver> trace_;
   std::unique_ptr<FrontDoor> door_;
   std::map<int32_t, wire::supervisor_to_broker::WorkerUp> workers_;  // by pid
   TimePoint next_heartbeat_;

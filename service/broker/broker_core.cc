@@ -33,6 +33,7 @@ void BrokerCore::restart(lanes::WorkerReport report) {
 }
 
 void BrokerCore::worker_lost() {
+  if (running_ && observer_ != nullptr) observer_->saw(clock_.now(), lanes::WorkerLost{});
   running_ = false;
   loop_->post(lanes::WorkerLost{});
 }
@@ -65,7 +66,10 @@ lanes::Snapshot BrokerCore::snapshot() {
 TimePoint BrokerCore::next_wakeup() { return running_ ? loop_->next_wakeup() : TimePoint::never(); }
 
 void BrokerCore::fire_due() {
-  if (running_) loop_->fire_due();
+  if (!running_) return;
+  const TimePoint now = clock_.now();
+  if (observer_ != nullptr && now >= loop_->next_wakeup()) observer_->saw(now, lanes::TimerFired{});
+  loop_->fire_due();
 }
 
 }  // namespace laneway::service

@@ -26,6 +26,7 @@
 #include "service/broker/holder.h"
 #include "service/broker/job_table.h"
 #include "service/broker/replies.h"
+#include "service/broker/trace_log.h"
 #include "service/broker/worker_link.h"
 #include "service/journal/journal_view.h"
 #include "service/wire/client_messages.h"
@@ -41,6 +42,8 @@ class JobDesk final : public lanes::ActionSink {
   // What the worker writes down, which outlives the desk as well; without it only turns that have
   // ended count.
   void set_journal(const JournalView& journal) { journal_ = &journal; }
+  // Hears what the worker tells of iterations.
+  void set_trace(TraceLog* trace) { trace_ = trace; }
 
   // ---- Requests. Each is answered through `to`, now or later; the same request again (same
   // number) is the same thing again.
@@ -149,6 +152,7 @@ class JobDesk final : public lanes::ActionSink {
   void on(const wire::from_worker::JobGone& message);
   void on(const wire::from_worker::JobText& message);
   void on(const wire::from_worker::Report& message);
+  void on(const wire::from_worker::Iterations& message);
   void on_event(const lanes::Event& event);
   void on_told_reply(JobId job, const wire::from_worker::Reply& message);
 
@@ -164,6 +168,7 @@ class JobDesk final : public lanes::ActionSink {
   const Clock& clock_;
   BrokerCore* core_ = nullptr;
   const JournalView* journal_ = nullptr;
+  TraceLog* trace_ = nullptr;  // none: no trace is written
   JobTable table_;
   std::map<uint64_t, Ask> asks_;  // by the worker's request
   // What else was asked, by request: so that a refusal finds its subject.

@@ -230,4 +230,8 @@ void JobDesk::on(const wire::from_worker::JobText& message) {
   replies_.answer(what.to, wire::Text{with_status(message.text, line)});
 }
 
+void JobDesk::on(const wire::from_worker::Iterations& message) {
+  if (trace_ != nullptr) trace_->saw(message);
+}
+
 }  // namespace laneway::service

@@ -35,6 +35,8 @@ int main() {
   }
   // Bells are rung for clients who may be gone.
   std::signal(SIGPIPE, SIG_IGN);
+  // A trace that meets the limit of file sizes ends like one on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   raise_descriptor_limit();
   const SteadyClock clock;
   service::Broker broker(std::move(supervisor).value(), clock);

@@ -20,6 +20,7 @@
 #include "service/supervisor/notify.h"
 #include "service/supervisor/options.h"
 #include "service/supervisor/supervisor.h"
+#include "service/trace/trace_file.h"
 
 namespace laneway::service {
 namespace {
@@ -120,6 +121,12 @@ int run(const Options& options) {
   if (const auto* holder = std::get_if<LockHolder>(&lock.value())) return already_running(*holder);
   auto sockets = ListeningSockets::open(options.address);
   if (!sockets) return complain(kExitFailed, sockets.error().message);
+  Descriptor trace;  // kept open: nobody else may begin it
+  if (!options.trace.empty()) {
+    auto begun = begin_trace_file(options.trace, SteadyClock());
+    if (!begun) return complain(kExitUsage, "--trace: " + begun.error().message);
+    trace = std::move(begun).value();
+  }
   log_info(std::string("lanewayd ") + version() + " at " + options.address.text());
   return serve(options, pool.value(), std::move(sockets).value());
 }

@@ -52,7 +52,9 @@ void declare(CLI::App& app, Texts& texts) {
       ->type_name("LEVEL");
   app.add_option("--log-file", texts.log_file, "where lines go; default: standard error")
       ->type_name("FILE");
-  app.add_option("--trace", texts.trace, "write down what the core hears and decides")
+  app.add_option("--trace", texts.trace,
+                 "write down what the core hears and decides, and every iteration; read it with "
+                 "laneway-trace")
       ->type_name("FILE");
   app.add_option("--programs", texts.programs)->group("");
   app.add_option("--time-scale", texts.time_scale)->group("");

@@ -44,6 +44,7 @@ LW_MESSAGE(from_worker::Events);
 LW_MESSAGE(from_worker::JobGone);
 LW_MESSAGE(from_worker::JobText);
 LW_MESSAGE(from_worker::Report);
+LW_MESSAGE(from_worker::Iterations);
 LW_MESSAGE(held::Job);
 LW_MESSAGE(held::Graph);
 LW_MESSAGE(held::Link);

@@ -14,6 +14,7 @@
 #include "lanes/turn.h"
 #include "policies/job_class.h"
 #include "service/wire/graph_info.h"
+#include "service/wire/iteration_note.h"
 #include "service/wire/job_spec.h"
 #include "service/wire/supervisor_messages.h"
 
@@ -36,6 +37,8 @@ template <>
 inline constexpr uint8_t kEnumeratorCount<WorkerRole> = 2;
 template <>
 inline constexpr uint8_t kEnumeratorCount<WorkerState> = 3;
+template <>
+inline constexpr uint8_t kEnumeratorCount<IterationOutcome> = 4;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 11;
 template <>
@@ -63,5 +66,7 @@ template <>
 inline constexpr uint32_t kMaxElements<lanes::Event> = limits::kMaxPostedEvents;
 template <>
 inline constexpr uint32_t kMaxElements<lanes::Action> = limits::kMaxPostedEvents;
+template <>
+inline constexpr uint32_t kMaxElements<IterationNote> = limits::kMaxIterationNotes;
 
 }  // namespace laneway::wire

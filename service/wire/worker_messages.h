@@ -16,6 +16,7 @@
 #include "lanes/event.h"
 #include "lanes/report.h"
 #include "service/wire/graph_info.h"
+#include "service/wire/iteration_note.h"
 #include "service/wire/job_spec.h"
 #include "service/wire/message.h"
 
@@ -254,6 +255,18 @@ struct Report {
   }
 };
 
-using Any = std::variant<Reply, JobAdded, GraphAdded, Events, JobGone, JobText, Report>;
+// What lanes ran, in no order; only when a trace is written.
+struct Iterations {
+  static constexpr MessageType kType{.number = 258, .name = "from_worker::Iterations"};
+  std::vector<IterationNote> notes;
+  uint64_t lost = 0;  // before these: there was no room for them
+  friend bool operator==(const Iterations&, const Iterations&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(notes, lost);
+  }
+};
+
+using Any = std::variant<Reply, JobAdded, GraphAdded, Events, JobGone, JobText, Report, Iterations>;
 
 }  // namespace laneway::wire::from_worker

@@ -54,6 +54,14 @@ void BrokerChannel::send_now(const wire::from_worker::JobGone& message) {
   send_locked(bytes);
 }
 
+bool BrokerChannel::send_now(const wire::from_worker::Iterations& message) {
+  const std::vector<std::byte> bytes = wire::encode(message);
+  MutexLock lock(mutex_);
+  if (!channel_.valid()) return false;
+  send_locked(bytes);
+  return true;
+}
+
 void BrokerChannel::post(lanes::Event event) {
   wire::from_worker::Events message;
   message.events.push_back(std::move(event));

@@ -36,6 +36,8 @@ class BrokerChannel {
   }
   // To whatever broker there is.
   void send_now(const wire::from_worker::JobGone& message) LW_EXCLUDES(mutex_);
+  // False: there is none.
+  bool send_now(const wire::from_worker::Iterations& message) LW_EXCLUDES(mutex_);
   void post(lanes::Event event) LW_EXCLUDES(mutex_);
   // Events from here on are told behind the report, which is made afterwards.
   void begin_report(uint64_t epoch) LW_EXCLUDES(mutex_);

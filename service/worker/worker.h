@@ -29,6 +29,7 @@
 #include "memory/planned_tape.h"
 #include "service/journal/journal.h"
 #include "service/worker/event_poll.h"
+#include "service/worker/iteration_observer.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/worker_job.h"
 #include "service/worker/worker_lane.h"
@@ -54,6 +55,8 @@ class Worker final : public lanes::ActionSink {
   Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock,
          Journal* journal = nullptr);
   ~Worker() override;
+  // Hears of what lanes run from queues and rings; outlives the worker. Set before there is a job.
+  void set_iteration_observer(IterationObserver* observer) { iterations_ = observer; }
 
   // Called by the core's loop alone.
   void carry_out(const std::vector<lanes::Action>& actions) override;
@@ -167,6 +170,7 @@ class Worker final : public lanes::ActionSink {
   EventSink& events_;
   const Clock& clock_;
   Journal* const journal_;
+  IterationObserver* iterations_ = nullptr;  // none: no trace is written
   PlanCache plan_cache_;
 
   Mutex mutex_;

@@ -9,6 +9,19 @@
 #include "service/worker/worker.h"
 
 namespace laneway::service {
+namespace {
+
+wire::IterationOutcome outcome_of(IterationEnd end) {
+  switch (end) {
+    case IterationEnd::completed: return wire::IterationOutcome::completed;
+    case IterationEnd::out_of_lane: return wire::IterationOutcome::did_not_fit;
+    case IterationEnd::failed_clean: return wire::IterationOutcome::failed;
+    case IterationEnd::failed_for_good: return wire::IterationOutcome::failed_for_good;
+  }
+  return wire::IterationOutcome::failed_for_good;
+}
+
+}  // namespace
 
 WorkerLane::WorkerLane(Worker& worker, LaneId id)
     : worker_(worker),
@@ -241,6 +254,14 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
     work->complete({}, took);
   } else if (result.end != IterationEnd::out_of_lane && work->uses_job()) {
     work->complete(result.error, took, result.end == IterationEnd::failed_for_good);
+  }
+  if (worker_.iterations_ != nullptr) {
+    worker_.iterations_->iterated({.job = job.id,
+                                   .lane = id_,
+                                   .graph = graph->number,
+                                   .start_ns = start.ns(),
+                                   .took_ns = took.ns(),
+                                   .outcome = outcome_of(result.end)});
   }
   learn(result, worker_.plan_cache_);
   MutexLock lock(worker_.mutex_);

@@ -96,6 +96,7 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
   }
   pool_.emplace(std::move(pool).value());
   journal_ = std::move(journal).value();
+  if (!message.config.trace_file.empty()) iterations_.emplace(broker_);
   return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
 }
 
@@ -104,6 +105,7 @@ Status WorkerServer::activate() {
     return Error{ErrorCode::invalid_argument, "a worker is activated once, when it is ready"};
   }
   worker_.reset(new Worker(pool_->data(), pool_->size(), *this, clock_, journal_.get()));
+  if (iterations_) worker_->set_iteration_observer(&*iterations_);
   jobs_.emplace(*worker_, *journal_, pool_->size());
   fault_point("worker.activated");
   return {};
@@ -184,6 +186,11 @@ void WorkerServer::report(uint64_t epoch) {
   recovered_ = true;
   fault_point("worker.recovered");
   broker_.report(epoch, worker_->report());
+}
+
+void WorkerServer::post(lanes::Event event) {
+  if (iterations_ && std::holds_alternative<lanes::TurnEnded>(event)) iterations_->send();
+  broker_.post(std::move(event));
 }
 
 void WorkerServer::job_gone(JobId job, const std::optional<Error>& why) {

@@ -20,6 +20,7 @@
 #include "service/transport/channel.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/worker/broker_channel.h"
+#include "service/worker/iteration_sender.h"
 #include "service/worker/job_service.h"
 #include "service/worker/task_thread.h"
 #include "service/worker/worker.h"
@@ -38,7 +39,7 @@ class WorkerServer final : private EventSink {
  private:
   WorkerServer(Channel supervisor, Descriptor wake);
 
-  void post(lanes::Event event) override { broker_.post(std::move(event)); }
+  void post(lanes::Event event) override;
   void job_gone(JobId job, const std::optional<Error>& why) override;
 
   // False when the supervisor said stop.
@@ -60,7 +61,8 @@ class WorkerServer final : private EventSink {
   BrokerChannel broker_;
   std::optional<memory::SharedMemory> pool_;
   std::unique_ptr<Journal> journal_;
-  std::unique_ptr<Worker> worker_;  // once activated
+  std::optional<IterationSender> iterations_;  // while a trace is written
+  std::unique_ptr<Worker> worker_;             // once activated
   std::optional<JobService> jobs_;
   bool recovered_ = false;  // what a predecessor left was looked at; the requests' thread's
   TaskThread actions_;

@@ -40,5 +40,17 @@ def parser() -> argparse.ArgumentParser:
     kill.add_argument("job", metavar="JOB", help="its number or its name")
     policy = add("policy", "have another policy decide from now on")
     policy.add_argument("policy", metavar="NAME[:key=value…]", help="fifo, srtf, …")
+    trace = commands.add_parser(
+        "trace",
+        help="show what `lanewayd --trace FILE` wrote",
+        description="Show what `lanewayd --trace FILE` wrote, one line an entry (laneway-trace).",
+        epilog="exit codes: 0 done, 1 not all of the file could be read, 2 wrong usage",
+    )
+    trace.add_argument("file", metavar="FILE", help="the trace; needs no running service")
+    trace.add_argument(
+        "--chrome",
+        metavar="OUT",
+        help="print nothing; write JSON for ui.perfetto.dev and chrome://tracing to this file",
+    )
     add("shutdown", "end all jobs and the service; comes back when it is gone")
     return whole

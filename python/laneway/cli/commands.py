@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 from laneway import _native, errors
 from laneway._native import ffi
+from laneway._programs import program
 from laneway.cli import view
 from laneway.cli.arguments import parser
 from laneway.service import Service, connect
@@ -47,6 +49,8 @@ def _code_of(error: errors.Error) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    if arguments.command == "trace":  # asks no service
+        return _trace(arguments)
     try:
         _native.client_library()
     except errors.ServiceUnavailable as error:  # not built: no matter of the service's
@@ -84,6 +88,24 @@ def _kill(service: Service, arguments: argparse.Namespace) -> int:
 def _policy(service: Service, arguments: argparse.Namespace) -> int:
     command(service, "policy", arguments.policy)
     return _print(arguments, {"policy": arguments.policy}, [f"policy {arguments.policy} decides"])
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    reader = program("laneway-trace")
+    if reader is None:
+        print(
+            "laneway: laneway-trace is neither beside this Python nor on the PATH; build it with "
+            "./dev build, or name the build's folder in LANEWAY_BUILD",
+            file=sys.stderr,
+        )
+        return FAILED
+    words = [str(reader)]
+    if arguments.chrome is not None:
+        words += ["--chrome", arguments.chrome]
+    sys.stdout.flush()
+    code = subprocess.run([*words, "--", arguments.file], check=False).returncode
+    # One that a signal ended: nobody reads on (laneway trace FILE | head).
+    return code if code >= 0 else FAILED
 
 
 def _shutdown(service: Service, arguments: argparse.Namespace) -> int:

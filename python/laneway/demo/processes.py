@@ -8,7 +8,6 @@ import ctypes
 import json
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from laneway import _native
+from laneway._programs import program
 from laneway.demo.show import Failed
 
 PROGRAMS = ("lanewayd", "laneway-broker", "laneway-worker")
@@ -27,17 +27,6 @@ END_S = 15.0
 _PACKAGES = str(Path(__file__).resolve().parents[2])  # where `import laneway` finds this one
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
-
-
-def program(name: str) -> Path | None:
-    """Where it is: in $LANEWAY_BUILD/bin, beside this Python, or on the PATH."""
-    build = os.environ.get("LANEWAY_BUILD")
-    folders = [Path(build) / "bin"] if build else [Path(sys.executable).parent]
-    for folder in folders:
-        if (folder / name).exists():
-            return (folder / name).resolve()
-    found = shutil.which(name)
-    return Path(found).resolve() if found else None
 
 
 def missing_programs() -> str | None:

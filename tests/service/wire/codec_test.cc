@@ -58,6 +58,7 @@ TEST(Codec, SerializeForgetsNoMember) {
   expect_all_fields<InputInfo>("InputInfo");
   expect_all_fields<OutputInfo>("OutputInfo");
   expect_all_fields<ServiceConfig>("ServiceConfig");
+  expect_all_fields<IterationNote>("IterationNote");
   expect_all_fields<lanes::Reason>("Reason");
   expect_all_fields<lanes::TurnBudget>("TurnBudget");
   expect_all_fields<lanes::TurnEnvelope>("TurnEnvelope");

@@ -1,0 +1,19 @@
+"""Where the service's programs are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+
+def program(name: str) -> Path | None:
+    """Where it is: in $LANEWAY_BUILD/bin, beside this Python, or on the PATH."""
+    build = os.environ.get("LANEWAY_BUILD")
+    folders = [Path(build) / "bin"] if build else [Path(sys.executable).parent]
+    for folder in folders:
+        if (folder / name).exists():
+            return (folder / name).resolve()
+    found = shutil.which(name)
+    return Path(found).resolve() if found else None

@@ -1,0 +1,66 @@
+#include "service/trace/pool_use.h"
+
+#include <algorithm>
+#include <tuple>
+#include <variant>
+
+namespace laneway::service {
+
+template <class Key>
+void PoolUse::set(std::map<Key, uint64_t>& sizes, uint64_t& sum, Key key, Bytes size) {
+  uint64_t& own = sizes[key];
+  sum -= own;
+  own = static_cast<uint64_t>(size.count());
+  sum += own;
+  if (size == Bytes()) sizes.erase(key);
+}
+
+uint64_t PoolUse::free() const {
+  const uint64_t used = persistent_ + in_regions_;
+  return pool_ - std::min(pool_, used);
+}
+
+bool PoolUse::hear(const wire::trace::Entry& entry) {
+  const auto before = std::tuple(pool_, persistent_, in_regions_);
+  if (const auto* started = std::get_if<wire::trace::Started>(&entry)) {
+    pool_ = started->pool_bytes;
+  } else if (const auto* decided = std::get_if<wire::trace::Decided>(&entry)) {
+    hear(decided->action);
+  } else if (const auto* heard = std::get_if<wire::trace::Heard>(&entry)) {
+    if (const auto* reported = std::get_if<lanes::WorkerReported>(&heard->event)) {
+      hear(reported->report);
+    } else if (const auto* capacity = std::get_if<lanes::CapacityChanged>(&heard->event)) {
+      pool_ = static_cast<uint64_t>(capacity->capacity.count());
+    }
+  }
+  return before != std::tuple(pool_, persistent_, in_regions_);
+}
+
+void PoolUse::hear(const lanes::Action& action) {
+  if (const auto* place = std::get_if<lanes::PlaceImage>(&action)) {
+    set(images_, persistent_, place->job, place->size);
+  } else if (const auto* drop = std::get_if<lanes::DropImage>(&action)) {
+    set(images_, persistent_, drop->job, Bytes());
+  } else if (const auto* open = std::get_if<lanes::OpenRegion>(&action)) {
+    set(regions_, in_regions_, open->region, open->size);
+  } else if (const auto* resize = std::get_if<lanes::ResizeRegion>(&action)) {
+    set(regions_, in_regions_, resize->region, resize->size);
+  } else if (const auto* close = std::get_if<lanes::CloseRegion>(&action)) {
+    set(regions_, in_regions_, close->region, Bytes());
+  }
+}
+
+// A core that begins anew with what there is.
+void PoolUse::hear(const lanes::WorkerReport& report) {
+  images_.clear();
+  regions_.clear();
+  persistent_ = in_regions_ = 0;
+  for (const lanes::ReportedJob& job : report.jobs) {
+    if (job.lane.valid()) set(images_, persistent_, job.offer.job, job.image_size);
+  }
+  for (const lanes::ReportedRegion& region : report.regions) {
+    set(regions_, in_regions_, region.region, region.size);
+  }
+}
+
+}  // namespace laneway::service

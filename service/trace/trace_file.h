@@ -1,0 +1,36 @@
+// The file of a trace: a header (magic "LNWYTRCE", version, pid of lanewayd, the moment at which it
+// began on the steady and on the wall clock), then records, each a u32 length and as many bytes
+// (service/wire/codec_trace.h), all little-endian.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "service/transport/descriptor.h"
+
+namespace laneway::service {
+
+// Raised when the header or any record changes. A file of another version is refused.
+inline constexpr uint32_t kTraceVersion = 1;
+
+struct TraceHeader {
+  char magic[8] = {'L', 'N', 'W', 'Y', 'T', 'R', 'C', 'E'};
+  uint32_t version = kTraceVersion;
+  int32_t pid = 0;
+  int64_t steady_ns = 0;
+  int64_t unix_ns = 0;
+};
+static_assert(sizeof(TraceHeader) == 32);
+
+// The program is one that can read it; invalid_argument or unsupported says why not.
+Status check_trace_header(const TraceHeader& header);
+
+// What lanewayd does before anything else starts: a file with a header and no records, in the place
+// of an older trace. The descriptor keeps others from beginning the same file while it is open.
+// invalid_argument, with the remedy, when the file cannot be written, is no regular file, is
+// something else than a trace, or is being written by another service.
+Result<Descriptor> begin_trace_file(const std::string& path, const Clock& clock);
+
+}  // namespace laneway::service

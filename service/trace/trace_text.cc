@@ -1,0 +1,197 @@
+#include "service/trace/trace_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/limits.h"
+#include "lanes/reason.h"
+
+namespace laneway::service {
+namespace {
+
+std::string text(uint64_t number) { return std::to_string(number); }
+
+std::string milliseconds_text(int64_t ns) {
+  std::array<char, 48> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.3f ms", static_cast<double>(ns) * 1e-6);
+  return buffer.data();
+}
+
+std::string place_text(Bytes offset, Bytes size) {
+  return format_bytes(size) + " at " + text(static_cast<uint64_t>(offset.count()));
+}
+
+// The sentence adds numbers up, and those of a file may be any.
+std::string reason_part(lanes::Reason reason) {
+  const Bytes most(static_cast<int64_t>(limits::kMaxTensorBytes));
+  for (Bytes* bytes : {&reason.persistent, &reason.region, &reason.capacity, &reason.claimed,
+                       &reason.largest_free}) {
+    *bytes = std::clamp(*bytes, Bytes(), most);
+  }
+  return std::string(": ") + lanes::reason_code_name(reason.code) + ", " +
+         lanes::reason_text(reason);
+}
+
+// One event or action as words.
+class Words {
+ public:
+  explicit Words(const JobNames& names) : names_(names) {}
+
+  std::string operator()(const lanes::SessionOpened& event) const {
+    return "SessionOpened session " + text(event.session.value()) + " of user " + text(event.user);
+  }
+  std::string operator()(const lanes::SessionEnded& event) const {
+    return "SessionEnded session " + text(event.session.value()) + (event.died ? ": died" : "");
+  }
+  std::string operator()(const lanes::JobOffered& event) const {
+    std::string line = "JobOffered job " + text(event.job.value()) + " '" + event.name +
+                       "' of session " + text(event.session.value()) + ": " +
+                       policies::job_class_name(event.job_class) + ", priority " +
+                       std::to_string(event.priority) + ", image " +
+                       format_bytes(event.persistent) + ", lane " + format_bytes(event.ephemeral);
+    if (event.total_iterations > 0) line += ", " + text(event.total_iterations) + " iterations";
+    return line;
+  }
+  std::string operator()(const lanes::JobEnded& event) const {
+    return "JobEnded " + job(event.job) + (event.cancelled ? ": cancelled" : "");
+  }
+  std::string operator()(const lanes::WorkReady& event) const {
+    return "WorkReady " + job(event.job);
+  }
+  std::string operator()(const lanes::TurnEnded& event) const {
+    return "TurnEnded turn " + text(event.turn.value()) + ": " + turn_end_name(event.end) + ", " +
+           text(event.iterations) + " iterations in " + milliseconds_text(event.busy.ns()) +
+           (event.more_ready ? ", more is ready" : "");
+  }
+  std::string operator()(const lanes::NeedChanged& event) const {
+    return "NeedChanged " + job(event.job) + ": lane " + format_bytes(event.ephemeral);
+  }
+  std::string operator()(const lanes::ImagePlaced& event) const {
+    return "ImagePlaced " + job(event.job);
+  }
+  std::string operator()(const lanes::WorkerLost&) const { return "WorkerLost"; }
+  std::string operator()(const lanes::WorkerReady&) const { return "WorkerReady"; }
+  std::string operator()(const lanes::CapacityChanged& event) const {
+    return "CapacityChanged " + format_bytes(event.capacity);
+  }
+  std::string operator()(const lanes::TimerFired&) const { return "TimerFired"; }
+  std::string operator()(const lanes::WorkerReported& event) const {
+    std::string line = "WorkerReported " + text(event.report.jobs.size()) + " jobs, " +
+                       text(event.report.regions.size()) + " regions";
+    for (const lanes::ReportedJob& one : event.report.jobs) line += "; " + job(one.offer.job);
+    return line;
+  }
+
+  std::string operator()(const lanes::AdmitJob& action) const {
+    return "AdmitJob " + job(action.job) + " to lane " + text(action.lane.value());
+  }
+  std::string operator()(const lanes::QueueJob& action) const {
+    return "QueueJob " + job(action.job) + " at position " + text(action.reason.position) +
+           reason_part(action.reason);
+  }
+  std::string operator()(const lanes::RefuseJob& action) const {
+    return "RefuseJob " + job(action.job) + reason_part(action.reason);
+  }
+  std::string operator()(const lanes::PlaceImage& action) const {
+    return "PlaceImage " + job(action.job) + ": " + place_text(action.offset, action.size);
+  }
+  std::string operator()(const lanes::DropImage& action) const {
+    return "DropImage " + job(action.job);
+  }
+  std::string operator()(const lanes::OpenRegion& action) const {
+    return "OpenRegion region " + text(action.region.value()) + " of lane " +
+           text(action.lane.value()) + ": " + place_text(action.offset, action.size);
+  }
+  std::string operator()(const lanes::ResizeRegion& action) const {
+    return "ResizeRegion region " + text(action.region.value()) + ": " +
+           place_text(action.offset, action.size);
+  }
+  std::string operator()(const lanes::CloseRegion& action) const {
+    return "CloseRegion region " + text(action.region.value());
+  }
+  std::string operator()(const lanes::GrantTurn& action) const {
+    const lanes::Turn& turn = action.turn;
+    const lanes::TurnBudget& budget = turn.envelope.budget;
+    std::string line = "GrantTurn turn " + text(turn.id.value()) + " of lane " +
+                       text(turn.lane.value()) + " to " + job(turn.job);
+    if (budget.iterations > 0) line += ", " + text(budget.iterations) + " iterations";
+    if (budget.slice.ns() > 0) line += ", " + milliseconds_text(budget.slice.ns());
+    return line;
+  }
+  std::string operator()(const lanes::RecallTurn& action) const {
+    return "RecallTurn turn " + text(action.turn.value()) + " of lane " + text(action.lane.value());
+  }
+
+  std::string operator()(const wire::trace::Started& entry) const {
+    return "started broker " + text(entry.epoch) + ", pid " + std::to_string(entry.pid) +
+           ", version " + entry.version + ", pool " +
+           format_bytes(Bytes(static_cast<int64_t>(entry.pool_bytes))) + ", policy " + entry.policy;
+  }
+  std::string operator()(const wire::trace::Heard& entry) const {
+    return "heard " + std::visit(*this, entry.event);
+  }
+  std::string operator()(const wire::trace::Decided& entry) const {
+    return "decided " + std::visit(*this, entry.action);
+  }
+  std::string operator()(const wire::trace::Iterated& entry) const {
+    return "iteration of " + job(entry.note.job) + " in lane " + text(entry.note.lane.value()) +
+           ", graph " + text(entry.note.graph) + ": " + iteration_outcome_name(entry.note.outcome) +
+           ", " + milliseconds_text(entry.note.took_ns);
+  }
+  std::string operator()(const wire::trace::PolicySet& entry) const {
+    return "policy " + entry.policy + " decides";
+  }
+  std::string operator()(const wire::trace::Lost& entry) const {
+    return "lost " + text(entry.records) + " records and " + text(entry.iterations) +
+           " iterations: there was no room for them";
+  }
+  std::string operator()(const wire::trace::Ended&) const { return "ended"; }
+
+ private:
+  std::string job(JobId id) const { return names_.with_number(id); }
+
+  const JobNames& names_;
+};
+
+}  // namespace
+
+std::string entry_text(const wire::trace::Entry& entry, const JobNames& names) {
+  std::string line = std::visit(Words(names), entry);
+  // A name may hold anything that is UTF-8; what moves a terminal's cursor is no part of a line.
+  const auto is_control = [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; };
+  std::replace_if(line.begin(), line.end(), is_control, '?');
+  return line;
+}
+
+std::string time_text(int64_t ns) {
+  std::array<char, 64> buffer{};
+  const uint64_t size = ns < 0 ? 0 - static_cast<uint64_t>(ns) : static_cast<uint64_t>(ns);
+  std::snprintf(buffer.data(), buffer.size(), "%c%llu.%09llu", ns < 0 ? '-' : '+',
+                static_cast<unsigned long long>(size / 1'000'000'000),
+                static_cast<unsigned long long>(size % 1'000'000'000));
+  return buffer.data();
+}
+
+const char* turn_end_name(lanes::TurnEnd end) {
+  switch (end) {
+    case lanes::TurnEnd::idle: return "idle";
+    case lanes::TurnEnd::budget: return "budget";
+    case lanes::TurnEnd::out_of_lane: return "out_of_lane";
+    case lanes::TurnEnd::failed: return "failed";
+  }
+  return "unknown";
+}
+
+const char* iteration_outcome_name(wire::IterationOutcome outcome) {
+  switch (outcome) {
+    case wire::IterationOutcome::completed: return "completed";
+    case wire::IterationOutcome::did_not_fit: return "did_not_fit";
+    case wire::IterationOutcome::failed: return "failed";
+    case wire::IterationOutcome::failed_for_good: return "failed_for_good";
+  }
+  return "unknown";
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,32 @@
+// IterationNote: one iteration as its lane noted it while a trace is written. Plain data, in
+// messages of the worker and in the trace.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+
+namespace laneway::wire {
+
+enum class IterationOutcome : uint8_t {
+  completed = 0,
+  did_not_fit = 1,      // given up without a trace in the job; it runs again in a larger lane
+  failed = 2,           // taken back, the job goes on
+  failed_for_good = 3,  // the job ends
+};
+
+struct IterationNote {
+  JobId job;
+  LaneId lane;
+  uint32_t graph = 0;
+  int64_t start_ns = 0;  // on the machine's steady clock
+  int64_t took_ns = 0;
+  IterationOutcome outcome = IterationOutcome::completed;
+  friend bool operator==(const IterationNote&, const IterationNote&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, lane, graph, start_ns, took_ns, outcome);
+  }
+};
+
+}  // namespace laneway::wire

@@ -1,0 +1,91 @@
+// The records of a trace (service/trace): what the core heard and decided, the iterations of the
+// lanes, and what the log itself has to say. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "lanes/action.h"
+#include "lanes/event.h"
+#include "service/wire/iteration_note.h"
+
+namespace laneway::wire::trace {
+
+// A broker begins, the first one or the next after a death.
+struct Started {
+  int32_t pid = 0;
+  uint64_t epoch = 0;  // 1 for the first broker of a service, one more for each that follows
+  uint64_t pool_bytes = 0;
+  uint64_t reserve_bytes = 0;
+  uint32_t lanes = 0;  // at most so many; 0: as many as fit
+  std::string policy;
+  std::string version;
+  template <class A>
+  void serialize(A& archive) {
+    archive(pid, epoch, pool_bytes, reserve_bytes, lanes, policy, version);
+  }
+};
+
+struct Heard {  // by the core
+  lanes::Event event;
+  template <class A>
+  void serialize(A& archive) {
+    archive(event);
+  }
+};
+
+struct Decided {  // by the core
+  lanes::Action action;
+  template <class A>
+  void serialize(A& archive) {
+    archive(action);
+  }
+};
+
+struct Iterated {
+  IterationNote note;
+  template <class A>
+  void serialize(A& archive) {
+    archive(note);
+  }
+};
+
+struct PolicySet {  // it decides from here on
+  std::string policy;
+  template <class A>
+  void serialize(A& archive) {
+    archive(policy);
+  }
+};
+
+// What should stand before this record and does not, because the log's room was full.
+struct Lost {
+  uint64_t records = 0;
+  uint64_t iterations = 0;  // never told by the worker, whose room was full
+  template <class A>
+  void serialize(A& archive) {
+    archive(records, iterations);
+  }
+};
+
+// The service ended as it was told to.
+struct Ended {
+  template <class A>
+  void serialize(A&) {}
+};
+
+using Entry = std::variant<Started, Heard, Decided, Iterated, PolicySet, Lost, Ended>;
+
+// Numbered by their place in Entry: new ones go to the end, and changed ones raise the version of
+// the file (service/trace/trace_file.h).
+struct Record {
+  int64_t time_ns = 0;  // on the machine's steady clock; of an iteration, its start
+  Entry entry;
+  template <class A>
+  void serialize(A& archive) {
+    archive(time_ns, entry);
+  }
+};
+
+}  // namespace laneway::wire::trace
