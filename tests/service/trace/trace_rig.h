@@ -24,6 +24,7 @@ using wire::trace::Record;
 template <class... T>
 std::vector<std::variant<T...>> each_filled(Random& random, const std::variant<T...>& /*kinds*/) {
   std::vector<std::variant<T...>> all;
+  all.reserve(sizeof...(T));
   const auto add = [&]<class One>() {
     One one;
     MessageFiller filler(random);
