@@ -43,7 +43,7 @@ def test_a_model_that_fails_is_a_row_with_the_reason(monkeypatch):
 
 def test_a_clock_around_what_is_not_there_is_an_error():
     """Else a part that was renamed would read as taking no time."""
-    import laneway
+    import laneway.step
 
     assert laneway.step is not None
     with pytest.raises(AttributeError):
