@@ -250,7 +250,7 @@ def test_a_parameter_that_only_a_later_call_trains_has_no_place(service):
 def test_threads_may_call_one_step_with_other_shapes_each(service):
     torch.manual_seed(3)
     model = nn.Linear(6, 4)
-    # Means over 2^n elements: gradients are exactly one, and the order of the steps does not matter.
+    # Means over 2^n elements: gradients are exactly one, so the order of steps does not matter.
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
 
     def closure(model: Any, optimizer: Any, x: torch.Tensor) -> torch.Tensor:
