@@ -124,8 +124,22 @@ inline constexpr Duration kLongestTraceDelay = milliseconds(100);
 inline constexpr uint32_t kMaxIterationNotes = 4'096;
 
 // Offsets in the pool are multiples of this on the host (cache line, and what torch's own CPU
-// allocator gives); on CUDA of 512.
+// allocator gives); on CUDA of 512 (what torch's own CUDA allocator gives: kernels pick their
+// vectorised forms by it).
 inline constexpr int64_t kHostAlignment = 64;
+inline constexpr int64_t kCudaAlignment = 512;
+
+// How much device work a lane may have enqueued: enough that the device never waits for the CPU,
+// little enough that a lane that is to stop has stopped soon after.
+inline constexpr Duration kRunAhead = milliseconds(1);
+
+// Iterations of a lane that are still on the device while the next is enqueued: two keep it busy,
+// the rest is for iterations much shorter than kRunAhead.
+inline constexpr uint32_t kMaxFlights = 4;
+
+// Planned iterations at equal addresses before one is recorded for replay: capture allocates, and
+// a plan may still change after the first ones.
+inline constexpr uint32_t kReplayAfter = 3;
 
 // The supervisor. Standbys each hold a process with LibTorch loaded (some 200 MiB).
 inline constexpr uint32_t kMaxStandbys = 8;

@@ -24,6 +24,7 @@ enum class ErrorCode {
   timed_out,         // the given time passed
   unsupported,       // known, but not done by this build or device
   internal,          // a fault of Laneway itself that could be contained
+  device_lost,       // the device failed for good: this process cannot use it any more
 };
 
 // The code's name as in the enum, for messages and logs.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from laneway.attachment import Attachment, attach
     from laneway.errors import (
         CaptureError,
+        DeviceLost,
         Error,
         GraphError,
         InvalidInput,
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Attachment",
     "CaptureError",
+    "DeviceLost",
     "Error",
     "Future",
     "GraphError",

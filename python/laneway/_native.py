@@ -130,6 +130,7 @@ _EXCEPTIONS: dict[int, type[errors.Error]] = {
     10: errors.ServiceUnavailable,
     11: errors.Refused,
     12: errors.Error,
+    13: errors.DeviceLost,
 }
 
 ffi = cffi.FFI()

@@ -66,6 +66,11 @@ class JobFailed(Error):
     """An iteration failed; the job goes no further."""
 
 
+class DeviceLost(JobFailed):
+    """The device failed for good while the job ran. A daemon goes on with another worker; an
+    embedded service is over, and so is the device for this process."""
+
+
 class Quarantined(JobFailed):
     """The job brought down a worker twice at the same place and is not run again."""
 

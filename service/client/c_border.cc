@@ -21,6 +21,7 @@ int code_of(ErrorCode code) {
     case ErrorCode::timed_out: return LANEWAY_TIMED_OUT;
     case ErrorCode::unsupported: return LANEWAY_UNSUPPORTED;
     case ErrorCode::internal: return LANEWAY_INTERNAL;
+    case ErrorCode::device_lost: return LANEWAY_DEVICE_LOST;
   }
   return LANEWAY_INTERNAL;
 }

@@ -43,7 +43,8 @@ typedef enum laneway_code {
   LANEWAY_CANCELLED = 9,
   LANEWAY_TIMED_OUT = 10,
   LANEWAY_UNSUPPORTED = 11,
-  LANEWAY_INTERNAL = 12
+  LANEWAY_INTERNAL = 12,
+  LANEWAY_DEVICE_LOST = 13 /* the device failed for good; a daemon goes on with another worker */
 } laneway_code;
 
 typedef struct laneway_error {
