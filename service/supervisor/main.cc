@@ -54,7 +54,7 @@ wire::ServiceConfig config_of(const Options& options, Bytes pool) {
   config.pool_bytes = static_cast<uint64_t>(pool.count());
   config.reserve_bytes = static_cast<uint64_t>(options.reserve.count());
   config.lanes = options.lanes;
-  config.copy_bandwidth = static_cast<double>(options.copy_bandwidth_per_s);
+  config.copy_bandwidth_per_s = options.copy_bandwidth_per_s;
   config.trace_file = options.trace;
   config.log_level = log_level_name(options.log_level);
   config.log_file = options.log_file;

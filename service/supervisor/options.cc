@@ -46,7 +46,7 @@ void declare(CLI::App& app, Texts& texts) {
   app.add_option("--reserve", texts.reserve, "of the pool, never given to jobs; default: 0")
       ->type_name("SIZE");
   app.add_option("--copy-bandwidth", texts.copy_bandwidth,
-                 "bytes per second of the host device's copies; default: unlimited")
+                 "bytes per second at which images come into the host's pool; default: unlimited")
       ->type_name("SIZE");
   app.add_option("--log-level", texts.log_level, "debug, info (default), warning, error or off")
       ->type_name("LEVEL");

@@ -25,7 +25,7 @@ struct Options {
   uint32_t standby = 1;
   uint32_t lanes = 0;                // 0: as many as the core allows
   Bytes reserve;                     // of the pool, never given to jobs
-  int64_t copy_bandwidth_per_s = 0;  // of the host device; 0: unlimited
+  int64_t copy_bandwidth_per_s = 0;  // of images into the pool, bytes; 0: unlimited
   LogLevel log_level = LogLevel::info;
   std::string log_file;  // empty: standard error
   std::string trace;     // empty: none; else absolute

@@ -17,16 +17,16 @@ struct ServiceConfig {
   std::string policy;   // NAME[:key=value…]
   uint64_t pool_bytes = 0;
   uint64_t reserve_bytes = 0;
-  uint32_t lanes = 0;         // at most so many; 0: as many as fit
-  double copy_bandwidth = 0;  // bytes per second; 0: unknown
-  std::string trace_file;     // empty: none
+  uint32_t lanes = 0;                // at most so many; 0: as many as fit
+  int64_t copy_bandwidth_per_s = 0;  // of images into the pool, bytes; 0: unlimited
+  std::string trace_file;            // empty: none
   std::string log_level;
   std::string log_file;  // empty: standard error
   friend bool operator==(const ServiceConfig&, const ServiceConfig&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(address, device, policy, pool_bytes, reserve_bytes, lanes, copy_bandwidth, trace_file,
-            log_level, log_file);
+    archive(address, device, policy, pool_bytes, reserve_bytes, lanes, copy_bandwidth_per_s,
+            trace_file, log_level, log_file);
   }
 };
 

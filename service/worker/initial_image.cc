@@ -49,14 +49,14 @@ Result<InitialImage> InitialImage::map(std::span<const lanes::ImageSlot> slots, 
   return image;
 }
 
-void InitialImage::write_to(std::byte* image, Bytes size,
-                            const pipeline::ImageLayout& layout) const {
+void InitialImage::write_to(std::byte* image, Bytes size, const pipeline::ImageLayout& layout,
+                            memory::CopyEngine& link) const {
   const auto count = static_cast<uint32_t>(layout.slot_count());
   for (uint32_t slot = 0; slot < count; ++slot) {
     const Bytes bytes(static_cast<int64_t>(layout.slot(slot).bytes));
     if (bytes.count() == 0) continue;
     std::byte* const to = image + layout.offset(slot).count();
-    std::memcpy(to, data() + offsets_[slot], static_cast<size_t>(bytes.count()));
+    link.copy(memory::CopyDirection::to_device, to, data() + offsets_[slot], bytes);
     const Bytes next =
         std::min(bytes.aligned_up(limits::kHostAlignment), size - layout.offset(slot));
     std::memset(to + bytes.count(), 0, static_cast<size_t>((next - bytes).count()));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "memory/device/copy_engine.h"
 #include "memory/shared_memory.h"
 #include "pipeline/image.h"
 
@@ -51,8 +52,9 @@ class InitialImage {
   // Made from nothing: there are no bytes.
   bool empty() const { return data() == nullptr; }
   SlotPlaces places() const { return {data(), offsets_}; }
-  // Writes all `size` bytes of the image: slots, and zeros between and behind them.
-  void write_to(std::byte* image, Bytes size, const pipeline::ImageLayout& layout) const;
+  // Writes all `size` bytes of the image: the slots' over `link`, zeros between and behind them.
+  void write_to(std::byte* image, Bytes size, const pipeline::ImageLayout& layout,
+                memory::CopyEngine& link) const;
 
  private:
   struct Free {

@@ -26,6 +26,7 @@
 #include "lanes/core_loop.h"
 #include "lanes/event.h"
 #include "lanes/report.h"
+#include "memory/device/copy_engine.h"
 #include "memory/planned_tape.h"
 #include "service/journal/journal.h"
 #include "service/worker/event_poll.h"
@@ -55,6 +56,8 @@ class Worker final : public lanes::ActionSink {
   Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock,
          Journal* journal = nullptr);
   ~Worker() override;
+  // At which images come into the pool; 0: as fast as the machine copies.
+  void set_copy_bandwidth(int64_t bytes_per_s) { link_.set_bandwidth(bytes_per_s); }
   // Hears of what lanes run from queues and rings; outlives the worker. Set before there is a job.
   void set_iteration_observer(IterationObserver* observer) { iterations_ = observer; }
 
@@ -171,6 +174,7 @@ class Worker final : public lanes::ActionSink {
   const Clock& clock_;
   Journal* const journal_;
   IterationObserver* iterations_ = nullptr;  // none: no trace is written
+  memory::CopyEngine link_;
   PlanCache plan_cache_;
 
   Mutex mutex_;

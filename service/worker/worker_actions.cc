@@ -76,7 +76,7 @@ void Worker::perform(const lanes::PlaceImage& action) {
   if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
   std::byte* const image = pool_ + action.offset.count();
   // Every byte of the image is written, so nothing of its former owner is left.
-  job->initial.write_to(image, action.size, job->torch->layout());
+  job->initial.write_to(image, action.size, job->torch->layout(), link_);
   fault_point("worker.image_written");
   if (job->journal) job->journal->placed();
   fault_point("worker.image_placed");

@@ -96,6 +96,7 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
   }
   pool_.emplace(std::move(pool).value());
   journal_ = std::move(journal).value();
+  copy_bandwidth_per_s_ = message.config.copy_bandwidth_per_s;
   if (!message.config.trace_file.empty()) iterations_.emplace(broker_);
   return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
 }
@@ -105,6 +106,7 @@ Status WorkerServer::activate() {
     return Error{ErrorCode::invalid_argument, "a worker is activated once, when it is ready"};
   }
   worker_.reset(new Worker(pool_->data(), pool_->size(), *this, clock_, journal_.get()));
+  worker_->set_copy_bandwidth(copy_bandwidth_per_s_);
   if (iterations_) worker_->set_iteration_observer(&*iterations_);
   jobs_.emplace(*worker_, *journal_, pool_->size());
   fault_point("worker.activated");

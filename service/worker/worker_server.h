@@ -60,6 +60,7 @@ class WorkerServer final : private EventSink {
   const Descriptor wake_;
   BrokerChannel broker_;
   std::optional<memory::SharedMemory> pool_;
+  int64_t copy_bandwidth_per_s_ = 0;
   std::unique_ptr<Journal> journal_;
   std::optional<IterationSender> iterations_;  // while a trace is written
   std::unique_ptr<Worker> worker_;             // once activated
