@@ -36,7 +36,6 @@ LW_MESSAGE(to_worker::CloseJob);
 LW_MESSAGE(to_worker::JobReport);
 LW_MESSAGE(to_worker::Actions);
 LW_MESSAGE(to_worker::Recovered);
-LW_MESSAGE(to_worker::ReportRequest);
 LW_MESSAGE(from_worker::Reply);
 LW_MESSAGE(from_worker::JobAdded);
 LW_MESSAGE(from_worker::GraphAdded);

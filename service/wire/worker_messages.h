@@ -157,15 +157,8 @@ struct Recovered {
   void serialize(A&) {}
 };
 
-struct ReportRequest {  // -> Report
-  static constexpr MessageType kType{.number = 212, .name = "to_worker::ReportRequest"};
-  friend bool operator==(const ReportRequest&, const ReportRequest&) = default;
-  template <class A>
-  void serialize(A&) {}
-};
-
 using Any = std::variant<AddJob, AddGraph, DropGraph, AddLink, DropLink, AddSegment, DropSegment,
-                         CloseJob, JobReport, Actions, Recovered, ReportRequest>;
+                         CloseJob, JobReport, Actions, Recovered>;
 
 }  // namespace laneway::wire::to_worker
 

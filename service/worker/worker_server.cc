@@ -151,8 +151,7 @@ void WorkerServer::answer(uint64_t epoch, const wire::to_worker::Any& message,
   std::visit(
       [&](const auto& one) {
         using M = std::decay_t<decltype(one)>;
-        if constexpr (std::is_same_v<M, wire::to_worker::Recovered> ||
-                      std::is_same_v<M, wire::to_worker::ReportRequest>) {
+        if constexpr (std::is_same_v<M, wire::to_worker::Recovered>) {
           report(epoch);
         } else if constexpr (std::is_same_v<M, wire::to_worker::CloseJob>) {
           if (const auto gone = jobs_->handle(one)) broker_.send(epoch, *gone);

@@ -197,10 +197,6 @@ void FakeWorker::on(const wire::to_worker::Actions& message) {
   for (const lanes::Action& action : message.actions) carry_out(action);
 }
 
-void FakeWorker::on(const wire::to_worker::ReportRequest& /*message*/) {
-  on(wire::to_worker::Recovered{});
-}
-
 void FakeWorker::on(const wire::to_worker::Recovered& /*message*/) {
   ++reports;
   wire::from_worker::Report answer;

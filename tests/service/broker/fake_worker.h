@@ -69,7 +69,6 @@ class FakeWorker {
   void on(const wire::to_worker::JobReport& message);
   void on(const wire::to_worker::Actions& message);
   void on(const wire::to_worker::Recovered& message);
-  void on(const wire::to_worker::ReportRequest& message);
   void carry_out(const lanes::Action& action);
   void gone(JobId job, bool failed);
 
