@@ -112,9 +112,6 @@ inline constexpr uint32_t kMaxRememberedEnds = 1'024;  // of jobs: to say why on
 // few enough that a stream that no longer moves is noticed.
 inline constexpr uint32_t kMaxStreamQueue = 65'536;
 
-// Records that a trace keeps: 40 MiB with their stamps.
-inline constexpr uint32_t kMaxTraceRecords = 1u << 20;
-
 // The trace of a service. Records wait in memory until the broker is idle, a tenth of a second at
 // most; what has no room is counted. The largest is the report of a worker with every job.
 inline constexpr uint32_t kMaxTraceBufferBytes = 32u << 20;

@@ -21,18 +21,6 @@ GateOutcome off_plan_beside_partner(const GateLane& lane, const GatePartner& par
 
 }  // namespace
 
-const char* gate_outcome_name(GateOutcome outcome) {
-  switch (outcome) {
-    case GateOutcome::go: return "go";
-    case GateOutcome::wait_partner: return "wait_partner";
-    case GateOutcome::grow: return "grow";
-    case GateOutcome::off_tape_drain: return "off_tape_drain";
-    case GateOutcome::give_way: return "give_way";
-    case GateOutcome::fail: return "fail";
-  }
-  return "?";
-}
-
 GateOutcome gate(GatePoint point, Bytes region, const GateLane& lane, const GatePartner& partner) {
   const Bytes asked = asked_height(point, lane);
   if (!partner.running) return asked <= region ? GateOutcome::go : GateOutcome::grow;

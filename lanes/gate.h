@@ -32,8 +32,6 @@ enum class GateOutcome : uint8_t {
   fail,            // off the plan inside the commit phase beside a partner: a fault of determinism
 };
 
-const char* gate_outcome_name(GateOutcome outcome);
-
 enum class GatePoint : uint8_t {
   iteration_start,  // nothing allocated yet
   allocation,       // before an allocation that raises the height

@@ -28,22 +28,6 @@ int code_of(ErrorCode code) {
 
 }  // namespace
 
-ErrorCode error_code_of(int32_t code) {
-  switch (code) {
-    case LANEWAY_INVALID_ARGUMENT: return ErrorCode::invalid_argument;
-    case LANEWAY_INVALID_GRAPH: return ErrorCode::invalid_graph;
-    case LANEWAY_OUT_OF_MEMORY: return ErrorCode::out_of_memory;
-    case LANEWAY_REFUSED: return ErrorCode::refused;
-    case LANEWAY_UNAVAILABLE: return ErrorCode::unavailable;
-    case LANEWAY_FAILED: return ErrorCode::failed;
-    case LANEWAY_QUARANTINED: return ErrorCode::quarantined;
-    case LANEWAY_CANCELLED: return ErrorCode::cancelled;
-    case LANEWAY_TIMED_OUT: return ErrorCode::timed_out;
-    case LANEWAY_UNSUPPORTED: return ErrorCode::unsupported;
-    default: return ErrorCode::internal;
-  }
-}
-
 int report(laneway_error* error, int code, const std::string& message) {
   if (error != nullptr) {
     error->code = code;

@@ -17,9 +17,6 @@ int report(laneway_error* error, int code, const std::string& message);
 int report(laneway_error* error, const Error& what);
 int report(laneway_error* error, const Status& status);
 
-// The error of a code that another library gave.
-ErrorCode error_code_of(int32_t code);
-
 // A copy that the caller frees with laneway_free. LANEWAY_INVALID_ARGUMENT without a place for it.
 int give_text(const std::string& text, char** out, laneway_error* error);
 
