@@ -38,6 +38,7 @@ from laneway.signature import (
     learning_rate_inputs,
 )
 from laneway.slots import HasSlots, Path, Slot, SlotTable
+from laneway.target import Target
 
 Closure = Callable[..., Any]  # (model, optimizer, *inputs) -> loss | (loss, aux…)
 
@@ -85,6 +86,7 @@ class _Training:
     closure: Closure | None
     name: str
     slots_of: CapturedJobGraph | None
+    target: Target
 
 
 def capture_train_step(
@@ -97,6 +99,7 @@ def capture_train_step(
     name: str = "train",
     slots_of: CapturedJobGraph | None = None,
     keep_gradients: bool | None = None,
+    target: Target = Target.cpu,
 ) -> CapturedJobGraph:
     """One whole training step as a graph: forward, backward, optimizer.
 
@@ -105,8 +108,8 @@ def capture_train_step(
     model's own result as the loss, or the entry "loss" of a dictionary that it returns. With
     `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
     gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
-    leaves some without a step of the optimizer. Raises CaptureError, naming operator, line and
-    remedy, when the step cannot be recorded.
+    leaves some without a step of the optimizer. `target` is whose kernels will run the graph.
+    Raises CaptureError, naming operator, line and remedy, when the step cannot be recorded.
     """
     training = _Training(
         model,
@@ -117,6 +120,7 @@ def capture_train_step(
         closure,
         name,
         slots_of,
+        target,
     )
     if slots_of is not None:
         return _capture_once(training, frozenset(slots_of.gradients))
@@ -138,6 +142,7 @@ def capture_inference(
     train_mode: bool = False,
     name: str = "inference",
     closure: Callable[..., Any] | None = None,
+    target: Target = Target.cpu,
 ) -> CapturedJobGraph:
     """model(*inputs, **kwargs), or closure(model, *inputs, **kwargs), without gradients as a graph,
     in evaluation mode unless told.
@@ -148,7 +153,7 @@ def capture_inference(
 
     def run() -> tuple[tuple[FakeJob, SlotTable, InputSignature, list[int], Any], Any]:
         slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
-        job = FakeJob(new_fake_mode(), slots, [("model", model)])
+        job = FakeJob(new_fake_mode(), slots, [("model", model)], target=target)
         args, kwargs, signature, inputs = fake_inputs(
             job.recorder, tuple(example_inputs), dict(example_kwargs or {})
         )
@@ -226,7 +231,7 @@ def _run_once(
     if isinstance(training.loss_fn, torch.nn.Module):
         modules.append(("loss", training.loss_fn))
     fake_mode = new_fake_mode()
-    job = FakeJob(fake_mode, slots, modules, kept_gradients)
+    job = FakeJob(fake_mode, slots, modules, kept_gradients, training.target)
     layout, copied = job.add_optimizer(training.optimizer)
     args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)
     learning_rate_inputs(job.recorder, copied, signature, inputs)

@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import loss_scaling, optimizers, random_state, side_effects
+from laneway import cuda_decisions, loss_scaling, optimizers, random_state, side_effects
 from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
 from laneway.kept_gradients import Gradients
@@ -20,6 +20,7 @@ from laneway.module_swap import swapped
 from laneway.optimizers import OptimizerLayout, StateTensor
 from laneway.recorder import Recorder
 from laneway.slots import Path, SlotTable
+from laneway.target import Target
 from laneway.user_lines import line_of, wants_data
 
 _DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel")
@@ -52,10 +53,12 @@ class FakeJob:
         slots: SlotTable,
         modules: list[tuple[str, torch.nn.Module]],
         kept_gradients: frozenset[Path] | None = frozenset(),
+        target: Target = Target.cpu,
     ) -> None:
         for _, module in modules:
             _check_module(module)
-        self.recorder = Recorder(fake_mode, slots)
+        self.recorder = Recorder(fake_mode, slots, target)
+        self._target = target
         self.scaler: loss_scaling.CapturedScaler | None = None  # what run() met
         self.gradients = Gradients(self.recorder, kept_gradients)
         self.stepped = False  # the optimizer took a step
@@ -130,6 +133,7 @@ class FakeJob:
                     torch.enable_grad(),
                     recorder.fake_mode,
                     recorder,
+                    _as_on(self._target),
                     random_state.served_by(recorder),
                     loss_scaling.watched_by(watch),
                 ):
@@ -257,6 +261,11 @@ class FakeJob:
                         remedy="register it with its final shape and change it in place",
                     )
                 self._rebound.append((expected, tensor))
+
+
+def _as_on(target: Target) -> contextlib.AbstractContextManager:
+    """Inside, torch decides by device what it would decide on the target."""
+    return cuda_decisions.as_for_cuda() if target is Target.cuda else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from laneway.graph_call import GraphCall
 from laneway.graph_ir import GeneratorArgument, Node, StorageKind
 from laneway.graph_results import Planner, ResultPlan, Unfit
 from laneway.random_state import READ, RESTORE
+from laneway.target import target_of
 from laneway.variants import Variants
 from laneway.weight_image import WeightImage
 
@@ -83,6 +84,7 @@ class GraphJob:
                     slots_of=image.captured,
                     name=image.name,
                     closure=self._body,
+                    target=target_of(image.service),
                 )
             if any(_draws(node) for node in captured.graph.nodes):
                 raise Unfit(

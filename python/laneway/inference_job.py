@@ -18,6 +18,7 @@ from laneway.owned_job import OwnedJob
 from laneway.process import ProcessLock
 from laneway.service import Service, default_service
 from laneway.step import TrainStep
+from laneway.target import target_of
 from laneway.variants import Variants
 
 _INFERENCE = 1
@@ -98,6 +99,7 @@ class Inference:
                     slots_of=self._captured,
                     name=self.name or "inference",
                     closure=self._closure,
+                    target=target_of(self.service),
                 )
             if self.job is not None:
                 self.name = self.name or self.job.name

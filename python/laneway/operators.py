@@ -128,17 +128,6 @@ def _is_usual(tensor: torch.Tensor) -> bool:
 
 
 @functools.cache
-def is_composite(overload: torch._ops.OpOverload) -> bool:
-    """Whether the CPU runs the operator as a sequence of others. Some have such a form for other
-    devices and a kernel of their own on the CPU, with other bits."""
-
-    def has(key: str) -> bool:
-        return torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), key)
-
-    return has("CompositeImplicitAutograd") and not has("CPU")
-
-
-@functools.cache
 def plain_view(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
     """The operator that returns as a view what this one does to its argument's shape: transpose
     for transpose_."""

@@ -34,6 +34,7 @@ from laneway.graph_ir import (
 from laneway.known_numbers import KnownNumbers
 from laneway.scalars import ScalarNode
 from laneway.slots import SlotTable
+from laneway.target import Target
 from laneway.user_lines import UserLines
 from laneway.value_table import ValueTable
 
@@ -66,8 +67,11 @@ class Recorder(TorchDispatchMode):
     """Fills a value table and nodes. `phases[i]` is the phase in which nodes[i] was recorded (see
     late_form.Draft). One per capture, used by one thread; not to be used after it."""
 
-    def __init__(self, fake_mode: FakeTensorMode, slots: SlotTable) -> None:
+    def __init__(
+        self, fake_mode: FakeTensorMode, slots: SlotTable, target: Target = Target.cpu
+    ) -> None:
         super().__init__()
+        self.target = target
         self.fake_mode = fake_mode
         self.slots = slots
         self.table = ValueTable()
@@ -156,7 +160,7 @@ class Recorder(TorchDispatchMode):
         try:
             if func is torch.ops.aten._local_scalar_dense.default:
                 return self._number_from(args[0], source)
-            if operators.is_composite(func):
+            if self.target.is_composite(func):
                 with self:
                     result = func.decompose(*args, **kwargs)
                 if result is not NotImplemented:

@@ -25,6 +25,7 @@ from laneway.owned_job import OwnedJob
 from laneway.process import ProcessLock
 from laneway.service import Service, default_service
 from laneway.slots import Path, Slot
+from laneway.target import target_of
 from laneway.variants import Variants
 
 _TRAINING = 0
@@ -208,6 +209,7 @@ class TrainStep:
                     self.name or "train",
                     self.captured,
                     self._options.keep_gradients,
+                    target_of(self.service),
                 )
             if self.job is not None:
                 return call_of(

@@ -1,0 +1,55 @@
+"""Target: whose kernels will run a graph, which decides what a capture records.
+
+A capture runs on CPU fakes whatever the target is, so without one torch picks what it would pick on
+a CPU. For a service on CUDA it must record what eager execution picks there: see cuda_decisions.py
+for what torch decides in Python, and cuda_forms.py for what it decides in C++.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from laneway.service import Service
+
+
+class Target(enum.Enum):
+    """The value is what Service.kernels answers."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+    @property
+    def dispatch_key(self) -> str:
+        """The dispatcher's name of the kernels."""
+        return {"cpu": "CPU", "cuda": "CUDA"}[self.value]
+
+    def runs(self, overload: torch._ops.OpOverload) -> bool:
+        """Whether the dispatcher of this process knows a kernel of the target for the operator, its
+        own or one made of other operators. No device is needed to ask."""
+        return _has_kernel(overload.name(), self.dispatch_key)
+
+    def is_composite(self, overload: torch._ops.OpOverload) -> bool:
+        """Whether the target runs the operator as a sequence of others. Some have such a form for
+        other devices and a kernel of their own on this one, with other bits."""
+        return _is_composite(overload.name(), self.dispatch_key)
+
+
+def target_of(service: Service) -> Target:
+    """What the service's jobs are captured for."""
+    return Target(getattr(service, "kernels", "cpu"))
+
+
+@functools.cache
+def _has_kernel(name: str, key: str) -> bool:
+    return torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, key)
+
+
+@functools.cache
+def _is_composite(name: str, key: str) -> bool:
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return has(name, "CompositeImplicitAutograd") and not has(name, key)
