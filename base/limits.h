@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "base/time.h"
-
 #include "base/bytes.h"
 #include "base/time.h"
 
@@ -111,6 +109,10 @@ inline constexpr uint32_t kMaxRememberedEnds = 1'024;  // of jobs: to say why on
 // Devices. Work enqueued on one stream and not yet done: far more than an iteration enqueues, and
 // few enough that a stream that no longer moves is noticed.
 inline constexpr uint32_t kMaxStreamQueue = 65'536;
+// Of the two pinned chunks through which bytes of the CPU's pass into a pool that it cannot
+// address: long enough that the fixed cost of a copy (some 10 us) is lost in it, short enough that
+// the first chunk's own copy, which nothing overlaps, is.
+inline constexpr Bytes kCopyChunk = mib(8);
 
 // The trace of a service. Records wait in memory until the broker is idle, a tenth of a second at
 // most; what has no room is counted. The largest is the report of a worker with every job.

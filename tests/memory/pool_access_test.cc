@@ -1,0 +1,151 @@
+// Shows that both ways into a pool carry the same bytes, whatever their count and place (random
+// writes, fills and reads against a plain vector), refuse what is not inside, and that the way over
+// a stream keeps its chunks apart and has nothing under way when it returns, on a device whose work
+// is done as late as possible too.
+#include "memory/pool_access.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/random.h"
+#include "memory/device/host_device.h"
+#include "memory/device/synthetic_device.h"
+#include "memory/host_pool_access.h"
+#include "memory/stream_pool_access.h"
+#include "tests/support/seed.h"
+
+namespace laneway::memory {
+namespace {
+
+constexpr int64_t kPool = 3 * limits::kCopyChunk.count() + 12345;
+
+enum class Way { host, stream_of_host, stream_of_synthetic };
+
+class PoolAccessTest : public ::testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Way::stream_of_synthetic) {
+      device_ = std::make_unique<SyntheticDevice>();
+    } else {
+      device_ = std::make_unique<HostDevice>();
+    }
+    pool_ = device_->allocate_pool(Bytes(kPool)).value();
+    if (GetParam() == Way::host) {
+      auto access = std::make_unique<HostPoolAccess>();
+      access->confine_to(pool_->data(), pool_->size());
+      access_ = std::move(access);
+    } else {
+      access_ = StreamPoolAccess::create(*device_).value();
+    }
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<MemoryBlock> pool_;
+  std::unique_ptr<PoolAccess> access_;
+};
+
+TEST_P(PoolAccessTest, RandomWritesFillsAndReadsAreThoseOfAPlainVector) {
+  Random random(testing::seed_from_environment(71));
+  std::vector<std::byte> model(kPool);
+  std::vector<std::byte> bytes(kPool);
+  std::vector<std::byte> source(kPool + 256);
+  for (size_t i = 0; i < source.size(); ++i) source[i] = std::byte(uint8_t(i * 7 + i / 251));
+  constexpr int64_t kChunk = limits::kCopyChunk.count();
+  const std::vector<int64_t> sizes{0,          1,          4097,           kChunk - 1,     kChunk,
+                                   kChunk + 1, 2 * kChunk, 2 * kChunk + 5, 3 * kChunk + 7, kPool};
+  for (int step = 0; step < 8; ++step) {
+    const int64_t size = sizes[random.below(sizes.size())];
+    const auto at = static_cast<int64_t>(random.below(static_cast<uint64_t>(kPool - size + 1)));
+    const auto value = static_cast<uint8_t>(random.below(256));
+    const auto count = static_cast<size_t>(size);
+    if (random.chance(0.6)) {
+      std::memcpy(bytes.data(), source.data() + value, count);
+      std::memcpy(model.data() + at, bytes.data(), count);
+      ASSERT_TRUE(access_->write(pool_->data() + at, bytes.data(), Bytes(size)).ok());
+      std::memset(bytes.data(), 0xEE, count);  // it was read before write returned
+    } else {
+      std::memset(model.data() + at, value, count);
+      ASSERT_TRUE(access_->fill(pool_->data() + at, std::byte(value), Bytes(size)).ok());
+    }
+    ASSERT_TRUE(access_->read(bytes.data(), pool_->data() + at, Bytes(size)).ok());
+    ASSERT_EQ(std::memcmp(bytes.data(), model.data() + at, count), 0) << step;
+  }
+  ASSERT_TRUE(access_->read(bytes.data(), pool_->data(), Bytes(kPool)).ok());
+  EXPECT_EQ(std::memcmp(bytes.data(), model.data(), model.size()), 0);
+}
+
+TEST_P(PoolAccessTest, WhatIsNotInsideThePoolIsRefused) {
+  std::vector<std::byte> bytes(kPool + 1);
+  const auto refused = [](const Status& status) {
+    return !status.ok() && status.error().code == ErrorCode::invalid_argument;
+  };
+  EXPECT_TRUE(refused(access_->write(pool_->data(), bytes.data(), Bytes(kPool + 1))));
+  EXPECT_TRUE(refused(access_->write(pool_->data() - 1, bytes.data(), Bytes(1))));
+  EXPECT_TRUE(refused(access_->read(bytes.data(), pool_->data() + kPool, Bytes(1))));
+  EXPECT_TRUE(refused(access_->read(bytes.data(), bytes.data(), Bytes(1))));
+  EXPECT_TRUE(refused(access_->fill(pool_->data() + 1, std::byte{1}, Bytes(kPool))));
+  EXPECT_TRUE(refused(access_->fill(pool_->data(), std::byte{1}, Bytes(-1))));
+  EXPECT_TRUE(refused(access_->write(pool_->data(), bytes.data(), Bytes(-1))));
+  EXPECT_TRUE(refused(access_->read(bytes.data(), pool_->data(), Bytes(-1))));
+  EXPECT_TRUE(access_->write(pool_->data() + kPool, bytes.data(), Bytes(0)).ok());
+  EXPECT_TRUE(access_->fill(pool_->data(), std::byte{1}, Bytes(kPool)).ok());
+}
+
+// Threads that use parts of their own do not disturb each other.
+TEST_P(PoolAccessTest, ThreadsShareIt) {
+  constexpr int64_t kPart = 64 << 10;
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      std::byte* const part = pool_->data() + t * kPart;
+      std::vector<std::byte> bytes(kPart);
+      for (int round = 0; round < 20; ++round) {
+        const std::vector<std::byte> want(kPart, std::byte(uint8_t(16 * t + round)));
+        const bool ok = access_->write(part, want.data(), Bytes(kPart)).ok() &&
+                        access_->read(bytes.data(), part, Bytes(kPart)).ok() && bytes == want;
+        wrong[size_t(t)] += ok ? 0 : 1;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4));
+}
+
+std::string name_of(const ::testing::TestParamInfo<Way>& row) {
+  switch (row.param) {
+    case Way::host: return "host";
+    case Way::stream_of_host: return "stream_of_host";
+    case Way::stream_of_synthetic: return "stream_of_synthetic";
+  }
+  return "";
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, PoolAccessTest,
+                         ::testing::Values(Way::host, Way::stream_of_host,
+                                           Way::stream_of_synthetic),
+                         name_of);
+
+TEST(HostPoolAccess, CopiesTakeBytesOverBandwidthAndFillsNothing) {
+  ManualClock clock;
+  HostPoolAccess access(clock, [&](Duration time) { clock.advance(time); });
+  std::vector<std::byte> pool(1'000'000);
+  std::vector<std::byte> bytes(pool.size(), std::byte{3});
+  const Bytes size(static_cast<int64_t>(pool.size()));
+  ASSERT_TRUE(access.write(pool.data(), bytes.data(), size).ok());
+  EXPECT_EQ(clock.now(), TimePoint(0)) << "unlimited until set";
+  access.set_bandwidth(500'000);
+  ASSERT_TRUE(access.write(pool.data(), bytes.data(), size).ok());
+  EXPECT_EQ(clock.now(), TimePoint(0) + seconds(2));
+  ASSERT_TRUE(access.read(bytes.data(), pool.data(), size).ok());
+  EXPECT_EQ(clock.now(), TimePoint(0) + seconds(4));
+  ASSERT_TRUE(access.fill(pool.data(), std::byte{1}, size).ok());
+  EXPECT_EQ(clock.now(), TimePoint(0) + seconds(4));
+}
+
+}  // namespace
+}  // namespace laneway::memory
