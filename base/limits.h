@@ -2,6 +2,7 @@
 // caller sees (an error or an enum), never silent truncation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/bytes.h"
@@ -131,6 +132,20 @@ inline constexpr int64_t kCudaAlignment = 512;
 // How much device work a lane may have enqueued: enough that the device never waits for the CPU,
 // little enough that a lane that is to stop has stopped soon after.
 inline constexpr Duration kRunAhead = milliseconds(1);
+// Marks on the stream tell how far it is: one for about so much work, which makes their price (1 to
+// 2 us) a hundredth of it, and never so rarely that a change of pace goes unnoticed. So many marks
+// are more than kRunAhead of work; the bound on them holds while nothing is known about the work.
+inline constexpr Duration kRunAheadMark = microseconds(100);
+inline constexpr uint32_t kMaxNodesPerMark = 32;
+inline constexpr size_t kMaxRunAheadMarks = 16;
+
+// Pinned memory of a lane through which inputs and outputs pass: those of the largest batches, for
+// every iteration that is on its way. What has no room there is copied while the caller waits.
+inline constexpr Bytes kMaxLaneStaging = Bytes(512ll << 20);
+// The smallest piece of it: one is enough for most jobs' iterations.
+inline constexpr Bytes kMinStagingBlock = Bytes(1 << 20);
+// Larger inputs are staged in pieces, so that the link carries one while the next is staged.
+inline constexpr Bytes kStagingPiece = Bytes(4 << 20);
 
 // Iterations of a lane that are still on the device while the next is enqueued: two keep it busy,
 // the rest is for iterations much shorter than kRunAhead.
