@@ -1,0 +1,136 @@
+#include "tests/fake_cuda/gpu.h"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace laneway::fake_cuda {
+namespace {
+
+// Set in a child of fork() whose parent had initialised CUDA: there the device is out of reach.
+std::atomic<bool> initialized_before_fork{false};
+std::atomic<bool> forked{false};
+
+}  // namespace
+
+Gpu& Gpu::get() {
+  static Gpu* const gpu = new Gpu;
+  return *gpu;
+}
+
+Gpu::Gpu()
+    : executor(
+          mutex, settings,
+          {[this](const Step& step, const Stream& stream) { begins(step, stream); },
+           [this](CUresult error, const Step& step) {
+             journal.complain(step.what + " failed the device with error " + std::to_string(error));
+             fail(error);
+           }}) {
+  pthread_atfork(nullptr, nullptr, [] { forked = initialized_before_fork.load(); });
+}
+
+bool Gpu::lost_by_fork() { return forked; }
+
+CUresult Gpu::enter(const char* name, Needs needs) {
+  journal.call(name);
+  const auto failing = failing_calls.find(name);
+  if (failing != failing_calls.end() && failing->second.second > 0) {
+    --failing->second.second;
+    return failing->second.first;
+  }
+  if (needs == Needs::nothing) return CUDA_SUCCESS;
+  if (!initialized) {
+    return refuse(CUDA_ERROR_NOT_INITIALIZED, std::string(name) + ": cuInit was not called");
+  }
+  initialized_before_fork = true;
+  if (lasting != CUDA_SUCCESS) return lasting;
+  if (needs == Needs::context && contexts.current() == nullptr) {
+    return refuse(CUDA_ERROR_INVALID_CONTEXT,
+                  std::string(name) + ": this thread has no current context");
+  }
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<Stream> Gpu::stream(CUstream handle, const char* call) {
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return legacy_;
+  std::shared_ptr<Stream> found = streams.find(handle);
+  if (found == nullptr) journal.complain(std::string(call) + ": not a live stream");
+  return found;
+}
+
+std::shared_ptr<Event> Gpu::event(CUevent handle, const char* call) {
+  std::shared_ptr<Event> found = events.find(handle);
+  if (found == nullptr) journal.complain(std::string(call) + ": not a live event");
+  return found;
+}
+
+CUresult Gpu::submit(const std::shared_ptr<Stream>& stream, Step step) {
+  auto kept = std::make_shared<const Step>(std::move(step));
+  enqueue(stream, {std::move(kept)}, {});
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<Mark> Gpu::enqueue(const std::shared_ptr<Stream>& stream,
+                                   std::vector<std::shared_ptr<const Step>> steps,
+                                   std::vector<std::shared_ptr<Mark>> after) {
+  Work work;
+  work.steps = std::move(steps);
+  work.after = std::move(after);
+  // The legacy stream and every blocking stream wait for each other.
+  if (stream == legacy_) {
+    for (const auto& [handle, other] : streams.all()) {
+      if (other->blocking() && other->last != nullptr) work.after.push_back(other->last);
+    }
+  } else if (stream->blocking() && legacy_->last != nullptr) {
+    work.after.push_back(legacy_->last);
+  }
+  const std::shared_ptr<Mark> mark = work.mark;
+  executor.enqueue(stream, std::move(work));
+  return mark;
+}
+
+CUresult Gpu::synchronize(const std::shared_ptr<Stream>& stream) {
+  const std::shared_ptr<Mark> last = stream->last;
+  executor.wait(last);
+  if (stream == legacy_) {
+    std::vector<std::shared_ptr<Mark>> marks;
+    for (const auto& [handle, other] : streams.all()) {
+      if (other->blocking()) marks.push_back(other->last);
+    }
+    for (const auto& mark : marks) executor.wait(mark);
+  }
+  return lasting;
+}
+
+CUresult Gpu::synchronize_all() {
+  std::vector<std::shared_ptr<Mark>> marks{legacy_->last};
+  for (const auto& [handle, stream] : streams.all()) marks.push_back(stream->last);
+  for (const auto& mark : marks) executor.wait(mark);
+  return lasting;
+}
+
+void Gpu::fail(CUresult error) {
+  lasting = error;
+  executor.set_dead(error != CUDA_SUCCESS);
+}
+
+CUresult Gpu::refuse(CUresult error, const std::string& why) {
+  journal.complain(why);
+  return error;
+}
+
+void Gpu::forget_all() {
+  streams.clear();
+  events.clear();
+  memory.clear();
+}
+
+void Gpu::begins(const Step& step, const Stream& stream) {
+  if (journal.noting()) journal.note("run " + step.what + " stream " + std::to_string(stream.id));
+  if (begun_++ == settings.fault_after) {
+    journal.complain(step.what + " is the work that was to fail");
+    fail(static_cast<CUresult>(settings.fault_error));
+  }
+}
+
+}  // namespace laneway::fake_cuda
