@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import cuda_decisions, loss_scaling, optimizers, random_state, side_effects
+from laneway import cuda_decisions, cuda_forms, loss_scaling, optimizers, random_state, side_effects
 from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
 from laneway.kept_gradients import Gradients
@@ -263,9 +263,14 @@ class FakeJob:
                 self._rebound.append((expected, tensor))
 
 
-def _as_on(target: Target) -> contextlib.AbstractContextManager:
+@contextlib.contextmanager
+def _as_on(target: Target) -> Iterator[None]:
     """Inside, torch decides by device what it would decide on the target."""
-    return cuda_decisions.as_for_cuda() if target is Target.cuda else contextlib.nullcontext()
+    if target is Target.cpu:
+        yield
+        return
+    with cuda_decisions.as_for_cuda(), cuda_forms.as_on_cuda():
+        yield
 
 
 @contextlib.contextmanager

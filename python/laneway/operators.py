@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from laneway.errors import CaptureError
+from laneway.target import Target
 
 aten = torch.ops.aten
 
@@ -34,6 +35,16 @@ MEASURED_OPERATORS = frozenset(
         aten.mkldnn_rnn_layer.default,
         aten.mse_loss.default,
         aten.smooth_l1_loss.default,
+        aten._embedding_bag.default,
+        aten._native_multi_head_attention.default,
+        aten._grouped_mm.default,
+    }
+)
+
+# What other devices give differs from what the CPU gives.
+_MEASURED_FOR_CPU = frozenset(
+    {
+        aten.mkldnn_rnn_layer.default,
         aten._embedding_bag.default,
         aten._native_multi_head_attention.default,
         aten._grouped_mm.default,
@@ -109,10 +120,11 @@ def name_of(overload: torch._ops.OpOverload) -> str:
     )
 
 
-def is_measured(overload: torch._ops.OpOverload, args: tuple) -> bool:
-    """Whether the call's fake results may have other layouts, sizes, dtypes than the real ones."""
+def is_measured(overload: torch._ops.OpOverload, args: tuple, target: Target = Target.cpu) -> bool:
+    """Whether the call's fake results may have other layouts, sizes, dtypes than the real ones, and
+    the CPU can show what those are."""
     if overload in MEASURED_OPERATORS:
-        return True
+        return target is Target.cpu or overload not in _MEASURED_FOR_CPU
     if overload in _LABEL_OPERATORS:
         return any(isinstance(a, torch.Tensor) and a.dtype == torch.uint8 for a in args)
     return overload in _MEASURED_WHEN_UNUSUAL and any(
@@ -196,13 +208,14 @@ def may_draw(overload: torch._ops.OpOverload) -> bool:
 
 
 def draws(overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether this call draws random numbers: fused attention does not without dropout."""
+    """Whether this call draws random numbers: attention and recurrent layers do not without
+    dropout."""
     if not may_draw(overload):
         return False
     for position, argument in enumerate(overload._schema.arguments):
-        if argument.name == "dropout_p":
+        if argument.name in ("dropout_p", "dropout"):
             default = argument.default_value
-            given = args[position] if position < len(args) else kwargs.get("dropout_p", default)
+            given = args[position] if position < len(args) else kwargs.get(argument.name, default)
             return given != 0
     return True
 

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from laneway import operators, random_state
 from laneway.constants import Constants
+from laneway.cuda_calls import CudaCalls
 from laneway.direct_fakes import DirectFakes
 from laneway.errors import CaptureError
 from laneway.graph_ir import (
@@ -72,6 +73,7 @@ class Recorder(TorchDispatchMode):
     ) -> None:
         super().__init__()
         self.target = target
+        self._cuda = CudaCalls() if target is Target.cuda else None
         self.fake_mode = fake_mode
         self.slots = slots
         self.table = ValueTable()
@@ -176,9 +178,12 @@ class Recorder(TorchDispatchMode):
     def _record(self, func: Any, args: tuple, kwargs: dict[str, Any], source: str) -> Any:
         operators.check_allowed(func)
         args, kwargs = operators.with_plain_integers(func, args, kwargs)
+        if self._cuda is not None:
+            args, kwargs = self._cuda.call(func, args, kwargs)
         func, args, kwargs = operators.declared_form(func, args, kwargs)
         func, args, kwargs, generator = operators.without_generator(func, args, kwargs)
-        arguments = [("", self._argument(value)) for value in args]
+        kept = args if self._cuda is None else self._cuda.arguments(func, args)
+        arguments = [("", self._argument(value)) for value in kept]
         arguments += [(name, self._argument(value)) for name, value in kwargs.items()]
         if generator is not None:
             self.drawing.add(operators.name_of(func))
@@ -200,7 +205,8 @@ class Recorder(TorchDispatchMode):
             return result
         node = Node(operators.name_of(func), arguments, source=source)
         node.writes = self._written(func, args, kwargs)
-        node.results = self._results(func, result)
+        kept = result if self._cuda is None else self._cuda.results(func, result)
+        node.results = self._results(func, kept)
         self._append(node)
         return result
 
@@ -231,7 +237,10 @@ class Recorder(TorchDispatchMode):
         """The call on fake tensors, with any number in place of numbers of the graph."""
         args = tuple(map(self._plain, args))
         kwargs = {name: self._plain(value) for name, value in kwargs.items()}
-        if operators.is_measured(func, args):
+        fake = None if self._cuda is None else self._cuda.fake(func)
+        if fake is not None:
+            return fake(*args, **kwargs)
+        if operators.is_measured(func, args, self.target):
             return self._measured(func, args, kwargs)
         result = self._direct.run(func, args, kwargs)
         if result is not NotImplemented:
