@@ -135,17 +135,7 @@ FrontDoor::Counters FrontDoor::counters() const {
   return counters;
 }
 
-void FrontDoor::close_session(SessionId session, const Error& reason) {
-  const SessionPlace place = sessions_.find(session);
-  if (place == sessions_.end()) return;
-  if (place->second.open()) {
-    (void)place->second.lifeline().send(
-        wire::encode(wire::Failure{reason.code, reason.message}, {}));
-  }
-  end_session(place, true, false);
-}
-
-void FrontDoor::end_session(SessionPlace place, bool died, bool tell_sink) {
+void FrontDoor::end_session(SessionPlace place, bool died) {
   ClientSession& session = place->second;
   const SessionId id = session.who().id;
   const bool open = session.open();
@@ -154,8 +144,8 @@ void FrontDoor::end_session(SessionPlace place, bool died, bool tell_sink) {
   holder_.release(door::session_key(id));
   by_token_.erase(session.who().token);
   sessions_.erase(place);
-  // Last: the sink may ask for anything, but the session is no more.
-  if (open && tell_sink) sink_.on_session_end(id, died);
+  // The sink knows open ones alone. Last: it may ask for anything, but the session is no more.
+  if (open) sink_.on_session_end(id, died);
 }
 
 void FrontDoor::end_overdue() {
@@ -173,7 +163,7 @@ void FrontDoor::end_overdue() {
     const SessionPlace place = at++;
     if (place->second.until() <= now) {
       ++counters_.refused;
-      end_session(place, true, false);
+      end_session(place, true);
       continue;
     }
     const auto& waiting = place->second.waiting();

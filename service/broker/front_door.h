@@ -82,8 +82,6 @@ class FrontDoor {
 
   // Those that exist; not those that only said Hello.
   std::vector<Session> sessions() const;
-  // Tells the client why, and ends the session; the sink is not told.
-  void close_session(SessionId session, const Error& reason);
   Counters counters() const;
 
  private:
@@ -124,7 +122,7 @@ class FrontDoor {
   void watch_lifeline(SessionPlace place, bool added);
 
   // ---- ends
-  void end_session(SessionPlace place, bool died, bool tell_sink);
+  void end_session(SessionPlace place, bool died);
   void end_overdue();
 
   void hold_session(const Session& session, const Channel* lifeline);

@@ -147,7 +147,7 @@ void FrontDoor::read_lifeline(SessionId id) {
         log_warning("session " + std::to_string(id.value()) +
                     " is hung up on: " + frame.error().message);
       }
-      return end_session(place, true, true);
+      return end_session(place, true);
     }
     if (!frame.value()) return;
     if (!on_lifeline_frame(place, std::move(*frame.value()))) return;
@@ -176,7 +176,7 @@ bool FrontDoor::on_lifeline_frame(SessionPlace place, Frame frame) {
                                              "clients send parcels over the lifeline, nothing else"}
                                      : message.error();
     (void)session.lifeline().send(wire::encode(wire::Failure{error.code, error.message}, {}));
-    end_session(place, true, true);
+    end_session(place, true);
     return false;
   }
   if (!session.wants_parcel(parcel->request)) {

@@ -158,7 +158,7 @@ void FrontDoor::welcome(const ClientSession& session, const std::string& route, 
 void FrontDoor::on_bye(SessionPlace place, const std::string& route,
                        const wire::Envelope& envelope) {
   answer(route, envelope, wire::Done{});
-  end_session(place, false, true);
+  end_session(place, false);
 }
 
 void FrontDoor::on_session_request(SessionPlace place, const std::string& route, uint64_t number,

@@ -53,8 +53,6 @@ struct Launch {
 
 }  // namespace
 
-bool ProcessEnd::clean() const { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
-
 std::string ProcessEnd::text() const {
   if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
   if (!WIFSIGNALED(status)) return "wait status " + std::to_string(status);

@@ -22,7 +22,6 @@ namespace laneway::service {
 struct ProcessEnd {
   int status = 0;
 
-  bool clean() const;        // exit code 0
   std::string text() const;  // "exit code 3", "signal 9 (Killed)"
 };
 

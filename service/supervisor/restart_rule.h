@@ -24,8 +24,6 @@ class RestartRule {
 
   // It died: when to start it again; TimePoint::never(): it is given up.
   TimePoint died(TimePoint now);
-  // Deaths within the window before the last one, and it.
-  uint32_t recent() const { return static_cast<uint32_t>(deaths_.size()); }
 
  private:
   Times times_;

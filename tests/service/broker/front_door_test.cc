@@ -162,16 +162,6 @@ TEST_F(FrontDoorTest, AClientThatDiesIsNoticedAndForgotten) {
   rig.door->reply(SessionId(1), 2, wire::Done{});  // to nobody: nothing happens
 }
 
-TEST_F(FrontDoorTest, ASessionThatIsClosedIsToldWhy) {
-  RawClient client(rig);
-  client.join();
-  rig.door->close_session(SessionId(1), {ErrorCode::cancelled, "enough"});
-  const Frame frame = *client.next_frame();
-  EXPECT_EQ(wire::decode_message<wire::Failure>(frame.bytes).value().message, "enough");
-  EXPECT_THAT(rig.sink.ended, SizeIs(0));
-  EXPECT_THAT(rig.door->sessions(), SizeIs(0));
-}
-
 // ---- a successor
 
 TEST_F(FrontDoorTest, ASessionGoesOnWithTheNextBroker) {
