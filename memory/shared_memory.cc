@@ -10,27 +10,12 @@
 #include <utility>
 
 #include "memory/child_descriptors.h"
+#include "memory/owned_descriptor.h"
 
 namespace laneway::memory {
 namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-// Closes on every way out unless released.
-class OwnedDescriptor {
- public:
-  explicit OwnedDescriptor(int descriptor) : descriptor_(descriptor) {}
-  ~OwnedDescriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OwnedDescriptor(const OwnedDescriptor&) = delete;
-  OwnedDescriptor& operator=(const OwnedDescriptor&) = delete;
-  int get() const { return descriptor_; }
-  int release() { return std::exchange(descriptor_, -1); }
-
- private:
-  int descriptor_;
-};
 
 Error failure(const std::string& name, Bytes size, const char* what) {
   const int number = errno;

@@ -8,8 +8,8 @@
 //
 // Thread-safety: a Device may be used by several threads; a Stream is fed by one thread at a time;
 // an Event may be asked by any thread. Streams, events and blocks must be gone before their device.
-// Implementations: HostDevice, SyntheticDevice (tests); one conformance suite holds them to this
-// page.
+// Implementations: HostDevice, CudaDevice, SyntheticDevice (tests); one conformance suite holds
+// them to this page.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,9 @@ struct Capabilities {
   bool pool_is_addressable = true;  // the CPU can read and write pool memory directly
   bool pool_is_exportable = true;   // pool blocks have a descriptor
   bool advances_by_itself = true;   // enqueued work gets done without anybody asking for it
+  // Who enqueues more than the device's own queue holds waits for the device, instead of being
+  // refused at limits::kMaxStreamQueue.
+  bool full_queue_waits = false;
 };
 
 // A piece of memory; freed with the object. Work that uses it must be done by then.

@@ -4,12 +4,10 @@
 // SyntheticDevice. Thread-safe; must outlive its blocks.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <memory>
 
-#include "base/mutex.h"
 #include "base/result.h"
+#include "memory/device/block_ranges.h"
 #include "memory/device/device.h"
 
 namespace laneway::memory {
@@ -19,23 +17,21 @@ class HostMemory {
   HostMemory() = default;
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
-  ~HostMemory();
 
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size);
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size);
 
   // Error invalid_argument, naming the call and the range, unless [address, address + bytes) lies
   // in one pool block.
-  Status require_pool(const char* call, const void* address, Bytes bytes) const;
+  Status require_pool(const char* call, const void* address, Bytes bytes) const {
+    return pool_blocks_.require(call, address, bytes);
+  }
 
  private:
   class PoolBlock;
   class HostBlock;
 
-  void forget(uintptr_t base);
-
-  mutable Mutex mutex_;
-  std::map<uintptr_t, int64_t> pool_blocks_ LW_GUARDED_BY(mutex_);  // base -> size
+  BlockRanges pool_blocks_;
 };
 
 }  // namespace laneway::memory

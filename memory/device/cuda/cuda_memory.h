@@ -1,0 +1,54 @@
+// CudaMemory: the blocks of a CUDA device. Pool blocks are device memory, exported by a descriptor
+// where the platform allows it (DeviceMapping), else plain; host blocks are pinned. Thread-safe;
+// outlives its blocks.
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <string>
+
+#include "memory/device/block_ranges.h"
+#include "memory/device/cuda/cuda_context.h"
+#include "memory/device/cuda/device_mapping.h"
+#include "memory/device/device.h"
+
+namespace laneway::memory {
+
+class CudaMemory {
+ public:
+  // `label` names the device in errors. `clearing` is a stream of the context on which fresh memory
+  // is cleared; it outlives this object.
+  CudaMemory(const CudaContext& context, std::string label, CUstream clearing);
+
+  bool exportable() const { return exportable_; }
+  const BlockRanges& pool_blocks() const { return pool_blocks_; }
+
+  // As Device::allocate_pool and allocate_host.
+  Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size);
+  Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size);
+  // As CudaDevice::attach_pool.
+  Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size);
+  // From here on the block's addresses are refused, although its memory is still there.
+  void retire(const MemoryBlock& block) { pool_blocks_.remove(block.data()); }
+
+  Bytes free_memory() const;
+
+ private:
+  class MappedBlock;
+  class PlainBlock;
+  class HostBlock;
+
+  Result<std::unique_ptr<MemoryBlock>> add_mapping(Result<DeviceMapping> mapping, Bytes size);
+  Result<std::unique_ptr<MemoryBlock>> allocate_plain(Bytes size);
+  Status clear(const MemoryBlock& block);
+  Error no_room(Bytes size) const;
+
+  const CudaContext& context_;
+  const std::string label_;
+  const CUstream clearing_;
+  const bool exportable_;
+  BlockRanges pool_blocks_;
+};
+
+}  // namespace laneway::memory
