@@ -36,18 +36,25 @@ def daemon_program() -> Path:
 
 
 class Daemon:
-    """`cores` is where it and all that it starts stay (empty: anywhere)."""
+    """`cores` is where it and all that it starts stay (empty: anywhere); `words` are more of its
+    command line."""
 
-    def __init__(self, pool: str | int = "512MiB", cores: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        pool: str | int = "512MiB",
+        cores: Sequence[int] = (),
+        words: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self._folder = tempfile.mkdtemp(prefix="laneway-bench-")
         self.address = f"ipc://{self._folder}/laneway.sock"
         command = [str(daemon_program()), "--address", self.address, "--pool", str(pool)]
         started = time.perf_counter()
         self.process = subprocess.Popen(
-            [*command, "--log-level", "warning"],
+            [*command, "--log-level", "warning", *words],
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | single_thread_environment(1),
+            env=os.environ | single_thread_environment(1) | (environment or {}),
             preexec_fn=(lambda: os.sched_setaffinity(0, set(cores))) if cores else None,
         )
         assert self.process.stdout

@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":
@@ -15,6 +16,7 @@ if __name__ == "__main__":
     sys.path[0:1] = [str(ROOT), str(ROOT / "python")]
 
 from bench.harness import Options, pin  # noqa: E402
+from bench.report import Report  # noqa: E402
 
 BENCHES = {
     "overhead": "does a training step cost less through Laneway than in the eager loop?",
@@ -28,11 +30,24 @@ BENCHES = {
     "start": "how long until the service, a connection and a first result are there?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
 }
+# With --device: bench/gpu. The same names where the question is the same.
+DEVICE_BENCHES = {
+    "overhead": "does a training step cost less than plain PyTorch, eager and compiled?",
+    "service": "what does the service add to a synchronous iteration?",
+    "sharing": "are four jobs in four lanes faster than one after another, or as processes?",
+    "link": "how fast are copies, and ours against the link?",
+    "launch": "what do an operator, a context and a first step cost?",
+    "partition": "what do partitions of multiprocessors change for a small job beside a large one?",
+    "placing": "how fast do images come into the pool?",
+}
 
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, argparse.ArgumentParser]:
     parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument(
+        "--device", metavar="D", help=f"cuda:N, with a NAME of {', '.join(DEVICE_BENCHES)}"
+    )
     parser.add_argument("--trials", type=int, metavar="N", help="rounds of each comparison (30)")
     parser.add_argument("--quick", action="store_true", help="short trials, 5 rounds")
     parser.add_argument("--only", action="append", default=[], metavar="CASE", help="repeatable")
@@ -69,6 +84,8 @@ def list_benches() -> None:
     for name, question in BENCHES.items():
         cases = importlib.import_module(f"bench.{name}").cases()
         print(f"{name}: {question}\n    {' '.join(cases)}")
+    for name, question in DEVICE_BENCHES.items():
+        print(f"{name} --device cuda:0: {question}")
 
 
 def main(arguments: list[str]) -> int:
@@ -76,14 +93,15 @@ def main(arguments: list[str]) -> int:
     if args.list or not arguments:
         list_benches()
         return 0
-    unknown = [name for name in args.names if name not in BENCHES]
+    benches = DEVICE_BENCHES if args.device else BENCHES
+    unknown = [name for name in args.names if name not in benches]
     if unknown or not args.names:
         given = f"no bench {unknown[0]!r}" if unknown else "no bench named"
-        parser.error(f"{given}; there are {', '.join(BENCHES)}")
+        parser.error(f"{given}; there are {', '.join(benches)}")
     if args.trials is not None and args.trials < 1:
         parser.error(f"--trials {args.trials}: at least 1")
     options = options_of(args)
-    modules = {name: importlib.import_module(f"bench.{name}") for name in args.names}
+    modules = {name: module_of(name, args.device) for name in args.names}
     known = {case for module in modules.values() for case in module.cases()}
     strange = [case for case in options.only if case not in known]
     if strange:
@@ -91,11 +109,33 @@ def main(arguments: list[str]) -> int:
     pin(options.cores)
     missed = []
     for name, module in modules.items():
-        report = module.run(options)
+        report = run_on_device(name, args) if args.device else module.run(options)
         path = report.write(options.out)
-        print(f"{name}: {BENCHES[name]}\n{report.table()}\nwritten to {_shown(path)}\n")
+        print(f"{name}: {benches[name]}\n{report.table()}\nwritten to {_shown(path)}\n")
         missed += report.missed()
     return 1 if args.check and missed else 0
+
+
+def module_of(name: str, device: str | None) -> ModuleType:
+    if not device:
+        return importlib.import_module(f"bench.{name}")
+    from bench.gpu.section import MODULES
+
+    return importlib.import_module(f"bench.gpu.{MODULES[name]}")
+
+
+def run_on_device(name: str, args: argparse.Namespace) -> Report:
+    """A section of gpu-check as a bench: all its cases, without a limit that it would notice."""
+    import torch
+
+    from bench.gpu.section import Section, Settings
+
+    settings = Settings(args.device, args.quick, torch.cuda.is_available())
+    section = Section(f"{name}_on_device", settings=settings)
+    more = {"trials": args.trials} if args.trials else {}
+    module_of(name, args.device).run(section, tuple(args.only), **more)
+    section.add_calibration()
+    return section
 
 
 def _shown(path: Path) -> str:

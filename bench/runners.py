@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -67,8 +67,15 @@ class Inductor(Eager):
     it needs where one does not build), and the optimizer compiled as well where that is faster.
     Raises RuntimeError when it makes no graph."""
 
+    OPTIONS: ClassVar[dict[str, Any]] = {}  # of torch.compile
+    UNROLLS_RNN = True
+
     def __init__(self, work: Workload) -> None:
         super().__init__(work)
+        self._compile()
+
+    def _compile(self) -> None:
+        work = self.work
         started = time.perf_counter()
         trial = [work.batch(i) for i in range(10)]
         self.graphs = self._compile_loss(trial[:3])
@@ -80,8 +87,8 @@ class Inductor(Eager):
         import torch._dynamo as dynamo
 
         # Without allow_rnn nn.LSTM stays eager, and nothing says so; with it, it may not build.
-        dynamo.config.allow_rnn = True
-        self.loss = torch.compile(self._loss, fullgraph=True)
+        dynamo.config.allow_rnn = self.UNROLLS_RNN
+        self.loss = torch.compile(self._loss, fullgraph=True, **self.OPTIONS)
         try:
             self.run(trial)
             return "one graph"
@@ -89,14 +96,14 @@ class Inductor(Eager):
             dynamo.reset()
             dynamo.utils.counters.clear()
             dynamo.config.allow_rnn = False
-            self.loss = torch.compile(self._loss)
+            self.loss = torch.compile(self._loss, **self.OPTIONS)
             self.run(trial)
             if not dynamo.utils.counters["stats"]["unique_graphs"]:
                 raise RuntimeError("torch.compile makes no graph of this step") from error
             return "broken into several graphs"
 
     def _try_compiled_optimizer(self, trial: Batches, plain_ns: int) -> bool:
-        self.update = torch.compile(self.work.optimizer.step)
+        self.update = torch.compile(self.work.optimizer.step, **self.OPTIONS)
         try:
             self.run(trial[:3])
             if min(self.run(trial)) < plain_ns:
@@ -115,14 +122,10 @@ class Embedded:
     """Laneway in this process; a step is called and its loss read before the next one."""
 
     def __init__(self, work: Workload) -> None:
-        import laneway
-
         self.work = work
         started = time.perf_counter()
         self.service = self._open()
-        self.step = laneway.train_step(
-            work.model, work.loss_fn, work.optimizer, service=self.service, name=work.name
-        )
+        self.step = self._make_step()
         inputs, named = arguments(work.batch(0))
         self.step.prepare(*inputs, **named)
         self.setup_s = time.perf_counter() - started
@@ -131,6 +134,14 @@ class Embedded:
         import laneway
 
         return laneway.embedded(pool=pool_for(self.work), lanes=1)
+
+    def _make_step(self) -> Any:
+        import laneway
+
+        work = self.work
+        return laneway.train_step(
+            work.model, work.loss_fn, work.optimizer, service=self.service, name=work.name
+        )
 
     def run(self, batches: Batches) -> list[int]:
         step, clock, times = self.step, time.perf_counter_ns, []
@@ -213,6 +224,15 @@ def pool_for(work: Workload) -> int:
     gradients and their updates, and for activations."""
     parameters = sum(p.numel() * p.element_size() for p in work.model.parameters())
     return 6 * parameters + (256 << 20)
+
+
+def make_runner(name: str, work: Workload, device: str | None = None) -> Runner:
+    """The runner of this name: of RUNNERS, or for a device that is named, of bench/gpu."""
+    if device is None:
+        return RUNNERS[name](work)
+    from .gpu.runners import make_on_device
+
+    return make_on_device(name, work, device)
 
 
 RUNNERS = {

@@ -4,10 +4,10 @@
 
 reads one JSON object a line from stdin and answers each with one line on what was stdout:
 {"make": {name, seed, form, runner, threads, cores}} -> {"about"}; {"trial": n} -> {"times_ns",
-"minor_faults"}; {"digest": true} -> {"digest"}; {"digests": true} -> {"digests"}; {"addresses": n}
--> {"changes", "off_tape", "done"}; {"report": true} -> what the service says about the job. End of
-input ends it, and so does a failure, which is answered {"error": text}. The client side is
-`Worker`."""
+"minor_faults"}; {"window": seconds} -> {"iterations", "seconds"}; {"digest": true} -> {"digest"};
+{"digests": true} -> {"digests"}; {"addresses": n} -> {"changes", "off_tape", "done"}; {"report":
+true} -> what the service says about the job. "make" may also hold "device". End of input ends it,
+and so does a failure, which is answered {"error": text}. The client side is `Worker`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import resource
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,13 @@ class WorkerFailed(RuntimeError):
 class Worker:
     """The parent's end. A context manager; leaving it ends the process."""
 
-    def __init__(self, make: dict[str, Any], environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        make: dict[str, Any],
+        environment: dict[str, str] | None = None,
+        timeout_s: float = REPLY_TIMEOUT_S,
+    ) -> None:
+        self._timeout_s = timeout_s
         path = os.pathsep.join(
             [str(ROOT), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
@@ -58,6 +65,10 @@ class Worker:
     def trial(self, iterations: int) -> dict[str, Any]:
         """Runs `iterations` on the next batches: {"times_ns", "minor_faults"}."""
         return self._ask({"trial": iterations})
+
+    def window(self, seconds: float) -> dict[str, Any]:
+        """Trains for about so long: {"iterations", "seconds"}, the seconds that they took."""
+        return self._ask({"window": seconds})
 
     def digest(self) -> str:
         """Hash of the training state after all trials so far."""
@@ -83,9 +94,9 @@ class Worker:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise WorkerFailed(f"the worker ended with {self._process.wait()}") from None
-        if not select.select([self._process.stdout], [], [], REPLY_TIMEOUT_S)[0]:
+        if not select.select([self._process.stdout], [], [], self._timeout_s)[0]:
             self._process.kill()
-            raise WorkerFailed(f"no answer to {request} in {REPLY_TIMEOUT_S:g} s")
+            raise WorkerFailed(f"no answer to {request} in {self._timeout_s:g} s")
         line = self._process.stdout.readline()
         if not line:
             raise WorkerFailed(f"the worker ended with {self._process.wait()} at {request}")
@@ -112,23 +123,32 @@ class _Trials:
     """The worker's end: one workload, one runner, a position in the stream of batches."""
 
     def __init__(
-        self, name: str, seed: int, form: str, runner: str, threads: int, cores: Sequence[int]
+        self,
+        name: str,
+        seed: int,
+        form: str,
+        runner: str,
+        threads: int,
+        cores: Sequence[int],
+        device: str | None = None,
     ) -> None:
         import torch
 
         from .models import make
-        from .runners import RUNNERS
+        from .runners import make_runner
 
         harness.pin(cores)
         torch.set_num_threads(threads)
         self._work = make(name, seed, form)
         torch.manual_seed(seed)  # what the model draws while it trains
-        self._runner = RUNNERS[runner](self._work)
+        self._runner = make_runner(runner, self._work, device)
         self._next = 0
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if "trial" in request:
             return self.trial(request["trial"])
+        if "window" in request:
+            return self.window(request["window"])
         if "addresses" in request:
             return self.addresses(request["addresses"])
         if "digests" in request:
@@ -158,6 +178,14 @@ class _Trials:
             gc.enable()
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
         return {"times_ns": times, "minor_faults": faults}
+
+    def window(self, seconds: float) -> dict[str, Any]:
+        """A few batches again and again: what counts is how many iterations there are."""
+        batches = [self._work.batch(i) for i in range(8)]
+        started, done = time.perf_counter(), 0
+        while (took := time.perf_counter() - started) < seconds or not done:
+            done += len(self._runner.run(batches))
+        return {"iterations": done, "seconds": took}
 
     def digest(self) -> dict[str, Any]:
         from .state import digest

@@ -24,6 +24,7 @@ _MAKERS = {
 NAMES = tuple(_MAKERS)
 _MAKERS |= {name: partial(families.family, name) for name in families.NAMES}
 _MAKERS |= {name: partial(hugging_face.hugging_face, name) for name in hugging_face.NAMES}
+_MAKERS["gpt_large"] = gpt.gpt_large
 FAMILIES = (*vision.NAMES, *families.NAMES, *hugging_face.NAMES)
 FIVE = ("mlp", "cnn", "gpt", "lstm", "resnet18")
 

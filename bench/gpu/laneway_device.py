@@ -1,0 +1,43 @@
+"""How the benches open Laneway on a device: the names of its options, in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..models import Workload
+from ..runners import pool_for
+
+# Activations beyond what pool_for allows, by model.
+LARGE = {"gpt_large": 14 << 30}
+
+
+def pool_on_device(work: Workload) -> int:
+    """Bytes of pool in which `work` trains on a GPU."""
+    return pool_for(work) + LARGE.get(work.name, 0)
+
+
+def embedded(device: str, pool: int | str, lanes: int | None = None, lane_sms: int = 0) -> Any:
+    import laneway
+
+    more = {"lane_sms": lane_sms} if lane_sms else {}
+    return laneway.embedded(pool=pool, lanes=lanes, device=device, **more)
+
+
+def train_step(work: Workload, service: Any, name: str = "", replay: str = "auto") -> Any:
+    """The step of `work`; `replay` is "auto", "on" or "off"."""
+    import laneway
+
+    more = {} if replay == "auto" else {"replay": replay}
+    return laneway.train_step(
+        work.model,
+        work.loss_fn,
+        work.optimizer,
+        service=service,
+        name=name or work.name,
+        **more,
+    )
+
+
+def daemon_words(device: str, lane_sms: int = 0) -> list[str]:
+    """What lanewayd is started with."""
+    return ["--device", device, *(["--lane-sms", str(lane_sms)] if lane_sms else [])]

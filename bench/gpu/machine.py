@@ -1,0 +1,117 @@
+"""machine: what was measured on: the device and its driver, clocks, link, partitions, the
+processor and the versions. Nothing here names the host or its folders; figures of two reports
+compare only where these are the same."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import report
+from .mps import CONTROL
+from .section import Section
+
+# What nvidia-smi is asked, in its words. Nothing is set.
+QUERIES = (
+    "name",
+    "driver_version",
+    "memory.total",
+    "compute_mode",
+    "persistence_mode",
+    "ecc.mode.current",
+    "mig.mode.current",
+    "pstate",
+    "power.limit",
+    "clocks.max.sm",
+    "clocks.max.mem",
+    "pcie.link.gen.max",
+    "pcie.link.width.max",
+)
+# What changes with load: asked at rest and under it.
+BUSY_QUERIES = (
+    "clocks.sm",
+    "clocks.mem",
+    "pcie.link.gen.current",
+    "pcie.link.width.current",
+    "temperature.gpu",
+    "power.draw",
+)
+CALIBRATIONS = 5
+
+
+def run(section: Section) -> None:
+    for _ in range(CALIBRATIONS):
+        section.calibration.sample()
+    for name, value in report.machine().items():
+        _say(section, name, value)
+    _say(section, "cuda_of_torch", torch.version.cuda)
+    _say(section, "mps", _mps_state())
+    if not section.settings.cuda:
+        section.leave_out("the device: torch sees none")
+        return
+    _say(section, "cudnn", torch.backends.cudnn.version())
+    properties = torch.cuda.get_device_properties(section.settings.device)
+    for name in ("name", "major", "minor", "multi_processor_count", "total_memory"):
+        _say(section, f"device_{name}", getattr(properties, name, None))
+    free, total = torch.cuda.mem_get_info(section.settings.device)
+    _say(section, "free_memory", f"{free} of {total}")
+    index = torch.device(section.settings.device).index or 0
+    for name, value in _ask(QUERIES, index).items():
+        _say(section, name, value)
+    for name, value in _ask(BUSY_QUERIES, index).items():
+        _say(section, f"{name}_at_rest", value)
+    with _Load(section.settings.device):
+        busy = _ask(BUSY_QUERIES, index)
+    for name, value in busy.items():
+        _say(section, f"{name}_under_load", value)
+
+
+def _say(section: Section, name: str, value: Any) -> None:
+    """A row of words."""
+    section.add("machine", name.replace(".", "_"), None, "", note=str(value) or "not said")
+
+
+def _ask(queries: tuple[str, ...], index: int) -> dict[str, str]:
+    """nvidia-smi's answers; where there is no nvidia-smi, or it does not know, a word about
+    that."""
+    if shutil.which("nvidia-smi") is None:
+        return {"nvidia-smi": "not on this machine"}
+    found = {}
+    for query in queries:  # one by one: an unknown name would spoil all
+        command = ["nvidia-smi", f"--id={index}", f"--query-gpu={query}", "--format=csv,noheader"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return found | {"nvidia-smi": str(error)}
+        found[query] = done.stdout.strip() if done.returncode == 0 else "not known"
+    return found
+
+
+class _Load:
+    """Half a second or more of matrix products, queued before the block and waited for after it."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+
+    def __enter__(self) -> None:
+        a = torch.randn(8192, 8192, device=self._device)
+        for _ in range(40):
+            torch.mm(a, a)
+
+    def __exit__(self, *_: object) -> None:
+        torch.cuda.synchronize(self._device)
+
+
+def _mps_state() -> str:
+    """Whether an MPS daemon runs here, by the names of processes."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if CONTROL.startswith((folder / "comm").read_text().strip()):
+                return "its daemon runs"
+        except OSError:  # gone
+            continue
+    return "not running" if shutil.which(CONTROL) else "not installed"

@@ -1,0 +1,117 @@
+"""One training in plain PyTorch on the device and as a job, and the distance between what is
+left."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from bench import models
+from bench.gpu import laneway_device
+from bench.gpu.runners import PlainOnDevice
+from bench.state import tensors
+from support.eager import same_bits
+
+LOSS_TOLERANCE = 1e-3
+# Of the change by training, in Euclidean norms: see README.md.
+STATE_TOLERANCE = 0.05
+POOL = "2GiB"
+
+
+@dataclass
+class Trained:
+    """What a training leaves: losses and every tensor of model and optimizer, by name."""
+
+    losses: list[float]
+    state: dict[str, torch.Tensor]
+
+
+def plain_device() -> str:
+    """Where plain PyTorch runs beside a job."""
+    return os.environ["LANEWAY_TEST_DEVICE"] if torch.cuda.is_available() else "cpu"
+
+
+def batches_of(name: str, count: int, seed: int = 1) -> list[Any]:
+    work = models.make(name, seed)
+    return [work.batch(i) for i in range(count)]
+
+
+def _state(model: dict, optimizer: dict) -> dict[str, torch.Tensor]:
+    found = dict(tensors(model, "model")) | dict(tensors(optimizer["state"], "optimizer"))
+    return {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
+
+
+def initial_state(name: str, seed: int = 1) -> dict[str, torch.Tensor]:
+    return _state(models.make(name, seed).model.state_dict(), {"state": {}})
+
+
+def train_plain(name: str, batches: list[Any], seed: int = 1) -> Trained:
+    """Eager PyTorch on the device."""
+    runner = PlainOnDevice(models.make(name, seed), plain_device())
+    torch.manual_seed(seed + 100)
+    losses = [runner.iteration(batch).item() for batch in batches]
+    work = runner.work
+    return Trained(losses, _state(work.model.state_dict(), work.optimizer.state_dict()))
+
+
+def make_step(service: Any, name: str, seed: int = 1, replay: str = "auto") -> Any:
+    """A job that draws what `train_plain` draws."""
+    work = models.make(name, seed)
+    torch.manual_seed(seed + 100)
+    return laneway_device.train_step(work, service, name=f"{name}-{seed}-{replay}", replay=replay)
+
+
+def train(step: Any, batches: list[Any]) -> Trained:
+    return left(step, [step(*batch).item() for batch in batches])
+
+
+def left(step: Any, losses: list[float]) -> Trained:
+    state = step.state_dict()
+    return Trained(losses, _state(state["model"], state["optimizer"]))
+
+
+def assert_same_bits(ours: Trained, theirs: Trained) -> None:
+    assert ours.losses == theirs.losses
+    different = [n for n, t in ours.state.items() if not same_bits(t, theirs.state[n])]
+    assert not different, f"{different[0]} and {len(different) - 1} others differ"
+
+
+def assert_as_plain(
+    ours: Trained, plain: Trained, initial: dict[str, torch.Tensor], record: Any
+) -> None:
+    """Equal in the sense of README.md; records the distance and whether the bits were equal."""
+    assert ours.state.keys() == plain.state.keys()
+    distances = {
+        name: _distance(tensor, plain.state[name], initial.get(name))
+        for name, tensor in ours.state.items()
+    }
+    worst = max(distances, key=lambda name: distances[name])
+    equal = ours.losses == plain.losses and all(
+        same_bits(tensor, plain.state[name]) for name, tensor in ours.state.items()
+    )
+    record("bit_equal", int(equal))
+    record("largest_distance", distances[worst])
+    if not torch.cuda.is_available():
+        assert_same_bits(ours, plain)
+    for number, (a, b) in enumerate(zip(ours.losses, plain.losses, strict=True)):
+        assert abs(a - b) <= LOSS_TOLERANCE * abs(b), f"loss {number} is {a}, eager's is {b}"
+    assert distances[worst] <= STATE_TOLERANCE, f"{worst} is {distances[worst]:.3g} off"
+
+
+def _distance(ours: torch.Tensor, plain: torch.Tensor, before: torch.Tensor | None) -> float:
+    """‖ours - plain‖ over what training changed; infinite when anything is not a number."""
+    assert ours.shape == plain.shape and ours.dtype == plain.dtype
+    a, b = ours.double(), plain.double()
+    if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
+        return float("inf")
+    gap = torch.linalg.vector_norm(a - b).item()
+    start = torch.zeros_like(b) if before is None else before.double()
+    change = torch.linalg.vector_norm(b - start).item()
+    if gap == 0.0:
+        return 0.0
+    # A bias before a normalisation has gradients that are rounding alone: what counts there is its
+    # weight in the whole.
+    return gap / max(change, 1e-3 * torch.linalg.vector_norm(start).item(), 1e-5 * b.numel() ** 0.5)
