@@ -9,7 +9,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[0:0] = [str(ROOT), str(ROOT / "python"), str(ROOT / "tests" / "python")]
+sys.path[0:0] = [str(ROOT / name) for name in (".", "python", "tests/python", "tools")]
 
 
 def pytest_addoption(parser):
