@@ -31,7 +31,7 @@ PROGRAMS = ("bin/*", "bench/laneway-*", "service/liblaneway_*.so", "adaptor/**/l
 # Of the checkout: the package, the benches, and the tests that run there.
 SOURCES = ("python/laneway", "bench", "tests/gpu", "tests/python/support")
 NOT_PACKED = ("__pycache__", "lib", "results")
-TEST_LABELS = ("gpu", "conformance")
+TEST_LABEL = "gpu"
 
 
 class PackError(Exception):
@@ -39,11 +39,11 @@ class PackError(Exception):
 
 
 def test_programs(directory: pathlib.Path) -> list[str]:
-    """Names of the C++ tests with one of TEST_LABELS in a configured build directory."""
+    """Names of the C++ test programs with TEST_LABEL in a configured build directory."""
     found = []
     for path in sorted(directory.rglob("*_labels.cmake")):
         labels = re.search(r'LABELS "([^"]*)"', path.read_text())
-        if labels and set(labels[1].split(";")) & set(TEST_LABELS):
+        if labels and TEST_LABEL in labels[1].split(";"):
             found.append(path.name.removesuffix("_labels.cmake"))
     return found
 

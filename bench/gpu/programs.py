@@ -66,6 +66,12 @@ def _count(section: Section, program: str, report: dict, ended: str) -> None:
                 counts[test.get("result", "COMPLETED").lower()] += 1
     section.add(program, "passed", float(counts["completed"]), "tests")
     section.add(program, "skipped", float(counts["skipped"]), "tests")
+    if not counts["completed"] and not failures and section.settings.rehearsal:
+        section.leave_out(f"{program}: all of its tests were skipped")
+        return
+    if not counts["completed"] and not failures:
+        failures.append("all of its tests were skipped: it found no device")
+        counts["failed"] += 1
     if "ended with 0" not in ended and not failures:
         failures.append(ended)
         counts["failed"] += 1

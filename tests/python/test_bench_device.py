@@ -1,0 +1,235 @@
+"""The benches of a device, less the measuring: figures come out right on times that are given,
+whatever runs is stopped again, and every section runs on a device whose kernels are the CPU's."""
+
+import contextlib
+import io
+import json
+import os
+import stat
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from bench.gpu import (
+    device_tests,
+    link,
+    mps,
+    overhead,
+    partition,
+    placing,
+    programs,
+    service_latency,
+    sharing,
+)
+from bench.gpu.section import MODULES, Section, Settings
+from bench.gpu.trials import Trials, compare_medians, ready
+from bench.worker import Worker
+
+ON_HOST = Settings(device="host", quick=True, cuda=False, rehearsal=True)
+
+
+def section_of(settings=ON_HOST):
+    return Section("test", settings=settings, file=io.StringIO())
+
+
+def lines_of(section):
+    return [json.loads(line) for line in section.file.getvalue().splitlines()]
+
+
+def rows_of(section):
+    return {(row["case"], row["metric"]): row for row in section.rows}
+
+
+def trials_of(times_us, failed=None):
+    """Trials whose rounds all took as given, of two iterations each."""
+    trials = Trials("mlp", failed=failed or {})
+    trials.times_ns = {
+        name: [[round(us * 1e3)] * 2 for us in rounds] for name, rounds in times_us.items()
+    }
+    return trials
+
+
+def test_a_section_writes_each_row_when_it_is_found():
+    section = section_of()
+    section.add("c", "m", 1.0, "us", samples=[1.0])
+    assert lines_of(section)[0]["row"]["samples"] == [1.0]
+    section.add("c", "n", float("nan"), "us")
+    section.leave_out("the rest")
+    assert lines_of(section)[1]["row"]["value"] is None
+    assert lines_of(section)[2] == {"left_out": "the rest"}
+
+
+def test_what_does_not_fit_is_named():
+    section = section_of()
+    section.until = 0.0
+    assert not section.fits(5, "gpt")
+    assert lines_of(section)[0]["left_out"].startswith("gpt: 0 s were left")
+
+
+def test_a_ratio_says_how_many_times_as_fast_and_counts_its_worse_end():
+    section = section_of()
+    trials = trials_of({"embedded": [10, 10, 10, 10], "eager": [20, 20, 20, 18]})
+    overhead.compare(section, "mlp", "embedded_over_eager", trials, overhead.NO_SLOWER)
+    row = rows_of(section)["mlp", "embedded_over_eager"]
+    assert row["median"] == pytest.approx(2.0) and 1.8 <= row["value"] <= 2.0
+    assert row["holds"] is True
+
+
+def test_a_variant_that_did_not_run_leaves_its_target_missed_with_the_reason():
+    section = section_of()
+    trials = trials_of({"eager": [20, 20]}, {"embedded_replay": "no graphs here"})
+    overhead.compare(section, "mlp", "embedded_replay_over_eager", trials, overhead.BY_REPLAY)
+    row = rows_of(section)["mlp", "embedded_replay_over_eager"]
+    assert row["value"] is None and "no graphs here" in row["note"]
+    assert section.missed() == [row]
+
+
+def test_what_a_service_adds_is_taken_round_by_round():
+    """A machine that slows down between rounds slows both sides of a round."""
+    trials = trials_of({"service": [130, 1030], "embedded": [100, 1000]})
+    assert compare_medians(trials, "service", "embedded") == [30.0, 30.0]
+
+
+def test_four_jobs_are_added_up_in_parts_of_their_speed_alone():
+    section = section_of(Settings(cuda=False))
+    jobs = sharing.JOBS
+    alone = dict(zip(jobs, (1000.0, 100.0, 10.0, 1.0)))
+    rates = {
+        "in_turn": [alone] * 5,
+        "lanes": [{job: rate / 2 for job, rate in alone.items()}] * 5,
+        "time_sliced": [{job: rate / 4 for job, rate in alone.items()}] * 5,
+    }
+    sharing._report(section, rates)
+    rows = rows_of(section)
+    assert rows["four_jobs", "in_turn_speed"]["value"] == pytest.approx(1.0)
+    assert rows["four_jobs", "lanes_speed"]["value"] == pytest.approx(2.0)
+    assert rows["four_jobs", "lanes_over_in_turn"]["value"] == pytest.approx(2.0)
+    assert rows["four_jobs", "lanes_over_time_sliced"]["value"] == pytest.approx(2.0)
+    assert ("four_jobs", "lanes_over_mps") not in rows
+
+
+def test_the_cost_of_a_copy_is_where_the_line_through_the_sizes_begins():
+    section = section_of()
+    sizes = [size for size in link.SIZES if size <= 4 << 20]
+    times = {("to_device", size): 5e-6 + size / 25e9 for size in sizes}
+    link._report(section, "pinned", times)
+    rows = rows_of(section)
+    assert rows["pinned", "to_device_call_us"]["value"] == pytest.approx(5.0, rel=1e-3)
+    assert rows["pinned", "to_device_slope_gb_per_s"]["value"] == pytest.approx(25.0, rel=1e-3)
+    name = "to_device_4mib_gb_per_s"
+    assert rows["pinned", name]["value"] == pytest.approx(25 / (1 + 5e-6 * 25e9 / (4 << 20)))
+
+
+GTEST = {
+    "testsuites": [
+        {
+            "name": "Device",
+            "testsuite": [
+                {"name": "Copies", "result": "COMPLETED"},
+                {"name": "Shares", "result": "SKIPPED"},
+                {"name": "Waits", "failures": [{"failure": "a.cc:3\nExpected: 1"}]},
+            ],
+        }
+    ]
+}
+
+
+def test_tests_of_a_program_are_counted_one_by_one():
+    section = section_of()
+    programs._count(section, "t", GTEST, "it ended with 1")
+    counts = {metric: row["value"] for (_, metric), row in rows_of(section).items()}
+    assert counts == {"passed": 1, "skipped": 1, "failed": 1}
+    failed = rows_of(section)["t", "failed"]
+    assert "Device.Waits: a.cc:3 Expected: 1" in failed["note"]
+    assert failed["test"] and failed["holds"] is False
+
+
+@pytest.mark.parametrize(
+    ("kept", "ended", "failed"),
+    [(0, "it ended with 0", 0), (0, "it ended with -11", 1), (1, "it ended with 0", 1)],
+)
+def test_a_program_that_crashed_or_skipped_everything_failed(kept, ended, failed):
+    """`kept`: which test is left in the report. A crash after the last test, and a device that
+    was not found, are failures too."""
+    tests = [GTEST["testsuites"][0]["testsuite"][kept]]
+    section = section_of(Settings())
+    programs._count(section, "t", {"testsuites": [{"name": "D", "testsuite": tests}]}, ended)
+    assert rows_of(section)["t", "failed"]["value"] == failed
+
+
+def test_python_tests_are_rows_with_what_they_recorded():
+    section = section_of()
+    text = """<testsuite><testcase name="a"><properties><property name="distance" value="0.5"/>
+      </properties></testcase><testcase name="b"><failure message="AssertionError: far off&#10;x"/>
+      </testcase><testcase name="c"><skipped message="no partitions"/></testcase></testsuite>"""
+    for case in ElementTree.fromstring(text).iter("testcase"):
+        device_tests._report(section, "test_x", case)
+    rows = rows_of(section)
+    assert rows["test_x", "a"]["holds"] is True
+    assert rows["test_x.a", "distance"]["value"] == 0.5
+    assert rows["test_x", "b"]["holds"] is False
+    assert rows["test_x", "b"]["note"] == "AssertionError: far off"
+    assert lines_of(section)[-1] == {"left_out": "test_x: c: no partitions"}
+
+
+CONTROL = """#!/bin/sh
+if [ "$1" = "-d" ]; then echo started >>"$LOG"; echo $$ >"$CUDA_MPS_PIPE_DIRECTORY/x"; exit 0; fi
+read command; echo "$command in $CUDA_MPS_PIPE_DIRECTORY" >>"$LOG"
+"""
+
+
+def test_mps_is_started_in_a_folder_of_its_own_and_told_to_quit(tmp_path, monkeypatch):
+    control = tmp_path / mps.CONTROL
+    control.write_text(CONTROL)
+    control.chmod(control.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    with contextlib.suppress(KeyError), mps.mps() as environment:
+        folder = environment["CUDA_MPS_PIPE_DIRECTORY"]
+        assert os.listdir(folder) == ["x"]
+        raise KeyError  # also when what runs under it fails
+    said = (tmp_path / "log").read_text().splitlines()
+    assert said == ["started", f"get_server_list in {folder}", f"quit in {folder}"]
+    assert not os.path.exists(folder)
+
+
+def test_without_mps_the_reason_is_told(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(mps.NoMps, match=f"{mps.CONTROL} is not on this machine"), mps.mps():
+        pass
+
+
+def test_a_worker_trains_for_a_window():
+    make = {"name": "mlp", "seed": 0, "form": "default", "runner": "eager", "threads": 1}
+    with Worker(make | {"cores": [], "device": "cpu"}) as worker:
+        worker.make()
+        reply = worker.window(0.01)
+    assert reply["iterations"] % 8 == 0 and reply["seconds"] >= 0.01
+
+
+def test_variants_that_cannot_be_set_up_are_named_and_the_others_run():
+    """One of them does not exist."""
+    section = section_of()
+    with ready(section, "mlp", ("eager", "sideways"), 300.0) as trials:
+        assert list(trials.workers) == ["eager"] and "sideways" in trials.failed["sideways"]
+        trials.run(section, 2, 0.005, 5.0)
+        trials.report(section, "mlp")
+    rows = rows_of(section)
+    assert rows["mlp", "eager_us"]["value"] > 0
+    assert rows["mlp", "sideways_us"]["value"] is None
+
+
+def test_weights_come_into_the_pool_and_back():
+    section = section_of()
+    placing.run(section)
+    rows = rows_of(section)
+    assert rows["image", "into_gb_per_s"]["value"] > 0
+    assert rows["image", "back_gb_per_s"]["value"] > 0
+
+
+def test_benches_of_a_device_have_cases_and_the_command_knows_them():
+    from bench.run import DEVICE_BENCHES
+
+    assert set(DEVICE_BENCHES) <= set(MODULES)
+    for module in (link, overhead, partition, placing, service_latency, sharing):
+        assert module.cases()
