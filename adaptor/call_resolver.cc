@@ -18,6 +18,13 @@ bool is_tensor(const c10::Type& type) {
   return without_optional(type).kind() == TypeKind::TensorType;
 }
 
+// Tensors that their schemas do not call optional and that their operators take undefined: a mask
+// that there is none of, and the state of a generator that only dropout reads.
+bool may_be_undefined(std::string_view op, std::string_view argument) {
+  return op == "aten::_scaled_dot_product_efficient_attention_backward" &&
+         (argument == "attn_bias" || argument == "philox_seed" || argument == "philox_offset");
+}
+
 }  // namespace
 
 CallResolver::CallResolver(const lanes::Graph& graph, size_t node_index,
@@ -102,6 +109,11 @@ Status CallResolver::place(size_t position, const lanes::Argument& argument) {
   const c10::Type& type = *schema_->arguments()[position].type();
   if (const auto* value = std::get_if<lanes::ValueArgument>(&argument.content)) {
     return place_value(position, type, value->value);
+  }
+  if (std::holds_alternative<lanes::NoneArgument>(argument.content) &&
+      may_be_undefined(node_.op, schema_->arguments()[position].name())) {
+    call_->template_[position] = at::Tensor();
+    return {};
   }
   const c10::Type& inner = without_optional(type);
   const auto* list = std::get_if<lanes::ListArgument>(&argument.content);
@@ -216,11 +228,13 @@ Status CallResolver::check_form() const {
 }
 
 // An operator that draws without taking a generator would draw from the process's own, which
-// belongs to the user's threads and cannot be rewound. Fused attention draws for its dropout only.
+// belongs to the user's threads and cannot be rewound. Fused attention and fused recurrent layers
+// draw for their dropout only.
 Status CallResolver::check_draws() const {
   if (call_->is_random_ || !call_->op_.hasTag(at::Tag::nondeterministic_seeded)) return {};
-  const auto dropout = schema_->argumentIndexWithName("dropout_p");
-  if (dropout) {
+  for (const char* name : {"dropout_p", "dropout"}) {
+    const auto dropout = schema_->argumentIndexWithName(name);
+    if (!dropout) continue;
     const c10::IValue& probability = call_->template_[static_cast<size_t>(*dropout)];
     if (probability.isDouble() && probability.toDouble() == 0.0) return {};
   }

@@ -14,14 +14,21 @@
 namespace laneway::adaptor {
 namespace {
 
+constexpr std::string_view kAttentionBackward =
+    "aten::_scaled_dot_product_efficient_attention_backward";
+constexpr std::string_view kRecurrent = "aten::_cudnn_rnn";
+constexpr std::string_view kRecurrentBackward = "aten::_cudnn_rnn_backward";
+
 struct Pair {
   std::string_view op;
   std::string_view partner;
   struct Given {
     std::string_view argument;  // of `op`; "" ends the list
     uint32_t result = 0;        // of `partner`
-  } given[2];
-  std::string_view same[5];  // arguments that both must have alike
+  } given[3];
+  std::string_view same[5];  // arguments that both must have alike, contents included
+  std::string_view shapes[14] =
+      {};  // arguments that both must have alike, whose contents may change
 };
 
 constexpr Pair kPairs[] = {
@@ -38,6 +45,17 @@ constexpr Pair kPairs[] = {
      {{"output", 0}, {"workspace", 3}},
      {"input", "hx_", "hidden_size", "has_biases", "reverse"}},
     {"aten::linalg_ldl_solve", "aten::linalg_ldl_factor_ex", {{"LD", 0}, {"pivots", 1}}, {}},
+    {kAttentionBackward,
+     "aten::_scaled_dot_product_efficient_attention",
+     {{"out", 0}, {"logsumexp", 1}},
+     {},
+     {"query", "key", "value", "attn_bias"}},
+    {kRecurrentBackward,
+     kRecurrent,
+     {{"output", 0}, {"reserve", 3}, {"weight_buf", 4}},
+     {},
+     {"input", "weight", "weight_stride0", "hx", "cx", "mode", "hidden_size", "proj_size",
+      "num_layers", "batch_first", "dropout", "train", "bidirectional", "batch_sizes"}},
 };
 
 bool any_is_written(const lanes::Graph& graph, const lanes::Argument& argument,
@@ -50,16 +68,56 @@ bool any_is_written(const lanes::Graph& graph, const lanes::Argument& argument,
   return written;
 }
 
-// Whether both calls have the same constant, or the same values with the same bytes.
+// Whether both calls have the same constant, or the same values; with a trace, with the same bytes.
 bool alike(const lanes::Graph& graph, const NodeArguments& a, const NodeArguments& b,
-           std::string_view name, const IndexTrace& trace) {
+           std::string_view name, const IndexTrace* trace) {
   const lanes::Argument* in_a = a.find(name);
   const lanes::Argument* in_b = b.find(name);
   if (in_a == nullptr || in_b == nullptr) {
     const auto one = a.integer(name);
     return one && one == b.integer(name);
   }
-  return *in_a == *in_b && !any_is_written(graph, *in_a, trace);
+  return *in_a == *in_b && (trace == nullptr || !any_is_written(graph, *in_a, *trace));
+}
+
+// What only a library knows the size of, only its partner takes.
+Status check_opaque(const lanes::Graph& graph, const lanes::Node& call, const IndexTrace& trace) {
+  if (call.op == kRecurrentBackward) return {};
+  const auto opaque = [&](lanes::ValueIndex value) {
+    if (graph.values[value].kind != lanes::ValueKind::tensor) return false;
+    const uint32_t maker = trace.maker(value);
+    if (maker >= graph.nodes.size()) return false;
+    const std::vector<lanes::NodeResult>& results = graph.nodes[maker].results;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const auto& values = results[i].values;
+      const bool here = std::find(values.begin(), values.end(), value) != values.end();
+      if (here && is_library_sized(graph.nodes[maker].op, i)) return true;
+    }
+    return false;
+  };
+  bool found = false;
+  for (const lanes::NamedArgument& given : call.arguments) {
+    lanes::for_each_value(given.argument,
+                          [&](lanes::ValueIndex value) { found = found || opaque(value); });
+  }
+  if (!found) return {};
+  return Error{ErrorCode::invalid_graph,
+               "takes what " + std::string(kRecurrent) + " has kept for " +
+                   std::string(kRecurrentBackward) +
+                   ", whose size only the library knows; capture the step again"};
+}
+
+// Buffers of the caller's and states of a dropout would be read as far as the library wants.
+Status check_recurrent(const lanes::Graph& graph, const lanes::Node& call) {
+  const NodeArguments arguments(graph, call);
+  for (const std::string_view name : {"weight_buf", "dropout_state"}) {
+    const lanes::Argument* given = arguments.find(name);
+    if (given != nullptr && !std::holds_alternative<lanes::NoneArgument>(given->content)) {
+      return Error{ErrorCode::invalid_graph,
+                   "argument '" + std::string(name) + "' must be None: the operator makes its own"};
+    }
+  }
+  return {};
 }
 
 // The target lengths of a CTC loss; nothing when they are not whole numbers.
@@ -88,8 +146,14 @@ std::optional<std::vector<int64_t>> lengths_of(const lanes::Argument& argument,
 
 }  // namespace
 
+bool is_library_sized(std::string_view op, size_t result) {
+  return op == kRecurrent && (result == 3 || result == 4);
+}
+
 Status check_pairing(const lanes::Graph& graph, uint32_t node, const IndexTrace& trace) {
   const lanes::Node& call = graph.nodes[node];
+  if (Status opaque = check_opaque(graph, call, trace); !opaque) return opaque;
+  if (call.op == kRecurrent) return check_recurrent(graph, call);
   const auto* pair = std::find_if(std::begin(kPairs), std::end(kPairs),
                                   [&](const Pair& p) { return p.op == call.op; });
   if (pair == std::end(kPairs)) return {};
@@ -109,6 +173,7 @@ Status check_pairing(const lanes::Graph& graph, uint32_t node, const IndexTrace&
   const lanes::Node& partner = graph.nodes[trace.maker(key)];
   if (partner.op != pair->partner) return fault(pair->given[1].argument);
   for (const Pair::Given& given : pair->given) {
+    if (given.argument.empty()) continue;
     const lanes::ValueIndex value = arguments.value(given.argument);
     const bool same = given.result < partner.results.size() && value != lanes::kNoValue &&
                       partner.results[given.result].values == std::vector{value} &&
@@ -117,7 +182,14 @@ Status check_pairing(const lanes::Graph& graph, uint32_t node, const IndexTrace&
   }
   const NodeArguments others(graph, partner);
   for (const std::string_view name : pair->same) {
-    if (!name.empty() && !alike(graph, arguments, others, name, trace)) return fault(name);
+    if (!name.empty() && !alike(graph, arguments, others, name, &trace)) return fault(name);
+  }
+  for (const std::string_view name : pair->shapes) {
+    if (!name.empty() && !alike(graph, arguments, others, name, nullptr)) return fault(name);
+  }
+  // Without its sums the kernel would read them all the same.
+  if (call.op == kAttentionBackward && others.truth("compute_log_sumexp") != true) {
+    return fault("logsumexp");
   }
   // One gradient a loss: it is read for each.
   const lanes::Value* gradient = arguments.tensor("grad");

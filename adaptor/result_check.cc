@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "adaptor/paired_check.h"
 #include "adaptor/torch_tensors.h"
 
 namespace laneway::adaptor {
@@ -80,15 +81,17 @@ Status copy_number(const c10::IValue& number, const lanes::OutputView& output) {
 Status check_results(const lanes::Graph& graph, const lanes::Node& node,
                      const std::vector<c10::IValue>& values,
                      const std::vector<lanes::ValueIndex>& unused) {
-  for (const lanes::NodeResult& result : node.results) {
-    for (const lanes::ValueIndex value : result.values) {
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    for (const lanes::ValueIndex value : node.results[i].values) {
       if (value == lanes::kNoValue || !values[value].isTensor()) continue;
       const at::Tensor& tensor = values[value].toTensor();
       if (!tensor.defined()) {
         if (std::find(unused.begin(), unused.end(), value) != unused.end()) continue;
         return Error{ErrorCode::invalid_graph, "gave nothing for a result that the graph uses"};
       }
-      if (Status right = check_tensor(tensor, graph.values[value]); !right) return right;
+      lanes::Value declared = graph.values[value];
+      if (is_library_sized(node.op, i)) declared.sizes = tensor.sizes().vec();
+      if (Status right = check_tensor(tensor, declared); !right) return right;
     }
   }
   return {};

@@ -183,5 +183,37 @@ TEST(CallResolver, RefusesDrawsWithoutAGenerator) {
   EXPECT_THAT(attention(0.1), HasSubstr("draws random numbers but takes no generator"));
 }
 
+// Operators of CUDA's are resolved like all others; what their dropout would need may be undefined.
+TEST(CallResolver, TakesFusedAttentionWithoutDropout) {
+  const auto none = lanes::NamedArgument{"", {lanes::NoneArgument{}}};
+  const auto attention = [&](double dropout, const lanes::NamedArgument& seed) {
+    return refusal([&](GraphBuilder& b) {
+      const std::string op = "aten::_scaled_dot_product_efficient_attention";
+      const auto x = b.input({1, 2, 8, 4});
+      const auto out = b.compute(
+          op, {arg(x), arg(x), arg(x), none, {"", {true}}, arg_real(dropout)}, {1, 2, 8, 4});
+      b.last().results.push_back({false, {b.input({1, 2, 32})}});
+      b.graph().inputs.pop_back();
+      const auto sums = b.last().results[1].values[0];
+      b.graph().storages[b.graph().values[sums].storage] = {lanes::StorageKind::ephemeral, 0,
+                                                            b.graph().storages.back().bytes};
+      for (int i = 0; i < 2; ++i) b.last().results.push_back({false, {lanes::kNoValue}});
+      const lanes::Argument yes{true};
+      const lanes::Argument no{false};
+      b.output(b.compute(op + "_backward",
+                         {arg(out), arg(x), arg(x), arg(x), none, arg(out), arg(sums), seed, none,
+                          arg_real(0.0), arg_list({yes, yes, yes, no})},
+                         {1, 2, 8, 4}));
+      for (int i = 0; i < 3; ++i) b.last().results.push_back({false, {lanes::kNoValue}});
+    });
+  };
+  EXPECT_EQ(attention(0.0, none), "");
+  EXPECT_THAT(attention(0.5, none), HasSubstr("draws random numbers"));
+  EXPECT_THAT(refusal([&](GraphBuilder& b) {
+                b.output(b.compute("aten::add.Tensor", {arg(b.input({2})), none}, {2}));
+              }),
+              HasSubstr("argument 'other'"));
+}
+
 }  // namespace
 }  // namespace laneway::adaptor
