@@ -48,7 +48,7 @@ SECTIONS = (
     Section("sharing", "are four jobs in four lanes faster than otherwise?", 55, least_s=15),
     Section("link", "how fast are copies, and ours against the link?", 35),
     Section("launch", "what do an operator, a context and a first step cost?", 25),
-    Section("partition", "what do partitions of multiprocessors change?", 20),
+    Section("partition", "what do partitions of multiprocessors change?", 30),
     Section("placing", "how fast do images come into the pool?", 15),
 )
 

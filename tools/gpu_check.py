@@ -77,6 +77,8 @@ def _section_settings(
         "LANEWAY_GPU_CHECK": json.dumps(settings),
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TRITON_CACHE_DIR": str(folder / "triton"),
+        # Many models are compiled side by side: as many helpers for each would be too many.
+        "TORCHINDUCTOR_COMPILE_THREADS": "2",
     }
 
 

@@ -30,10 +30,13 @@ def _run(section: Section, file: Path, report: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
     if section.settings.quick:
         command += ["-m", "not long"]
+    # The machine's pytest may have plugins that these tests have never met.
+    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment["LANEWAY_TEST_DEVICE"] = section.settings.device
     process = subprocess.Popen(
         [*command, f"--junitxml={report}", f"--confcutdir={FOLDER}", f"--rootdir={FOLDER}"],
         cwd=FOLDER,
-        env=os.environ | {"LANEWAY_TEST_DEVICE": section.settings.device},
+        env=os.environ | environment,
     )
     try:
         ended = f"pytest ended with {process.wait(max(5, section.left()))}"

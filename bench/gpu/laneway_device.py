@@ -8,7 +8,7 @@ from ..models import Workload
 from ..runners import pool_for
 
 # Activations beyond what pool_for allows, by model.
-LARGE = {"gpt_large": 14 << 30}
+LARGE = {"gpt_large": 8 << 30}
 
 
 def pool_on_device(work: Workload) -> int:

@@ -58,13 +58,13 @@ def _torch_rates(
     host = torch.empty(max(sizes), dtype=torch.uint8, pin_memory=pinned).fill_(1)
     there = torch.empty(max(sizes), dtype=torch.uint8, device=device)
     found = {}
+    busy = _Busy(device) if case == "pinned_under_compute" else None
     with torch.cuda.stream(torch.cuda.Stream(device)):
         for direction in DIRECTIONS:
             for size in sizes:
                 to, source = there[:size], host[:size]
                 if direction == "from_device":
                     to, source = source, to
-                busy = _Busy(device) if case == "pinned_under_compute" else None
                 copy = _copier(to, source)
                 found[direction, size] = _seconds_of(copy, device, seconds, busy)
     return found

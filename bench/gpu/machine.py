@@ -41,6 +41,8 @@ BUSY_QUERIES = (
     "power.draw",
 )
 CALIBRATIONS = 5
+ANSWER_S = 5.0
+PRODUCTS = 100  # of 8192 by 8192: about two seconds of a large GPU
 
 
 def run(section: Section) -> None:
@@ -59,13 +61,13 @@ def run(section: Section) -> None:
         _say(section, f"device_{name}", getattr(properties, name, None))
     free, total = torch.cuda.mem_get_info(section.settings.device)
     _say(section, "free_memory", f"{free} of {total}")
-    index = torch.device(section.settings.device).index or 0
-    for name, value in _ask(QUERIES, index).items():
+    device = section.settings.device
+    for name, value in _ask(QUERIES, device).items():
         _say(section, name, value)
-    for name, value in _ask(BUSY_QUERIES, index).items():
+    for name, value in _ask(BUSY_QUERIES, device).items():
         _say(section, f"{name}_at_rest", value)
-    with _Load(section.settings.device):
-        busy = _ask(BUSY_QUERIES, index)
+    with _Load(device):
+        busy = _ask(BUSY_QUERIES, device)
     for name, value in busy.items():
         _say(section, f"{name}_under_load", value)
 
@@ -75,31 +77,46 @@ def _say(section: Section, name: str, value: Any) -> None:
     section.add("machine", name.replace(".", "_"), None, "", note=str(value) or "not said")
 
 
-def _ask(queries: tuple[str, ...], index: int) -> dict[str, str]:
-    """nvidia-smi's answers; where there is no nvidia-smi, or it does not know, a word about
-    that."""
+def _ask(queries: tuple[str, ...], device: str) -> dict[str, str]:
+    """nvidia-smi's answers about this device; a word where it has none."""
     if shutil.which("nvidia-smi") is None:
         return {"nvidia-smi": "not on this machine"}
-    found = {}
-    for query in queries:  # one by one: an unknown name would spoil all
-        command = ["nvidia-smi", f"--id={index}", f"--query-gpu={query}", "--format=csv,noheader"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return found | {"nvidia-smi": str(error)}
-        found[query] = done.stdout.strip() if done.returncode == 0 else "not known"
-    return found
+    try:
+        together = _query(queries, device)
+        if together is not None:
+            return dict(zip(queries, together))
+        # It knows one of the names not.
+        alone = {query: _query((query,), device) for query in queries}
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"nvidia-smi": str(error)}
+    return {query: "not known" if said is None else said[0] for query, said in alone.items()}
+
+
+def _query(queries: tuple[str, ...], device: str) -> list[str] | None:
+    # By its own name: numbers of torch and nvidia-smi need not agree.
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+    which = f"GPU-{uuid}" if uuid else str(torch.device(device).index or 0)
+    command = ["nvidia-smi", f"--id={which}", f"--query-gpu={','.join(queries)}"]
+    done = subprocess.run(
+        [*command, "--format=csv,noheader"],
+        capture_output=True,
+        text=True,
+        timeout=ANSWER_S,
+        check=False,
+    )
+    said = [text.strip() for text in done.stdout.strip().split(",")]
+    return said if done.returncode == 0 and len(said) == len(queries) else None
 
 
 class _Load:
-    """Half a second or more of matrix products, queued before the block and waited for after it."""
+    """Some seconds of matrix products, queued before the block and waited for after it."""
 
     def __init__(self, device: str) -> None:
         self._device = device
 
     def __enter__(self) -> None:
         a = torch.randn(8192, 8192, device=self._device)
-        for _ in range(40):
+        for _ in range(PRODUCTS):
             torch.mm(a, a)
 
     def __exit__(self, *_: object) -> None:

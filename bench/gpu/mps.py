@@ -40,23 +40,27 @@ def mps() -> Iterator[dict[str, str]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _control(environment: dict[str, str], *words: str, command: str = "") -> str:
-    try:
-        done = subprocess.run(
-            [CONTROL, *words],
-            input=f"{command}\n" if command else "",
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-            env=os.environ | environment,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoMps(f"{CONTROL} {command or ' '.join(words)}: {error}") from None
+def _control(environment: dict[str, str], *words: str, command: str = "") -> None:
+    # Into a file: a daemon may keep what it was given as its output, and a pipe would then not end.
+    with tempfile.TemporaryFile("w+") as said:
+        try:
+            done = subprocess.run(
+                [CONTROL, *words],
+                input=f"{command}\n" if command else "",
+                stdout=said,
+                stderr=said,
+                text=True,
+                timeout=ANSWER_S,
+                env=os.environ | environment,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise NoMps(f"{CONTROL} {command or ' '.join(words)}: {error}") from None
+        said.seek(0)
+        text = said.read().strip()
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip() or f"it ended with {done.returncode}"
-        raise NoMps(f"{CONTROL} {command or ' '.join(words)}: {said}")
-    return done.stdout
+        why = text or f"it ended with {done.returncode}"
+        raise NoMps(f"{CONTROL} {command or ' '.join(words)}: {why}")
 
 
 def _end(folder: Path) -> None:

@@ -48,7 +48,7 @@ def run(section: Section, only: tuple[str, ...] = (), trials: int = 8) -> None:
                 missing[name] = str(error)
                 progress(f"sharing: no {name}: {error}")
         if "lanes" in fleets:
-            window_s = 0.2 if quick else 1.5
+            window_s = 0.2 if quick else 1.0
             rounds = 2 if quick else trials
             rounds = max(2, min(rounds, int(section.left() / (window_s * (len(fleets) + 1)))))
             rates = _rounds(section, fleets, window_s, rounds)

@@ -73,7 +73,7 @@ def gpt(seed: int, form: str) -> Workload:
 def gpt_large(seed: int, form: str) -> Workload:
     """GPT-2's smallest: for GPUs, which the others leave idle most of the time."""
     model = Gpt(layers=12, width=768, heads=12, vocabulary=50304, tokens=512)
-    batches = _next_token_batches(seed, 8, 512, 50304)
+    batches = _next_token_batches(seed, 4, 512, 50304)
     return Workload("gpt_large", model, cross_entropy, adamw(model, form), batches)
 
 
