@@ -1,36 +1,27 @@
 #include "adaptor/lane_scope.h"
 
-#include <new>
-
-#include "adaptor/cpu_lane_allocator.h"
-#include "adaptor/fork_gate.h"
-#include "adaptor/numeric_context.h"
+#include "base/check.h"
 
 namespace laneway::adaptor {
+namespace {
 
-struct LaneScope::State {
-  State(memory::LaneArena& arena, const lanes::NumericContext& context)
-      : numeric(context), binding(arena) {}
+thread_local DeviceLane* entered = nullptr;
 
-  const TorchUse use;
-  NumericScope numeric;
-  LaneBinding binding;
-};
+}  // namespace
 
-LaneScope::State& LaneScope::state() { return *std::launder(reinterpret_cast<State*>(storage_)); }
+DeviceLane* current_lane() { return entered; }
 
-const LaneScope::State& LaneScope::state() const {
-  return *std::launder(reinterpret_cast<const State*>(storage_));
+LaneScope::LaneScope(DeviceLane& lane, memory::LaneArena& arena,
+                     const lanes::NumericContext& context)
+    : lane_(lane) {
+  LW_CHECK(entered == nullptr, "a thread is in one lane at a time");
+  lane_.enter(arena, context);
+  entered = &lane_;
 }
 
-LaneScope::LaneScope(memory::LaneArena& arena, const lanes::NumericContext& context) {
-  static_assert(sizeof(State) <= sizeof(storage_) && alignof(State) <= 16);
-  install_cpu_lane_allocator();
-  new (storage_) State(arena, context);
+LaneScope::~LaneScope() {
+  entered = nullptr;
+  lane_.leave();
 }
-
-LaneScope::~LaneScope() { state().~State(); }
-
-uint64_t LaneScope::address_hash() const { return state().binding.address_hash(); }
 
 }  // namespace laneway::adaptor

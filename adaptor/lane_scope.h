@@ -1,11 +1,12 @@
-// LaneScope: what an executing thread stands in during an iteration: bound to the lane's arena,
-// with the graph's numeric context and below autograd, and keeping fork() waiting. Names nothing of
-// torch, for the worker above.
+// LaneScope: what an executing thread stands in during an iteration: bound to the lane's arena and
+// stream, with the graph's numeric context and below autograd, and keeping fork() waiting. Names
+// nothing of torch, for the worker above.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
+#include "adaptor/device_lane.h"
+#include "adaptor/fork_gate.h"
 #include "lanes/graph/graph.h"
 #include "memory/lane_arena.h"
 
@@ -18,21 +19,19 @@ void wake_torch();
 
 class LaneScope {
  public:
-  LaneScope(memory::LaneArena& arena, const lanes::NumericContext& context);
+  // All outlive the scope.
+  LaneScope(DeviceLane& lane, memory::LaneArena& arena, const lanes::NumericContext& context);
   ~LaneScope();
   LaneScope(const LaneScope&) = delete;
   LaneScope& operator=(const LaneScope&) = delete;
 
   // A hash over the addresses that this thread's lane allocations got since the scope began: equal
   // for two iterations when every allocation lay where it lay before.
-  uint64_t address_hash() const;
+  uint64_t address_hash() const { return lane_.address_hash(); }
 
  private:
-  struct State;
-  // In place of a heap allocation per iteration; sized and checked in the source file.
-  alignas(16) unsigned char storage_[192];
-  State& state();
-  const State& state() const;
+  const TorchUse use_;
+  DeviceLane& lane_;
 };
 
 }  // namespace laneway::adaptor

@@ -13,20 +13,18 @@
 #include "lanes/graph/graph_text.h"
 
 namespace laneway::adaptor {
-TorchGraphRunner::TorchGraphRunner(lanes::Graph graph, const pipeline::ImageLayout& layout,
-                                   const BorrowedStorage& image, RandomState& random)
+TorchGraphRunner::TorchGraphRunner(lanes::Graph graph, const JobParts& job)
     : graph_(std::move(graph)),
-      layout_(layout),
-      image_(image),
-      random_(random),
+      device_(job.device),
+      layout_(job.layout),
+      image_(job.image),
+      random_(job.random),
       values_(graph_.values.size()),
       is_static_(graph_.values.size(), false) {}
 
-Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(
-    lanes::Graph graph, const pipeline::ImageLayout& layout, const BorrowedStorage& image,
-    RandomState& random) {
-  std::unique_ptr<TorchGraphRunner> runner(
-      new TorchGraphRunner(std::move(graph), layout, image, random));
+Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(lanes::Graph graph,
+                                                                 const JobParts& job) {
+  std::unique_ptr<TorchGraphRunner> runner(new TorchGraphRunner(std::move(graph), job));
   try {
     // Views alone are evaluated: the flags of whatever runs beside are left alone.
     const DispatchScope scope;

@@ -14,8 +14,8 @@
 #include "adaptor/index_check.h"
 #include "adaptor/operand_check.h"
 #include "adaptor/operator_call.h"
-#include "adaptor/random_state.h"
 #include "adaptor/scalar_call.h"
+#include "adaptor/torch_device.h"
 #include "adaptor/torch_tensors.h"
 #include "base/result.h"
 #include "lanes/graph/graph.h"
@@ -24,14 +24,19 @@
 
 namespace laneway::adaptor {
 
+// What a runner uses of its job; all of it outlives the runner.
+struct JobParts {
+  const TorchDevice& device;
+  const pipeline::ImageLayout& layout;
+  const BorrowedStorage& image;
+  RandomState& random;
+};
+
 class TorchGraphRunner final : public lanes::GraphRunner {
  public:
-  // `graph` has passed graph_check against the image's slots. `layout`, `image` and `random` belong
-  // to the job and outlive the runner. invalid_graph names node, operator and user line.
-  static Result<std::unique_ptr<TorchGraphRunner>> load(lanes::Graph graph,
-                                                        const pipeline::ImageLayout& layout,
-                                                        const BorrowedStorage& image,
-                                                        RandomState& random);
+  // `graph` has passed graph_check against the image's slots. invalid_graph names node, operator
+  // and user line.
+  static Result<std::unique_ptr<TorchGraphRunner>> load(lanes::Graph graph, const JobParts& job);
 
   size_t node_count() const override { return graph_.nodes.size(); }
   size_t first_write() const override { return graph_.first_write; }
@@ -59,8 +64,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
     std::vector<lanes::ValueIndex> drops;  // values nobody needs behind this node
   };
 
-  TorchGraphRunner(lanes::Graph graph, const pipeline::ImageLayout& layout,
-                   const BorrowedStorage& image, RandomState& random);
+  TorchGraphRunner(lanes::Graph graph, const JobParts& job);
 
   Status make_static_values();
   Status resolve_nodes();
@@ -79,6 +83,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   void fail(size_t index, const std::string& what);
 
   lanes::Graph graph_;
+  const TorchDevice& device_;
   const pipeline::ImageLayout& layout_;
   const BorrowedStorage& image_;
   RandomState& random_;

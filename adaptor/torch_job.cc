@@ -5,9 +5,8 @@
 
 #include "adaptor/fork_gate.h"
 #include "adaptor/numeric_context.h"
-#include "adaptor/random_state.h"
+#include "adaptor/torch_device.h"
 #include "adaptor/torch_graph_runner.h"
-#include "base/limits.h"
 #include "lanes/graph/graph_check.h"
 #include "lanes/graph/graph_codec.h"
 #include "memory/planner.h"
@@ -17,21 +16,27 @@ namespace {
 
 // A probe meets allocations inside operators that capture cannot see (up to 2 % of the peak for
 // the models measured, and some tens of KiB for tiny ones). Too little only costs a second try.
-Bytes with_probe_slack(Bytes height) {
-  return (height + Bytes(height.count() / 8) + kib(256)).aligned_up(limits::kHostAlignment);
+Bytes with_probe_slack(Bytes height, int64_t alignment) {
+  return (height + Bytes(height.count() / 8) + kib(256)).aligned_up(alignment);
 }
 
 }  // namespace
 
 struct TorchJob::State {
-  explicit State(pipeline::ImageLayout image_layout)
-      : layout(std::move(image_layout)), image(static_cast<uint64_t>(layout.total().count())) {}
+  State(Backend& backend, pipeline::ImageLayout image_layout)
+      : alignment(backend.alignment()),
+        device(backend.torch()),
+        layout(std::move(image_layout)),
+        image(static_cast<uint64_t>(layout.total().count()), device.device()),
+        random(device.make_random_state()) {}
 
   Result<std::unique_ptr<TorchGraph>> load(lanes::Graph graph, Bytes most);
 
+  const int64_t alignment;
+  const TorchDevice& device;
   pipeline::ImageLayout layout;
   BorrowedStorage image;
-  RandomState random;
+  const std::unique_ptr<RandomState> random;
   uint64_t context_key = 0;
 };
 
@@ -51,14 +56,15 @@ Result<lanes::Graph> decode_and_check(std::span<const std::byte> bytes,
 TorchJob::TorchJob(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TorchJob::~TorchJob() = default;
 
-Result<TorchJob::Made> TorchJob::make(std::vector<lanes::ImageSlot> slots,
+Result<TorchJob::Made> TorchJob::make(Backend& backend, std::vector<lanes::ImageSlot> slots,
                                       std::span<const std::byte> first_graph, Bytes pool) {
   Result<lanes::Graph> graph = decode_and_check(first_graph, slots);
   if (!graph) return graph.error();
   const auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
-  auto state = std::make_unique<State>(pipeline::ImageLayout(slots, order, limits::kHostAlignment));
+  const int64_t alignment = backend.alignment();
+  auto state = std::make_unique<State>(backend, pipeline::ImageLayout(slots, order, alignment));
   state->context_key = adaptor::context_key(graph.value().context);
-  const Bytes most = pool - std::max(state->layout.total(), Bytes(limits::kHostAlignment));
+  const Bytes most = pool - std::max(state->layout.total(), Bytes(alignment));
   auto loaded = state->load(std::move(graph).value(), most);
   if (!loaded) return loaded.error();
   return Made{.job = std::unique_ptr<TorchJob>(new TorchJob(std::move(state))),
@@ -90,21 +96,21 @@ Result<std::unique_ptr<TorchGraph>> TorchJob::make_graph(std::span<const std::by
 // A graph that does not fit is loaded all the same: a job's first one is the core's to refuse.
 Result<std::unique_ptr<TorchGraph>> TorchJob::State::load(lanes::Graph graph, Bytes most) {
   lanes::GraphMemory memory =
-      lanes::predict_memory(graph, lanes::graph_lifetimes(graph), limits::kHostAlignment);
-  Bytes probe_need =
-      with_probe_slack(memory::simulate_best_fit(memory.tape, limits::kHostAlignment));
+      lanes::predict_memory(graph, lanes::graph_lifetimes(graph), alignment);
+  Bytes probe_need = with_probe_slack(memory::simulate_best_fit(memory.tape, alignment), alignment);
   if (memory.peak <= most) probe_need = std::min(probe_need, most);
   const TorchUse use;
-  auto runner = TorchGraphRunner::load(std::move(graph), layout, image, random);
+  auto runner = TorchGraphRunner::load(
+      std::move(graph), {.device = device, .layout = layout, .image = image, .random = *random});
   if (!runner) return runner.error();
   return std::make_unique<TorchGraph>(std::move(memory), probe_need, std::move(runner).value());
 }
 
 Status TorchJob::set_random_state(std::span<const std::byte> state) {
-  return state_->random.set(state);
+  return state_->random->set(state);
 }
 
-std::vector<std::byte> TorchJob::random_state() const { return state_->random.get(); }
+std::vector<std::byte> TorchJob::random_state() const { return state_->random->get(); }
 
 void TorchJob::bind_image(std::byte* base) { state_->image.rebind(base); }
 

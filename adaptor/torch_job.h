@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "adaptor/backend.h"
 #include "adaptor/torch_graph.h"
 #include "base/bytes.h"
 #include "base/result.h"
@@ -22,10 +23,10 @@ class TorchJob {
     std::unique_ptr<TorchJob> job;
     std::unique_ptr<TorchGraph> graph;
   };
-  // Slots in the order of their numbers; the image's layout follows the first graph's use.
-  // `first_graph` is its binary form. invalid_graph says what is wrong with it. Estimates stay
-  // within a pool of `pool` bytes where the prediction does.
-  static Result<Made> make(std::vector<lanes::ImageSlot> slots,
+  // On `backend`, which outlives the job. Slots in the order of their numbers; the image's layout
+  // follows the first graph's use. `first_graph` is its binary form. invalid_graph says what is
+  // wrong with it. Estimates stay within a pool of `pool` bytes where the prediction does.
+  static Result<Made> make(Backend& backend, std::vector<lanes::ImageSlot> slots,
                            std::span<const std::byte> first_graph, Bytes pool);
   ~TorchJob();
 

@@ -14,9 +14,10 @@ const c10::Device kCpu{c10::DeviceType::CPU};
 
 at::Tensor make_view(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef sizes,
                      at::IntArrayRef strides, int64_t offset) {
+  const c10::DispatchKey key =
+      storage.device().is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(type));
+      c10::Storage(storage), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
 }
@@ -32,12 +33,12 @@ c10::ScalarType scalar_type(lanes::DType dtype) {
   return kTypes.at(static_cast<size_t>(dtype));
 }
 
-BorrowedStorage::BorrowedStorage(uint64_t bytes)
+BorrowedStorage::BorrowedStorage(uint64_t bytes, c10::Device device)
     : storage_(c10::Storage::use_byte_size_t(), static_cast<int64_t>(bytes),
-               c10::DataPtr(nullptr, kCpu), /*allocator=*/nullptr, /*resizable=*/false) {}
+               c10::DataPtr(nullptr, device), /*allocator=*/nullptr, /*resizable=*/false) {}
 
 void BorrowedStorage::rebind(void* base) {
-  storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(base, kCpu));
+  storage_.unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(base, storage_.device()));
 }
 
 at::Tensor BorrowedStorage::view(const lanes::Value& value, uint64_t byte_offset) const {

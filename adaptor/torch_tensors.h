@@ -17,7 +17,8 @@ c10::ScalarType scalar_type(lanes::DType dtype);
 // rebind; they must not be used while it is unbound.
 class BorrowedStorage {
  public:
-  explicit BorrowedStorage(uint64_t bytes);
+  // Tensors made from it are `device`'s.
+  explicit BorrowedStorage(uint64_t bytes, c10::Device device = c10::DeviceType::CPU);
 
   void rebind(void* base);
   // A view with the value's dtype, sizes and strides, `byte_offset` bytes behind the value's own

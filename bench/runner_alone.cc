@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "adaptor/host_backend.h"
 #include "adaptor/torch_job.h"
 #include "base/bytes.h"
 #include "bench/trial_loop.h"
@@ -44,8 +45,9 @@ int main(int argc, char** argv) {
   laneway::bench::stay_on_core(std::atoi(argv[2]));
   std::ifstream file(argv[1], std::ios::binary);
   const std::vector<char> graph{std::istreambuf_iterator<char>(file), {}};
-  auto made =
-      laneway::adaptor::TorchJob::make({}, std::as_bytes(std::span(graph)), laneway::mib(1));
+  laneway::adaptor::HostBackend backend;
+  auto made = laneway::adaptor::TorchJob::make(backend, {}, std::as_bytes(std::span(graph)),
+                                               laneway::mib(1));
   if (!made) fail(made.error().message);
   NoHooks hooks;
   laneway::lanes::ControlWord word;

@@ -9,9 +9,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/result.h"
+#include "lanes/flight.h"
 
 namespace laneway::lanes {
 
@@ -52,6 +54,9 @@ class GraphRunner {
   virtual NodeOutcome run_node(size_t index) = 0;
   // Copies the outputs out, drops every value.
   virtual Status finish(std::span<const OutputView> outputs) = 0;
+  // After finish, once: what is still under way of the iteration, whose outputs are there when it
+  // has landed. Null when nothing is, as always on devices that compute when they are called.
+  virtual std::unique_ptr<Flight> take_flight() { return nullptr; }
   // Drops every value and restores the random state of begin. Before first_write() this leaves no
   // trace of the iteration.
   virtual void abandon() = 0;

@@ -6,12 +6,10 @@
 #include <cstring>
 #include <utility>
 
-#include "adaptor/lane_blocks.h"
 #include "adaptor/lane_scope.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "memory/device/open_device.h"
 #include "policies/registry.h"
 #include "service/status/status.h"
 #include "service/worker/job_json.h"
@@ -36,8 +34,8 @@ Bytes half_of_free_memory() {
 
 Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
   adaptor::wake_torch();  // before it is registered to be closed at exit
-  auto device = memory::open_device(options.device);
-  if (!device) return device.error();
+  auto backend = adaptor::open_backend(options.device, {});
+  if (!backend) return backend.error();
   if (options.lanes > limits::kMaxLanes) {
     return Error{ErrorCode::invalid_argument, "lanes = " + std::to_string(options.lanes) +
                                                   " is above the limit of " +
@@ -47,26 +45,27 @@ Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOpt
   if (!policy) return policy.error();
   EmbeddedOptions wanted = options;
   if (wanted.pool.count() == 0) wanted.pool = half_of_free_memory();
-  wanted.pool = Bytes(wanted.pool.count() / limits::kHostAlignment * limits::kHostAlignment);
+  const int64_t alignment = backend.value()->alignment();
+  wanted.pool = Bytes(wanted.pool.count() / alignment * alignment);
   if (wanted.pool.count() <= 0) {
     return Error{ErrorCode::invalid_argument,
                  "a pool of " + format_bytes(options.pool) + " is too small: give at least 1 MiB"};
   }
-  auto pool = device.value()->allocate_pool(wanted.pool);
+  auto pool = backend.value()->device().allocate_pool(wanted.pool);
   if (!pool) return pool.error();
   return std::unique_ptr<EmbeddedService>(new EmbeddedService(
-      wanted, std::move(device).value(), std::move(pool).value(), std::move(policy).value()));
+      wanted, std::move(backend).value(), std::move(pool).value(), std::move(policy).value()));
 }
 
 EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
-                                 std::unique_ptr<memory::Device> device,
+                                 std::unique_ptr<adaptor::Backend> backend,
                                  std::unique_ptr<memory::MemoryBlock> pool,
                                  std::unique_ptr<policies::Policy> policy)
     : device_name_(options.device),
       pool_size_(options.pool),
-      device_(std::move(device)),
+      backend_(std::move(backend)),
       pool_(std::move(pool)),
-      worker_(new Worker(pool_->data(), options.pool, *this, clock_)) {
+      worker_(new Worker(*backend_, pool_->data(), options.pool, *this, clock_)) {
   lanes::SchedulerConfig config;
   config.capacity = options.pool;
   if (options.lanes > 0) config.max_lanes = options.lanes;
@@ -85,7 +84,7 @@ void EmbeddedService::close() {
 }
 
 void EmbeddedService::free_pool() {
-  if (adaptor::LaneBlocks::instance().escaped_within(pool_->data(), pool_size_) == 0) {
+  if (backend_->escaped_within(pool_->data(), pool_size_) == 0) {
     pool_.reset();
     return;
   }
@@ -93,7 +92,7 @@ void EmbeddedService::free_pool() {
               format_bytes(pool_size_) + " stays mapped");
   // NOLINTBEGIN(bugprone-unused-return-value): given up on purpose
   pool_.release();
-  device_.release();
+  backend_.release();
   // NOLINTEND(bugprone-unused-return-value)
 }
 
@@ -108,7 +107,7 @@ Error closed_error() {
 Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                                               std::span<const std::byte> graph) {
   if (closed_) return closed_error();
-  auto torch = adaptor::TorchJob::make(request.slots, graph, pool_size_);
+  auto torch = adaptor::TorchJob::make(*backend_, request.slots, graph, pool_size_);
   if (!torch) return torch.error();
   adaptor::TorchJob& made = *torch.value().job;
   if (!request.random_state.empty()) {

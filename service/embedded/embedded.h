@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "adaptor/backend.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "lanes/core_loop.h"
-#include "memory/device/device.h"
 #include "service/client/close_at_exit.h"
 #include "service/worker/worker.h"
 
@@ -66,7 +66,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   void close_for_exit() override { close(); }
 
  private:
-  EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<memory::Device> device,
+  EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<adaptor::Backend> backend,
                   std::unique_ptr<memory::MemoryBlock> pool,
                   std::unique_ptr<policies::Policy> policy);
 
@@ -86,7 +86,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   void free_pool() LW_REQUIRES(close_mutex_);
 
   const Bytes pool_size_;
-  std::unique_ptr<memory::Device> device_;
+  std::unique_ptr<adaptor::Backend> backend_;
   std::unique_ptr<memory::MemoryBlock> pool_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<lanes::CoreLoop> loop_;

@@ -70,8 +70,8 @@ IterationEnd end_of(lanes::IterationOutcome outcome) {
 
 }  // namespace
 
-IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
-                              std::span<const lanes::InputView> inputs,
+IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
+                              memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs, JobJournal* journal) {
   const GraphPlan& plan = graph.plan;
   const lanes::Graph& captured = graph.torch->graph();
@@ -79,7 +79,7 @@ IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
   result.was_planned = plan.planned != nullptr;
   lanes::IterationReport report;
   {
-    const adaptor::LaneScope scope(arena, captured.context);
+    const adaptor::LaneScope scope(lane, arena, captured.context);
     LaneHooks hooks(arena, graph.torch->memory(), journal);
     lanes::ControlWord word;
     if (result.was_planned) {

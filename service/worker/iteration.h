@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "adaptor/device_lane.h"
 #include "base/result.h"
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
@@ -34,10 +35,10 @@ struct IterationResult {
   std::optional<PlanCache::Entry> learnt;  // set by learn
 };
 
-// `arena` is bound to the lane's region and belongs to the caller, as does the graph. The entry of
-// the commit phase is written into `journal`, unless there is none.
-IterationResult run_iteration(WorkerGraph& graph, memory::LaneArena& arena,
-                              std::span<const lanes::InputView> inputs,
+// `arena` is bound to the lane's region and belongs to the caller, as do the graph and the lane of
+// the device. The entry of the commit phase is written into `journal`, unless there is none.
+IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
+                              memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs,
                               JobJournal* journal = nullptr);
 

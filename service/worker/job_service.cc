@@ -122,7 +122,7 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   Result<std::vector<std::byte>> graph = read_graph(std::move(fds[0]));
   if (!graph) return graph.error();
   const std::vector<lanes::ImageSlot> slots = image_slots(spec);
-  auto torch = adaptor::TorchJob::make(slots, graph.value(), capacity_);
+  auto torch = adaptor::TorchJob::make(backend_, slots, graph.value(), capacity_);
   if (!torch) return torch.error();
   adaptor::TorchJob& made = *torch.value().job;
   std::vector<std::byte> random;

@@ -17,8 +17,8 @@ namespace laneway::service {
 class JobService {
  public:
   // Both outlive it. `capacity` is the pool's.
-  JobService(Worker& worker, Journal& journal, Bytes capacity)
-      : worker_(worker), journal_(journal), capacity_(capacity) {}
+  JobService(Worker& worker, adaptor::Backend& backend, Journal& journal, Bytes capacity)
+      : worker_(worker), backend_(backend), journal_(journal), capacity_(capacity) {}
 
   using Answer = wire::from_worker::Any;
 
@@ -39,6 +39,7 @@ class JobService {
   Answer job_added(const wire::to_worker::AddJob& message, WorkerJob& job);
 
   Worker& worker_;
+  adaptor::Backend& backend_;
   Journal& journal_;
   const Bytes capacity_;
 };

@@ -24,9 +24,14 @@ Error job_is_over(const WorkerJob& job) {
 
 }  // namespace
 
-Worker::Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock,
-               Journal* journal)
-    : pool_(pool), capacity_(capacity), events_(events), clock_(clock), journal_(journal) {}
+Worker::Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, EventSink& events,
+               const Clock& clock, Journal* journal)
+    : backend_(backend),
+      pool_(pool),
+      capacity_(capacity),
+      events_(events),
+      clock_(clock),
+      journal_(journal) {}
 
 Worker::~Worker() {
   MutexLock lock(mutex_);
@@ -246,7 +251,7 @@ void Worker::join_retired() {
 }
 
 Bytes Worker::room_beside_image(const WorkerJob& job) const {
-  return capacity_ - std::max(job.torch->layout().total(), Bytes(limits::kHostAlignment));
+  return capacity_ - std::max(job.torch->layout().total(), Bytes(backend_.alignment()));
 }
 
 Status Worker::check_open(const WorkerJob& job) const {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "adaptor/backend.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/mutex.h"
@@ -51,10 +52,10 @@ using JobHandle = std::shared_ptr<WorkerJob>;
 
 class Worker final : public lanes::ActionSink {
  public:
-  // `pool` is memory of `capacity` bytes, the core's; all of these outlive the worker. Where
-  // regions are is written into `journal`, unless there is none.
-  Worker(std::byte* pool, Bytes capacity, EventSink& events, const Clock& clock,
-         Journal* journal = nullptr);
+  // `pool` is memory of the backend's of `capacity` bytes, the core's; all of these outlive the
+  // worker. Where regions are is written into `journal`, unless there is none.
+  Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, EventSink& events,
+         const Clock& clock, Journal* journal = nullptr);
   ~Worker() override;
   // At which images come into the pool; 0: as fast as the machine copies.
   void set_copy_bandwidth(int64_t bytes_per_s) { link_.set_bandwidth(bytes_per_s); }
@@ -168,6 +169,7 @@ class Worker final : public lanes::ActionSink {
   void recover_link(WorkerJob& job, Link& link) LW_REQUIRES(mutex_);
   void fail_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
 
+  adaptor::Backend& backend_;
   std::byte* const pool_;
   const Bytes capacity_;
   EventSink& events_;

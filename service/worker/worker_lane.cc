@@ -26,7 +26,8 @@ wire::IterationOutcome outcome_of(IterationEnd end) {
 WorkerLane::WorkerLane(Worker& worker, LaneId id)
     : worker_(worker),
       id_(id),
-      arena_(limits::kHostAlignment, memory::LaneArena::poison_asked_for()),
+      device_(worker.backend_.make_lane().value()),
+      arena_(worker.backend_.alignment(), memory::LaneArena::poison_asked_for()),
       thread_([this] { thread_main(); }) {}
 
 WorkerLane::~WorkerLane() { LW_CHECK(!thread_.joinable(), "a lane's thread is joined before"); }
@@ -134,7 +135,7 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
 
 IterationResult WorkerLane::run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
                                 std::span<const lanes::OutputView> outputs, JobJournal* journal) {
-  return run_iteration(graph, arena_, inputs, outputs, journal);
+  return run_iteration(graph, *device_, arena_, inputs, outputs, journal);
 }
 
 WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, IterationResult result,

@@ -87,6 +87,7 @@ class WorkerLane {
 
   Worker& worker_;
   const LaneId id_;
+  const std::unique_ptr<adaptor::DeviceLane> device_;
   memory::LaneArena arena_;
 
   // --- guarded by the worker's mutex -----------------------------------------------------------

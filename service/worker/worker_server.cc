@@ -82,19 +82,18 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
   if (fds.size() != 2 || pool_) {
     return Error{ErrorCode::invalid_argument, "a worker is started once, with pool and journal"};
   }
-  if (message.config.device != "host") {
-    return Error{ErrorCode::unsupported,
-                 "device '" + message.config.device + "' is not one of this worker: use host"};
-  }
-  auto pool = memory::SharedMemory::attach(fds[0].release(),
-                                           Bytes(static_cast<int64_t>(message.config.pool_bytes)));
+  auto backend = adaptor::open_backend(message.config.device, {});
+  if (!backend) return backend.error();
+  backend_ = std::move(backend).value();
+  auto pool = backend_->attach_pool(fds[0].release(),
+                                    Bytes(static_cast<int64_t>(message.config.pool_bytes)));
   if (!pool) return pool.error();
   auto journal = Journal::map(fds[1].get());
   if (!journal) return journal.error();
   if (message.journal_bytes != kJournalBytes) {
     return Error{ErrorCode::invalid_argument, "the supervisor's journal is of another version"};
   }
-  pool_.emplace(std::move(pool).value());
+  pool_ = std::move(pool).value();
   journal_ = std::move(journal).value();
   copy_bandwidth_per_s_ = message.config.copy_bandwidth_per_s;
   if (!message.config.trace_file.empty()) iterations_.emplace(broker_);
@@ -105,10 +104,10 @@ Status WorkerServer::activate() {
   if (!pool_ || worker_ != nullptr) {
     return Error{ErrorCode::invalid_argument, "a worker is activated once, when it is ready"};
   }
-  worker_.reset(new Worker(pool_->data(), pool_->size(), *this, clock_, journal_.get()));
+  worker_.reset(new Worker(*backend_, pool_->data(), pool_->size(), *this, clock_, journal_.get()));
   worker_->set_copy_bandwidth(copy_bandwidth_per_s_);
   if (iterations_) worker_->set_iteration_observer(&*iterations_);
-  jobs_.emplace(*worker_, *journal_, pool_->size());
+  jobs_.emplace(*worker_, *backend_, *journal_, pool_->size());
   fault_point("worker.activated");
   return {};
 }

@@ -59,7 +59,8 @@ class WorkerServer final : private EventSink {
   Channel supervisor_;
   const Descriptor wake_;
   BrokerChannel broker_;
-  std::optional<memory::SharedMemory> pool_;
+  std::unique_ptr<adaptor::Backend> backend_;
+  std::unique_ptr<memory::MemoryBlock> pool_;
   int64_t copy_bandwidth_per_s_ = 0;
   std::unique_ptr<Journal> journal_;
   std::optional<IterationSender> iterations_;  // while a trace is written

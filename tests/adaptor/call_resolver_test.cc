@@ -5,7 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "adaptor/random_state.h"
+#include "adaptor/host_random_state.h"
+#include "adaptor/host_torch_device.h"
 #include "adaptor/torch_graph_runner.h"
 #include "adaptor/torch_tensors.h"
 #include "base/limits.h"
@@ -32,8 +33,10 @@ std::string refusal(const Build& build) {
   const std::vector<lanes::ImageSlot> slots = testing::builder_image();
   const pipeline::ImageLayout layout(slots, {}, limits::kHostAlignment);
   const BorrowedStorage image(static_cast<uint64_t>(layout.total().count()));
-  RandomState random;
-  const auto loaded = TorchGraphRunner::load(b.finish(), layout, image, random);
+  HostRandomState random;
+  const HostTorchDevice device;
+  const auto loaded = TorchGraphRunner::load(
+      b.finish(), {.device = device, .layout = layout, .image = image, .random = random});
   if (loaded) return "";
   EXPECT_EQ(loaded.error().code, ErrorCode::invalid_graph);
   EXPECT_THAT(loaded.error().message, HasSubstr("from train.py:"));

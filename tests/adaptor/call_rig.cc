@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "adaptor/host_random_state.h"
+#include "adaptor/host_torch_device.h"
 #include "adaptor/operator_list.h"
 #include "adaptor/random_operators.h"
-#include "adaptor/random_state.h"
 #include "adaptor/torch_graph_runner.h"
 #include "adaptor/torch_tensors.h"
 #include "base/random.h"
@@ -248,8 +249,10 @@ CallReport run_call(const OperandCall& call, uint64_t seed) {
   std::iota(order.begin(), order.end(), 0U);
   const pipeline::ImageLayout layout(slots, order, static_cast<int64_t>(page_bytes()));
   adaptor::BorrowedStorage storage(static_cast<uint64_t>(layout.total().count()));
-  adaptor::RandomState random_state;
-  auto loaded = adaptor::TorchGraphRunner::load(graph, layout, storage, random_state);
+  adaptor::HostRandomState random_state;
+  const adaptor::HostTorchDevice device;
+  auto loaded = adaptor::TorchGraphRunner::load(
+      graph, {.device = device, .layout = layout, .image = storage, .random = random_state});
   if (!loaded) return {CallOutcome::refused, loaded.error().message};
 
   Random random(seed);

@@ -7,7 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "adaptor/random_state.h"
+#include "adaptor/host_lane.h"
+#include "adaptor/host_random_state.h"
+#include "adaptor/host_torch_device.h"
 #include "adaptor/torch_graph_runner.h"
 #include "adaptor/torch_tensors.h"
 #include "lanes/executor.h"
@@ -37,7 +39,7 @@ class GraphRig {
                     bool poison = false);
 
   adaptor::TorchGraphRunner& runner() { return *runner_; }
-  adaptor::RandomState& random() { return random_; }
+  adaptor::HostRandomState& random() { return random_; }
   const pipeline::ImageLayout& layout() const { return layout_; }
   std::byte* slot(uint32_t index) { return image_->data() + layout_.offset(index).count(); }
   std::vector<std::byte> image() const { return image_->copy(); }
@@ -59,7 +61,9 @@ class GraphRig {
   pipeline::ImageLayout layout_;
   adaptor::BorrowedStorage storage_;
   std::unique_ptr<AlignedBytes> image_;
-  adaptor::RandomState random_;
+  adaptor::HostRandomState random_;
+  adaptor::HostTorchDevice device_;
+  adaptor::HostLane device_lane_;
   std::unique_ptr<adaptor::TorchGraphRunner> runner_;
   std::unique_ptr<AlignedBytes> lane_;
   memory::LaneArena arena_;

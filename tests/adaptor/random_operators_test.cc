@@ -80,7 +80,7 @@ Mask drawn_by_hand(const RandomState& random) {
 
 TEST(RandomOperators, DrawAgainWhatWasDrawn) {
   GraphRig rig(checkpointed(), {});
-  RandomState twin;
+  HostRandomState twin;
   for (int iteration = 0; iteration < 3; ++iteration) {
     Masks masks;
     ASSERT_EQ(rig.run({}, masks.outputs()).outcome, IterationOutcome::completed);

@@ -6,7 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "adaptor/random_state.h"
+#include "adaptor/host_random_state.h"
+#include "adaptor/host_torch_device.h"
 #include "adaptor/torch_graph_runner.h"
 #include "adaptor/torch_tensors.h"
 #include "base/limits.h"
@@ -42,8 +43,10 @@ std::vector<lanes::ImageSlot> slots() {
 std::string refusal(const lanes::Graph& graph) {
   const pipeline::ImageLayout layout(slots(), {}, limits::kHostAlignment);
   const BorrowedStorage image(static_cast<uint64_t>(layout.total().count()));
-  RandomState random;
-  const auto loaded = TorchGraphRunner::load(graph, layout, image, random);
+  HostRandomState random;
+  const HostTorchDevice device;
+  const auto loaded = TorchGraphRunner::load(
+      graph, {.device = device, .layout = layout, .image = image, .random = random});
   return loaded ? "" : loaded.error().message;
 }
 

@@ -50,7 +50,7 @@ std::string problem_of(const lanes::IterationReport& report) {
 
 TEST(TorchGraphRunner, GivesWhatDirectCallsGive) {
   GraphRig rig(testing::noisy_step(), testing::noisy_slots());
-  RandomState twin;
+  HostRandomState twin;
   at::Tensor weight = copied(rig.slot(0), {4, 3});
   at::Tensor velocity = copied(rig.slot(1), {4, 3});
   for (int iteration = 0; iteration < 5; ++iteration) {

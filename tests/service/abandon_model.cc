@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "adaptor/host_backend.h"
 #include "adaptor/torch_job.h"
 #include "base/limits.h"
 #include "service/worker/iteration.h"
@@ -71,7 +72,7 @@ class Model {
                        .kind = static_cast<lanes::SlotKind>(slot.at("kind").get<int>()),
                        .bytes = slot.at("bytes")});
     }
-    auto made = adaptor::TorchJob::make(slots, file(directory + "/graph.bin"), gib(64));
+    auto made = adaptor::TorchJob::make(backend_, slots, file(directory + "/graph.bin"), gib(64));
     if (!made) fail(made.error().message);
     job_ = std::move(made.value().job);
     graph_ = std::make_unique<service::WorkerGraph>(0, std::move(made.value().graph));
@@ -104,7 +105,7 @@ class Model {
   }
   void set_lane(Bytes size) { arena_.bind(lane_->data(), size); }
   service::IterationResult run() {
-    return service::run_iteration(*graph_, arena_, inputs_, outputs_);
+    return service::run_iteration(*graph_, *device_, arena_, inputs_, outputs_);
   }
   Bytestring image() const { return {image_->data(), image_->data() + image_bytes_}; }
   Bytestring outputs() const { return output_bytes_; }
@@ -139,6 +140,8 @@ class Model {
   const nlohmann::json description_;
   const Bytestring initial_;
   const Bytestring inputs_bytes_;
+  adaptor::HostBackend backend_;
+  const std::unique_ptr<adaptor::DeviceLane> device_ = backend_.make_lane().value();
   std::unique_ptr<adaptor::TorchJob> job_;
   std::unique_ptr<service::WorkerGraph> graph_;
   size_t image_bytes_ = 0;

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "adaptor/host_backend.h"
 #include "adaptor/torch_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
@@ -25,7 +26,7 @@ struct alignas(64) LaneMemory {
 class Iterations : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto made = adaptor::TorchJob::make(testing::adding_slots(kCount),
+    auto made = adaptor::TorchJob::make(backend_, testing::adding_slots(kCount),
                                         lanes::encode_graph(testing::adding_graph(kCount)), mib(1));
     ASSERT_TRUE(made) << made.error().message;
     torch_ = std::move(made.value().job);
@@ -38,7 +39,7 @@ class Iterations : public ::testing::Test {
   IterationResult run() {
     const lanes::InputView input{.data = input_.data(), .bytes = kCount * 4};
     const lanes::OutputView output{.data = output_.data(), .bytes = kCount * 4};
-    IterationResult result = run_iteration(*graph_, arena_, {&input, 1}, {&output, 1});
+    IterationResult result = run_iteration(*graph_, *device_, arena_, {&input, 1}, {&output, 1});
     learn(result, cache_);
     return result;
   }
@@ -47,6 +48,8 @@ class Iterations : public ::testing::Test {
   std::unique_ptr<LaneMemory> lane_ = std::make_unique<LaneMemory>();
   std::unique_ptr<LaneMemory> image_ = std::make_unique<LaneMemory>();
   memory::LaneArena arena_{limits::kHostAlignment, memory::LaneArena::kPoison};
+  adaptor::HostBackend backend_;
+  const std::unique_ptr<adaptor::DeviceLane> device_ = backend_.make_lane().value();
   std::unique_ptr<adaptor::TorchJob> torch_;
   std::unique_ptr<WorkerGraph> graph_;
   PlanCache cache_;

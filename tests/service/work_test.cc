@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "adaptor/host_backend.h"
 #include "adaptor/torch_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
@@ -21,9 +22,10 @@ using ::testing::HasSubstr;
 // A graph without state as the only one of a job.
 struct LoadedGraph {
   explicit LoadedGraph(const lanes::Graph& graph)
-      : made(adaptor::TorchJob::make({}, lanes::encode_graph(graph), mib(1)).value()),
+      : made(adaptor::TorchJob::make(backend, {}, lanes::encode_graph(graph), mib(1)).value()),
         handle(std::make_shared<WorkerGraph>(0, std::move(made.graph))) {}
 
+  adaptor::HostBackend backend;
   adaptor::TorchJob::Made made;
   GraphHandle handle;
 };

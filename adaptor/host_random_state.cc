@@ -1,4 +1,4 @@
-#include "adaptor/random_state.h"
+#include "adaptor/host_random_state.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -7,13 +7,13 @@
 
 namespace laneway::adaptor {
 
-RandomState::RandomState() : generator_(at::detail::createCPUGenerator()) {}
+HostRandomState::HostRandomState() : generator_(at::detail::createCPUGenerator()) {}
 
-at::CPUGeneratorImpl* RandomState::implementation() const {
+at::CPUGeneratorImpl* HostRandomState::implementation() const {
   return generator_.get<at::CPUGeneratorImpl>();
 }
 
-Status RandomState::set(std::span<const std::byte> state) {
+Status HostRandomState::set(std::span<const std::byte> state) {
   try {
     at::Tensor bytes = at::empty({static_cast<int64_t>(state.size())}, at::kByte);
     std::memcpy(bytes.mutable_data_ptr(), state.data(), state.size());
@@ -26,19 +26,19 @@ Status RandomState::set(std::span<const std::byte> state) {
   }
 }
 
-std::vector<std::byte> RandomState::get() const {
+std::vector<std::byte> HostRandomState::get() const {
   const at::Tensor state = generator_.get_state();
   std::vector<std::byte> bytes(state.nbytes());
   std::memcpy(bytes.data(), state.const_data_ptr(), bytes.size());
   return bytes;
 }
 
-void RandomState::mark() {
+void HostRandomState::mark() {
   at::CPUGeneratorImpl* const from = implementation();
   mark_ = Mark{from->engine(), from->next_float_normal_sample(), from->next_double_normal_sample()};
 }
 
-void RandomState::rewind() {
+void HostRandomState::rewind() {
   LW_CHECK(mark_.has_value(), "rewind without mark");
   at::CPUGeneratorImpl* const to = implementation();
   to->set_engine(mark_->engine);

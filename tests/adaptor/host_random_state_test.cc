@@ -1,6 +1,6 @@
 // Shows that a job's generator can be taken back to its mark and carried over as bytes, whatever
 // was drawn: draws are made, taken back, made again, and compared.
-#include "adaptor/random_state.h"
+#include "adaptor/host_random_state.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -23,9 +23,9 @@ std::vector<float> draw(const RandomState& random, int64_t normals) {
   return {data, data + numbers.numel()};
 }
 
-TEST(RandomState, RewindsToItsMark) {
+TEST(HostRandomState, RewindsToItsMark) {
   for (const int64_t normals : {0, 1, 2, 3}) {
-    RandomState random;
+    HostRandomState random;
     draw(random, normals);
     random.mark();
     const auto bytes = random.get();
@@ -39,20 +39,20 @@ TEST(RandomState, RewindsToItsMark) {
   }
 }
 
-TEST(RandomState, IsCarriedOverAsBytes) {
-  RandomState from;
+TEST(HostRandomState, IsCarriedOverAsBytes) {
+  HostRandomState from;
   draw(from, 3);
   const auto bytes = from.get();
   EXPECT_EQ(bytes.size(), 5056U);  // LANEWAY_RANDOM_STATE_BYTES
-  RandomState to;
+  HostRandomState to;
   ASSERT_TRUE(to.set(bytes));
   EXPECT_EQ(to.get(), bytes);
   EXPECT_EQ(draw(to, 3), draw(from, 3));
 }
 
-TEST(RandomState, BeginsLikeTorchsDefaultSeed) {
-  RandomState a;
-  RandomState b;
+TEST(HostRandomState, BeginsLikeTorchsDefaultSeed) {
+  HostRandomState a;
+  HostRandomState b;
   EXPECT_EQ(a.get(), b.get());
   at::Generator torchs = at::detail::createCPUGenerator(c10::detail::getNonDeterministicRandom());
   torchs.set_current_seed(c10::default_rng_seed_val);
@@ -63,8 +63,8 @@ TEST(RandomState, BeginsLikeTorchsDefaultSeed) {
             std::vector<float>(data, data + 4));
 }
 
-TEST(RandomState, RefusesBytesThatAreNoState) {
-  RandomState random;
+TEST(HostRandomState, RefusesBytesThatAreNoState) {
+  HostRandomState random;
   draw(random, 1);
   const auto before = random.get();
   std::vector<std::byte> wrong(before.begin(), before.end() - 1);
