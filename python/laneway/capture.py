@@ -331,4 +331,5 @@ def _finish(
     ]
     graph = Graph(name, kind, current_numeric_context())
     finish(draft, graph, {old: new for new, old in enumerate(kept)})
+    recorder.target.check_kernels(graph)
     return graph, kept

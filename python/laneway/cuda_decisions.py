@@ -2,7 +2,8 @@
 
 Optimizers take their foreach forms for CUDA tensors, and gradients are clipped by foreach
 operators; capturable forms are taken there alone; attention modules have a fused form for
-inference whose CUDA kernel picks an implementation of its own in every call. Inside `as_for_cuda`
+inference whose CUDA kernel picks an implementation of its own in every call; autocast for CUDA is
+switched off in a process that sees no GPU. Inside `as_for_cuda`
 these questions of the capturing thread are answered for CUDA, though its tensors are fakes of the
 CPU's; other threads keep torch's answers.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,6 +21,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from laneway import cuda_autocast
 from laneway.process import SharedChange
 
 _capturing = threading.local()  # .depth: how many captures for CUDA this thread is inside of
@@ -60,8 +63,17 @@ def _capturable_devices(original: Callable[..., Any], supports_xla: bool = True)
     return [*original(supports_xla), "cpu"]
 
 
-def _no_fused_modules(original: Callable[..., Any]) -> bool:
+def _no(original: Callable[..., Any], *args: Any) -> bool:
     return False
+
+
+def _yes(original: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+    return True
+
+
+def _forget_casts(original: Callable[..., Any]) -> None:
+    cuda_autocast.forget_casts()
+    original()
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -73,9 +85,16 @@ _ANSWERS = {
     "_default_to_fused_or_foreach": _form_of_optimizer,
     "_get_capturable_supported_devices": _capturable_devices,
     "_has_foreach_support": _has_foreach,
-    "get_fastpath_enabled": _no_fused_modules,
+    "get_fastpath_enabled": _no,
+    # torch.autocast("cuda") asks these when it is made, and says when it ends.
+    "amp_definitely_not_available": _no,
+    "is_bf16_supported": _yes,
+    "clear_autocast_cache": _forget_casts,
 }
-_HOMES = ("torch.optim.", "torch.nn.utils.clip_grad", "torch.backends.mha")
+_HOMES = re.compile(
+    r"torch|torch\.cuda|torch\.cuda\.amp\.\w+|torch\.amp\.\w+|torch\.optim\.\w+|"
+    r"torch\.nn\.utils\.clip_grad|torch\.backends\.mha"
+)
 
 _replaced: list[tuple[Any, str, Callable[..., Any]]] = []
 
@@ -93,7 +112,7 @@ def _answering(original: Callable[..., Any], answer: Callable[..., Any]) -> Call
 def _decide() -> None:
     # Each module has names of its own for these functions, and looks them up when it calls them.
     for name, module in list(sys.modules.items()):
-        if not name.startswith(_HOMES):
+        if _HOMES.fullmatch(name) is None:
             continue
         for function, answer in _ANSWERS.items():
             original = module.__dict__.get(function)

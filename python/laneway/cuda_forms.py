@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from laneway import cuda_attention, cuda_recurrent
+from laneway import cuda_attention, cuda_autocast, cuda_recurrent
 
 _NAME = "AutocastIPU"
 _KEY = getattr(torch._C.DispatchKey, _NAME)
@@ -94,9 +94,10 @@ def here(value: Any) -> Any:
 _FORMS: dict[str, Callable[..., Any]] = {
     "to.device": _stay,
     "to.dtype_layout": _stay,
-    "scaled_dot_product_attention": cuda_attention.attention,
-    "lstm.input": cuda_recurrent.lstm,
-    "gru.input": cuda_recurrent.gru,
-    "rnn_tanh.input": cuda_recurrent.rnn_tanh,
-    "rnn_relu.input": cuda_recurrent.rnn_relu,
+    **dict(cuda_autocast.forms()),
+    "scaled_dot_product_attention": cuda_autocast.lowered(cuda_attention.attention),
+    "lstm.input": cuda_autocast.lowered(cuda_recurrent.lstm),
+    "gru.input": cuda_autocast.lowered(cuda_recurrent.gru),
+    "rnn_tanh.input": cuda_autocast.lowered(cuda_recurrent.rnn_tanh),
+    "rnn_relu.input": cuda_autocast.lowered(cuda_recurrent.rnn_relu),
 }

@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from laneway.errors import CaptureError
+
 if TYPE_CHECKING:
+    from laneway.graph_ir import Graph
     from laneway.service import Service
+
+
+_REMEDIES = {
+    "aten::mkldnn_rnn_layer": "recurrent layers run on cuDNN: leave "
+    "torch.backends.cudnn.enabled on, and give them inputs of a floating dtype with elements"
+}
 
 
 class Target(enum.Enum):
@@ -28,10 +37,24 @@ class Target(enum.Enum):
         """The dispatcher's name of the kernels."""
         return {"cpu": "CPU", "cuda": "CUDA"}[self.value]
 
-    def runs(self, overload: torch._ops.OpOverload) -> bool:
-        """Whether the dispatcher of this process knows a kernel of the target for the operator, its
-        own or one made of other operators. No device is needed to ask."""
-        return _has_kernel(overload.name(), self.dispatch_key)
+    def check_kernels(self, graph: Graph) -> None:
+        """Raises CaptureError, naming operator and line, for an operator of which the dispatcher of
+        this process knows no kernel for CUDA, neither its own nor one made of other operators. No
+        device is needed to ask. The CPU's operators ran on fakes of the CPU's."""
+        if self is Target.cpu:
+            return
+        for node in graph.nodes:
+            if node.op.startswith("aten::") and not _has_kernel(node.op, self.dispatch_key):
+                raise CaptureError(
+                    "CUDA has no kernel for this operator",
+                    operator=node.op,
+                    source=node.source or None,
+                    remedy=_REMEDIES.get(
+                        node.op,
+                        "write it with other operators of torch, or run "
+                        "the job on a service on the CPU",
+                    ),
+                )
 
     def is_composite(self, overload: torch._ops.OpOverload) -> bool:
         """Whether the target runs the operator as a sequence of others. Some have such a form for
