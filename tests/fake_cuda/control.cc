@@ -101,6 +101,8 @@ size_t fake_cuda_live(const char* what) {
     if (kind == "memory") return gpu.memory.mappings();
     if (kind == "physical") return gpu.memory.handles();
     if (kind == "reservations") return gpu.memory.reservations();
+    if (kind == "graphs") return gpu.graphs.size();
+    if (kind == "executables") return gpu.executables.size();
     if (kind == "pinned") return gpu.pinned.count();
     gpu.journal.complain("fake_cuda_live: nothing is called " + kind);
     return 0;

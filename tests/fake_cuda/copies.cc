@@ -58,9 +58,15 @@ CUresult submit_copy(Gpu& gpu, const std::shared_ptr<Stream>& stream, const Copy
                                                     " bytes at " + hex(pointer) +
                                                     " are not mapped");
   }
+  const bool waits = to == Place::pageable;
+  if (waits && stream->capture != nullptr) {
+    // A graph copies to pageable memory when it is launched; nobody waits for it there.
+    return gpu.submit(
+        stream, {copy.call, [&gpu, copy, to, from] { return carry_out(gpu, copy, to, from); }, {}});
+  }
   Step step;
   step.what = copy.call + " " + std::to_string(copy.bytes);
-  if (from == Place::pageable && to != Place::pageable) {
+  if (from == Place::pageable && to != Place::pageable && stream->capture == nullptr) {
     auto staged = std::make_shared<std::vector<char>>(copy.bytes);
     std::memcpy(staged->data(), copy.from, copy.bytes);
     step.run = [&gpu, copy, to, staged] {
@@ -72,8 +78,7 @@ CUresult submit_copy(Gpu& gpu, const std::shared_ptr<Stream>& stream, const Copy
     step.run = [&gpu, copy, to, from] { return carry_out(gpu, copy, to, from); };
   }
   const CUresult result = gpu.submit(stream, std::move(step));
-  const bool waits = to == Place::pageable && result == CUDA_SUCCESS;
-  return waits ? gpu.synchronize(stream) : result;
+  return waits && result == CUDA_SUCCESS ? gpu.synchronize(stream) : result;
 }
 
 CUresult submit_fill(Gpu& gpu, const std::shared_ptr<Stream>& stream, const Fill& fill) {

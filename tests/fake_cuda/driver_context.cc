@@ -81,7 +81,10 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 }
 
 CUresult cuCtxSynchronize() {
-  return call("cuCtxSynchronize", [](Gpu& gpu) { return gpu.synchronize_all(); });
+  return call("cuCtxSynchronize", [](Gpu& gpu) {
+    const CUresult refused = gpu.may_wait("cuCtxSynchronize");
+    return refused == CUDA_SUCCESS ? gpu.synchronize_all() : refused;
+  });
 }
 
 // What cuGetProcAddress gives for cuCtxSynchronize from CUDA 13.0 on: it wants a context.
@@ -91,6 +94,8 @@ CUresult cuCtxSynchronize_v2(CUcontext context) {
       return gpu.refuse(CUDA_ERROR_INVALID_CONTEXT, "cuCtxSynchronize_v2: not a live context");
     }
     if (context == nullptr && gpu.contexts.current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    const CUresult refused = gpu.may_wait("cuCtxSynchronize");
+    if (refused != CUDA_SUCCESS) return refused;
     return gpu.synchronize_all();
   });
 }

@@ -22,6 +22,8 @@ CUresult copy(CUstream handle, const Copy& what) {
 // The functions without a stream: in the legacy stream, waited for.
 CUresult copy_now(const Copy& what) {
   return call(what.call.c_str(), [&](Gpu& gpu) {
+    const CUresult refused = gpu.may_wait(what.call.c_str());
+    if (refused != CUDA_SUCCESS) return refused;
     const auto stream = gpu.stream(nullptr, what.call.c_str());
     const CUresult result = submit_copy(gpu, stream, what);
     return result == CUDA_SUCCESS ? gpu.synchronize(stream) : result;

@@ -15,6 +15,12 @@ namespace {
 constexpr unsigned kHostFlags =
     CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 
+// Memory is taken away only when nothing runs that could use it.
+CUresult wait_for_all(Gpu& gpu, const char* call) {
+  const CUresult refused = gpu.may_wait(call);
+  return refused == CUDA_SUCCESS ? gpu.synchronize_all() : refused;
+}
+
 }  // namespace
 
 extern "C" {
@@ -28,13 +34,16 @@ CUresult cuMemGetInfo(size_t* free, size_t* total) {
 }
 
 CUresult cuMemAlloc(CUdeviceptr* address, size_t size) {
-  return call("cuMemAlloc", [&](Gpu& gpu) { return gpu.memory.allocate(size, address); });
+  return call("cuMemAlloc", [&](Gpu& gpu) {
+    const CUresult refused = gpu.may_wait("cuMemAlloc");
+    return refused == CUDA_SUCCESS ? gpu.memory.allocate(size, address) : refused;
+  });
 }
 
 CUresult cuMemFree(CUdeviceptr address) {
   return call("cuMemFree", [&](Gpu& gpu) {
     if (address == 0) return CUDA_SUCCESS;
-    const CUresult result = gpu.synchronize_all();
+    const CUresult result = wait_for_all(gpu, "cuMemFree");
     if (result != CUDA_SUCCESS) return result;
     return gpu.memory.free(address) == CUDA_SUCCESS
                ? CUDA_SUCCESS
@@ -76,17 +85,16 @@ CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr addre
 CUresult cuMemHostAlloc(void** address, size_t size, unsigned flags) {
   return call("cuMemHostAlloc", [&](Gpu& gpu) {
     if ((flags & ~kHostFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
-    return gpu.pinned.allocate(size, flags, address);
+    const CUresult refused = gpu.may_wait("cuMemHostAlloc");
+    return refused == CUDA_SUCCESS ? gpu.pinned.allocate(size, flags, address) : refused;
   });
 }
 
-CUresult cuMemAllocHost(void** address, size_t size) {
-  return call("cuMemAllocHost", [&](Gpu& gpu) { return gpu.pinned.allocate(size, 0, address); });
-}
+CUresult cuMemAllocHost(void** address, size_t size) { return cuMemHostAlloc(address, size, 0); }
 
 CUresult cuMemFreeHost(void* address) {
   return call("cuMemFreeHost", [&](Gpu& gpu) {
-    const CUresult result = gpu.synchronize_all();
+    const CUresult result = wait_for_all(gpu, "cuMemFreeHost");
     if (result != CUDA_SUCCESS) return result;
     return gpu.pinned.free(address) == CUDA_SUCCESS
                ? CUDA_SUCCESS
@@ -100,13 +108,14 @@ CUresult cuMemHostRegister(void* address, size_t size, unsigned flags) {
                                 CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
     if ((flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
     if (gpu.memory.owns(reinterpret_cast<CUdeviceptr>(address))) return CUDA_ERROR_INVALID_VALUE;
-    return gpu.pinned.add(address, size, flags);
+    const CUresult refused = gpu.may_wait("cuMemHostRegister");
+    return refused == CUDA_SUCCESS ? gpu.pinned.add(address, size, flags) : refused;
   });
 }
 
 CUresult cuMemHostUnregister(void* address) {
   return call("cuMemHostUnregister", [&](Gpu& gpu) {
-    const CUresult result = gpu.synchronize_all();
+    const CUresult result = wait_for_all(gpu, "cuMemHostUnregister");
     return result == CUDA_SUCCESS ? gpu.pinned.remove(address) : result;
   });
 }

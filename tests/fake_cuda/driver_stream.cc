@@ -13,6 +13,26 @@ using laneway::fake_cuda::Gpu;
 using laneway::fake_cuda::Stream;
 namespace hopper = laneway::fake_cuda::hopper;
 
+namespace {
+
+// The stream waits for an event of a capture, so it is part of the capture from now on.
+CUresult join(Gpu& gpu, const std::shared_ptr<Stream>& stream, const Event& event) {
+  if (!event.capture->active()) {
+    return gpu.refuse(CUDA_ERROR_CAPTURED_EVENT,
+                      "cuStreamWaitEvent: the event was last recorded in a capture that is over");
+  }
+  if (stream->capture != nullptr && stream->capture != event.capture) {
+    stream->capture->spoil();
+    event.capture->spoil();
+    return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+  }
+  const CUresult result = event.capture->join(stream, event.capture_tail);
+  if (result == CUDA_SUCCESS) stream->capture = event.capture;
+  return result;
+}
+
+}  // namespace
+
 extern "C" {
 
 CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
@@ -38,7 +58,12 @@ CUresult cuStreamDestroy(CUstream handle) {
     if (gpu.streams.find(handle) == nullptr) {
       return gpu.refuse(CUDA_ERROR_INVALID_HANDLE, "cuStreamDestroy: not a live stream");
     }
-    gpu.streams.take(handle);  // what is queued is still done
+    const auto stream = gpu.streams.take(handle);
+    // What is queued is still done; a capture cannot go on.
+    if (const auto capture = stream->capture) {
+      capture->spoil();
+      capture->end(*stream);
+    }
     return CUDA_SUCCESS;
   });
 }
@@ -47,7 +72,8 @@ CUresult cuStreamSynchronize(CUstream handle) {
   return call("cuStreamSynchronize", [&](Gpu& gpu) {
     const auto stream = gpu.stream(handle, "cuStreamSynchronize");
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return gpu.synchronize(stream);
+    const CUresult refused = gpu.may_wait("cuStreamSynchronize", *stream);
+    return refused == CUDA_SUCCESS ? gpu.synchronize(stream) : refused;
   });
 }
 
@@ -55,6 +81,8 @@ CUresult cuStreamQuery(CUstream handle) {
   return call("cuStreamQuery", [&](Gpu& gpu) {
     const auto stream = gpu.stream(handle, "cuStreamQuery");
     if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refused = gpu.may_wait("cuStreamQuery", *stream);
+    if (refused != CUDA_SUCCESS) return refused;
     return stream->last == nullptr || stream->last->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
@@ -65,7 +93,16 @@ CUresult cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags
     const auto event = gpu.event(event_handle, "cuStreamWaitEvent");
     if (stream == nullptr || event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if ((flags & ~unsigned{CU_EVENT_WAIT_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (event->mark != nullptr) gpu.enqueue(stream, {}, {event->mark});
+    if (event->capture != nullptr) return join(gpu, stream, *event);
+    if (event->mark == nullptr) return CUDA_SUCCESS;
+    if (stream->capture != nullptr && (flags & CU_EVENT_WAIT_EXTERNAL) == 0) {
+      stream->capture->spoil();
+      return gpu.refuse(
+          CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+          "cuStreamWaitEvent: a captured stream is to wait for an event from outside");
+    }
+    if (stream->capture != nullptr) return gpu.submit(stream, {"wait for an outer event", {}, {}});
+    gpu.enqueue(stream, {}, {event->mark});
     return CUDA_SUCCESS;
   });
 }
@@ -141,6 +178,12 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
     const auto stream = gpu.stream(stream_handle, "cuEventRecord");
     if (stream == nullptr || event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if ((flags & ~unsigned{CU_EVENT_RECORD_EXTERNAL}) != 0) return CUDA_ERROR_INVALID_VALUE;
+    event->capture = (flags & CU_EVENT_RECORD_EXTERNAL) == 0 ? stream->capture : nullptr;
+    if (event->capture != nullptr) {
+      event->capture_tail = stream->capture_tail;
+      return event->capture->spoiled() ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+    }
+    if (stream->capture != nullptr) return gpu.submit(stream, {"record an outer event", {}, {}});
     event->mark = gpu.enqueue(stream, {}, {});
     return CUDA_SUCCESS;
   });
@@ -154,6 +197,8 @@ CUresult cuEventQuery(CUevent handle) {
   return call("cuEventQuery", [&](Gpu& gpu) {
     const auto event = gpu.event(handle, "cuEventQuery");
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refused = gpu.may_wait("cuEventQuery", *event);
+    if (refused != CUDA_SUCCESS) return refused;
     return event->mark == nullptr || event->mark->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
@@ -162,6 +207,8 @@ CUresult cuEventSynchronize(CUevent handle) {
   return call("cuEventSynchronize", [&](Gpu& gpu) {
     const auto event = gpu.event(handle, "cuEventSynchronize");
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refused = gpu.may_wait("cuEventSynchronize", *event);
+    if (refused != CUDA_SUCCESS) return refused;
     gpu.executor.wait(event->mark);
     return gpu.lasting;
   });

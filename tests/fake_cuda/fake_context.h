@@ -23,7 +23,8 @@ class FakeContext : public ::testing::Test {
   void TearDown() override {
     fake_cuda_fail(0);
     EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
-    for (const char* kind : {"contexts", "streams", "events", "memory", "pinned", "green"}) {
+    for (const char* kind :
+         {"contexts", "streams", "events", "memory", "pinned", "green", "graphs", "executables"}) {
       EXPECT_EQ(fake_cuda_live(kind), 0u) << kind;
     }
   }

@@ -20,7 +20,7 @@ constexpr size_t kGrain = size_t{2} << 20;
 CUmemAllocationProp properties() {
   CUmemAllocationProp asked{};
   asked.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  asked.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  asked.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   asked.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return asked;
 }

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 
 namespace laneway::fake_cuda {
@@ -64,8 +65,52 @@ std::shared_ptr<Event> Gpu::event(CUevent handle, const char* call) {
   return found;
 }
 
+CUresult Gpu::may_wait(const char* call) {
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& capture : captures()) {
+    if (!capture->forbids_waiting()) continue;
+    capture->spoil();
+    result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return result == CUDA_SUCCESS ? result : refuse(result, std::string(call) + ": during a capture");
+}
+
+CUresult Gpu::may_wait(const char* call, const Stream& stream) {
+  if (stream.capture == nullptr) return may_wait(call);
+  stream.capture->spoil();
+  return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                std::string(call) + ": the stream is being captured");
+}
+
+CUresult Gpu::may_wait(const char* call, const Event& event) {
+  if (event.capture == nullptr) return may_wait(call);
+  event.capture->spoil();
+  return refuse(CUDA_ERROR_CAPTURED_EVENT,
+                std::string(call) + ": the event was last recorded in a capture");
+}
+
+std::vector<std::shared_ptr<Capture>> Gpu::captures() const {
+  std::vector<std::shared_ptr<Capture>> found;
+  for (const auto& [handle, stream] : streams.all()) {
+    const auto& capture = stream->capture;
+    if (capture != nullptr && std::find(found.begin(), found.end(), capture) == found.end()) {
+      found.push_back(capture);
+    }
+  }
+  return found;
+}
+
 CUresult Gpu::submit(const std::shared_ptr<Stream>& stream, Step step) {
   auto kept = std::make_shared<const Step>(std::move(step));
+  if (stream->capture != nullptr) return stream->capture->add(*stream, std::move(kept));
+  if (stream == legacy_) {
+    for (const auto& [handle, other] : streams.all()) {
+      if (!other->blocking() || other->capture == nullptr) continue;
+      other->capture->spoil();
+      return refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
+                    kept->what + " in the legacy stream while a blocking stream is captured");
+    }
+  }
   enqueue(stream, {std::move(kept)}, {});
   return CUDA_SUCCESS;
 }
@@ -122,6 +167,8 @@ CUresult Gpu::refuse(CUresult error, const std::string& why) {
 void Gpu::forget_all() {
   streams.clear();
   events.clear();
+  graphs.clear();
+  executables.clear();
   memory.clear();
 }
 

@@ -9,8 +9,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/mutex.h"
+#include "tests/fake_cuda/capture.h"
 #include "tests/fake_cuda/contexts.h"
 #include "tests/fake_cuda/device_memory.h"
 #include "tests/fake_cuda/executor.h"
@@ -42,6 +44,13 @@ class Gpu {
   std::shared_ptr<Stream> stream(CUstream handle, const char* call);
   std::shared_ptr<Event> event(CUevent handle, const char* call);
 
+  // Of calls that may wait for the device, or look whether it is done: success, unless a capture
+  // forbids them to this thread; then it is spoiled.
+  CUresult may_wait(const char* call);
+  // The same of one stream or event: not while it is captured.
+  CUresult may_wait(const char* call, const Stream& stream);
+  CUresult may_wait(const char* call, const Event& event);
+
   // Puts one step at the end of the stream: into its queue, or into the capture it takes part in.
   CUresult submit(const std::shared_ptr<Stream>& stream, Step step);
   // The same for the parts of one launch; never into a capture.
@@ -67,16 +76,22 @@ class Gpu {
   Contexts contexts;
   HandleTable<CUstream, Stream> streams{0x300000};
   HandleTable<CUevent, Event> events{0x400000};
+  HandleTable<CUgraph, Graph> graphs{0x600000};
+  HandleTable<CUgraphExec, Executable> executables{0x800000};
   Executor executor;
   std::map<std::string, std::pair<CUresult, int>> failing_calls;  // error, how often still
   CUresult lasting = CUDA_SUCCESS;
   bool initialized = false;
   uint64_t next_stream_id = 8;
+  uint64_t next_capture_id = 1;
 
  private:
   Gpu();
 
   void begins(const Step& step, const Stream& stream);
+
+  // The captures of all streams, each once.
+  std::vector<std::shared_ptr<Capture>> captures() const;
 
   std::shared_ptr<Stream> legacy_ = std::make_shared<Stream>();
   int64_t begun_ = 0;
