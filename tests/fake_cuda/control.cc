@@ -76,6 +76,10 @@ void fake_cuda_fail_calls(const char* name, int error, int times) {
   control([&](Gpu& gpu) { gpu.failing_calls[name] = {static_cast<CUresult>(error), times}; });
 }
 
+void fake_cuda_fail_kernel(const char* part, int error) {
+  control([&](Gpu& gpu) { gpu.failing_kernel = {part, static_cast<CUresult>(error)}; });
+}
+
 int fake_cuda_forbid(const char* ability, int forbidden) {
   return control([&](Gpu& gpu) {
     bool* const flag = gpu.settings.ability(ability);

@@ -27,6 +27,9 @@ int fake_cuda_fail_in_stream(void* stream, int error);
 // The next `times` calls of the function `name` (as cuGetProcAddress knows it) answer `error` and
 // do nothing; the device stays whole.
 void fake_cuda_fail_calls(const char* name, int error, int times);
+// The next kernel, or call of a library, with this part of a name in its own loses the device when
+// its turn comes, with the CUresult `error`.
+void fake_cuda_fail_kernel(const char* part_of_name, int error);
 // Takes an ability away (or gives it back): "device", "vmm", "fd", "green", "replay". False:
 // unknown.
 int fake_cuda_forbid(const char* ability, int forbidden);

@@ -80,6 +80,8 @@ class Gpu {
   HandleTable<CUgraphExec, Executable> executables{0x800000};
   Executor executor;
   std::map<std::string, std::pair<CUresult, int>> failing_calls;  // error, how often still
+  // A part of a kernel's name, and what its next run answers; success: nothing.
+  std::pair<std::string, CUresult> failing_kernel{"", CUDA_SUCCESS};
   CUresult lasting = CUDA_SUCCESS;
   bool initialized = false;
   uint64_t next_stream_id = 8;
