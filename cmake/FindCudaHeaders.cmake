@@ -1,5 +1,6 @@
 # Finds the headers of CUDA and defines
 #   cuda::headers   interface target: the include directory, as a system one; no library with it
+#   cudnn::headers  the same of cuDNN, where the wheel has it
 # They come with the torch wheel (site-packages/nvidia/cuNN/include of the interpreter LANEWAY_PYTHON,
 # by default .venv of this checkout); a toolkit in /usr/local/cuda is used where the wheel has none.
 # Libraries are never looked for: the driver is opened at run time, the runtime comes with torch.
@@ -33,4 +34,14 @@ if(CudaHeaders_FOUND AND NOT TARGET cuda::headers)
   set_target_properties(cuda::headers PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${CUDA_HEADERS_INCLUDE}"
     INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${CUDA_HEADERS_INCLUDE}")
+endif()
+
+find_path(CUDNN_HEADERS_INCLUDE NAMES cudnn.h
+          PATHS "${_purelib}/nvidia/cudnn/include" NO_DEFAULT_PATH)
+if(CUDNN_HEADERS_INCLUDE AND TARGET cuda::headers AND NOT TARGET cudnn::headers)
+  add_library(cudnn::headers INTERFACE IMPORTED)
+  set_target_properties(cudnn::headers PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_HEADERS_INCLUDE}"
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${CUDNN_HEADERS_INCLUDE}"
+    INTERFACE_LINK_LIBRARIES cuda::headers)
 endif()

@@ -75,7 +75,7 @@ cublasStatus_t with_handle(const char* name, cublasHandle_t handle, Body body) {
   if (Gpu::lost_by_fork()) return CUBLAS_STATUS_NOT_INITIALIZED;
   Gpu& gpu = Gpu::get();
   MutexLock lock(gpu.mutex);
-  const CUresult refused = gpu.enter(name, Gpu::Needs::initialized);
+  const CUresult refused = gpu.enter(name, Gpu::Needs::whole);
   if (refused != CUDA_SUCCESS) return blas_status(refused);
   const auto found = blas_handles().find(handle);
   if (found == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;

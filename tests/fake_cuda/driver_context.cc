@@ -11,7 +11,7 @@ namespace hopper = laneway::fake_cuda::hopper;
 extern "C" {
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  return call("cuDevicePrimaryCtxRetain", Gpu::Needs::initialized, [&](Gpu& gpu) {
+  return call("cuDevicePrimaryCtxRetain", Gpu::Needs::whole, [&](Gpu& gpu) {
     if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
     *context = gpu.contexts.retain_primary();
     return CUDA_SUCCESS;
@@ -32,7 +32,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-  return call("cuDevicePrimaryCtxReset", Gpu::Needs::initialized, [&](Gpu& gpu) {
+  return call("cuDevicePrimaryCtxReset", Gpu::Needs::whole, [&](Gpu& gpu) {
     if (device != 0) return CUDA_ERROR_INVALID_DEVICE;
     gpu.synchronize_all();
     gpu.contexts.destroy_primary();
@@ -89,7 +89,7 @@ CUresult cuCtxSynchronize() {
 
 // What cuGetProcAddress gives for cuCtxSynchronize from CUDA 13.0 on: it wants a context.
 CUresult cuCtxSynchronize_v2(CUcontext context) {
-  return call("cuCtxSynchronize", Gpu::Needs::initialized, [&](Gpu& gpu) {
+  return call("cuCtxSynchronize", Gpu::Needs::whole, [&](Gpu& gpu) {
     if (context != nullptr && gpu.contexts.find(context) == nullptr) {
       return gpu.refuse(CUDA_ERROR_INVALID_CONTEXT, "cuCtxSynchronize_v2: not a live context");
     }

@@ -160,7 +160,7 @@ const Entries& entries() {
 
 extern "C" {
 
-CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags,
+CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t,
                           CUdriverProcAddressQueryResult* found) {
   return call("cuGetProcAddress", Gpu::Needs::nothing, [&](Gpu& gpu) {
     *function = nullptr;
@@ -174,9 +174,6 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuui
       newest = since;
       *function = pointer;
       status = CU_GET_PROC_ADDRESS_SUCCESS;
-    }
-    if ((flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0) {
-      gpu.journal.complain("cuGetProcAddress: the fake has no default streams of threads");
     }
     if (found != nullptr) *found = status;
     if (*function != nullptr) return CUDA_SUCCESS;

@@ -16,7 +16,7 @@ namespace {
 
 template <typename Body>
 CUresult green_call(const char* name, Body body) {
-  return call(name, Gpu::Needs::initialized, [&](Gpu& gpu) -> CUresult {
+  return call(name, Gpu::Needs::whole, [&](Gpu& gpu) -> CUresult {
     return gpu.settings.green ? body(gpu) : CUDA_ERROR_NOT_SUPPORTED;
   });
 }

@@ -138,7 +138,7 @@ CUresult cuMemHostGetFlags(unsigned* flags, void* host) {
 }
 
 CUresult cuPointerGetAttribute(void* out, CUpointer_attribute attribute, CUdeviceptr address) {
-  return call("cuPointerGetAttribute", Gpu::Needs::initialized, [&](Gpu& gpu) {
+  return call("cuPointerGetAttribute", Gpu::Needs::whole, [&](Gpu& gpu) {
     void* host = nullptr;
     CUdeviceptr base = 0;
     size_t size = 0;

@@ -15,7 +15,7 @@ namespace {
 
 template <typename Body>
 CUresult vmm_call(const char* name, Body body) {
-  return call(name, Gpu::Needs::initialized, [&](Gpu& gpu) -> CUresult {
+  return call(name, Gpu::Needs::whole, [&](Gpu& gpu) -> CUresult {
     if (!gpu.settings.vmm) return CUDA_ERROR_NOT_SUPPORTED;
     const CUresult result = body(gpu);
     if (result == CUDA_ERROR_INVALID_VALUE) {

@@ -44,6 +44,7 @@ CUresult Gpu::enter(const char* name, Needs needs) {
     return refuse(CUDA_ERROR_NOT_INITIALIZED, std::string(name) + ": cuInit was not called");
   }
   initialized_before_fork = true;
+  if (needs == Needs::initialized) return CUDA_SUCCESS;
   if (lasting != CUDA_SUCCESS) return lasting;
   if (needs == Needs::context && contexts.current() == nullptr) {
     return refuse(CUDA_ERROR_INVALID_CONTEXT,

@@ -33,7 +33,8 @@ class Gpu {
   // What a function needs before it may do anything.
   enum class Needs : uint8_t {
     nothing,
-    initialized,  // cuInit was called, and the device is whole
+    initialized,  // cuInit was called: what does not touch the device answers also when it is lost
+    whole,        // and the device is not lost
     context,      // and this thread has a current context
   };
   // Counts the call; the error that answers it at once, or success.

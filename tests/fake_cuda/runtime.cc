@@ -64,7 +64,9 @@ CUresult enter_runtime(const char* name, Wants wants) {
     return CUDA_ERROR_NO_DEVICE;
   }
   gpu.initialized = gpu.initialized || wants != Wants::nothing;
-  const auto needs = wants == Wants::nothing ? Gpu::Needs::nothing : Gpu::Needs::initialized;
+  const auto needs = wants == Wants::nothing  ? Gpu::Needs::nothing
+                     : wants == Wants::device ? Gpu::Needs::initialized
+                                              : Gpu::Needs::whole;
   const CUresult refused = gpu.enter(name, needs);
   if (refused != CUDA_SUCCESS || wants != Wants::context) return refused;
   return gpu.contexts.current() == nullptr ? make_context_current(gpu) : CUDA_SUCCESS;
