@@ -10,6 +10,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +25,8 @@ SIZES = tuple(4 * KIB << (2 * step) for step in range(9))  # 4 KiB … 256 MiB
 LARGE = 16 * MIB  # from here on the link counts, not the call
 OF_LINK = at_least(0.95)
 SECONDS_A_SIZE = 0.12
+# What of torch's each of ours is held to: the one that reads the same kind of memory.
+COUNTERPARTS = {"stream": "pinned", "pool_access": "pageable"}
 DIRECTIONS = ("to_device", "from_device")
 
 
@@ -35,15 +38,14 @@ def run(section: Section, only: tuple[str, ...] = (), trials: int = 5) -> None:
     settings = section.settings
     sizes = [size for size in SIZES if size <= 16 * MIB] if settings.quick else list(SIZES)
     seconds = 0.01 if settings.quick else SECONDS_A_SIZE
-    link: dict[tuple[str, int], float] = {}
+    link: dict[str, dict[tuple[str, int], float]] = {}
     if settings.cuda:
         for case in ("pinned", "pageable", "pinned_under_compute"):
             if (only and case not in only) or not section.fits(3, case):
                 continue
             section.calibration.sample()
-            rates = _torch_rates(settings.device, case, sizes, seconds)
-            _report(section, case, rates)
-            link |= rates if case == "pinned" else {}
+            link[case] = _torch_rates(settings.device, case, sizes, seconds)
+            _report(section, case, link[case])
     else:
         section.leave_out("torch's copies: torch sees no device")
     if not only or "ours" in only:
@@ -137,35 +139,42 @@ def _report(section: Section, case: str, times: dict[tuple[str, int], float]) ->
 
 
 def _report_ours(
-    section: Section, sizes: list[int], seconds: float, link: dict[tuple[str, int], float]
+    section: Section,
+    sizes: list[int],
+    seconds: float,
+    link: dict[str, dict[tuple[str, int], float]],
 ) -> None:
     try:
-        program = find_program("laneway-device-copies")
-    except FileNotFoundError as error:
-        section.add("ours", "stream_over_link", None, "ratio", OF_LINK, note=str(error))
+        lines = _our_copies(section, sizes, seconds)
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+        section.add("ours", "stream_over_link", None, "ratio", OF_LINK, note=str(error)[:300])
         return
+    for found in lines:
+        what, size, times = found["what"], found["bytes"], found["seconds"]
+        direction = found["direction"]
+        name = f"{what}_{direction}_{_name(size)}"
+        section.add("ours", f"{name}_gb_per_s", size / stats.median(times) / 1e9, "GB/s")
+        there = link.get(COUNTERPARTS[what], {}).get((direction, size))
+        if size >= LARGE and there is not None:
+            ratios = [there / each for each in times]
+            interval = stats.bootstrap_median(ratios)
+            note = f"of torch's {COUNTERPARTS[what]} copy; 95 %: {interval.low:.3f} to "
+            note += f"{interval.high:.3f}"
+            value = interval.median
+            section.add("ours", f"{name}_over_link", value, "ratio", OF_LINK, note=note)
+
+
+def _our_copies(section: Section, sizes: list[int], seconds: float) -> list[dict[str, Any]]:
+    """What laneway-device-copies says, a line a size, direction and way."""
+    program = find_program("laneway-device-copies")
     command = [str(program), section.settings.device, f"{seconds:g}", *map(str, sizes)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=max(5, section.left()), check=False
     )
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
-        section.add("ours", "stream_over_link", None, "ratio", OF_LINK, note=said)
-        return
-    for line in done.stdout.splitlines():
-        found = json.loads(line)
-        what, size, times = found["what"], found["bytes"], found["seconds"]
-        direction = found["direction"]
-        taken = stats.median(times)
-        name = f"{what}_{direction}_{_name(size)}"
-        section.add("ours", f"{name}_gb_per_s", size / taken / 1e9, "GB/s")
-        if size >= LARGE and (direction, size) in link:
-            ratios = [link[direction, size] / each for each in times]
-            # PoolAccess reads any memory: the CPU's own copy into pinned memory may be what limits.
-            target = OF_LINK if what == "stream" else None
-            interval = stats.bootstrap_median(ratios)
-            note = f"median of {len(times)}; 95 %: {interval.low:.3f} to {interval.high:.3f}"
-            section.add("ours", f"{name}_over_link", interval.median, "ratio", target, note=note)
+        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise RuntimeError(said[-1])
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def _name(size: int) -> str:

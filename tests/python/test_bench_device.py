@@ -13,6 +13,7 @@ import pytest
 from bench.gpu import (
     device_tests,
     link,
+    machine,
     mps,
     overhead,
     partition,
@@ -233,3 +234,49 @@ def test_benches_of_a_device_have_cases_and_the_command_knows_them():
     assert set(DEVICE_BENCHES) <= set(MODULES)
     for module in (link, overhead, partition, placing, service_latency, sharing):
         assert module.cases()
+
+
+SMI = """#!/bin/sh
+echo "$@" >>"$LOG"
+case "$2" in *bad*) exit 2 ;; --query-gpu=a,b) echo "one, two" ;; *) echo "one" ;; esac
+"""
+
+
+def test_nvidia_smi_is_asked_at_once_and_one_by_one_when_it_knows_a_name_not(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(SMI)
+    tool.chmod(tool.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    properties = type("Properties", (), {"uuid": "1-2"})
+    monkeypatch.setattr(machine.torch.cuda, "get_device_properties", lambda device: properties)
+    assert machine._ask(("a", "b"), "cuda:0") == {"a": "one", "b": "two"}
+    assert (tmp_path / "log").read_text().startswith("--id=GPU-1-2 ")
+    assert machine._ask(("a", "bad"), "cuda:0") == {"a": "one", "bad": "not known"}
+    tool.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert machine._ask(("a",), "cuda:0") == {"nvidia-smi": "not on this machine"}
+
+
+def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory(monkeypatch):
+    """A Stream's against pinned ones, PoolAccess's against pageable ones, from 16 MiB on."""
+    large, small = 16 << 20, 4 << 10
+    times = {"stream": 1.0, "pool_access": 2.0}
+    lines = [
+        {"what": what, "direction": "to_device", "bytes": size, "seconds": [taken] * 5}
+        for what, taken in times.items()
+        for size in (small, large)
+    ]
+    monkeypatch.setattr(link, "_our_copies", lambda *_: lines)
+    section = section_of()
+    rates = {
+        kind: {("to_device", size): taken for size in (small, large)}
+        for kind, taken in (("pinned", 0.96), ("pageable", 1.0))
+    }
+    link._report_ours(section, [small, large], 0.1, rates)
+    ratios = {metric: row for (_, metric), row in rows_of(section).items() if "over" in metric}
+    assert {metric: row["value"] for metric, row in ratios.items()} == {
+        "stream_to_device_16mib_over_link": pytest.approx(0.96),
+        "pool_access_to_device_16mib_over_link": pytest.approx(0.5),
+    }
+    assert [row["holds"] for row in ratios.values()] == [True, False]
