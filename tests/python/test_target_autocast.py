@@ -25,7 +25,7 @@ from laneway.errors import CaptureError
 from laneway.graph_ir import TORCH_OF_DTYPE
 from laneway.target import Target
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
-from support.for_cuda import operators_of, without_kernel
+from support.for_cuda import not_listed, operators_of, without_kernel
 from support.reference_executor import ReferenceJob
 
 # What only code for CUDA calls, and names of dimensions, which no graph holds.
@@ -105,6 +105,7 @@ def test_results_have_the_dtypes_that_they_have_on_cuda(name: str) -> None:
     function, inputs = CALLS[name]
     given = tuple(make("cpu") for make in inputs)
     captured = capture_inference(Call(function), given, target=Target.cuda)
+    assert not_listed(captured) == set()
     found = captured.graph.values[captured.graph.outputs[0]].dtype
     assert TORCH_OF_DTYPE[found] == dtype_on_cuda(function, inputs)
 
@@ -146,6 +147,7 @@ def test_training_under_autocast() -> None:
         warnings.simplefilter("error")
         captured = capture_train_step(model, F.cross_entropy, optimizer, data, target=Target.cuda)
     assert without_kernel(captured) == set()
+    assert not_listed(captured) == set()
     assert "aten::_scaled_dot_product_efficient_attention" in operators_of(captured)
     # The weight and its bias are cast once each, though they are used twice; the head's too.
     slots = {

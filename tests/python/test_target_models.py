@@ -18,7 +18,7 @@ from bench.models import FIVE, arguments, make
 from laneway.capture import capture_inference, capture_train_step
 from laneway.target import Target
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
-from support.for_cuda import check_training, operators_of, without_kernel
+from support.for_cuda import check_training, not_listed, operators_of, without_kernel
 
 # What a capture leaves out, for it computes nothing.
 NOTHING = ("aten::detach", "aten::alias", "prim::device", "aten::lift_fresh")
@@ -48,6 +48,7 @@ def test_cuda_has_a_kernel_for_every_operator(name: str) -> None:
     )
     for captured in (trained, predicts):
         assert without_kernel(captured) == set()
+        assert not_listed(captured) == set()
         named = set(operators_of(captured))
         assert not any("mkldnn" in op or "for_cpu" in op or "native_multi" in op for op in named)
     assert any("_foreach_" in op for op in operators_of(trained))

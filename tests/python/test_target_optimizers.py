@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from laneway.capture import CapturedJobGraph, capture_train_step
 from laneway.target import Target
 from support.eager import assert_same, eager_step
+from support.for_cuda import not_listed, without_kernel
 from support.reference_executor import ReferenceJob
 
 OPTIMIZERS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -74,6 +75,8 @@ def test_optimizer_has_the_form_of_eager_on_cuda(name: str) -> None:
     captured = capture_train_step(
         model, nn.functional.cross_entropy, optimizer, data[0], target=Target.cuda
     )
+    assert without_kernel(captured) == set()
+    assert not_listed(captured) == set()
     job = ReferenceJob(captured.slots)
     for batch in data:
         with Dispatched() as dispatched:

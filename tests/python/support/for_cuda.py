@@ -4,6 +4,8 @@ knows which operators CUDA has a kernel for."""
 from __future__ import annotations
 
 import copy
+import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,10 @@ from laneway.capture import CapturedJobGraph, capture_inference, capture_train_s
 from laneway.target import Target
 from support.eager import eager_step
 from support.reference_executor import ReferenceJob
+
+LIST = pathlib.Path(__file__).resolve().parents[3] / "adaptor" / "operator_list.inc"
+LISTED = set(re.findall(r'^"(.+)",$', LIST.read_text(), re.MULTILINE))
+SCALARS = {f"scalar::{name}" for name in ("add", "sub", "mul", "div", "pow", "neg", "sqrt")}
 
 
 def operators_of(captured: CapturedJobGraph) -> list[str]:
@@ -25,6 +31,11 @@ def without_kernel(captured: CapturedJobGraph) -> set[str]:
     has = torch._C._dispatch_has_computed_kernel_for_dispatch_key
     names = {node.op for node in captured.graph.nodes if node.op.startswith("aten::")}
     return {name for name in names if not has(name, "CUDA")}
+
+
+def not_listed(captured: CapturedJobGraph) -> set[str]:
+    """Operators of the graph that no service calls."""
+    return {node.op for node in captured.graph.nodes if "::" in node.op} - LISTED - SCALARS
 
 
 def check_training(
@@ -41,6 +52,7 @@ def check_training(
     optimizer, twin_optimizer = make_optimizer(model), make_optimizer(twin)
     captured = capture_train_step(model, loss_fn, optimizer, batches[0], target=Target.cuda)
     assert without_kernel(captured) == set()
+    assert not_listed(captured) == set()
     job = ReferenceJob(captured.slots)
     for batch in batches:
         expected = eager_step(twin, loss_fn, twin_optimizer, batch)
@@ -58,6 +70,7 @@ def check_inference(
     """The same of the model's answers in evaluation mode."""
     captured = capture_inference(model, inputs, target=Target.cuda)
     assert without_kernel(captured) == set()
+    assert not_listed(captured) == set()
     model.eval()
     with torch.no_grad():
         expected = model(*inputs)
