@@ -48,22 +48,25 @@ def run(section: Section, only: tuple[str, ...] = (), trials: int = 30) -> None:
 
 
 def _operators(section: Section, trials: int) -> None:
+    device = section.settings.plain_device
     with torch.no_grad():
-        ways: dict[str, dict[int, Callable[[], object]]] = {"eager": {}, "embedded": {}}
-        with laneway_device.embedded(section.settings.device, pool=64 << 20, lanes=1) as service:
-            for count in (SHORT, LONG):
-                ways["eager"][count] = _eager(Chain(count), section.settings.plain_device)
-                ways["embedded"][count] = _embedded(Chain(count), service)
-            for name, calls in ways.items():
-                section.calibration.sample()
-                samples = _per_operator(calls, trials)
-                note = "until its result is read"
-                value = stats.median(samples)
-                section.add("operator", f"{name}_us", value, "us", samples=samples, note=note)
-    if section.settings.cuda:
-        samples = _launch_only(section.settings.plain_device, trials)
-        value = stats.median(samples)
-        section.add("operator", "eager_launch_us", value, "us", samples=samples, note="no wait")
+        calls = {count: _eager(Chain(count), device) for count in (SHORT, LONG)}
+        _report(section, "eager_us", _per_operator(calls, trials), "until its result is read")
+        if section.settings.cuda:
+            _report(section, "eager_launch_us", _launch_only(device, trials), "no wait")
+        with (
+            section.attempt("operator", "embedded_us", "us"),
+            laneway_device.embedded(section.settings.device, pool=64 << 20, lanes=1) as service,
+        ):
+            calls = {count: _embedded(Chain(count), service) for count in (SHORT, LONG)}
+            samples = _per_operator(calls, trials)
+            _report(section, "embedded_us", samples, "until its result is read")
+
+
+def _report(section: Section, metric: str, samples: list[float], note: str) -> None:
+    section.calibration.sample()
+    value = stats.median(samples)
+    section.add("operator", metric, value, "us", samples=samples, note=note)
 
 
 def _eager(model: Chain, device: str) -> Callable[[], object]:

@@ -38,27 +38,37 @@ def run(section: Section, only: tuple[str, ...] = (), trials: int = 5) -> None:
     size = QUICK_BYTES if section.settings.quick else LARGE_BYTES
     rounds = 2 if section.settings.quick else trials
     device = section.settings.device
-    rates: dict[str, list[float]] = {"into": [], "back": []}
     weights = {size: Weight(size), SMALL_BYTES: Weight(SMALL_BYTES)}
-    # Room for the weight, its gradient and the update.
-    with laneway_device.embedded(device, pool=4 * size + 256 * MIB) as service:
-        for number in range(rounds + 1):
-            started = time.monotonic()
-            section.calibration.sample()
-            large = _seconds(service, weights[size], f"large{number}")
-            small = _seconds(service, weights[SMALL_BYTES], f"small{number}")
-            for way in rates if number else ():  # first libraries load and memory is pinned
-                more = max(large[way] - small[way], 1e-9)
-                rates[way].append((size - SMALL_BYTES) / more / 1e9)
-            if number and section.left() < 1.5 * (time.monotonic() - started):
-                break
-    for way, samples in rates.items():
-        note = f"{size // MIB} MiB, embedded"
-        rate = stats.median(samples)
-        section.add("image", f"{way}_gb_per_s", rate, "GB/s", samples=samples, note=note)
+    with (
+        section.attempt("image", "into_gb_per_s", "GB/s"),
+        # Room for the weight, its gradient and the update.
+        laneway_device.embedded(device, pool=4 * size + 256 * MIB) as service,
+    ):
+        for way, samples in _rates(section, service, weights, rounds).items():
+            note = f"{size // MIB} MiB, embedded"
+            rate = stats.median(samples)
+            section.add("image", f"{way}_gb_per_s", rate, "GB/s", samples=samples, note=note)
     if section.settings.cuda:
         rate = _plain_rate(size, device)
         section.add("image", "torch_to_gb_per_s", rate, "GB/s", note="tensor.to(device), pageable")
+
+
+def _rates(
+    section: Section, service: Any, weights: dict[int, Weight], rounds: int
+) -> dict[str, list[float]]:
+    """GB a second into the pool and back, round by round; as many rounds as there is time for."""
+    rates: dict[str, list[float]] = {"into": [], "back": []}
+    large, small = weights
+    for number in range(rounds + 1):
+        started = time.monotonic()
+        section.calibration.sample()
+        times = {size: _seconds(service, w, f"job{number}-{size}") for size, w in weights.items()}
+        for way in rates if number else ():  # first libraries load and memory is pinned
+            more = max(times[large][way] - times[small][way], 1e-9)
+            rates[way].append((large - small) / more / 1e9)
+        if number and section.left() < 1.5 * (time.monotonic() - started):
+            break
+    return rates
 
 
 def _seconds(service: Any, model: Weight, name: str) -> dict[str, float]:

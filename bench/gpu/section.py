@@ -9,11 +9,13 @@ did not fit is left out and named."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -90,6 +92,17 @@ class Section(Report):
     def test(self, case: str, metric: str, passed: bool, note: str | None = None) -> None:
         """A row that fails the run when it did not pass."""
         self.add(case, metric, float(passed), "bool", Target(">=", 1), note=note, test=True)
+
+    @contextlib.contextmanager
+    def attempt(
+        self, case: str, metric: str, unit: str, target: Target | None = None
+    ) -> Iterator[None]:
+        """What fails within the block is the note of this row; what comes after goes on."""
+        try:
+            yield
+        except Exception as error:  # whatever it is, it is the reason
+            text = (str(error).strip().splitlines() or ["no word of why"])[0]
+            self.add(case, metric, None, unit, target, note=f"{type(error).__name__}: {text}")
 
     def leave_out(self, text: str) -> None:
         progress(f"{self.bench}: left out: {text}")

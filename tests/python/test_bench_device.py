@@ -280,3 +280,25 @@ def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory(monkeypatch):
         "pool_access_to_device_16mib_over_link": pytest.approx(0.5),
     }
     assert [row["holds"] for row in ratios.values()] == [True, False]
+
+
+def test_targets_are_missed_when_nothing_could_be_set_up(monkeypatch):
+    @contextlib.contextmanager
+    def nothing(section, model, variants, timeout_s):
+        yield Trials(model, failed=dict.fromkeys(variants, "no device"))
+
+    monkeypatch.setattr(overhead, "ready", nothing)
+    section = section_of()
+    overhead.run(section, ("mlp",))
+    missed = {row["metric"]: row["note"] for row in section.missed()}
+    assert set(missed) == {"embedded_over_eager", "embedded_replay_over_eager"}
+    assert all("no device" in note for note in missed.values())
+
+
+def test_an_attempt_that_fails_costs_its_row_alone():
+    section = section_of()
+    with section.attempt("c", "m", "us"):
+        raise RuntimeError("no device\nat all")
+    section.add("c", "n", 1.0, "us")
+    rows = rows_of(section)
+    assert rows["c", "m"]["note"] == "RuntimeError: no device" and rows["c", "n"]["value"] == 1.0
