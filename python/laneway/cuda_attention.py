@@ -2,7 +2,8 @@
 
 aten::_scaled_dot_product_efficient_attention wherever its documented conditions hold: four
 dimensions, one dtype of float16, bfloat16 and float32, head dimensions that its loads can be
-aligned to, no dropout (it would draw from a generator of its own). Otherwise the attention's
+aligned to, no dropout (it would draw from a generator of its own), and not all fused forms switched
+off (torch.nn.attention.sdpa_kernel). Otherwise the attention's
 mathematical form, operator by operator. Flash attention and cuDNN's, which eager execution prefers
 for the 16-bit dtypes, compute the same to within rounding.
 """
@@ -109,6 +110,13 @@ def _one_head_each(query: torch.Tensor, grouped: torch.Tensor) -> torch.Tensor:
 def _fits_kernel(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
 ) -> bool:
+    allowed = torch.backends.cuda
+    if not (
+        allowed.mem_efficient_sdp_enabled()
+        or allowed.flash_sdp_enabled()
+        or allowed.cudnn_sdp_enabled()
+    ):
+        return False
     alignment = _ALIGNMENT.get(query.dtype)
     if alignment is None or any(tensor.dim() != 4 for tensor in (query, key, value)):
         return False

@@ -136,6 +136,13 @@ def test_what_the_kernel_keeps_for_its_backward_is_rounded_to_32_rows() -> None:
     assert [r.values for r in node.results[2:]] == [[NO_VALUE]] * 2
 
 
+def test_the_form_that_the_user_asks_for() -> None:
+    for backend, count in (("MATH", 0), ("FLASH_ATTENTION", 1), ("EFFICIENT_ATTENTION", 1)):
+        with nn.attention.sdpa_kernel(getattr(nn.attention.SDPBackend, backend)):
+            captured = capture_inference(Attention(), batches()[0][:1], target=Target.cuda)
+        assert operators_of(captured).count(EFFICIENT) == count
+
+
 def test_dropout_is_drawn_from_the_jobs_generator() -> None:
     model = Attention(dropout_p=0.5)
     captured = capture_train_step(
