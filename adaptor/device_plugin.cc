@@ -16,24 +16,41 @@ namespace {
 
 constexpr const char* kLibrary = "liblaneway_cuda.so";
 
-// The folder of the library or program that this code is in, with its slash.
-std::string own_folder() {
+std::string folder_of(const std::string& file) {
+  const size_t slash = file.rfind('/');
+  return slash == std::string::npos ? std::string("./") : file.substr(0, slash + 1);
+}
+
+// The folders of the library or program that this code is in, with their slash: as it was named,
+// and where it lies, which is elsewhere when a link was named.
+std::vector<std::string> own_folders() {
   Dl_info where{};
   if (::dladdr(reinterpret_cast<const void*>(&load_device_plugin), &where) == 0 ||
       where.dli_fname == nullptr) {
     return {};
   }
-  const std::string file = where.dli_fname;
-  const size_t slash = file.rfind('/');
-  return slash == std::string::npos ? std::string("./") : file.substr(0, slash + 1);
+  const std::string named = where.dli_fname;
+  std::vector<std::string> folders;
+  if (named.find('/') != std::string::npos) folders.push_back(folder_of(named));
+  // A program that the shell found on its path is named without one.
+  const char* const file = folders.empty() ? "/proc/self/exe" : named.c_str();
+  if (char* const real = ::realpath(file, nullptr); real != nullptr) {
+    folders.push_back(folder_of(real));
+    std::free(real);
+  }
+  return folders;
 }
 
 std::vector<std::string> places() {
   if (const char* asked = std::getenv("LANEWAY_CUDA_PLUGIN"); asked != nullptr && *asked != 0) {
     return {asked};
   }
-  const std::string folder = own_folder();
-  return {folder + kLibrary, folder + "../adaptor/cuda/" + kLibrary};
+  std::vector<std::string> found;
+  for (const std::string& folder : own_folders()) {
+    found.push_back(folder + kLibrary);
+    found.push_back(folder + "../adaptor/" + kLibrary);
+  }
+  return found;
 }
 
 std::string_view text_of(const char* text) { return text == nullptr ? "none" : text; }

@@ -40,6 +40,18 @@ bool LaneBlocks::free(void* block) {
   return escaped_.erase(static_cast<std::byte*>(block)) > 0;
 }
 
+bool LaneBlocks::holds(const void* memory) {
+  MutexLock lock(mutex_);
+  for (const memory::LaneArena* arena : arenas_) {
+    if (arena->contains(memory)) return true;
+  }
+  const auto* const address = static_cast<const std::byte*>(memory);
+  for (const auto& [block, bytes] : escaped_) {
+    if (address >= block && address < block + bytes) return true;
+  }
+  return false;
+}
+
 size_t LaneBlocks::escaped_within(const std::byte* base, Bytes size) {
   MutexLock lock(mutex_);
   size_t count = 0;

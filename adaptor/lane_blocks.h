@@ -27,6 +27,8 @@ class LaneBlocks {
   void remove(memory::LaneArena& arena) LW_EXCLUDES(mutex_);
   // False when the block is neither a bound arena's nor escaped.
   bool free(void* block) LW_EXCLUDES(mutex_);
+  // Whether it lies in a bound arena or in an escaped block.
+  bool holds(const void* memory) LW_EXCLUDES(mutex_);
   // Escaped blocks within `size` bytes from `base`.
   size_t escaped_within(const std::byte* base, Bytes size) LW_EXCLUDES(mutex_);
 

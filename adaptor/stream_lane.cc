@@ -99,6 +99,7 @@ Status StreamLane::synchronize() {
 }
 
 Status StreamLane::upload(void* to_device, const void* from_host, Bytes bytes) {
+  if (!refusal_) return refusal_;
   if (bytes <= Bytes()) return {};
   std::byte* const staged = staging_->take(copies_.batch, bytes);
   if (staged == nullptr) {
@@ -116,6 +117,7 @@ Status StreamLane::upload(void* to_device, const void* from_host, Bytes bytes) {
 }
 
 Status StreamLane::download(void* to_host, const void* from_device, Bytes bytes) {
+  if (!refusal_) return refusal_;
   if (bytes <= Bytes()) return {};
   std::byte* staged = staging_->take(copies_.batch, bytes);
   const bool pinned = staged != nullptr;
@@ -130,6 +132,7 @@ Status StreamLane::download(void* to_host, const void* from_device, Bytes bytes)
 }
 
 Status StreamLane::node_enqueued() {
+  if (!refusal_) return refusal_;
   if (recording_) return {};
   Status marked = run_ahead_.node_enqueued();
   if (!marked && marked.error().code == ErrorCode::refused) return synchronize();

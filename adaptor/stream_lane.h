@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "adaptor/device_lane.h"
@@ -45,6 +46,11 @@ class StreamLane : public DeviceLane {
   const RunAhead& run_ahead() const { return run_ahead_; }
   const Staging& staging() const { return *staging_; }
 
+ protected:
+  // For enter, which cannot fail: until accept, everything that a lane is asked for is this error.
+  void refuse(Error error) { refusal_ = std::move(error); }
+  void accept() { refusal_ = {}; }
+
  private:
   class StreamFlight;
   struct Download {
@@ -69,6 +75,7 @@ class StreamLane : public DeviceLane {
   RunAhead run_ahead_;
   Copies copies_;
   bool recording_ = false;
+  Status refusal_;
 };
 
 }  // namespace laneway::adaptor

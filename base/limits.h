@@ -151,6 +151,10 @@ inline constexpr Bytes kStagingPiece = Bytes(4 << 20);
 // the rest is for iterations much shorter than kRunAhead.
 inline constexpr uint32_t kMaxFlights = 4;
 
+// What a library may take for one operator on a lane, where it asks before it chooses how to
+// compute: the largest that cuDNN's heuristics want for common convolutions.
+inline constexpr Bytes kMaxLibraryWorkspace = Bytes(1 << 30);
+
 // Planned iterations at equal addresses before one is recorded for replay: capture allocates, and
 // a plan may still change after the first ones.
 inline constexpr uint32_t kReplayAfter = 3;

@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = ("release", "dev", "asan", "tsan", "clang")
 EMBEDDED_LIBRARY = "service/liblaneway_embedded.so"
 CLIENT_LIBRARY = "service/liblaneway_client.so"
+CUDA_PLUGIN = "adaptor/liblaneway_cuda.so"
 PACKAGE_LIBRARIES = ROOT / "python/laneway/lib"
 
 
@@ -77,7 +78,7 @@ def run(command: list[str], quiet: bool) -> None:
 
 def link_package_libraries(preset: str) -> None:
     """Points python/laneway/lib/ at the shared objects that `preset` built."""
-    for name in (EMBEDDED_LIBRARY, CLIENT_LIBRARY):
+    for name in (EMBEDDED_LIBRARY, CLIENT_LIBRARY, CUDA_PLUGIN):
         library = build_directory(preset) / name
         if library.exists():
             replace_link(PACKAGE_LIBRARIES / library.name, library)

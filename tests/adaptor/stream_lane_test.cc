@@ -22,6 +22,8 @@ namespace {
 // All but entering, which is torch's side.
 class PlainLane final : public StreamLane {
  public:
+  using StreamLane::accept;
+  using StreamLane::refuse;
   using StreamLane::StreamLane;
   void enter(memory::LaneArena&, const lanes::NumericContext&) override {}
   void leave() override {}
@@ -232,6 +234,24 @@ TEST(StreamLane, TheCallersMistakesAreNotTheDevices) {
   const Status refused = lane->upload(elsewhere, elsewhere, Bytes(8));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+}
+
+TEST(StreamLane, ALaneThatCouldNotBeEnteredTakesNothing) {
+  memory::SyntheticDevice device;
+  const ManualClock clock;
+  const auto pool = device.allocate_pool(mib(1)).value();
+  const auto lane = make_lane(device, clock);
+  std::byte byte{};
+  lane->refuse({ErrorCode::failed, "no handle"});
+  for (const Status& status :
+       {lane->upload(pool->data(), &byte, Bytes(1)), lane->download(&byte, pool->data(), Bytes(1)),
+        lane->node_enqueued()}) {
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().message, "no handle");
+  }
+  EXPECT_EQ(device.pending(lane->stream()), 0u);
+  lane->accept();
+  EXPECT_TRUE(lane->upload(pool->data(), &byte, Bytes(1)).ok());
 }
 
 TEST(StreamLane, AFailureOfTheDeviceIsDeviceLost) {

@@ -1,0 +1,28 @@
+// CudaTorchDevice: a CUDA device as torch knows it. Thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "adaptor/torch_device.h"
+
+namespace laneway::adaptor {
+
+class CudaTorchDevice final : public TorchDevice {
+ public:
+  explicit CudaTorchDevice(c10::DeviceIndex index) : index_(index) {}
+
+  c10::Device device() const override { return {c10::DeviceType::CUDA, index_}; }
+  c10::DispatchKey key() const override { return c10::DispatchKey::CUDA; }
+  bool is_host() const override { return false; }
+  // Kernels assert: that ends every job of the process.
+  bool operators_check_indices() const override { return false; }
+  std::unique_ptr<RandomState> make_random_state() const override;
+  // `lane` is one of this device's, entered by this thread; `random` was made here.
+  Result<std::unique_ptr<Recording>> start_recording(DeviceLane& lane,
+                                                     RandomState& random) const override;
+
+ private:
+  const c10::DeviceIndex index_;
+};
+
+}  // namespace laneway::adaptor

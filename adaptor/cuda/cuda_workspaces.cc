@@ -1,0 +1,55 @@
+#include "adaptor/cuda/cuda_workspaces.h"
+
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cudnn/Handle.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <dlfcn.h>
+
+#include <mutex>
+#include <shared_mutex>
+#include <tuple>
+
+namespace laneway::adaptor {
+namespace {
+
+// The thread's handle: torch keeps it until the thread ends.
+thread_local cublasHandle_t handle_of_thread = nullptr;
+
+bool has(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {
+  const std::shared_lock<std::shared_mutex> lock(workspaces.mutex);
+  return workspaces.map.contains(
+      std::make_tuple(static_cast<void*>(handle_of_thread), static_cast<void*>(stream)));
+}
+
+// cuBLASLt may share the workspace of cuBLAS; then it never has one of its own. Asked for the first
+// time when everything has been made.
+bool shares_workspace(cudaStream_t stream) {
+  static const bool shares = !has(at::cuda::cublaslt_handle_stream_to_workspace(), stream);
+  return shares;
+}
+
+}  // namespace
+
+// Looked up in torch's tables every time, because torch._C._cuda_clearCublasWorkspaces empties
+// them.
+void prepare_workspaces(c10::DeviceIndex device, cudaStream_t stream) {
+  if (handle_of_thread != nullptr && has(at::cuda::cublas_handle_stream_to_workspace(), stream) &&
+      (shares_workspace(stream) || has(at::cuda::cublaslt_handle_stream_to_workspace(), stream))) {
+    return;
+  }
+  // cuBLAS wants a context, which torch leaves to whoever uses a thread first.
+  C10_CUDA_CHECK(c10::cuda::SetDevice(device, /*force=*/true));
+  handle_of_thread = at::cuda::getCurrentCUDABlasHandle();
+  at::cuda::getCUDABlasLtWorkspace();
+  shares_workspace(stream);
+}
+
+void prepare_recording() {
+  void* const loaded = ::dlopen("libcudnn_graph.so.9", RTLD_LAZY | RTLD_NOLOAD);
+  if (loaded == nullptr) return;
+  ::dlclose(loaded);
+  at::native::getCudnnHandle();
+}
+
+}  // namespace laneway::adaptor

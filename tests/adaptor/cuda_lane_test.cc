@@ -1,0 +1,232 @@
+// Shows that torch's CUDA operators run in a lane as they should: on its stream, in its memory,
+// with nothing left behind, beside other lanes and the user's own threads: the plugin's classes
+// over torch's real CUDA side, on the fake device (tests/fake_cuda).
+#include "adaptor/cuda/cuda_lane.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/relu.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "adaptor/cpu_lane_allocator.h"
+#include "tests/adaptor/cuda_rig.h"
+#include "tests/fake_cuda/fake_cuda.h"
+
+namespace laneway::adaptor {
+namespace {
+
+using testing::CudaRig;
+using ::testing::HasSubstr;
+
+const at::TensorOptions kCuda = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
+
+int64_t bytes_of_torch() {
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].current;
+}
+
+TEST(CudaLane, OperatorsRunOnItsStreamAndInItsMemory) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  lane.run([] {});  // makes workspaces
+  const int64_t outside = bytes_of_torch();
+  const memory::LaneArena::Use use = lane.run([&] {
+    EXPECT_EQ(c10::cuda::getCurrentCUDAStream().stream(), lane.cuda().native());
+    const at::Tensor x = at::empty({64, 64}, kCuda);
+    const at::Tensor sum = at::add(at::relu(x), at::mm(x, x));
+    EXPECT_TRUE(lane.arena->contains(x.const_data_ptr()));
+    EXPECT_TRUE(lane.arena->contains(sum.const_data_ptr()));
+    at::addmm(at::empty({64}, kCuda), x, sum);  // cuBLASLt
+    EXPECT_GT(fake_cuda_pending() + fake_cuda_count("cudaLaunchKernel"), 0u);
+  });
+  EXPECT_GE(use.allocations, 6u);
+  EXPECT_EQ(use.live_count, 0u);
+  EXPECT_EQ(bytes_of_torch(), outside);
+}
+
+TEST(CudaLane, AThreadFindsTorchAsItLeftIt) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  const c10::cuda::CUDAStream users = c10::cuda::getStreamFromPool(false, 0);
+  c10::cuda::setCurrentCUDAStream(users);
+  at::globalContext().setBenchmarkCuDNN(true);
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+  lane.run([] {
+    EXPECT_FALSE(at::globalContext().benchmarkCuDNN());
+    EXPECT_TRUE(c10::impl::tls_local_dispatch_key_set().excluded_.has(
+        c10::DispatchKey::AutogradFunctionality));
+  });
+  EXPECT_EQ(c10::cuda::getCurrentCUDAStream(), users);
+  EXPECT_TRUE(at::globalContext().benchmarkCuDNN());
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+  EXPECT_EQ(mode, cudaStreamCaptureModeRelaxed);
+  EXPECT_FALSE(lane.arena->contains(at::empty({64}, kCuda).const_data_ptr()));
+  at::globalContext().setBenchmarkCuDNN(false);
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream());
+}
+
+// cuBLAS's workspaces are kept by torch for each thread's handle and stream.
+TEST(CudaLane, WorkspacesAreNeverOfTheLane) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  const auto multiply = [] {
+    const at::Tensor x = at::empty({32, 32}, kCuda);
+    at::mm(x, x);
+    at::addmm(at::empty({32}, kCuda), x, x);
+  };
+  EXPECT_EQ(lane.run(multiply).live_count, 0u);
+  std::thread([&] { EXPECT_EQ(lane.run(multiply).live_count, 0u); }).join();
+  at::cuda::clearCublasWorkspaces();
+  EXPECT_EQ(lane.run(multiply).live_count, 0u);
+  EXPECT_EQ(rig.backend().escaped_within(rig.pool(), mib(64)), 0u);
+}
+
+TEST(CudaLane, EqualIterationsLieAtEqualAddresses) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  std::vector<uint64_t> hashes;
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    lane.run([&] {
+      const at::Tensor x = at::empty({100, 100}, kCuda);
+      at::mm(at::relu(x), x);
+      hashes.push_back(lane.device->address_hash());
+    });
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], hashes[2]);
+}
+
+TEST(CudaLane, WhatDoesNotFitComesThroughTorch) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  lane.run([] {
+    const at::Tensor x = at::empty({64, 64}, kCuda);
+    EXPECT_THROW(at::empty({CudaRig::kLaneSize.count()}, kCuda), OutOfLane);
+    const at::Tensor half = at::empty({CudaRig::kLaneSize.count() / 4 / 2}, kCuda);
+    EXPECT_THROW(at::relu(half), OutOfLane);
+  });
+}
+
+TEST(CudaLane, LanesAndTheUsersThreadsGoOnBesideEachOther) {
+  CudaRig rig;
+  std::vector<CudaRig::Lane> lanes;
+  lanes.push_back(rig.make_lane());
+  lanes.push_back(rig.make_lane());
+  std::vector<std::thread> threads;
+  for (CudaRig::Lane& lane : lanes) {
+    threads.emplace_back([&lane] {
+      for (int iteration = 0; iteration < 20; ++iteration) {
+        const auto use = lane.run([&] {
+          at::Tensor x = at::empty({50, 50}, kCuda);
+          for (int node = 0; node < 20; ++node) {
+            x = at::mm(at::relu(x), x);
+            EXPECT_TRUE(lane.arena->contains(x.const_data_ptr()));
+            EXPECT_TRUE(lane.device->node_enqueued().ok());
+          }
+        });
+        EXPECT_EQ(use.live_count, 0u);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    for (int step = 0; step < 100; ++step) {
+      const at::Tensor x = at::relu(at::empty({50, 50}, kCuda));
+      for (const CudaRig::Lane& lane : lanes) {
+        EXPECT_FALSE(lane.arena->contains(x.const_data_ptr()));
+      }
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CudaLane, BytesGoUpAndComeDownInTheOrderOfItsStream) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  const std::vector<float> input = {1, 2, 3, 4};
+  std::vector<float> output(4);
+  const Bytes bytes(static_cast<int64_t>(input.size() * sizeof(float)));
+  std::unique_ptr<lanes::Flight> flight;
+  lane.run([&] {
+    fake_cuda_hold();
+    const at::Tensor x = at::empty({4}, kCuda);
+    EXPECT_TRUE(lane.device->upload(x.mutable_data_ptr(), input.data(), bytes).ok());
+    EXPECT_TRUE(lane.device->download(output.data(), x.const_data_ptr(), bytes).ok());
+    flight = lane.device->take_off();
+    EXPECT_FALSE(flight->done());
+    fake_cuda_release();
+  });
+  EXPECT_EQ(output, std::vector<float>(4));
+  ASSERT_TRUE(flight->land().ok());
+  EXPECT_EQ(output, input);
+}
+
+TEST(CudaLane, NothingOfALaneIsLeftWhenItGoes) {
+  CudaRig rig;
+  const size_t streams = fake_cuda_live("streams");
+  {
+    CudaRig::Lane lane = rig.make_lane();
+    lane.run([] { at::relu(at::empty({10}, kCuda)); });
+    EXPECT_EQ(fake_cuda_live("streams"), streams + 1);
+  }
+  EXPECT_EQ(fake_cuda_live("streams"), streams);
+}
+
+TEST(CudaLane, EachHasMultiprocessorsOfItsOwnIfAsked) {
+  CudaRig rig({.lane_sms = 32});
+  std::vector<std::unique_ptr<DeviceLane>> lanes;
+  Result<std::unique_ptr<DeviceLane>> made = rig.backend().make_lane();
+  while (made.ok()) {
+    lanes.push_back(std::move(made).value());
+    ASSERT_LE(lanes.size(), 4u);  // of 132
+    made = rig.backend().make_lane();
+  }
+  EXPECT_EQ(lanes.size(), 4u);
+  EXPECT_EQ(made.error().code, ErrorCode::unsupported);
+  EXPECT_THAT(made.error().message, HasSubstr("4 partitions of 32"));
+  lanes.pop_back();
+  EXPECT_TRUE(rig.backend().make_lane().ok());
+}
+
+// In a process of its own: the device does not come back.
+TEST(CudaLaneDeathTest, AnErrorThatLastsIsToldAsDeviceLost) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        CudaRig rig;
+        CudaRig::Lane lane = rig.make_lane();
+        if (!rig.backend().health().ok()) std::_Exit(1);
+        lane.device->enter(*lane.arena, lanes::NumericContext());
+        lane.arena->begin_probe();
+        fake_cuda_fail_in_stream(lane.cuda().native(), CUDA_ERROR_ASSERT);
+        Status status;
+        try {
+          for (int node = 0; node < 100'000 && status.ok(); ++node) {
+            at::relu(at::empty({10}, kCuda));
+            status = lane.device->node_enqueued();
+          }
+        } catch (const c10::Error&) {
+        }
+        const Status drained = lane.device->drain();
+        const Status health = rig.backend().health();
+        lane.arena->abandon();
+        lane.device->leave();
+        const bool told = !drained.ok() && drained.error().code == ErrorCode::device_lost &&
+                          !health.ok() && health.error().code == ErrorCode::device_lost;
+        std::_Exit(told ? 0 : 2);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace laneway::adaptor

@@ -1,0 +1,50 @@
+// Shows that the plugin is whole (every symbol that it needs is found when it is loaded) and of
+// this build, and that it says in words what a machine without a device lacks; and that torch's
+// CUDA kernels are known once it is loaded, also without a device.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "adaptor/backend.h"
+#include "adaptor/device_plugin.h"
+
+namespace laneway::adaptor {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+const DevicePlugin& loaded() {
+  static const Result<const DevicePlugin*> plugin = [] {
+    ::setenv("LANEWAY_CUDA_PLUGIN", LANEWAY_CUDA_PLUGIN_FILE, 1);
+    return load_device_plugin();
+  }();
+  return *plugin.value();
+}
+
+TEST(CudaPlugin, LoadsAndIsOfThisBuild) {
+  EXPECT_EQ(loaded().version, kDevicePluginVersion);
+  EXPECT_NE(loaded().open, nullptr);
+}
+
+TEST(CudaPlugin, SaysWhatIsMissing) {
+  loaded();
+  // No machine has so many.
+  const auto opened = open_backend("cuda:4096", {});
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.error().code, ErrorCode::unsupported);
+  EXPECT_THAT(opened.error().message, AnyOf(HasSubstr("driver"), HasSubstr("no CUDA device"),
+                                            HasSubstr("name one of those")));
+}
+
+TEST(CudaPlugin, BringsTorchsCudaKernels) {
+  loaded();
+  const auto adamw = c10::Dispatcher::singleton().findSchema({"aten::_fused_adamw_", ""});
+  ASSERT_TRUE(adamw.has_value());
+  EXPECT_TRUE(adamw->hasKernelForDispatchKey(c10::DispatchKey::CUDA));
+}
+
+}  // namespace
+}  // namespace laneway::adaptor
