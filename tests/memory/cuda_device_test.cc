@@ -247,5 +247,35 @@ TEST_F(CudaDeviceTest, AThreadKeepsTheContextThatItHad) {
   ASSERT_EQ(cuCtxSetCurrent(nullptr), CUDA_SUCCESS);
 }
 
+// A capture in the default mode forbids other threads to allocate or ask, and is spoiled when they
+// do: the user's own captures must not meet our lanes.
+TEST_F(CudaDeviceTest, AnothersCaptureIsNeitherSpoiledNorInTheWay) {
+  ASSERT_EQ(cuCtxSetCurrent(device_->context().handle()), CUDA_SUCCESS);
+  CUstream theirs = nullptr;
+  CUgraph graph = nullptr;
+  ASSERT_EQ(cuStreamCreate(&theirs, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture(theirs, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  Status done;
+  std::thread lane([&] {
+    const auto stream = device_->create_stream().value();
+    const auto event = device_->create_event().value();
+    auto block = device_->allocate_pool(mib(2)).value();
+    const auto pinned = device_->allocate_host(kib(4)).value();
+    done = stream->copy_to_device(block->data(), pinned->data(), kib(4));
+    if (done.ok()) done = stream->record(*event);
+    event->query();
+    if (done.ok()) done = event->synchronize();
+    device_->free_on(std::move(block), *stream);
+    if (done.ok()) done = stream->synchronize();
+    if (done.ok()) done = device_->health();
+  });
+  lane.join();
+  EXPECT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(cuStreamEndCapture(theirs, &graph), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamDestroy(theirs), CUDA_SUCCESS);
+  ASSERT_EQ(cuCtxSetCurrent(nullptr), CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace laneway::memory
