@@ -3,38 +3,40 @@
 namespace laneway::fake_cuda {
 namespace {
 
-std::vector<CUcontext>& stack() {
-  thread_local std::vector<CUcontext> contexts;
-  return contexts;
-}
+// Nothing to destroy: libraries still call when the thread's objects are gone.
+struct Stack {
+  static constexpr size_t kMaxDepth = 64;
+  CUcontext contexts[kMaxDepth];
+  size_t depth;
+};
+thread_local Stack stack{};
 
 }  // namespace
 
 CUcontext Contexts::current() const {
-  const std::vector<CUcontext>& contexts = stack();
-  if (contexts.empty() || contexts_.find(contexts.back()) == nullptr) return nullptr;
-  return contexts.back();
+  if (stack.depth == 0) return nullptr;
+  const CUcontext top = stack.contexts[stack.depth - 1];
+  return contexts_.find(top) == nullptr ? nullptr : top;
 }
 
 CUresult Contexts::set_current(CUcontext context) {
   if (context != nullptr && contexts_.find(context) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  std::vector<CUcontext>& contexts = stack();
-  if (!contexts.empty()) contexts.pop_back();
-  if (context != nullptr) contexts.push_back(context);
+  if (stack.depth > 0) --stack.depth;
+  if (context != nullptr) stack.contexts[stack.depth++] = context;
   return CUDA_SUCCESS;
 }
 
 CUresult Contexts::push(CUcontext context) {
   if (contexts_.find(context) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  stack().push_back(context);
+  if (stack.depth == Stack::kMaxDepth) return CUDA_ERROR_OUT_OF_MEMORY;
+  stack.contexts[stack.depth++] = context;
   return CUDA_SUCCESS;
 }
 
 CUresult Contexts::pop(CUcontext* context) {
-  std::vector<CUcontext>& contexts = stack();
-  if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
-  if (context != nullptr) *context = contexts.back();
-  contexts.pop_back();
+  if (stack.depth == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  --stack.depth;
+  if (context != nullptr) *context = stack.contexts[stack.depth];
   return CUDA_SUCCESS;
 }
 

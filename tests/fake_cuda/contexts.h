@@ -5,7 +5,6 @@
 #include <cuda.h>
 
 #include <memory>
-#include <vector>
 
 #include "tests/fake_cuda/handle_table.h"
 

@@ -1,20 +1,14 @@
-// cuDNN: handles. What computes is refused in words, so that nothing of the real library meets a
-// handle that is none of its own.
-#include <cudnn.h>
+#include "tests/fake_cuda/dnn.h"
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tests/fake_cuda/gpu.h"
 #include "tests/fake_cuda/handle_table.h"
 #include "tests/fake_cuda/runtime.h"
 
-using laneway::MutexLock;
-using laneway::fake_cuda::enter_runtime;
-using laneway::fake_cuda::Gpu;
-using laneway::fake_cuda::HandleTable;
-using laneway::fake_cuda::Wants;
-
+namespace laneway::fake_cuda {
 namespace {
 
 struct DnnHandle {
@@ -26,19 +20,56 @@ auto& handles() {
   return *all;
 }
 
+cudnnStatus_t dnn_status(CUresult result) {
+  switch (result) {
+    case CUDA_SUCCESS: return CUDNN_STATUS_SUCCESS;
+    case CUDA_ERROR_INVALID_VALUE: return CUDNN_STATUS_BAD_PARAM;
+    case CUDA_ERROR_NOT_INITIALIZED: return CUDNN_STATUS_NOT_INITIALIZED;
+    default: return CUDNN_STATUS_EXECUTION_FAILED;
+  }
+}
+
 template <typename Body>
 cudnnStatus_t with_handle(const char* name, cudnnHandle_t handle, Body body) {
-  if (Gpu::lost_by_fork()) return CUDNN_STATUS_NOT_INITIALIZED;
+  const CUresult refused = enter_runtime(name, Wants::context);
+  if (refused != CUDA_SUCCESS) return dnn_status(refused);
   Gpu& gpu = Gpu::get();
   MutexLock lock(gpu.mutex);
-  if (gpu.enter(name, Gpu::Needs::whole) != CUDA_SUCCESS) {
-    return CUDNN_STATUS_INTERNAL_ERROR;
-  }
   const auto found = handles().find(handle);
   return found == nullptr ? CUDNN_STATUS_BAD_PARAM : body(gpu, *found);
 }
 
 }  // namespace
+
+cudnnStatus_t launch_dnn(cudnnHandle_t handle, const char* name, std::vector<Operand> operands) {
+  Launch what;
+  what.name = name;
+  what.operands = std::move(operands);
+  const cudnnStatus_t status = with_handle(name, handle, [&](Gpu&, DnnHandle& dnn) {
+    what.stream = dnn.stream;
+    return CUDNN_STATUS_SUCCESS;
+  });
+  return status == CUDNN_STATUS_SUCCESS ? dnn_status(launch(what)) : status;
+}
+
+cudnnStatus_t check_dnn(const char* name, cudnnHandle_t handle) {
+  return with_handle(name, handle, [](Gpu&, DnnHandle&) { return CUDNN_STATUS_SUCCESS; });
+}
+
+cudnnStatus_t refuse_dnn(const char* name) {
+  not_faked(name);
+  return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+}  // namespace laneway::fake_cuda
+
+using laneway::MutexLock;
+using laneway::fake_cuda::DnnHandle;
+using laneway::fake_cuda::enter_runtime;
+using laneway::fake_cuda::Gpu;
+using laneway::fake_cuda::handles;
+using laneway::fake_cuda::Wants;
+using laneway::fake_cuda::with_handle;
 
 extern "C" {
 

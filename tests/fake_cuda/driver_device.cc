@@ -21,7 +21,8 @@ struct ErrorText {
 };
 
 const std::map<int, ErrorText>& error_texts() {
-  static const std::map<int, ErrorText> texts = {
+  // Like all tables here never destroyed: libraries still call when the process ends.
+  static const auto& texts = *new std::map<int, ErrorText>{
 #define ERROR(name, text) \
   {                       \
     name, { #name, text } \

@@ -148,12 +148,12 @@ Entries of_memory() {
 }
 
 const Entries& entries() {
-  static const Entries table = [] {
-    Entries all = of_device_and_streams();
-    all.merge(of_memory());
+  static const Entries* const table = [] {
+    auto* const all = new Entries(of_device_and_streams());
+    all->merge(of_memory());
     return all;
   }();
-  return table;
+  return *table;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace laneway::fake_cuda::hopper {
 namespace {
 
-const std::map<int, int> kValues = {
+const std::map<int, int>& kValues = *new std::map<int, int>{
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},

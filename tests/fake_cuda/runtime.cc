@@ -13,7 +13,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 CUcontext runtime_context = nullptr;
 
 const std::map<int, const char*>& error_names() {
-  static const std::map<int, const char*> names = {
+  static const auto& names = *new std::map<int, const char*>{
 #define ERROR(name) {name, #name}
       ERROR(cudaSuccess),
       ERROR(cudaErrorInvalidValue),

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "tests/fake_cuda/gpu.h"
 #include "tests/fake_cuda/kernels.h"
@@ -21,11 +20,19 @@ using laneway::fake_cuda::Wants;
 
 namespace {
 
-// What <<<…>>> says, on its way to the launch.
-std::vector<Launch>& configurations() {
-  thread_local std::vector<Launch> pushed;
-  return pushed;
-}
+// What <<<…>>> says, on its way to the launch. Nothing to destroy, as of everything of a thread
+// here: libraries still call when the thread's objects are gone.
+struct Configuration {
+  dim3 grid, block;
+  size_t shared;
+  CUstream stream;
+};
+struct Configurations {
+  static constexpr size_t kMaxDepth = 16;
+  Configuration pushed[kMaxDepth];
+  size_t depth;
+};
+thread_local Configurations configurations{};
 
 CUresult launch_kernel(const Kernel* kernel, Launch how) {
   if (kernel == nullptr) return static_cast<CUresult>(cudaErrorInvalidDeviceFunction);
@@ -65,13 +72,13 @@ void __cudaRegisterVar(void**, char* host, char*, const char*, int, size_t size,
 }
 
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, CUstream_st* stream) {
-  configurations().push_back({"", grid, block, shared, stream});
+  if (configurations.depth == Configurations::kMaxDepth) return 1;
+  configurations.pushed[configurations.depth++] = {grid, block, shared, stream};
   return 0;
 }
 cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
-  if (configurations().empty()) return cudaErrorMissingConfiguration;
-  const Launch pushed = configurations().back();
-  configurations().pop_back();
+  if (configurations.depth == 0) return cudaErrorMissingConfiguration;
+  const Configuration& pushed = configurations.pushed[--configurations.depth];
   *grid = pushed.grid;
   *block = pushed.block;
   *shared = pushed.shared;

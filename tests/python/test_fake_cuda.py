@@ -103,6 +103,34 @@ def test_a_gpt_trains(dtype):
     )
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_convolutions_and_batch_normalization_train(dtype):
+    on_fake(f"""
+        model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+                              nn.MaxPool2d(2), nn.Conv2d(8, 8, 3), nn.AdaptiveAvgPool2d(1),
+                              nn.Flatten(), nn.Linear(8, 4)).cuda().to(torch.{dtype})
+        images = torch.randn(2, 3, 16, 16, device="cuda", dtype=torch.{dtype})
+        model(images).sum().backward()
+        torch.cuda.synchronize()
+        assert count("kernel:cudnn plan") == 2 + 3  # the images need no gradient
+        assert not complaints(), complaints()
+    """)
+
+
+def test_recurrent_layers_train():
+    on_fake("""
+        for kind in (nn.LSTM, nn.GRU, nn.RNN):
+            for options in ({"dropout": 0.1}, {"bidirectional": True}):
+                layers = kind(8, 16, num_layers=2, **options).cuda()
+                layers(torch.randn(5, 2, 8, device="cuda"))[0].sum().backward()
+                torch.cuda.synchronize()
+                assert all(p.grad.shape == p.shape for p in layers.parameters())
+        assert count("kernel:cudnnRNNForward") == 6
+        assert count("kernel:cudnnRNNBackwardWeights") == 6
+        assert not complaints(), complaints()
+    """)
+
+
 def test_a_graph_is_captured_and_its_kernels_run_again_at_each_launch():
     on_fake(
         GPT,
