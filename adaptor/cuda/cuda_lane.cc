@@ -77,7 +77,10 @@ CudaLane::CudaLane(memory::CudaDevice& device, c10::DeviceIndex index,
       stream_(c10::cuda::getStreamFromExternal(memory::CudaDevice::native(this->stream()), index)) {
 }
 
-CudaLane::~CudaLane() = default;
+CudaLane::~CudaLane() {
+  [[maybe_unused]] const Status waited = drain();
+  forget_workspaces(native());
+}
 
 void CudaLane::enter(memory::LaneArena& arena, const lanes::NumericContext& context) {
   LW_CHECK(entered_ == nullptr, "a lane is entered twice");

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <shared_mutex>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace laneway::adaptor {
 namespace {
@@ -20,6 +22,20 @@ bool has(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {
   const std::shared_lock<std::shared_mutex> lock(workspaces.mutex);
   return workspaces.map.contains(
       std::make_tuple(static_cast<void*>(handle_of_thread), static_cast<void*>(stream)));
+}
+
+// Taken out under the lock and freed without it.
+void forget(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {
+  std::vector<at::DataPtr> gone;
+  const std::unique_lock<std::shared_mutex> lock(workspaces.mutex);
+  for (auto entry = workspaces.map.begin(); entry != workspaces.map.end();) {
+    if (std::get<1>(entry->first) != static_cast<void*>(stream)) {
+      ++entry;
+      continue;
+    }
+    gone.push_back(std::move(entry->second));
+    entry = workspaces.map.erase(entry);
+  }
 }
 
 // cuBLASLt may share the workspace of cuBLAS; then it never has one of its own. Asked for the first
@@ -43,6 +59,11 @@ void prepare_workspaces(c10::DeviceIndex device, cudaStream_t stream) {
   handle_of_thread = at::cuda::getCurrentCUDABlasHandle();
   at::cuda::getCUDABlasLtWorkspace();
   shares_workspace(stream);
+}
+
+void forget_workspaces(cudaStream_t stream) {
+  forget(at::cuda::cublas_handle_stream_to_workspace(), stream);
+  forget(at::cuda::cublaslt_handle_stream_to_workspace(), stream);
 }
 
 void prepare_recording() {

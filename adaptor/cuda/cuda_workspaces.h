@@ -16,6 +16,9 @@ namespace laneway::adaptor {
 // bound to no lane, or in an OutsideLane. Throws what torch throws.
 void prepare_workspaces(c10::DeviceIndex device, cudaStream_t stream);
 
+// Gives those of all threads for `stream` back, before it goes: nothing is enqueued on it.
+void forget_workspaces(cudaStream_t stream);
+
 // Makes this thread's handle of cuDNN, if the process uses cuDNN at all.
 void prepare_recording();
 

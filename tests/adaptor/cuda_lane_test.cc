@@ -174,12 +174,47 @@ TEST(CudaLane, BytesGoUpAndComeDownInTheOrderOfItsStream) {
 TEST(CudaLane, NothingOfALaneIsLeftWhenItGoes) {
   CudaRig rig;
   const size_t streams = fake_cuda_live("streams");
+  const int64_t outside = bytes_of_torch();
   {
     CudaRig::Lane lane = rig.make_lane();
     lane.run([] { at::relu(at::empty({10}, kCuda)); });
+    std::thread([&] { lane.run([] {}); }).join();
     EXPECT_EQ(fake_cuda_live("streams"), streams + 1);
+    EXPECT_GT(bytes_of_torch(), outside);
   }
   EXPECT_EQ(fake_cuda_live("streams"), streams);
+  EXPECT_EQ(bytes_of_torch(), outside);
+}
+
+// In torch's own mode, which forbids much to every thread that does not say that it is none of it.
+TEST(CudaLane, ACaptureOfTheUsersIsNotDisturbed) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  const c10::cuda::CUDAStream users = c10::cuda::getStreamFromPool(false, 0);
+  const at::Tensor x = at::empty({100}, kCuda);
+  ASSERT_EQ(cudaStreamBeginCapture(users.stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  std::thread([&] {
+    std::vector<float> output(100);
+    const auto flight = [&] {
+      std::unique_ptr<lanes::Flight> made;
+      lane.run([&] {
+        at::Tensor y = at::empty({100}, kCuda);
+        for (uint32_t node = 0; node < 3 * limits::kMaxNodesPerMark; ++node) {
+          y = at::relu(y);
+          EXPECT_TRUE(lane.device->node_enqueued().ok());
+        }
+        EXPECT_TRUE(lane.device->download(output.data(), y.const_data_ptr(), Bytes(400)).ok());
+        made = lane.device->take_off();
+      });
+      return made;
+    }();
+    EXPECT_TRUE(flight->done());
+    EXPECT_TRUE(flight->land().ok());
+  }).join();
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(users.stream(), &graph), cudaSuccess);
+  ASSERT_NE(graph, nullptr);
+  cudaGraphDestroy(graph);
 }
 
 TEST(CudaLane, EachHasMultiprocessorsOfItsOwnIfAsked) {
