@@ -265,3 +265,17 @@ def test_the_whole_is_planned_to_end_in_eight_minutes():
     assert [s.name for s in SECTIONS] == list(MODULES)
     for module in MODULES.values():
         assert (ROOT / "bench/gpu" / f"{module}.py").exists()
+
+
+@pytest.mark.parametrize("command", ["gpu-check", "gpu-pack"])
+def test_usage_needs_no_set_up(command, tmp_path):
+    """Of a copy of the script and the tools alone, with nothing installed beside them."""
+    shutil.copy(ROOT / "dev", tmp_path)
+    shutil.copytree(ROOT / "tools", tmp_path / "tools", ignore=shutil.ignore_patterns("*.pyc"))
+    told = subprocess.run(
+        [tmp_path / "dev", command, "--help"], capture_output=True, text=True, check=True
+    )
+    assert f"usage: ./dev {command}" in told.stdout
+    wrong = subprocess.run([tmp_path / "dev", command, "--sideways"], capture_output=True)
+    assert wrong.returncode == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dev", "tools"]
