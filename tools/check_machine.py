@@ -85,7 +85,7 @@ def find_gpu() -> dict[str, Any]:
     """What the driver says; NotHere without driver or device."""
     found = ask(ASK_DRIVER)
     if "failed" in found:
-        raise NotHere(found["failed"], found["why"])
+        raise NotHere(f"there is no GPU here: {found['failed']}", found["why"])
     return found
 
 

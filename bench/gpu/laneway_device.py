@@ -7,13 +7,15 @@ from typing import Any
 from ..models import Workload
 from ..runners import pool_for
 
+# What libraries may take for one operator (limits::kMaxLibraryWorkspace).
+WORKSPACES = 1 << 30
 # Activations beyond what pool_for allows, by model.
 LARGE = {"gpt_large": 8 << 30}
 
 
 def pool_on_device(work: Workload) -> int:
     """Bytes of pool in which `work` trains on a GPU."""
-    return pool_for(work) + LARGE.get(work.name, 0)
+    return pool_for(work) + WORKSPACES + LARGE.get(work.name, 0)
 
 
 def embedded(device: str, pool: int | str, lanes: int | None = None, lane_sms: int = 0) -> Any:

@@ -18,7 +18,7 @@ from support.eager import same_bits
 LOSS_TOLERANCE = 1e-3
 # Of the change by training, in Euclidean norms: see README.md.
 STATE_TOLERANCE = 0.05
-POOL = "2GiB"
+POOL = "3GiB"  # of which a convolution may want a third as its workspace
 
 
 @dataclass

@@ -11,12 +11,12 @@ from support.daemon import Lanewayd
 
 @pytest.fixture
 def daemon(device):
-    with Lanewayd(*laneway_device.daemon_words(device), pool="1GiB") as running:
+    with Lanewayd(*laneway_device.daemon_words(device), pool=dev.POOL) as running:
         yield running
 
 
 def embedded_state(device, name, batches):
-    service = laneway_device.embedded(device, "1GiB")
+    service = laneway_device.embedded(device, dev.POOL)
     with service, dev.make_step(service, name) as step:
         return dev.train(step, batches)
 
