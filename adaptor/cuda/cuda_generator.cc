@@ -63,7 +63,6 @@ CudaGenerator::Position CudaGenerator::position() const {
 }
 
 void CudaGenerator::set_position(Position position) {
-  LW_CHECK(!torch_state_->capturing_, "a generator is set while its draws are recorded");
   torch_state_->seed_ = position.seed;
   torch_state_->philox_offset_per_thread_ = position.offset;
 }
@@ -106,7 +105,15 @@ std::vector<std::byte> CudaGenerator::state_bytes() const {
   return bytes;
 }
 
+// What is done here happens once, and would not in further launches.
+void CudaGenerator::refuse_while_recording() const {
+  TORCH_CHECK(!torch_state_->capturing_,
+              "a job's random state cannot be read or set in an iteration that is recorded as a "
+              "CUDA graph");
+}
+
 void CudaGenerator::set_state(const c10::TensorImpl& state) {
+  refuse_while_recording();
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(state.data()),
                                          static_cast<size_t>(state.numel()));
   const Status done = set_state_bytes(bytes);
@@ -114,6 +121,7 @@ void CudaGenerator::set_state(const c10::TensorImpl& state) {
 }
 
 c10::intrusive_ptr<c10::TensorImpl> CudaGenerator::get_state() const {
+  refuse_while_recording();
   return bytes_tensor(state_bytes()).getIntrusivePtr();
 }
 

@@ -26,7 +26,8 @@ class CudaGenerator final : public at::CUDAGeneratorImpl {
   Status set_state_bytes(std::span<const std::byte> state);
   std::vector<std::byte> state_bytes() const;
 
-  // torch's names for the two, for laneway::random_state and laneway::restore_random_state.
+  // torch's names for the two, for laneway::random_state and laneway::restore_random_state. Throw
+  // while draws are recorded.
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
@@ -45,6 +46,7 @@ class CudaGenerator final : public at::CUDAGeneratorImpl {
 
  private:
   CudaGenerator(c10::DeviceIndex index, c10::intrusive_ptr<at::CUDAGeneratorState> state);
+  void refuse_while_recording() const;
 
   const c10::intrusive_ptr<at::CUDAGeneratorState> torch_state_;
   // A CPU generator's state for the seed that it is of.

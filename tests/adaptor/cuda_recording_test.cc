@@ -163,6 +163,21 @@ TEST_F(CudaRecordingTest, OneThatIsGivenUpLeavesTheLaneAsItWas) {
   EXPECT_EQ(fake_cuda_live("graphs"), 0u);
 }
 
+// An iteration that is given up may rewind before its recording goes.
+TEST_F(CudaRecordingTest, ItsRandomStateIsNeitherReadNorSetMeanwhileButRewound) {
+  random_->mark();
+  lane_.run([&] { body(); });
+  lane_.run([&] {
+    auto recording = rig_.backend().torch().start_recording(*lane_.device, *random_).value();
+    at::Generator generator = random_->generator();
+    EXPECT_THROW((void)generator.get_state(), c10::Error);
+    EXPECT_THROW(generator.set_state(at::empty({16}, at::kByte)), c10::Error);
+    body();
+    random_->rewind();
+  });
+  EXPECT_EQ(offset(), 0u);
+}
+
 TEST_F(CudaRecordingTest, WhatCannotBeWrittenDownIsSaid) {
   lane_.run([&] {
     auto recording = rig_.backend().torch().start_recording(*lane_.device, *random_).value();
