@@ -31,6 +31,8 @@ typedef struct laneway_embedded_options {
   const char* policy;
   const char* device;
   const char* torch_version;
+  uint32_t lane_sms;
+  uint32_t reserved;
 } laneway_embedded_options;
 int laneway_abi_version(void);
 const char* laneway_torch_version(void);
@@ -50,6 +52,7 @@ void laneway_service_release(laneway_service* service);
 int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
 int laneway_service_command(laneway_service* service, const char* command, const char* argument,
                             laneway_error* error);
+const char* laneway_service_kernels(laneway_service* service);
 void laneway_free(void* memory);
 typedef struct laneway_slot {
   const char* name;
@@ -69,7 +72,7 @@ typedef struct laneway_job_options {
   uintptr_t random_state;
   uint64_t random_state_bytes;
   uint32_t shared;
-  uint32_t reserved;
+  uint32_t replay;
 } laneway_job_options;
 int laneway_job_create(laneway_service* service, const laneway_job_options* options,
                        const void* graph, uint64_t graph_bytes, laneway_job** job,

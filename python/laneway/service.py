@@ -65,6 +65,13 @@ class Service:
             raise _native.exception_of(code, error)
         return json.loads(self.library.take_text(text))
 
+    @property
+    def kernels(self) -> str:
+        """Which kernels run the graphs of its jobs, and so what they are captured for: "cpu" or
+        "cuda"."""
+        text = self.library.lib.laneway_service_kernels(self.native_handle())
+        return ffi.string(text).decode()
+
     def job_report(self, name: str, with_tapes: bool = False) -> dict[str, Any]:
         """The report of the job of this name: see Job.report. Raises InvalidInput when there is
         none."""
@@ -130,11 +137,14 @@ def embedded(
     policy: str = "fifo",
     lanes: int | None = None,
     device: str = "host",
+    lane_sms: int = 0,
 ) -> Service:
     """A service inside this process: the same engine as the daemon's, without the daemon.
 
-    `pool` is the memory that all jobs share (None: half of what is free), `policy` decides who runs
-    ("fifo", "srtf"), `lanes` is the most iterations that run side by side (None: as many as fit).
+    `pool` is the memory that all jobs share (None: half of what is free, or 90 % of a CUDA
+    device's), `policy` decides who runs ("fifo", "srtf"), `lanes` is the most iterations that run
+    side by side (None: as many as fit), `device` is "host" or "cuda:N". On a device that can be
+    divided, `lane_sms` gives each lane so many multiprocessors of its own (0: lanes share all).
     Raises InvalidInput, Refused or ServiceUnavailable, each saying what to change.
     """
     library = _native.embedded_library()
@@ -148,7 +158,9 @@ def embedded(
         raise InvalidInput("a pool of 0 bytes holds no job: give a size such as '512MiB'")
     if lanes is not None and lanes < 1:
         raise InvalidInput(f"lanes = {lanes}: give at least 1, or None for as many as fit")
-    options.lanes = lanes or 0
+    if lane_sms < 0:
+        raise InvalidInput(f"lane_sms = {lane_sms}: give a number of multiprocessors, or 0")
+    options.lanes, options.lane_sms = lanes or 0, lane_sms
     options.policy, options.device, options.torch_version = texts
     handle, error = ffi.new("laneway_service **"), _native.new_error()
     code = library.lib.laneway_embedded_open(options, handle, error)

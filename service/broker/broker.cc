@@ -143,6 +143,7 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   lanes::SchedulerConfig core;
   core.capacity = Bytes(static_cast<int64_t>(config_.pool_bytes));
   core.reserve = Bytes(static_cast<int64_t>(config_.reserve_bytes));
+  core.alignment = config_.alignment;
   if (config_.lanes > 0) core.max_lanes = std::min(config_.lanes, limits::kMaxLanes);
   auto made = BrokerCore::make(core, config_.policy, clock_, desk_);
   if (!made) return made.error();
@@ -153,7 +154,8 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   const FrontDoor::Facts facts{.server_version = version(),
                                .device = config_.device,
                                .pool_bytes = config_.pool_bytes,
-                               .max_in_flight = limits::kMaxInFlight};
+                               .max_in_flight = limits::kMaxInFlight,
+                               .kernels = config_.kernels};
   auto door = FrontDoor::open(std::move(fds[0]), config_.address, std::move(fds[1]), supervisor_,
                               requests_, facts);
   if (!door) return door.error();
@@ -273,6 +275,7 @@ std::string Broker::status_json() {
   ServiceFacts facts{.pid = supervisor_pid_,
                      .version = version(),
                      .device = config_.device,
+                     .kernels = config_.kernels,
                      .user = user_name(::geteuid()),
                      .uptime_s = seconds_since(started_unix_ns_),
                      .workers = {},

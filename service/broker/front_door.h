@@ -48,6 +48,7 @@ class FrontDoor {
     std::string device;
     uint64_t pool_bytes = 0;
     uint32_t max_in_flight = 0;
+    std::string kernels;
   };
   struct Counters {
     uint64_t malformed = 0;  // messages and lifeline frames that were none

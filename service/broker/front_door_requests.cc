@@ -152,6 +152,7 @@ void FrontDoor::welcome(const ClientSession& session, const std::string& route, 
   message.device = facts_.device;
   message.pool_bytes = facts_.pool_bytes;
   message.max_in_flight = facts_.max_in_flight;
+  message.kernels = facts_.kernels;
   answer(route, {.request = number, .token = session.who().token}, message);
 }
 

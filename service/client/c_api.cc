@@ -95,6 +95,10 @@ int laneway_service_command(laneway_service* service, const char* command, const
   });
 }
 
+const char* laneway_service_kernels(laneway_service* service) {
+  return service != nullptr ? service->service->kernels() : nullptr;
+}
+
 void laneway_free(void* memory) { std::free(memory); }
 
 int laneway_job_create(laneway_service* service, const laneway_job_options* options,

@@ -38,6 +38,7 @@ wire::JobSpec spec_of(const laneway_job_options& options) {
   if (options.weight > 0) spec.weight = options.weight;
   spec.total_iterations = options.total_iterations;
   spec.shared = is_shared(options);
+  spec.replay = replay_of(options);
   const auto* random = static_cast<const uint8_t*>(options.random_state);
   if (random != nullptr) spec.random_state.assign(random, random + options.random_state_bytes);
   for (uint32_t i = 0; i < options.slot_count; ++i) {

@@ -25,6 +25,8 @@ class ClientService final : public OpenService {
       LW_EXCLUDES(mutex_);
   Result<std::shared_ptr<ClientJob>> attach(const std::string& name) LW_EXCLUDES(mutex_);
   Result<std::string> status();
+  // Of the service; lives as long as this object.
+  const char* kernels() const { return connection_->welcome().kernels.c_str(); }
   // As laneway_service_command says.
   Status command(const std::string& command, const char* argument);
 

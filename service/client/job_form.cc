@@ -62,12 +62,27 @@ Status check_slots(const std::string& job, std::span<const wire::SlotSpec> slots
   return {};
 }
 
+namespace {
+
+// Whether the caller's struct reaches to behind `field`, which is one of it.
+template <class Field>
+bool has_field(const laneway_job_options& options, const Field& field) {
+  const auto* const end = reinterpret_cast<const std::byte*>(&field) + sizeof(Field);
+  return options.size >= static_cast<size_t>(end - reinterpret_cast<const std::byte*>(&options));
+}
+
+}  // namespace
+
 Status check_job_options(const laneway_job_options* options, const void* graph) {
   if (options == nullptr || options->size < kFirstJobOptions || graph == nullptr ||
       options->job_class > LANEWAY_BEST_EFFORT) {
     return invalid(
         "laneway_job_create needs options (with their size set and a class of laneway_class), a "
         "graph and a place for the job");
+  }
+  if (has_field(*options, options->replay) && options->replay > LANEWAY_REPLAY_OFF) {
+    return invalid("replay " + std::to_string(options->replay) +
+                   " is none of laneway_replay: give 0 (auto), 1 (on) or 2 (off)");
   }
   if (options->slot_count > 0 && options->slots == nullptr) {
     return invalid("laneway_job_create was given " + std::to_string(options->slot_count) +
@@ -81,7 +96,12 @@ Status check_job_options(const laneway_job_options* options, const void* graph) 
 }
 
 bool is_shared(const laneway_job_options& options) {
-  return options.size >= kFirstJobOptions + sizeof options.shared && options.shared != 0;
+  return has_field(options, options.shared) && options.shared != 0;
+}
+
+wire::Replay replay_of(const laneway_job_options& options) {
+  return has_field(options, options.replay) ? static_cast<wire::Replay>(options.replay)
+                                            : wire::Replay::automatic;
 }
 
 Error no_such_graph(const std::string& job, uint32_t number) {

@@ -30,9 +30,10 @@ Status check_outputs(const wire::GraphInfo& graph, std::span<const laneway_outpu
 Status check_slots(const std::string& job, std::span<const wire::SlotSpec> slots,
                    std::span<const laneway_slot_copy> copies);
 // The options are there, of a known size, and name kinds and classes that exist. What lies behind
-// the caller's size is not read: see is_shared.
+// the caller's size is not read: see is_shared and replay_of.
 Status check_job_options(const laneway_job_options* options, const void* graph);
 bool is_shared(const laneway_job_options& options);
+wire::Replay replay_of(const laneway_job_options& options);
 Error no_such_graph(const std::string& job, uint32_t number);
 
 // As laneway_job_describe says.

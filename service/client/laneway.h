@@ -62,10 +62,14 @@ typedef struct laneway_submission laneway_submission;
 typedef struct laneway_embedded_options {
   uint32_t size;             /* sizeof(laneway_embedded_options) */
   uint32_t lanes;            /* at most so many lanes; 0: as many as fit */
-  uint64_t pool_bytes;       /* 0: half of the memory that is free now */
+  uint64_t pool_bytes;       /* 0: half of the memory that is free now; 90 % of a CUDA device's */
   const char* policy;        /* "fifo", "srtf", "NAME:key=value"; NULL: fifo */
-  const char* device;        /* "host"; NULL: host */
+  const char* device;        /* "host", "cuda:N"; NULL: host */
   const char* torch_version; /* of the process; refused when it is not the one built against */
+  /* since laneway_service_kernels; an options struct that ends before them is taken too */
+  uint32_t lane_sms; /* multiprocessors that each lane has to itself; 0: lanes share all. Devices
+                        that cannot be divided refuse any other value */
+  uint32_t reserved; /* 0 */
 } laneway_embedded_options;
 
 LANEWAY_API int laneway_abi_version(void);
@@ -103,6 +107,9 @@ LANEWAY_API int laneway_service_status(laneway_service* service, char** json, la
  * ends the daemon (NULL; not of an embedded service). LANEWAY_REFUSED when the user may not. */
 LANEWAY_API int laneway_service_command(laneway_service* service, const char* command,
                                         const char* argument, laneway_error* error);
+/* Which kernels run a job's graphs: "cpu" or "cuda". Graphs are captured for one of them. Valid
+ * until the service is released; NULL for NULL. */
+LANEWAY_API const char* laneway_service_kernels(laneway_service* service);
 LANEWAY_API void laneway_free(void* memory);
 
 /* ---- jobs -------------------------------------------------------------------------------------
@@ -130,6 +137,14 @@ typedef enum laneway_class {
   LANEWAY_BEST_EFFORT = 2
 } laneway_class;
 
+/* Whether the device's work of an iteration is recorded once and then replayed as a whole, where
+ * the device can. */
+typedef enum laneway_replay {
+  LANEWAY_REPLAY_AUTO = 0, /* where it changes nothing and the job is alone in its lane's region */
+  LANEWAY_REPLAY_ON = 1,   /* whenever the graph allows it */
+  LANEWAY_REPLAY_OFF = 2
+} laneway_replay;
+
 typedef struct laneway_job_options {
   uint32_t size;      /* sizeof(laneway_job_options) */
   uint32_t job_class; /* laneway_class */
@@ -142,8 +157,8 @@ typedef struct laneway_job_options {
   const void* random_state; /* torch.get_rng_state(); NULL: torch's default seed */
   uint64_t random_state_bytes;
   /* since laneway_attach; an options struct that ends before them is taken too */
-  uint32_t shared;   /* not 0: others of the same user may attach to it by name */
-  uint32_t reserved; /* 0 */
+  uint32_t shared; /* not 0: others of the same user may attach to it by name */
+  uint32_t replay; /* laneway_replay */
 } laneway_job_options;
 
 /* Makes a job and its first graph, and offers it for admission. Refused at once when it can never

@@ -1,5 +1,6 @@
 // Services and jobs of laneway.h over EmbeddedService; iterations and state are in
 // c_api_iterations.cc, what an operator and an attached client need in c_api_control.cc.
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -21,6 +22,14 @@ using laneway::service::guarded;
 using laneway::service::report;
 namespace service_ns = laneway::service;
 
+namespace {
+
+// Before `lane_sms` was appended.
+constexpr uint32_t kFirstEmbeddedOptions = 40;
+static_assert(offsetof(laneway_embedded_options, lane_sms) == kFirstEmbeddedOptions);
+
+}  // namespace
+
 extern "C" {
 
 int laneway_abi_version(void) { return LANEWAY_ABI_VERSION; }
@@ -30,8 +39,7 @@ const char* laneway_torch_version(void) { return LANEWAY_TORCH_VERSION; }
 int laneway_embedded_open(const laneway_embedded_options* options, laneway_service** service,
                           laneway_error* error) {
   return guarded(error, [&] {
-    if (options == nullptr || service == nullptr ||
-        options->size < sizeof(laneway_embedded_options)) {
+    if (options == nullptr || service == nullptr || options->size < kFirstEmbeddedOptions) {
       return report(error, LANEWAY_INVALID_ARGUMENT,
                     "laneway_embedded_open needs options (with their size set) and a place for "
                     "the service");
@@ -48,6 +56,9 @@ int laneway_embedded_open(const laneway_embedded_options* options, laneway_servi
     wanted.lanes = options->lanes;
     if (options->policy != nullptr) wanted.policy = options->policy;
     if (options->device != nullptr) wanted.device = options->device;
+    if (options->size >= kFirstEmbeddedOptions + sizeof options->lane_sms) {
+      wanted.lane_sms = options->lane_sms;
+    }
     auto opened = service_ns::EmbeddedService::open(wanted);
     if (!opened) return report(error, opened.error());
     auto handle = std::make_unique<laneway_service>();
@@ -70,6 +81,10 @@ int laneway_service_status(laneway_service* service, char** json, laneway_error*
     return status ? service_ns::give_text(status.value(), json, error)
                   : report(error, status.error());
   });
+}
+
+const char* laneway_service_kernels(laneway_service* service) {
+  return service != nullptr ? service->service->kernels().c_str() : nullptr;
 }
 
 void laneway_free(void* memory) { std::free(memory); }
@@ -96,6 +111,7 @@ int laneway_job_create(laneway_service* service, const laneway_job_options* opti
     request.random_state = {static_cast<const std::byte*>(options->random_state),
                             options->random_state_bytes};
     request.shared = service_ns::is_shared(*options);
+    request.replay = service_ns::replay_of(*options);
     auto made =
         service->service->create_job(request, {static_cast<const std::byte*>(graph), graph_bytes});
     if (!made) return report(error, made.error());

@@ -189,6 +189,7 @@ Result<std::string> EmbeddedService::status() {
   const ServiceFacts facts{.pid = ::getpid(),
                            .version = version(),
                            .device = device_name_,
+                           .kernels = kernels_,
                            .user = user_name(),
                            .uptime_s = (clock_.now() - start_).seconds(),
                            .workers = {{::getpid(), "active", "ready"}},

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "lanes/core_loop.h"
 #include "service/client/close_at_exit.h"
+#include "service/wire/job_spec.h"
 #include "service/worker/worker.h"
 
 namespace laneway::service {
@@ -24,6 +25,7 @@ struct EmbeddedOptions {
   std::string policy = "fifo";
   uint32_t lanes = 0;  // at most; 0: limits::kMaxLanes
   std::string device = "host";
+  uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all lanes share all
 };
 
 // What a client says about a job.
@@ -37,6 +39,7 @@ struct JobRequest {
   std::vector<const void*> initial;         // by slot; null: zeros
   std::span<const std::byte> random_state;  // empty: torch's default seed
   bool shared = false;                      // others of the process may attach to it
+  wire::Replay replay = wire::Replay::automatic;
 };
 
 class EmbeddedService final : public OpenService, private EventSink {
@@ -57,6 +60,8 @@ class EmbeddedService final : public OpenService, private EventSink {
   Status kill(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   Status set_policy(const std::string& text);
   Worker& worker() { return *worker_; }
+  // What graphs are captured for; lives as long as this object.
+  const std::string& kernels() const { return kernels_; }
 
   // JSON; unavailable after close.
   Result<std::string> status();
@@ -75,6 +80,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   const SteadyClock clock_;
   const TimePoint start_ = clock_.now();
   const std::string device_name_;
+  const std::string kernels_ = "cpu";
   // A job that somebody may hold.
   struct Known {
     std::weak_ptr<WorkerJob> job;

@@ -130,6 +130,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                         {{"pid", service.pid},
                          {"version", service.version},
                          {"device", service.device},
+                         {"kernels", service.kernels},
                          {"policy", snapshot.policy},
                          {"uptime_s", service.uptime_s}}},
                        {"pool", pool_json(snapshot)},

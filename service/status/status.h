@@ -30,7 +30,8 @@ struct ServiceFacts {
   int64_t pid = 0;
   std::string version;
   std::string device;
-  std::string user;  // owner of the jobs that `jobs` does not name
+  std::string kernels;  // "cpu", "cuda"
+  std::string user;     // owner of the jobs that `jobs` does not name
   double uptime_s = 0;
   std::vector<WorkerFacts> workers;
   std::map<JobId, JobFacts> jobs;

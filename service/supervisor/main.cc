@@ -50,6 +50,7 @@ wire::ServiceConfig config_of(const Options& options, Bytes pool) {
   wire::ServiceConfig config;
   config.address = options.address.text();
   config.device = options.device;
+  config.kernels = "cpu";
   config.policy = options.policy;
   config.pool_bytes = static_cast<uint64_t>(pool.count());
   config.reserve_bytes = static_cast<uint64_t>(options.reserve.count());

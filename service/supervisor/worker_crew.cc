@@ -167,7 +167,10 @@ void WorkerCrew::read(Worker& worker, TimePoint now) {
     if (!frame.value()) return;
     auto message = wire::decode<from_worker::Any>(frame.value()->bytes);
     if (!message) return kill(worker, "it sent what is no message: " + message.error().message);
-    worker.state = wire::WorkerState::ready;  // the one thing that a worker says here
+    if (!std::holds_alternative<from_worker::Ready>(message.value())) {
+      return kill(worker, "it made a pool that nobody asked for");
+    }
+    worker.state = wire::WorkerState::ready;
     worker.kill_at = TimePoint::never();
     announce(worker);
   }

@@ -36,7 +36,7 @@ struct Bye {  // -> Done: the session ends and its jobs with it
 
 struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobCreated
   static constexpr MessageType kType{
-      .number = 3, .name = "CreateJob", .max_bytes = limits::kMaxRequestBytes};
+      .number = 3, .version = 2, .name = "CreateJob", .max_bytes = limits::kMaxRequestBytes};
   JobSpec spec;
   friend bool operator==(const CreateJob&, const CreateJob&) = default;
   template <class A>

@@ -33,17 +33,19 @@ struct Done {
 };
 
 struct Welcome {
-  static constexpr MessageType kType{.number = 103, .name = "Welcome", .max_bytes = 4096};
+  static constexpr MessageType kType{
+      .number = 103, .version = 2, .name = "Welcome", .max_bytes = 4096};
   uint64_t session = 0;
   Token token{};
   std::string server_version;
   std::string device;
   uint64_t pool_bytes = 0;
   uint32_t max_in_flight = 0;  // submissions of one link that are not done
+  std::string kernels;         // what graphs are captured for: "cpu" or "cuda"
   friend bool operator==(const Welcome&, const Welcome&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(session, token, server_version, device, pool_bytes, max_in_flight);
+    archive(session, token, server_version, device, pool_bytes, max_in_flight, kernels);
   }
 };
 

@@ -32,6 +32,8 @@ inline constexpr uint8_t kEnumeratorCount<SlotKind> = 5;
 template <>
 inline constexpr uint8_t kEnumeratorCount<JobClass> = 3;
 template <>
+inline constexpr uint8_t kEnumeratorCount<Replay> = 3;
+template <>
 inline constexpr uint8_t kEnumeratorCount<policies::JobClass> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<WorkerRole> = 2;

@@ -18,6 +18,8 @@ enum class SlotKind : uint8_t {
   constant = 4
 };
 enum class JobClass : uint8_t { training = 0, inference = 1, best_effort = 2 };
+// Whether a device's work of an iteration is recorded and replayed.
+enum class Replay : uint8_t { automatic = 0, on = 1, off = 2 };
 
 // One persistent storage of a job's image.
 struct SlotSpec {
@@ -41,11 +43,12 @@ struct JobSpec {
   std::vector<SlotSpec> slots;
   std::vector<uint8_t> random_state;  // empty: torch's default seed
   bool has_initial = false;           // the slots' first bytes come as a descriptor; else zeros
+  Replay replay = Replay::automatic;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
   template <class A>
   void serialize(A& archive) {
     archive(name, job_class, priority, weight, total_iterations, shared, slots, random_state,
-            has_initial);
+            has_initial, replay);
   }
 };
 

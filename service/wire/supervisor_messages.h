@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/limits.h"
+#include "base/result.h"
 #include "service/wire/message.h"
 
 namespace laneway::wire {
@@ -13,11 +15,16 @@ namespace laneway::wire {
 // What lanewayd was started with, as far as the broker and the workers need it.
 struct ServiceConfig {
   std::string address;  // ipc://PATH
-  std::string device;   // "host"
+  std::string device;   // "host", "cuda:N"
+  std::string kernels;  // "cpu", "cuda": what graphs are captured for
   std::string policy;   // NAME[:key=value…]
   uint64_t pool_bytes = 0;
   uint64_t reserve_bytes = 0;
+  int64_t alignment = limits::kHostAlignment;  // of images and regions in the pool
+  // Whoever attaches it has the same pool; else the active worker makes one, which dies with it.
+  bool pool_is_shared = true;
   uint32_t lanes = 0;                // at most so many; 0: as many as fit
+  uint32_t lane_sms = 0;             // multiprocessors of each lane's own; 0: all share all
   int64_t copy_bandwidth_per_s = 0;  // of images into the pool, bytes; 0: unlimited
   std::string trace_file;            // empty: none
   std::string log_level;
@@ -25,8 +32,8 @@ struct ServiceConfig {
   friend bool operator==(const ServiceConfig&, const ServiceConfig&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(address, device, policy, pool_bytes, reserve_bytes, lanes, copy_bandwidth_per_s,
-            trace_file, log_level, log_file);
+    archive(address, device, kernels, policy, pool_bytes, reserve_bytes, alignment, pool_is_shared,
+            lanes, lane_sms, copy_bandwidth_per_s, trace_file, log_level, log_file);
   }
 };
 
@@ -39,7 +46,8 @@ namespace laneway::wire::supervisor_to_broker {
 
 // The first message. + [ZeroMQ listener, lifeline listener, journal memfd]
 struct Start {
-  static constexpr MessageType kType{.number = 301, .name = "supervisor_to_broker::Start"};
+  static constexpr MessageType kType{
+      .number = 301, .version = 2, .name = "supervisor_to_broker::Start"};
   ServiceConfig config;
   uint64_t epoch = 0;  // 1 for the first broker, one more for each that follows
   int32_t supervisor_pid = 0;
@@ -167,8 +175,11 @@ using Any = std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, P
 
 namespace laneway::wire::supervisor_to_worker {
 
-struct Start {  // the first message. + [pool memfd, journal memfd] -> Ready
-  static constexpr MessageType kType{.number = 361, .name = "supervisor_to_worker::Start"};
+// The first message of a worker that serves. + [pool, journal memfd], or [journal memfd] when the
+// pool is not shared -> Ready
+struct Start {
+  static constexpr MessageType kType{
+      .number = 361, .version = 2, .name = "supervisor_to_worker::Start"};
   ServiceConfig config;
   uint64_t journal_bytes = 0;
   friend bool operator==(const Start&, const Start&) = default;
@@ -205,7 +216,19 @@ struct Stop {
   void serialize(A&) {}
 };
 
-using Any = std::variant<Start, Activate, BrokerChannel, Stop>;
+// The first message of one that makes the pool of a device and leaves: `config` as far as it is
+// known, pool_bytes 0: as much as a pool may have. -> PoolMade or PoolRefused
+struct MakePool {
+  static constexpr MessageType kType{.number = 365, .name = "supervisor_to_worker::MakePool"};
+  ServiceConfig config;
+  friend bool operator==(const MakePool&, const MakePool&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(config);
+  }
+};
+
+using Any = std::variant<Start, Activate, BrokerChannel, Stop, MakePool>;
 
 }  // namespace laneway::wire::supervisor_to_worker
 
@@ -218,6 +241,30 @@ struct Ready {  // loaded and mapped; a standby waits from here
   void serialize(A&) {}
 };
 
-using Any = std::variant<Ready>;
+struct PoolMade {  // + [pool] when it is shared
+  static constexpr MessageType kType{.number = 382, .name = "worker_to_supervisor::PoolMade"};
+  uint64_t pool_bytes = 0;
+  int64_t alignment = 0;
+  bool is_shared = false;
+  std::string kernels;
+  friend bool operator==(const PoolMade&, const PoolMade&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(pool_bytes, alignment, is_shared, kernels);
+  }
+};
+
+struct PoolRefused {
+  static constexpr MessageType kType{.number = 383, .name = "worker_to_supervisor::PoolRefused"};
+  ErrorCode code = ErrorCode::internal;
+  std::string message;
+  friend bool operator==(const PoolRefused&, const PoolRefused&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(code, message);
+  }
+};
+
+using Any = std::variant<Ready, PoolMade, PoolRefused>;
 
 }  // namespace laneway::wire::worker_to_supervisor

@@ -24,7 +24,7 @@
 namespace laneway::wire::to_worker {
 
 struct AddJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobAdded or Reply
-  static constexpr MessageType kType{.number = 201, .name = "to_worker::AddJob"};
+  static constexpr MessageType kType{.number = 201, .version = 2, .name = "to_worker::AddJob"};
   uint64_t request = 0;
   uint64_t job = 0;
   uint64_t session = 0;

@@ -339,6 +339,11 @@ def test_status_adds_up(service):
         assert len(report["tape"]["allocations"]) == len(report["tape"]["frees"])
 
 
+def test_the_service_says_which_kernels_run_its_jobs(service):
+    assert service.kernels in ("cpu", "cuda")
+    assert service.status()["service"]["kernels"] == service.kernels
+
+
 @pytest.mark.embedded_only
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -349,6 +354,7 @@ def test_status_adds_up(service):
         ({"lanes": 0}, "lanes = 0"),
         ({"lanes": 1000}, "1000.*64"),
         ({"device": "cuda:0"}, "cuda:0"),
+        ({"lane_sms": -1}, "lane_sms = -1"),
     ],
 )
 def test_bad_options_are_named_with_what_is_possible(options, said):

@@ -16,9 +16,11 @@ static_assert(sizeof(laneway_slot) == 32 && offsetof(laneway_slot, initial) == 2
 static_assert(sizeof(laneway_slot_copy) == 24, "laneway_slot_copy");
 static_assert(sizeof(laneway_embedded_options) >= 40, "laneway_embedded_options");
 static_assert(offsetof(laneway_embedded_options, torch_version) == 32, "laneway_embedded_options");
+static_assert(offsetof(laneway_embedded_options, lane_sms) == 40, "laneway_embedded_options");
 static_assert(sizeof(laneway_job_options) >= 64, "laneway_job_options");
 static_assert(offsetof(laneway_job_options, random_state_bytes) == 56, "laneway_job_options");
 static_assert(offsetof(laneway_job_options, shared) == 64, "laneway_job_options");
+static_assert(offsetof(laneway_job_options, replay) == 68, "laneway_job_options");
 static_assert(sizeof(laneway_connect_options) >= 32, "laneway_connect_options");
 static_assert(offsetof(laneway_connect_options, timeout_ns) == 24, "laneway_connect_options");
 
@@ -136,7 +138,11 @@ int main(int argc, char** argv) {
   int code = laneway_embedded_open(&options, &service, &error);
   if (code != LANEWAY_UNSUPPORTED) return failed("open with another torch");
   options.torch_version = laneway_torch_version();
+  /* As a program that was compiled before `lane_sms` was there. */
+  options.size = offsetof(laneway_embedded_options, lane_sms);
   if (laneway_embedded_open(&options, &service, &error) != LANEWAY_OK) return failed("open");
+  if (laneway_service_kernels(NULL) != NULL) return failed("kernels of nothing");
+  if (strcmp(laneway_service_kernels(service), "cpu") != 0) return failed("kernels");
 
   const laneway_slot slot = {.name = "state", .kind = LANEWAY_PARAMETER, .bytes = 16};
   laneway_job_options job_options = {
@@ -144,6 +150,10 @@ int main(int argc, char** argv) {
   laneway_job* job = NULL;
   code = laneway_job_create(service, &job_options, "LWGR", 4, &job, &error);
   if (code != LANEWAY_INVALID_GRAPH) return failed("create of a cut graph");
+  job_options.replay = LANEWAY_REPLAY_OFF + 1;
+  code = laneway_job_create(service, &job_options, graph, graph_bytes, &job, &error);
+  if (code != LANEWAY_INVALID_ARGUMENT) return failed("create with an unknown replay");
+  job_options.replay = LANEWAY_REPLAY_OFF;
   code = laneway_job_create(service, &job_options, graph, graph_bytes, &job, &error);
   if (code != LANEWAY_OK) return failed("create");
   if (laneway_job_wait(job, INT64_MAX, &error) != LANEWAY_OK) return failed("wait");

@@ -42,6 +42,7 @@ class BrokerLoop : public ::testing::Test {
     wire::supervisor_to_broker::Start start;
     start.config.address = address_->text();
     start.config.device = "host";
+    start.config.kernels = "cpu";
     start.config.policy = policy_;
     start.config.pool_bytes = 64'000;
     start.epoch = ++epoch_;

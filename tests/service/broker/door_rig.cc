@@ -27,7 +27,8 @@ void DoorRig::open_door() {
                        {.server_version = "0.test",
                         .device = "host",
                         .pool_bytes = 1 << 20,
-                        .max_in_flight = 64},
+                        .max_in_flight = 64,
+                        .kernels = "cuda"},
                        clock))
              .value();
 }

@@ -37,6 +37,7 @@ TEST_F(FrontDoorTest, AClientIsWelcomedAndKnownByItsProcess) {
   client.join();
   EXPECT_EQ(client.welcome.device, "host");
   EXPECT_EQ(client.welcome.max_in_flight, 64u);
+  EXPECT_EQ(client.welcome.kernels, "cuda");
   ASSERT_THAT(rig.sink.opened, SizeIs(1));
   const Session& session = rig.sink.opened.front();
   EXPECT_EQ(session.id.value(), client.welcome.session);

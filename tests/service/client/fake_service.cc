@@ -120,7 +120,8 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
                          .server_version = "fake",
                          .device = "host",
                          .pool_bytes = 1 << 20,
-                         .max_in_flight = service::kRingSlots};
+                         .max_in_flight = service::kRingSlots,
+                         .kernels = "cpu"};
   }
   if (const auto* made = std::get_if<wire::CreateJob>(&request)) {
     wire::AnyReply reply = create(*made, std::move(parcels_[number]));

@@ -24,6 +24,7 @@ class StatusTest : public testing::Test {
     facts_.pid = 77;
     facts_.version = "1.2.3";
     facts_.device = "host";
+    facts_.kernels = "cpu";
     facts_.user = "owner";
     facts_.uptime_s = 2.5;
   }
@@ -47,7 +48,8 @@ TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
   offer(1, 640, 1280);
   const json status = document();
   EXPECT_EQ(status["service"], json::parse(R"({"pid": 77, "version": "1.2.3", "device": "host",
-                                               "policy": "fifo", "uptime_s": 2.5})"));
+                                               "kernels": "cpu", "policy": "fifo",
+                                               "uptime_s": 2.5})"));
   EXPECT_EQ(status["workers"], json::parse(R"([{"pid": 81, "role": "active", "state": "ready"},
                             {"pid": 82, "role": "standby", "state": "starting"}])"));
   EXPECT_EQ(status["pool"], json::parse(R"({"capacity_bytes": 6400, "persistent_bytes": 640,
