@@ -24,6 +24,8 @@ struct BackendOptions {
   // Multiprocessors of each lane's own partition; 0: all lanes share all of them. Devices without
   // partitions refuse any other value.
   uint32_t lane_sms = 0;
+  // At which bytes come into the host's pool, per second; 0: as fast as the machine copies.
+  int64_t copy_bandwidth_per_s = 0;
 };
 
 class Backend {

@@ -16,7 +16,9 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
                    "lanes of " + std::to_string(options.lane_sms) +
                        " multiprocessors: the device 'host' has none; leave the option out"};
     }
-    return std::unique_ptr<Backend>(std::make_unique<HostBackend>());
+    auto host = std::make_unique<HostBackend>();
+    host->pool_access().set_bandwidth(options.copy_bandwidth_per_s);
+    return std::unique_ptr<Backend>(std::move(host));
   }
   constexpr std::string_view kCuda = "cuda:";
   uint32_t index = 0;

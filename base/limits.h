@@ -40,6 +40,7 @@ inline constexpr uint64_t kMaxTensorBytes = 1ull << 46;  // 64 TiB: products sta
 inline constexpr uint32_t kMaxImageSlots = 1'000'000;
 inline constexpr uint32_t kMaxGraphsPerJob = 64;  // shapes and modes; the least used is dropped
 inline constexpr uint32_t kMaxJobs = 4'096;       // known to one service at a time
+inline constexpr uint32_t kMaxLaneSms = 1'024;    // several times what a device has
 inline constexpr uint32_t kMaxLanes = 64;         // each has a thread and a stream
 inline constexpr uint32_t kMaxPostedEvents = 1u << 20;  // at the core's door; far above what all
                                                         // jobs together can have open
@@ -154,6 +155,21 @@ inline constexpr uint32_t kMaxFlights = 4;
 // What a library may take for one operator on a lane, where it asks before it chooses how to
 // compute: the largest that cuDNN's heuristics want for common convolutions.
 inline constexpr Bytes kMaxLibraryWorkspace = Bytes(1 << 30);
+
+// Of what is free on a device of its own, as a pool: the rest is for torch's own workspaces, the
+// driver's, and the modules of kernels that are loaded later.
+inline constexpr int64_t kDevicePoolPercent = 90;
+
+// How long a lane's thread looks all the time whether something landed or came before it rests in
+// between: about what waking a thread costs. From then on it looks again after a thirty-second of
+// the time that it has waited already, within the next two: late by little, busy for little.
+inline constexpr Duration kLandingSpin = microseconds(50);
+inline constexpr Duration kShortestLandingRest = microseconds(20);
+inline constexpr Duration kLongestLandingRest = microseconds(200);
+
+// Failures of the device while it had work of a job after which the job is not tried again: one may
+// have been another job's, which ran at the same time.
+inline constexpr uint32_t kMaxSuspicions = 2;
 
 // Planned iterations at equal addresses before one is recorded for replay: capture allocates, and
 // a plan may still change after the first ones.

@@ -25,6 +25,7 @@ class ImageLayout {
   // Adds slots behind the existing ones (a graph that joined later brought them).
   void append(std::span<const lanes::ImageSlot> slots);
 
+  int64_t alignment() const { return alignment_; }
   Bytes total() const { return total_; }
   size_t slot_count() const { return offsets_.size(); }
   Bytes offset(uint32_t slot) const { return offsets_.at(slot); }

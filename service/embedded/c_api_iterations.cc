@@ -54,9 +54,9 @@ laneway_submission* new_submission(const laneway_job& job, std::shared_ptr<servi
 }
 
 // Queues or runs an access to the state of `job`.
-int access_state(laneway_job* job, service_ns::StateAccess access, laneway_submission** pending,
-                 laneway_error* error) {
-  auto work = std::make_shared<service_ns::Work>(std::move(access));
+int access_state(laneway_job* job, service_ns::StateAccess access, bool writes,
+                 laneway_submission** pending, laneway_error* error) {
+  auto work = std::make_shared<service_ns::Work>(std::move(access), writes);
   if (Status queued = job->service->worker().access_state(job->job, work); !queued) {
     return report(error, queued);
   }
@@ -138,7 +138,7 @@ int laneway_read_state(laneway_job* job, const laneway_slot_copy* slots, uint32_
     }
     const auto read = [job = job->job, copies, random_state](const SlotPlaces& places) {
       for (const laneway_slot_copy& copy : copies) {
-        if (copy.bytes > 0) std::memcpy(copy.data, places.slot(copy.slot), copy.bytes);
+        if (Status copied = places.read(copy.slot, copy.data, copy.bytes); !copied) return copied;
       }
       if (random_state == nullptr) return Status();
       const std::vector<std::byte> state = job->torch->random_state();
@@ -148,7 +148,7 @@ int laneway_read_state(laneway_job* job, const laneway_slot_copy* slots, uint32_
       std::memcpy(random_state, state.data(), state.size());
       return Status();
     };
-    return access_state(job, read, pending, error);
+    return access_state(job, read, /*writes=*/false, pending, error);
   });
 }
 
@@ -162,13 +162,15 @@ int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots, uint32
     }
     const auto write = [job = job->job, copies, random_state](const SlotPlaces& places) {
       for (const laneway_slot_copy& copy : copies) {
-        if (copy.bytes > 0) std::memcpy(places.slot(copy.slot), copy.data, copy.bytes);
+        if (Status written = places.write(copy.slot, copy.data, copy.bytes); !written) {
+          return written;
+        }
       }
       if (random_state == nullptr) return Status();
       return job->torch->set_random_state(
           {static_cast<const std::byte*>(random_state), LANEWAY_RANDOM_STATE_BYTES});
     };
-    return access_state(job, write, pending, error);
+    return access_state(job, write, /*writes=*/true, pending, error);
   });
 }
 

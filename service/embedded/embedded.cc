@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "policies/registry.h"
 #include "service/status/status.h"
+#include "service/worker/default_pool.h"
 #include "service/worker/job_json.h"
 
 namespace laneway::service {
@@ -24,17 +25,11 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
 }
 
-Bytes half_of_free_memory() {
-  const int64_t pages = ::sysconf(_SC_AVPHYS_PAGES);
-  const int64_t page = ::sysconf(_SC_PAGESIZE);
-  return Bytes(pages / 2 * page);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
   adaptor::wake_torch();  // before it is registered to be closed at exit
-  auto backend = adaptor::open_backend(options.device, {});
+  auto backend = adaptor::open_backend(options.device, {.lane_sms = options.lane_sms});
   if (!backend) return backend.error();
   if (options.lanes > limits::kMaxLanes) {
     return Error{ErrorCode::invalid_argument, "lanes = " + std::to_string(options.lanes) +
@@ -44,7 +39,7 @@ Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOpt
   auto policy = policies::make_policy(options.policy);
   if (!policy) return policy.error();
   EmbeddedOptions wanted = options;
-  if (wanted.pool.count() == 0) wanted.pool = half_of_free_memory();
+  if (wanted.pool.count() == 0) wanted.pool = default_pool(*backend.value());
   const int64_t alignment = backend.value()->alignment();
   wanted.pool = Bytes(wanted.pool.count() / alignment * alignment);
   if (wanted.pool.count() <= 0) {
@@ -62,12 +57,14 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
                                  std::unique_ptr<memory::MemoryBlock> pool,
                                  std::unique_ptr<policies::Policy> policy)
     : device_name_(options.device),
+      kernels_(backend->kernels()),
       pool_size_(options.pool),
       backend_(std::move(backend)),
       pool_(std::move(pool)),
       worker_(new Worker(*backend_, pool_->data(), options.pool, *this, clock_)) {
   lanes::SchedulerConfig config;
   config.capacity = options.pool;
+  config.alignment = backend_->alignment();
   if (options.lanes > 0) config.max_lanes = options.lanes;
   loop_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *worker_);
@@ -107,6 +104,7 @@ Error closed_error() {
 Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                                               std::span<const std::byte> graph) {
   if (closed_) return closed_error();
+  if (Status alive = worker_->device_status(); !alive) return alive.error();
   auto torch = adaptor::TorchJob::make(*backend_, request.slots, graph, pool_size_);
   if (!torch) return torch.error();
   adaptor::TorchJob& made = *torch.value().job;

@@ -21,7 +21,7 @@
 namespace laneway::service {
 
 struct EmbeddedOptions {
-  Bytes pool;  // 0: half of the memory that is free now
+  Bytes pool;  // 0: half of the memory that is free now; 90 % of another device's than the host
   std::string policy = "fifo";
   uint32_t lanes = 0;  // at most; 0: limits::kMaxLanes
   std::string device = "host";
@@ -80,7 +80,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   const SteadyClock clock_;
   const TimePoint start_ = clock_.now();
   const std::string device_name_;
-  const std::string kernels_ = "cpu";
+  const std::string kernels_;
   // A job that somebody may hold.
   struct Known {
     std::weak_ptr<WorkerJob> job;

@@ -37,6 +37,7 @@ void JobJournal::open(JobId job, std::span<const std::byte> random_state) {
   record.lane.store(0, release);
   record.placed.store(0, relaxed);
   record.over.store(0, relaxed);
+  record.suspicions.store(0, relaxed);
   record.totals[0].iterations.store(0, relaxed);
   record.totals[0].busy_ns.store(0, relaxed);
   if (!random_state.empty()) {
@@ -102,6 +103,22 @@ void JobJournal::end(std::span<const std::byte> random_state, bool counts, Durat
     std::memcpy(record_->random[half].data(), random_state.data(), random_state.size());
   }
   record_->word.store(make_word(next, half, JournalPhase::idle), release);
+}
+
+void JobJournal::suspect(const std::string& what, bool alone) {
+  JobRecord& record = *record_;
+  const size_t bytes = std::min(what.size(), record.suspicion_text.size());
+  std::memcpy(record.suspicion_text.data(), what.data(), bytes);
+  record.suspicion_bytes.store(static_cast<uint32_t>(bytes), relaxed);
+  const uint32_t before = record.suspicions.load(relaxed);
+  record.suspicions.store(alone ? limits::kMaxSuspicions : before + 1, release);
+}
+
+std::optional<std::string> JobJournal::blamed() const {
+  const JobRecord& record = *record_;
+  if (record.suspicions.load(std::memory_order_acquire) < limits::kMaxSuspicions) return {};
+  const size_t bytes = record.suspicion_bytes.load(relaxed);
+  return std::string(record.suspicion_text.data(), std::min(bytes, record.suspicion_text.size()));
 }
 
 JobRecovery JobJournal::recover() const {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -68,6 +69,12 @@ class JobJournal {
   // Outputs and the slot's status have been written. `random_state`: as it is now, empty when it
   // is as before. `counts`: a completed iteration, which took so long.
   void end(std::span<const std::byte> random_state, bool counts, Duration took);
+
+  // The device failed while it had work of this job: counts it, with what is to be told of it.
+  // `alone`: of no other job, so this one ends without being given another try.
+  void suspect(const std::string& what, bool alone);
+  // What is to be told when the job is not to be tried again: limits::kMaxSuspicions were counted.
+  std::optional<std::string> blamed() const;
 
   JobRecovery recover() const;
   uint64_t iterations() const;

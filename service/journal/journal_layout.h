@@ -15,7 +15,7 @@
 namespace laneway::service {
 
 inline constexpr uint64_t kJournalMagic = 0x6c6e726a'79776e6c;  // "lnwyjrnl"
-inline constexpr uint32_t kJournalVersion = 1;
+inline constexpr uint32_t kJournalVersion = 2;
 
 // What the job is at. The word is number << 3 | random half << 2 | phase; the number counts the
 // requests that went through the journal.
@@ -43,6 +43,9 @@ struct JournalTotals {
   std::atomic<int64_t> busy_ns;
 };
 
+// Room for what a device said when it failed; longer texts are cut.
+inline constexpr size_t kSuspicionTextBytes = 512;
+
 struct alignas(64) JobRecord {
   std::atomic<uint64_t> job;   // 0: the record is free
   std::atomic<uint64_t> lane;  // 0: no memory; written after the next two
@@ -50,10 +53,14 @@ struct alignas(64) JobRecord {
   std::atomic<uint64_t> image_bytes;
   std::atomic<uint32_t> placed;  // the image's bytes are there
   std::atomic<uint32_t> over;    // the job has ended and has no memory
+  // How often the device failed while it had work of this job; written after the next two.
+  std::atomic<uint32_t> suspicions;
+  std::atomic<uint32_t> suspicion_bytes;
   alignas(64) std::atomic<uint64_t> word;
   std::array<JournalOrigin, 2> origins;  // of number n in n % 2
   std::array<JournalTotals, 2> totals;   // of all before number n in n % 2
   alignas(64) std::array<std::array<std::byte, limits::kRandomStateRoom>, 2> random;
+  std::array<char, kSuspicionTextBytes> suspicion_text;  // of the last time
 };
 
 struct LaneRegion {
@@ -77,6 +84,6 @@ struct JournalMemory {
 // A journal's file has exactly this size; pages that nobody wrote take no memory.
 inline constexpr uint64_t kJournalBytes = sizeof(JournalMemory);
 static_assert(offsetof(JobRecord, word) == 64);
-static_assert(sizeof(JobRecord) == 64 + 128 + 2 * limits::kRandomStateRoom);
+static_assert(sizeof(JobRecord) == 64 + 128 + 2 * limits::kRandomStateRoom + kSuspicionTextBytes);
 
 }  // namespace laneway::service

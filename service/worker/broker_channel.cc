@@ -1,9 +1,11 @@
 #include "service/worker/broker_channel.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <utility>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 namespace laneway::service {
@@ -102,6 +104,19 @@ bool BrokerChannel::wants_write() {
 void BrokerChannel::flush() {
   MutexLock lock(mutex_);
   if (channel_.valid()) (void)channel_.flush();  // one that is gone shows when it is read
+}
+
+void BrokerChannel::flush_within(Duration most) {
+  const SteadyClock clock;
+  const TimePoint until = clock.now() + most;
+  while (wants_write()) {
+    const int64_t left_ms = (until - clock.now()).ns() / 1'000'000;
+    if (left_ms <= 0) return;
+    pollfd entry{descriptor(), POLLOUT, 0};
+    ::poll(&entry, 1, static_cast<int>(left_ms));
+    MutexLock lock(mutex_);
+    if (!channel_.valid() || !channel_.flush()) return;
+  }
 }
 
 Result<std::optional<Frame>> BrokerChannel::receive() {

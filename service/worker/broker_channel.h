@@ -47,6 +47,8 @@ class BrokerChannel {
   int descriptor() LW_EXCLUDES(mutex_);
   bool wants_write() LW_EXCLUDES(mutex_);
   void flush() LW_EXCLUDES(mutex_);
+  // For one that leaves: until all is written, the broker is gone or so long has passed.
+  void flush_within(Duration most) LW_EXCLUDES(mutex_);
   // As Channel::receive.
   Result<std::optional<Frame>> receive() LW_EXCLUDES(mutex_);
 

@@ -1,5 +1,6 @@
 #include "service/worker/event_poll.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -49,9 +50,21 @@ void EventPoll::wake() {
   LW_CHECK(written == sizeof(one), "a wake-up is counted");
 }
 
-std::vector<uint64_t> EventPoll::wait() {
+std::vector<uint64_t> EventPoll::wait() { return take(-1); }
+
+std::vector<uint64_t> EventPoll::wait_for(Duration most) {
+  constexpr int64_t kNsPerS = 1'000'000'000;
+  const timespec time{.tv_sec = most.ns() / kNsPerS, .tv_nsec = most.ns() % kNsPerS};
+  pollfd entry{poll_.get(), POLLIN, 0};
+  // epoll_wait itself counts in milliseconds.
+  if (::ppoll(&entry, 1, &time, nullptr) <= 0) return {};
+  return take(0);
+}
+
+std::vector<uint64_t> EventPoll::take(int timeout_ms) {
   std::array<epoll_event, 16> events;
-  const int count = ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), -1);
+  const int count =
+      ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
   std::vector<uint64_t> keys;
   for (int i = 0; i < count; ++i) {
     if (events[static_cast<size_t>(i)].data.u64 != 0) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "service/transport/descriptor.h"
 
 namespace laneway::service {
@@ -24,8 +25,12 @@ class EventPoll {
   void wake();
   // The keys that had an edge; may be none.
   std::vector<uint64_t> wait();
+  // The same, for at most so long.
+  std::vector<uint64_t> wait_for(Duration most);
 
  private:
+  std::vector<uint64_t> take(int timeout_ms);
+
   EventPoll(Descriptor poll, Descriptor wake) : poll_(std::move(poll)), wake_(std::move(wake)) {}
 
   const Descriptor poll_;

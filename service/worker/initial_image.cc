@@ -49,20 +49,38 @@ Result<InitialImage> InitialImage::map(std::span<const lanes::ImageSlot> slots, 
   return image;
 }
 
-void InitialImage::write_to(std::byte* image, Bytes size, const pipeline::ImageLayout& layout,
-                            memory::CopyEngine& link) const {
+Status InitialImage::write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
+                              const pipeline::ImageLayout& layout) const {
+  const auto zeros = [&](Bytes from, Bytes to) -> Status {
+    return to > from ? pool.fill(image + from.count(), std::byte{0}, to - from) : Status();
+  };
+  const int64_t alignment = layout.alignment();
   const auto count = static_cast<uint32_t>(layout.slot_count());
   for (uint32_t slot = 0; slot < count; ++slot) {
     const Bytes bytes(static_cast<int64_t>(layout.slot(slot).bytes));
     if (bytes.count() == 0) continue;
-    std::byte* const to = image + layout.offset(slot).count();
-    link.copy(memory::CopyDirection::to_device, to, data() + offsets_[slot], bytes);
-    const Bytes next =
-        std::min(bytes.aligned_up(limits::kHostAlignment), size - layout.offset(slot));
-    std::memset(to + bytes.count(), 0, static_cast<size_t>((next - bytes).count()));
+    const Bytes at = layout.offset(slot);
+    Status written = pool.write(image + at.count(), data() + offsets_[slot], bytes);
+    if (written) written = zeros(at + bytes, std::min(at + bytes.aligned_up(alignment), size));
+    if (!written) return written;
   }
-  const Bytes known = std::min(layout.total().aligned_up(limits::kHostAlignment), size);
-  std::memset(image + known.count(), 0, static_cast<size_t>((size - known).count()));
+  return zeros(std::min(layout.total().aligned_up(alignment), size), size);
+}
+
+Status SlotPlaces::read(uint32_t slot, void* to, uint64_t bytes) const {
+  if (bytes == 0) return {};
+  const std::byte* const from = this->slot(slot);
+  if (pool_ != nullptr) return pool_->read(to, from, Bytes(static_cast<int64_t>(bytes)));
+  std::memcpy(to, from, bytes);
+  return {};
+}
+
+Status SlotPlaces::write(uint32_t slot, const void* from, uint64_t bytes) const {
+  if (bytes == 0) return {};
+  std::byte* const to = this->slot(slot);
+  if (pool_ != nullptr) return pool_->write(to, from, Bytes(static_cast<int64_t>(bytes)));
+  std::memcpy(to, from, bytes);
+  return {};
 }
 
 }  // namespace laneway::service

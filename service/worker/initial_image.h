@@ -1,7 +1,8 @@
 // InitialImage: a job's bytes from its making until they are placed in the pool, by slot: copied
 // from the client's, or memory that the client shares. And SlotPlaces: where each slot's bytes are
-// now, in here or in the placed image, for ordered accesses to the state. Not thread-safe: belongs
-// to whoever has set WorkerJob::running.
+// now, in here or in the placed image, for ordered accesses to the state; the pool may be memory
+// that the CPU does not reach by itself. Not thread-safe: belongs to whoever has set
+// WorkerJob::running.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "memory/device/copy_engine.h"
+#include "memory/pool_access.h"
 #include "memory/shared_memory.h"
 #include "pipeline/image.h"
 
@@ -22,17 +23,24 @@ namespace laneway::service {
 // Borrowed: valid as long as what it was made from.
 class SlotPlaces {
  public:
-  // In an image that lies at `image`.
-  SlotPlaces(std::byte* image, const pipeline::ImageLayout& layout)
-      : base_(image), layout_(&layout) {}
+  // In an image that lies at `image` in the pool.
+  SlotPlaces(memory::PoolAccess& pool, std::byte* image, const pipeline::ImageLayout& layout)
+      : pool_(&pool), base_(image), layout_(&layout) {}
+  // In the CPU's memory.
   SlotPlaces(std::byte* base, std::span<const uint64_t> offsets) : base_(base), offsets_(offsets) {}
 
+  // The slot's first `bytes` bytes, as many as it has at most. Error device_lost when the device
+  // failed.
+  Status read(uint32_t slot, void* to, uint64_t bytes) const;
+  Status write(uint32_t slot, const void* from, uint64_t bytes) const;
+
+ private:
   std::byte* slot(uint32_t index) const {
     return base_ + (layout_ != nullptr ? static_cast<uint64_t>(layout_->offset(index).count())
                                        : offsets_[index]);
   }
 
- private:
+  memory::PoolAccess* pool_ = nullptr;  // none: the bytes are the CPU's
   std::byte* base_;
   const pipeline::ImageLayout* layout_ = nullptr;
   std::span<const uint64_t> offsets_;
@@ -52,9 +60,9 @@ class InitialImage {
   // Made from nothing: there are no bytes.
   bool empty() const { return data() == nullptr; }
   SlotPlaces places() const { return {data(), offsets_}; }
-  // Writes all `size` bytes of the image: the slots' over `link`, zeros between and behind them.
-  void write_to(std::byte* image, Bytes size, const pipeline::ImageLayout& layout,
-                memory::CopyEngine& link) const;
+  // Writes all `size` bytes of the image in `pool`: the slots', and zeros between and behind them.
+  Status write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
+                  const pipeline::ImageLayout& layout) const;
 
  private:
   struct Free {

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "adaptor/lane_scope.h"
-#include "base/fault_point.h"
-#include "base/limits.h"
 #include "lanes/executor.h"
 #include "lanes/gate.h"
 #include "service/worker/marking_runner.h"
@@ -13,12 +11,12 @@
 namespace laneway::service {
 namespace {
 
-// Asks the gate whether all that is left fits before anything persistent is written, and writes
-// down that it will be.
+// Asks the gate whether all that is left fits before anything persistent is written, and whoever
+// has to know that it will be.
 class LaneHooks final : public lanes::ExecutorHooks {
  public:
-  LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory, JobJournal* journal)
-      : arena_(arena), memory_(memory), journal_(journal) {}
+  LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory, CommitEntry* commit)
+      : arena_(arena), memory_(memory), commit_(commit) {}
 
   void wait(uint32_t, size_t) override {}
 
@@ -26,10 +24,7 @@ class LaneHooks final : public lanes::ExecutorHooks {
     const lanes::GateOutcome outcome =
         lanes::gate(lanes::GatePoint::commit_phase, arena_.capacity(), lane_at(node), {});
     if (outcome != lanes::GateOutcome::go) return lanes::CommitDecision::grow;
-    if (journal_ != nullptr) {
-      journal_->enter_commit();
-      fault_point("worker.commit_entered");
-    }
+    if (commit_ != nullptr && !commit_->enter()) return lanes::CommitDecision::cancel;
     return lanes::CommitDecision::go;
   }
 
@@ -51,12 +46,11 @@ class LaneHooks final : public lanes::ExecutorHooks {
 
   const memory::LaneArena& arena_;
   const lanes::GraphMemory& memory_;
-  JobJournal* const journal_;
+  CommitEntry* const commit_;
 };
 
-Bytes grown(Bytes capacity) {
-  return (capacity + std::max(Bytes(capacity.count() / 2), mib(1)))
-      .aligned_up(limits::kHostAlignment);
+Bytes grown(Bytes capacity, int64_t alignment) {
+  return (capacity + std::max(Bytes(capacity.count() / 2), mib(1))).aligned_up(alignment);
 }
 
 IterationEnd end_of(lanes::IterationOutcome outcome) {
@@ -72,15 +66,16 @@ IterationEnd end_of(lanes::IterationOutcome outcome) {
 
 IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
-                              std::span<const lanes::OutputView> outputs, JobJournal* journal) {
+                              std::span<const lanes::OutputView> outputs, CommitEntry* commit) {
   const GraphPlan& plan = graph.plan;
   const lanes::Graph& captured = graph.torch->graph();
   IterationResult result;
   result.was_planned = plan.planned != nullptr;
   lanes::IterationReport report;
+  Status drained;
   {
     const adaptor::LaneScope scope(lane, arena, captured.context);
-    LaneHooks hooks(arena, graph.torch->memory(), journal);
+    LaneHooks hooks(arena, graph.torch->memory(), commit);
     lanes::ControlWord word;
     if (result.was_planned) {
       arena.begin_planned(plan.planned);
@@ -92,17 +87,32 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     lanes::GraphRunner& runner = result.was_planned ? own : marking;
     report = lanes::Executor(runner, word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();
-    result.use =
-        report.outcome == lanes::IterationOutcome::completed ? arena.end() : arena.abandon();
+    if (report.outcome == lanes::IterationOutcome::completed) {
+      // A runner that has nothing to add to what the lane has under way leaves it to the lane.
+      result.flight = own.take_flight();
+      if (result.flight == nullptr) result.flight = lane.take_off();
+      result.use = arena.end();
+    } else {
+      // Nothing of it may still be at work in a region that somebody else gets.
+      drained = lane.drain();
+      result.use = arena.abandon();
+    }
   }
   result.end = end_of(report.outcome);
   result.error = std::move(report.error);
+  if (!drained) {
+    result.end = IterationEnd::failed_for_good;
+    result.error = drained.error();
+    return result;
+  }
   if (result.end == IterationEnd::failed_clean) {
     result.error.code = ErrorCode::invalid_argument;
     result.error.message += "; the iteration was taken back, the job's state is as before it";
   }
-  if (result.end == IterationEnd::out_of_lane) result.need = grown(arena.capacity());
+  if (result.end == IterationEnd::out_of_lane)
+    result.need = grown(arena.capacity(), arena.alignment());
   if (result.use.live_count > result.use.older_count) {
+    land(result);
     result.end = IterationEnd::failed_for_good;
     result.error = {
         ErrorCode::internal,
@@ -113,12 +123,21 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
   return result;
 }
 
+void land(IterationResult& result) {
+  if (result.flight == nullptr) return;
+  const std::unique_ptr<lanes::Flight> flight = std::move(result.flight);
+  if (Status landed = flight->land(); !landed) {
+    result.end = IterationEnd::failed_for_good;
+    result.error = landed.error();
+  }
+}
+
 void learn(IterationResult& result, PlanCache& cache) {
   if (result.end != IterationEnd::completed || !result.use.tape) return;
   result.learnt = cache.plan(std::move(*result.use.tape));
 }
 
-void apply(const IterationResult& result, GraphPlan& plan) {
+void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan) {
   if (result.end == IterationEnd::out_of_lane) {
     // Its lane was smaller than what is known already (a graph that joined lately): nothing new.
     if (plan.need >= result.need) return;
@@ -136,7 +155,7 @@ void apply(const IterationResult& result, GraphPlan& plan) {
     plan.marks = result.use.marks;
     plan.bound = result.learnt->bound;
     plan.plan_s = result.learnt->plan_s;
-    plan.need = std::max(plan.planned->plan.peak, Bytes(limits::kHostAlignment));
+    plan.need = std::max(plan.planned->plan.peak, Bytes(alignment));
     plan.address_hash = 0;
   } else if (result.was_planned) {
     if (plan.address_hash != 0 && plan.address_hash != result.address_hash) ++plan.address_changes;

@@ -5,14 +5,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "adaptor/device_lane.h"
 #include "base/result.h"
+#include "lanes/flight.h"
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
-#include "service/journal/journal.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/worker_graph.h"
 
@@ -28,6 +29,9 @@ enum class IterationEnd : uint8_t {
 struct IterationResult {
   IterationEnd end = IterationEnd::completed;
   Error error;
+  // Of a completed one that is still on the device: its outputs are there when it has landed. Null
+  // where devices compute when they are called.
+  std::unique_ptr<lanes::Flight> flight;
   bool was_planned = false;
   memory::LaneArena::Use use;
   uint64_t address_hash = 0;
@@ -35,17 +39,28 @@ struct IterationResult {
   std::optional<PlanCache::Entry> learnt;  // set by learn
 };
 
+// Asked before an iteration writes anything persistent.
+class CommitEntry {
+ public:
+  virtual ~CommitEntry() = default;
+  // False: it must not, and is given up.
+  virtual bool enter() = 0;
+};
+
 // `arena` is bound to the lane's region and belongs to the caller, as do the graph and the lane of
-// the device. The entry of the commit phase is written into `journal`, unless there is none.
+// the device. `commit` may be null: then nobody is asked.
 IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs,
-                              JobJournal* journal = nullptr);
+                              CommitEntry* commit = nullptr);
+
+// Waits for its flight, if it has one; an iteration whose flight fails has failed for good.
+void land(IterationResult& result);
 
 // Plans the tape of a completed probe.
 void learn(IterationResult& result, PlanCache& cache);
 
-// With whatever guards `plan` held.
-void apply(const IterationResult& result, GraphPlan& plan);
+// With whatever guards `plan` held. `alignment`: of the lane's region.
+void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan);
 
 }  // namespace laneway::service

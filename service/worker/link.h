@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "memory/shared_memory.h"
 #include "service/transport/ring_server.h"
@@ -23,7 +24,8 @@ struct Link {
   const uint32_t number;  // in its job
   const uint64_t key;     // in its worker
   const std::shared_ptr<RingServer> ring;
-  std::shared_ptr<RingWork> work;  // of the one request that was taken and not published
+  // Of the requests that were taken and are not published: one, and what is in the air.
+  std::vector<std::shared_ptr<RingWork>> works;
   std::map<uint32_t, std::shared_ptr<memory::SharedMemory>> segments;  // by the client's number
   // A predecessor died while it wrote this client's bytes over the state: it comes first.
   std::optional<RingRequest> rewrite;

@@ -34,8 +34,8 @@ PlanCache::Entry PlanCache::plan(memory::AllocationTape tape) {
   const SteadyClock clock;
   const TimePoint start = clock.now();
   Entry entry;
-  entry.bound = tape.live_bound(limits::kHostAlignment);
-  memory::Plan plan = memory::plan_tape(tape, {.alignment = limits::kHostAlignment});
+  entry.bound = tape.live_bound(alignment_);
+  memory::Plan plan = memory::plan_tape(tape, {.alignment = alignment_});
   entry.plan_s = (clock.now() - start).seconds();
   entry.planned = memory::make_planned_tape(std::move(tape), std::move(plan));
   MutexLock lock(mutex_);

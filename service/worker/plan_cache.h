@@ -13,6 +13,9 @@ namespace laneway::service {
 
 class PlanCache {
  public:
+  // `alignment`: of the lanes' arenas.
+  explicit PlanCache(int64_t alignment) : alignment_(alignment) {}
+
   struct Entry {
     std::shared_ptr<const memory::PlannedTape> planned;
     Bytes bound;
@@ -22,6 +25,7 @@ class PlanCache {
   Entry plan(memory::AllocationTape tape) LW_EXCLUDES(mutex_);
 
  private:
+  const int64_t alignment_;
   Mutex mutex_;
   std::map<uint64_t, Entry> entries_ LW_GUARDED_BY(mutex_);
 };

@@ -29,11 +29,13 @@ void RingWork::start(const RingRequest& request, GraphHandle graph,
   request_ = request;
   graph_ = std::move(graph);
   segment_ = std::move(segment);
+  ready_ = false;
   begun_ = false;
+  random_state_.reset();
   answered_ = false;
 }
 
-JobJournal* RingWork::journal() { return job_.journal ? &*job_.journal : nullptr; }
+bool RingWork::is_journalled() const { return job_.journal.has_value(); }
 
 Status RingWork::prepare() {
   fault_point("worker.submission_taken");
@@ -46,20 +48,35 @@ Status RingWork::prepare() {
                                                   " of this client: add it first"};
   }
   if (Status ready = is_iteration() ? prepare_iteration() : prepare_access(); !ready) return ready;
-  if (JobJournal* const written = journal(); written != nullptr) {
-    const RequestOrigin origin{.link = link_, .sequence = request_.sequence};
-    if (is_iteration()) {
-      written->begin(origin);
-      begun_ = true;
-      fault_point("worker.iteration_begun");
-    } else if (is_write()) {
-      written->begin_writing(origin);
-      begun_ = true;
-      fault_point("worker.write_begun");
-    }
-  }
+  ready_ = true;
+  // What is still in the air has the journal until it has landed. To have begun says no more than
+  // not to have: in both cases a successor runs it.
+  if (job_.in_the_air == 0) begin();
   return {};
 }
+
+void RingWork::begin() {
+  if (begun_ || !is_journalled()) return;
+  const RequestOrigin origin{.link = link_, .sequence = request_.sequence};
+  if (is_iteration()) {
+    job_.journal->begin(origin);
+    begun_ = true;
+    fault_point("worker.iteration_begun");
+  } else if (is_write()) {
+    job_.journal->begin_writing(origin);
+    begun_ = true;
+    fault_point("worker.write_begun");
+  }
+}
+
+void RingWork::enter_commit() {
+  if (!is_journalled()) return;
+  begin();
+  job_.journal->enter_commit();
+  fault_point("worker.commit_entered");
+}
+
+void RingWork::took_off() { random_state_ = changed_random_state(true); }
 
 Status RingWork::check_block(uint64_t bytes) const {
   const auto room = static_cast<uint64_t>(segment_->size().count());
@@ -172,7 +189,9 @@ Status RingWork::check_entry(const StateEntry& entry, uint64_t room) const {
 
 Status RingWork::read(const SlotPlaces& places) {
   for (const StateEntry& entry : entries_) {
-    if (entry.bytes > 0) std::memcpy(block() + entry.offset, places.slot(entry.slot), entry.bytes);
+    if (Status read = places.read(entry.slot, block() + entry.offset, entry.bytes); !read) {
+      return read;
+    }
   }
   if (header_.has_random == 0) return {};
   const std::vector<std::byte> state = job_.torch->random_state();
@@ -191,7 +210,9 @@ Status RingWork::write(const SlotPlaces& places) {
     if (Status set = job_.torch->set_random_state(state); !set) return set;
   }
   for (const StateEntry& entry : entries_) {
-    if (entry.bytes > 0) std::memcpy(places.slot(entry.slot), block() + entry.offset, entry.bytes);
+    if (Status written = places.write(entry.slot, block() + entry.offset, entry.bytes); !written) {
+      return written;
+    }
   }
   fault_point("worker.state_written");
   return {};
@@ -205,13 +226,15 @@ std::vector<std::byte> RingWork::changed_random_state(bool ok) const {
 void RingWork::complete(Status status, Duration took, bool spoiled) {
   if (answered_) return;
   answered_ = true;
+  if (ready_) begin();
   ring_->answer(request_.sequence, status, took);
   fault_point("worker.slot_written");
   if (begun_ && spoiled) {
     // Nobody may go on with it: a successor finds that it died here.
     job_.journal->enter_commit();
   } else if (begun_) {
-    job_.journal->end(changed_random_state(status.ok()), is_iteration() && status.ok(), took);
+    const auto random = random_state_ ? *random_state_ : changed_random_state(status.ok());
+    job_.journal->end(random, is_iteration() && status.ok(), took);
     fault_point("worker.commit_written");
   }
   graph_.reset();

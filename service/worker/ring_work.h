@@ -2,11 +2,13 @@
 // of the client's, which may change while they are used: whatever is checked (numbers, and tensors
 // that may be indices) is copied first; the rest is read and written in place. Completing it writes
 // the answer, ends it in the job's journal, and only then gives the slot back. One object serves
-// all requests of a link, one after the other.
+// many requests of a link, one after the other; several of them are at work while several
+// iterations of the link are in the air.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "service/transport/block_layout.h"
@@ -23,6 +25,8 @@ class RingWork final : public Work {
   RingWork(WorkerJob& job, uint32_t link, std::shared_ptr<RingServer> ring)
       : job_(job), link_(link), ring_(std::move(ring)) {}
 
+  // No request is at work in it. Belongs to whoever has set WorkerJob::running.
+  bool is_free() const { return answered_; }
   // A request that was just taken. `graph` and `segment` are null when there are none of the
   // numbers that it names; prepare tells the client.
   void start(const RingRequest& request, GraphHandle graph,
@@ -31,8 +35,11 @@ class RingWork final : public Work {
   Status prepare() override;
   bool is_iteration() const override { return request_.kind == RingKind::iteration; }
   bool is_write() const { return request_.kind == RingKind::write_state; }
+  bool writes_state() const override { return is_write(); }
   bool uses_job() const override { return true; }
-  JobJournal* journal() override;
+  bool is_journalled() const override;
+  void enter_commit() override;
+  void took_off() override;
   void complete(Status status, Duration took, bool spoiled) override;
 
  private:
@@ -53,6 +60,8 @@ class RingWork final : public Work {
   // The block begins inside of the segment and has room for `bytes`.
   Status check_block(uint64_t bytes) const;
   std::byte* block() const { return segment_->data() + request_.offset; }
+  // In the journal, unless that was done.
+  void begin();
   // As it is now, if this request changed it.
   std::vector<std::byte> changed_random_state(bool ok) const;
 
@@ -64,7 +73,10 @@ class RingWork final : public Work {
   Binding binding_;
   StateHeader header_{};
   std::vector<StateEntry> entries_;
+  bool ready_ = false;  // prepared well: is to be begun in the journal
   bool begun_ = false;  // in the journal
+  // As it was when the iteration took off: the next one may have changed it since.
+  std::optional<std::vector<std::byte>> random_state_;
   bool answered_ = true;
 };
 

@@ -17,7 +17,6 @@
 #include "base/time.h"
 #include "lanes/graph/graph.h"
 #include "lanes/graph_runner.h"
-#include "service/journal/journal.h"
 #include "service/worker/initial_image.h"
 #include "service/worker/worker_graph.h"
 
@@ -35,7 +34,8 @@ class Work {
   // copied.
   Work(GraphHandle graph, std::span<const lanes::InputView> inputs);
   // An access to the job's state; whatever the function uses must live until the work is done.
-  explicit Work(StateAccess access) : access_(std::move(access)) {}
+  explicit Work(StateAccess access, bool writes = false)
+      : access_(std::move(access)), writes_(writes) {}
   virtual ~Work() = default;
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
@@ -46,9 +46,16 @@ class Work {
   virtual bool is_iteration() const { return !access_; }
   // Whether completing it uses the job: then it is completed before the job may be somebody else's.
   virtual bool uses_job() const { return false; }
-  // Where its iteration is written down; none.
-  virtual JobJournal* journal() { return nullptr; }
+  // Whether its iteration is written down. Then enter_commit comes before it writes to the job's
+  // state, and when all before it are complete: the journal knows of one request at a time.
+  virtual bool is_journalled() const { return false; }
+  virtual void enter_commit() {}
+  // Its nodes are enqueued on a device and the next iteration may begin; it is completed when it
+  // has landed.
+  virtual void took_off() {}
   const StateAccess& access() const { return access_; }
+  // Whether the access changes the state.
+  virtual bool writes_state() const { return writes_; }
   // Until the work is complete.
   const GraphHandle& graph() const { return graph_; }
   std::span<const lanes::InputView> inputs() const { return inputs_; }
@@ -70,6 +77,7 @@ class Work {
 
   GraphHandle graph_;
   StateAccess access_;
+  bool writes_ = false;
   std::vector<std::byte> bytes_;  // inputs and outputs, one behind the other
   std::vector<lanes::InputView> inputs_;
   std::vector<lanes::OutputView> outputs_;

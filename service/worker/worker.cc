@@ -31,7 +31,8 @@ Worker::Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, Event
       capacity_(capacity),
       events_(events),
       clock_(clock),
-      journal_(journal) {}
+      journal_(journal),
+      plan_cache_(backend.alignment()) {}
 
 Worker::~Worker() {
   MutexLock lock(mutex_);
@@ -61,6 +62,7 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
     // would never leave a gap.
     MutexLock lock(mutex_);
     ++job.visitors;
+    if (job.lane != nullptr) job.lane->land_soon();
     while (job.running) job.changed.wait(mutex_);
     --job.visitors;
     if (Status open = check_open(job); !open) {
@@ -137,6 +139,8 @@ std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
   }
   const TimePoint start = clock_.now();
   IterationResult result = lane->run(graph, inputs, outputs);
+  land(result);
+  lane->check_device(result, job, graph);
   learn(result, plan_cache_);
   const Duration took = clock_.now() - start;
   WorkerLane::Outcome outcome;
@@ -145,7 +149,10 @@ std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
     outcome = lane->finish(job, graph, std::move(result), took);
     if (lane->has_next() || lane->to_be_given_back()) lane->work_arrived();
   }
-  if (outcome.ended) events_.post(*outcome.ended);
+  if (outcome.ended) {
+    events_.post(*outcome.ended);
+    if (outcome.ended->end == lanes::TurnEnd::failed) tell_of_lost_jobs();
+  }
   if (outcome.again) return std::nullopt;
   return std::move(outcome.status);
 }
@@ -194,11 +201,15 @@ Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& w
     if (at_once) job->running = true;
   }
   if (!at_once) return submit(job, work);
-  work->complete(work->access()(job->places()));
-  MutexLock lock(mutex_);
-  job->running = false;
-  job->changed.notify_all();
-  if (job->lane != nullptr) job->lane->work_arrived();
+  work->complete(access_now(*job, *work));
+  {
+    MutexLock lock(mutex_);
+    job->running = false;
+    job->changed.notify_all();
+    if (job->lane != nullptr) job->lane->work_arrived();
+    if (!device_error_) return {};
+  }
+  tell_of_lost_jobs();
   return {};
 }
 

@@ -27,7 +27,6 @@
 #include "lanes/core_loop.h"
 #include "lanes/event.h"
 #include "lanes/report.h"
-#include "memory/device/copy_engine.h"
 #include "memory/planned_tape.h"
 #include "service/journal/journal.h"
 #include "service/worker/event_poll.h"
@@ -46,6 +45,9 @@ class EventSink {
   // The job has ended and has no memory any more; `why`, unless somebody wanted it to end. For
   // owners that do not wait for that.
   virtual void job_gone(JobId /*job*/, const std::optional<Error>& /*why*/) {}
+  // The device failed for good, which the journal knows of; `why` of each job that ends with it.
+  // Whoever has a successor leaves now. Called while something runs.
+  virtual void device_lost(const std::vector<std::pair<JobId, Error>>& /*why*/) {}
 };
 
 using JobHandle = std::shared_ptr<WorkerJob>;
@@ -57,8 +59,6 @@ class Worker final : public lanes::ActionSink {
   Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, EventSink& events,
          const Clock& clock, Journal* journal = nullptr);
   ~Worker() override;
-  // At which images come into the pool; 0: as fast as the machine copies.
-  void set_copy_bandwidth(int64_t bytes_per_s) { link_.set_bandwidth(bytes_per_s); }
   // Hears of what lanes run from queues and rings; outlives the worker. Set before there is a job.
   void set_iteration_observer(IterationObserver* observer) { iterations_ = observer; }
 
@@ -99,6 +99,8 @@ class Worker final : public lanes::ActionSink {
   lanes::Reason waiting_reason(WorkerJob& job);
   // Closed, being closed, or failed: no further work is taken.
   bool is_over(const WorkerJob& job);
+  // device_lost once the device failed: nothing runs on it any more.
+  Status device_status();
   // No further work, what is queued is cancelled, a running iteration ends first. Posts JobEnded
   // and waits until the job's memory is given back; one that has none yet is over at once, and what
   // the core may just be giving it comes back by itself.
@@ -119,6 +121,8 @@ class Worker final : public lanes::ActionSink {
   Status add_segment(WorkerJob& job, uint32_t link, uint32_t segment, memory::SharedMemory memory);
   void drop_segment(WorkerJob& job, uint32_t link, uint32_t segment);
 
+  // Nothing of a predecessor is in the pool: images that it placed are lost. Before recover.
+  void pool_is_new() { pool_is_new_ = true; }
   // After a predecessor's death, when all jobs, graphs, links and segments are known again: images
   // are bound where they lie, lanes opened, and what the journal says of each job is done.
   void recover();
@@ -144,9 +148,22 @@ class Worker final : public lanes::ActionSink {
   void perform(const lanes::GrantTurn& action);
   void perform(const lanes::RecallTurn& action);
 
+  // Its image could not be written.
+  void drop_unplaced(const JobHandle& job, const Error& why);
+
   WorkerJob* find(JobId id) LW_REQUIRES(mutex_);
   WorkerLane* lane_of_region(RegionId id) LW_REQUIRES(mutex_);
   Status check_open(const WorkerJob& job) const LW_REQUIRES(mutex_);
+  // What the work does to the job's state, now; by whoever has set `running`. Of device_lost the
+  // worker knows already.
+  Status access_now(WorkerJob& job, Work& work);
+  // The device failed for good while the job ran that graph ("": something else of the job). All
+  // jobs that cannot go on end; the error is the job's. Called with flags set, hence the core is
+  // told later, by tell_of_lost_jobs, when none is.
+  Error device_failed(const Error& what, const WorkerJob& job, const std::string& graph);
+  void tell_of_lost_jobs();
+  // With a journal: who is to blame is left to a successor, unless there is one job alone.
+  void leave_to_successor(const std::string& told, const WorkerJob& reporter) LW_REQUIRES(mutex_);
   // What a lane can have at most beside this job's image.
   Bytes room_beside_image(const WorkerJob& job) const;
   void end_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
@@ -175,13 +192,15 @@ class Worker final : public lanes::ActionSink {
   EventSink& events_;
   const Clock& clock_;
   Journal* const journal_;
+  bool pool_is_new_ = false;
   IterationObserver* iterations_ = nullptr;  // none: no trace is written
-  memory::CopyEngine link_;
   PlanCache plan_cache_;
 
   Mutex mutex_;
-  bool closing_ LW_GUARDED_BY(mutex_) = false;  // close_all began: no new jobs
-  bool closed_ LW_GUARDED_BY(mutex_) = false;   // all jobs have ended: no new lanes
+  bool closing_ LW_GUARDED_BY(mutex_) = false;               // close_all began: no new jobs
+  bool closed_ LW_GUARDED_BY(mutex_) = false;                // all jobs have ended: no new lanes
+  std::optional<Error> device_error_ LW_GUARDED_BY(mutex_);  // it failed for good
+  std::vector<JobHandle> lost_jobs_ LW_GUARDED_BY(mutex_);   // by it, and the core is to be told
   std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(mutex_);
   std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(mutex_);  // threads to be joined

@@ -76,7 +76,9 @@ void Worker::perform(const lanes::PlaceImage& action) {
   if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
   std::byte* const image = pool_ + action.offset.count();
   // Every byte of the image is written, so nothing of its former owner is left.
-  job->initial.write_to(image, action.size, job->torch->layout(), link_);
+  const Status written =
+      job->initial.write_to(backend_.pool_access(), image, action.size, job->torch->layout());
+  if (!written) return drop_unplaced(job, written.error());
   fault_point("worker.image_written");
   if (job->journal) job->journal->placed();
   fault_point("worker.image_placed");
@@ -90,6 +92,19 @@ void Worker::perform(const lanes::PlaceImage& action) {
     job->changed.notify_all();
   }
   events_.post(lanes::ImagePlaced{.job = action.job});
+}
+
+void Worker::drop_unplaced(const JobHandle& job, const Error& why) {
+  Error reason = why;
+  if (why.code == ErrorCode::device_lost) reason = device_failed(why, *job, "");
+  {
+    MutexLock lock(mutex_);
+    if (!job->end_reason) job->end_reason = reason;
+    job->running = false;
+    job->changed.notify_all();
+  }
+  begin_close(job, reason);
+  tell_of_lost_jobs();
 }
 
 void Worker::perform(const lanes::DropImage& action) {
@@ -112,11 +127,13 @@ void Worker::perform(const lanes::DropImage& action) {
 }
 
 void Worker::perform(const lanes::OpenRegion& action) {
+  auto device = backend_.make_lane();
+  if (!device) log_error("a lane cannot be had of the device: " + device.error().message);
   MutexLock lock(mutex_);
   if (closed_) return;
   auto& lane = lanes_[action.lane];
   LW_CHECK(lane == nullptr, "a lane is opened once");
-  lane = std::make_unique<WorkerLane>(*this, action.lane);
+  lane = std::make_unique<WorkerLane>(*this, action.lane, std::move(device));
   lane->set_region(action.region, pool_ + action.offset.count(), action.size);
   last_region_ = std::max(last_region_, action.region);
   if (journal_ != nullptr) {

@@ -64,13 +64,21 @@ std::shared_ptr<Work> WorkerJob::take_from(Link& link) {
   const auto graph = graphs.find(request->graph);
   const auto segment = link.segments.find(request->segment);
   const bool iteration = request->kind == RingKind::iteration;
-  link.work->start(*request, iteration && graph != graphs.end() ? graph->second : nullptr,
-                   segment != link.segments.end() ? segment->second : nullptr);
-  return link.work;
+  const std::shared_ptr<RingWork> work = free_work(link);
+  work->start(*request, iteration && graph != graphs.end() ? graph->second : nullptr,
+              segment != link.segments.end() ? segment->second : nullptr);
+  return work;
 }
 
-SlotPlaces WorkerJob::places() const {
-  return phase == Phase::placed ? SlotPlaces(image, torch->layout()) : initial.places();
+std::shared_ptr<RingWork> WorkerJob::free_work(Link& link) {
+  for (const auto& work : link.works) {
+    if (work->is_free()) return work;
+  }
+  return link.works.emplace_back(std::make_shared<RingWork>(*this, link.number, link.ring));
+}
+
+SlotPlaces WorkerJob::places(memory::PoolAccess& pool) const {
+  return phase == Phase::placed ? SlotPlaces(pool, image, torch->layout()) : initial.places();
 }
 
 Error WorkerJob::over() const {

@@ -51,6 +51,7 @@ struct WorkerJob {
   const lanes::JobOffered offer;
   const std::unique_ptr<adaptor::TorchJob> torch;
   std::optional<JobJournal> journal;
+  uint32_t in_the_air = 0;  // iterations that its lane has not landed yet
 
   // --- guarded by the worker's mutex -----------------------------------------------------------
   enum class Phase : uint8_t { waiting, placed, ended };
@@ -69,7 +70,7 @@ struct WorkerJob {
   uint64_t iterations = 0;     // of turns that have ended
   Duration busy;               //
   bool recovered = false;      // until the journal was looked at
-  bool running = false;        // an iteration or a state access is under way
+  bool running = false;        // an iteration or a state access is under way, or in the air
   uint32_t visitors = 0;       // wait for it to be idle; no next piece of work starts before
   bool closing = false;        // no further work is taken
   std::deque<std::shared_ptr<Work>> queue;
@@ -84,7 +85,10 @@ struct WorkerJob {
   std::shared_ptr<Work> take_next();
   // The next request of a link, if it is an access to the state and nothing is before it.
   std::shared_ptr<Work> take_access();
-  SlotPlaces places() const;
+  // `pool`: the one that the image is placed in.
+  SlotPlaces places(memory::PoolAccess& pool) const;
+  // One that no request of that link is at work in.
+  std::shared_ptr<RingWork> free_work(Link& link);
   // What is next in that link, if anything is.
   std::shared_ptr<Work> take_from(Link& link);
   // Why it is over.

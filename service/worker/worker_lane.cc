@@ -1,7 +1,8 @@
 #include "service/worker/worker_lane.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/limits.h"
@@ -21,13 +22,38 @@ wire::IterationOutcome outcome_of(IterationEnd end) {
   return wire::IterationOutcome::failed_for_good;
 }
 
+// Only where the CPU can write it.
+std::optional<unsigned char> poison(adaptor::Backend& backend) {
+  const bool addressable = backend.device().capabilities().pool_is_addressable;
+  return addressable ? memory::LaneArena::poison_asked_for() : std::nullopt;
+}
+
 }  // namespace
 
-WorkerLane::WorkerLane(Worker& worker, LaneId id)
+// Has the journal know of an iteration before it writes to the job's state. The journal knows of
+// one at a time, so those before it land first.
+class WorkerLane::Commit final : public CommitEntry {
+ public:
+  Commit(WorkerLane& lane, WorkerJob& job, Work& work) : lane_(lane), job_(job), work_(work) {}
+  bool enter() override {
+    if (!lane_.air_.empty()) lane_.land_all(job_);
+    if (lane_.crash_) return false;
+    work_.enter_commit();
+    return true;
+  }
+
+ private:
+  WorkerLane& lane_;
+  WorkerJob& job_;
+  Work& work_;
+};
+
+WorkerLane::WorkerLane(Worker& worker, LaneId id,
+                       Result<std::unique_ptr<adaptor::DeviceLane>> device)
     : worker_(worker),
       id_(id),
-      device_(worker.backend_.make_lane().value()),
-      arena_(worker.backend_.alignment(), memory::LaneArena::poison_asked_for()),
+      device_(std::move(device)),
+      arena_(worker.backend_.alignment(), poison(worker.backend_)),
       thread_([this] { thread_main(); }) {}
 
 WorkerLane::~WorkerLane() { LW_CHECK(!thread_.joinable(), "a lane's thread is joined before"); }
@@ -46,6 +72,8 @@ void WorkerLane::grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) 
   turn_ = turn;
   job_ = std::move(job);
   recalled_ = false;
+  turn_over_ = false;
+  crash_.reset();
   turn_iterations_ = 0;
   turn_busy_ = Duration();
   turn_start_ = worker_.clock_.now();
@@ -79,6 +107,7 @@ bool WorkerLane::recall(TurnId turn, lanes::TurnEnded& ended) {
   if (!turn_ || turn_->id != turn) return false;
   if (busy_) {
     recalled_ = true;  // whoever is busy ends it at the boundary
+    land_soon();
     return false;
   }
   ended = end_turn(lanes::TurnEnd::idle);
@@ -96,7 +125,8 @@ bool WorkerLane::can_run_now(const WorkerJob& job) const {
 }
 
 bool WorkerLane::has_next() const {
-  return turn_ && !busy_ && job_ && !job_->running && job_->visitors == 0 && job_->ready();
+  if (!turn_ || !job_ || job_->visitors != 0 || !job_->ready()) return false;
+  return flying_ ? !must_land() : !busy_ && !job_->running;
 }
 
 bool WorkerLane::to_be_given_back() const {
@@ -134,18 +164,41 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
 }
 
 IterationResult WorkerLane::run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
-                                std::span<const lanes::OutputView> outputs, JobJournal* journal) {
-  return run_iteration(graph, *device_, arena_, inputs, outputs, journal);
+                                std::span<const lanes::OutputView> outputs, CommitEntry* commit) {
+  if (!device_) {
+    IterationResult result;
+    result.end = IterationEnd::failed_for_good;
+    result.error = device_.error();
+    return result;
+  }
+  return run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit);
+}
+
+void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph) {
+  const bool failed =
+      result.end == IterationEnd::failed_clean || result.end == IterationEnd::failed_for_good;
+  if (failed && !crash_) {
+    if (const Status health = worker_.backend_.health(); !health) {
+      crash_ = health.error();
+    } else if (result.error.code == ErrorCode::device_lost) {
+      crash_ = result.error;
+    }
+    if (crash_) crash_ = worker_.device_failed(*crash_, job, graph.torch->graph().name);
+  }
+  if (!crash_) return;
+  result.end = IterationEnd::failed_for_good;
+  result.error = *crash_;
 }
 
 WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, IterationResult result,
                                        Duration took) {
   busy_ = false;
+  flying_ = false;
   job.running = false;
   job.changed.notify_all();
   GraphPlan& plan = graph.plan;
   const Bytes need_before = job.need();
-  apply(result, plan);
+  apply(result, arena_.alignment(), plan);
   Outcome outcome;
   switch (result.end) {
     case IterationEnd::completed:
@@ -170,15 +223,17 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
       return outcome;
   }
   const bool learnt = job.need() != need_before;
-  if (learnt || recalled_ || budget_used() || to_be_given_back())
+  if (learnt || recalled_ || turn_over_ || budget_used() || to_be_given_back())
     outcome.ended = end_turn(lanes::TurnEnd::idle);
   return outcome;
 }
 
 void WorkerLane::thread_main() {
+  // Rests between looks at what is in the air are shorter than the kernel's usual lateness.
+  ::prctl(PR_SET_TIMERSLACK, 1UL);
   Mutex& mutex = worker_.mutex_;
   mutex.lock();
-  while (!stopping_) {
+  while (!stopping_ || flying_) {
     if (to_be_given_back()) {
       const lanes::TurnEnded ended = end_turn(lanes::TurnEnd::idle);
       mutex.unlock();
@@ -186,8 +241,12 @@ void WorkerLane::thread_main() {
       mutex.lock();
       continue;
     }
+    if (flying_ && must_land()) {
+      settle();
+      continue;
+    }
     if (!has_next()) {
-      wait_for_work();
+      flying_ ? rest_in_the_air() : wait_for_work();
       continue;
     }
     const std::shared_ptr<WorkerJob> job = job_;
@@ -197,17 +256,23 @@ void WorkerLane::thread_main() {
     busy_ = true;
     const bool clear = std::exchange(clear_first_, false);
     mutex.unlock();
-    if (clear) std::memset(base_, 0, static_cast<size_t>(size_.count()));
+    if (clear) clear_region(*job);
     run_work(job, std::move(work));
     mutex.lock();
   }
   mutex.unlock();
+  if (device_) (void)device_.value()->drain();  // a device that failed has nothing under way
 }
 
-void WorkerLane::wait_for_work() {
+void WorkerLane::clear_region(WorkerJob& job) {
+  const Status cleared = worker_.backend_.pool_access().fill(base_, std::byte{0}, size_);
+  if (!cleared) crash_ = worker_.device_failed(cleared.error(), job, "");
+}
+
+void WorkerLane::wait_for_work(std::optional<Duration> most) {
   Mutex& mutex = worker_.mutex_;
-  if (!turn_ || !job_ || job_->links.empty() || job_->running || job_->closing) {
-    wake_.wait(mutex);
+  if (!turn_ || !job_ || job_->links.empty() || (job_->running && !flying_) || job_->closing) {
+    most ? static_cast<void>(wake_.wait_for(mutex, *most)) : wake_.wait(mutex);
     return;
   }
   bool ready = false;
@@ -215,7 +280,7 @@ void WorkerLane::wait_for_work() {
   if (!ready) {
     polling_ = true;
     mutex.unlock();
-    poll_->wait();
+    most ? poll_->wait_for(*most) : poll_->wait();
     mutex.lock();
     polling_ = false;
   }
@@ -228,12 +293,16 @@ void WorkerLane::wait_for_work() {
 void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work) {
   Outcome outcome = work->is_iteration() ? run_iteration_work(*job, work) : run_access(*job, *work);
   if (outcome.ended) worker_.events_.post(*outcome.ended);
+  if (outcome.in_the_air) return;
   if (!outcome.again && !work->uses_job()) work->complete(std::move(outcome.status));
+  if (outcome.ended && outcome.ended->end == lanes::TurnEnd::failed) worker_.tell_of_lost_jobs();
 }
 
 WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
-  Status status = work.prepare();
-  if (status) status = work.access()(job.places());
+  land_all(job);
+  Status status = crash_ ? Status(*crash_) : work.prepare();
+  if (status) status = worker_.access_now(job, work);
+  if (!crash_ && !status && status.error().code == ErrorCode::device_lost) crash_ = status.error();
   work.complete(std::move(status));
   MutexLock lock(worker_.mutex_);
   return finish_unrun(job);
@@ -241,14 +310,23 @@ WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
 
 WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
                                                    const std::shared_ptr<Work>& work) {
-  if (Status ready = work->prepare(); !ready) {
+  make_room_in_the_air(job);
+  if (Status ready = crash_ ? Status(*crash_) : work->prepare(); !ready) {
+    land_all(job);  // answers come in their order
     work->complete(std::move(ready));
     MutexLock lock(worker_.mutex_);
     return finish_unrun(job);
   }
-  const GraphHandle graph = work->graph();  // work that is complete has none
+  GraphHandle graph = work->graph();  // work that is complete has none
   const TimePoint start = worker_.clock_.now();
-  IterationResult result = run(*graph, work->inputs(), work->outputs(), work->journal());
+  Commit commit(*this, job, *work);
+  IterationResult result =
+      run(*graph, work->inputs(), work->outputs(), work->is_journalled() ? &commit : nullptr);
+  if (result.flight != nullptr) {
+    return take_off(job, work, std::move(graph), std::move(result), start);
+  }
+  land_all(job);
+  check_device(result, job, *graph);
   const Duration took = worker_.clock_.now() - start;
   // The client need not wait for what is learnt from its iteration.
   if (result.end == IterationEnd::completed) {
@@ -256,14 +334,7 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   } else if (result.end != IterationEnd::out_of_lane && work->uses_job()) {
     work->complete(result.error, took, result.end == IterationEnd::failed_for_good);
   }
-  if (worker_.iterations_ != nullptr) {
-    worker_.iterations_->iterated({.job = job.id,
-                                   .lane = id_,
-                                   .graph = graph->number,
-                                   .start_ns = start.ns(),
-                                   .took_ns = took.ns(),
-                                   .outcome = outcome_of(result.end)});
-  }
+  note_iteration(job, *graph, start, took, outcome_of(result.end));
   learn(result, worker_.plan_cache_);
   MutexLock lock(worker_.mutex_);
   if (result.end == IterationEnd::out_of_lane) job.queue.push_front(work);
@@ -272,13 +343,34 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   return outcome;
 }
 
+void WorkerLane::note_iteration(const WorkerJob& job, const WorkerGraph& graph, TimePoint start,
+                                Duration took, wire::IterationOutcome outcome) {
+  if (worker_.iterations_ == nullptr) return;
+  worker_.iterations_->iterated({.job = job.id,
+                                 .lane = id_,
+                                 .graph = graph.number,
+                                 .start_ns = start.ns(),
+                                 .took_ns = took.ns(),
+                                 .outcome = outcome});
+}
+
 WorkerLane::Outcome WorkerLane::finish_unrun(WorkerJob& job) {
   busy_ = false;
+  flying_ = false;
   job.running = false;
+  if (crash_) {
+    if (!job.end_reason) job.end_reason = *crash_;
+    job.closing = true;
+  }
   if (job.closing) job.close_links();
   job.changed.notify_all();
   Outcome outcome;
-  if (recalled_ || to_be_given_back()) outcome.ended = end_turn(lanes::TurnEnd::idle);
+  if (crash_) {
+    outcome.status = *crash_;
+    outcome.ended = end_turn(lanes::TurnEnd::failed);
+  } else if (recalled_ || turn_over_ || to_be_given_back()) {
+    outcome.ended = end_turn(lanes::TurnEnd::idle);
+  }
   return outcome;
 }
 

@@ -6,20 +6,30 @@
 // requests and for what else may wake it: one hop from a client to the executor. Jobs without links
 // (embedded mode) pay nothing for that.
 //
-// The worker's mutex guards everything below the line; the arena belongs to whoever has set `busy`.
+// Where the device runs behind, iterations of the turn are left in the air and the next one begins:
+// the lane stays busy and the job running, until all have landed, which they do in their order.
+// They have before the turn ends, before anything else is done with the job, and, of jobs with a
+// journal, before the next iteration writes to the job's state.
+//
+// The worker's mutex guards everything below the line; the arena, the device's lane and what is in
+// the air belong to whoever has set `busy`.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 
+#include "adaptor/device_lane.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "lanes/event.h"
 #include "lanes/turn.h"
 #include "memory/lane_arena.h"
+#include "service/wire/iteration_note.h"
 #include "service/worker/event_poll.h"
 #include "service/worker/iteration.h"
 #include "service/worker/worker_job.h"
@@ -30,7 +40,8 @@ class Worker;
 
 class WorkerLane {
  public:
-  WorkerLane(Worker& worker, LaneId id);
+  // `device` may be an error: then each job that gets a turn ends with it.
+  WorkerLane(Worker& worker, LaneId id, Result<std::unique_ptr<adaptor::DeviceLane>> device);
   ~WorkerLane();  // the thread has been stopped and joined
   WorkerLane(const WorkerLane&) = delete;
   WorkerLane& operator=(const WorkerLane&) = delete;
@@ -45,6 +56,10 @@ class WorkerLane {
   bool recall(TurnId turn, lanes::TurnEnded& ended);
   // Something that the thread may have waited for is there: work, or the end of what ran.
   void work_arrived();
+  // Somebody waits for the job: what is in the air is landed now.
+  void land_soon() {
+    if (flying_) work_arrived();
+  }
   // A link joined or leaves the job whose turn is open.
   void link_added(const Link& link);
   void link_dropped(const Link& link);
@@ -61,14 +76,21 @@ class WorkerLane {
   // What a piece of work did to the turn.
   struct Outcome {
     Status status;
-    bool again = false;  // did not fit the lane: to be run again after it has grown
+    bool again = false;       // did not fit the lane: to be run again after it has grown
+    bool in_the_air = false;  // the answer comes when it has landed
     std::optional<lanes::TurnEnded> ended;
   };
+
+  class Commit;
 
   void thread_main();
   // Mutex not held; `busy` and `running` set by the caller, cleared by finish.
   IterationResult run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
-                      std::span<const lanes::OutputView> outputs, JobJournal* journal = nullptr);
+                      std::span<const lanes::OutputView> outputs, CommitEntry* commit = nullptr);
+  // The device failed for good in the iteration: so it has, and everybody is told.
+  void check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph);
+  void note_iteration(const WorkerJob& job, const WorkerGraph& graph, TimePoint start,
+                      Duration took, wire::IterationOutcome outcome);
   // Mutex held: takes the result into the books; the job is not running afterwards.
   Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took);
   lanes::TurnEnded end_turn(lanes::TurnEnd why);
@@ -77,18 +99,47 @@ class WorkerLane {
   bool to_be_given_back() const;
   // What thread_main waits for.
   bool has_next() const;
-  // Waits for work_arrived or a request of a link; in both cases there may be nothing.
-  void wait_for_work();
+  // Waits for work_arrived or a request of a link, at most so long; there may be nothing then.
+  void wait_for_work(std::optional<Duration> most = {});
+  // What does not fit to what was in the region: zeros in their place.
+  void clear_region(WorkerJob& job);
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
   Outcome run_access(WorkerJob& job, Work& work);
   Outcome run_iteration_work(WorkerJob& job, const std::shared_ptr<Work>& work);
-  // Mutex held: work that taught nothing is done.
+  // Mutex held: work that taught nothing is done, or all that was in the air has landed.
   Outcome finish_unrun(WorkerJob& job);
+
+  // --- what is in the air (worker_lane_flights.cc); mutex not held unless said
+  // --------------------
+  struct InTheAir {
+    std::shared_ptr<Work> work;
+    GraphHandle graph;
+    std::unique_ptr<lanes::Flight> flight;
+    TimePoint start;
+  };
+  // An iteration whose nodes are enqueued: into the books, its answer comes later.
+  Outcome take_off(WorkerJob& job, std::shared_ptr<Work> work, GraphHandle graph,
+                   IterationResult result, TimePoint start);
+  // Waits for the oldest and gives its answer.
+  void land_oldest(WorkerJob& job);
+  void land_all(WorkerJob& job);
+  // So that one more may take off.
+  void make_room_in_the_air(WorkerJob& job);
+  // Mutex held. Whether all have to land before anything else.
+  bool must_land() const;
+  // Mutex held, and let go of meanwhile. Nothing is to be begun now: waits until something has
+  // landed, or there is something to do.
+  void rest_in_the_air();
+  // Mutex held, and let go of meanwhile. Lands all, and ends what has to end then.
+  void settle();
 
   Worker& worker_;
   const LaneId id_;
-  const std::unique_ptr<adaptor::DeviceLane> device_;
+  const Result<std::unique_ptr<adaptor::DeviceLane>> device_;
   memory::LaneArena arena_;
+  std::deque<InTheAir> air_;  // oldest first
+  TimePoint last_landing_;
+  std::optional<Error> crash_;  // of a flight in this turn, or of the device: the job is over
 
   // --- guarded by the worker's mutex -----------------------------------------------------------
   RegionId region_;
@@ -98,6 +149,8 @@ class WorkerLane {
   std::shared_ptr<WorkerJob> job_;  // the turn's
   bool recalled_ = false;
   bool busy_ = false;
+  bool flying_ = false;     // busy, with iterations in the air
+  bool turn_over_ = false;  // as soon as all have landed
   bool stopping_ = false;
   uint64_t turn_iterations_ = 0;
   Duration turn_busy_;

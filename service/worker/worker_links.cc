@@ -38,7 +38,6 @@ Status Worker::add_link(const JobHandle& job, uint32_t number, std::unique_ptr<R
       watcher_ = std::thread([this] { run_watcher(); });
     }
     auto link = std::make_shared<Link>(number, ++last_link_, std::move(ring));
-    link->work = std::make_shared<RingWork>(*job, number, link->ring);
     if (job->recovered) recover_link(*job, *link);
     link_jobs_[link->key] = job;
     job->links.push_back(link);
@@ -66,9 +65,10 @@ void Worker::drop_link(const JobHandle& job, uint32_t number) {
     if (found == job->links.end()) return;
     dropped = *found;
     // What did not fit its lane, or is to be done before all else, has nobody who wants it.
-    const auto queued = std::find(job->queue.begin(), job->queue.end(), dropped->work);
-    if (queued != job->queue.end()) {
-      unwritten = dropped->work->is_write();
+    for (const auto& work : dropped->works) {
+      const auto queued = std::find(job->queue.begin(), job->queue.end(), work);
+      if (queued == job->queue.end()) continue;
+      unwritten = work->is_write();
       job->queue.erase(queued);
     }
     unwatch_links(*job);
@@ -171,7 +171,7 @@ void Worker::attend_links(const JobHandle& job) {
     }
     if (access == nullptr) break;
     Status status = access->prepare();
-    if (status) status = access->access()(job->places());
+    if (status) status = access_now(*job, *access);
     access->complete(std::move(status));
     MutexLock lock(mutex_);
     job->running = false;

@@ -36,7 +36,7 @@ void Worker::recover_lanes() {
       journal_->close_region(region.lane);
       continue;
     }
-    auto lane = std::make_unique<WorkerLane>(*this, region.lane);
+    auto lane = std::make_unique<WorkerLane>(*this, region.lane, backend_.make_lane());
     lane->set_region(region.region, pool_ + region.offset.count(), region.size);
     lanes_[region.lane] = std::move(lane);
   }
@@ -50,6 +50,19 @@ void Worker::recover_job(WorkerJob& job) {
     job.admitted = journal.lane();
     job.image_offset = journal.image_offset();
     job.image_size = journal.image_size();
+  }
+  if (const auto blamed = journal.blamed()) {
+    return fail_job(job, {ErrorCode::device_lost, *blamed + "; the job is not tried again"});
+  }
+  if (journal.is_placed() && pool_is_new_) {
+    return fail_job(job, {ErrorCode::failed,
+                          "the worker ended, and the memory of device '" +
+                              backend_.device().capabilities().name +
+                              "' with it, because this platform cannot share it between processes: "
+                              "the state of job '" +
+                              job.name +
+                              "' is lost; make the job again from your last "
+                              "state_dict()"});
   }
   if (journal.is_placed()) {
     const Bytes size = job.image_size;
@@ -75,9 +88,10 @@ void Worker::recover_job(WorkerJob& job) {
   for (const auto& link : job.links) {
     if (!link->rewrite) continue;
     const auto segment = link->segments.find(link->rewrite->segment);
-    link->work->start(*link->rewrite, nullptr,
-                      segment != link->segments.end() ? segment->second : nullptr);
-    job.queue.push_back(link->work);
+    const std::shared_ptr<RingWork> work = job.free_work(*link);
+    work->start(*link->rewrite, nullptr,
+                segment != link->segments.end() ? segment->second : nullptr);
+    job.queue.push_back(work);
     link->rewrite.reset();
   }
   if (job.queue.empty()) {

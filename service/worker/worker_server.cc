@@ -1,22 +1,36 @@
 #include "service/worker/worker_server.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "base/fault_point.h"
+#include "base/limits.h"
 #include "base/log.h"
+#include "service/transport/supervised.h"
+#include "service/worker/default_pool.h"
 
 namespace laneway::service {
 
 namespace from_supervisor = wire::supervisor_to_worker;
+using wire::worker_to_supervisor::PoolMade;
+
+namespace {
+
+// For the broker to take what it is told by a worker that leaves.
+constexpr Duration kFarewell = seconds(1);
+
+}  // namespace
 
 Result<std::unique_ptr<WorkerServer>> WorkerServer::make(Channel supervisor) {
   Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -64,6 +78,8 @@ Result<bool> WorkerServer::read_supervisor() {
     Status done;
     if (const auto* start = std::get_if<from_supervisor::Start>(&message.value())) {
       done = on_start(*start, std::move(fds));
+    } else if (const auto* make = std::get_if<from_supervisor::MakePool>(&message.value())) {
+      done = on_make_pool(make->config);
     } else if (std::holds_alternative<from_supervisor::Activate>(message.value())) {
       done = activate();
     } else if (std::holds_alternative<from_supervisor::BrokerChannel>(message.value())) {
@@ -79,35 +95,92 @@ Result<bool> WorkerServer::read_supervisor() {
 }
 
 Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector<Descriptor> fds) {
-  if (fds.size() != 2 || pool_) {
+  const size_t wanted = message.config.pool_is_shared ? 2 : 1;
+  if (fds.size() != wanted || backend_ != nullptr) {
     return Error{ErrorCode::invalid_argument, "a worker is started once, with pool and journal"};
   }
-  auto backend = adaptor::open_backend(message.config.device, {});
-  if (!backend) return backend.error();
-  backend_ = std::move(backend).value();
-  auto pool = backend_->attach_pool(fds[0].release(),
-                                    Bytes(static_cast<int64_t>(message.config.pool_bytes)));
-  if (!pool) return pool.error();
-  auto journal = Journal::map(fds[1].get());
-  if (!journal) return journal.error();
   if (message.journal_bytes != kJournalBytes) {
     return Error{ErrorCode::invalid_argument, "the supervisor's journal is of another version"};
   }
-  pool_ = std::move(pool).value();
+  config_ = message.config;
+  // All that takes long is done before it is needed: a standby has context and libraries.
+  if (Status opened = open_device(message.config); !opened) return opened;
+  if (config_.pool_is_shared) {
+    auto pool = backend_->attach_pool(fds[0].release(), pool_bytes());
+    if (!pool) return pool.error();
+    pool_ = std::move(pool).value();
+  }
+  auto journal = Journal::map(fds.back().get());
+  if (!journal) return journal.error();
   journal_ = std::move(journal).value();
-  copy_bandwidth_per_s_ = message.config.copy_bandwidth_per_s;
-  if (!message.config.trace_file.empty()) iterations_.emplace(broker_);
+  if (!config_.trace_file.empty()) iterations_.emplace(broker_);
   return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
 }
 
+Status WorkerServer::open_device(const wire::ServiceConfig& config) {
+  auto backend = adaptor::open_backend(
+      config.device,
+      {.lane_sms = config.lane_sms, .copy_bandwidth_per_s = config.copy_bandwidth_per_s});
+  if (!backend) return backend.error();
+  backend_ = std::move(backend).value();
+  return {};
+}
+
+Result<PoolMade> WorkerServer::make_pool(const wire::ServiceConfig& config,
+                                         std::vector<Descriptor>& fds) {
+  if (Status opened = open_device(config); !opened) return opened.error();
+  Bytes size(static_cast<int64_t>(config.pool_bytes));
+  if (size == Bytes(0)) size = default_pool(*backend_);
+  if (size < limits::kMinPool) {
+    return Error{ErrorCode::out_of_memory,
+                 "device '" + config.device + "' has " + format_bytes(backend_->free_memory()) +
+                     " free, which is no pool: one has at least " + format_bytes(limits::kMinPool) +
+                     "; end what else runs on it"};
+  }
+  auto pool = backend_->device().allocate_pool(size);
+  if (!pool) return pool.error();
+  pool_ = std::move(pool).value();
+  PoolMade made;
+  made.pool_bytes = static_cast<uint64_t>(pool_->size().count());
+  made.alignment = backend_->alignment();
+  made.kernels = backend_->kernels();
+  made.is_shared = pool_->descriptor() >= 0;
+  if (!made.is_shared) return made;
+  Descriptor copy(::fcntl(pool_->descriptor(), F_DUPFD_CLOEXEC, 0));
+  if (!copy.valid()) {
+    return Error{ErrorCode::unavailable,
+                 std::string("no descriptor for the pool: ") + std::strerror(errno)};
+  }
+  fds.push_back(std::move(copy));
+  return made;
+}
+
+Status WorkerServer::on_make_pool(const wire::ServiceConfig& config) {
+  if (backend_ != nullptr) {
+    return Error{ErrorCode::invalid_argument, "a worker that makes a pool does nothing else"};
+  }
+  std::vector<Descriptor> fds;
+  const auto made = make_pool(config, fds);
+  if (made) return supervisor_.send(wire::encode(made.value()), std::move(fds));
+  wire::worker_to_supervisor::PoolRefused refused;
+  refused.code = made.error().code;
+  refused.message = made.error().message.substr(0, limits::kMaxMessageBytes / 2);
+  return supervisor_.send(wire::encode(refused));
+}
+
 Status WorkerServer::activate() {
-  if (!pool_ || worker_ != nullptr) {
+  if (journal_ == nullptr || worker_ != nullptr) {
     return Error{ErrorCode::invalid_argument, "a worker is activated once, when it is ready"};
   }
-  worker_.reset(new Worker(*backend_, pool_->data(), pool_->size(), *this, clock_, journal_.get()));
-  worker_->set_copy_bandwidth(copy_bandwidth_per_s_);
+  if (pool_ == nullptr) {
+    auto pool = backend_->device().allocate_pool(pool_bytes());
+    if (!pool) return pool.error();
+    pool_ = std::move(pool).value();
+  }
+  worker_.reset(new Worker(*backend_, pool_->data(), pool_bytes(), *this, clock_, journal_.get()));
+  if (!config_.pool_is_shared) worker_->pool_is_new();
   if (iterations_) worker_->set_iteration_observer(&*iterations_);
-  jobs_.emplace(*worker_, *backend_, *journal_, pool_->size());
+  jobs_.emplace(*worker_, *backend_, *journal_, pool_bytes());
   fault_point("worker.activated");
   return {};
 }
@@ -191,6 +264,14 @@ void WorkerServer::report(uint64_t epoch) {
 void WorkerServer::post(lanes::Event event) {
   if (iterations_ && std::holds_alternative<lanes::TurnEnded>(event)) iterations_->send();
   broker_.post(std::move(event));
+}
+
+void WorkerServer::device_lost(const std::vector<std::pair<JobId, Error>>& why) {
+  for (const auto& [job, error] : why) job_gone(job, error);
+  broker_.flush_within(kFarewell);
+  log_error("the worker leaves: its device is of no further use to this process");
+  std::fflush(nullptr);
+  std::_Exit(kExitDeviceLost);
 }
 
 void WorkerServer::job_gone(JobId job, const std::optional<Error>& why) {

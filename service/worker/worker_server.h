@@ -1,6 +1,7 @@
-// WorkerServer: the worker as a process: pool and journal that the supervisor made, a Worker over
+// WorkerServer: the worker as a process: pool and journal that the supervisor has, a Worker over
 // them, and a broker that tells it what to do. Until it is activated it is a standby: loaded,
-// mapped, touching nothing.
+// mapped, touching nothing. Or it makes the pool of a device for others, and leaves: lanewayd
+// itself knows no device.
 //
 // Three threads of its own beside the lanes': one polls and reads and never waits for anything
 // else; one carries out the core's actions, in order; one does all other requests, in order, which
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -41,11 +43,19 @@ class WorkerServer final : private EventSink {
 
   void post(lanes::Event event) override;
   void job_gone(JobId job, const std::optional<Error>& why) override;
+  // Does not return: the process ends.
+  void device_lost(const std::vector<std::pair<JobId, Error>>& why) override;
 
   // False when the supervisor said stop.
   Result<bool> read_supervisor();
   Status on_start(const wire::supervisor_to_worker::Start& message, std::vector<Descriptor> fds);
+  Status open_device(const wire::ServiceConfig& config);
+  // A worker that makes the pool of a device for those that serve.
+  Status on_make_pool(const wire::ServiceConfig& config);
+  Result<wire::worker_to_supervisor::PoolMade> make_pool(const wire::ServiceConfig& config,
+                                                         std::vector<Descriptor>& fds);
   Status activate();
+  Bytes pool_bytes() const { return Bytes(static_cast<int64_t>(config_.pool_bytes)); }
   void read_broker();
   void on_frame(Frame frame);
   void on(wire::to_worker::Any message, std::vector<Descriptor> fds);
@@ -59,9 +69,9 @@ class WorkerServer final : private EventSink {
   Channel supervisor_;
   const Descriptor wake_;
   BrokerChannel broker_;
+  wire::ServiceConfig config_;
   std::unique_ptr<adaptor::Backend> backend_;
-  std::unique_ptr<memory::MemoryBlock> pool_;
-  int64_t copy_bandwidth_per_s_ = 0;
+  std::unique_ptr<memory::MemoryBlock> pool_;  // none before activation, where it cannot be shared
   std::unique_ptr<Journal> journal_;
   std::optional<IterationSender> iterations_;  // while a trace is written
   std::unique_ptr<Worker> worker_;             // once activated

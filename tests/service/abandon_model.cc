@@ -221,9 +221,9 @@ int check(const std::string& directory, uint64_t most) {
 
   check_every_allocation(model, expected, before_write, most);
   check_smaller_lanes(model, expected, probe.use.peak, most);
-  service::PlanCache cache;
+  service::PlanCache cache{limits::kHostAlignment};
   service::learn(probe, cache);
-  service::apply(probe, model.plan());
+  service::apply(probe, limits::kHostAlignment, model.plan());
   expect(model.plan().planned != nullptr, "the probe gave no plan");
   check_every_allocation(model, expected, before_write, most);
   check_smaller_lanes(model, expected, model.plan().need, most);

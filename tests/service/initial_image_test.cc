@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "memory/host_pool_access.h"
+
 namespace laneway::service {
 namespace {
 
@@ -25,10 +27,10 @@ TEST(InitialImage, IsWrittenWholeAtTheLinksBandwidth) {
   const pipeline::ImageLayout layout(slots, first_use, 64);
 
   ManualClock clock;
-  memory::CopyEngine link(clock, [&clock](Duration time) { clock.advance(time); });
-  link.set_bandwidth(1'000);
+  memory::HostPoolAccess pool(clock, [&clock](Duration time) { clock.advance(time); });
+  pool.set_bandwidth(1'000);
   std::vector<std::byte> image(1'024, std::byte{0xee});
-  initial.write_to(image.data(), Bytes(1'024), layout, link);
+  ASSERT_TRUE(initial.write_to(pool, image.data(), Bytes(1'024), layout));
 
   EXPECT_EQ(clock.now(), TimePoint(0) + milliseconds(500)) << "500 bytes at 1,000 a second";
   std::vector<std::byte> expected(1'024);

@@ -52,7 +52,7 @@ class Iterations : public ::testing::Test {
   const std::unique_ptr<adaptor::DeviceLane> device_ = backend_.make_lane().value();
   std::unique_ptr<adaptor::TorchJob> torch_;
   std::unique_ptr<WorkerGraph> graph_;
-  PlanCache cache_;
+  PlanCache cache_{limits::kHostAlignment};
   std::vector<float> input_ = std::vector<float>(kCount, 1.5F);
   std::vector<float> output_ = std::vector<float>(kCount);
 };
@@ -87,7 +87,7 @@ TEST_F(Iterations, CompleteOrLeaveNoTraceInEveryLane) {
     ASSERT_EQ(result.end, IterationEnd::completed) << result.error.message;
     expected += 3;
     EXPECT_EQ(state(0), expected);
-    apply(result, graph_->plan);
+    apply(result, limits::kHostAlignment, graph_->plan);
     ASSERT_NE(graph_->plan.planned, nullptr);
     EXPECT_EQ(graph_->plan.need, Bytes(kNeed));
   }
@@ -99,7 +99,7 @@ TEST_F(Iterations, HaveTheSameAddressesOnceTheyArePlanned) {
   for (int i = 0; i < 100; ++i) {
     IterationResult result = run();
     ASSERT_EQ(result.end, IterationEnd::completed);
-    apply(result, graph_->plan);
+    apply(result, limits::kHostAlignment, graph_->plan);
   }
   EXPECT_EQ(graph_->plan.iterations, 100U);
   EXPECT_EQ(graph_->plan.probes, 1U);
@@ -118,7 +118,7 @@ TEST_F(Iterations, KnowWhichNodeAllocatedAndFreedWhat) {
     IterationResult result = run();
     ASSERT_EQ(result.end, IterationEnd::completed);
     EXPECT_EQ(result.was_planned, i > 0);
-    apply(result, graph_->plan);
+    apply(result, limits::kHostAlignment, graph_->plan);
     std::vector<uint32_t> alive;
     for (const auto& mark : graph_->plan.marks) alive.push_back(mark.allocations - mark.frees);
     EXPECT_EQ(alive, alive_at_boundaries);
@@ -130,10 +130,10 @@ TEST_F(Iterations, KeepWhatIsKnownWhenTheLaneWasSmallerThanThat) {
   IterationResult result;
   result.end = IterationEnd::out_of_lane;
   result.need = Bytes(4096);
-  apply(result, graph_->plan);
+  apply(result, limits::kHostAlignment, graph_->plan);
   EXPECT_EQ(graph_->plan.need, Bytes(1 << 20));
   result.need = Bytes(2 << 20);
-  apply(result, graph_->plan);
+  apply(result, limits::kHostAlignment, graph_->plan);
   EXPECT_EQ(graph_->plan.need, Bytes(2 << 20));
 }
 

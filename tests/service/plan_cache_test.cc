@@ -18,7 +18,7 @@ memory::AllocationTape tape_of(uint64_t bytes) {
 }
 
 TEST(PlanCache, PlansATapeOnce) {
-  PlanCache cache;
+  PlanCache cache{limits::kHostAlignment};
   const auto first = cache.plan(tape_of(1000));
   const auto again = cache.plan(tape_of(1000));
   EXPECT_EQ(first.planned, again.planned);
@@ -30,7 +30,7 @@ TEST(PlanCache, PlansATapeOnce) {
 }
 
 TEST(PlanCache, KeepsOtherTapesApart) {
-  PlanCache cache;
+  PlanCache cache{limits::kHostAlignment};
   const auto first = cache.plan(tape_of(1000));
   // Padded they are the same; what is asked for is not.
   const auto other = cache.plan(tape_of(1001));
@@ -39,7 +39,7 @@ TEST(PlanCache, KeepsOtherTapesApart) {
 }
 
 TEST(PlanCache, StaysWithinItsLimit) {
-  PlanCache cache;
+  PlanCache cache{limits::kHostAlignment};
   std::vector<std::weak_ptr<const memory::PlannedTape>> plans;
   for (uint64_t i = 0; i < limits::kMaxCachedPlans + 100; ++i)
     plans.push_back(cache.plan(tape_of(64 + i)).planned);

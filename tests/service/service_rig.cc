@@ -67,8 +67,7 @@ Status TinyJob::wait(const Pending& pending, float expected) {
 Result<float> TinyJob::read() {
   std::vector<float> state(input_.size());
   auto work = std::make_shared<service::Work>([&state](const service::SlotPlaces& places) {
-    std::memcpy(state.data(), places.slot(0), state.size() * sizeof(float));
-    return Status();
+    return places.read(0, state.data(), state.size() * sizeof(float));
   });
   if (Status queued = worker().access_state(job_, work); !queued) return queued.error();
   const std::optional<Status> done = work->wait(Duration(-1));

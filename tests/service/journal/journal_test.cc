@@ -106,6 +106,26 @@ TEST(Journal, IsMadeOnceAndFoundAgain) {
   EXPECT_EQ(again.recover().verdict, Verdict::nothing);
 }
 
+TEST(Journal, BlamesAJobThatWasAloneOrWasThereTwice) {
+  const JournalFile file;
+  const auto journal = file.map().value();
+  JobJournal alone = journal->job(0);
+  JobJournal twice = journal->job(1);
+  alone.open(JobId(1), {});
+  twice.open(JobId(2), {});
+  EXPECT_FALSE(alone.blamed());
+  alone.suspect("it was alone", true);
+  twice.suspect("once", false);
+  EXPECT_EQ(alone.blamed(), "it was alone");
+  EXPECT_FALSE(twice.blamed()) << "it may have been another's";
+  twice.begin({.link = 1, .sequence = 1});
+  twice.end({}, true, Duration(1));
+  twice.suspect(std::string(2 * kSuspicionTextBytes, 'x'), false);
+  EXPECT_EQ(twice.blamed(), std::string(kSuspicionTextBytes, 'x'));
+  twice.open(JobId(3), {});
+  EXPECT_FALSE(twice.blamed()) << "another job's record";
+}
+
 TEST(Journal, RefusesWhatIsNone) {
   EXPECT_FALSE(JournalFile(4096).map());
   const JournalFile file;

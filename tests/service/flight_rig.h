@@ -1,0 +1,116 @@
+// FlightRig: the host as a device that runs behind: what a lane takes off lands when the test says
+// so, or fails. And FlightService: core and worker over it, with jobs of tiny_graphs.h whose
+// figures show lost, doubled or reordered iterations. Thread-safe.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "adaptor/host_backend.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "lanes/core_loop.h"
+#include "service/worker/worker.h"
+
+namespace laneway::testing {
+
+// What is in the air, over all lanes, in the order of taking off.
+class Sky {
+ public:
+  class Plane;
+
+  // The oldest that is still in the air may land; returns when it has been landed.
+  void land_one() LW_EXCLUDES(mutex_);
+  // From here on all land at once.
+  void open() LW_EXCLUDES(mutex_);
+  // The next landing fails so, and so does what comes later when the device is lost.
+  void fail(const Error& error) LW_EXCLUDES(mutex_);
+  // Waits until so many are in the air.
+  void wait_for(size_t in_the_air) LW_EXCLUDES(mutex_);
+  size_t in_the_air() LW_EXCLUDES(mutex_);
+  // The most that there ever were.
+  size_t most() LW_EXCLUDES(mutex_);
+  Status health() LW_EXCLUDES(mutex_);
+  std::unique_ptr<lanes::Flight> take_off() LW_EXCLUDES(mutex_);
+
+ private:
+  friend class Plane;
+
+  bool may_land(uint64_t number) LW_REQUIRES(mutex_) { return open_ || number < cleared_; }
+  Status landed(uint64_t number) LW_EXCLUDES(mutex_);
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool open_ LW_GUARDED_BY(mutex_) = false;
+  uint64_t taken_off_ LW_GUARDED_BY(mutex_) = 0;
+  uint64_t cleared_ LW_GUARDED_BY(mutex_) = 0;  // flights before this number may land
+  uint64_t landed_ LW_GUARDED_BY(mutex_) = 0;
+  size_t most_ LW_GUARDED_BY(mutex_) = 0;
+  std::optional<Error> failure_ LW_GUARDED_BY(mutex_);
+};
+
+class FlightBackend final : public adaptor::Backend {
+ public:
+  explicit FlightBackend(Sky& sky) : sky_(sky) {}
+
+  memory::Device& device() override { return host_.device(); }
+  memory::PoolAccess& pool_access() override { return host_.pool_access(); }
+  adaptor::TorchDevice& torch() override { return host_.torch(); }
+  Result<std::unique_ptr<adaptor::DeviceLane>> make_lane() override;
+  std::string kernels() const override { return "cpu"; }
+  Bytes free_memory() const override { return host_.free_memory(); }
+  Result<std::unique_ptr<memory::MemoryBlock>> attach_pool(int descriptor, Bytes size) override {
+    return host_.attach_pool(descriptor, size);
+  }
+  size_t escaped_within(const std::byte* base, Bytes size) override {
+    return host_.escaped_within(base, size);
+  }
+  Status health() const override { return sky_.health(); }
+
+ private:
+  Sky& sky_;
+  adaptor::HostBackend host_;
+};
+
+class FlightService final : private service::EventSink {
+ public:
+  // `journal`: as a worker process has one.
+  explicit FlightService(uint32_t lanes = 1, service::Journal* journal = nullptr);
+  ~FlightService() override;
+
+  // A job of adding_graph, placed. `journal`: its steps are written down there.
+  service::JobHandle add_job(const std::string& name,
+                             std::optional<service::JobJournal> journal = {});
+  // One iteration of the job's first graph with this input.
+  std::shared_ptr<service::Work> submit(const service::JobHandle& job, float value);
+  // The state's first figure, in order behind what was submitted.
+  std::shared_ptr<service::Work> read(const service::JobHandle& job, float* into);
+
+  Sky& sky() { return sky_; }
+  service::Worker& worker() { return *worker_; }
+  void post(lanes::Event event) override { loop_->post(std::move(event)); }
+  void device_lost(const std::vector<std::pair<JobId, Error>>& why) override;
+  // What the worker said of jobs that end with the device; nothing until it did.
+  std::optional<std::vector<std::pair<JobId, Error>>> lost() LW_EXCLUDES(mutex_);
+
+  static constexpr int64_t kCount = 16;
+
+ private:
+  Sky sky_;
+  const SteadyClock clock_;
+  FlightBackend backend_{sky_};
+  std::unique_ptr<memory::MemoryBlock> pool_;
+  std::unique_ptr<service::Worker> worker_;
+  std::unique_ptr<lanes::CoreLoop> loop_;
+  uint64_t last_job_ = 0;
+  Mutex mutex_;
+  std::optional<std::vector<std::pair<JobId, Error>>> lost_ LW_GUARDED_BY(mutex_);
+};
+
+// The output of an iteration that was waited for: all of its figures, which are equal.
+Result<float> output_of(const std::shared_ptr<service::Work>& work);
+
+}  // namespace laneway::testing
