@@ -19,6 +19,7 @@
 #include "service/supervisor/machine_memory.h"
 #include "service/supervisor/notify.h"
 #include "service/supervisor/options.h"
+#include "service/supervisor/pool_maker.h"
 #include "service/supervisor/supervisor.h"
 #include "service/trace/trace_file.h"
 
@@ -46,20 +47,46 @@ std::string programs_of(const Options& options) {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
-wire::ServiceConfig config_of(const Options& options, Bytes pool) {
+// As far as it is known before there is a pool.
+wire::ServiceConfig config_of(const Options& options) {
   wire::ServiceConfig config;
   config.address = options.address.text();
   config.device = options.device;
-  config.kernels = "cpu";
   config.policy = options.policy;
-  config.pool_bytes = static_cast<uint64_t>(pool.count());
+  config.pool_bytes = static_cast<uint64_t>(options.pool.count());
   config.reserve_bytes = static_cast<uint64_t>(options.reserve.count());
   config.lanes = options.lanes;
+  config.lane_sms = options.lane_sms;
   config.copy_bandwidth_per_s = options.copy_bandwidth_per_s;
   config.trace_file = options.trace;
   config.log_level = log_level_name(options.log_level);
   config.log_file = options.log_file;
   return config;
+}
+
+Result<MadePool> pool_of_device(const Options& options) {
+  auto pool = make_device_pool(programs_of(options), config_of(options),
+                               SupervisorTimes::scaled(options.time_scale).worker_start);
+  if (!pool) {
+    return Error{pool.error().code, "--device " + options.device + ": " + pool.error().message};
+  }
+  if (options.reserve >= pool.value().size) {
+    return Error{ErrorCode::invalid_argument, "--reserve " + format_bytes(options.reserve) +
+                                                  ": nothing would be left of the pool of " +
+                                                  format_bytes(pool.value().size) + " on " +
+                                                  options.device + ": reserve less"};
+  }
+  return pool;
+}
+
+// What was asked for cannot be had: as other options that make no sense.
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::unsupported:
+    case ErrorCode::out_of_memory: return kExitUsage;
+    default: return kExitFailed;
+  }
 }
 
 int already_running(const LockHolder& holder) {
@@ -72,17 +99,20 @@ int already_running(const LockHolder& holder) {
 }
 
 // With the lock held: the service, until its end.
-int serve(const Options& options, Bytes pool_size, ListeningSockets sockets) {
-  auto pool = memory::SharedMemory::create("laneway-pool", pool_size);
-  if (!pool) return complain(kExitFailed, pool.error().message);
+int serve(const Options& options, MadePool pool, ListeningSockets sockets) {
   auto journal =
       memory::SharedMemory::create("laneway-journal", Bytes(static_cast<int64_t>(kJournalBytes)));
   if (!journal) return complain(kExitFailed, journal.error().message);
   auto signals = SignalQueue::open();
   if (!signals) return complain(kExitFailed, signals.error().message);
   const SteadyClock clock;
+  wire::ServiceConfig config = config_of(options);
+  config.pool_bytes = static_cast<uint64_t>(pool.size.count());
+  config.alignment = pool.alignment;
+  config.kernels = pool.kernels;
+  config.pool_is_shared = pool.descriptor.valid();
   const SupervisorSetup setup{
-      .config = config_of(options, pool_size),
+      .config = std::move(config),
       .programs = programs_of(options),
       .standby = options.standby,
       .pid = ::getpid(),
@@ -90,12 +120,12 @@ int serve(const Options& options, Bytes pool_size, ListeningSockets sockets) {
           std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(),
       .times = SupervisorTimes::scaled(options.time_scale),
       .sockets = std::move(sockets),
-      .pool = std::move(pool).value(),
+      .pool = std::move(pool.descriptor),
       .journal = std::move(journal).value()};
   Supervisor supervisor(setup, signals.value(), clock);
   const int code = supervisor.run([&] {
     std::printf("lanewayd ready: %s pool %s pid %d\n", setup.config.address.c_str(),
-                format_bytes(pool_size).c_str(), setup.pid);
+                format_bytes(pool.size).c_str(), setup.pid);
     std::fflush(stdout);
     notify_service_manager("READY=1");
   });
@@ -109,10 +139,14 @@ int run(const Options& options) {
     }
   }
   set_log_level(options.log_level);
-  const auto memory = MachineMemory::read();
-  if (!memory) return complain(kExitFailed, memory.error().message);
-  const auto pool = choose_pool(options.pool, options.reserve, memory.value());
-  if (!pool) return complain(kExitUsage, pool.error().message);
+  Bytes host_pool;
+  if (options.device == "host") {
+    const auto memory = MachineMemory::read();
+    if (!memory) return complain(kExitFailed, memory.error().message);
+    const auto chosen = choose_pool(options.pool, options.reserve, memory.value());
+    if (!chosen) return complain(kExitUsage, chosen.error().message);
+    host_pool = chosen.value();
+  }
   raise_descriptor_limit();
   if (const Status status = prepare_folder(options.address.directory()); !status) {
     return complain(kExitFailed, status.error().message);
@@ -129,7 +163,9 @@ int run(const Options& options) {
     trace = std::move(begun).value();
   }
   log_info(std::string("lanewayd ") + version() + " at " + options.address.text());
-  return serve(options, pool.value(), std::move(sockets).value());
+  auto pool = options.device == "host" ? make_host_pool(host_pool) : pool_of_device(options);
+  if (!pool) return complain(exit_code_of(pool.error()), pool.error().message);
+  return serve(options, std::move(pool).value(), std::move(sockets).value());
 }
 
 }  // namespace

@@ -1,14 +1,15 @@
 #include "service/supervisor/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <sstream>
+#include <string_view>
 
 #include "base/limits.h"
 #include "base/version.h"
-#include "memory/device/open_device.h"
 #include "policies/registry.h"
 #include "service/supervisor/exit_codes.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 // As given; empty: not given.
 struct Texts {
-  std::string address, device, pool, policy, standby, lanes, reserve, copy_bandwidth;
+  std::string address, device, pool, policy, standby, lanes, lane_sms, reserve, copy_bandwidth;
   std::string log_level, log_file, trace, programs, time_scale;
 };
 
@@ -30,7 +31,8 @@ void declare(CLI::App& app, Texts& texts) {
   app.add_option("--device", texts.device, "the device: host (default), or cuda:N")
       ->type_name("DEVICE");
   app.add_option("--pool", texts.pool,
-                 "memory that is handed out to jobs; default: half of what is free")
+                 "memory that is handed out to jobs; default: half of what is free, of a CUDA "
+                 "device nine tenths")
       ->type_name("SIZE");
   app.add_option("--address", texts.address,
                  "where to listen: ipc://PATH; default: $LANEWAY_ADDRESS, else "
@@ -42,6 +44,10 @@ void declare(CLI::App& app, Texts& texts) {
   app.add_option("--standby", texts.standby, "workers that wait to take over at once; default: 1")
       ->type_name("N");
   app.add_option("--lanes", texts.lanes, "iterations at the same time, at most; default: 64")
+      ->type_name("N");
+  app.add_option("--lane-sms", texts.lane_sms,
+                 "multiprocessors of a CUDA device that each lane has to itself; default: 0, lanes "
+                 "share all")
       ->type_name("N");
   app.add_option("--reserve", texts.reserve, "of the pool, never given to jobs; default: 0")
       ->type_name("SIZE");
@@ -87,6 +93,16 @@ Result<uint32_t> whole_number(const char* option, const std::string& text, Range
   return number;
 }
 
+// Whether there is such a device only a worker can tell.
+bool names_cuda(const std::string& device) {
+  constexpr std::string_view kPrefix = "cuda:";
+  constexpr size_t kMostDigits = 3;
+  if (!device.starts_with(kPrefix)) return false;
+  const std::string_view number = std::string_view(device).substr(kPrefix.size());
+  return !number.empty() && number.size() <= kMostDigits &&
+         std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 Status read_sizes(const Texts& texts, Options& options) {
   const auto read = [](const char* option, const std::string& text, Bytes& into) -> Status {
     if (text.empty()) return {};
@@ -123,6 +139,16 @@ Status read_counts(const Texts& texts, Options& options) {
     if (!count) return count.error();
     options.lanes = count.value();
   }
+  if (!texts.lane_sms.empty()) {
+    const auto count = whole_number("--lane-sms", texts.lane_sms, {0, limits::kMaxLaneSms});
+    if (!count) return count.error();
+    options.lane_sms = count.value();
+    if (options.lane_sms > 0 && options.device == "host") {
+      return bad_value("--lane-sms", texts.lane_sms,
+                       "the host has no multiprocessors to divide: leave it out, or give --device "
+                       "cuda:N");
+    }
+  }
   if (texts.time_scale.empty()) return {};
   const char* end = texts.time_scale.data() + texts.time_scale.size();
   const auto [after, status] = std::from_chars(texts.time_scale.data(), end, options.time_scale);
@@ -135,8 +161,8 @@ Status read_counts(const Texts& texts, Options& options) {
 
 Status read_names(const Texts& texts, Options& options) {
   if (!texts.device.empty()) options.device = texts.device;
-  if (const auto device = memory::open_device(options.device); !device) {
-    return bad_value("--device", options.device, device.error().message);
+  if (options.device != "host" && !names_cuda(options.device)) {
+    return bad_value("--device", options.device, "use 'host' or 'cuda:N'");
   }
   if (!texts.policy.empty()) options.policy = texts.policy;
   if (const auto policy = policies::make_policy(options.policy); !policy) {

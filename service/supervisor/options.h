@@ -20,10 +20,11 @@ struct Options {
 
   Address address;
   std::string device = "host";
-  Bytes pool;  // 0: half of the memory that is free when the service starts
+  Bytes pool;  // 0: half of the memory that is free when the service starts; most of a device's
   std::string policy = "fifo";
   uint32_t standby = 1;
   uint32_t lanes = 0;                // 0: as many as the core allows
+  uint32_t lane_sms = 0;             // multiprocessors of each lane's own; 0: all share all
   Bytes reserve;                     // of the pool, never given to jobs
   int64_t copy_bandwidth_per_s = 0;  // of images into the pool, bytes; 0: unlimited
   LogLevel log_level = LogLevel::info;

@@ -10,6 +10,7 @@
 #include "memory/shared_memory.h"
 #include "service/supervisor/listening_sockets.h"
 #include "service/supervisor/restart_rule.h"
+#include "service/transport/descriptor.h"
 #include "service/wire/supervisor_messages.h"
 
 namespace laneway::service {
@@ -33,7 +34,7 @@ struct SupervisorSetup {
   int64_t started_unix_ns = 0;  // wall clock
   SupervisorTimes times;
   ListeningSockets sockets;
-  memory::SharedMemory pool;
+  Descriptor pool;  // none: it cannot be shared, and each active worker makes one
   memory::SharedMemory journal;
 };
 

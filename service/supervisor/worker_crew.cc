@@ -1,5 +1,7 @@
 #include "service/supervisor/worker_crew.h"
 
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "base/log.h"
 #include "service/supervisor/child_environment.h"
 #include "service/supervisor/duplicates.h"
+#include "service/transport/supervised.h"
 #include "service/wire/codec.h"
 
 namespace laneway::service {
@@ -57,8 +60,12 @@ TimePoint WorkerCrew::next_wakeup() const {
 Status WorkerCrew::start(TimePoint now) {
   auto ends = Channel::pair();
   if (!ends) return ends.error();
-  auto pool = duplicate_of(setup_.pool.descriptor());
-  if (!pool) return pool.error();
+  std::vector<Descriptor> fds;
+  if (setup_.pool.valid()) {
+    auto pool = setup_.pool.duplicate();
+    if (!pool) return pool.error();
+    fds.push_back(std::move(pool).value());
+  }
   auto journal = duplicate_of(setup_.journal.descriptor());
   if (!journal) return journal.error();
   auto process =
@@ -70,8 +77,6 @@ Status WorkerCrew::start(TimePoint now) {
                             .channel = std::move(ends.value().first),
                             .kill_at = now + setup_.times.worker_start});
   Worker& worker = workers_.back();
-  std::vector<Descriptor> fds;
-  fds.push_back(std::move(pool).value());
   fds.push_back(std::move(journal).value());
   tell(worker,
        to_worker::Start{.config = setup_.config,
@@ -196,7 +201,10 @@ void WorkerCrew::reap(TimePoint now) {
     if (worker->active) connected_epoch_ = 0;
     workers_.erase(worker++);
     if (!stopping_) {
-      log_warning(name_of(pid) + " ended: " + end->text());
+      const bool device_lost =
+          WIFEXITED(end->status) && WEXITSTATUS(end->status) == kExitDeviceLost;
+      log_warning(name_of(pid) + " ended: " + end->text() +
+                  (device_lost ? ", because its device failed" : ""));
       start_at_ = rule_.died(now);
     }
     if (introduced_epoch_ == broker_.epoch()) {

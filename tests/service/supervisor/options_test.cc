@@ -60,6 +60,12 @@ TEST(Options, EveryOptionIsRead) {
   EXPECT_EQ(options.trace, "/t/a.trace");
 }
 
+TEST(Options, ADeviceIsNamedAndAWorkerSaysWhetherItIsThere) {
+  const Options options = read({"--device", "cuda:12", "--lane-sms", "16"});
+  EXPECT_EQ(options.device, "cuda:12");
+  EXPECT_EQ(options.lane_sms, 16u);
+}
+
 TEST(Options, TheFileOfConfigIsReadAndTheCommandLineWins) {
   const testing::ScratchFolder folder;
   const std::string path = folder.path() + "/lanewayd.toml";
@@ -82,9 +88,9 @@ TEST(Options, AFileOfConfigThatSaysSomethingUnknownIsRefused) {
 TEST(Options, HelpAndVersionEndWell) {
   const Leave help = refused({"--help"});
   EXPECT_EQ(help.code, kExitDone);
-  for (const char* option :
-       {"--device", "--pool", "--address", "--policy", "--standby", "--lanes", "--reserve",
-        "--copy-bandwidth", "--config", "--log-level", "--log-file", "--trace", "--version"}) {
+  for (const char* option : {"--device", "--pool", "--address", "--policy", "--standby", "--lanes",
+                             "--lane-sms", "--reserve", "--copy-bandwidth", "--config",
+                             "--log-level", "--log-file", "--trace", "--version"}) {
     EXPECT_THAT(help.text, HasSubstr(option));
   }
   EXPECT_EQ(refused({"--version"}).code, kExitDone);
@@ -107,7 +113,10 @@ TEST(Options, BadValuesAreRefusedByNameWithTheLimitAndARemedy) {
       {{"--lanes", "0"}, {"--lanes 0", "from 1 to 64"}},
       {{"--policy", "nonsense"}, {"--policy nonsense", "fifo"}},
       {{"--device", "tpu"}, {"--device tpu", "'host'"}},
-      {{"--device", "cuda:0"}, {"--device cuda:0", "'host'"}},
+      {{"--device", "cuda:"}, {"--device cuda:", "'cuda:N'"}},
+      {{"--device", "cuda:0x"}, {"--device cuda:0x", "'cuda:N'"}},
+      {{"--lane-sms", "8"}, {"--lane-sms 8", "the host has no multiprocessors", "cuda:N"}},
+      {{"--device", "cuda:0", "--lane-sms", "5000"}, {"--lane-sms 5000", "1024"}},
       {{"--address", "tcp://host:1"}, {"--address", "tcp://host:1", "ipc://PATH"}},
       {{"--log-level", "loud"}, {"--log-level loud", "warning"}},
       {{"--unknown"}, {"--unknown"}},

@@ -1,4 +1,6 @@
 // A worker that does what a test says (puppet.h).
+#include <fcntl.h>
+
 #include <optional>
 
 #include "memory/shared_memory.h"
@@ -24,9 +26,19 @@ class PuppetWorker final : public Puppet {
     std::visit([this](const auto& one) { on(one); }, message.value());
   }
   void on(const in::Start& start) {
-    pool_ = map(fds_.at(0), start.config.pool_bytes);
-    journal_ = map(fds_.at(1), start.journal_bytes);
-    report(pool_ && journal_ ? "start" : "cannot map");
+    const bool shared = start.config.pool_is_shared;
+    if (shared) pool_ = map(fds_.at(0), start.config.pool_bytes);
+    journal_ = map(fds_.at(shared ? 1 : 0), start.journal_bytes);
+    const std::string told = start.config.device + " " + start.config.kernels + " " +
+                             std::to_string(start.config.pool_bytes) + " " +
+                             std::to_string(start.config.alignment) + " " +
+                             std::to_string(start.config.lane_sms);
+    const bool mapped = journal_ && (pool_ || !shared) && fds_.size() == (shared ? 2 : 1);
+    report(mapped ? "start " + told : "cannot map");
+  }
+  void on(const in::MakePool& make) {
+    report("make pool " + make.config.device + " " + std::to_string(make.config.pool_bytes) + " " +
+           std::to_string(make.config.lane_sms));
   }
   void on(const in::Activate& activate) { report("activate " + std::to_string(activate.epoch)); }
   void on(const in::BrokerChannel& channel) {
@@ -38,6 +50,11 @@ class PuppetWorker final : public Puppet {
   void on_line(const std::vector<std::string>& words) override {
     if (words[0] == "ready") {
       (void)supervisor().send(wire::encode(out::Ready{}));
+    } else if (words[0] == "pool") {  // SIZE, then "shared" or "own"
+      made(std::stoull(words[1]), words[2] == "shared");
+    } else if (words[0] == "refuse") {
+      (void)supervisor().send(wire::encode(out::PoolRefused{
+          .code = static_cast<ErrorCode>(std::stoi(words[1])), .message = words[2]}));
     } else if (words[0] == "write") {  // a letter into the pool, another into the journal
       pool_->data()[7] = static_cast<std::byte>(words[1][0]);
       journal_->data()[7] = static_cast<std::byte>(words[1][1]);
@@ -47,6 +64,18 @@ class PuppetWorker final : public Puppet {
     } else {
       report("unknown line: " + words[0]);
     }
+  }
+  void made(uint64_t bytes, bool shared) {
+    std::vector<service::Descriptor> fds;
+    if (shared) {
+      pool_ = memory::SharedMemory::create("pool", Bytes(static_cast<int64_t>(bytes))).value();
+      pool_->data()[7] = std::byte{'p'};
+      fds.emplace_back(::fcntl(pool_->descriptor(), F_DUPFD_CLOEXEC, 0));
+    }
+    (void)supervisor().send(
+        wire::encode(out::PoolMade{
+            .pool_bytes = bytes, .alignment = 512, .is_shared = shared, .kernels = "cuda"}),
+        std::move(fds));
   }
   static std::optional<memory::SharedMemory> map(service::Descriptor& fd, uint64_t size) {
     auto memory = memory::SharedMemory::attach(fd.release(), Bytes(static_cast<int64_t>(size)));
