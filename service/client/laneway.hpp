@@ -162,7 +162,7 @@ class Service {
   // The lanewayd at the address ("ipc://PATH"; empty: the default one).
   static Service connect(const std::string& address = {}) {
     const laneway_connect_options options{.size = sizeof options,
-                                          .replay = LANEWAY_REPLAY_AUTO,
+                                          .reserved = 0,
                                           .address = address.empty() ? nullptr : address.c_str(),
                                           .name = nullptr,
                                           .timeout_ns = 0};
