@@ -13,7 +13,7 @@ from laneway.capture import CapturedJobGraph, capture_inference
 from laneway.capture_gate import gate_of
 from laneway.conditions import Conditions
 from laneway.graph_call import GraphCall, call_of
-from laneway.job import Future, Job, create_job
+from laneway.job import Future, Job, check_replay, create_job
 from laneway.owned_job import OwnedJob
 from laneway.process import ProcessLock
 from laneway.service import Service, default_service
@@ -41,6 +41,7 @@ class Inference:
         closure: Callable[..., Any] | None,
         max_variants: int,
         shared: bool,
+        replay: str = "auto",
     ) -> None:
         joins = isinstance(model_or_step, (TrainStep, JoinedImage))
         self._step = model_or_step if joins else None
@@ -51,6 +52,7 @@ class Inference:
         self.name = name
         self._priority = priority
         self._shared = shared
+        self._replay = replay
         self._admission_timeout = admission_timeout
         self._closure = closure
         self._random_state = torch.get_rng_state()
@@ -121,6 +123,7 @@ class Inference:
                 weight=1.0,
                 total_iterations=None,
                 shared=self._shared,
+                replay=self._replay,
             )
 
         return self._owned.place(make, self._admission_timeout)
@@ -135,15 +138,25 @@ def inference(
     closure: Callable[..., Any] | None = None,
     max_variants: int = 8,
     shared: bool = False,
+    replay: str = "auto",
 ) -> Inference:
     """An inference to call with inputs. Of a model: a job of its own, with the model's weights at
     the first call. Of a step (which must have a job: called or prepared): another graph of its job,
     in the same lane, with its current weights. `closure(model, *inputs)` replaces
     model(*inputs): an evaluation with losses and metrics, say. `max_variants` forms of call
-    (shapes, dtypes, other arguments) are kept captured at a time. `shared`, as for train_step, of a
-    job of its own. Errors as for train_step."""
+    (shapes, dtypes, other arguments) are kept captured at a time. `shared` and `replay`, as for
+    train_step, of a job of its own. Errors as for train_step."""
+    check_replay(replay)
     return Inference(
-        model_or_step, service, name, priority, admission_timeout, closure, max_variants, shared
+        model_or_step,
+        service,
+        name,
+        priority,
+        admission_timeout,
+        closure,
+        max_variants,
+        shared,
+        replay,
     )
 
 

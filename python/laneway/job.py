@@ -15,7 +15,7 @@ import torch
 
 from laneway import _native
 from laneway._native import ffi
-from laneway.errors import Refused, ServiceUnavailable
+from laneway.errors import InvalidInput, Refused, ServiceUnavailable
 from laneway.process import ProcessLock, run_interruptibly
 from laneway.slots import Slot
 
@@ -294,6 +294,16 @@ def _end_unheld(handle: Any, lock: ProcessLock, library: _native.Library) -> Non
 _abandoned: list[tuple[Future, Any]] = []
 
 
+# laneway_replay, by the names that users give.
+_REPLAY = {"auto": 0, "on": 1, "off": 2}
+
+
+def check_replay(replay: str) -> None:
+    """Raises InvalidInput when it is not one of those names."""
+    if replay not in _REPLAY:
+        raise InvalidInput(f"replay = {replay!r}: give one of {', '.join(map(repr, _REPLAY))}")
+
+
 def create_job(
     service: Any,
     name: str | None,
@@ -306,6 +316,7 @@ def create_job(
     weight: float,
     total_iterations: int | None,
     shared: bool = False,
+    replay: str = "auto",
 ) -> Job:
     """Offers a job with its first graph. Raises OutOfMemory when it can never fit, GraphError when
     the graph is refused."""
@@ -329,6 +340,7 @@ def create_job(
     options.random_state = random_state.data_ptr()
     options.random_state_bytes = random_state.numel()
     options.shared = int(shared)
+    options.replay = _REPLAY[replay]
     handle, error = ffi.new("laneway_job **"), _native.new_error()
     lib = service.library.lib
     try:

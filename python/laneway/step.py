@@ -18,7 +18,7 @@ from laneway.conditions import Conditions
 from laneway.errors import InvalidInput
 from laneway.fake_job import is_captured
 from laneway.graph_call import GraphCall, call_of
-from laneway.job import Future, Job, create_job
+from laneway.job import Future, Job, check_replay, create_job
 from laneway.job_state import JobState, release_created, set_gradients
 from laneway.kept_gradients import gradient_path
 from laneway.owned_job import OwnedJob
@@ -45,6 +45,7 @@ class StepOptions:
     keep_gradients: bool | None
     max_variants: int
     shared: bool
+    replay: str
 
 
 class TrainStep:
@@ -248,6 +249,7 @@ class TrainStep:
                 weight=options.weight,
                 total_iterations=options.total_iterations,
                 shared=options.shared,
+                replay=options.replay,
             )
 
         return self._owned.place(make, options.admission_timeout)
@@ -274,6 +276,7 @@ def train_step(
     keep_gradients: bool | None = None,
     max_variants: int = 8,
     shared: bool = False,
+    replay: str = "auto",
 ) -> TrainStep:
     """A training step to call with batches: loss_fn(model(*inputs[:-1]), inputs[-1]), backward and
     optimizer.step(), captured at the first call and run by `service` (default: one embedded in this
@@ -289,9 +292,11 @@ def train_step(
     job's state, for micro-batches accumulated over several calls; None: if the first call uses
     older gradients, or leaves some without a step of the optimizer. `max_variants` forms of call
     are kept captured at a time. Others of the same user may join a job that is `shared`, by its
-    name: see laneway.attach. Errors: CaptureError, OutOfMemory when the job can never fit the
-    pool, Refused, InvalidInput.
+    name: see laneway.attach. `replay`: whether a device records the work of an iteration and
+    replays it as a whole, where it can: "auto", as the service sees fit, "on" or "off". Errors:
+    CaptureError, OutOfMemory when the job can never fit the pool, Refused, InvalidInput.
     """
+    check_replay(replay)
     options = StepOptions(
         service=service,
         name=name,
@@ -303,6 +308,7 @@ def train_step(
         keep_gradients=keep_gradients,
         max_variants=max_variants,
         shared=shared,
+        replay=replay,
     )
     return TrainStep(model, loss_fn, optimizer, options)
 

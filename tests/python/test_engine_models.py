@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import laneway
+from bench import models
 from support.eager import assert_same
 from support.engine import batches_of, check_model, eager_state, job_state, make_step, train
 
@@ -113,3 +114,24 @@ def test_eager_training_beside_a_job_disturbs_neither():
             state = training.result()
     assert_same(expected, state, "job")
     assert_same(expected, beside, "beside")
+
+
+@pytest.mark.parametrize("replay", ["auto", "on", "off"])
+def test_whether_an_iteration_is_replayed_changes_no_bits(replay):
+    batches = batches_of("mlp", 2, 8)
+    workload = models.make("mlp", 2)
+    torch.manual_seed(102)
+    with laneway.embedded("64MiB") as service:
+        step = laneway.train_step(
+            workload.model, workload.loss_fn, workload.optimizer, service, replay=replay
+        )
+        state = job_state(step, [step(*batch).item() for batch in batches])
+        predict = laneway.inference(workload.model, service, replay=replay)
+        assert predict(batches[0][0]).shape == (64, 10)
+    assert_same(eager_state("mlp", 2, "default", batches), state)
+
+
+def test_another_word_for_replay_is_refused():
+    workload = models.make("mlp", 2)
+    with pytest.raises(laneway.InvalidInput, match=r"replay = 'never': give one of 'auto', 'on'"):
+        laneway.train_step(workload.model, workload.loss_fn, workload.optimizer, replay="never")
