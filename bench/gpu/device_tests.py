@@ -28,6 +28,7 @@ def run(section: Section) -> None:
 
 def _run(section: Section, file: Path, report: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
+    command += ["-o", "junit_family=xunit1"]  # the form that holds what tests record
     if section.settings.quick:
         command += ["-m", "not long"]
     # The machine's pytest may have plugins that these tests have never met.
