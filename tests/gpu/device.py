@@ -34,6 +34,17 @@ def plain_device() -> str:
     return os.environ["LANEWAY_TEST_DEVICE"] if torch.cuda.is_available() else "cpu"
 
 
+def made(name: str, seed: int, draws: bool = False) -> models.Workload:
+    """The workload; without dropout unless it `draws`. Plain PyTorch's fused dropout on CUDA takes
+    no generator, so a job draws other masks than it (python/CUDA.md)."""
+    work = models.make(name, seed)
+    if not draws:
+        for module in work.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+    return work
+
+
 def batches_of(name: str, count: int, seed: int = 1) -> list[Any]:
     work = models.make(name, seed)
     return [work.batch(i) for i in range(count)]
@@ -45,21 +56,22 @@ def _state(model: dict, optimizer: dict) -> dict[str, torch.Tensor]:
 
 
 def initial_state(name: str, seed: int = 1) -> dict[str, torch.Tensor]:
-    return _state(models.make(name, seed).model.state_dict(), {"state": {}})
+    return _state(made(name, seed).model.state_dict(), {"state": {}})
 
 
 def train_plain(name: str, batches: list[Any], seed: int = 1) -> Trained:
     """Eager PyTorch on the device."""
-    runner = PlainOnDevice(models.make(name, seed), plain_device())
-    torch.manual_seed(seed + 100)
+    runner = PlainOnDevice(made(name, seed), plain_device())
     losses = [runner.iteration(batch).item() for batch in batches]
     work = runner.work
     return Trained(losses, _state(work.model.state_dict(), work.optimizer.state_dict()))
 
 
-def make_step(service: Any, name: str, seed: int = 1, replay: str = "auto") -> Any:
-    """A job that draws what `train_plain` draws."""
-    work = models.make(name, seed)
+def make_step(
+    service: Any, name: str, seed: int = 1, replay: str = "auto", draws: bool = False
+) -> Any:
+    """A job of the same workload as `train_plain` has, or of one that draws random numbers."""
+    work = made(name, seed, draws)
     torch.manual_seed(seed + 100)
     return laneway_device.train_step(work, service, name=f"{name}-{seed}-{replay}", replay=replay)
 

@@ -30,8 +30,11 @@ def test_a_job_trains_as_plain_pytorch_does(name, device, record_property):
     dev.assert_as_plain(ours, plain, dev.initial_state(name), record_property)
 
 
-def train_with_replay(device, name, replay, batches):
-    with embedded(device) as service, dev.make_step(service, name, replay=replay) as step:
+def train_with_replay(device, name, replay, batches, draws=False):
+    with (
+        embedded(device) as service,
+        dev.make_step(service, name, replay=replay, draws=draws) as step,
+    ):
         return dev.train(step, batches)
 
 
@@ -42,9 +45,17 @@ def test_a_replayed_job_has_the_bits_of_one_that_runs_node_by_node(device):
 
 
 @pytest.mark.long
+def test_a_replayed_job_draws_what_one_draws_that_runs_node_by_node(device):
+    batches = dev.batches_of("cnn", REPLAYED)
+    ours = train_with_replay(device, "cnn", "on", batches, draws=True)
+    theirs = train_with_replay(device, "cnn", "off", batches, draws=True)
+    assert ours.losses == pytest.approx(theirs.losses, rel=dev.LOSS_TOLERANCE)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["cnn", "gpt"])
 def test_a_replayed_job_trains_as_plain_pytorch_does(name, device, record_property):
-    """With random draws (cnn) and with embeddings (gpt)."""
+    """With convolutions (cnn) and with embeddings (gpt)."""
     batches = dev.batches_of(name, REPLAYED)
     ours = train_with_replay(device, name, "on", batches)
     plain = dev.train_plain(name, batches)
