@@ -7,6 +7,7 @@
 #include "adaptor/constant_arguments.h"
 #include "adaptor/operator_list.h"
 #include "adaptor/random_operators.h"
+#include "adaptor/torch_tensors.h"
 #include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
@@ -29,13 +30,14 @@ bool may_be_undefined(std::string_view op, std::string_view argument) {
 
 CallResolver::CallResolver(const lanes::Graph& graph, size_t node_index,
                            const at::Generator& generator, const ValueTable& values,
-                           const StaticValues& is_static)
+                           const StaticValues& is_static, c10::Device device)
     : graph_(graph),
       node_index_(node_index),
       node_(graph.nodes[node_index]),
       generator_(generator),
       values_(values),
-      is_static_(is_static) {}
+      is_static_(is_static),
+      device_(device) {}
 
 Result<OperatorCall> CallResolver::resolve() {
   if (Status found = find_operator(); !found) return found.error();
@@ -53,7 +55,12 @@ Result<OperatorCall> CallResolver::resolve() {
       call_->template_[position] = generator_;
       call_->is_random_ = true;
     }
+    // Elsewhere than on the CPU no operator is left to choose where its result lies.
+    if (type.kind() == TypeKind::DeviceObjType && !device_.is_cpu()) {
+      call_->template_[position] = device_;
+    }
   }
+  if (Status there = check_kernel(); !there) return there.error();
   if (Status form = check_form(); !form) return form.error();
   if (Status placed = place_in_slot(); !placed) return placed.error();
   if (Status draws = check_draws(); !draws) return draws.error();
@@ -225,6 +232,17 @@ Status CallResolver::check_form() const {
     }
   }
   return {};
+}
+
+// Composite operators count: their kernels are those of the operators that they call.
+Status CallResolver::check_kernel() const {
+  if (device_.is_cpu()) return {};
+  const c10::DispatchKey key = dispatch_key(device_);
+  if (call_->op_.hasComputedKernelForDispatchKey(key)) return {};
+  return refuse(
+      "has no kernel on " + device_.str() +
+      ": captures take other operators for such a device; make the step while connected to "
+      "the service that runs it, or write it without this operator");
 }
 
 // An operator that draws without taking a generator would draw from the process's own, which

@@ -4,6 +4,7 @@
 
 #include <ATen/core/function_schema.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/Device.h>
 
 #include <string>
 
@@ -14,7 +15,7 @@ namespace laneway::adaptor {
 class CallResolver {
  public:
   CallResolver(const lanes::Graph& graph, size_t node_index, const at::Generator& generator,
-               const ValueTable& values, const StaticValues& is_static);
+               const ValueTable& values, const StaticValues& is_static, c10::Device device);
 
   Result<OperatorCall> resolve();
 
@@ -30,6 +31,8 @@ class CallResolver {
   // Forms of a call that a graph must not have, although its operator is listed.
   Status check_form() const;
   Status check_draws() const;
+  // Whether the operator runs on a device that is not the CPU.
+  Status check_kernel() const;
   Status check_writes() const;
   Status place_in_slot();
   Status take_results();
@@ -47,6 +50,7 @@ class CallResolver {
   const at::Generator& generator_;
   const ValueTable& values_;
   const StaticValues& is_static_;
+  const c10::Device device_;
   const c10::FunctionSchema* schema_ = nullptr;
   std::optional<OperatorCall> call_;
   std::vector<const lanes::Argument*> aligned_;  // by schema position; null where defaulted

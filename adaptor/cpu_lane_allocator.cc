@@ -62,7 +62,7 @@ void install_cpu_lane_allocator() {
   });  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks)
 }
 
-LaneBinding::LaneBinding(memory::LaneArena& arena) {
+LaneBinding::LaneBinding(memory::LaneArena& arena) : arena_(arena) {
   LW_CHECK(bound_arena == nullptr, "a thread is bound to one lane at a time");
   LaneBlocks::instance().add(arena);
   bound_arena = &arena;
@@ -71,8 +71,12 @@ LaneBinding::LaneBinding(memory::LaneArena& arena) {
 
 uint64_t LaneBinding::address_hash() const { return bound_address_hash; }
 
+void LaneBinding::pause() { bound_arena = nullptr; }
+
+void LaneBinding::resume() { bound_arena = &arena_; }
+
 LaneBinding::~LaneBinding() {
-  LaneBlocks::instance().remove(*bound_arena);
+  LaneBlocks::instance().remove(arena_);
   bound_arena = nullptr;
 }
 

@@ -33,8 +33,15 @@ class LaneBinding {
   LaneBinding(const LaneBinding&) = delete;
   LaneBinding& operator=(const LaneBinding&) = delete;
 
+  // Between the two the thread's allocations are not the arena's.
+  void pause();
+  void resume();
+
   // Over the addresses of this binding's allocations, in order.
   uint64_t address_hash() const;
+
+ private:
+  memory::LaneArena& arena_;
 };
 
 }  // namespace laneway::adaptor

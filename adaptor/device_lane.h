@@ -27,6 +27,10 @@ class DeviceLane {
   // per thread; the arena begins and ends its iterations in between.
   virtual void enter(memory::LaneArena& arena, const lanes::NumericContext& context) = 0;
   virtual void leave() = 0;
+  // Between the two, while entered, what this thread does is the CPU's own: nothing of it comes
+  // from the arena. For devices whose tensors are not told apart from the CPU's by torch.
+  virtual void suspend() {}
+  virtual void resume() {}
   // Over the addresses of the lane's allocations since enter, in their order.
   virtual uint64_t address_hash() const = 0;
 

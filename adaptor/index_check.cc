@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "adaptor/paired_check.h"
+#include "adaptor/torch_tensors.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_text.h"
 
@@ -63,20 +64,20 @@ bool made_within(const lanes::Graph& graph, const IndexUse& use, const IndexTrac
 
 }  // namespace
 
-Result<IndexCheck> IndexCheck::make(const lanes::Graph& graph) {
+Result<IndexCheck> IndexCheck::make(const lanes::Graph& graph, const IndexLooks& looks) {
   IndexCheck check(graph);
   const IndexTrace trace(graph);
   SeenRanges seen;
   for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-    Status added = check.add_node(node, trace, seen);
+    Status added = check.add_node(node, trace, looks, seen);
     if (added) added = check_pairing(graph, node, trace);
     if (!added) return lanes::node_error(graph, node, added.error().message);
     if (is_ctc_loss(graph.nodes[node])) {
       check.ctc_.push_back(node);
       check.checked_nodes_.push_back(node);
     }
-    const bool looks = !check.checked_nodes_.empty() && check.checked_nodes_.back() == node;
-    if (looks && node >= graph.first_write) {
+    const bool looked = !check.checked_nodes_.empty() && check.checked_nodes_.back() == node;
+    if (looked && node >= graph.first_write) {
       return lanes::node_error(graph, node,
                                "its indices can only be looked at in the commit phase, in which "
                                "nothing may be refused; index before the parameters are written");
@@ -85,18 +86,22 @@ Result<IndexCheck> IndexCheck::make(const lanes::Graph& graph) {
   return check;
 }
 
-Status IndexCheck::add_node(uint32_t node, const IndexTrace& trace, SeenRanges& seen) {
+Status IndexCheck::add_node(uint32_t node, const IndexTrace& trace, const IndexLooks& looks,
+                            SeenRanges& seen) {
   Result<std::vector<IndexUse>> uses = index_uses(*graph_, node);
   if (!uses) return uses.error();
   for (const IndexUse& use : uses.value()) {
     auto source = trace.find(use.index);
     const bool from_input = source && add_input(std::move(*source), use);
-    if (!from_input && !use.operator_checks && !made_within(*graph_, use, trace)) {
+    const bool trusted = use.operator_checks && looks.operators_check;
+    if (!from_input && !trusted && !made_within(*graph_, use, trace)) {
       const auto before = seen.find(use.index);
       const bool looked_at =
           before != seen.end() && !trace.is_written(use.index) && within(before->second, use.range);
       if (!looked_at) {
-        computed_.push_back(use);
+        const bool stable = !looks.stable_storages.empty() &&
+                            looks.stable_storages[graph_->values[use.index].storage];
+        computed_.push_back({use, stable});
         if (checked_nodes_.empty() || checked_nodes_.back() != node) checked_nodes_.push_back(node);
       }
     }
@@ -142,12 +147,19 @@ Error IndexCheck::input_error(const InputUse& check, const IndexElements::Outsid
           user_line(check.use.node) + ": " + std::string(check.use.remedy)};
 }
 
-Status IndexCheck::check_node(uint32_t node, const std::vector<c10::IValue>& values) const {
+bool IndexCheck::looks_every_time() const {
+  const auto fresh = [](const ComputedUse& use) { return !use.stable; };
+  return !ctc_.empty() || std::any_of(computed_.begin(), computed_.end(), fresh);
+}
+
+Status IndexCheck::check_node(uint32_t node, const std::vector<c10::IValue>& values,
+                              bool look_at_stable) const {
   const auto first =
       std::lower_bound(computed_.begin(), computed_.end(), node,
                        [](const IndexUse& use, uint32_t wanted) { return use.node < wanted; });
   for (auto use = first; use != computed_.end() && use->node == node; ++use) {
-    const at::Tensor& tensor = values[use->index].toTensor();
+    if (use->stable && !look_at_stable) continue;
+    const at::Tensor tensor = on_host(values[use->index].toTensor());
     const IndexElements all(graph_->values[use->index].dtype, 0, tensor.sizes().vec(),
                             tensor.strides().vec());
     if (const auto found = all.first_outside(tensor.const_data_ptr(), use->range)) {

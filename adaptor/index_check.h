@@ -24,10 +24,20 @@
 
 namespace laneway::adaptor {
 
+// How it depends on the device.
+struct IndexLooks {
+  // Operators that check their indices do so by an exception, and have then done nothing. Where a
+  // device asserts instead, what they would refuse is looked at before they run.
+  bool operators_check = true;
+  // By storage: whether its contents are the same in every iteration (stable_storages.h). Empty:
+  // none is known to be.
+  std::vector<bool> stable_storages{};
+};
+
 class IndexCheck {
  public:
   // `graph` outlives it. invalid_graph names node, operator and user line.
-  static Result<IndexCheck> make(const lanes::Graph& graph);
+  static Result<IndexCheck> make(const lanes::Graph& graph, const IndexLooks& looks = {});
 
   // Before an iteration, when the inputs' sizes are right. invalid_argument names the first input
   // that holds an index out of range.
@@ -35,8 +45,12 @@ class IndexCheck {
 
   // Which nodes must be checked just before they run, in order.
   const std::vector<uint32_t>& checked_nodes() const { return checked_nodes_; }
-  // ok when what `node` is about to index with is in range; `values` as Graph::values.
-  Status check_node(uint32_t node, const std::vector<c10::IValue>& values) const;
+  // ok when what `node` is about to index with is in range; `values` as Graph::values. Stable
+  // storages are left out unless `look_at_stable`.
+  Status check_node(uint32_t node, const std::vector<c10::IValue>& values,
+                    bool look_at_stable = true) const;
+  // Whether there is something to look at in every iteration.
+  bool looks_every_time() const;
 
  private:
   struct InputUse {
@@ -44,12 +58,17 @@ class IndexCheck {
     IndexUse use;
   };
 
+  struct ComputedUse : IndexUse {
+    bool stable = false;
+  };
+
   // Per value a range that an operator so far has held it to.
   using SeenRanges = std::unordered_map<lanes::ValueIndex, IndexRange>;
 
   explicit IndexCheck(const lanes::Graph& graph) : graph_(&graph) {}
 
-  Status add_node(uint32_t node, const IndexTrace& trace, SeenRanges& seen);
+  Status add_node(uint32_t node, const IndexTrace& trace, const IndexLooks& looks,
+                  SeenRanges& seen);
   // Whether the input will be looked at for this use.
   bool add_input(InputElements source, const IndexUse& use);
   Error input_error(const InputUse& check, const IndexElements::Outside& found) const;
@@ -57,8 +76,8 @@ class IndexCheck {
 
   const lanes::Graph* graph_;
   std::vector<InputUse> inputs_;
-  std::vector<IndexUse> computed_;  // by node
-  std::vector<uint32_t> ctc_;       // nodes
+  std::vector<ComputedUse> computed_;  // by node
+  std::vector<uint32_t> ctc_;          // nodes
   std::vector<uint32_t> checked_nodes_;
 };
 

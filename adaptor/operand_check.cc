@@ -11,6 +11,7 @@
 
 #include "adaptor/index_scan.h"
 #include "adaptor/operand_formulas.h"
+#include "adaptor/torch_tensors.h"
 #include "lanes/graph/graph_text.h"
 
 namespace laneway::adaptor {
@@ -184,7 +185,8 @@ bool is_whole(const at::Tensor& tensor) {
 }
 
 // Whether an element is `number`.
-bool has(const at::Tensor& tensor, int64_t number) {
+bool has(const at::Tensor& given, int64_t number) {
+  const at::Tensor tensor = on_host(given);
   const lanes::DType dtype =
       tensor.scalar_type() == c10::ScalarType::Int ? lanes::DType::int32 : lanes::DType::int64;
   const IndexElements all(dtype, 0, tensor.sizes().vec(), tensor.strides().vec());
@@ -211,10 +213,11 @@ bool is_met(const OperandNeed& need, const at::Tensor& tensor,
       return layout_fits(need, tensor.sizes(), tensor.strides());
     case OperandNeed::Kind::last_reaches: {
       if (tensor.dim() != 1 || tensor.numel() == 0 || !is_whole(tensor)) return false;
-      const int64_t last = (tensor.numel() - 1) * tensor.stride(0);
-      return need.number <= (tensor.scalar_type() == c10::ScalarType::Int
-                                 ? tensor.const_data_ptr<int32_t>()[last]
-                                 : tensor.const_data_ptr<int64_t>()[last]);
+      const at::Tensor here = on_host(tensor);
+      const int64_t last = (here.numel() - 1) * here.stride(0);
+      return need.number <= (here.scalar_type() == c10::ScalarType::Int
+                                 ? here.const_data_ptr<int32_t>()[last]
+                                 : here.const_data_ptr<int64_t>()[last]);
     }
     case OperandNeed::Kind::divides: {
       if (!has_smallest(tensor)) return true;

@@ -23,8 +23,8 @@ at::Tensor wrapped_number(const c10::IValue& number) {
 
 Result<OperatorCall> OperatorCall::resolve(const lanes::Graph& graph, size_t node_index,
                                            const at::Generator& generator, const ValueTable& values,
-                                           const StaticValues& is_static) {
-  return CallResolver(graph, node_index, generator, values, is_static).resolve();
+                                           const StaticValues& is_static, c10::Device device) {
+  return CallResolver(graph, node_index, generator, values, is_static, device).resolve();
 }
 
 void OperatorCall::move_last_uses(const std::vector<bool>& last_use) {

@@ -32,9 +32,11 @@ using StaticValues = std::vector<bool>;
 class OperatorCall {
  public:
   // invalid_graph names node, operator, argument and user line. `values` holds the static values.
+  // What it makes anew lies on `device`, for which it has a kernel.
   static Result<OperatorCall> resolve(const lanes::Graph& graph, size_t node_index,
                                       const at::Generator& generator, const ValueTable& values,
-                                      const StaticValues& is_static);
+                                      const StaticValues& is_static,
+                                      c10::Device device = c10::DeviceType::CPU);
 
   // `last_use[v]` says whether value v is used by no later node and is no output.
   void move_last_uses(const std::vector<bool>& last_use);

@@ -9,6 +9,7 @@
 
 #include "adaptor/index_scan.h"
 #include "adaptor/node_arguments.h"
+#include "adaptor/torch_tensors.h"
 #include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
@@ -135,7 +136,7 @@ std::optional<std::vector<int64_t>> lengths_of(const lanes::Argument& argument,
   }
   const auto* value = std::get_if<lanes::ValueArgument>(&argument.content);
   if (value == nullptr || !values[value->value].isTensor()) return {};
-  const at::Tensor& tensor = values[value->value].toTensor();
+  const at::Tensor tensor = on_host(values[value->value].toTensor());
   if (tensor.dim() > 1 || tensor.scalar_type() != at::kLong) return {};
   const int64_t step = tensor.dim() == 0 ? 0 : tensor.stride(0);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
@@ -217,7 +218,7 @@ Status check_ctc_labels(const lanes::Graph& graph, uint32_t node,
   }
   const auto lengths = lengths_of(*given, values);
   if (!lengths) return unknown;
-  const at::Tensor& labels = values[targets].toTensor();
+  const at::Tensor labels = on_host(values[targets].toTensor());
   const lanes::DType dtype = graph.values[targets].dtype;
   const int64_t classes = scores->sizes.back();
   const IndexRange range{0, static_cast<uint64_t>(classes), {}};

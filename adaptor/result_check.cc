@@ -37,11 +37,17 @@ bool lies_inside(const at::Tensor& tensor) {
   return !overflow && tensor.storage_offset() >= 0 && bytes <= tensor.storage().nbytes();
 }
 
-Status check_tensor(const at::Tensor& tensor, const lanes::Value& declared) {
+// A number may lie on the CPU although the node ran elsewhere: operators give their seeds so, and
+// all take them so.
+bool lies_right(const at::Tensor& tensor, c10::Device device) {
+  return tensor.device() == device || (tensor.is_cpu() && tensor.dim() == 0);
+}
+
+Status check_tensor(const at::Tensor& tensor, const lanes::Value& declared, c10::Device device) {
   const auto wrong = [](std::string what) {
     return Error{ErrorCode::invalid_graph, std::move(what)};
   };
-  if (tensor.layout() != c10::Layout::Strided || !tensor.is_cpu()) {
+  if (tensor.layout() != c10::Layout::Strided || !lies_right(tensor, device)) {
     return wrong(std::string("gave a tensor that is not strided (") +
                  c10::toString(tensor.scalar_type()) + ") on " + tensor.device().str() +
                  "; only plain tensors of the lane are results");
@@ -62,10 +68,6 @@ Status check_tensor(const at::Tensor& tensor, const lanes::Value& declared) {
 }
 
 Status copy_number(const c10::IValue& number, const lanes::OutputView& output) {
-  if (output.bytes != 8) {
-    return Error{ErrorCode::invalid_argument,
-                 "a number takes 8 bytes, room was given for " + std::to_string(output.bytes)};
-  }
   if (number.isInt() || number.isBool()) {
     const int64_t whole = number.toScalar().toLong();
     std::memcpy(output.data, &whole, sizeof(whole));
@@ -80,7 +82,7 @@ Status copy_number(const c10::IValue& number, const lanes::OutputView& output) {
 
 Status check_results(const lanes::Graph& graph, const lanes::Node& node,
                      const std::vector<c10::IValue>& values,
-                     const std::vector<lanes::ValueIndex>& unused) {
+                     const std::vector<lanes::ValueIndex>& unused, c10::Device device) {
   for (size_t i = 0; i < node.results.size(); ++i) {
     for (const lanes::ValueIndex value : node.results[i].values) {
       if (value == lanes::kNoValue || !values[value].isTensor()) continue;
@@ -91,7 +93,7 @@ Status check_results(const lanes::Graph& graph, const lanes::Node& node,
       }
       lanes::Value declared = graph.values[value];
       if (is_library_sized(node.op, i)) declared.sizes = tensor.sizes().vec();
-      if (Status right = check_tensor(tensor, declared); !right) return right;
+      if (Status right = check_tensor(tensor, declared, device); !right) return right;
     }
   }
   return {};
@@ -111,16 +113,25 @@ Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64
                    std::to_string(declared.storage_offset)};
 }
 
+Status check_output_room(const c10::IValue& value, uint64_t bytes) {
+  if (!value.isTensor()) {
+    if (bytes == 8) return {};
+    return Error{ErrorCode::invalid_argument,
+                 "a number takes 8 bytes, room was given for " + std::to_string(bytes)};
+  }
+  const at::Tensor& tensor = value.toTensor();
+  if (tensor.defined() && bytes == tensor.nbytes()) return {};
+  return Error{ErrorCode::invalid_argument,
+               "an output has " +
+                   (tensor.defined() ? std::to_string(tensor.nbytes()) : std::string("no")) +
+                   " bytes, room was given for " + std::to_string(bytes)};
+}
+
 Status copy_out(const c10::IValue& value, const lanes::OutputView& output) {
   try {
+    if (Status fits = check_output_room(value, output.bytes); !fits) return fits;
     if (!value.isTensor()) return copy_number(value, output);
     const at::Tensor& tensor = value.toTensor();
-    if (!tensor.defined() || output.bytes != tensor.nbytes()) {
-      return Error{ErrorCode::invalid_argument,
-                   "an output has " +
-                       (tensor.defined() ? std::to_string(tensor.nbytes()) : std::string("no")) +
-                       " bytes, room was given for " + std::to_string(output.bytes)};
-    }
     if (output.bytes == 0) return {};
     // A conjugate or negative view has the bytes of what it is a view of.
     if (tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg()) {

@@ -37,6 +37,7 @@ c10::IValue exact(int64_t a, int64_t b, const Operation& overflows) {
 }
 
 c10::IValue read_number(const at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return tensor.item();
   switch (tensor.scalar_type()) {
     case c10::ScalarType::Float: return static_cast<double>(*tensor.const_data_ptr<float>());
     case c10::ScalarType::Double: return *tensor.const_data_ptr<double>();

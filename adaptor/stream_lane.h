@@ -31,7 +31,8 @@ class StreamLane : public DeviceLane {
   StreamLane(const StreamLane&) = delete;
   StreamLane& operator=(const StreamLane&) = delete;
 
-  Status upload(void* to_device, const void* from_host, Bytes bytes) final;
+  // May be overridden by a lane that has to wait for it.
+  Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) final;
   Status node_enqueued() final;
   std::unique_ptr<lanes::Flight> take_off() final;

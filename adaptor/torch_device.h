@@ -1,6 +1,6 @@
 // TorchDevice: a device as torch knows it, for the runner of graphs: where tensors are, which
 // kernels run, what differs from the CPU. Graphs are captured on the CPU and retargeted when they
-// are loaded (adaptor/retarget.h). Thread-safe.
+// are loaded (adaptor/placement.h). Thread-safe.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -1,8 +1,12 @@
 // TorchGraphRunner: runs a graph's nodes through torch's dispatcher (lanes/graph_runner.h). Made
 // once per graph of a job: every operator resolved and checked against its schema, persistent
 // tensors and inputs as views of borrowed storages, views of those evaluated once and for all. It
-// expects the executing thread to stand in a NumericScope and a LaneBinding; it does not know
-// about lanes itself. Driven by one thread at a time.
+// expects the executing thread to stand in a NumericScope and a LaneBinding; it does not know about
+// lanes itself. Driven by one thread at a time.
+//
+// On a device that is not the host it expects a LaneScope: inputs are copied into the lane's memory
+// before the first node, outputs come back with a flight, and nodes that are the CPU's
+// (adaptor/placement.h) run on this thread.
 #pragma once
 
 #include <memory>
@@ -14,7 +18,9 @@
 #include "adaptor/index_check.h"
 #include "adaptor/operand_check.h"
 #include "adaptor/operator_call.h"
+#include "adaptor/placement.h"
 #include "adaptor/scalar_call.h"
+#include "adaptor/state_mirror.h"
 #include "adaptor/torch_device.h"
 #include "adaptor/torch_tensors.h"
 #include "base/result.h"
@@ -30,6 +36,7 @@ struct JobParts {
   const pipeline::ImageLayout& layout;
   const BorrowedStorage& image;
   RandomState& random;
+  StateMirror* mirror = nullptr;  // of the CPU's part of the state; null on the host
 };
 
 class TorchGraphRunner final : public lanes::GraphRunner {
@@ -43,6 +50,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   Status begin(std::span<const lanes::InputView> inputs) override;
   lanes::NodeOutcome run_node(size_t index) override;
   Status finish(std::span<const lanes::OutputView> outputs) override;
+  std::unique_ptr<lanes::Flight> take_flight() override { return std::move(flight_); }
   void abandon() override;
   const Error& last_error() const override { return last_error_; }
 
@@ -60,6 +68,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
     bool check_operands = false;           // before it runs, see OperandCheck::check_node
     bool check_indices = false;            // before it runs, see IndexCheck::check_node
     bool check_results = false;            // in every iteration, not in the first only
+    bool on_host = false;                  // of a node with tensors, where that is not the device
     uint32_t index = 0;                    // into calls_ or scalars_
     std::vector<lanes::ValueIndex> drops;  // values nobody needs behind this node
   };
@@ -76,17 +85,36 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   Status check_borrowed(lanes::ValueIndex value) const;
   Status check_is_new(const lanes::Node& node) const;
   Status find_checks();
+  Result<IndexCheck> make_index_check() const;
+  void find_mirror_writes();
   void find_last_uses();
   void find_chains();
   void run_chain(uint32_t index);
+  // On a device that is not the host, from here to the next comment.
+  Status begin_on_device(std::span<const lanes::InputView> inputs);
+  // Before the first node: the inputs, into the lane's memory.
+  lanes::NodeOutcome send_inputs();
+  // False when the device failed, which last_error says.
+  bool run_step_on_device(const Step& step, size_t index);
+  void run_step(const Step& step);
+  Status finish_on_device(std::span<const lanes::OutputView> outputs);
+  Status fetch_output(lanes::ValueIndex value, const lanes::OutputView& output);
+  bool look_at_stable() const { return !on_device_ || epoch_ != looked_epoch_; }
+  // Where a node's tensors lie.
+  c10::Device device_of(size_t node) const;
+
+  lanes::NodeOutcome run_checked(size_t index);
   void drop_values();
-  void fail(size_t index, const std::string& what);
+  void fail(size_t index, const std::string& what, ErrorCode code = ErrorCode::failed);
 
   lanes::Graph graph_;
   const TorchDevice& device_;
+  const bool on_device_;  // that is not the host
   const pipeline::ImageLayout& layout_;
   const BorrowedStorage& image_;
   RandomState& random_;
+  StateMirror* const mirror_;
+  const Placement placement_;
   bool draws_ = false;
   bool verified_ = false;  // a whole iteration's results had the shapes that the graph declares
   std::vector<BorrowedStorage> inputs_;  // by graph input; numbers have an empty one
@@ -106,6 +134,13 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   std::vector<Step> steps_;
   torch::jit::Stack stack_;
   Error last_error_;
+  // Of an iteration on a device that is not the host.
+  std::vector<lanes::InputView> unsent_;  // until the first node
+  std::vector<at::Tensor> sent_;          // the lane's memory under inputs_
+  bool writes_mirror_on_device_ = false;  // slots that other graphs use on the CPU
+  uint64_t epoch_ = 0;                    // of the state, see StateMirror::begin
+  uint64_t looked_epoch_ = 0;             // in which stable indices were found right
+  std::unique_ptr<lanes::Flight> flight_;
 };
 
 }  // namespace laneway::adaptor

@@ -1,10 +1,14 @@
 #include "adaptor/torch_job.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "adaptor/device_memory.h"
 #include "adaptor/fork_gate.h"
 #include "adaptor/numeric_context.h"
+#include "adaptor/placement.h"
+#include "adaptor/state_mirror.h"
 #include "adaptor/torch_device.h"
 #include "adaptor/torch_graph_runner.h"
 #include "lanes/graph/graph_check.h"
@@ -23,12 +27,14 @@ Bytes with_probe_slack(Bytes height, int64_t alignment) {
 }  // namespace
 
 struct TorchJob::State {
-  State(Backend& backend, pipeline::ImageLayout image_layout)
+  State(Backend& backend, pipeline::ImageLayout image_layout, std::span<const uint32_t> host_slots)
       : alignment(backend.alignment()),
         device(backend.torch()),
         layout(std::move(image_layout)),
         image(static_cast<uint64_t>(layout.total().count()), device.device()),
-        random(device.make_random_state()) {}
+        random(device.make_random_state()) {
+    if (!device.is_host()) mirror.emplace(layout, host_slots, backend.pool_access());
+  }
 
   Result<std::unique_ptr<TorchGraph>> load(lanes::Graph graph, Bytes most);
 
@@ -37,6 +43,7 @@ struct TorchJob::State {
   pipeline::ImageLayout layout;
   BorrowedStorage image;
   const std::unique_ptr<RandomState> random;
+  std::optional<StateMirror> mirror;  // none on the host
   uint64_t context_key = 0;
 };
 
@@ -60,9 +67,16 @@ Result<TorchJob::Made> TorchJob::make(Backend& backend, std::vector<lanes::Image
                                       std::span<const std::byte> first_graph, Bytes pool) {
   Result<lanes::Graph> graph = decode_and_check(first_graph, slots);
   if (!graph) return graph.error();
-  const auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
+  auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
+  std::vector<uint32_t> host_slots;
+  if (!backend.torch().is_host()) {
+    const auto any = [](uint32_t) { return true; };
+    host_slots = Placement::of(graph.value(), any).host_slots();
+    order = placed_last(order, host_slots);
+  }
   const int64_t alignment = backend.alignment();
-  auto state = std::make_unique<State>(backend, pipeline::ImageLayout(slots, order, alignment));
+  auto state =
+      std::make_unique<State>(backend, pipeline::ImageLayout(slots, order, alignment), host_slots);
   state->context_key = adaptor::context_key(graph.value().context);
   const Bytes most = pool - std::max(state->layout.total(), Bytes(alignment));
   auto loaded = state->load(std::move(graph).value(), most);
@@ -97,11 +111,18 @@ Result<std::unique_ptr<TorchGraph>> TorchJob::make_graph(std::span<const std::by
 Result<std::unique_ptr<TorchGraph>> TorchJob::State::load(lanes::Graph graph, Bytes most) {
   lanes::GraphMemory memory =
       lanes::predict_memory(graph, lanes::graph_lifetimes(graph), alignment);
+  if (mirror) {
+    const auto placement = Placement::of(graph, [&](auto slot) { return mirror->has(slot); });
+    memory = with_transfers(std::move(memory), graph, placement, alignment);
+  }
   Bytes probe_need = with_probe_slack(memory::simulate_best_fit(memory.tape, alignment), alignment);
   if (memory.peak <= most) probe_need = std::min(probe_need, most);
   const TorchUse use;
-  auto runner = TorchGraphRunner::load(
-      std::move(graph), {.device = device, .layout = layout, .image = image, .random = *random});
+  auto runner = TorchGraphRunner::load(std::move(graph), {.device = device,
+                                                          .layout = layout,
+                                                          .image = image,
+                                                          .random = *random,
+                                                          .mirror = mirror ? &*mirror : nullptr});
   if (!runner) return runner.error();
   return std::make_unique<TorchGraph>(std::move(memory), probe_need, std::move(runner).value());
 }
@@ -112,7 +133,14 @@ Status TorchJob::set_random_state(std::span<const std::byte> state) {
 
 std::vector<std::byte> TorchJob::random_state() const { return state_->random->get(); }
 
-void TorchJob::bind_image(std::byte* base) { state_->image.rebind(base); }
+void TorchJob::bind_image(std::byte* base) {
+  state_->image.rebind(base);
+  if (state_->mirror) state_->mirror->bind(base);
+}
+
+void TorchJob::state_written() {
+  if (state_->mirror) state_->mirror->state_written();
+}
 
 const pipeline::ImageLayout& TorchJob::layout() const { return state_->layout; }
 

@@ -14,10 +14,9 @@ const c10::Device kCpu{c10::DeviceType::CPU};
 
 at::Tensor make_view(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef sizes,
                      at::IntArrayRef strides, int64_t offset) {
-  const c10::DispatchKey key =
-      storage.device().is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(type));
+      c10::Storage(storage), c10::DispatchKeySet(dispatch_key(storage.device())),
+      c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
 }
@@ -32,6 +31,12 @@ c10::ScalarType scalar_type(lanes::DType dtype) {
       c10::ScalarType::Double, c10::ScalarType::ComplexFloat, c10::ScalarType::ComplexDouble};
   return kTypes.at(static_cast<size_t>(dtype));
 }
+
+c10::DispatchKey dispatch_key(c10::Device device) {
+  return device.is_cuda() ? c10::DispatchKey::CUDA : c10::DispatchKey::CPU;
+}
+
+at::Tensor on_host(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor : tensor.to(kCpu); }
 
 BorrowedStorage::BorrowedStorage(uint64_t bytes, c10::Device device)
     : storage_(c10::Storage::use_byte_size_t(), static_cast<int64_t>(bytes),

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/DispatchKey.h>
 #include <c10/core/Storage.h>
 
 #include "lanes/graph/graph.h"
@@ -12,6 +13,13 @@
 namespace laneway::adaptor {
 
 c10::ScalarType scalar_type(lanes::DType dtype);
+
+// The key whose kernels run on tensors of `device`.
+c10::DispatchKey dispatch_key(c10::Device device);
+
+// A tensor of the CPU's with the contents of `tensor`: itself, or a copy for which the device is
+// waited for.
+at::Tensor on_host(const at::Tensor& tensor);
 
 // A storage of a fixed size over memory that somebody else owns. Tensors made from it follow every
 // rebind; they must not be used while it is unbound.

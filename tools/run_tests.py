@@ -108,10 +108,25 @@ DAEMON_TESTS = (
     "test_process_numeric.py",
 )
 
+# What is run again on the stand-in for a device that is not the host (tests/remote_backend).
+REMOTE_TESTS = (
+    "test_engine_gradients.py",
+    "test_engine_loss_scaling.py",
+    "test_engine_models.py",
+    "test_engine_service.py",
+    "test_engine_variants.py",
+)
+# By the name of a part: what pytest is told, and the files that it runs; none: all of them.
+PYTHON_PARTS: dict[str, tuple[list[str], tuple[str, ...]]] = {
+    "python": ([], ()),
+    "daemon": (["--service", "daemon"], DAEMON_TESTS),
+    "remote": (["--device", "remote"], REMOTE_TESTS),
+}
 
-def run_pytest(arguments: list[str], daemon: bool = False) -> Part:
-    """The Python tests, against what the dev preset built; with `daemon` those of DAEMON_TESTS."""
-    part = Part("daemon" if daemon else "python")
+
+def run_pytest(arguments: list[str], name: str = "python") -> Part:
+    """The Python tests of a part, against what the dev preset built."""
+    part = Part(name)
     folder = ROOT / "tests/python"
     if not any(folder.rglob("test_*.py")):
         return part
@@ -125,10 +140,8 @@ def run_pytest(arguments: list[str], daemon: bool = False) -> Part:
         LANEWAY_CLIENT_LIBRARY=str(built / build.CLIENT_LIBRARY),
     )
     command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
-    if daemon:
-        command += ["--service", "daemon", *(str(folder / name) for name in DAEMON_TESTS)]
-    else:
-        command.append(str(folder))
+    options, files = PYTHON_PARTS[name]
+    command += [*options, *([str(folder / file) for file in files] or [str(folder)])]
     started = time.monotonic()
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
     part.seconds = time.monotonic() - started
@@ -182,8 +195,7 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
         parts.append(part)
         print(part.line(), flush=True)
         if preset == "dev" and built and arguments.label in (None, "python"):
-            parts.append(run_pytest(arguments.pytest))
-            parts.append(run_pytest(arguments.pytest, daemon=True))
+            parts.extend(run_pytest(arguments.pytest, name) for name in PYTHON_PARTS)
     return parts
 
 

@@ -136,20 +136,22 @@ def embedded(
     pool: str | int | None = "512MiB",
     policy: str = "fifo",
     lanes: int | None = None,
-    device: str = "host",
+    device: str | None = None,
     lane_sms: int = 0,
 ) -> Service:
     """A service inside this process: the same engine as the daemon's, without the daemon.
 
     `pool` is the memory that all jobs share (None: half of what is free, or 90 % of a CUDA
     device's), `policy` decides who runs ("fifo", "srtf"), `lanes` is the most iterations that run
-    side by side (None: as many as fit), `device` is "host" or "cuda:N". On a device that can be
-    divided, `lane_sms` gives each lane so many multiprocessors of its own (0: lanes share all).
+    side by side (None: as many as fit), `device` is "host" or "cuda:N" (None: $LANEWAY_DEVICE, else
+    "host"). On a device that can be divided, `lane_sms` gives each lane so many multiprocessors of
+    its own (0: lanes share all).
     Raises InvalidInput, Refused or ServiceUnavailable, each saying what to change.
     """
     library = _native.embedded_library()
     import torch
 
+    device = device or os.environ.get("LANEWAY_DEVICE") or "host"
     texts = [ffi.new("char[]", t.encode()) for t in (policy, device, str(torch.__version__))]
     options = ffi.new("laneway_embedded_options *")
     options.size = ffi.sizeof("laneway_embedded_options")

@@ -161,6 +161,7 @@ int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots, uint32
       return report(error, valid);
     }
     const auto write = [job = job->job, copies, random_state](const SlotPlaces& places) {
+      job->torch->state_written();
       for (const laneway_slot_copy& copy : copies) {
         if (Status written = places.write(copy.slot, copy.data, copy.bytes); !written) {
           return written;

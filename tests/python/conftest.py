@@ -1,7 +1,9 @@
 """Lets tests import the package, the benches and their support from the checkout, and starts each
 from the same state of torch. `--service daemon` runs them against a lanewayd: see
-support/service_mode.py."""
+support/service_mode.py. `--device remote` gives laneway.embedded() the device of
+tests/remote_backend, any other name that device."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -19,10 +21,26 @@ def pytest_addoption(parser):
         default="embedded",
         help="what laneway.embedded() gives to a test: the real one, or a lanewayd's connection",
     )
+    parser.addoption(
+        "--device",
+        default="host",
+        help='what laneway.embedded() runs on: "host", "cuda:N", or "remote", a stand-in for one',
+    )
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "embedded_only: not for --service daemon; says why")
+    config.addinivalue_line("markers", "host_only: not for another --device; says why")
+    device = config.getoption("--device")
+    if device == "remote":
+        built = Path(os.environ.get("LANEWAY_BUILD", ROOT / "build" / "dev"))
+        plugin = built / "tests" / "remote_backend" / "liblaneway_remote_host.so"
+        if not plugin.exists():
+            raise pytest.UsageError(f"--device remote: there is no {plugin}; build it first")
+        os.environ["LANEWAY_CUDA_PLUGIN"] = str(plugin)
+        device = "cuda:0"
+    if device != "host":
+        os.environ["LANEWAY_DEVICE"] = device
 
 
 def pytest_collection_modifyitems(config, items):
@@ -30,6 +48,10 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if item.get_closest_marker("embedded_only"):
                 item.add_marker(pytest.mark.skip(reason="about the embedded service itself"))
+    if config.getoption("--device") != "host":
+        for item in items:
+            if item.get_closest_marker("host_only"):
+                item.add_marker(pytest.mark.skip(reason="about the host device itself"))
 
 
 @pytest.fixture(autouse=True, scope="module")

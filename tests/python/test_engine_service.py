@@ -353,7 +353,7 @@ def test_the_service_says_which_kernels_run_its_jobs(service):
         ({"policy": "nonsense"}, "nonsense.*fifo"),
         ({"lanes": 0}, "lanes = 0"),
         ({"lanes": 1000}, "1000.*64"),
-        ({"device": "cuda:0"}, "cuda:0"),
+        pytest.param({"device": "cuda:0"}, "cuda:0", marks=pytest.mark.host_only),
         ({"lane_sms": -1}, "lane_sms = -1"),
     ],
 )

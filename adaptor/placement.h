@@ -1,0 +1,59 @@
+// Placement: what of a graph runs on the CPU although its job is on another device. Optimizers read
+// their step counters as Python numbers in every step; on the device each of these reads would wait
+// for it. So storages of a single number are the CPU's, as in plain PyTorch, where nothing but
+// plain arithmetic touches them and something reads them as numbers. Everything else is the
+// device's: placing a number on the CPU that nobody reads would only keep work from it.
+//
+// A pure function over a graph that has passed graph_check. Names nothing of torch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "lanes/graph/graph.h"
+
+namespace laneway::adaptor {
+
+// Whether a node of this operator may run on the CPU over numbers that are there: it computes every
+// element from its arguments alone, draws nothing and gives the same bits as on the device.
+bool runs_on_host(std::string_view op);
+
+class Placement {
+ public:
+  // Everything is the device's.
+  Placement() = default;
+  // `slot_may_be_on_host` is asked for slots of the image.
+  static Placement of(const lanes::Graph& graph,
+                      const std::function<bool(uint32_t slot)>& slot_may_be_on_host);
+
+  bool storage_on_host(uint32_t storage) const {
+    return storage < storages_.size() && storages_[storage];
+  }
+  // Of a tensor value.
+  bool value_on_host(const lanes::Graph& graph, lanes::ValueIndex value) const {
+    return storage_on_host(graph.values[value].storage);
+  }
+  // Whether all tensors that the node touches are there, and there is one. Nodes over Python
+  // numbers alone are nowhere.
+  bool node_on_host(size_t node) const { return node < nodes_.size() && nodes_[node]; }
+
+  // The slots of the image that are there, ascending, and whether a node writes one.
+  const std::vector<uint32_t>& host_slots() const { return host_slots_; }
+  bool writes_host_slots() const { return writes_host_slots_; }
+  bool any_host_nodes() const { return any_host_nodes_; }
+
+ private:
+  void keep_what_is_read(const lanes::Graph& graph);
+  void place_nodes(const lanes::Graph& graph);
+
+  std::vector<bool> storages_;
+  std::vector<bool> nodes_;
+  std::vector<uint32_t> host_slots_;
+  bool writes_host_slots_ = false;
+  bool any_host_nodes_ = false;
+};
+
+}  // namespace laneway::adaptor

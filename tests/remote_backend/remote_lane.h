@@ -1,0 +1,30 @@
+// RemoteLane: a StreamLane whose kernels are the CPU's and run when they are called. So what they
+// read is waited for, and nothing is overwritten that is still on its way to the client.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "adaptor/cpu_lane_allocator.h"
+#include "adaptor/numeric_context.h"
+#include "adaptor/stream_lane.h"
+
+namespace laneway::testing {
+
+class RemoteLane final : public adaptor::StreamLane {
+ public:
+  RemoteLane(memory::Device& device, std::unique_ptr<memory::Stream> stream, const Clock& clock);
+
+  void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
+  void leave() override;
+  void suspend() override { binding_->pause(); }
+  void resume() override { binding_->resume(); }
+  uint64_t address_hash() const override { return binding_->address_hash(); }
+  Status upload(void* to_device, const void* from_host, Bytes bytes) override;
+
+ private:
+  std::optional<adaptor::NumericScope> numeric_;
+  std::optional<adaptor::LaneBinding> binding_;
+};
+
+}  // namespace laneway::testing
