@@ -1,0 +1,188 @@
+// Shows that whole iterations of a job run in a lane of a CUDA device: planned at stable addresses,
+// with nothing left alive, given up at any node without a trace, several jobs beside each other,
+// and that a device that fails is told as such. torch's real CUDA side on the fake device
+// (tests/fake_cuda): what is computed means nothing here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cuda.h>
+
+#include <thread>
+#include <vector>
+
+#include "adaptor/lane_scope.h"
+#include "adaptor/torch_job.h"
+#include "lanes/executor.h"
+#include "lanes/graph/graph_codec.h"
+#include "memory/planned_tape.h"
+#include "memory/planner.h"
+#include "tests/adaptor/cuda_rig.h"
+#include "tests/adaptor/graph_rig.h"
+#include "tests/fake_cuda/fake_cuda.h"
+
+namespace laneway::adaptor {
+namespace {
+
+using lanes::IterationOutcome;
+using testing::CudaRig;
+using testing::NoisyBatch;
+
+class AlwaysGo final : public lanes::ExecutorHooks {
+ public:
+  void wait(uint32_t, size_t) override {}
+  lanes::CommitDecision enter_commit_phase(size_t) override { return lanes::CommitDecision::go; }
+};
+
+// A job of noisy_step in a lane of its own.
+class JobInLane {
+ public:
+  explicit JobInLane(CudaRig& rig) : lane_(rig.make_lane()) {
+    Result<TorchJob::Made> made =
+        TorchJob::make(rig.backend(), testing::noisy_slots(),
+                       lanes::encode_graph(testing::noisy_step()), CudaRig::kLaneSize);
+    LW_CHECK(made.ok(), made.ok() ? "" : made.error().message);
+    job_ = std::move(made.value().job);
+    graph_ = std::move(made.value().graph);
+    image_ = rig.backend().device().allocate_pool(mib(2)).value();
+    job_->bind_image(image_->data());
+  }
+
+  TorchJob& job() { return *job_; }
+  TorchGraph& graph() { return *graph_; }
+  CudaRig::Lane& lane() { return lane_; }
+  const memory::LaneArena::Use& use() const { return use_; }
+  uint64_t address_hash() const { return address_hash_; }
+
+  // A probe the first time, then planned.
+  lanes::IterationReport run(int number) {
+    NoisyBatch batch(number);
+    std::unique_ptr<lanes::Flight> flight;
+    lanes::IterationReport report;
+    {
+      const LaneScope scope(*lane_.device, *lane_.arena, graph_->graph().context);
+      begin();
+      AlwaysGo hooks;
+      lanes::ControlWord word;
+      report = lanes::Executor(graph_->runner(), word, hooks).run(batch.inputs(), batch.outputs());
+      const bool completed = report.outcome == IterationOutcome::completed;
+      use_ = completed ? lane_.arena->end() : lane_.arena->abandon();
+      address_hash_ = scope.address_hash();
+      if (completed) flight = graph_->runner().take_flight();
+    }
+    if (flight != nullptr) {
+      if (const Status landed = flight->land(); !landed) report.error = landed.error();
+    }
+    if (use_.tape) {
+      plan_ = memory::make_planned_tape(
+          *use_.tape, memory::plan_tape(*use_.tape, {.alignment = lane_.arena->alignment()}));
+    }
+    return report;
+  }
+
+  void abandon_at(size_t node) {
+    NoisyBatch batch(1);
+    const LaneScope scope(*lane_.device, *lane_.arena, graph_->graph().context);
+    begin();
+    ASSERT_TRUE(graph_->runner().begin(batch.inputs()).ok());
+    for (size_t i = 0; i < node; ++i) {
+      ASSERT_EQ(graph_->runner().run_node(i), lanes::NodeOutcome::done);
+    }
+    graph_->runner().abandon();
+    use_ = lane_.arena->abandon();
+  }
+
+ private:
+  void begin() {
+    if (plan_ == nullptr) {
+      lane_.arena->begin_probe();
+    } else {
+      lane_.arena->begin_planned(plan_);
+    }
+  }
+
+  CudaRig::Lane lane_;
+  std::unique_ptr<TorchJob> job_;
+  std::unique_ptr<TorchGraph> graph_;
+  std::unique_ptr<memory::MemoryBlock> image_;
+  std::shared_ptr<const memory::PlannedTape> plan_;
+  memory::LaneArena::Use use_;
+  uint64_t address_hash_ = 0;
+};
+
+#define ASSERT_COMPLETED(report)                                                    \
+  do {                                                                              \
+    const lanes::IterationReport result = report;                                   \
+    ASSERT_EQ(result.outcome, IterationOutcome::completed) << result.error.message; \
+    ASSERT_EQ(result.error.message, "");                                            \
+  } while (false)
+
+TEST(CudaJob, IterationsArePlannedAndLeaveNothing) {
+  CudaRig rig;
+  JobInLane job(rig);
+  ASSERT_COMPLETED(job.run(0));
+  EXPECT_TRUE(job.use().tape.has_value());
+  uint64_t planned = 0;
+  for (int iteration = 1; iteration < 6; ++iteration) {
+    const std::vector<std::byte> before = job.job().random_state();
+    ASSERT_COMPLETED(job.run(iteration));
+    EXPECT_FALSE(job.use().went_off_tape) << iteration;
+    EXPECT_EQ(job.use().live_count, 0u);
+    EXPECT_NE(job.job().random_state(), before);
+    if (planned == 0) planned = job.address_hash();
+    EXPECT_EQ(job.address_hash(), planned);
+  }
+  EXPECT_EQ(fake_cuda_count("complaints"), 0u);
+}
+
+TEST(CudaJob, LeavesNoTraceWhenGivenUpAtAnyNode) {
+  CudaRig rig;
+  JobInLane job(rig);
+  ASSERT_COMPLETED(job.run(0));
+  const size_t first_write = job.graph().runner().first_write();
+  for (size_t node = 0; node <= first_write; ++node) {
+    const std::vector<std::byte> before = job.job().random_state();
+    job.abandon_at(node);
+    EXPECT_EQ(job.use().live_count, 0u) << node;
+    EXPECT_EQ(job.job().random_state(), before) << node;
+    ASSERT_COMPLETED(job.run(1));
+    EXPECT_FALSE(job.use().went_off_tape) << node;
+  }
+}
+
+TEST(CudaJob, JobsRunBesideEachOther) {
+  CudaRig rig;
+  JobInLane first(rig);
+  JobInLane second(rig);
+  std::vector<std::thread> threads;
+  for (JobInLane* const job : {&first, &second}) {
+    threads.emplace_back([job] {
+      for (int iteration = 0; iteration < 20; ++iteration) {
+        ASSERT_COMPLETED(job->run(iteration));
+        EXPECT_EQ(job->use().live_count, 0u);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(first.job().random_state(), second.job().random_state());
+}
+
+// In a process of its own: the device does not come back.
+TEST(CudaJobDeathTest, AKernelThatAssertsIsTheDevicesEnd) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        CudaRig rig;
+        JobInLane job(rig);
+        if (job.run(0).outcome != IterationOutcome::completed) std::_Exit(1);
+        fake_cuda_fail_kernel("bernoulli", CUDA_ERROR_ASSERT);
+        for (int iteration = 1; iteration < 100 && rig.backend().health().ok(); ++iteration) {
+          job.run(iteration);
+        }
+        const Status health = rig.backend().health();
+        std::_Exit(!health.ok() && health.error().code == ErrorCode::device_lost ? 0 : 2);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace laneway::adaptor
