@@ -9,6 +9,7 @@
 #include "adaptor/cuda/cuda_lane_allocator.h"
 #include "adaptor/cuda/cuda_numeric.h"
 #include "adaptor/cuda/cuda_workspaces.h"
+#include "adaptor/cuda/once_warnings.h"
 #include "adaptor/numeric_context.h"
 #include "base/check.h"
 
@@ -65,6 +66,7 @@ struct CudaLane::Entered {
   const NumericScope numeric;
   const CudaNumericScope cuda_numeric;
   const OwnCapturesOnly captures;
+  const c10::WarningUtils::WarningHandlerGuard warnings{&OnceWarnings::instance()};
   std::optional<CurrentStream> current;
   std::optional<CudaLaneBinding> binding;
 };
