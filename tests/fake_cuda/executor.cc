@@ -17,11 +17,7 @@ void Executor::enqueue(const std::shared_ptr<Stream>& stream, Work work) {
   if (std::find(busy_.begin(), busy_.end(), stream) == busy_.end()) busy_.push_back(stream);
   stream->queue.push_back(std::move(work));
   ++pending_;
-  if (!started_) {
-    started_ = true;
-    // Never joined: it works until the process ends, on state that is never destroyed.
-    std::thread([this] { run(); }).detach();
-  }
+  start();
   changed_.notify_all();
 }
 
@@ -32,6 +28,13 @@ void Executor::wait(const std::shared_ptr<Mark>& mark) {
 void Executor::set_dead(bool dead) {
   dead_ = dead;
   changed_.notify_all();
+}
+
+void Executor::start() {
+  if (std::exchange(started_, true)) return;
+  // Never joined: they work until the process ends, on state that is never destroyed.
+  std::thread([this] { run(); }).detach();
+  std::thread([this] { run_host_functions(); }).detach();
 }
 
 void Executor::run() {
@@ -47,14 +50,38 @@ void Executor::run() {
       }
       continue;
     }
-    const Work work = std::move(stream->queue.front());
+    Work work = std::move(stream->queue.front());
     stream->queue.pop_front();
-    carry_out(work, *stream);
-    work.mark->done = true;
-    work.mark->when = steady_clock::now();
-    --pending_;
-    done_.notify_all();
+    stream->running = true;
+    const bool calls_host = std::any_of(work.steps.begin(), work.steps.end(),
+                                        [](const auto& step) { return step->host != nullptr; });
+    if (calls_host && !dead_) {
+      host_functions_.emplace_back(stream, std::move(work));
+      changed_.notify_all();
+    } else {
+      finish(work, *stream);
+    }
   }
+}
+
+void Executor::run_host_functions() {
+  MutexLock lock(mutex_);
+  while (true) {
+    while (host_functions_.empty()) changed_.wait(mutex_);
+    const auto [stream, work] = std::move(host_functions_.front());
+    host_functions_.pop_front();
+    finish(work, *stream);
+    changed_.notify_all();
+  }
+}
+
+void Executor::finish(const Work& work, Stream& stream) {
+  carry_out(work, stream);
+  work.mark->done = true;
+  work.mark->when = steady_clock::now();
+  stream.running = false;
+  --pending_;
+  done_.notify_all();
 }
 
 std::shared_ptr<Stream> Executor::choose() {
@@ -62,6 +89,7 @@ std::shared_ptr<Stream> Executor::choose() {
   const auto now = steady_clock::now();
   std::vector<std::shared_ptr<Stream>> able;
   for (const auto& stream : busy_) {
+    if (stream->running) continue;
     const Work& work = stream->queue.front();
     const bool held = (holds_ > 0 || stream->holds > 0) || work.not_before > now;
     const bool ready = std::all_of(work.after.begin(), work.after.end(),

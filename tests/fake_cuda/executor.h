@@ -1,12 +1,15 @@
-// Executor: the one thread that does the work of all streams, each in its order. Which stream goes
-// on, where several could, is drawn from a seeded generator, so an order that nothing enforces is
-// not the order that happens. All functions are called with the Gpu's mutex held.
+// Executor: the threads that do the work of all streams, each in its order: one for the device, and
+// one for what calls functions of the host, so that one that blocks holds up its own stream and
+// other such functions, and nothing else. Which stream goes on, where several could, is drawn from
+// a seeded generator, so an order that nothing enforces is not the order that happens. All
+// functions are called with the Gpu's mutex held.
 #pragma once
 
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -42,7 +45,10 @@ class Executor {
 
  private:
   void run() LW_NO_THREAD_SAFETY_ANALYSIS;
+  void run_host_functions() LW_NO_THREAD_SAFETY_ANALYSIS;
+  void start();
   std::shared_ptr<Stream> choose();
+  void finish(const Work& work, Stream& stream) LW_NO_THREAD_SAFETY_ANALYSIS;
   void carry_out(const Work& work, const Stream& stream) LW_NO_THREAD_SAFETY_ANALYSIS;
 
   Mutex& mutex_;
@@ -51,6 +57,7 @@ class Executor {
   CondVar changed_;  // work came, or something that may let it begin
   CondVar done_;     // a mark is done
   std::vector<std::shared_ptr<Stream>> busy_;
+  std::deque<std::pair<std::shared_ptr<Stream>, Work>> host_functions_;
   std::mt19937_64 chance_;
   int holds_ = 0;
   bool dead_ = false;

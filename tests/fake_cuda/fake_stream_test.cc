@@ -34,6 +34,24 @@ TEST_F(FakeStreams, WorkRunsInTheOrderOfItsStreamWhenNothingHoldsIt) {
   EXPECT_EQ(order, "ababab");
 }
 
+// As on a device: only other functions of the host have to wait.
+TEST_F(FakeStreams, AFunctionOfTheHostThatBlocksHoldsUpItsOwnStreamOnly) {
+  FakeStream blocked, free;
+  std::atomic<bool> release{false};
+  const auto block = [](void* until) {
+    while (!*static_cast<std::atomic<bool>*>(until)) std::this_thread::yield();
+  };
+  ASSERT_EQ(cuLaunchHostFunc(blocked, block, &release), CUDA_SUCCESS);
+  CUevent event = nullptr;
+  ASSERT_EQ(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+  ASSERT_EQ(cuEventRecord(event, free), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventSynchronize(event), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamQuery(blocked), CUDA_ERROR_NOT_READY);
+  release = true;
+  EXPECT_EQ(cuStreamSynchronize(blocked), CUDA_SUCCESS);
+  EXPECT_EQ(cuEventDestroy(event), CUDA_SUCCESS);
+}
+
 TEST_F(FakeStreams, AnEventOrdersTwoStreams) {
   FakeStream first, second;
   CUevent event = nullptr;

@@ -23,6 +23,7 @@ struct Stream {
   CUgreenCtx green = nullptr;
   int holds = 0;
   std::deque<Work> queue;
+  bool running = false;        // what was the queue's front is being done
   std::shared_ptr<Mark> last;  // of the newest work; null: there never was any
   // While the stream takes part in a capture: what is recorded next comes after these nodes.
   std::shared_ptr<Capture> capture;
