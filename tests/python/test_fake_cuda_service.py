@@ -1,0 +1,161 @@
+"""Services on a CUDA device, the fake one: the whole way of jobs through it, in this process and
+through a lanewayd. Its kernels do nothing, so a job's state is known to the bit at any time (see
+support/fake_training.py): moving it in and out, killing workers and losing the device are checked
+on it, and that nothing of the device is left or was used wrongly."""
+
+import os
+
+import pytest
+
+import laneway
+from laneway.errors import DeviceLost, JobFailed, Refused
+from support import fake_cuda
+from support.daemon import Lanewayd, wait_until
+from support.fake_cuda import on_fake
+from support.fake_training import KINDS, Trial, rounds
+
+pytestmark = pytest.mark.embedded_only("opens services of its own")
+
+TRIALS = """
+from support.fake_training import KINDS, Trial, rounds
+import threading
+
+def together(*functions):
+    errors = []
+    def guarded(function):
+        try:
+            function()
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+"""
+
+
+def test_models_of_all_kinds_train_in_turn_and_leave_nothing():
+    on_fake(
+        TRIALS,
+        """
+        torch.cuda.init()
+        for _ in range(2):
+            with laneway.embedded(device="cuda:0", pool="64MiB") as service:
+                trials = [Trial(service, kind) for kind in KINDS]
+                rounds(trials, 6)
+                for trial in trials:
+                    trial.check()
+            assert count("cublas without workspace") == 0
+            for kind in ("streams", "events", "pinned", "green", "graphs", "executables"):
+                assert live(kind) == 0, (kind, live(kind))
+            torch.cuda.empty_cache()  # torch keeps freed memory
+            assert fake.fake_cuda_used() == 0
+        assert not complaints(), complaints()
+        """,
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_jobs_that_do_not_fit_together_keep_their_state(seed):
+    on_fake(
+        TRIALS,
+        """
+        def train():
+            trial = Trial(service, "mlp")
+            for _ in range(3):
+                trial.train(4).check()
+
+        with laneway.embedded(device="cuda:0", pool="1MiB") as service:
+            errors = together(*[train] * 4)
+        assert not errors, errors
+        assert not complaints(), complaints()
+        """,
+        environment={"FAKE_CUDA_SEED": str(seed), "FAKE_CUDA_DELAY_US": "100"},
+    )
+
+
+def test_lanes_with_multiprocessors_of_their_own():
+    on_fake(
+        TRIALS,
+        """
+        with laneway.embedded(device="cuda:0", pool="64MiB", lanes=2, lane_sms=24) as service:
+            trials = [Trial(service, "mlp") for _ in range(2)]
+            assert not together(*(lambda t=t: t.train(5).check() for t in trials))
+            assert live("green") == 132 // 24
+        assert live("green") == 0 and live("streams") == 0
+        assert not complaints(), complaints()
+        """,
+    )
+
+
+def test_a_lost_device_ends_every_job_of_its_service_in_words():
+    on_fake(
+        TRIALS,
+        """
+        from laneway.errors import DeviceLost
+
+        with laneway.embedded(device="cuda:0", pool="64MiB") as service:
+            trials = [Trial(service, kind).train(2) for kind in ("mlp", "lstm")]
+            fake.fake_cuda_fail_kernel(b"gemm", 710)
+            errors = together(*(lambda t=t: t.train(20) for t in trials))
+            assert [type(error) for error in errors] == [DeviceLost, DeviceLost], errors
+            assert all("CUDA_ERROR_ASSERT" in str(error) for error in errors), errors
+        """,
+    )
+
+
+class FakeLanewayd(Lanewayd):
+    """A lanewayd on the fake. Its clients, this process among them, see no GPU."""
+
+    def __init__(self, *words: str, environment: dict[str, str] | None = None) -> None:
+        fake = {"LD_PRELOAD": str(fake_cuda.library())}
+        super().__init__("--device", "cuda:0", *words, environment=fake | (environment or {}))
+
+
+def test_jobs_of_a_daemon_survive_its_workers():
+    with FakeLanewayd() as daemon, daemon.connect() as service:
+        trials = [Trial(service, kind) for kind in KINDS]
+        for _ in range(3):
+            rounds(trials, 4)
+            # The second worker is ready to take over: what is lost is the first one alone.
+            wait_until(lambda: len(daemon.children("laneway-worker")) == 2, "a standby worker")
+            daemon.kill(daemon.active_worker())
+        rounds(trials, 1)
+        for trial in trials:
+            trial.check()
+        assert "fake CUDA" not in daemon.log(), daemon.log()
+
+
+def test_a_device_assert_takes_down_one_worker_and_blames_its_job():
+    with FakeLanewayd(environment={"FAKE_CUDA_FAULT_AFTER": "300"}) as daemon:
+        with daemon.connect() as service:
+            with pytest.raises(DeviceLost, match="CUDA_ERROR_ASSERT"):
+                Trial(service, "mlp").train(100)
+            Trial(service, "mlp").train(2).check()
+        assert daemon.process.poll() is None
+
+
+def test_where_memory_cannot_be_shared_jobs_end_with_their_worker():
+    with (
+        FakeLanewayd(environment={"FAKE_CUDA_FORBID": "fd"}) as daemon,
+        daemon.connect() as service,
+    ):
+        trial = Trial(service, "mlp").train(2)
+        daemon.kill(daemon.active_worker())
+        with pytest.raises(JobFailed, match="cannot share it between processes"):
+            trial.train(5)
+        Trial(service, "mlp").train(2).check()
+
+
+def test_without_a_device_a_daemon_refuses_in_words():
+    daemon = FakeLanewayd(environment={"FAKE_CUDA_FORBID": "device"})
+    with pytest.raises(AssertionError, match="this machine has no CUDA device"), daemon:
+        pass
+
+
+def test_an_embedded_service_without_a_driver_refuses_in_words():
+    assert not os.environ.get("LD_PRELOAD")
+    with pytest.raises(Refused, match=r"libcuda\.so\.1"):
+        laneway.embedded(device="cuda:0", pool="64MiB")
