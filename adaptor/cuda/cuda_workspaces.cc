@@ -1,6 +1,7 @@
 #include "adaptor/cuda/cuda_workspaces.h"
 
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cudnn/Handle.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -67,6 +68,9 @@ void forget_workspaces(cudaStream_t stream) {
 }
 
 void prepare_recording() {
+  // Kernels that draw ask for the process's generator first, whichever they are given, and it
+  // cannot be made while work is written down.
+  at::cuda::detail::getDefaultCUDAGenerator();
   void* const loaded = ::dlopen("libcudnn_graph.so.9", RTLD_LAZY | RTLD_NOLOAD);
   if (loaded == nullptr) return;
   ::dlclose(loaded);
