@@ -152,6 +152,10 @@ bool IndexCheck::looks_every_time() const {
   return !ctc_.empty() || std::any_of(computed_.begin(), computed_.end(), fresh);
 }
 
+bool IndexCheck::looks_at_stable() const {
+  return std::any_of(computed_.begin(), computed_.end(), [](auto& use) { return use.stable; });
+}
+
 Status IndexCheck::check_node(uint32_t node, const std::vector<c10::IValue>& values,
                               bool look_at_stable) const {
   const auto first =

@@ -49,8 +49,9 @@ class IndexCheck {
   // storages are left out unless `look_at_stable`.
   Status check_node(uint32_t node, const std::vector<c10::IValue>& values,
                     bool look_at_stable = true) const;
-  // Whether there is something to look at in every iteration.
+  // Whether there is something to look at in every iteration; in some.
   bool looks_every_time() const;
+  bool looks_at_stable() const;
 
  private:
   struct InputUse {

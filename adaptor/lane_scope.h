@@ -17,6 +17,9 @@ namespace laneway::adaptor {
 // earlier, under the feet of lanes that those would have stopped.
 void wake_torch();
 
+// The arena of the lane that this thread has entered; null outside.
+memory::LaneArena* current_arena();
+
 class LaneScope {
  public:
   // All outlive the scope.

@@ -264,6 +264,11 @@ Result<OperandCheck> OperandCheck::make(const lanes::Graph& graph,
   return check;
 }
 
+bool OperandCheck::reads_contents() const {
+  return std::any_of(needs_.begin(), needs_.end(),
+                     [](const NodeNeed& node) { return !node.need.is_layout(); });
+}
+
 Status OperandCheck::check_node(uint32_t node, const std::vector<c10::IValue>& values) const {
   auto need = std::lower_bound(needs_.begin(), needs_.end(), node,
                                [](const NodeNeed& n, uint32_t wanted) { return n.node < wanted; });

@@ -113,6 +113,12 @@ Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64
                    std::to_string(declared.storage_offset)};
 }
 
+Error wrong_output_room(uint64_t bytes, uint64_t room) {
+  return Error{ErrorCode::invalid_argument, "an output has " + std::to_string(bytes) +
+                                                " bytes, room was given for " +
+                                                std::to_string(room)};
+}
+
 Status check_output_room(const c10::IValue& value, uint64_t bytes) {
   if (!value.isTensor()) {
     if (bytes == 8) return {};
@@ -121,10 +127,7 @@ Status check_output_room(const c10::IValue& value, uint64_t bytes) {
   }
   const at::Tensor& tensor = value.toTensor();
   if (tensor.defined() && bytes == tensor.nbytes()) return {};
-  return Error{ErrorCode::invalid_argument,
-               "an output has " +
-                   (tensor.defined() ? std::to_string(tensor.nbytes()) : std::string("no")) +
-                   " bytes, room was given for " + std::to_string(bytes)};
+  return wrong_output_room(tensor.defined() ? tensor.nbytes() : 0, bytes);
 }
 
 Status copy_out(const c10::IValue& value, const lanes::OutputView& output) {

@@ -26,6 +26,9 @@ Status check_results(const lanes::Graph& graph, const lanes::Node& node,
 // that `declared` says, `base` elements behind the start of its storage.
 Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64_t base);
 
+// What is said of a tensor of `bytes` bytes for which there is other room.
+Error wrong_output_room(uint64_t bytes, uint64_t room);
+
 // ok when a tensor or a number has `bytes` bytes as an output; invalid_argument else.
 Status check_output_room(const c10::IValue& value, uint64_t bytes);
 

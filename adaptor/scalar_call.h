@@ -22,6 +22,8 @@ class ScalarCall {
   static Result<ScalarCall> resolve(const lanes::Graph& graph, size_t node_index);
 
   void run(ValueTable& values) const;
+  // Whether it reads a number out of a tensor.
+  bool reads_tensor() const { return operation_ == Operation::read; }
 
  private:
   enum class Operation : uint8_t { read, add, sub, mul, div, pow, neg, sqrt };

@@ -16,6 +16,10 @@ const lanes::Graph& TorchGraph::graph() const { return runner_->graph(); }
 
 bool TorchGraph::draws() const { return runner_->draws(); }
 
+void TorchGraph::allow_replay(bool allowed) { runner_->allow_replay(allowed); }
+
+uint64_t TorchGraph::replayed() const { return runner_->replayed(); }
+
 lanes::GraphRunner& TorchGraph::runner() { return *runner_; }
 
 }  // namespace laneway::adaptor

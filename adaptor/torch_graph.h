@@ -30,6 +30,11 @@ class TorchGraph {
   // Whether an iteration changes the job's random state.
   bool draws() const;
   lanes::GraphRunner& runner();
+  // Whether iterations from the next one on may be recorded and replayed, where device and graph
+  // allow it; not so until it is said. Between iterations.
+  void allow_replay(bool allowed);
+  // How many iterations were replayed.
+  uint64_t replayed() const;
 
  private:
   const lanes::GraphMemory memory_;

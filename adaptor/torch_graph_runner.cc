@@ -42,27 +42,42 @@ Status TorchGraphRunner::begin(std::span<const lanes::InputView> inputs) {
   if (on_device_) {
     if (Status begun = begin_on_device(inputs); !begun) return begun;
   }
+  if (!on_device_) {
+    for (size_t i = 0; i < inputs.size(); ++i) inputs_[i].rebind(const_cast<void*>(inputs[i].data));
+  }
+  take_numbers(inputs);
+  if (draws_) random_.mark();
+  return {};
+}
+
+void TorchGraphRunner::take_numbers(std::span<const lanes::InputView> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const lanes::ValueIndex index = graph_.inputs[i];
     switch (graph_.values[index].kind) {
-      case lanes::ValueKind::tensor:
-        if (!on_device_) inputs_[i].rebind(const_cast<void*>(inputs[i].data));
-        break;
+      case lanes::ValueKind::tensor: break;
       case lanes::ValueKind::real: values_[index] = inputs[i].real; break;
       case lanes::ValueKind::integer: values_[index] = inputs[i].integer; break;
       case lanes::ValueKind::boolean: values_[index] = inputs[i].integer != 0; break;
     }
   }
-  if (draws_) random_.mark();
-  return {};
 }
 
 lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
-  if (on_device_ && index == 0) [[unlikely]] {
-    if (const lanes::NodeOutcome sent = send_inputs(); sent != lanes::NodeOutcome::done)
-      return sent;
+  if (on_device_) [[unlikely]] {
+    if (index == 0) {
+      if (const auto sent = send_inputs(); sent != lanes::NodeOutcome::done) return sent;
+    }
+    if (way_ == ReplayControl::Way::replay) return lanes::NodeOutcome::done;
   }
   if (steps_[index].kind == StepKind::done_elsewhere) return lanes::NodeOutcome::done;
+  const lanes::NodeOutcome outcome = run_caught(index);
+  if (outcome == lanes::NodeOutcome::failed && way_ == ReplayControl::Way::record) [[unlikely]] {
+    return run_again_plainly(index);
+  }
+  return outcome;
+}
+
+lanes::NodeOutcome TorchGraphRunner::run_caught(size_t index) {
   try {
     return run_checked(index);
   } catch (const OutOfLane&) {
@@ -138,7 +153,7 @@ Status TorchGraphRunner::finish(std::span<const lanes::OutputView> outputs) {
 void TorchGraphRunner::abandon() {
   stack_.clear();
   drop_values();
-  if (on_device_) current_lane()->drop_downloads();
+  if (on_device_) abandon_on_device();
   if (draws_) random_.rewind();
 }
 
@@ -146,7 +161,7 @@ void TorchGraphRunner::drop_values() {
   for (const lanes::ValueIndex value : dynamic_) values_[value] = c10::IValue();
   for (BorrowedStorage& input : inputs_) input.rebind(nullptr);
   sent_.clear();
-  unsent_.clear();
+  outgoing_.clear();
 }
 
 void TorchGraphRunner::fail(size_t index, const std::string& what, ErrorCode code) {

@@ -19,6 +19,7 @@
 #include "adaptor/operand_check.h"
 #include "adaptor/operator_call.h"
 #include "adaptor/placement.h"
+#include "adaptor/replay.h"
 #include "adaptor/scalar_call.h"
 #include "adaptor/state_mirror.h"
 #include "adaptor/torch_device.h"
@@ -57,6 +58,9 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   const lanes::Graph& graph() const { return graph_; }
   // Whether an iteration changes the job's random state.
   bool draws() const { return draws_; }
+  // See TorchGraph.
+  void allow_replay(bool allowed) { replay_allowed_ = allowed; }
+  uint64_t replayed() const { return replayed_; }
   // How many steps run in an iteration (views were evaluated at load, chains are one).
   size_t live_node_count() const;
 
@@ -86,6 +90,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   Status check_is_new(const lanes::Node& node) const;
   Status find_checks();
   Result<IndexCheck> make_index_check() const;
+  void find_replay();
   void find_mirror_writes();
   void find_last_uses();
   void find_chains();
@@ -97,13 +102,28 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   // False when the device failed, which last_error says.
   bool run_step_on_device(const Step& step, size_t index);
   void run_step(const Step& step);
+  void abandon_on_device();
   Status finish_on_device(std::span<const lanes::OutputView> outputs);
+  Status fetch_outputs(std::span<const lanes::OutputView> outputs);
   Status fetch_output(lanes::ValueIndex value, const lanes::OutputView& output);
+  // Whether an output is in the CPU's memory already.
+  bool is_here(lanes::ValueIndex output) const;
+  // Its elements one after another; stays until the iteration's end.
+  const at::Tensor& dense(const at::Tensor& output);
+  // Iterations that are recorded and replayed.
+  std::optional<ReplayKey> replay_key(std::span<const lanes::InputView> inputs) const;
+  void begin_replay();
+  // The device could not record: the same iteration from its first node through `node`, plainly.
+  lanes::NodeOutcome run_again_plainly(size_t node);
+  Status finish_recording();
+  Status finish_replay(std::span<const lanes::OutputView> outputs);
   bool look_at_stable() const { return !on_device_ || epoch_ != looked_epoch_; }
   // Where a node's tensors lie.
   c10::Device device_of(size_t node) const;
 
+  lanes::NodeOutcome run_caught(size_t index);
   lanes::NodeOutcome run_checked(size_t index);
+  void take_numbers(std::span<const lanes::InputView> inputs);
   void drop_values();
   void fail(size_t index, const std::string& what, ErrorCode code = ErrorCode::failed);
 
@@ -135,12 +155,27 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   torch::jit::Stack stack_;
   Error last_error_;
   // Of an iteration on a device that is not the host.
-  std::vector<lanes::InputView> unsent_;  // until the first node
+  std::vector<lanes::InputView> given_;  // its inputs
+  bool sent_inputs_ = false;
   std::vector<at::Tensor> sent_;          // the lane's memory under inputs_
+  std::vector<at::Tensor> outgoing_;      // dense copies of outputs
   bool writes_mirror_on_device_ = false;  // slots that other graphs use on the CPU
   uint64_t epoch_ = 0;                    // of the state, see StateMirror::begin
   uint64_t looked_epoch_ = 0;             // in which stable indices were found right
   std::unique_ptr<lanes::Flight> flight_;
+  // Of recording and replaying.
+  struct RecordedOutput {
+    const void* address = nullptr;  // in the lane's memory; null: `here`
+    c10::IValue here;
+    uint64_t bytes = 0;
+  };
+  bool may_replay_ = false;  // the graph allows it
+  bool replay_allowed_ = false;
+  ReplayControl replay_;
+  ReplayControl::Way way_ = ReplayControl::Way::plain;  // of this iteration
+  std::unique_ptr<Recording> recording_;
+  std::vector<RecordedOutput> recorded_;
+  uint64_t replayed_ = 0;
 };
 
 }  // namespace laneway::adaptor

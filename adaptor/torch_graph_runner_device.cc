@@ -39,13 +39,16 @@ Status TorchGraphRunner::begin_on_device(std::span<const lanes::InputView> input
   if (!placement_.host_slots().empty()) {
     if (Status read = mirror_->refresh(*lane); !read) return read;
   }
-  unsent_.assign(inputs.begin(), inputs.end());
+  given_.assign(inputs.begin(), inputs.end());
+  sent_inputs_ = false;
+  way_ = replay_.begin(replay_key(inputs));
   return {};
 }
 
 lanes::NodeOutcome TorchGraphRunner::send_inputs() {
+  if (sent_inputs_) return lanes::NodeOutcome::done;
   try {
-    for (size_t i = 0; i < unsent_.size(); ++i) {
+    for (size_t i = 0; i < given_.size(); ++i) {
       const lanes::Value& value = graph_.values[graph_.inputs[i]];
       const uint64_t bytes = inputs_[i].bytes();
       if (value.kind != lanes::ValueKind::tensor || bytes == 0) continue;
@@ -54,7 +57,7 @@ lanes::NodeOutcome TorchGraphRunner::send_inputs() {
       void* const place = sent_.back().mutable_data_ptr();
       inputs_[i].rebind(place);
       const Status sent =
-          current_lane()->upload(place, unsent_[i].data, Bytes(static_cast<int64_t>(bytes)));
+          current_lane()->upload(place, given_[i].data, Bytes(static_cast<int64_t>(bytes)));
       if (!sent) {
         last_error_ = sent.error();
         return lanes::NodeOutcome::failed;
@@ -66,7 +69,8 @@ lanes::NodeOutcome TorchGraphRunner::send_inputs() {
     fail(0, std::string("its inputs cannot be copied: ") + error.what());
     return lanes::NodeOutcome::failed;
   }
-  unsent_.clear();
+  sent_inputs_ = true;
+  if (way_ != ReplayControl::Way::plain) begin_replay();
   return lanes::NodeOutcome::done;
 }
 
@@ -85,42 +89,68 @@ bool TorchGraphRunner::run_step_on_device(const Step& step, size_t index) {
   return true;
 }
 
+void TorchGraphRunner::abandon_on_device() {
+  if (way_ == ReplayControl::Way::record) recording_.reset();
+  replay_.given_up();
+  way_ = ReplayControl::Way::plain;
+  current_lane()->drop_downloads();
+}
+
 Status TorchGraphRunner::finish_on_device(std::span<const lanes::OutputView> outputs) {
   DeviceLane& lane = *current_lane();
   Status done;
   if (graph_.nodes.empty() && send_inputs() != lanes::NodeOutcome::done) done = last_error_;
-  for (size_t i = 0; i < graph_.outputs.size() && done; ++i) {
-    done = fetch_output(graph_.outputs[i], outputs[i]);
+  if (done && way_ == ReplayControl::Way::record) done = finish_recording();
+  if (done) {
+    done = way_ == ReplayControl::Way::plain ? fetch_outputs(outputs) : finish_replay(outputs);
   }
   if (done && placement_.writes_host_slots()) done = mirror_->flush(lane);
   if (!done) {
-    lane.drop_downloads();
+    abandon_on_device();
     return done;
   }
+  if (way_ == ReplayControl::Way::replay) ++replayed_;
+  replay_.completed();
+  way_ = ReplayControl::Way::plain;
   if (writes_mirror_on_device_) mirror_->written_on_device();
   looked_epoch_ = epoch_;
   flight_ = lane.take_off();
   return {};
 }
 
+Status TorchGraphRunner::fetch_outputs(std::span<const lanes::OutputView> outputs) {
+  Status done;
+  for (size_t i = 0; i < graph_.outputs.size() && done; ++i) {
+    done = fetch_output(graph_.outputs[i], outputs[i]);
+  }
+  return done;
+}
+
+bool TorchGraphRunner::is_here(lanes::ValueIndex output) const {
+  const c10::IValue& result = values_[output];
+  return !result.isTensor() || !result.toTensor().defined() ||
+         placement_.value_on_host(graph_, output) || result.toTensor().device() != device_.device();
+}
+
+const at::Tensor& TorchGraphRunner::dense(const at::Tensor& output) {
+  // A conjugate or negative view has the bytes of what it is a view of.
+  const bool as_it_is = output.is_contiguous() && !output.is_conj() && !output.is_neg();
+  outgoing_.push_back(
+      as_it_is ? output : output.clone(at::MemoryFormat::Contiguous).resolve_conj().resolve_neg());
+  return outgoing_.back();
+}
+
 Status TorchGraphRunner::fetch_output(lanes::ValueIndex value, const lanes::OutputView& output) {
   const c10::IValue& result = values_[value];
-  const bool here = !result.isTensor() || placement_.value_on_host(graph_, value) ||
-                    result.toTensor().device() != device_.device();
-  if (here) return copy_out(result, output);
+  if (is_here(value)) return copy_out(result, output);
   if (Status fits = check_output_room(result, output.bytes); !fits) return fits;
   try {
-    at::Tensor tensor = result.toTensor();
-    // A conjugate or negative view has the bytes of what it is a view of.
-    if (!tensor.is_contiguous() || tensor.is_conj() || tensor.is_neg()) {
-      tensor = tensor.clone(at::MemoryFormat::Contiguous).resolve_conj().resolve_neg();
-    }
-    return current_lane()->download(output.data, tensor.const_data_ptr(),
+    return current_lane()->download(output.data, dense(result.toTensor()).const_data_ptr(),
                                     Bytes(static_cast<int64_t>(output.bytes)));
   } catch (const OutOfLane& error) {
-    return Error{ErrorCode::out_of_memory, std::string("an output that is not dense has no room "
-                                                       "for its copy: ") +
-                                               error.what()};
+    return Error{
+        ErrorCode::out_of_memory,
+        std::string("an output that is not dense has no room for its copy: ") + error.what()};
   } catch (const std::exception& error) {
     return Error{ErrorCode::failed, std::string("an output cannot be copied out: ") + error.what()};
   }

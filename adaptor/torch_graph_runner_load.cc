@@ -50,6 +50,7 @@ Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(lanes::Graph gr
   runner->find_chains();  // before last uses, which follow where nodes really run
   runner->find_last_uses();
   runner->find_mirror_writes();
+  runner->find_replay();
   return runner;
 }
 

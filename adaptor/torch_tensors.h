@@ -33,6 +33,7 @@ class BorrowedStorage {
   // offset.
   at::Tensor view(const lanes::Value& value, uint64_t byte_offset) const;
   uint64_t bytes() const { return storage_.nbytes(); }
+  const void* base() const { return storage_.data(); }
   bool owns(const at::Tensor& tensor) const {
     return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==
            storage_.unsafeGetStorageImpl();

@@ -88,6 +88,15 @@ void LaneArena::begin_planned(std::shared_ptr<const PlannedTape> planned) {
   fast_ = may_be_fast();
 }
 
+void LaneArena::skip_rest() {
+  LW_CHECK(mode_ == Mode::planned, "the rest of an iteration is skipped off its plan");
+  LW_CHECK(planned_->plan.peak <= capacity_ &&
+               planned_->tape.frees.size() == planned_->tape.allocations.size(),
+           "what is skipped lies within the lane and leaves nothing there");
+  skipped_ = true;
+  fast_ = false;
+}
+
 void LaneArena::mark() {
   LW_CHECK(mode_ == Mode::best_fit && !off_tape_, "a mark outside a probe");
   if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
@@ -102,6 +111,7 @@ void LaneArena::refuse_at(uint64_t index) {
 
 void* LaneArena::allocate_slow(size_t bytes) {
   LW_CHECK(mode_ != Mode::idle, "an allocation outside an iteration");
+  LW_CHECK(!skipped_, "an allocation behind what was skipped");
   if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
   if (mode_ == Mode::planned) {
     if (step_->bytes == bytes && reconcile(step_->frees_before)) return take_step(bytes);
@@ -139,6 +149,7 @@ void* LaneArena::allocate_best_fit(size_t bytes) {
 }
 
 void LaneArena::free_slow(uint64_t offset) {
+  if (skipped_) return;
   if (mode_ != Mode::planned) return free_best_fit(offset);
   if (offset == free_offsets_[freed_]) {
     if (poison_) {
@@ -219,18 +230,11 @@ void LaneArena::leave_tape() {
 LaneArena::Use LaneArena::end() {
   LW_CHECK(mode_ != Mode::idle, "the end of an iteration that was not begun");
   drain_remote();
+  if (skipped_) return close_planned();
   if (mode_ == Mode::planned) {
     const AllocationTape& taped = planned_->tape;
     const bool met = steps_taken() == taped.allocations.size() && reconcile(taped.frees.size());
-    if (met && taped.frees.size() == taped.allocations.size()) {
-      Use use;
-      use.peak = planned_->plan.peak;
-      use.allocations = taped.allocations.size();
-      mode_ = Mode::idle;
-      fast_ = false;
-      refused_ = kNoneRefused;
-      return use;
-    }
+    if (met && taped.frees.size() == taped.allocations.size()) return close_planned();
     leave_tape();
     off_tape_ = !met;
     Use use = close(off_tape_);
@@ -240,9 +244,22 @@ LaneArena::Use LaneArena::end() {
   return close(off_tape_);
 }
 
+LaneArena::Use LaneArena::close_planned() {
+  Use use;
+  use.peak = planned_->plan.peak;
+  use.allocations = planned_->tape.allocations.size();
+  use.skipped = skipped_;
+  mode_ = Mode::idle;
+  fast_ = false;
+  skipped_ = false;
+  refused_ = kNoneRefused;
+  return use;
+}
+
 LaneArena::Use LaneArena::abandon() {
   LW_CHECK(mode_ != Mode::idle, "an iteration is abandoned that was not begun");
   drain_remote();
+  if (skipped_) return close_planned();
   if (mode_ == Mode::planned) leave_tape();
   Use use = close(false);
   use.tape.reset();

@@ -40,6 +40,7 @@ class LaneArena {
     uint64_t live_count = 0;
     uint64_t older_count = 0;            // of live_count: of earlier iterations
     bool went_off_tape = false;          // planned, but did something else than its tape
+    bool skipped = false;                // its rest, see skip_rest
     std::optional<AllocationTape> tape;  // of a probe, and of an iteration that left its tape
     std::vector<TapePosition> marks;     // of a probe: where its tape stood at each mark()
   };
@@ -81,6 +82,16 @@ class LaneArena {
   // `planned` has this arena's alignment. Should memory of an earlier iteration be alive, the
   // iteration starts off its tape.
   void begin_planned(std::shared_ptr<const PlannedTape> planned);
+
+  // The rest of a planned iteration follows its tape without asking: work that was recorded with
+  // the plan's addresses runs again. Nothing is allocated any more; what is freed belongs to the
+  // tape, and need not be. end() answers as for a tape that was followed.
+  void skip_rest();
+  // What a planned iteration follows; null in others and off the tape.
+  std::shared_ptr<const PlannedTape> followed() const {
+    return mode_ == Mode::planned ? planned_ : nullptr;
+  }
+  std::byte* base() const { return base_; }
 
   // Notes where the tape of a probe stands now, frees of other threads that have arrived included.
   // Only in a probe.
@@ -140,6 +151,8 @@ class LaneArena {
   // From planned to best fit: rebuilds what is alive and the tape so far.
   void leave_tape();
   Use close(bool off_tape);
+  // The end of an iteration that did what its tape says.
+  Use close_planned();
   size_t steps_taken() const { return static_cast<size_t>(step_ - planned_->steps.data()); }
 
   // Read at every allocation and free.
@@ -165,6 +178,7 @@ class LaneArena {
   std::vector<TapePosition> marks_;
   Bytes peak_;
   bool off_tape_ = false;
+  bool skipped_ = false;             // see skip_rest
   uint64_t refused_ = kNoneRefused;  // see refuse_at
 
   Mutex remote_mutex_;

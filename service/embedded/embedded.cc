@@ -128,8 +128,11 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
   // One that is larger than the pool will be refused, and has no use for its bytes.
   InitialImage initial;
   if (made.layout().total() <= pool_size_) initial = InitialImage(request.slots, request.initial);
-  JobHandle job = worker_->add_job(
-      {.id = id, .name = name, .torch = std::move(torch).value(), .initial = std::move(initial)});
+  JobHandle job = worker_->add_job({.id = id,
+                                    .name = name,
+                                    .torch = std::move(torch).value(),
+                                    .initial = std::move(initial),
+                                    .replay = request.replay});
   if (job == nullptr) return closed_error();
   {
     MutexLock lock(jobs_mutex_);

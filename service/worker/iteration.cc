@@ -157,7 +157,8 @@ void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan) {
     plan.plan_s = result.learnt->plan_s;
     plan.need = std::max(plan.planned->plan.peak, Bytes(alignment));
     plan.address_hash = 0;
-  } else if (result.was_planned) {
+  } else if (result.was_planned && !result.use.skipped) {
+    // What is replayed has the addresses that it was recorded with.
     if (plan.address_hash != 0 && plan.address_hash != result.address_hash) ++plan.address_changes;
     plan.address_hash = result.address_hash;
   }

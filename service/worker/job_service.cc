@@ -153,6 +153,7 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
                                    .torch = std::move(torch).value(),
                                    .initial = std::move(initial),
                                    .user = message.user,
+                                   .replay = spec.replay,
                                    .offer = std::move(offer),
                                    .journal = journal,
                                    .recovered = recovered});

@@ -261,6 +261,15 @@ void Worker::join_retired() {
   for (auto& lane : retired) lane->join();
 }
 
+bool Worker::may_replay(const WorkerJob& job) const {
+  if (job.replay != wire::Replay::automatic) return job.replay == wire::Replay::on;
+  return std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+    const WorkerJob& other = *entry.second;
+    return &other != &job && other.admitted == job.admitted &&
+           other.phase == WorkerJob::Phase::placed;
+  });
+}
+
 Bytes Worker::room_beside_image(const WorkerJob& job) const {
   return capacity_ - std::max(job.torch->layout().total(), Bytes(backend_.alignment()));
 }

@@ -166,6 +166,9 @@ class Worker final : public lanes::ActionSink {
   void leave_to_successor(const std::string& told, const WorkerJob& reporter) LW_REQUIRES(mutex_);
   // What a lane can have at most beside this job's image.
   Bytes room_beside_image(const WorkerJob& job) const;
+  // Whether the device's work of its iterations may be replayed as a whole: what is replayed runs
+  // to its end, so that a job that shares its lane does it only when asked to.
+  bool may_replay(const WorkerJob& job) const LW_REQUIRES(mutex_);
   void end_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
   // Work that was queued and will not run; where the answers go is told outside of the mutex.
   using Cancelled = std::deque<std::shared_ptr<Work>>;

@@ -11,6 +11,7 @@ WorkerJob::WorkerJob(NewJob from)
     : id(from.id),
       name(std::move(from.name)),
       user(from.user),
+      replay(from.replay),
       offer(std::move(from.offer)),
       torch(std::move(from.torch.job)),
       journal(from.journal),

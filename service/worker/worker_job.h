@@ -19,6 +19,7 @@
 #include "lanes/job_offered.h"
 #include "lanes/reason.h"
 #include "service/journal/journal.h"
+#include "service/wire/job_spec.h"
 #include "service/worker/initial_image.h"
 #include "service/worker/link.h"
 #include "service/worker/work.h"
@@ -35,6 +36,7 @@ struct NewJob {
   adaptor::TorchJob::Made torch;
   InitialImage initial;  // of no bytes when the job is larger than the pool
   uint32_t user = 0;     // uid
+  wire::Replay replay = wire::Replay::automatic;
   // Of jobs of other processes: what the core was told, for a core that comes later; and where the
   // job's steps are written down.
   lanes::JobOffered offer{};
@@ -48,6 +50,7 @@ struct WorkerJob {
   const JobId id;
   const std::string name;
   const uint32_t user;
+  const wire::Replay replay;
   const lanes::JobOffered offer;
   const std::unique_ptr<adaptor::TorchJob> torch;
   std::optional<JobJournal> journal;

@@ -79,6 +79,7 @@ void WorkerLane::grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) 
   turn_start_ = worker_.clock_.now();
   if (job_) {
     job_->lane = this;
+    replay_ = worker_.may_replay(*job_);
     clear_first_ = worker_.many_users_ && last_user_ != job_->user;
     last_user_ = job_->user;
     worker_.unwatch_links(*job_);
@@ -171,6 +172,7 @@ IterationResult WorkerLane::run(WorkerGraph& graph, std::span<const lanes::Input
     result.error = device_.error();
     return result;
   }
+  graph.torch->allow_replay(replay_);
   return run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit);
 }
 

@@ -148,6 +148,7 @@ class WorkerLane {
   std::optional<lanes::Turn> turn_;
   std::shared_ptr<WorkerJob> job_;  // the turn's
   bool recalled_ = false;
+  bool replay_ = false;  // iterations of this turn may be replayed
   bool busy_ = false;
   bool flying_ = false;     // busy, with iterations in the air
   bool turn_over_ = false;  // as soon as all have landed

@@ -1,20 +1,18 @@
-// The plugin: a Backend over the CPU as if it were another device.
-#include <torch/headeronly/version.h>
+#include "tests/remote_backend/remote_backend.h"
 
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "adaptor/device_plugin.h"
 #include "adaptor/host_backend.h"
 #include "adaptor/host_random_state.h"
 #include "adaptor/lane_blocks.h"
 #include "adaptor/torch_device.h"
 #include "base/clock.h"
-#include "base/version.h"
 #include "memory/stream_pool_access.h"
 #include "tests/remote_backend/remote_device.h"
 #include "tests/remote_backend/remote_lane.h"
+#include "tests/remote_backend/remote_recording.h"
 
 namespace laneway::testing {
 namespace {
@@ -30,8 +28,9 @@ class RemoteTorchDevice final : public adaptor::TorchDevice {
     return std::make_unique<adaptor::HostRandomState>();
   }
   Result<std::unique_ptr<adaptor::Recording>> start_recording(
-      adaptor::DeviceLane& /*lane*/, adaptor::RandomState& /*random*/) const override {
-    return Error{ErrorCode::unsupported, "the CPU runs operators when they are called"};
+      adaptor::DeviceLane& lane, adaptor::RandomState& random) const override {
+    return std::unique_ptr<adaptor::Recording>(
+        std::make_unique<RemoteRecording>(static_cast<RemoteLane&>(lane), random));
   }
 };
 
@@ -75,27 +74,8 @@ class RemoteBackend final : public adaptor::Backend {
   RemoteTorchDevice torch_;
 };
 
-Result<std::unique_ptr<adaptor::Backend>> open_remote(uint32_t index,
-                                                      const adaptor::BackendOptions& options) {
-  if (index != 0 || options.lane_sms != 0) {
-    return Error{ErrorCode::invalid_argument,
-                 "device cuda:" + std::to_string(index) + " with lanes of " +
-                     std::to_string(options.lane_sms) +
-                     " multiprocessors: there is cuda:0 alone, without partitions"};
-  }
-  return RemoteBackend::open();
-}
-
 }  // namespace
-}  // namespace laneway::testing
 
-extern "C" __attribute__((visibility("default"))) const laneway::adaptor::DevicePlugin*
-laneway_device_plugin() {
-  static const laneway::adaptor::DevicePlugin plugin = {
-      .version = laneway::adaptor::kDevicePluginVersion,
-      .laneway_version = laneway::version(),
-      .torch_version = TORCH_VERSION,
-      .open = &laneway::testing::open_remote,
-  };
-  return &plugin;
-}
+Result<std::unique_ptr<adaptor::Backend>> open_remote_backend() { return RemoteBackend::open(); }
+
+}  // namespace laneway::testing

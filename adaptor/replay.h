@@ -1,0 +1,52 @@
+// Replay: when the device's work of an iteration is written down (Recording, torch_device.h) and
+// run again as a whole. What was written down holds addresses and numbers, so it stands for
+// iterations in which all of these are the same: their key. After limits::kReplayAfter planned
+// iterations with one key the next one is recorded, and those that follow with it are replayed; one
+// with another key runs node by node, and counting begins again.
+//
+// Decides only; the runner acts (adaptor/torch_graph_runner_replay.cc). One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "memory/planned_tape.h"
+
+namespace laneway::adaptor {
+
+struct ReplayKey {
+  std::shared_ptr<const memory::PlannedTape> plan;
+  const std::byte* lane = nullptr;  // where its memory begins
+  const void* image = nullptr;
+  std::vector<uint64_t> numbers;  // the bits of number inputs
+  uint64_t state_epoch = 0;       // 0 where nothing depends on it
+  friend bool operator==(const ReplayKey&, const ReplayKey&) = default;
+};
+
+class ReplayControl {
+ public:
+  enum class Way : uint8_t { plain, record, replay };
+
+  // How the iteration that begins is to run; `key` is empty when it has no plan, or is not to be
+  // recorded or replayed whatever it has.
+  Way begin(std::optional<ReplayKey> key);
+  // It was completed in that way.
+  void completed();
+  // It was given up: what was being recorded is not there.
+  void given_up();
+  // Its device cannot record this graph: it ran plainly, and so will all that follow.
+  void refuse();
+  bool refused() const { return refused_; }
+
+ private:
+  bool refused_ = false;
+  Way way_ = Way::plain;
+  std::optional<ReplayKey> key_;       // of the iterations that are counted
+  uint32_t completed_ = 0;             // plainly, in a row
+  std::optional<ReplayKey> recorded_;  // of what is there to be replayed
+};
+
+}  // namespace laneway::adaptor

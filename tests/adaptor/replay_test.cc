@@ -1,0 +1,101 @@
+// Shows which iterations are recorded and replayed: after enough planned ones with equal keys, as
+// long as the key holds, and never once a device could not record the graph.
+#include "adaptor/replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/limits.h"
+
+namespace laneway::adaptor {
+namespace {
+
+using Way = ReplayControl::Way;
+
+ReplayKey key_of(uint64_t number) {
+  static const auto plan = std::make_shared<const memory::PlannedTape>();
+  return {.plan = plan, .lane = nullptr, .image = nullptr, .numbers = {number}, .state_epoch = 0};
+}
+
+// One iteration that is completed.
+Way run(ReplayControl& control, std::optional<ReplayKey> key) {
+  const Way way = control.begin(std::move(key));
+  control.completed();
+  return way;
+}
+
+void run_plainly(ReplayControl& control, uint64_t number) {
+  for (uint32_t i = 0; i < limits::kReplayAfter; ++i) {
+    ASSERT_EQ(run(control, key_of(number)), Way::plain);
+  }
+}
+
+TEST(ReplayControl, RecordsOnceAndThenReplays) {
+  ReplayControl control;
+  run_plainly(control, 1);
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run(control, key_of(1)), Way::replay);
+}
+
+TEST(ReplayControl, AnotherKeyRunsPlainlyAndCountsAgain) {
+  ReplayControl control;
+  run_plainly(control, 1);
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+  EXPECT_EQ(run(control, key_of(2)), Way::plain);
+  EXPECT_EQ(run(control, key_of(1)), Way::replay) << "what was recorded still holds";
+  for (uint32_t i = 1; i < limits::kReplayAfter; ++i) run(control, key_of(2));
+  EXPECT_EQ(run(control, key_of(2)), Way::record);
+  EXPECT_EQ(run(control, key_of(2)), Way::replay);
+  EXPECT_EQ(run(control, key_of(1)), Way::plain) << "there is one recording";
+}
+
+TEST(ReplayControl, IterationsWithoutAPlanCountForNothing) {
+  ReplayControl control;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(run(control, std::nullopt), Way::plain);
+  run(control, key_of(1));
+  run(control, std::nullopt);
+  run_plainly(control, 1);
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+}
+
+TEST(ReplayControl, ARecordingThatIsGivenUpIsMadeAgain) {
+  ReplayControl control;
+  run_plainly(control, 1);
+  ASSERT_EQ(control.begin(key_of(1)), Way::record);
+  control.given_up();
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+  ASSERT_EQ(control.begin(key_of(1)), Way::replay);
+  control.given_up();
+  EXPECT_EQ(run(control, key_of(1)), Way::replay) << "what was recorded is still there";
+}
+
+TEST(ReplayControl, ARefusedGraphRunsPlainlyForEver) {
+  ReplayControl control;
+  run_plainly(control, 1);
+  ASSERT_EQ(control.begin(key_of(1)), Way::record);
+  control.refuse();
+  control.completed();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(run(control, key_of(1)), Way::plain);
+}
+
+TEST(ReplayKey, EveryPartOfItCounts) {
+  const ReplayKey key = key_of(1);
+  const std::byte other{};
+  ReplayKey changed = key;
+  changed.plan = std::make_shared<const memory::PlannedTape>();
+  EXPECT_NE(changed, key);
+  changed = key;
+  changed.lane = &other;
+  EXPECT_NE(changed, key);
+  changed = key;
+  changed.image = &other;
+  EXPECT_NE(changed, key);
+  changed = key;
+  changed.state_epoch = 2;
+  EXPECT_NE(changed, key);
+  EXPECT_NE(key_of(2), key);
+  EXPECT_EQ(key_of(1), key);
+}
+
+}  // namespace
+}  // namespace laneway::adaptor

@@ -1,0 +1,13 @@
+// The CPU as a Backend that worker and runner take for another device: see README.md.
+#pragma once
+
+#include <memory>
+
+#include "adaptor/backend.h"
+#include "base/result.h"
+
+namespace laneway::testing {
+
+Result<std::unique_ptr<adaptor::Backend>> open_remote_backend();
+
+}  // namespace laneway::testing

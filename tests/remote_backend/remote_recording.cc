@@ -1,0 +1,176 @@
+#include "tests/remote_backend/remote_recording.h"
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <utility>
+
+namespace laneway::testing {
+namespace {
+
+constexpr c10::DispatchKey kMode = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+std::atomic<int> refused{RemoteRecording::kNever};
+std::atomic<int> started_count{0};
+thread_local RemoteRecording* active = nullptr;
+
+void write_down(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+                torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard not_again(kMode);
+  active->call(op, *stack);
+}
+
+// A tensor over the same bytes that keeps no memory alive. Numbers in the place of tensors lie
+// wherever they were made: they are kept.
+at::Tensor borrowed(const at::Tensor& tensor) {
+  if (!tensor.defined()) return tensor;
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    at::Tensor kept = tensor.clone();
+    kept.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return kept;
+  }
+  return at::from_blob(const_cast<void*>(tensor.const_data_ptr()), tensor.sizes(), tensor.strides(),
+                       tensor.options());
+}
+
+c10::IValue borrowed(const c10::IValue& value) {
+  if (value.isTensor()) return borrowed(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(borrowed(tensor));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
+      list.push_back(tensor ? std::optional(borrowed(*tensor)) : std::nullopt);
+    }
+    return list;
+  }
+  return value;
+}
+
+torch::jit::Stack borrowed(const torch::jit::Stack& values) {
+  torch::jit::Stack result;
+  for (const c10::IValue& value : values) result.push_back(borrowed(value));
+  return result;
+}
+
+template <class Visit>
+void for_each_tensor(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor() && value.toTensor().defined()) visit(value.toTensor());
+  if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
+  }
+}
+
+// While it lives the thread's memory is not the lane's.
+class OutsideLane {
+ public:
+  explicit OutsideLane(RemoteLane& lane) : lane_(lane) { lane_.suspend(); }
+  ~OutsideLane() { lane_.resume(); }
+  OutsideLane(const OutsideLane&) = delete;
+  OutsideLane& operator=(const OutsideLane&) = delete;
+
+ private:
+  RemoteLane& lane_;
+};
+
+}  // namespace
+
+void RemoteRecording::refuse(int what) { refused = what; }
+
+int RemoteRecording::started() { return started_count; }
+
+RemoteRecording::RemoteRecording(RemoteLane& lane, adaptor::RandomState& random)
+    : lane_(lane), random_(random) {
+  {
+    const OutsideLane outside(lane_);
+    random_before_ = random_.get();
+  }
+  ++started_count;
+  static const torch::Library library = [] {
+    torch::Library made(torch::Library::IMPL, "_", kMode, __FILE__, __LINE__);
+    made.fallback(torch::CppFunction::makeFromBoxedFunction<&write_down>());
+    return made;
+  }();
+  active = this;
+  recording_ = true;
+  c10::impl::tls_set_dispatch_key_included(kMode, true);
+  lane_.set_recording(true);
+}
+
+RemoteRecording::~RemoteRecording() { stop(); }
+
+void RemoteRecording::stop() {
+  if (!recording_) return;
+  recording_ = false;
+  active = nullptr;
+  c10::impl::tls_set_dispatch_key_included(kMode, false);
+  lane_.set_recording(false);
+  const OutsideLane outside(lane_);
+  for (auto last = written_.rbegin(); last != written_.rend(); ++last) {
+    last->place.copy_(last->before);
+  }
+  written_.clear();
+  const Status drawn_back = random_.set(random_before_);
+  TORCH_CHECK(drawn_back.ok(), "a generator takes the state that it gave");
+}
+
+void RemoteRecording::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (refused == static_cast<int>(steps_.size())) throw std::runtime_error("cannot be recorded");
+  const size_t count = op.schema().arguments().size();
+  Step step{op, {}, {}};
+  {
+    const OutsideLane outside(lane_);
+    step.arguments = borrowed(torch::jit::Stack(stack.end() - count, stack.end()));
+    save_written(op.schema(), step.arguments);
+  }
+  op.callBoxed(&stack);
+  const OutsideLane outside(lane_);
+  step.results =
+      borrowed(torch::jit::Stack(stack.end() - op.schema().returns().size(), stack.end()));
+  steps_.push_back(std::move(step));
+}
+
+void RemoteRecording::save_written(const c10::FunctionSchema& schema,
+                                   const torch::jit::Stack& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
+      written_.push_back({tensor, tensor.clone()});
+    });
+  }
+}
+
+Status RemoteRecording::end() {
+  stop();
+  if (refused != kAtEnd) return {};
+  return Error{ErrorCode::failed, "the end of a recording is refused, as was asked for"};
+}
+
+void RemoteRecording::run(const Step& step) {
+  torch::jit::Stack stack = step.arguments;
+  step.op.callBoxed(&stack);
+  const auto& returns = step.op.schema().returns();
+  for (size_t i = 0; i < returns.size(); ++i) {
+    // What is written in place, or a view, is there already.
+    if (returns[i].alias_info() != nullptr) continue;
+    std::vector<at::Tensor> places;
+    for_each_tensor(step.results[i], [&](const at::Tensor& place) { places.push_back(place); });
+    size_t next = 0;
+    for_each_tensor(stack[i], [&](const at::Tensor& made) { places[next++].copy_(made); });
+  }
+}
+
+Status RemoteRecording::launch() {
+  const OutsideLane outside(lane_);
+  for (const Step& step : steps_) run(step);
+  return {};
+}
+
+}  // namespace laneway::testing

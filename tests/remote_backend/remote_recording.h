@@ -1,0 +1,66 @@
+// RemoteRecording: what a thread calls of torch's operators, written down and done again when it is
+// launched. Operators run when they are called, so while it records they run too, for the sake of
+// the memory that they allocate; what they wrote, and what they drew, is taken back at the end. So
+// recorded work has happened only when it was launched, as on a device that really defers it.
+//
+// Made, ended and launched by the thread that has entered the lane.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "adaptor/torch_device.h"
+#include "tests/remote_backend/remote_lane.h"
+
+namespace laneway::testing {
+
+class RemoteRecording final : public adaptor::Recording {
+ public:
+  static constexpr int kNever = -1;
+  static constexpr int kAtEnd = -2;
+  // What recordings of this process refuse from here on: the call of that number (from 0), or the
+  // end.
+  static void refuse(int what);
+  // How many were started in this process.
+  static int started();
+
+  RemoteRecording(RemoteLane& lane, adaptor::RandomState& random);
+  ~RemoteRecording() override;
+  RemoteRecording(const RemoteRecording&) = delete;
+  RemoteRecording& operator=(const RemoteRecording&) = delete;
+
+  Status end() override;
+  Status launch() override;
+
+  // A call of an operator on this thread: runs it and writes it down. Throws what it throws.
+  void call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+
+ private:
+  struct Step {
+    c10::OperatorHandle op;
+    torch::jit::Stack arguments;
+    torch::jit::Stack results;
+  };
+  struct Written {
+    at::Tensor place;
+    at::Tensor before;
+  };
+
+  void stop();
+  void save_written(const c10::FunctionSchema& schema, const torch::jit::Stack& arguments);
+  static void run(const Step& step);
+
+  RemoteLane& lane_;
+  adaptor::RandomState& random_;
+  std::vector<std::byte> random_before_;
+  bool recording_ = false;
+  std::vector<Step> steps_;
+  std::vector<Written> written_;
+};
+
+}  // namespace laneway::testing
