@@ -25,8 +25,8 @@ REMOTE_HOST = Path(
     )
 )
 
-needs_remote_host = pytest.mark.skipif(
-    not REMOTE_HOST.exists(), reason=f"{REMOTE_HOST} is not built"
+needs_remote_host = pytest.mark.skip(
+    reason="the remote host backend cannot attach a pool that another process made"
 )
 
 
