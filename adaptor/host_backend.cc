@@ -2,29 +2,11 @@
 
 #include <unistd.h>
 
-#include <utility>
-
 #include "adaptor/host_lane.h"
 #include "adaptor/host_torch_device.h"
 #include "adaptor/lane_blocks.h"
-#include "memory/shared_memory.h"
 
 namespace laneway::adaptor {
-namespace {
-
-class AttachedPool final : public memory::MemoryBlock {
- public:
-  explicit AttachedPool(memory::SharedMemory pool) : memory_(std::move(pool)) {}
-  std::byte* data() const override { return memory_.data(); }
-  Bytes size() const override { return memory_.size(); }
-  int descriptor() const override { return memory_.descriptor(); }
-
- private:
-  memory::SharedMemory memory_;
-};
-
-}  // namespace
-
 HostBackend::HostBackend() : torch_(std::make_unique<HostTorchDevice>()) {}
 
 HostBackend::~HostBackend() = default;
@@ -40,10 +22,7 @@ Bytes HostBackend::free_memory() const {
 }
 
 Result<std::unique_ptr<memory::MemoryBlock>> HostBackend::attach_pool(int descriptor, Bytes size) {
-  auto attached = memory::SharedMemory::attach(descriptor, size);
-  if (!attached) return attached.error();
-  return std::unique_ptr<memory::MemoryBlock>(
-      std::make_unique<AttachedPool>(std::move(attached).value()));
+  return device_.attach_pool(descriptor, size);
 }
 
 size_t HostBackend::escaped_within(const std::byte* base, Bytes size) {

@@ -29,12 +29,15 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
     return Error{ErrorCode::invalid_argument,
                  "unknown device '" + std::string(name) + "': use 'host' or 'cuda:N'"};
   }
+  const auto named = [&name](const Error& error) {
+    return Error{error.code,
+                 "device '" + std::string(name) + "' cannot be opened: " + error.message};
+  };
   const Result<const DevicePlugin*> plugin = load_device_plugin();
-  if (!plugin) {
-    return Error{plugin.error().code,
-                 "device '" + std::string(name) + "' cannot be opened: " + plugin.error().message};
-  }
-  return plugin.value()->open(index, options);
+  if (!plugin) return named(plugin.error());
+  auto opened = plugin.value()->open(index, options);
+  if (!opened) return named(opened.error());
+  return opened;
 }
 
 }  // namespace laneway::adaptor

@@ -18,6 +18,11 @@ class HostDevice final : public Device {
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size) override;
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size) override;
+  // A pool that another process made, mapped here. Takes the descriptor over. Errors as
+  // SharedMemory::attach.
+  Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size) {
+    return memory_.attach_pool(descriptor, size);
+  }
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
-#include "memory/shared_memory.h"
-
 namespace laneway::memory {
 
 class HostMemory::PoolBlock final : public MemoryBlock {
  public:
-  PoolBlock(HostMemory& owner, SharedMemory memory) : owner_(owner), memory_(std::move(memory)) {}
+  PoolBlock(HostMemory& owner, SharedMemory memory) : owner_(owner), memory_(std::move(memory)) {
+    owner_.pool_blocks_.add(memory_.data(), memory_.size());
+  }
   ~PoolBlock() override { owner_.pool_blocks_.remove(memory_.data()); }
   PoolBlock(const PoolBlock&) = delete;
   PoolBlock& operator=(const PoolBlock&) = delete;
@@ -49,8 +49,17 @@ Result<std::unique_ptr<MemoryBlock>> HostMemory::allocate_pool(Bytes size) {
   // The pool is its service's. A child of the user's process has none of the threads that use it,
   // and whatever it wrote would be read by the jobs of its parent.
   if (Status kept = made.value().keep_from_children(); !kept) return kept.error();
-  pool_blocks_.add(made.value().data(), size);
-  return std::unique_ptr<MemoryBlock>(std::make_unique<PoolBlock>(*this, std::move(made).value()));
+  return pool_block(std::move(made).value());
+}
+
+Result<std::unique_ptr<MemoryBlock>> HostMemory::attach_pool(int descriptor, Bytes size) {
+  Result<SharedMemory> attached = SharedMemory::attach(descriptor, size);
+  if (!attached) return attached.error();
+  return pool_block(std::move(attached).value());
+}
+
+std::unique_ptr<MemoryBlock> HostMemory::pool_block(SharedMemory memory) {
+  return std::make_unique<PoolBlock>(*this, std::move(memory));
 }
 
 Result<std::unique_ptr<MemoryBlock>> HostMemory::allocate_host(Bytes size) {

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "memory/device/block_ranges.h"
 #include "memory/device/device.h"
+#include "memory/shared_memory.h"
 
 namespace laneway::memory {
 
@@ -19,6 +20,9 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size);
+  // A pool block of another process, mapped here. Takes the descriptor over. Errors as
+  // SharedMemory::attach.
+  Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size);
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size);
 
   // Error invalid_argument, naming the call and the range, unless [address, address + bytes) lies
@@ -30,6 +34,8 @@ class HostMemory {
  private:
   class PoolBlock;
   class HostBlock;
+
+  std::unique_ptr<MemoryBlock> pool_block(SharedMemory memory);
 
   BlockRanges pool_blocks_;
 };

@@ -25,9 +25,7 @@ REMOTE_HOST = Path(
     )
 )
 
-needs_remote_host = pytest.mark.skip(
-    reason="the remote host backend cannot attach a pool that another process made"
-)
+needs_remote_host = pytest.mark.skipif(not REMOTE_HOST.exists(), reason="nothing is built")
 
 
 def lanewayd(*words, **environment):

@@ -55,9 +55,8 @@ class RemoteBackend final : public adaptor::Backend {
   }
   std::string kernels() const override { return "cpu"; }
   Bytes free_memory() const override { return host_.free_memory(); }
-  Result<std::unique_ptr<memory::MemoryBlock>> attach_pool(int /*descriptor*/,
-                                                           Bytes /*size*/) override {
-    return Error{ErrorCode::unsupported, "this device's memory belongs to one process"};
+  Result<std::unique_ptr<memory::MemoryBlock>> attach_pool(int descriptor, Bytes size) override {
+    return device_.attach_pool(descriptor, size);
   }
   size_t escaped_within(const std::byte* base, Bytes size) override {
     return adaptor::LaneBlocks::instance().escaped_within(base, size);

@@ -16,6 +16,9 @@ class RemoteDevice final : public memory::Device {
   Result<std::unique_ptr<memory::MemoryBlock>> allocate_pool(Bytes size) override {
     return host_.allocate_pool(size);
   }
+  Result<std::unique_ptr<memory::MemoryBlock>> attach_pool(int descriptor, Bytes size) {
+    return host_.attach_pool(descriptor, size);
+  }
   Result<std::unique_ptr<memory::MemoryBlock>> allocate_host(Bytes size) override {
     return host_.allocate_host(size);
   }
