@@ -21,8 +21,11 @@ from check_report import RAN, SectionResult
 
 TOTAL_S = 470.0  # the whole run, unpacking included: it ends within 8 minutes
 GRACE_S = 4.0  # between asking a section to end and ending it
+KILLED_S = 4.0  # until what was ended is gone
 POLL_S = 0.05
 LOG_TAIL = 15
+# In the environment of a section and of all that it starts: which section of which run they are of.
+MARK = "LANEWAY_GPU_CHECK_SECTION"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Running:
         self._partial = ""
         self._started = time.monotonic()
         self._limit_s = result.limit_s = limit_s
+        self._mark = f"{plan.folder}:{section.name}"
         result.status = "running"
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
@@ -85,7 +89,7 @@ class Running:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=plan.environment,
+                env=plan.environment | {MARK: self._mark},
                 cwd=plan.cwd,
                 start_new_session=True,
             )
@@ -106,13 +110,18 @@ class Running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
         self._signal(signal.SIGKILL)  # also what it started and left
-        code = self._process.wait()
+        end_marked(self._mark)
+        code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._process.wait(KILLED_S)
         self._read()
         self._reader.close()
         result = self.result
         result.seconds = time.monotonic() - self._started
-        if why:
-            result.status, result.reason = "stopped", why
+        if why or code is None:
+            # A process that waits inside the driver cannot be ended; the others go on beside it.
+            lost = "; its process cannot be ended" if code is None else ""
+            result.status, result.reason = "stopped", why + lost
         elif code < 0:
             result.status = "crashed"
             result.reason = f"{signal.Signals(-code).name}; {self._tail()}"
@@ -144,6 +153,15 @@ class Running:
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+def end_marked(mark: str) -> None:
+    """Ends what a section left in other process groups: a daemon in a session of its own, say."""
+    words = f"{MARK}={mark}".encode()
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # gone, or somebody else's
+            if words in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def run_all(
@@ -182,11 +200,15 @@ def run_all(
 
 
 def _limit(left: list[Section], plan: Plan) -> float:
-    """Seconds for the first of the sections that are left: its own and what others did not use."""
+    """Seconds for the first of the sections that are left: its own and what others did not use, or
+    its part of what there is when that is less than planned."""
     now = plan.deadline - time.monotonic() - GRACE_S
     if left[0].background:
         return min(left[0].budget_s, now)
-    return now - sum(section.budget_s for section in left[1:] if not section.background)
+    planned = sum(section.budget_s for section in left if not section.background)
+    if now < planned:
+        return left[0].budget_s * now / planned
+    return left[0].budget_s + now - planned
 
 
 def _wait(running: list[Running], beside: list[Running], write: Callable[[], None]) -> None:

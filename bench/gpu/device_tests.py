@@ -1,76 +1,79 @@
 """engine: the Python tests of tests/gpu: jobs on the device against plain PyTorch there, embedded
 and through a lanewayd, programs that are killed. Each test is a row; what a test records (how far
-states lie apart, say) is another."""
+states lie apart, say) is another. The files run side by side: nothing here is timed."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
+import json
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from ..report import ROOT
 from .section import Section
+from .watched_tests import Collected, Event, Result, Started, SuiteOfTests, WatchedTests, watch
 
 FOLDER = ROOT / "tests/gpu"
+TEST_S = 60.0  # what one may take; on a GPU they take seconds
+REHEARSED_TEST_S = 300.0
 
 
 def run(section: Section) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        # A file after another: one that crashes its process takes no other with it.
-        for file in sorted(FOLDER.glob("test_*.py")):
-            if section.fits(10 if section.settings.cuda else 1, file.name):
-                _run(section, file, Path(folder) / f"{file.stem}.xml")
+    files = [f for f in sorted(FOLDER.glob("test_*.py")) if section.fits(1, f.name)]
+    limit_s = TEST_S if section.settings.cuda else REHEARSED_TEST_S
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        watch(
+            [
+                WatchedTests(
+                    section,
+                    program_of(section, file, Path(folder)),
+                    limit_s,
+                    lambda where, result: report(section, where, result),
+                )
+                for file in files
+            ]
+        )
 
 
-def _run(section: Section, file: Path, report: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
-    command += ["-o", "junit_family=xunit1"]  # the form that holds what tests record
+def program_of(section: Section, file: Path, folder: Path) -> SuiteOfTests:
+    """The tests of a file, as its folder's conftest.py tells of them."""
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
+    words += [f"--confcutdir={file.parent}", f"--rootdir={file.parent}", "--tb=short"]
     if section.settings.quick:
-        command += ["-m", "not long"]
-    # The machine's pytest may have plugins that these tests have never met.
-    environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    environment["LANEWAY_TEST_DEVICE"] = section.settings.device
-    process = subprocess.Popen(
-        [*command, f"--junitxml={report}", f"--confcutdir={FOLDER}", f"--rootdir={FOLDER}"],
-        cwd=FOLDER,
-        env=os.environ | environment,
+        words += ["-m", "not long"]
+    lines = folder / f"{file.stem}.jsonl"
+    environment = {
+        # The machine's pytest may have plugins that these tests have never met.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "LANEWAY_TEST_DEVICE": section.settings.device,
+        "LANEWAY_TEST_RECORD": str(lines),
+    }
+    return SuiteOfTests(
+        file.stem,
+        lambda done: [*words, *(word for test in done for word in ("--deselect", test))],
+        understand,
+        file.parent,
+        environment,
+        folder / f"{file.stem}.log",
+        lines,
     )
-    try:
-        ended = f"pytest ended with {process.wait(max(5, section.left()))}"
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)  # pytest then writes down what it has
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        ended = "it did not end in its time"
-    if not report.exists():
-        section.test(file.stem, "ran", False, f"{ended} and left no report")
-        return
-    counted = 0
-    for case in ElementTree.parse(report).iter("testcase"):
-        counted += 1
-        _report(section, file.stem, case)
-    if not ended.endswith(("with 0", "with 1")):
-        section.test(file.stem, "ran", False, f"{ended} after {counted} tests")
 
 
-def _report(section: Section, where: str, case: ElementTree.Element) -> None:
-    name = case.get("name", "?")
-    failed = case.find("failure") if case.find("error") is None else case.find("error")
-    skipped = case.find("skipped")
-    if skipped is not None:
-        section.leave_out(f"{where}: {name}: {skipped.get('message', '')}")
+def understand(line: str) -> Event | None:
+    told = json.loads(line)
+    if "collected" in told:
+        return Collected(tuple(told["collected"]))
+    if "started" in told:
+        return Started(told["started"])
+    return Result(told["ended"], told["outcome"], told["why"], told["recorded"])
+
+
+def report(section: Section, where: str, result: Result) -> None:
+    name = result.test.partition("::")[2] or result.test
+    if result.outcome == "skipped":
+        section.leave_out(f"{where}: {name}: {result.why}")
         return
-    note = None
-    if failed is not None:
-        note = (failed.get("message") or failed.text or "").strip().splitlines()[0][:400]
-    section.test(where, name, failed is None, note)
-    for recorded in case.iter("property"):
-        value = float(recorded.get("value", "nan"))
-        section.add(f"{where}.{name}", recorded.get("name", "?"), value, "")
+    note = (result.why.strip().splitlines() or [""])[0][:400] or None
+    section.test(where, name, result.outcome == "passed", note)
+    for metric, value in result.recorded.items():
+        section.add(f"{where}.{name}", metric, float(value), "")

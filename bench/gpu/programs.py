@@ -1,11 +1,10 @@
 """conformance: the C++ tests of devices: the conformance suite, which holds every device to one
-page, and the tests of the CUDA device. Each program is a process; its tests are counted one by
-one."""
+page, and the tests of the CUDA device. Tests are counted one by one; those that failed are rows."""
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import tempfile
 from collections import Counter
@@ -13,6 +12,14 @@ from pathlib import Path
 
 from ..report import ROOT, at_most
 from .section import Section
+from .watched_tests import Event, Result, Started, SuiteOfTests, WatchedTests, watch
+
+TEST_S = 20.0  # what one may take
+OUTCOMES = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+# The summary at the end names tests again, without their time.
+LINE = re.compile(
+    r"^\[ +(?:(RUN) +\] ([\w/.]+)|(OK|FAILED|SKIPPED) +\] ([\w/.]+)(?:, where .*)? \(\d+ ms\))$"
+)
 
 
 def run(section: Section) -> None:
@@ -32,50 +39,80 @@ def find_programs() -> list[Path]:
 
 
 def _run(section: Section, program: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.json"
-        environment = os.environ | {"LANEWAY_TEST_DEVICE": section.settings.device}
-        try:
-            done = subprocess.run(
-                [str(program), f"--gtest_output=json:{report}", "--gtest_brief=1"],
-                cwd=folder,
-                env=environment,
-                timeout=max(3, section.left()),
-                check=False,
-            )
-            ended = f"it ended with {done.returncode}"
-        except subprocess.TimeoutExpired:
-            ended = "it did not end in its time"
-        if not report.exists():
-            section.test(program.name, "ran", False, f"{ended} and left no report")
-            return
-        _count(section, program.name, json.loads(report.read_text()), ended)
-
-
-def _count(section: Section, program: str, report: dict, ended: str) -> None:
-    """Rows with the counts, and the first lines of the first failures."""
     counts: Counter[str] = Counter()
-    failures = []
-    for suite in report.get("testsuites", []):
-        for test in suite.get("testsuite", []):
-            if test.get("failures"):
-                counts["failed"] += 1
-                why = test["failures"][0].get("failure", "").strip().splitlines()[:3]
-                failures.append(f"{suite['name']}.{test['name']}: {' '.join(why)}")
-            else:
-                counts[test.get("result", "COMPLETED").lower()] += 1
-    section.add(program, "passed", float(counts["completed"]), "tests")
-    section.add(program, "skipped", float(counts["skipped"]), "tests")
-    if not counts["completed"] and not failures and section.settings.rehearsal:
-        section.leave_out(f"{program}: all of its tests were skipped")
-        return
-    if not counts["completed"] and not failures:
-        failures.append("all of its tests were skipped: it found no device")
-        counts["failed"] += 1
-    if "ended with 0" not in ended and not failures:
-        failures.append(ended)
-        counts["failed"] += 1
-    note = "; ".join(failures[:8]) or None
-    section.add(
-        program, "failed", float(counts["failed"]), "tests", at_most(0), note=note, test=True
+
+    def count(where: str, result: Result) -> None:
+        counts[result.outcome] += 1
+        if result.outcome == "failed":
+            section.test(where, result.test, False, result.why)
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        watch([WatchedTests(section, program_of(section, program, Path(folder)), TEST_S, count)])
+    report(section, program.name, counts)
+
+
+def program_of(section: Section, program: Path, folder: Path) -> SuiteOfTests:
+    """The tests of a program, as googletest prints them."""
+    return SuiteOfTests(
+        program.name,
+        lambda done: [str(program), *([f"--gtest_filter=-{':'.join(done)}"] if done else [])],
+        Understanding(),
+        folder,
+        {"LANEWAY_TEST_DEVICE": section.settings.device, "GTEST_COLOR": "no"},
+        folder / "output",
+        tests=tests_of(program),
+        fresh_after_failure=True,
     )
+
+
+class Understanding:
+    """googletest's lines as events; what a test printed is why it failed or was skipped."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+
+    def __call__(self, line: str) -> Event | None:
+        found = LINE.match(line)
+        if found is None:
+            self._said.append(line.strip())
+            return None
+        said, self._said = self._said, []
+        if found[1]:
+            return Started(found[2])
+        return Result(found[4], OUTCOMES[found[3]], " ".join(filter(None, said))[:300])
+
+
+def tests_of(program: Path) -> tuple[str, ...]:
+    """Their full names, as the program lists them; none where it does not start."""
+    try:
+        done = subprocess.run(
+            [str(program), "--gtest_list_tests"],
+            capture_output=True,
+            text=True,
+            timeout=TEST_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    suite, tests = "", []
+    for line in done.stdout.splitlines():
+        name = line.partition("#")[0].strip()
+        if line.startswith("  "):
+            tests.append(suite + name)
+        elif name.endswith("."):
+            suite = name
+    return tuple(tests)
+
+
+def report(section: Section, program: str, counts: Counter[str]) -> None:
+    """Rows with the counts; a device that was not found is a failure."""
+    note = None
+    if not counts["passed"] and not counts["failed"]:
+        if section.settings.rehearsal:
+            section.leave_out(f"{program}: all of its tests were skipped")
+        else:
+            counts["failed"], note = 1, "all of its tests were skipped: it found no device"
+    section.add(program, "passed", float(counts["passed"]), "tests")
+    section.add(program, "skipped", float(counts["skipped"]), "tests")
+    failed = float(counts["failed"])
+    section.add(program, "failed", failed, "tests", at_most(0), note=note, test=True)

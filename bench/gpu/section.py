@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -136,6 +137,7 @@ def main(words: list[str]) -> int:
         print(f"usage: section NAME FILE SECONDS; NAME of {', '.join(MODULES)}", file=sys.stderr)
         return 2
     name, path, seconds = words[0], Path(words[1]), float(words[2])
+    signal.signal(signal.SIGTERM, _leave)
     module = importlib.import_module(f"bench.gpu.{MODULES[name]}")
     with path.open("a") as file:
         section = Section(name, settings=Settings.of_environment(), file=file)
@@ -144,6 +146,11 @@ def main(words: list[str]) -> int:
         module.run(section)
         section.add_calibration()
     return 0
+
+
+def _leave(number: int, frame: object) -> None:
+    """Asked to end: blocks are left, so that daemons stop and folders go."""
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ left."""
 from __future__ import annotations
 
 import os
+import statistics
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,8 +97,9 @@ def assert_as_plain(
 ) -> None:
     """Equal in the sense of README.md; records the distance and whether the bits were equal."""
     assert ours.state.keys() == plain.state.keys()
+    usual = _usual_sizes(plain.state)
     distances = {
-        name: _distance(tensor, plain.state[name], initial.get(name))
+        name: _distance(tensor, plain.state[name], initial.get(name), usual.get(_kind(name), 0.0))
         for name, tensor in ours.state.items()
     }
     worst = max(distances, key=lambda name: distances[name])
@@ -113,17 +115,37 @@ def assert_as_plain(
     assert distances[worst] <= STATE_TOLERANCE, f"{worst} is {distances[worst]:.3g} off"
 
 
-def _distance(ours: torch.Tensor, plain: torch.Tensor, before: torch.Tensor | None) -> float:
-    """‖ours - plain‖ over what training changed; infinite when anything is not a number."""
+def _kind(name: str) -> str:
+    """Of an optimizer's tensor what it holds of its parameter ("exp_avg"); nothing of a model's."""
+    return name.rpartition(".")[2] if name.startswith("optimizer.") else ""
+
+
+def _usual_sizes(state: dict[str, torch.Tensor]) -> dict[str, float]:
+    """By kind, the median over an optimizer's tensors of their roots of mean squares."""
+    sizes: dict[str, list[float]] = {}
+    for name, tensor in state.items():
+        if _kind(name) and tensor.numel():
+            sizes.setdefault(_kind(name), []).append(_size(tensor) / tensor.numel() ** 0.5)
+    return {kind: statistics.median(found) for kind, found in sizes.items()}
+
+
+def _size(tensor: torch.Tensor) -> float:
+    return torch.linalg.vector_norm(tensor.double()).item()
+
+
+def _distance(
+    ours: torch.Tensor, plain: torch.Tensor, before: torch.Tensor | None, usual: float = 0.0
+) -> float:
+    """‖ours - plain‖ over what training changed it by; infinite when anything is not a number."""
     assert ours.shape == plain.shape and ours.dtype == plain.dtype
     a, b = ours.double(), plain.double()
     if not (torch.isfinite(a).all() and torch.isfinite(b).all()):
         return float("inf")
-    gap = torch.linalg.vector_norm(a - b).item()
-    start = torch.zeros_like(b) if before is None else before.double()
-    change = torch.linalg.vector_norm(b - start).item()
+    gap = _size(a - b)
     if gap == 0.0:
         return 0.0
+    start = torch.zeros_like(b) if before is None else before.double()
     # A bias before a normalisation has gradients that are rounding alone: what counts there is its
-    # weight in the whole.
-    return gap / max(change, 1e-3 * torch.linalg.vector_norm(start).item(), 1e-5 * b.numel() ** 0.5)
+    # weight in the whole, and of its moments theirs beside the usual ones.
+    of_start, floor = 1e-3 * _size(start), max(1e-5, 1e-2 * usual) * b.numel() ** 0.5
+    return gap / max(_size(b - start), of_start, floor)

@@ -6,19 +6,16 @@ import io
 import json
 import os
 import stat
-import xml.etree.ElementTree as ElementTree
 
 import pytest
 
 from bench.gpu import (
-    device_tests,
     link,
     machine,
     mps,
     overhead,
     partition,
     placing,
-    programs,
     service_latency,
     sharing,
 )
@@ -119,58 +116,6 @@ def test_the_cost_of_a_copy_is_where_the_line_through_the_sizes_begins():
     assert rows["pinned", "to_device_slope_gb_per_s"]["value"] == pytest.approx(25.0, rel=1e-3)
     name = "to_device_4mib_gb_per_s"
     assert rows["pinned", name]["value"] == pytest.approx(25 / (1 + 5e-6 * 25e9 / (4 << 20)))
-
-
-GTEST = {
-    "testsuites": [
-        {
-            "name": "Device",
-            "testsuite": [
-                {"name": "Copies", "result": "COMPLETED"},
-                {"name": "Shares", "result": "SKIPPED"},
-                {"name": "Waits", "failures": [{"failure": "a.cc:3\nExpected: 1"}]},
-            ],
-        }
-    ]
-}
-
-
-def test_tests_of_a_program_are_counted_one_by_one():
-    section = section_of()
-    programs._count(section, "t", GTEST, "it ended with 1")
-    counts = {metric: row["value"] for (_, metric), row in rows_of(section).items()}
-    assert counts == {"passed": 1, "skipped": 1, "failed": 1}
-    failed = rows_of(section)["t", "failed"]
-    assert "Device.Waits: a.cc:3 Expected: 1" in failed["note"]
-    assert failed["test"] and failed["holds"] is False
-
-
-@pytest.mark.parametrize(
-    ("kept", "ended", "failed"),
-    [(0, "it ended with 0", 0), (0, "it ended with -11", 1), (1, "it ended with 0", 1)],
-)
-def test_a_program_that_crashed_or_skipped_everything_failed(kept, ended, failed):
-    """`kept`: which test is left in the report. A crash after the last test, and a device that
-    was not found, are failures too."""
-    tests = [GTEST["testsuites"][0]["testsuite"][kept]]
-    section = section_of(Settings())
-    programs._count(section, "t", {"testsuites": [{"name": "D", "testsuite": tests}]}, ended)
-    assert rows_of(section)["t", "failed"]["value"] == failed
-
-
-def test_python_tests_are_rows_with_what_they_recorded():
-    section = section_of()
-    text = """<testsuite><testcase name="a"><properties><property name="distance" value="0.5"/>
-      </properties></testcase><testcase name="b"><failure message="AssertionError: far off&#10;x"/>
-      </testcase><testcase name="c"><skipped message="no partitions"/></testcase></testsuite>"""
-    for case in ElementTree.fromstring(text).iter("testcase"):
-        device_tests._report(section, "test_x", case)
-    rows = rows_of(section)
-    assert rows["test_x", "a"]["holds"] is True
-    assert rows["test_x.a", "distance"]["value"] == 0.5
-    assert rows["test_x", "b"]["holds"] is False
-    assert rows["test_x", "b"]["note"] == "AssertionError: far off"
-    assert lines_of(section)[-1] == {"left_out": "test_x: c: no partitions"}
 
 
 CONTROL = """#!/bin/sh

@@ -35,7 +35,8 @@ HANGS = (
     WRITES
     + """
 row()
-child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"],
+    start_new_session=True)
 open(os.path.join(sys.argv[2], "child"), "w").write(str(child.pid))
 row(metric="last")
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -158,11 +159,13 @@ def test_sections_that_end_badly_cost_nothing_of_the_others(tmp_path):
     assert "== fails: failed" in log and "the device said no" in log
 
 
-def test_a_section_that_hangs_is_ended_with_all_that_it_started(tmp_path):
-    """It takes no notice of being asked, and has started a process of its own."""
+def test_a_section_that_hangs_is_ended_with_all_that_it_started(tmp_path, monkeypatch):
+    """It takes no notice of being asked, and has started a process of its own, in a session of its
+    own as daemons are."""
+    monkeypatch.setattr(check_sections, "GRACE_S", 0.1)
     hanging = section("hangs", 2.0, timed=False)
     report = run_sections(
-        tmp_path, {"hangs": HANGS, "after": GOOD}, [hanging, section("after", 300.0)], 302.0 + 4.0
+        tmp_path, {"hangs": HANGS, "after": GOOD}, [hanging, section("after", 300.0)], 302.1
     )
     found = by_name(report)
     assert found["hangs"].status == "stopped" and "2 s" in found["hangs"].reason
@@ -209,8 +212,57 @@ def test_sections_that_measure_wait_for_those_beside(tmp_path):
     assert by_name(report)["measures"].rows[0]["value"] == 1.0
 
 
-def test_an_interrupted_run_leaves_the_report_so_far(tmp_path):
+def test_when_less_is_left_than_planned_each_section_gets_its_part(tmp_path):
+    """A machine that took long to load its libraries costs every section something, none all."""
+    sections = [section("first", 20.0), section("second", 100.0), section("third", 80.0)]
+    codes = dict.fromkeys(("first", "second", "third"), GOOD)
+    report = run_sections(tmp_path, codes, sections, left_s=100.0 + check_sections.GRACE_S)
+    first = by_name(report)["first"]
+    assert 9.0 < first.limit_s <= 10.0
+    assert [result.status for result in report.sections] == [RAN] * 3
+
+
+def test_a_process_that_cannot_be_ended_does_not_hold_up_the_run(tmp_path, monkeypatch):
+    """As one that waits in a driver: whoever waits for it waits in vain."""
+
+    class Stuck(subprocess.Popen):
+        def wait(self, timeout=None):
+            super().wait()
+            raise subprocess.TimeoutExpired("it", timeout or 0)
+
+    monkeypatch.setattr(check_sections.subprocess, "Popen", Stuck)
+    report = run_sections(tmp_path, {"stuck": CRASHES})
+    stuck = by_name(report)["stuck"]
+    assert stuck.status == "stopped" and "cannot be ended" in stuck.reason
+    assert len(stuck.rows) == 1
+
+
+LEAVES = """
+import os, signal, sys
+from bench.gpu import section
+class Module:
+    def run(section):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            while True: signal.pause()
+        finally:
+            open(sys.argv[1], "w")
+section.importlib.import_module = lambda name: Module
+section.main(["link", sys.argv[2], "60"])
+"""
+
+
+def test_a_section_that_is_asked_to_end_leaves_its_blocks(tmp_path):
+    """So that a daemon in one of them is stopped."""
+    left = tmp_path / "left"
+    command = [sys.executable, "-c", LEAVES, str(left), str(tmp_path / "lines")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 128 + 15 and left.exists(), done.stderr
+
+
+def test_an_interrupted_run_leaves_the_report_so_far(tmp_path, monkeypatch):
     """Interrupted when the first rows of a section that hangs are there."""
+    monkeypatch.setattr(check_sections, "GRACE_S", 0.1)
 
     def interrupt():
         raise KeyboardInterrupt
