@@ -17,12 +17,16 @@ ReplayControl::Way ReplayControl::begin(std::optional<ReplayKey> key) {
     key_ = std::move(key);
     completed_ = 0;
   }
-  if (completed_ >= limits::kReplayAfter) way_ = Way::record;
+  const bool enough = completed_ >= limits::kReplayAfter;
+  if (enough && ran_last_ == std::this_thread::get_id()) way_ = Way::record;
   return way_;
 }
 
 void ReplayControl::completed() {
-  if (way_ == Way::plain && key_) ++completed_;
+  if (way_ == Way::plain && key_) {
+    ++completed_;
+    ran_last_ = std::this_thread::get_id();
+  }
   if (way_ != Way::record) return;
   recorded_ = key_;
   completed_ = 0;

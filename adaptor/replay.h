@@ -2,7 +2,9 @@
 // run again as a whole. What was written down holds addresses and numbers, so it stands for
 // iterations in which all of these are the same: their key. After limits::kReplayAfter planned
 // iterations with one key the next one is recorded, and those that follow with it are replayed; one
-// with another key runs node by node, and counting begins again.
+// with another key runs node by node, and counting begins again. A thread records only what it was
+// the last to run node by node: libraries keep for each thread what they make for an operator when
+// they first meet it (plans of convolutions), and some of that cannot be made while recording.
 //
 // Decides only; the runner acts (adaptor/torch_graph_runner_replay.cc). One thread at a time.
 #pragma once
@@ -11,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "memory/planned_tape.h"
@@ -30,8 +33,8 @@ class ReplayControl {
  public:
   enum class Way : uint8_t { plain, record, replay };
 
-  // How the iteration that begins is to run; `key` is empty when it has no plan, or is not to be
-  // recorded or replayed whatever it has.
+  // How the iteration that begins on this thread is to run; `key` is empty when it has no plan, or
+  // is not to be recorded or replayed whatever it has.
   Way begin(std::optional<ReplayKey> key);
   // It was completed in that way.
   void completed();
@@ -46,6 +49,7 @@ class ReplayControl {
   Way way_ = Way::plain;
   std::optional<ReplayKey> key_;       // of the iterations that are counted
   uint32_t completed_ = 0;             // plainly, in a row
+  std::thread::id ran_last_;           // the thread of the last of those
   std::optional<ReplayKey> recorded_;  // of what is there to be replayed
 };
 

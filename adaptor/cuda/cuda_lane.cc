@@ -8,7 +8,6 @@
 
 #include "adaptor/cuda/cuda_lane_allocator.h"
 #include "adaptor/cuda/cuda_numeric.h"
-#include "adaptor/cuda/cuda_workspaces.h"
 #include "adaptor/cuda/once_warnings.h"
 #include "adaptor/numeric_context.h"
 #include "base/check.h"
@@ -76,13 +75,11 @@ CudaLane::CudaLane(memory::CudaDevice& device, c10::DeviceIndex index,
                    const Clock& clock)
     : StreamLane(device, std::move(stream), clock),
       partition_(std::move(partition)),
-      stream_(c10::cuda::getStreamFromExternal(memory::CudaDevice::native(this->stream()), index)) {
-}
+      stream_(c10::cuda::getStreamFromExternal(memory::CudaDevice::native(this->stream()), index)),
+      workspaces_(index, native()) {}
 
-CudaLane::~CudaLane() {
-  [[maybe_unused]] const Status waited = drain();
-  forget_workspaces(native());
-}
+// Its workspaces go with nothing enqueued.
+CudaLane::~CudaLane() { [[maybe_unused]] const Status waited = drain(); }
 
 void CudaLane::enter(memory::LaneArena& arena, const lanes::NumericContext& context) {
   LW_CHECK(entered_ == nullptr, "a lane is entered twice");
@@ -90,7 +87,7 @@ void CudaLane::enter(memory::LaneArena& arena, const lanes::NumericContext& cont
   entered_ = std::make_unique<Entered>(context);
   try {
     entered_->current.emplace(stream_);
-    prepare_workspaces(stream_.device_index(), native());
+    workspaces_.prepare();
   } catch (const c10::OutOfMemoryError& error) {
     refuse({ErrorCode::out_of_memory, std::string("workspaces of cuBLAS for a lane's thread: ") +
                                           error.what_without_backtrace()});

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "adaptor/cuda/cuda_workspaces.h"
 #include "adaptor/cuda/sm_partitions.h"
 #include "adaptor/stream_lane.h"
 #include "memory/device/cuda/cuda_device.h"
@@ -34,6 +35,7 @@ class CudaLane final : public StreamLane {
 
   const SmPartitions::Lease partition_;
   const c10::cuda::CUDAStream stream_;
+  CudaWorkspaces workspaces_;
   std::unique_ptr<Entered> entered_;
 };
 

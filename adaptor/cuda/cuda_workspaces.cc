@@ -7,11 +7,11 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <dlfcn.h>
 
+#include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 namespace laneway::adaptor {
 namespace {
@@ -19,52 +19,54 @@ namespace {
 // The thread's handle: torch keeps it until the thread ends.
 thread_local cublasHandle_t handle_of_thread = nullptr;
 
-bool has(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {
+// Torch uses `own` for this thread's handle and the stream.
+bool is_lent(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream,
+             const c10::DataPtr& own) {
   const std::shared_lock<std::shared_mutex> lock(workspaces.mutex);
-  return workspaces.map.contains(
-      std::make_tuple(static_cast<void*>(handle_of_thread), static_cast<void*>(stream)));
+  const auto entry = workspaces.map.find({handle_of_thread, stream});
+  return entry != workspaces.map.end() && entry->second.get() == own.get();
 }
 
-// Taken out under the lock and freed without it.
-void forget(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {
-  std::vector<at::DataPtr> gone;
+// What torch made for this thread's handle becomes `own`, or gives way to it; torch gets the loan
+// of it. Nothing where torch made none.
+void lend(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream, c10::DataPtr& own) {
+  c10::DataPtr unused;  // freed without the lock
   const std::unique_lock<std::shared_mutex> lock(workspaces.mutex);
-  for (auto entry = workspaces.map.begin(); entry != workspaces.map.end();) {
-    if (std::get<1>(entry->first) != static_cast<void*>(stream)) {
-      ++entry;
-      continue;
-    }
-    gone.push_back(std::move(entry->second));
-    entry = workspaces.map.erase(entry);
-  }
+  const auto entry = workspaces.map.find({handle_of_thread, stream});
+  if (entry == workspaces.map.end()) return;
+  (own.get() == nullptr ? own : unused) = std::move(entry->second);
+  entry->second = {own.get(), own.get(), [](void*) {}, own.device()};
 }
 
-// cuBLASLt may share the workspace of cuBLAS; then it never has one of its own. Asked for the first
-// time when everything has been made.
-bool shares_workspace(cudaStream_t stream) {
-  static const bool shares = !has(at::cuda::cublaslt_handle_stream_to_workspace(), stream);
-  return shares;
+void take_back(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {
+  const std::unique_lock<std::shared_mutex> lock(workspaces.mutex);
+  std::erase_if(workspaces.map, [stream](const auto& entry) {
+    return std::get<1>(entry.first) == static_cast<void*>(stream);
+  });
 }
 
 }  // namespace
 
 // Looked up in torch's tables every time, because torch._C._cuda_clearCublasWorkspaces empties
 // them.
-void prepare_workspaces(c10::DeviceIndex device, cudaStream_t stream) {
-  if (handle_of_thread != nullptr && has(at::cuda::cublas_handle_stream_to_workspace(), stream) &&
-      (shares_workspace(stream) || has(at::cuda::cublaslt_handle_stream_to_workspace(), stream))) {
+void CudaWorkspaces::prepare() {
+  at::cuda::WorkspaceMapWithMutex& blas = at::cuda::cublas_handle_stream_to_workspace();
+  at::cuda::WorkspaceMapWithMutex& blas_lt = at::cuda::cublaslt_handle_stream_to_workspace();
+  if (handle_of_thread != nullptr && is_lent(blas, stream_, blas_) &&
+      (blas_lt_.get() == nullptr || is_lent(blas_lt, stream_, blas_lt_))) {
     return;
   }
   // cuBLAS wants a context, which torch leaves to whoever uses a thread first.
-  C10_CUDA_CHECK(c10::cuda::SetDevice(device, /*force=*/true));
+  C10_CUDA_CHECK(c10::cuda::SetDevice(device_, /*force=*/true));
   handle_of_thread = at::cuda::getCurrentCUDABlasHandle();
   at::cuda::getCUDABlasLtWorkspace();
-  shares_workspace(stream);
+  lend(blas, stream_, blas_);
+  lend(blas_lt, stream_, blas_lt_);
 }
 
-void forget_workspaces(cudaStream_t stream) {
-  forget(at::cuda::cublas_handle_stream_to_workspace(), stream);
-  forget(at::cuda::cublaslt_handle_stream_to_workspace(), stream);
+CudaWorkspaces::~CudaWorkspaces() {
+  take_back(at::cuda::cublas_handle_stream_to_workspace(), stream_);
+  take_back(at::cuda::cublaslt_handle_stream_to_workspace(), stream_);
 }
 
 void prepare_recording() {

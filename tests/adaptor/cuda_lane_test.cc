@@ -16,7 +16,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "adaptor/cpu_lane_allocator.h"
@@ -90,6 +92,37 @@ TEST(CudaLane, WorkspacesAreNeverOfTheLane) {
   at::cuda::clearCublasWorkspaces();
   EXPECT_EQ(lane.run(multiply).live_count, 0u);
   EXPECT_EQ(rig.backend().escaped_within(rig.pool(), mib(64)), 0u);
+}
+
+// What was recorded holds their address.
+TEST(CudaLane, ItsWorkspacesAreTheSameForAllItsThreadsAndWhenTorchForgotThem) {
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  std::set<const void*> used;
+  const auto use = [&] {
+    lane.run([&] {
+      const at::Tensor x = at::empty({32, 32}, kCuda);
+      at::mm(x, x);
+      at::cuda::WorkspaceMapWithMutex& known = at::cuda::cublas_handle_stream_to_workspace();
+      size_t of_lane = 0;
+      for (const auto& [key, memory] : known.map) {
+        if (std::get<1>(key) != static_cast<void*>(lane.cuda().native())) continue;
+        used.insert(memory.get());
+        ++of_lane;
+      }
+      EXPECT_GE(of_lane, 1u);
+    });
+  };
+  use();
+  const int64_t outside = bytes_of_torch();
+  std::thread(use).join();
+  EXPECT_EQ(bytes_of_torch(), outside);
+  at::cuda::clearCublasWorkspaces();
+  const auto size = static_cast<int64_t>(at::cuda::getChosenWorkspaceSize());
+  const at::Tensor users = at::empty({size}, kCuda.dtype(at::kByte));
+  use();
+  EXPECT_EQ(used.size(), 1u);
+  EXPECT_EQ(used.count(users.const_data_ptr()), 0u);
 }
 
 TEST(CudaLane, EqualIterationsLieAtEqualAddresses) {

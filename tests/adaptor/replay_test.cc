@@ -1,9 +1,12 @@
 // Shows which iterations are recorded and replayed: after enough planned ones with equal keys, as
-// long as the key holds, and never once a device could not record the graph.
+// long as the key holds, by a thread that ran them before, and never once a device could not record
+// the graph.
 #include "adaptor/replay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <thread>
 
 #include "base/limits.h"
 
@@ -47,6 +50,16 @@ TEST(ReplayControl, AnotherKeyRunsPlainlyAndCountsAgain) {
   EXPECT_EQ(run(control, key_of(2)), Way::record);
   EXPECT_EQ(run(control, key_of(2)), Way::replay);
   EXPECT_EQ(run(control, key_of(1)), Way::plain) << "there is one recording";
+}
+
+TEST(ReplayControl, AThreadRecordsWhatItRanBeforeAndReplaysWhatAnotherRecorded) {
+  ReplayControl control;
+  run_plainly(control, 1);
+  std::thread([&] {
+    EXPECT_EQ(run(control, key_of(1)), Way::plain);
+    EXPECT_EQ(run(control, key_of(1)), Way::record);
+  }).join();
+  EXPECT_EQ(run(control, key_of(1)), Way::replay);
 }
 
 TEST(ReplayControl, IterationsWithoutAPlanCountForNothing) {

@@ -87,6 +87,27 @@ TEST_F(CudaDeviceTest, HealthAsksTheDevice) {
   EXPECT_THAT(device_->health().error().message, HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
 }
 
+// A stream of our own with nothing in it: whatever it answers is the device's state.
+TEST_F(CudaDeviceTest, AnyErrorOfTheQuestionIsTheDevices) {
+  fake_cuda_fail_calls("cuStreamQuery", CUDA_ERROR_UNKNOWN, 1);
+  const Status asked = device_->health();
+  ASSERT_FALSE(asked.ok());
+  EXPECT_EQ(asked.error().code, ErrorCode::device_lost);
+  EXPECT_THAT(asked.error().message, HasSubstr("CUDA_ERROR_UNKNOWN"));
+}
+
+TEST_F(CudaDeviceTest, WhatIsMissingAroundTheDeviceIsNamed) {
+  const auto refusal = [this](CUresult answer) {
+    fake_cuda_fail_calls("cuMemHostAlloc", answer, 1);
+    const Error error = device_->allocate_host(kib(4)).error();
+    EXPECT_EQ(error.code, ErrorCode::unavailable);
+    return error.message;
+  };
+  EXPECT_THAT(refusal(CUDA_ERROR_SYSTEM_NOT_READY), HasSubstr("start nvidia-fabricmanager"));
+  EXPECT_THAT(refusal(CUDA_ERROR_MPS_CONNECTION_FAILED), HasSubstr("nvidia-cuda-mps-control"));
+  EXPECT_TRUE(device_->health().ok());
+}
+
 TEST_F(CudaDeviceTest, AnErrorThatPassesIsNotRemembered) {
   const auto stream = device_->create_stream().value();
   const auto block = device_->allocate_pool(kib(4)).value();
@@ -200,7 +221,6 @@ TEST_F(CudaDeviceTest, PartitionsAreEqualAndTheirStreamsComputeInThem) {
   CUgreenCtx green = nullptr;
   ASSERT_EQ(cuStreamGetGreenCtx(within->native(), &green), CUDA_SUCCESS);
   EXPECT_EQ(green, parts[3]->handle());
-  EXPECT_NE(parts[3]->context(), nullptr);
   ASSERT_EQ(cuStreamGetGreenCtx(CudaDevice::native(*whole), &green), CUDA_SUCCESS);
   EXPECT_EQ(green, nullptr);
   // Memory and events are those of the whole device.

@@ -143,8 +143,11 @@ Status CudaDevice::health() const {
   const CudaContext::RelaxedScope scope(*context_);
   const CUresult state = context_->driver().cuStreamQuery(own_);
   if (state == CUDA_SUCCESS || state == CUDA_ERROR_NOT_READY) return {};
-  [[maybe_unused]] const Status remembered = context_->check(state, "asking the device");
-  return context_->health();
+  Error error = context_->failure(state, "asking whether the device works");
+  // Nothing is wrong with the question: a device that fell off its bus, for one, is not told apart
+  // from what the driver does not know (CUDA_ERROR_UNKNOWN).
+  error.code = ErrorCode::device_lost;
+  return error;
 }
 
 }  // namespace laneway::memory

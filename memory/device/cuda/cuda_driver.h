@@ -64,8 +64,7 @@
   X(cuDevResourceGenerateDesc, 12040)         \
   X(cuGreenCtxCreate, 12040)                  \
   X(cuGreenCtxDestroy, 12040)                 \
-  X(cuGreenCtxStreamCreate, 12050)            \
-  X(cuCtxFromGreenCtx, 12040)
+  X(cuGreenCtxStreamCreate, 12050)
 
 namespace laneway::memory {
 

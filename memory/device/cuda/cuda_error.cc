@@ -31,8 +31,18 @@ Kind kind_of(CUresult result) {
           ErrorCode::unavailable,
           "another process has the device for itself (compute mode): end it, or change the mode "
           "with nvidia-smi -c"};
-    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
     case CUDA_ERROR_SYSTEM_NOT_READY:
+      return {ErrorCode::unavailable,
+              "a daemon that the device needs is not running: on machines whose GPUs are joined by "
+              "NVSwitch start nvidia-fabricmanager, of the driver's version"};
+    case CUDA_ERROR_MPS_CONNECTION_FAILED:
+    case CUDA_ERROR_MPS_SERVER_NOT_READY:
+    case CUDA_ERROR_MPS_MAX_CLIENTS_REACHED:
+    case CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED:
+      return {ErrorCode::unavailable,
+              "look at MPS's daemon (nvidia-cuda-mps-control) and at how many processes it serves, "
+              "or unset CUDA_MPS_PIPE_DIRECTORY and end the daemon"};
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
       return {ErrorCode::unsupported,
               "the driver's library and its kernel module do not go together: install one driver "

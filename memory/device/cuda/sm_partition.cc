@@ -9,8 +9,7 @@ bool has_entries(const CudaDriver& driver) {
   return driver.cuDeviceGetDevResource != nullptr &&
          driver.cuDevSmResourceSplitByCount != nullptr &&
          driver.cuDevResourceGenerateDesc != nullptr && driver.cuGreenCtxCreate != nullptr &&
-         driver.cuGreenCtxDestroy != nullptr && driver.cuGreenCtxStreamCreate != nullptr &&
-         driver.cuCtxFromGreenCtx != nullptr;
+         driver.cuGreenCtxDestroy != nullptr && driver.cuGreenCtxStreamCreate != nullptr;
 }
 
 Error no_partitions(const CudaContext& context, const std::string& why) {
@@ -63,7 +62,6 @@ Result<std::vector<std::unique_ptr<SmPartition>>> SmPartition::split(const CudaC
   for (CUdevResource& group : groups.value()) {
     CUdevResourceDesc description = nullptr;
     CUgreenCtx green = nullptr;
-    CUcontext as_context = nullptr;
     CUresult result = driver.cuDevResourceGenerateDesc(&description, &group, 1);
     if (result == CUDA_SUCCESS) {
       result = driver.cuGreenCtxCreate(&green, description, context.device(),
@@ -72,11 +70,7 @@ Result<std::vector<std::unique_ptr<SmPartition>>> SmPartition::split(const CudaC
     if (result != CUDA_SUCCESS) {
       return no_partitions(context, context.failure(result, "making a partition").message);
     }
-    result = driver.cuCtxFromGreenCtx(&as_context, green);
-    partitions.emplace_back(new SmPartition(driver, green, as_context, group.sm.smCount));
-    if (result != CUDA_SUCCESS) {
-      return no_partitions(context, context.failure(result, "entering a partition").message);
-    }
+    partitions.emplace_back(new SmPartition(driver, green, group.sm.smCount));
   }
   return partitions;
 }

@@ -32,16 +32,13 @@ class SmPartition {
 
   uint32_t sms() const { return sms_; }
   CUgreenCtx handle() const { return green_; }
-  // What a thread makes current to work in the partition without one of its streams.
-  CUcontext context() const { return as_context_; }
 
  private:
-  SmPartition(const CudaDriver& driver, CUgreenCtx green, CUcontext as_context, uint32_t sms)
-      : driver_(driver), green_(green), as_context_(as_context), sms_(sms) {}
+  SmPartition(const CudaDriver& driver, CUgreenCtx green, uint32_t sms)
+      : driver_(driver), green_(green), sms_(sms) {}
 
   const CudaDriver& driver_;
   const CUgreenCtx green_;
-  const CUcontext as_context_;
   const uint32_t sms_;
 };
 
