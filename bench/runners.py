@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -15,10 +16,13 @@ from .daemon import Daemon
 from .models import Batch, Workload, arguments
 from .state import training_state
 
-Batches = list[Batch]
+Batches = Iterable[Batch]
 
 
 class Runner(Protocol):
+    def ready(self, batches: Batches) -> list[Batch]:
+        """The batches in the memory that suits the runner; done before the clock runs."""
+
     def run(self, batches: Batches) -> list[int]:
         """Trains on the batches; the time of each iteration, its loss readable at the end of it."""
 
@@ -38,6 +42,9 @@ class Eager:
         self.work = work
         self.loss = self._loss = work.loss_of()
         self.update = work.optimizer.step
+
+    def ready(self, batches: Batches) -> list[Batch]:
+        return list(batches)
 
     def run(self, batches: Batches) -> list[int]:
         optimizer, loss_of, update = self.work.optimizer, self.loss, self.update
@@ -77,13 +84,13 @@ class Inductor(Eager):
     def _compile(self) -> None:
         work = self.work
         started = time.perf_counter()
-        trial = [work.batch(i) for i in range(10)]
+        trial = self.ready(work.batch(i) for i in range(10))
         self.graphs = self._compile_loss(trial[:3])
         plain = min(self.run(trial))
         self.compiled_optimizer = self._try_compiled_optimizer(trial, plain)
         self.setup_s = time.perf_counter() - started
 
-    def _compile_loss(self, trial: Batches) -> str:
+    def _compile_loss(self, trial: list[Batch]) -> str:
         import torch._dynamo as dynamo
 
         # Without allow_rnn nn.LSTM stays eager, and nothing says so; with it, it may not build.
@@ -102,7 +109,7 @@ class Inductor(Eager):
                 raise RuntimeError("torch.compile makes no graph of this step") from error
             return "broken into several graphs"
 
-    def _try_compiled_optimizer(self, trial: Batches, plain_ns: int) -> bool:
+    def _try_compiled_optimizer(self, trial: list[Batch], plain_ns: int) -> bool:
         self.update = torch.compile(self.work.optimizer.step, **self.OPTIONS)
         try:
             self.run(trial[:3])
@@ -142,6 +149,9 @@ class Embedded:
         return laneway.train_step(
             work.model, work.loss_fn, work.optimizer, service=self.service, name=work.name
         )
+
+    def ready(self, batches: Batches) -> list[Batch]:
+        return list(batches)
 
     def run(self, batches: Batches) -> list[int]:
         step, clock, times = self.step, time.perf_counter_ns, []

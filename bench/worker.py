@@ -12,6 +12,7 @@ and so does a failure, which is answered {"error": text}. The client side is `Wo
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import resource
@@ -19,7 +20,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import harness
@@ -167,7 +168,8 @@ class _Trials:
         return {name: after[key] - before[key] for name, key in counts.items()}
 
     def trial(self, iterations: int) -> dict[str, Any]:
-        batches = [self._work.batch(self._next + i) for i in range(iterations)]
+        numbers = range(self._next, self._next + iterations)
+        batches = self._runner.ready(self._work.batch(i) for i in numbers)
         self._next += iterations
         gc.collect()
         gc.disable()
@@ -181,11 +183,18 @@ class _Trials:
 
     def window(self, seconds: float) -> dict[str, Any]:
         """A few batches again and again: what counts is how many iterations there are."""
-        batches = [self._work.batch(i) for i in range(8)]
-        started, done = time.perf_counter(), 0
-        while (took := time.perf_counter() - started) < seconds or not done:
-            done += len(self._runner.run(batches))
-        return {"iterations": done, "seconds": took}
+        batches = self._runner.ready(self._work.batch(i) for i in range(8))
+        started = time.perf_counter()
+
+        def until_it_is_over() -> Iterator[Any]:
+            for number in itertools.count():
+                if number and time.perf_counter() - started >= seconds:
+                    return
+                yield batches[number % len(batches)]
+
+        # In one run: what is under way at the end of one would be waited for each time.
+        done = len(self._runner.run(until_it_is_over()))
+        return {"iterations": done, "seconds": time.perf_counter() - started}
 
     def digest(self) -> dict[str, Any]:
         from .state import digest

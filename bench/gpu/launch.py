@@ -123,7 +123,8 @@ x = torch.zeros(1, device=sys.argv[1]); x.cpu(); t2 = now()
 from bench.gpu.runners import make_on_device
 from bench.models import make
 t3 = now(); runner = make_on_device("eager", make("mlp"), sys.argv[1])
-batch = runner.work.batch(0); t4 = now(); runner.run([batch]); t5 = now(); runner.run([batch])
+batches = runner.ready([runner.work.batch(0)])
+t4 = now(); runner.run(batches); t5 = now(); runner.run(batches)
 t6 = now()
 print(json.dumps({"import_torch_s": t1 - t0, "context_s": t2 - t1, "plain_first_step_s": t5 - t4,
                   "plain_second_step_s": t6 - t5}))

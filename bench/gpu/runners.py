@@ -33,7 +33,7 @@ class PlainOnDevice(Eager):
 
     def run(self, batches: Batches) -> list[int]:
         clock, times = time.perf_counter_ns, []
-        for batch in self.pinned(batches):
+        for batch in batches:
             start = clock()
             self.iteration(batch).item()
             times.append(clock() - start)
@@ -50,10 +50,10 @@ class PlainOnDevice(Eager):
         self.update()
         return loss
 
-    def pinned(self, batches: Batches) -> Batches:
+    def ready(self, batches: Batches) -> list[Batch]:
         """The batches in memory that the device copies from without waiting."""
         if not self.is_cuda:
-            return batches
+            return list(batches)
         return [
             {name: tensor.pin_memory() for name, tensor in batch.items()}
             if isinstance(batch, dict)
@@ -72,7 +72,7 @@ class PlainAhead(PlainOnDevice):
             return super().run(batches)
         losses = [torch.zeros((), pin_memory=True) for _ in range(self.AHEAD)]
         events = [torch.cuda.Event() for _ in range(self.AHEAD)]
-        batches, clock, times = self.pinned(batches), time.perf_counter_ns, []
+        clock, times = time.perf_counter_ns, []
         pending: deque[int] = deque()
         last = clock()
 

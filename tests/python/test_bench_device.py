@@ -109,7 +109,7 @@ def test_four_jobs_are_added_up_in_parts_of_their_speed_alone():
 def test_the_cost_of_a_copy_is_where_the_line_through_the_sizes_begins():
     section = section_of()
     sizes = [size for size in link.SIZES if size <= 4 << 20]
-    times = {("to_device", size): 5e-6 + size / 25e9 for size in sizes}
+    times = {("to_device", size): [5e-6 + size / 25e9] * 3 for size in sizes}
     link._report(section, "pinned", times)
     rows = rows_of(section)
     assert rows["pinned", "to_device_call_us"]["value"] == pytest.approx(5.0, rel=1e-3)
@@ -150,7 +150,7 @@ def test_a_worker_trains_for_a_window():
     with Worker(make | {"cores": [], "device": "cpu"}) as worker:
         worker.make()
         reply = worker.window(0.01)
-    assert reply["iterations"] % 8 == 0 and reply["seconds"] >= 0.01
+    assert reply["iterations"] > 0 and reply["seconds"] >= 0.01
 
 
 def test_variants_that_cannot_be_set_up_are_named_and_the_others_run():
@@ -203,7 +203,7 @@ def test_nvidia_smi_is_asked_at_once_and_one_by_one_when_it_knows_a_name_not(tmp
     assert machine._ask(("a",), "cuda:0") == {"nvidia-smi": "not on this machine"}
 
 
-def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory(monkeypatch):
+def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory():
     """A Stream's against pinned ones, PoolAccess's against pageable ones, from 16 MiB on."""
     large, small = 16 << 20, 4 << 10
     times = {"stream": 1.0, "pool_access": 2.0}
@@ -212,19 +212,42 @@ def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory(monkeypatch):
         for what, taken in times.items()
         for size in (small, large)
     ]
-    monkeypatch.setattr(link, "_our_copies", lambda *_: lines)
     section = section_of()
     rates = {
-        kind: {("to_device", size): taken for size in (small, large)}
+        kind: {("to_device", size): [taken] * 10 for size in (small, large)}
         for kind, taken in (("pinned", 0.96), ("pageable", 1.0))
     }
-    link._report_ours(section, [small, large], 0.1, rates)
+    link._report_ours(section, lines, rates)
     ratios = {metric: row for (_, metric), row in rows_of(section).items() if "over" in metric}
     assert {metric: row["value"] for metric, row in ratios.items()} == {
         "stream_to_device_16mib_over_link": pytest.approx(0.96),
         "pool_access_to_device_16mib_over_link": pytest.approx(0.5),
     }
     assert [row["holds"] for row in ratios.values()] == [True, False]
+
+
+def test_what_counts_of_our_copies_is_the_lower_end():
+    size = 16 << 20
+    line = {"what": "stream", "direction": "to_device", "bytes": size}
+    section = section_of()
+    times = [1.0, 1.0, 1.0, 1.25, 1.25]
+    link._report_ours(
+        section, [line | {"seconds": times}], {"pinned": {("to_device", size): [1.0]}}
+    )
+    row = rows_of(section)["ours", "stream_to_device_16mib_over_link"]
+    assert row["median"] == 1.0 and row["value"] == pytest.approx(0.8) and row["holds"] is False
+
+
+def test_torchs_copies_are_measured_after_ours_as_well(monkeypatch):
+    section = section_of(Settings(device="cuda:0"))
+    large = 16 << 20
+    monkeypatch.setattr(link, "_torch_rates", lambda *_: {("to_device", large): [2.0, 2.0]})
+    rates = {"pinned": {("to_device", large): [1.0, 1.0], ("to_device", 4096): [0.1]}}
+    link._measure_again(section, rates, [large], 0.1)
+    assert rates["pinned"] == {
+        ("to_device", large): [1.0, 1.0, 2.0, 2.0],
+        ("to_device", 4096): [0.1],
+    }
 
 
 def test_targets_are_missed_when_nothing_could_be_set_up(monkeypatch):
