@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from .. import report
+from . import nvml
 from .mps import CONTROL
 from .section import Section
 
@@ -78,24 +79,39 @@ def _say(section: Section, name: str, value: Any) -> None:
 
 
 def _ask(queries: tuple[str, ...], device: str) -> dict[str, str]:
-    """nvidia-smi's answers about this device; a word where it has none."""
+    """nvidia-smi's answers about this device, or of the library that it asks; a word where there is
+    none."""
     if shutil.which("nvidia-smi") is None:
-        return {"nvidia-smi": "not on this machine"}
+        return _ask_library(queries, device, "not on this machine")
     try:
         together = _query(queries, device)
         if together is not None:
             return dict(zip(queries, together))
+        if _query(("name",), device) is None:
+            return _ask_library(queries, device, "it does not answer")
         # It knows one of the names not.
         alone = {query: _query((query,), device) for query in queries}
     except (OSError, subprocess.TimeoutExpired) as error:
-        return {"nvidia-smi": str(error)}
+        return _ask_library(queries, device, str(error))
     return {query: "not known" if said is None else said[0] for query, said in alone.items()}
 
 
-def _query(queries: tuple[str, ...], device: str) -> list[str] | None:
-    # By its own name: numbers of torch and nvidia-smi need not agree.
+def _ask_library(queries: tuple[str, ...], device: str, why: str) -> dict[str, str]:
+    """`why` nvidia-smi was not asked."""
+    try:
+        return nvml.ask(queries, _uuid(device), torch.device(device).index or 0)
+    except nvml.NoNvml as error:
+        return {"nvidia-smi": f"{why}; {nvml.LIBRARY}: {error}"}
+
+
+def _uuid(device: str) -> str | None:
+    """The device's own name: numbers of torch and of the driver's tools need not agree."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-    which = f"GPU-{uuid}" if uuid else str(torch.device(device).index or 0)
+    return f"GPU-{uuid}" if uuid else None
+
+
+def _query(queries: tuple[str, ...], device: str) -> list[str] | None:
+    which = _uuid(device) or str(torch.device(device).index or 0)
     command = ["nvidia-smi", f"--id={which}", f"--query-gpu={','.join(queries)}"]
     done = subprocess.run(
         [*command, "--format=csv,noheader"],

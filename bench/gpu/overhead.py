@@ -6,6 +6,9 @@ how many times as fast Laneway is, and what counts is the lower end of its 95 % 
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import shutil
 from dataclasses import dataclass
 
 from .. import stats
@@ -63,14 +66,26 @@ def cases() -> list[str]:
 def variants_of(section: Section) -> tuple[str, ...]:
     if not section.settings.cuda:
         return REHEARSED
-    return tuple(v for v in VARIANTS if not (section.settings.quick and v in COMPILED))
+    without = COMPILED if section.settings.quick or why_not_compiled() else ()
+    return tuple(v for v in VARIANTS if v not in without)
+
+
+def why_not_compiled() -> str | None:
+    """What torch.compile needs for a GPU and this machine lacks."""
+    if importlib.util.find_spec("triton") is None:
+        return "torch.compile needs triton, which is not installed"
+    if "CC" in os.environ or shutil.which("gcc") or shutil.which("clang"):
+        return None
+    return "torch.compile needs a C compiler (gcc or clang), and there is none"
 
 
 def run(section: Section, only: tuple[str, ...] = (), trials: int = 15) -> None:
     quick = section.settings.quick
     variants = variants_of(section)
     if variants != VARIANTS:
-        section.leave_out(f"variants {', '.join(v for v in VARIANTS if v not in variants)}")
+        missing = ", ".join(v for v in VARIANTS if v not in variants)
+        why = why_not_compiled() if section.settings.cuda else None
+        section.leave_out(f"variants {missing}{f': {why}' if why else ''}")
     wanted = [case for case in CASES if not only or case.name in only]
     for index, case in enumerate(wanted):
         if quick and not only and case.name not in QUICK_CASES:

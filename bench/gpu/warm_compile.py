@@ -14,7 +14,8 @@ from .trials import order_of
 
 def run(section: Section) -> None:
     if not set(overhead.COMPILED) & set(overhead.variants_of(section)):
-        section.leave_out("torch.compile: not measured in this run")
+        why = overhead.why_not_compiled() if section.settings.cuda else None
+        section.leave_out(why or "torch.compile: not measured in this run")
         return
     models = [case.name for case in overhead.CASES]
     jobs = [(model, variant) for model in models for variant in overhead.COMPILED]

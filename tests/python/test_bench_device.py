@@ -6,6 +6,7 @@ import io
 import json
 import os
 import stat
+import subprocess
 
 import pytest
 
@@ -13,11 +14,13 @@ from bench.gpu import (
     link,
     machine,
     mps,
+    nvml,
     overhead,
     partition,
     placing,
     service_latency,
     sharing,
+    warm_compile,
 )
 from bench.gpu.section import MODULES, Section, Settings
 from bench.gpu.trials import Trials, compare_medians, ready
@@ -200,7 +203,53 @@ def test_nvidia_smi_is_asked_at_once_and_one_by_one_when_it_knows_a_name_not(tmp
     assert machine._ask(("a", "bad"), "cuda:0") == {"a": "one", "bad": "not known"}
     tool.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert machine._ask(("a",), "cuda:0") == {"nvidia-smi": "not on this machine"}
+    monkeypatch.setattr(nvml, "LIBRARY", str(tmp_path / "none"))
+    said = machine._ask(("a",), "cuda:0")
+    assert said["nvidia-smi"].startswith(f"not on this machine; {tmp_path}/none: ")
+
+
+NVML = """
+#include <string.h>
+static int device;
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
+  *handle = &device; return strcmp(uuid, "GPU-1-2") ? 6 : 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned size) {
+  strncpy(text, "580.1", size); return 0; }
+int nvmlDeviceGetName(void *d, char *text, unsigned size) {
+  strncpy(text, "GPU X", size); return d == &device ? 0 : 2; }
+int nvmlDeviceGetClockInfo(void *d, int kind, unsigned *mhz) { *mhz = 1000 + kind; return 0; }
+int nvmlDeviceGetPowerUsage(void *d, unsigned *mw) { *mw = 98765; return 0; }
+int nvmlDeviceGetEccMode(void *d, unsigned *now, unsigned *later) {
+  *now = 1; *later = 0; return 0; }
+int nvmlDeviceGetCurrPcieLinkGeneration(void *d, unsigned *gen) { return 3; }
+"""
+
+
+def test_without_nvidia_smi_the_drivers_library_is_asked(tmp_path, monkeypatch):
+    """A library in its place, which knows not everything."""
+    (tmp_path / "nvml.c").write_text(NVML)
+    library = tmp_path / "libnvml.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "nvml.c"], check=True)
+    monkeypatch.setattr(nvml, "LIBRARY", str(library))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    properties = type("Properties", (), {"uuid": "1-2"})
+    monkeypatch.setattr(machine.torch.cuda, "get_device_properties", lambda device: properties)
+    expected = {
+        "name": "GPU X",
+        "driver_version": "580.1",
+        "clocks.sm": "1001 MHz",
+        "clocks.mem": "1002 MHz",
+        "power.draw": "98.77 W",
+        "ecc.mode.current": "Enabled",
+        "pcie.link.gen.current": "not known",
+        "pstate": "not known",
+    }
+    assert machine._ask(tuple(expected), "cuda:0") == expected
+    with pytest.raises(nvml.NoNvml, match="handle answered 6"):
+        nvml.ask(("name",), "GPU-other")
+    assert set(nvml.ANSWERS) >= {*machine.QUERIES, *machine.BUSY_QUERIES} - {"memory.total"}
 
 
 def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory():
@@ -270,3 +319,23 @@ def test_an_attempt_that_fails_costs_its_row_alone():
     section.add("c", "n", 1.0, "us")
     rows = rows_of(section)
     assert rows["c", "m"]["note"] == "RuntimeError: no device" and rows["c", "n"]["value"] == 1.0
+
+
+def test_without_a_compiler_what_is_compiled_is_left_out_with_the_reason(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(overhead.importlib.util, "find_spec", lambda name: object())
+    on_gpu = section_of(Settings())
+    assert not set(overhead.COMPILED) & set(overhead.variants_of(on_gpu))
+    assert "embedded_replay" in overhead.variants_of(on_gpu)
+    warm_compile.run(on_gpu)
+    assert "needs a C compiler" in lines_of(on_gpu)[0]["left_out"]
+    on_gpu.until = 0.0
+    overhead.run(on_gpu, ("mlp",))
+    left_out = lines_of(on_gpu)[1]["left_out"]
+    assert left_out.startswith("variants compiled, graphs: torch.compile needs a C compiler")
+    assert not on_gpu.missed()
+    monkeypatch.setenv("CC", "some-cc")
+    assert overhead.variants_of(on_gpu) == overhead.VARIANTS
+    monkeypatch.setattr(overhead.importlib.util, "find_spec", lambda name: None)
+    assert "triton" in overhead.why_not_compiled()
