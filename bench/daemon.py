@@ -4,6 +4,7 @@ until it is ready, and leaves nothing behind."""
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -58,12 +59,18 @@ class Daemon:
             preexec_fn=(lambda: os.sched_setaffinity(0, set(cores))) if cores else None,
         )
         assert self.process.stdout
+        heard = select.select([self.process.stdout], [], [], READY_TIMEOUT_S)[0]
+        if not heard:  # whatever it opens hangs
+            self.process.kill()
         line = self.process.stdout.readline()
         self.ready_s = time.perf_counter() - started
         if "ready" not in line:
             code = self.process.wait()
             shutil.rmtree(self._folder, ignore_errors=True)
-            raise RuntimeError(f"lanewayd ended with {code}: {line.strip() or 'it said nothing'}")
+            said = line.strip() or (
+                "it said nothing" if heard else f"it was not ready in {READY_TIMEOUT_S:.0f} s"
+            )
+            raise RuntimeError(f"lanewayd ended with {code}: {said}")
 
     def __enter__(self) -> Daemon:
         return self

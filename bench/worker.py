@@ -27,6 +27,7 @@ from . import harness
 from .report import ROOT
 
 CHUNK = 50  # iterations whose batches are made ahead
+LEAVE_TIMEOUT_S = 15.0  # until one that is told to end has ended
 REPLY_TIMEOUT_S = 900.0  # inductor compiles for minutes on a small machine
 
 
@@ -113,7 +114,7 @@ class Worker:
         assert self._process.stdin and self._process.stdout
         try:
             self._process.stdin.close()
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=LEAVE_TIMEOUT_S)
         except (BrokenPipeError, subprocess.TimeoutExpired):
             self._process.kill()
         self._process.wait()

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 ANSWER_S = 60.0
+TORCH_S = 120.0  # its libraries have gigabytes, which a fresh machine reads for the first time
 
 # Each prints one JSON object.
 ASK_DRIVER = """
@@ -61,19 +62,24 @@ class NotHere(Exception):
         self.check = check
 
 
-def ask(code: str, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
+def ask(
+    code: str,
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+    limit_s: float = ANSWER_S,
+) -> dict[str, Any]:
     """The answer of one of the scripts above; {"failed", "why"} when there is none."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             capture_output=True,
             text=True,
-            timeout=ANSWER_S,
+            timeout=limit_s,
             env=environment,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return {"failed": "answer", "why": f"nothing was heard in {ANSWER_S:.0f} s"}
+        return {"failed": "answer", "why": f"nothing was heard in {limit_s:.0f} s"}
     try:
         return json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, json.JSONDecodeError):
@@ -91,7 +97,7 @@ def find_gpu() -> dict[str, Any]:
 
 def find_torch(modules: list[str]) -> dict[str, Any]:
     """torch's version and folder, and which of `modules` are missing; NotHere without torch."""
-    found = ask(ASK_TORCH, json.dumps(modules))
+    found = ask(ASK_TORCH, json.dumps(modules), limit_s=TORCH_S)
     if "torch" not in found:
         raise NotHere("torch", found["why"])
     return found
@@ -109,7 +115,7 @@ def environment_of(pack: pathlib.Path, found: dict[str, Any], manifest: dict) ->
         "LANEWAY_BUILD": str(built),
         "LANEWAY_EMBEDDED_LIBRARY": str(built / "service/liblaneway_embedded.so"),
         "LANEWAY_CLIENT_LIBRARY": str(built / "service/liblaneway_client.so"),
-        "PYTHONPATH": _joined(paths),
+        "PYTHONPATH": _joined([*paths, *_given("PYTHONPATH")]),
         "PYTHONUNBUFFERED": "1",
         "LD_LIBRARY_PATH": _joined([*libraries, *_given("LD_LIBRARY_PATH")]),
     }

@@ -156,12 +156,24 @@ class Running:
 
 
 def end_marked(mark: str) -> None:
-    """Ends what a section left in other process groups: a daemon in a session of its own, say."""
-    words = f"{MARK}={mark}".encode()
+    """Ends what a section left in other process groups, a daemon in a session of its own, say; back
+    when it is gone, or after KILLED_S."""
+    end, looks_without = time.monotonic() + KILLED_S, 0
+    # Twice: one that was just started has no environment for a moment.
+    while looks_without < 2 and time.monotonic() < end:
+        looks_without = 0 if _kill_marked(f"{MARK}={mark}".encode()) else looks_without + 1
+        time.sleep(POLL_S / 5)
+
+
+def _kill_marked(words: bytes) -> bool:
+    """Whether there was one."""
+    found = False
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # gone, or somebody else's
             if words in (folder / "environ").read_bytes().split(b"\0"):
                 os.kill(int(folder.name), signal.SIGKILL)
+                found = True
+    return found
 
 
 def run_all(

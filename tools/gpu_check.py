@@ -24,7 +24,9 @@ from check_report import Report, SectionResult
 from check_sections import SECTIONS, TOTAL_S, Plan, run_all
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACK = ROOT / "build/gpu-pack/laneway-gpu.tar.xz"
+MANIFEST = "manifest.json"  # at the top of a pack
+# This may itself lie in a pack that was unpacked.
+PACK = ROOT if (ROOT / MANIFEST).exists() else ROOT / "build/gpu-pack/laneway-gpu.tar.xz"
 
 
 def check(arguments: argparse.Namespace, report: Report, deadline: float) -> None:
@@ -36,7 +38,7 @@ def check(arguments: argparse.Namespace, report: Report, deadline: float) -> Non
     else:
         about["driver"] = check_machine.find_gpu()
     with _unpacked(arguments.pack) as pack:
-        manifest = json.loads((pack / "manifest.json").read_text())
+        manifest = json.loads((pack / MANIFEST).read_text())
         about["pack"] = manifest
         _compare_commits(about)
         modules = [package["module"] for package in manifest.get("packages", {}).values()]
@@ -98,8 +100,10 @@ def _note_machine(report: Report) -> None:
 @contextlib.contextmanager
 def _unpacked(pack: pathlib.Path) -> Iterator[pathlib.Path]:
     """The pack's folder, in a temporary one; a folder is taken as a pack that is unpacked."""
+    # What a process leaves that could not be ended is no failure of the check.
+    temporary = tempfile.TemporaryDirectory(prefix="laneway-gpu-", ignore_cleanup_errors=True)
     if pack.is_dir():
-        with tempfile.TemporaryDirectory(prefix="laneway-gpu-") as folder:
+        with temporary as folder:
             link = pathlib.Path(folder) / "pack"
             link.symlink_to(pack.resolve())
             yield link
@@ -107,11 +111,11 @@ def _unpacked(pack: pathlib.Path) -> Iterator[pathlib.Path]:
     if not pack.exists():
         why = f"there is none at {pack}: make one with ./dev gpu-pack, where there is a compiler"
         raise check_machine.NotHere("the pack", why)
-    with tempfile.TemporaryDirectory(prefix="laneway-gpu-") as folder:
+    with temporary as folder:
         with tarfile.open(pack) as archive:
             archive.extractall(folder, filter="data")
         names = os.listdir(folder)
-        if len(names) != 1 or not (pathlib.Path(folder) / names[0] / "manifest.json").exists():
+        if len(names) != 1 or not (pathlib.Path(folder) / names[0] / MANIFEST).exists():
             raise check_machine.NotHere("the pack", f"{pack} is not one of ./dev gpu-pack's")
         yield pathlib.Path(folder) / names[0]
 
@@ -148,7 +152,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         f"{TOTAL_S / 60:.0f} minutes. Sections: {', '.join(names)}.",
     )
     parser.add_argument(
-        "--pack", type=pathlib.Path, default=PACK, metavar="FILE", help="(build/gpu-pack/…)"
+        "--pack",
+        type=pathlib.Path,
+        default=PACK,
+        metavar="FILE",
+        help="(build/gpu-pack/…, or where this lies)",
     )
     parser.add_argument(
         "--out", type=pathlib.Path, metavar="DIR", help="(else $OUT, else build/gpu-check)"

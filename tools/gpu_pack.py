@@ -26,10 +26,12 @@ import pack_wheels
 ROOT = build.ROOT
 LIMIT_MIB = 60
 NAME = "laneway-gpu"
+XZ_PRESET = 6
 # Under build/PRESET, and at the same place in the pack: $LANEWAY_BUILD is then its build/.
 PROGRAMS = ("bin/*", "bench/laneway-*", "service/liblaneway_*.so", "adaptor/**/liblaneway_*.so")
-# Of the checkout: the package, the benches, and the tests that run there.
-SOURCES = ("python/laneway", "bench", "tests/gpu", "tests/python/support")
+# Of the checkout: the package, the benches, the tests that run there, and what runs them all.
+SOURCES = ("python/laneway", "bench", "tests/gpu", "tests/python/support", "tools")
+ENTRY = "dev"
 NOT_PACKED = ("__pycache__", "lib", "results")
 TEST_LABEL = "gpu"
 
@@ -73,6 +75,7 @@ def collect(release: pathlib.Path, tests: pathlib.Path, stage: pathlib.Path) -> 
             shutil.copytree(
                 ROOT / source, stage / source, ignore=shutil.ignore_patterns(*NOT_PACKED, "*.pyc")
             )
+    shutil.copy2(ROOT / ENTRY, stage / ENTRY)
     return {
         "tests": names,
         "needs_of_the_machine": needs.versions,
@@ -132,7 +135,7 @@ def write_archive(stage: pathlib.Path, archive: pathlib.Path) -> int:
     """Packs `stage`, whole or not at all; the archive's size. Raises PackError above LIMIT_MIB."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     partial = archive.with_name(archive.name + ".partial")
-    with tarfile.open(partial, "w:xz", preset=6) as tar:
+    with tarfile.open(partial, "w:xz", preset=XZ_PRESET) as tar:
         for path in sorted(stage.rglob("*")):
             if path.is_file():
                 tar.add(path, f"{NAME}/{path.relative_to(stage)}", filter=_plain)

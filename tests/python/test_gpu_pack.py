@@ -94,6 +94,7 @@ def test_test_programs_are_those_with_the_label(tmp_path):
 
 
 def test_a_pack_that_is_too_large_is_refused_and_not_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_pack, "XZ_PRESET", 0)
     stage = tmp_path / "stage"
     stage.mkdir()
     (stage / "noise").write_bytes(os.urandom(2 << 20))
@@ -140,6 +141,7 @@ def test_a_pack_runs_apart_from_the_checkout(tmp_path, monkeypatch, capsys):
     """Packed from this run's build, without packages; unpacked elsewhere, its library answers and
     its daemon starts with nothing of the checkout on any path."""
     monkeypatch.setattr(pack_wheels, "PACKAGES", ())
+    monkeypatch.setattr(gpu_pack, "XZ_PRESET", 0)
     archive = gpu_pack.pack(Path(BUILT), Path(BUILT), tmp_path / "out")
     assert archive.stat().st_size < gpu_pack.LIMIT_MIB << 20
     assert "MiB (at most 60)" in capsys.readouterr().out
@@ -170,3 +172,14 @@ def test_a_pack_runs_apart_from_the_checkout(tmp_path, monkeypatch, capsys):
         text=True,
     )
     assert done.stdout.strip() == "0", done.stderr
+
+    # It brings its own gpu-check, which finds the pack around it.
+    done = subprocess.run(
+        [pack / "dev", "gpu-check", "--rehearsal", "--device", "host", "--only", "machine"],
+        env=clean | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((pack / "build/gpu-check/gpu_check.json").read_text())["status"] == "passed"
