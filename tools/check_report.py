@@ -97,6 +97,21 @@ class Report:
                 lines += ["", f"## {section.name}", "", *_table(section)]
         return "\n".join(lines) + "\n"
 
+    def summary(self) -> str:
+        """What became of the sections, tests that failed, and every target: for a terminal that
+        shows little."""
+        lines = []
+        for section in self.sections:
+            lines.append(f"{section.name}: {_outcome(section)}, {section.seconds:.0f} s")
+            for row in section.rows:
+                passed = row["holds"] is True
+                if row["target"] and not (row.get("test") and passed):
+                    word = "PASS" if passed else "FAIL" if row.get("test") else "MISS"
+                    note = row.get("note") or ""
+                    said = f"{row['case']} {row['metric']}: {_value(row)} {note}".strip()
+                    lines.append(f"  {word} {_cell(said)[:160]}")
+        return "\n".join(lines)
+
     def _heading(self) -> list[str]:
         about = self.about
         reason = f": {about['reason']}" if about.get("reason") else ""

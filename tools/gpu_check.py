@@ -211,6 +211,7 @@ def main(words: list[str]) -> int:
     finally:
         report.about["seconds"] = round(time.monotonic() - deadline + TOTAL_S, 1)
         report.write()
+    print(report.summary())
     print(f"gpu-check: {report.about['status']}: {report.about['reason']}")
     print(f"gpu-check: the report is {report.folder / 'gpu_check.md'} (and .json)")
     return code

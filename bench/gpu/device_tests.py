@@ -14,7 +14,7 @@ from .section import Section
 from .watched_tests import Collected, Event, Result, Started, SuiteOfTests, WatchedTests, watch
 
 FOLDER = ROOT / "tests/gpu"
-TEST_S = 60.0  # what one may take; on a GPU they take seconds
+TEST_S = 30.0  # what one may take; on a GPU they take seconds
 REHEARSED_TEST_S = 300.0
 
 

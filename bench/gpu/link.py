@@ -25,6 +25,7 @@ SIZES = tuple(4 * KIB << (2 * step) for step in range(9))  # 4 KiB … 256 MiB
 LARGE = 16 * MIB  # from here on the link counts, not the call
 OF_LINK = at_least(0.95)
 SECONDS_A_SIZE = 0.12
+PRODUCT = 4096  # rows of the matrices that keep the device busy
 WARM_UP = 20  # large copies: a link that was idle runs at a lower rate
 # What of torch's each of ours is held to: the one that reads the same kind of memory.
 COUNTERPARTS = {"stream": "pinned", "pool_access": "pageable"}
@@ -90,7 +91,7 @@ class _Busy:
 
     def __init__(self, device: str) -> None:
         self._stream = torch.cuda.Stream(device)
-        self._a = torch.randn(4096, 4096, device=device)
+        self._a = torch.randn(PRODUCT, PRODUCT, device=device)
         self._out = torch.empty_like(self._a)
         torch.cuda.synchronize(device)
         self.feed(2)

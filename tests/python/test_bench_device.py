@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from bench import worker
 from bench.gpu import (
     link,
     machine,
@@ -24,7 +25,10 @@ from bench.gpu import (
 )
 from bench.gpu.section import MODULES, Section, Settings
 from bench.gpu.trials import Trials, compare_medians, ready
+from bench.models import make
 from bench.worker import Worker
+
+NEVER_S = 3600.0
 
 ON_HOST = Settings(device="host", quick=True, cuda=False, rehearsal=True)
 
@@ -149,11 +153,31 @@ def test_without_mps_the_reason_is_told(monkeypatch):
 
 
 def test_a_worker_trains_for_a_window():
-    make = {"name": "mlp", "seed": 0, "form": "default", "runner": "eager", "threads": 1}
-    with Worker(make | {"cores": [], "device": "cpu"}) as worker:
-        worker.make()
-        reply = worker.window(0.01)
+    order = {"name": "mlp", "seed": 0, "form": "default", "runner": "eager", "threads": 1}
+    with Worker(order | {"cores": [], "device": "cpu"}) as process:
+        process.make()
+        reply = process.window(0.01)
     assert reply["iterations"] > 0 and reply["seconds"] >= 0.01
+
+
+def test_a_window_is_one_run_of_batches_made_ready_before():
+    """Else what is under way would be waited for again and again."""
+    told = []
+
+    class Runner:
+        def ready(self, batches):
+            told.append("ready")
+            return list(batches)
+
+        def run(self, batches):
+            told.append("run")
+            return [number for number, _ in zip(range(20), batches)]
+
+    trials = worker._Trials.__new__(worker._Trials)
+    trials._work, trials._runner = make("mlp"), Runner()
+    assert trials.window(NEVER_S)["iterations"] == 20
+    assert told == ["ready", "run"]
+    assert trials.window(0.0)["iterations"] == 1
 
 
 def test_variants_that_cannot_be_set_up_are_named_and_the_others_run():

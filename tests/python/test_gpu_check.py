@@ -304,6 +304,12 @@ def test_the_readable_report_shows_targets_failures_and_what_is_missing(tmp_path
     assert "| c | bad | 0.5 us | >= 1 | MISS |  |" in lines
     assert "| c | lost | - | >= 1 | MISS | no / device |" in lines
     assert "- gpt_large: no time" in lines and "- commit: abc" in lines
+    assert report.summary().splitlines() == [
+        "overhead: ran, 1 of 3 targets met, 0 s",
+        "  PASS c good: 2 us",
+        "  MISS c bad: 0.5 us",
+        "  MISS c lost: - no / device",
+    ]
     assert report.passed(), "a figure that misses its target is no failed test"
     result.take({"row": {**ROW, "target": target, "holds": False, "test": True}})
     assert not report.passed()
