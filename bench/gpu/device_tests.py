@@ -37,7 +37,8 @@ def run(section: Section) -> None:
 
 def program_of(section: Section, file: Path, folder: Path) -> SuiteOfTests:
     """The tests of a file, as its folder's conftest.py tells of them."""
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)]
+    # Nothing is held back: what a library says before it ends the process is the reason.
+    words = [sys.executable, "-m", "pytest", "-v", "-s", "-p", "no:cacheprovider", str(file)]
     words += [f"--confcutdir={file.parent}", f"--rootdir={file.parent}", "--tb=short"]
     if section.settings.quick:
         words += ["-m", "not long"]

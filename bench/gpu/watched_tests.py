@@ -151,7 +151,7 @@ class WatchedTests:
             self._lost(f"its process {how}: {self._said()}")
         elif self._left() and len(self._done) > self._before:
             self._again()  # it said after a test that it can run no more
-        elif self._left() or code < 0 or not self._done:
+        elif self._left() or not self._done or code < 0 or (code > 0 and not self._failed):
             self._section.test(self._program.name, "ran", False, f"{how}: {self._said()}")
             self._finish("their process ended before them")
         else:

@@ -38,6 +38,7 @@ def test_a(record_property):
 
 @pytest.mark.parametrize("number", [1])
 def test_crashes(number):
+    os.write(2, b"terminate called after throwing an Error: sorry\\n")
     os.kill(os.getpid(), signal.SIGSEGV)
 
 def test_fails():
@@ -58,7 +59,7 @@ def test_z():
 """
 
 
-def test_python_tests_are_rows_and_a_crash_costs_one(tmp_path):
+def test_python_tests_are_rows_and_a_crash_costs_one(tmp_path, capfd):
     shutil.copy(ROOT / "tests/gpu/conftest.py", tmp_path)
     file = tmp_path / "test_x.py"
     file.write_text(PYTHON_TESTS)
@@ -77,10 +78,14 @@ def test_python_tests_are_rows_and_a_crash_costs_one(tmp_path):
         "test_z": True,
     }
     assert rows["test_x.test_a", "distance"]["value"] == 0.5
-    assert "SIGSEGV" in rows["test_x", "test_crashes[1]"]["note"]
+    note = rows["test_x", "test_crashes[1]"]["note"]
+    assert "SIGSEGV" in note and "terminate called after throwing an Error: sorry" in note
     assert rows["test_x", "test_fails"]["note"].startswith("AssertionError: far off")
     assert "no device" in rows["test_x", "test_cannot_begin"]["note"]
     assert {"left_out": "test_x: test_skipped: Skipped: no partitions"} in lines_of(section)
+    printed = capfd.readouterr().out
+    assert "Fatal Python error: Segmentation fault" in printed, "where it crashed"
+    assert 'assert 1 == 2, "far off"' in printed, "a failure before the summary is reached"
 
 
 def test_a_file_that_cannot_be_read_is_one_failure(tmp_path):
@@ -181,6 +186,15 @@ def test_tests_that_there_is_no_time_for_are_named(tmp_path):
     watch([WatchedTests(section, program, NEVER_S, lambda *_: None)])
     left_out = lines_of(section)[-1]["left_out"]
     assert left_out == "some_test: All/Suite.a/0 and 1 more: there was no time left"
+
+
+def test_a_program_that_fails_after_its_tests_has_failed(tmp_path):
+    section = section_of()
+    program = program_in(tmp_path, "a:pass")
+    program.write_text(program.read_text() + "sys.exit(9)\n")
+    suite = programs.program_of(section, program, tmp_path)
+    watch([WatchedTests(section, suite, NEVER_S, lambda *_: None)])
+    assert rows_of(section)["some_test", "ran"]["note"].startswith("ended with 9: ")
 
 
 def test_a_program_that_does_not_start_is_one_failure(tmp_path):
