@@ -29,6 +29,9 @@ QUICK_JOBS = ("mlp", "cnn")
 PLAIN_RUNNER = "eager_ahead"  # plain PyTorch at its best: nothing waits for a loss
 TARGETS = {"in_turn": at_least(1.0), "time_sliced": at_least(1.1), "mps": None}
 
+LEAST_S = 0.3  # of a window
+SET_UP_S = 12.0  # of a fleet, on a GPU
+
 Fleet = dict[str, Worker]  # job -> its process
 
 
@@ -42,15 +45,19 @@ def run(section: Section, only: tuple[str, ...] = (), trials: int = 8) -> None:
         fleets: dict[str, Fleet] = {}
         missing: dict[str, str] = {}
         for name, fleet_of in (("lanes", _clients), ("time_sliced", _plain), ("mps", _under_mps)):
+            if name == "mps" and fleets and not section.fits(_least_s(fleets) + SET_UP_S, name):
+                missing[name] = "there was no time left for it"
+                continue
             try:
                 fleets[name] = stack.enter_context(fleet_of(section))
             except (WorkerFailed, NoMps, OSError, RuntimeError) as error:
                 missing[name] = str(error)
                 progress(f"sharing: no {name}: {error}")
         if "lanes" in fleets:
-            window_s = 0.2 if quick else 1.0
+            ways = len(fleets) + 1
+            window_s = 0.2 if quick else min(1.0, max(LEAST_S, section.left() / ways / 2))
             rounds = 2 if quick else trials
-            rounds = max(2, min(rounds, int(section.left() / (window_s * (len(fleets) + 1)))))
+            rounds = max(2, min(rounds, int(section.left() / (window_s * ways))))
             rates = _rounds(section, fleets, window_s, rounds)
             _report(section, rates)
         for name in TARGETS:
@@ -58,6 +65,11 @@ def run(section: Section, only: tuple[str, ...] = (), trials: int = 8) -> None:
             if why:
                 metric = f"lanes_over_{name}"
                 section.add("four_jobs", metric, None, "ratio", TARGETS[name], note=why)
+
+
+def _least_s(fleets: dict[str, Fleet]) -> float:
+    """Two rounds of short windows, with one more fleet."""
+    return 2 * LEAST_S * (len(fleets) + 2)
 
 
 @contextmanager
