@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "adaptor/cuda/cuda_workspaces.h"
 
@@ -15,6 +16,40 @@ Error failure(const char* attempted, cudaError_t error) {
   [[maybe_unused]] const cudaError_t forgotten = cudaGetLastError();  // torch's next check reads it
   return Error{ErrorCode::failed, std::string(attempted) + ": " + cudaGetErrorName(error) + " (" +
                                       cudaGetErrorString(error) + ")"};
+}
+
+bool is_of_the_cpu(const void* memory) {
+  cudaPointerAttributes found{};
+  if (memory == nullptr || cudaPointerGetAttributes(&found, memory) != cudaSuccess) return false;
+  return found.type == cudaMemoryTypeHost || found.type == cudaMemoryTypeUnregistered;
+}
+
+bool needs_the_cpu(cudaGraphNode_t node) {
+  cudaGraphNodeType type = cudaGraphNodeTypeKernel;
+  if (cudaGraphNodeGetType(node, &type) != cudaSuccess) return false;
+  if (type != cudaGraphNodeTypeMemcpy) return type == cudaGraphNodeTypeHost;
+  cudaMemcpy3DParms copy{};
+  if (cudaGraphMemcpyNodeGetParams(node, &copy) != cudaSuccess) return false;
+  if (copy.kind == cudaMemcpyDeviceToDevice) return false;
+  return is_of_the_cpu(copy.srcPtr.ptr) || is_of_the_cpu(copy.dstPtr.ptr);
+}
+
+// An operator that sends numbers of its own to the device (without waiting, or it could not be
+// written down) has them in memory that is somebody else's when they are read again.
+Status require_device_only(cudaGraph_t graph) {
+  size_t count = 0;
+  cudaError_t listed = cudaGraphGetNodes(graph, nullptr, &count);
+  std::vector<cudaGraphNode_t> nodes(count);
+  if (listed == cudaSuccess) listed = cudaGraphGetNodes(graph, nodes.data(), &count);
+  if (listed != cudaSuccess) return failure("looking at a recorded CUDA graph", listed);
+  for (const cudaGraphNode_t node : nodes) {
+    if (needs_the_cpu(node)) {
+      return Error{ErrorCode::failed,
+                   "recording a CUDA graph: an operator copies from or to memory of the CPU, which "
+                   "holds something else when the graph is launched"};
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -63,8 +98,11 @@ Status CudaRecording::end() {
     return failure("recording a CUDA graph",
                    stopped == cudaSuccess ? cudaErrorStreamCaptureInvalidated : stopped);
   }
-  const cudaError_t made = cudaGraphInstantiate(&executable_, graph, 0);
+  Status repeatable = require_device_only(graph);
+  [[maybe_unused]] const cudaError_t forgotten = cudaGetLastError();
+  const cudaError_t made = repeatable ? cudaGraphInstantiate(&executable_, graph, 0) : cudaSuccess;
   cudaGraphDestroy(graph);
+  if (!repeatable) return repeatable;
   if (made != cudaSuccess) {
     executable_ = nullptr;
     return failure("making a recorded CUDA graph executable", made);

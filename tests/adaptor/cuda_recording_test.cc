@@ -191,6 +191,32 @@ TEST_F(CudaRecordingTest, WhatCannotBeWrittenDownIsSaid) {
   EXPECT_TRUE(rig_.backend().health().ok());
 }
 
+// Each launch would read them again.
+TEST_F(CudaRecordingTest, NumbersOfTheCpusAreNotWrittenDown) {
+  std::vector<float> numbers(16, 1.0f);
+  for (const bool up : {true, false}) {
+    lane_.run([&] {
+      const at::Tensor x = at::empty({16}, kCuda);
+      auto recording = rig_.backend().torch().start_recording(*lane_.device, *random_).value();
+      void* const to = up ? x.mutable_data_ptr() : numbers.data();
+      const void* const from = up ? numbers.data() : x.const_data_ptr();
+      ASSERT_EQ(cudaMemcpyAsync(to, from, 64, cudaMemcpyDefault, lane_.cuda().native()),
+                cudaSuccess);
+      const Status ended = recording->end();
+      ASSERT_FALSE(ended.ok());
+      EXPECT_THAT(ended.error().message, HasSubstr("memory of the CPU"));
+    });
+  }
+  lane_.run([&] {
+    const at::Tensor x = at::empty({16}, kCuda);
+    auto recording = rig_.backend().torch().start_recording(*lane_.device, *random_).value();
+    const at::Tensor copy = x.clone();
+    EXPECT_TRUE(recording->end().ok());
+    EXPECT_TRUE(recording->launch().ok());
+  });
+  EXPECT_EQ(fake_cuda_live("graphs"), 0u);
+}
+
 TEST_F(CudaRecordingTest, ItMayGoWhenItsMemoryIsSomebodyElses) {
   std::unique_ptr<Recording> recording = record();
   lane_.run([&] { EXPECT_TRUE(recording->launch().ok()); });

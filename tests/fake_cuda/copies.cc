@@ -59,13 +59,15 @@ CUresult submit_copy(Gpu& gpu, const std::shared_ptr<Stream>& stream, const Copy
                                                     " are not mapped");
   }
   const bool waits = to == Place::pageable;
-  if (waits && stream->capture != nullptr) {
-    // A graph copies to pageable memory when it is launched; nobody waits for it there.
-    return gpu.submit(
-        stream, {copy.call, [&gpu, copy, to, from] { return carry_out(gpu, copy, to, from); }, {}});
-  }
   Step step;
   step.what = copy.call + " " + std::to_string(copy.bytes);
+  step.copied_to = copy.to;
+  step.copied_from = copy.from;
+  if (waits && stream->capture != nullptr) {
+    // A graph copies to pageable memory when it is launched; nobody waits for it there.
+    step.run = [&gpu, copy, to, from] { return carry_out(gpu, copy, to, from); };
+    return gpu.submit(stream, std::move(step));
+  }
   if (from == Place::pageable && to != Place::pageable && stream->capture == nullptr) {
     auto staged = std::make_shared<std::vector<char>>(copy.bytes);
     std::memcpy(staged->data(), copy.from, copy.bytes);

@@ -142,6 +142,28 @@ CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode* nodes, size_t* count) {
   });
 }
 
+CUresult cuGraphNodeGetType(CUgraphNode handle, CUgraphNodeType* type) {
+  return call("cuGraphNodeGetType", [&](Gpu&) {
+    const Step& step = *reinterpret_cast<const Node*>(handle)->step;
+    *type = CU_GRAPH_NODE_TYPE_KERNEL;  // and what else there is
+    if (step.copied_to != nullptr) *type = CU_GRAPH_NODE_TYPE_MEMCPY;
+    if (step.host) *type = CU_GRAPH_NODE_TYPE_HOST;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D* params) {
+  return call("cuGraphMemcpyNodeGetParams", [&](Gpu&) {
+    const Step& step = *reinterpret_cast<const Node*>(handle)->step;
+    if (step.copied_to == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *params = {};
+    params->srcMemoryType = params->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    params->srcDevice = reinterpret_cast<CUdeviceptr>(step.copied_from);
+    params->dstDevice = reinterpret_cast<CUdeviceptr>(step.copied_to);
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph handle, unsigned long long flags) {
   return call("cuGraphInstantiateWithFlags", [&](Gpu& gpu) {
     constexpr unsigned kKnown = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH |

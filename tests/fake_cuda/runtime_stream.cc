@@ -153,6 +153,25 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
   return runtime("cudaGraphGetNodes", [&] { return cuGraphGetNodes(graph, nodes, count); });
 }
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) {
+  return runtime("cudaGraphNodeGetType", [&] {
+    CUgraphNodeType found = CU_GRAPH_NODE_TYPE_KERNEL;
+    const CUresult result = cuGraphNodeGetType(node, &found);
+    *type = static_cast<cudaGraphNodeType>(found);
+    return result;
+  });
+}
+cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms* params) {
+  return runtime("cudaGraphMemcpyNodeGetParams", [&] {
+    CUDA_MEMCPY3D found{};
+    const CUresult result = cuGraphMemcpyNodeGetParams(node, &found);
+    *params = {};
+    params->srcPtr.ptr = reinterpret_cast<void*>(found.srcDevice);
+    params->dstPtr.ptr = reinterpret_cast<void*>(found.dstDevice);
+    params->kind = cudaMemcpyDefault;
+    return result;
+  });
+}
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return runtime("cudaGraphDestroy", [&] { return cuGraphDestroy(graph); });
 }

@@ -23,6 +23,8 @@ struct Step {
   std::string what;
   std::function<CUresult()> run;
   std::function<void()> host;
+  const void* copied_to = nullptr;  // both ends, when it is a copy
+  const void* copied_from = nullptr;
 };
 
 // A piece of a stream's queue: begins when everything in `after` is done.

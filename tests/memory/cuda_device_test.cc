@@ -240,6 +240,11 @@ TEST_F(CudaDeviceTest, PartitionsThatCannotBeAreRefusedInWords) {
   EXPECT_THAT(many.error().message,
               AllOf(HasSubstr("133"), HasSubstr("cuda:0 has 132"), HasSubstr("at least 8")));
   EXPECT_EQ(device_->partition(0).error().code, ErrorCode::invalid_argument);
+  const auto odd = device_->partition(132);  // in eights, 136
+  ASSERT_FALSE(odd.ok());
+  EXPECT_EQ(odd.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(odd.error().message, HasSubstr("132 multiprocessors"));
+  EXPECT_THAT(odd.error().message, HasSubstr("multiples of 8"));
   fake_cuda_fail_calls("cuGreenCtxCreate", CUDA_ERROR_NOT_PERMITTED, 1);
   EXPECT_EQ(device_->partition(8).error().code, ErrorCode::unsupported);
   const Forbid green("green");

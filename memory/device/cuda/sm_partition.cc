@@ -18,7 +18,15 @@ Error no_partitions(const CudaContext& context, const std::string& why) {
                    "; leave --lane-sms at 0, and all lanes share all"};
 }
 
-// The equal parts of `all`.
+Error no_such_parts(const CudaContext& context, const CUdevResource& all, uint32_t sms) {
+  return Error{ErrorCode::invalid_argument,
+               "partitions of " + std::to_string(sms) + " multiprocessors: " + context.name() +
+                   " has " + std::to_string(all.sm.smCount) + ", in parts of at least " +
+                   std::to_string(all.sm.minSmPartitionSize) + " and in multiples of " +
+                   std::to_string(all.sm.smCoscheduledAlignment)};
+}
+
+// The equal parts of `all`; none when `sms`, rounded up as the hardware wants it, are too many.
 Result<std::vector<CUdevResource>> groups_of(const CudaContext& context, const CUdevResource& all,
                                              uint32_t sms) {
   const auto split = context.driver().cuDevSmResourceSplitByCount;
@@ -28,7 +36,9 @@ Result<std::vector<CUdevResource>> groups_of(const CudaContext& context, const C
   if (result == CUDA_SUCCESS && count > 0) {
     result = split(groups.data(), &count, &all, nullptr, 0, sms);
   }
-  if (result != CUDA_SUCCESS) {
+  if (result == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION) {
+    count = 0;
+  } else if (result != CUDA_SUCCESS) {
     return no_partitions(context, context.failure(result, "splitting the multiprocessors").message);
   }
   groups.resize(count);
@@ -50,14 +60,10 @@ Result<std::vector<std::unique_ptr<SmPartition>>> SmPartition::split(const CudaC
   if (asked != CUDA_SUCCESS) {
     return no_partitions(context, context.failure(asked, "asking for multiprocessors").message);
   }
-  if (sms == 0 || sms > all.sm.smCount) {
-    return Error{ErrorCode::invalid_argument,
-                 "partitions of " + std::to_string(sms) + " multiprocessors: " + context.name() +
-                     " has " + std::to_string(all.sm.smCount) + ", in parts of at least " +
-                     std::to_string(all.sm.minSmPartitionSize)};
-  }
+  if (sms == 0 || sms > all.sm.smCount) return no_such_parts(context, all, sms);
   Result<std::vector<CUdevResource>> groups = groups_of(context, all, sms);
   if (!groups.ok()) return groups.error();
+  if (groups.value().empty()) return no_such_parts(context, all, sms);
   std::vector<std::unique_ptr<SmPartition>> partitions;
   for (CUdevResource& group : groups.value()) {
     CUdevResourceDesc description = nullptr;

@@ -23,7 +23,7 @@ class SmPartition {
   // As many disjoint partitions of equal size as the device has room for, of `sms` SMs each or the
   // next number that the hardware can separate; what is left over is in none. Once for a device:
   // the same SMs are handed out again each time. Errors: unsupported where the driver or the device
-  // has no green contexts, invalid_argument for 0 or more SMs than there are.
+  // has no green contexts, invalid_argument for 0 or more SMs than one partition can have.
   static Result<std::vector<std::unique_ptr<SmPartition>>> split(const CudaContext& context,
                                                                  uint32_t sms);
   ~SmPartition();
