@@ -40,8 +40,8 @@ class TorchJob {
 
   // Where the image's bytes are now; nullptr: nowhere. Never during an iteration.
   void bind_image(std::byte* base);
-  // Somebody else than the job's graphs writes state where the image is bound. Called before or
-  // after that, never during an iteration, and when everything of earlier ones has landed.
+  // Somebody else than the job's graphs wrote state where the image is bound, or to bytes that are
+  // not placed yet. Never during an iteration, and when everything of earlier ones has landed.
   void state_written();
 
   const pipeline::ImageLayout& layout() const;

@@ -170,6 +170,10 @@ inline constexpr Duration kLongestLandingRest = microseconds(200);
 // Failures of the device while it had work of a job after which the job is not tried again: one may
 // have been another job's, which ran at the same time.
 inline constexpr uint32_t kMaxSuspicions = 2;
+// Iterations that a suspect does with the device to itself, unless it has no more work before: what
+// one of its clients can have had in flight when the device failed. Then it is no suspect any more:
+// beside a long training there is always somebody who breaks something.
+inline constexpr uint32_t kSuspectIterations = kMaxInFlight;
 
 // Planned iterations at equal addresses before one is recorded for replay: capture allocates, and
 // a plan may still change after the first ones.

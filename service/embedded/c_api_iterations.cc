@@ -161,15 +161,18 @@ int laneway_write_state(laneway_job* job, const laneway_slot_copy* slots, uint32
       return report(error, valid);
     }
     const auto write = [job = job->job, copies, random_state](const SlotPlaces& places) {
-      job->torch->state_written();
+      // First, because it may be refused: then nothing has changed.
+      if (random_state != nullptr) {
+        Status set = job->torch->set_random_state(
+            {static_cast<const std::byte*>(random_state), LANEWAY_RANDOM_STATE_BYTES});
+        if (!set) return set;
+      }
       for (const laneway_slot_copy& copy : copies) {
         if (Status written = places.write(copy.slot, copy.data, copy.bytes); !written) {
           return written;
         }
       }
-      if (random_state == nullptr) return Status();
-      return job->torch->set_random_state(
-          {static_cast<const std::byte*>(random_state), LANEWAY_RANDOM_STATE_BYTES});
+      return Status();
     };
     return access_state(job, write, /*writes=*/true, pending, error);
   });

@@ -110,15 +110,31 @@ void JobJournal::suspect(const std::string& what, bool alone) {
   const size_t bytes = std::min(what.size(), record.suspicion_text.size());
   std::memcpy(record.suspicion_text.data(), what.data(), bytes);
   record.suspicion_bytes.store(static_cast<uint32_t>(bytes), relaxed);
+  record.suspicion_iterations.store(iterations(), relaxed);
   const uint32_t before = record.suspicions.load(relaxed);
   record.suspicions.store(alone ? limits::kMaxSuspicions : before + 1, release);
 }
 
 std::optional<std::string> JobJournal::blamed() const {
-  const JobRecord& record = *record_;
-  if (record.suspicions.load(std::memory_order_acquire) < limits::kMaxSuspicions) return {};
-  const size_t bytes = record.suspicion_bytes.load(relaxed);
-  return std::string(record.suspicion_text.data(), std::min(bytes, record.suspicion_text.size()));
+  if (record_->suspicions.load(std::memory_order_acquire) < limits::kMaxSuspicions) return {};
+  return suspicion_text();
+}
+
+std::optional<std::string> JobJournal::suspected() const {
+  if (!is_suspect() || record_->suspicion_iterations.load(relaxed) != iterations()) return {};
+  return suspicion_text();
+}
+
+void JobJournal::acquit() { record_->suspicions.store(0, release); }
+
+bool JobJournal::is_suspect() const {
+  return record_->suspicions.load(std::memory_order_acquire) > 0;
+}
+
+std::string JobJournal::suspicion_text() const {
+  const size_t bytes = record_->suspicion_bytes.load(relaxed);
+  const auto& text = record_->suspicion_text;
+  return {text.data(), std::min(bytes, text.size())};
 }
 
 JobRecovery JobJournal::recover() const {

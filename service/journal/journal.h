@@ -73,8 +73,13 @@ class JobJournal {
   // The device failed while it had work of this job: counts it, with what is to be told of it.
   // `alone`: of no other job, so this one ends without being given another try.
   void suspect(const std::string& what, bool alone);
+  // What it had under way then has run well since, with nobody else at work.
+  void acquit();
+  bool is_suspect() const;
   // What is to be told when the job is not to be tried again: limits::kMaxSuspicions were counted.
   std::optional<std::string> blamed() const;
+  // What is to be told of the failure, if it is the reason why the present request did not end.
+  std::optional<std::string> suspected() const;
 
   JobRecovery recover() const;
   uint64_t iterations() const;
@@ -86,6 +91,7 @@ class JobJournal {
   uint64_t word() const { return record_->word.load(std::memory_order_acquire); }
   const JournalTotals& totals() const;
   void start(RequestOrigin origin, JournalPhase phase);
+  std::string suspicion_text() const;
 
   JobRecord* record_;
 };

@@ -15,7 +15,7 @@
 namespace laneway::service {
 
 inline constexpr uint64_t kJournalMagic = 0x6c6e726a'79776e6c;  // "lnwyjrnl"
-inline constexpr uint32_t kJournalVersion = 2;
+inline constexpr uint32_t kJournalVersion = 3;
 
 // What the job is at. The word is number << 3 | random half << 2 | phase; the number counts the
 // requests that went through the journal.
@@ -53,9 +53,10 @@ struct alignas(64) JobRecord {
   std::atomic<uint64_t> image_bytes;
   std::atomic<uint32_t> placed;  // the image's bytes are there
   std::atomic<uint32_t> over;    // the job has ended and has no memory
-  // How often the device failed while it had work of this job; written after the next two.
+  // How often the device failed while it had work of this job; written after the next three.
   std::atomic<uint32_t> suspicions;
   std::atomic<uint32_t> suspicion_bytes;
+  std::atomic<uint64_t> suspicion_iterations;  // that were complete the last time
   alignas(64) std::atomic<uint64_t> word;
   std::array<JournalOrigin, 2> origins;  // of number n in n % 2
   std::array<JournalTotals, 2> totals;   // of all before number n in n % 2

@@ -125,6 +125,11 @@ Status read_sizes(const Texts& texts, Options& options) {
   Bytes bandwidth;
   Status status = read("--copy-bandwidth", texts.copy_bandwidth, bandwidth);
   options.copy_bandwidth_per_s = bandwidth.count();
+  if (status && bandwidth > Bytes(0) && options.device != "host") {
+    return bad_value("--copy-bandwidth", texts.copy_bandwidth,
+                     "only the host's copies can be slowed down: leave it out, or give --device "
+                     "host");
+  }
   return status;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 int fail(const laneway::Error& error) {
   laneway::log_error("laneway-worker: " + error.message);
-  return 1;
+  return error.code == laneway::ErrorCode::device_lost ? laneway::service::kExitDeviceLost : 1;
 }
 
 // Lanes may still run: the process ends around them, as it would when it is killed. What lasts is

@@ -209,7 +209,6 @@ Status RingWork::write(const SlotPlaces& places) {
     std::memcpy(state.data(), block() + header_.random_offset, state.size());
     if (Status set = job_.torch->set_random_state(state); !set) return set;
   }
-  job_.torch->state_written();
   for (const StateEntry& entry : entries_) {
     if (Status written = places.write(entry.slot, block() + entry.offset, entry.bytes); !written) {
       return written;

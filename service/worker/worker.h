@@ -157,13 +157,21 @@ class Worker final : public lanes::ActionSink {
   // What the work does to the job's state, now; by whoever has set `running`. Of device_lost the
   // worker knows already.
   Status access_now(WorkerJob& job, Work& work);
-  // The device failed for good while the job ran that graph ("": something else of the job). All
+  // The device failed for good while the job ran that graph ("": its bytes were copied). All
   // jobs that cannot go on end; the error is the job's. Called with flags set, hence the core is
   // told later, by tell_of_lost_jobs, when none is.
-  Error device_failed(const Error& what, const WorkerJob& job, const std::string& graph);
+  Error device_failed(const Error& what, WorkerJob& job, const std::string& graph);
   void tell_of_lost_jobs();
-  // With a journal: who is to blame is left to a successor, unless there is one job alone.
-  void leave_to_successor(const std::string& told, const WorkerJob& reporter) LW_REQUIRES(mutex_);
+  // With a journal: who is to blame is left to a successor, unless one job alone ran a graph.
+  void leave_to_successor(const std::string& told, WorkerJob& reporter, bool ran_graph)
+      LW_REQUIRES(mutex_);
+  // Jobs that were at work on a device when it failed are tried again one at a time, with nobody
+  // else at work: who was it fails alone. Whether the lane may begin the next work of its job.
+  bool may_begin(const WorkerLane& lane) const LW_REQUIRES(mutex_);
+  // Nobody begins anything before the suspect has been at work.
+  void begin_trial(const WorkerJob& job) LW_REQUIRES(mutex_);
+  // Nor is it at work any more.
+  void end_trial(const WorkerJob& job) LW_REQUIRES(mutex_);
   // What a lane can have at most beside this job's image.
   Bytes room_beside_image(const WorkerJob& job) const;
   // Whether the device's work of its iterations may be replayed as a whole: what is replayed runs
@@ -204,6 +212,7 @@ class Worker final : public lanes::ActionSink {
   bool closed_ LW_GUARDED_BY(mutex_) = false;                // all jobs have ended: no new lanes
   std::optional<Error> device_error_ LW_GUARDED_BY(mutex_);  // it failed for good
   std::vector<JobHandle> lost_jobs_ LW_GUARDED_BY(mutex_);   // by it, and the core is to be told
+  const WorkerJob* tried_ LW_GUARDED_BY(mutex_) = nullptr;   // the suspect whose trial it is
   std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(mutex_);
   std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(mutex_);  // threads to be joined

@@ -20,6 +20,15 @@ WorkerJob::WorkerJob(NewJob from)
   add(std::move(from.torch.graph));
 }
 
+void WorkerJob::served() {
+  if (suspected > 0 && --suspected == 0) acquit();
+}
+
+void WorkerJob::acquit() {
+  suspected = 0;
+  if (journal) journal->acquit();
+}
+
 bool WorkerJob::ready() const {
   if (!queue.empty()) return true;
   return !closing && std::any_of(links.begin(), links.end(),

@@ -75,6 +75,7 @@ struct WorkerJob {
   bool recovered = false;      // until the journal was looked at
   bool running = false;        // an iteration or a state access is under way, or in the air
   uint32_t visitors = 0;       // wait for it to be idle; no next piece of work starts before
+  uint32_t suspected = 0;      // iterations that it still does with the device to itself
   bool closing = false;        // no further work is taken
   std::deque<std::shared_ptr<Work>> queue;
   // Other processes that submit; their requests come after what is queued.
@@ -82,6 +83,9 @@ struct WorkerJob {
   size_t next_link = 0;  // whose turn it is among them
   CondVar changed;       // phase, running
 
+  // A suspect: an iteration went well, or there is no work left; then it is none any more.
+  void served();
+  void acquit();
   // Work is there.
   bool ready() const;
   // The next piece of work, if there is any.

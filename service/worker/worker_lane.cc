@@ -127,6 +127,7 @@ bool WorkerLane::can_run_now(const WorkerJob& job) const {
 
 bool WorkerLane::has_next() const {
   if (!turn_ || !job_ || job_->visitors != 0 || !job_->ready()) return false;
+  if (!worker_.may_begin(*this)) return false;
   return flying_ ? !must_land() : !busy_ && !job_->running;
 }
 
@@ -151,6 +152,7 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
                          .more_ready = false,
                          .ephemeral = job_ ? job_->need() : Bytes()};
   if (job_) {
+    if (worker_.tried_ == job_.get()) worker_.end_trial(*job_);
     job_->lane = nullptr;
     job_->iterations += turn_iterations_;
     job_->busy += turn_busy_;
@@ -194,9 +196,7 @@ void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const Wor
 
 WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, IterationResult result,
                                        Duration took) {
-  busy_ = false;
-  flying_ = false;
-  job.running = false;
+  end_work(job);
   job.changed.notify_all();
   GraphPlan& plan = graph.plan;
   const Bytes need_before = job.need();
@@ -207,6 +207,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
       ++turn_iterations_;
       turn_busy_ += took;
       plan.last_took = took;
+      job.served();
       break;
     case IterationEnd::out_of_lane:
       // The pool's size is the only limit: what does not fit a lane may fit one of all the rest.
@@ -230,6 +231,23 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
   return outcome;
 }
 
+void WorkerLane::seek_trial() {
+  if (!job_ || job_->suspected == 0 || busy_) return;
+  if (job_->visitors == 0 && !job_->running && job_->ready()) {
+    worker_.begin_trial(*job_);
+  } else if (worker_.tried_ == job_.get()) {
+    worker_.end_trial(*job_);
+  }
+}
+
+void WorkerLane::end_work(WorkerJob& job) {
+  busy_ = false;
+  flying_ = false;
+  job.running = false;
+  if (job.suspected > 0 && !job.ready()) job.acquit();
+  worker_.end_trial(job);
+}
+
 void WorkerLane::thread_main() {
   // Rests between looks at what is in the air are shorter than the kernel's usual lateness.
   ::prctl(PR_SET_TIMERSLACK, 1UL);
@@ -247,6 +265,7 @@ void WorkerLane::thread_main() {
       settle();
       continue;
     }
+    seek_trial();
     if (!has_next()) {
       flying_ ? rest_in_the_air() : wait_for_work();
       continue;
@@ -273,7 +292,8 @@ void WorkerLane::clear_region(WorkerJob& job) {
 
 void WorkerLane::wait_for_work(std::optional<Duration> most) {
   Mutex& mutex = worker_.mutex_;
-  if (!turn_ || !job_ || job_->links.empty() || (job_->running && !flying_) || job_->closing) {
+  if (!turn_ || !job_ || job_->links.empty() || (job_->running && !flying_) || job_->closing ||
+      !worker_.may_begin(*this)) {
     most ? static_cast<void>(wake_.wait_for(mutex, *most)) : wake_.wait(mutex);
     return;
   }
@@ -357,9 +377,7 @@ void WorkerLane::note_iteration(const WorkerJob& job, const WorkerGraph& graph, 
 }
 
 WorkerLane::Outcome WorkerLane::finish_unrun(WorkerJob& job) {
-  busy_ = false;
-  flying_ = false;
-  job.running = false;
+  end_work(job);
   if (crash_) {
     if (!job.end_reason) job.end_reason = *crash_;
     job.closing = true;

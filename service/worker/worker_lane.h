@@ -91,6 +91,8 @@ class WorkerLane {
   void check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph);
   void note_iteration(const WorkerJob& job, const WorkerGraph& graph, TimePoint start,
                       Duration took, wire::IterationOutcome outcome);
+  // Mutex held: nothing of the lane or the job is under way any more.
+  void end_work(WorkerJob& job);
   // Mutex held: takes the result into the books; the job is not running afterwards.
   Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took);
   lanes::TurnEnded end_turn(lanes::TurnEnd why);
@@ -99,6 +101,8 @@ class WorkerLane {
   bool to_be_given_back() const;
   // What thread_main waits for.
   bool has_next() const;
+  // The turn of a suspect: it is next, when it has work.
+  void seek_trial();
   // Waits for work_arrived or a request of a link, at most so long; there may be nothing then.
   void wait_for_work(std::optional<Duration> most = {});
   // What does not fit to what was in the region: zeros in their place.

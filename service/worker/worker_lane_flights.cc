@@ -61,6 +61,7 @@ void WorkerLane::land_oldest(WorkerJob& job) {
   MutexLock lock(worker_.mutex_);
   turn_busy_ += took;
   landed.graph->plan.last_took = took;
+  if (status) job.served();
 }
 
 void WorkerLane::land_all(WorkerJob& job) {
@@ -75,7 +76,7 @@ void WorkerLane::make_room_in_the_air(WorkerJob& job) {
 
 bool WorkerLane::must_land() const {
   return stopping_ || recalled_ || turn_over_ || crash_ || job_->visitors > 0 || job_->closing ||
-         budget_used();
+         job_->suspected > 0 || !worker_.may_begin(*this) || budget_used();
 }
 
 void WorkerLane::rest_in_the_air() {

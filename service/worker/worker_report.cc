@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "service/worker/ring_work.h"
 #include "service/worker/worker.h"
@@ -76,13 +77,16 @@ void Worker::recover_job(WorkerJob& job) {
     job.initial = InitialImage();
     job.phase = WorkerJob::Phase::placed;
   }
+  if (journal.is_suspect()) job.suspected = limits::kSuspectIterations;
   const JobRecovery recovery = journal.recover();
   if (recovery.verdict == JobRecovery::Verdict::failed) {
-    return fail_job(job, {ErrorCode::failed,
-                          "the worker died while iteration " + std::to_string(job.iterations + 1) +
-                              " of job '" + job.name +
-                              "' was writing the job's state, which is now neither the former nor "
-                              "the next; make the job again from your last state_dict()"});
+    const auto device = journal.suspected();
+    const std::string what = device ? *device + "; at that time" : "the worker died while";
+    return fail_job(
+        job, {device ? ErrorCode::device_lost : ErrorCode::failed,
+              what + " iteration " + std::to_string(job.iterations + 1) + " of job '" + job.name +
+                  "' was writing the job's state, which is now neither the former nor "
+                  "the next; make the job again from your last state_dict()"});
   }
   if (recovery.verdict != JobRecovery::Verdict::rewrite) return;
   for (const auto& link : job.links) {

@@ -177,6 +177,11 @@ Status WorkerServer::activate() {
     if (!pool) return pool.error();
     pool_ = std::move(pool).value();
   }
+  // The device may have failed for this process too while it stood by: no job is to blame for that.
+  std::byte first{};
+  if (Status answers = backend_->pool_access().read(&first, pool_->data(), Bytes(1)); !answers) {
+    return answers;
+  }
   worker_.reset(new Worker(*backend_, pool_->data(), pool_bytes(), *this, clock_, journal_.get()));
   if (!config_.pool_is_shared) worker_->pool_is_new();
   if (iterations_) worker_->set_iteration_observer(&*iterations_);

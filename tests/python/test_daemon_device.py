@@ -4,28 +4,18 @@ also when the worker that ran them is killed."""
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 import laneway
 from laneway._programs import program
-from support.daemon import DEADLINE_S, Lanewayd
+from support.daemon import DEADLINE_S
 from support.eager import assert_same
 from support.engine import batches_of, eager_state, job_state, make_step
+from support.remote_host import RemoteLanewayd, needs_remote_host
 
-ROOT = Path(__file__).resolve().parents[2]
 SEED = 7
 STEPS = 5
-# $LANEWAY_REMOTE_HOST, else where the preset of the tests builds it.
-REMOTE_HOST = Path(
-    os.environ.get(
-        "LANEWAY_REMOTE_HOST",
-        ROOT / "build" / "dev" / "tests" / "remote_backend" / "liblaneway_remote_host.so",
-    )
-)
-
-needs_remote_host = pytest.mark.skipif(not REMOTE_HOST.exists(), reason="nothing is built")
 
 
 def lanewayd(*words, **environment):
@@ -60,9 +50,7 @@ def test_multiprocessors_of_the_host_are_refused_in_words():
 
 @pytest.fixture
 def remote():
-    with Lanewayd(
-        *("--device", "cuda:0"), environment={"LANEWAY_CUDA_PLUGIN": str(REMOTE_HOST)}
-    ) as running:
+    with RemoteLanewayd() as running:
         yield running
 
 
@@ -100,9 +88,8 @@ def test_an_idle_worker_of_a_device_killed_twice_is_not_noticed(remote):
 def test_a_worker_of_a_device_that_dies_in_mid_iteration_is_followed(point):
     """Before the first write to the job's state, and behind the answer."""
     batches = batches_of("mlp", SEED, STEPS)
-    environment = {"LANEWAY_CUDA_PLUGIN": str(REMOTE_HOST), "LANEWAY_FAULT": point}
     with (
-        Lanewayd("--device", "cuda:0", environment=environment) as daemon,
+        RemoteLanewayd(environment={"LANEWAY_FAULT": point}) as daemon,
         daemon.connect() as service,
         make_step(service, "mlp", SEED) as step,
     ):
@@ -115,9 +102,8 @@ def test_a_worker_of_a_device_that_dies_in_mid_iteration_is_followed(point):
 def test_a_worker_of_a_device_killed_while_iterations_are_in_the_air():
     """Its job goes on with eager's bits, or is lost and says why."""
     batches = batches_of("mlp", SEED, 30)
-    environment = {"LANEWAY_CUDA_PLUGIN": str(REMOTE_HOST)}
     with (
-        Lanewayd("--device", "cuda:0", environment=environment) as daemon,
+        RemoteLanewayd() as daemon,
         daemon.connect() as service,
         make_step(service, "mlp", SEED) as step,
     ):

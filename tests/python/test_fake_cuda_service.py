@@ -116,6 +116,8 @@ class FakeLanewayd(Lanewayd):
 
 def test_jobs_of_a_daemon_survive_its_workers():
     with FakeLanewayd() as daemon, daemon.connect() as service:
+        about = service.status()["service"]
+        assert (about["device"], about["kernels"], service.kernels) == ("cuda:0", "cuda", "cuda")
         trials = [Trial(service, kind) for kind in KINDS]
         for _ in range(3):
             rounds(trials, 4)
@@ -135,6 +137,26 @@ def test_a_device_assert_takes_down_one_worker_and_blames_its_job():
                 Trial(service, "mlp").train(100)
             Trial(service, "mlp").train(2).check()
         assert daemon.process.poll() is None
+
+
+def test_a_device_that_fails_in_every_worker_ends_each_job_in_words():
+    """While its state is copied there: with the first worker it may be chance."""
+    with FakeLanewayd(environment={"FAKE_CUDA_FAULT_AFTER": "3"}) as daemon:
+        with daemon.connect() as service:
+            for _ in range(2):
+                with pytest.raises(DeviceLost, match=r"while memory of job .* not tried again"):
+                    Trial(service, "mlp").train(1)
+        assert daemon.process.poll() is None
+        assert daemon.log().count("because its device failed") == 4
+
+
+def test_a_device_that_fails_while_its_pool_is_made_is_refused_in_words():
+    daemon = FakeLanewayd(environment={"FAKE_CUDA_FAULT_AFTER": "0"})
+    with (
+        pytest.raises(AssertionError, match="clearing memory on cuda:0: CUDA_ERROR_ASSERT"),
+        daemon,
+    ):
+        pass
 
 
 def test_where_memory_cannot_be_shared_jobs_end_with_their_worker():

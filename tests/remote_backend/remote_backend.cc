@@ -51,7 +51,7 @@ class RemoteBackend final : public adaptor::Backend {
     auto stream = device_.create_stream();
     if (!stream) return stream.error();
     return std::unique_ptr<adaptor::DeviceLane>(
-        std::make_unique<RemoteLane>(device_, std::move(stream).value(), clock_));
+        std::make_unique<RemoteLane>(device_, std::move(stream).value(), clock_, device_.loss()));
   }
   std::string kernels() const override { return "cpu"; }
   Bytes free_memory() const override { return host_.free_memory(); }
@@ -61,7 +61,7 @@ class RemoteBackend final : public adaptor::Backend {
   size_t escaped_within(const std::byte* base, Bytes size) override {
     return adaptor::LaneBlocks::instance().escaped_within(base, size);
   }
-  Status health() const override { return {}; }
+  Status health() const override { return device_.loss()->health(); }
 
  private:
   RemoteBackend() = default;

@@ -1,10 +1,11 @@
-// RemoteDevice: a HostDevice that is taken for one whose memory the CPU cannot address.
-// Thread-safe.
+// RemoteDevice: a HostDevice that is taken for one whose memory the CPU cannot address, and that
+// can be lost. Thread-safe.
 #pragma once
 
 #include <memory>
 
 #include "memory/device/host_device.h"
+#include "tests/remote_backend/remote_loss.h"
 
 namespace laneway::testing {
 
@@ -22,10 +23,12 @@ class RemoteDevice final : public memory::Device {
   Result<std::unique_ptr<memory::MemoryBlock>> allocate_host(Bytes size) override {
     return host_.allocate_host(size);
   }
-  Result<std::unique_ptr<memory::Stream>> create_stream() override { return host_.create_stream(); }
-  Result<std::unique_ptr<memory::Event>> create_event() override { return host_.create_event(); }
+  Result<std::unique_ptr<memory::Stream>> create_stream() override;
+  Result<std::unique_ptr<memory::Event>> create_event() override;
+  const std::shared_ptr<RemoteLoss>& loss() const { return loss_; }
 
  private:
+  const std::shared_ptr<RemoteLoss> loss_ = std::make_shared<RemoteLoss>();
   memory::HostDevice host_;
   memory::Capabilities capabilities_;
 };

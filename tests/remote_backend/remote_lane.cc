@@ -7,13 +7,15 @@
 namespace laneway::testing {
 
 RemoteLane::RemoteLane(memory::Device& device, std::unique_ptr<memory::Stream> stream,
-                       const Clock& clock)
-    : StreamLane(device, std::move(stream), clock) {
+                       const Clock& clock, std::shared_ptr<RemoteLoss> loss)
+    : StreamLane(device, std::move(stream), clock), loss_(std::move(loss)) {
   adaptor::install_cpu_lane_allocator();
 }
 
 void RemoteLane::enter(memory::LaneArena& arena, const lanes::NumericContext& context) {
-  LW_CHECK(drain().ok(), "the CPU's streams do not fail");
+  const Status drained = drain();
+  LW_CHECK(drained.ok() || !loss_->health(), "the CPU's streams do not fail");
+  remote_stream().break_at_events(false);
   numeric_.emplace(context);
   binding_.emplace(arena);
 }
@@ -24,6 +26,9 @@ void RemoteLane::leave() {
 }
 
 Status RemoteLane::upload(void* to_device, const void* from_host, Bytes bytes) {
+  const auto when = RemoteLoss::breaks(from_host, bytes);
+  if (when == RemoteLoss::When::at_once) loss_->lose();
+  if (when == RemoteLoss::When::when_landing) remote_stream().break_at_events(true);
   Status sent = StreamLane::upload(to_device, from_host, bytes);
   return sent ? drain() : sent;
 }

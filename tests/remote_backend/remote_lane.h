@@ -8,12 +8,15 @@
 #include "adaptor/cpu_lane_allocator.h"
 #include "adaptor/numeric_context.h"
 #include "adaptor/stream_lane.h"
+#include "tests/remote_backend/remote_loss.h"
+#include "tests/remote_backend/remote_stream.h"
 
 namespace laneway::testing {
 
 class RemoteLane final : public adaptor::StreamLane {
  public:
-  RemoteLane(memory::Device& device, std::unique_ptr<memory::Stream> stream, const Clock& clock);
+  RemoteLane(memory::Device& device, std::unique_ptr<memory::Stream> stream, const Clock& clock,
+             std::shared_ptr<RemoteLoss> loss);
 
   void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
   void leave() override;
@@ -23,6 +26,9 @@ class RemoteLane final : public adaptor::StreamLane {
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
 
  private:
+  RemoteStream& remote_stream() { return static_cast<RemoteStream&>(stream()); }
+
+  const std::shared_ptr<RemoteLoss> loss_;
   std::optional<adaptor::NumericScope> numeric_;
   std::optional<adaptor::LaneBinding> binding_;
 };

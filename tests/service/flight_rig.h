@@ -52,12 +52,34 @@ class Sky {
   std::optional<Error> failure_ LW_GUARDED_BY(mutex_);
 };
 
+// The host's, which fails with the device.
+class FlightAccess final : public memory::PoolAccess {
+ public:
+  FlightAccess(Sky& sky, memory::PoolAccess& host) : sky_(sky), host_(host) {}
+  Status write(void* to_pool, const void* from, Bytes bytes) override {
+    Status health = sky_.health();
+    return health ? host_.write(to_pool, from, bytes) : health;
+  }
+  Status read(void* to, const void* from_pool, Bytes bytes) override {
+    Status health = sky_.health();
+    return health ? host_.read(to, from_pool, bytes) : health;
+  }
+  Status fill(void* to_pool, std::byte value, Bytes bytes) override {
+    Status health = sky_.health();
+    return health ? host_.fill(to_pool, value, bytes) : health;
+  }
+
+ private:
+  Sky& sky_;
+  memory::PoolAccess& host_;
+};
+
 class FlightBackend final : public adaptor::Backend {
  public:
   explicit FlightBackend(Sky& sky) : sky_(sky) {}
 
   memory::Device& device() override { return host_.device(); }
-  memory::PoolAccess& pool_access() override { return host_.pool_access(); }
+  memory::PoolAccess& pool_access() override { return access_; }
   adaptor::TorchDevice& torch() override { return host_.torch(); }
   Result<std::unique_ptr<adaptor::DeviceLane>> make_lane() override;
   std::string kernels() const override { return "cpu"; }
@@ -73,6 +95,7 @@ class FlightBackend final : public adaptor::Backend {
  private:
   Sky& sky_;
   adaptor::HostBackend host_;
+  FlightAccess access_{sky_, host_.pool_access()};
 };
 
 class FlightService final : private service::EventSink {

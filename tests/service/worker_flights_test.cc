@@ -2,11 +2,8 @@
 // when the test says so: they take off one behind the other and are answered in their order when
 // they land; whatever else wants the job waits for all of them; and a device that fails ends the
 // jobs with its words.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -16,6 +13,7 @@
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
 #include "tests/service/flight_rig.h"
+#include "tests/service/journal/journal_file.h"
 #include "tests/service/tiny_graphs.h"
 
 namespace laneway::service {
@@ -23,6 +21,7 @@ namespace {
 
 using testing::FlightService;
 using ::testing::HasSubstr;
+using testing::JournalFile;
 using testing::output_of;
 
 using Pending = std::shared_ptr<Work>;
@@ -220,17 +219,9 @@ TEST(WorkerFlights, ADeviceThatFailsEndsEveryJobWithItsWords) {
   }
 }
 
-// A journal of the test's own.
-std::unique_ptr<Journal> fresh_journal() {
-  const int memory = ::memfd_create("laneway-journal-test", MFD_CLOEXEC);
-  EXPECT_EQ(::ftruncate(memory, static_cast<off_t>(kJournalBytes)), 0);
-  auto journal = Journal::map(memory).value();
-  ::close(memory);
-  return journal;
-}
-
 TEST(WorkerFlights, AJobThatWasAloneOnADeviceThatFailedIsBlamedInTheJournal) {
-  const auto journal = fresh_journal();
+  const JournalFile file;
+  const auto journal = file.map().value();
   FlightService service(/*lanes=*/2, journal.get());
   const JobHandle guilty = service.add_job("guilty", journal->job(0));
   const JobHandle bystander = service.add_job("bystander", journal->job(1));
@@ -250,7 +241,8 @@ TEST(WorkerFlights, AJobThatWasAloneOnADeviceThatFailedIsBlamedInTheJournal) {
 }
 
 TEST(WorkerFlights, OfTwoJobsThatWereOnItNoneIsBlamedYet) {
-  const auto journal = fresh_journal();
+  const JournalFile file;
+  const auto journal = file.map().value();
   FlightService service(/*lanes=*/2, journal.get());
   const std::vector<JobHandle> jobs = {service.add_job("first", journal->job(0)),
                                        service.add_job("second", journal->job(1))};
@@ -267,6 +259,46 @@ TEST(WorkerFlights, OfTwoJobsThatWereOnItNoneIsBlamedYet) {
   EXPECT_FALSE(journal->job(1).blamed());
   journal->job(0).suspect("once more", /*alone=*/false);
   EXPECT_TRUE(journal->job(0).blamed()) << "the worker had counted once";
+}
+
+TEST(WorkerFlights, WhoOnlyCopiesWhenTheDeviceFailsIsSuspectedAtMost) {
+  const JournalFile file;
+  const auto journal = file.map().value();
+  FlightService service(/*lanes=*/2, journal.get());
+  const JobHandle reader = service.add_job("reader", journal->job(0));
+  service.sky().fail({ErrorCode::device_lost, "an illegal address"});
+  float value = 0;
+  const std::optional<Status> read = service.read(reader, &value)->wait(Duration(-1));
+  ASSERT_FALSE(*read);
+  EXPECT_THAT(read->error().message, HasSubstr("while memory of job 'reader' was read or written"));
+  ASSERT_TRUE(service.lost());
+  EXPECT_TRUE(service.lost()->empty()) << "it is tried again";
+  EXPECT_FALSE(journal->job(0).blamed());
+  journal->job(0).suspect("once more", /*alone=*/false);
+  EXPECT_TRUE(journal->job(0).blamed()) << "there was nobody else";
+}
+
+TEST(WorkerFlights, WhoOnlyCopiesIsNotSuspectedBesideOneAtWork) {
+  const JournalFile file;
+  const auto journal = file.map().value();
+  FlightService service(/*lanes=*/2, journal.get());
+  const JobHandle reader = service.add_job("reader", journal->job(0));
+  const JobHandle at_work = service.add_job("at-work", journal->job(1));
+  settle_in(service, at_work);
+  const Pending flown = service.submit(at_work, 1);
+  service.sky().wait_for(1);
+  service.sky().fail({ErrorCode::device_lost, "an illegal address"});
+  float value = 0;
+  EXPECT_FALSE(*service.read(reader, &value)->wait(Duration(-1)));
+  service.sky().open();
+  EXPECT_FALSE(output_of(flown));
+  EXPECT_TRUE(service.lost()->empty()) << "it is tried again";
+  for (const uint32_t record : {0U, 1U}) {
+    EXPECT_FALSE(journal->job(record).blamed());
+    journal->job(record).suspect("once more", /*alone=*/false);
+  }
+  EXPECT_FALSE(journal->job(0).blamed());
+  EXPECT_TRUE(journal->job(1).blamed());
 }
 
 }  // namespace

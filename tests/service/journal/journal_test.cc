@@ -18,29 +18,13 @@
 #include <vector>
 
 #include "base/check.h"
-#include "service/journal/journal_view.h"
+#include "tests/service/journal/journal_file.h"
 
 namespace laneway::service {
 namespace {
 
+using testing::JournalFile;
 using Verdict = JobRecovery::Verdict;
-
-class JournalFile {
- public:
-  explicit JournalFile(uint64_t bytes = kJournalBytes)
-      : descriptor_(::memfd_create("laneway-journal-test", MFD_CLOEXEC)) {
-    LW_CHECK(::ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0, "memory for a test");
-  }
-  ~JournalFile() { ::close(descriptor_); }
-  JournalFile(const JournalFile&) = delete;
-  JournalFile& operator=(const JournalFile&) = delete;
-  Result<std::unique_ptr<Journal>> map() const { return Journal::map(descriptor_); }
-  Result<std::unique_ptr<JournalView>> view() const { return JournalView::map(descriptor_); }
-  void scribble() const { LW_CHECK(::pwrite(descriptor_, "other", 5, 0) == 5, "it is a file"); }
-
- private:
-  const int descriptor_;
-};
 
 // Short, because each of its bytes takes instructions to write.
 constexpr size_t kStateBytes = 64;
@@ -104,26 +88,6 @@ TEST(Journal, IsMadeOnceAndFoundAgain) {
   EXPECT_FALSE(again.is_over());
   EXPECT_FALSE(again.lane().valid());
   EXPECT_EQ(again.recover().verdict, Verdict::nothing);
-}
-
-TEST(Journal, BlamesAJobThatWasAloneOrWasThereTwice) {
-  const JournalFile file;
-  const auto journal = file.map().value();
-  JobJournal alone = journal->job(0);
-  JobJournal twice = journal->job(1);
-  alone.open(JobId(1), {});
-  twice.open(JobId(2), {});
-  EXPECT_FALSE(alone.blamed());
-  alone.suspect("it was alone", true);
-  twice.suspect("once", false);
-  EXPECT_EQ(alone.blamed(), "it was alone");
-  EXPECT_FALSE(twice.blamed()) << "it may have been another's";
-  twice.begin({.link = 1, .sequence = 1});
-  twice.end({}, true, Duration(1));
-  twice.suspect(std::string(2 * kSuspicionTextBytes, 'x'), false);
-  EXPECT_EQ(twice.blamed(), std::string(kSuspicionTextBytes, 'x'));
-  twice.open(JobId(3), {});
-  EXPECT_FALSE(twice.blamed()) << "another job's record";
 }
 
 TEST(Journal, RefusesWhatIsNone) {

@@ -117,6 +117,8 @@ TEST(Options, BadValuesAreRefusedByNameWithTheLimitAndARemedy) {
       {{"--device", "cuda:0x"}, {"--device cuda:0x", "'cuda:N'"}},
       {{"--lane-sms", "8"}, {"--lane-sms 8", "the host has no multiprocessors", "cuda:N"}},
       {{"--device", "cuda:0", "--lane-sms", "5000"}, {"--lane-sms 5000", "1024"}},
+      {{"--device", "cuda:0", "--copy-bandwidth", "1GiB"},
+       {"--copy-bandwidth 1GiB", "leave it out"}},
       {{"--address", "tcp://host:1"}, {"--address", "tcp://host:1", "ipc://PATH"}},
       {{"--log-level", "loud"}, {"--log-level loud", "warning"}},
       {{"--unknown"}, {"--unknown"}},
