@@ -147,9 +147,14 @@ Error IndexCheck::input_error(const InputUse& check, const IndexElements::Outsid
           user_line(check.use.node) + ": " + std::string(check.use.remedy)};
 }
 
-bool IndexCheck::looks_every_time() const {
-  const auto fresh = [](const ComputedUse& use) { return !use.stable; };
-  return !ctc_.empty() || std::any_of(computed_.begin(), computed_.end(), fresh);
+std::optional<uint32_t> IndexCheck::first_look_every_time() const {
+  std::optional<uint32_t> first;
+  const auto at = [&first](uint32_t node) { first = std::min(first.value_or(node), node); };
+  for (const ComputedUse& use : computed_) {
+    if (!use.stable) at(use.node);
+  }
+  for (const uint32_t node : ctc_) at(node);
+  return first;
 }
 
 bool IndexCheck::looks_at_stable() const {

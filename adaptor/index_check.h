@@ -11,6 +11,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -49,8 +50,9 @@ class IndexCheck {
   // storages are left out unless `look_at_stable`.
   Status check_node(uint32_t node, const std::vector<c10::IValue>& values,
                     bool look_at_stable = true) const;
-  // Whether there is something to look at in every iteration; in some.
-  bool looks_every_time() const;
+  // The first node before which something is looked at in every iteration.
+  std::optional<uint32_t> first_look_every_time() const;
+  // Whether something is looked at in some iterations only.
   bool looks_at_stable() const;
 
  private:

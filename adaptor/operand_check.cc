@@ -264,9 +264,10 @@ Result<OperandCheck> OperandCheck::make(const lanes::Graph& graph,
   return check;
 }
 
-bool OperandCheck::reads_contents() const {
-  return std::any_of(needs_.begin(), needs_.end(),
-                     [](const NodeNeed& node) { return !node.need.is_layout(); });
+std::optional<uint32_t> OperandCheck::first_reader_of_contents() const {
+  const auto first = std::find_if(needs_.begin(), needs_.end(),
+                                  [](const NodeNeed& node) { return !node.need.is_layout(); });
+  return first == needs_.end() ? std::nullopt : std::optional(first->node);
 }
 
 Status OperandCheck::check_node(uint32_t node, const std::vector<c10::IValue>& values) const {

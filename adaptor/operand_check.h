@@ -7,6 +7,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "adaptor/operands.h"
@@ -23,8 +24,8 @@ class OperandCheck {
 
   // Nodes with operands of which not all is known before they run, in order.
   const std::vector<uint32_t>& checked_nodes() const { return checked_nodes_; }
-  // Whether contents of tensors are among what is looked at.
-  bool reads_contents() const;
+  // The first node before which contents of tensors are looked at.
+  std::optional<uint32_t> first_reader_of_contents() const;
   // ok when what `node` is about to take is what it needs; `values` as Graph::values.
   Status check_node(uint32_t node, const std::vector<c10::IValue>& values) const;
 

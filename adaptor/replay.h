@@ -1,10 +1,11 @@
-// Replay: when the device's work of an iteration is written down (Recording, torch_device.h) and
-// run again as a whole. What was written down holds addresses and numbers, so it stands for
-// iterations in which all of these are the same: their key. After limits::kReplayAfter planned
-// iterations with one key the next one is recorded, and those that follow with it are replayed; one
-// with another key runs node by node, and counting begins again. A thread records only what it was
-// the last to run node by node: libraries keep for each thread what they make for an operator when
-// they first meet it (plans of convolutions), and some of that cannot be made while recording.
+// Replay: when the device's work of an iteration, or of its first part, is written down (Recording,
+// torch_device.h) and run again at once. What was written down holds addresses and numbers, so it
+// stands for iterations in which all of these are the same: their key. After limits::kReplayAfter
+// planned iterations with one key the next one is recorded, and those that follow with it are
+// replayed; one with another key runs node by node, and counting begins again. A thread records
+// only what it was the last to run node by node: libraries keep for each thread what they make for
+// an operator when they first meet it (plans of convolutions), and some of that cannot be made
+// while recording.
 //
 // Decides only; the runner acts (adaptor/torch_graph_runner_replay.cc). One thread at a time.
 #pragma once
@@ -21,6 +22,7 @@
 namespace laneway::adaptor {
 
 struct ReplayKey {
+  size_t end = 0;  // the node before which it ends
   std::shared_ptr<const memory::PlannedTape> plan;
   const std::byte* lane = nullptr;  // where its memory begins
   const void* image = nullptr;

@@ -67,11 +67,18 @@ lanes::NodeOutcome TorchGraphRunner::run_node(size_t index) {
     if (index == 0) {
       if (const auto sent = send_inputs(); sent != lanes::NodeOutcome::done) return sent;
     }
-    if (way_ == ReplayControl::Way::replay) return lanes::NodeOutcome::done;
+    if (way_ != ReplayControl::Way::plain && !part_done_) {
+      if (index >= replay_end_) {
+        if (const auto ended = end_recorded_part(); ended != lanes::NodeOutcome::done) return ended;
+      } else if (way_ == ReplayControl::Way::replay) {
+        return lanes::NodeOutcome::done;
+      }
+    }
   }
   if (steps_[index].kind == StepKind::done_elsewhere) return lanes::NodeOutcome::done;
   const lanes::NodeOutcome outcome = run_caught(index);
-  if (outcome == lanes::NodeOutcome::failed && way_ == ReplayControl::Way::record) [[unlikely]] {
+  const bool recorded = way_ == ReplayControl::Way::record && !part_done_;
+  if (outcome == lanes::NodeOutcome::failed && recorded) [[unlikely]] {
     return run_again_plainly(index);
   }
   return outcome;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "adaptor/carried_values.h"
 #include "adaptor/chain_planner.h"
 #include "adaptor/index_check.h"
 #include "adaptor/operand_check.h"
@@ -91,6 +92,8 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   Status find_checks();
   Result<IndexCheck> make_index_check() const;
   void find_replay();
+  bool is_recordable(size_t node) const;
+  void set_replay_end(size_t end);
   void find_mirror_writes();
   void find_last_uses();
   void find_chains();
@@ -110,9 +113,15 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   bool is_here(lanes::ValueIndex output) const;
   // Its elements one after another; stays until the iteration's end.
   const at::Tensor& dense(const at::Tensor& output);
-  // Iterations that are recorded and replayed.
-  std::optional<ReplayKey> replay_key(std::span<const lanes::InputView> inputs) const;
+  // Iterations that are recorded and replayed, whole or up to replay_end_.
+  std::optional<ReplayKey> replay_key(std::span<const lanes::InputView> inputs);
+  void note_numbers(std::span<const lanes::InputView> inputs);
   void begin_replay();
+  bool replays_whole() const { return replay_end_ == steps_.size(); }
+  // At the first node behind what is recorded: what was recorded happens now.
+  lanes::NodeOutcome end_recorded_part();
+  // Notes what a replay must leave here; false when that cannot be made again.
+  bool note_recorded_part();
   // The device could not record: the same iteration from its first node through `node`, plainly.
   lanes::NodeOutcome run_again_plainly(size_t node);
   Status finish_recording();
@@ -169,11 +178,25 @@ class TorchGraphRunner final : public lanes::GraphRunner {
     c10::IValue here;
     uint64_t bytes = 0;
   };
-  bool may_replay_ = false;  // the graph allows it
+  struct NumberInput {
+    size_t first_use = 0;  // node; beyond the last: none
+    std::optional<uint64_t> bits;
+    uint32_t changes = 0;  // from iteration to iteration
+  };
+  struct RecordedPart {
+    memory::TapePosition begin;
+    memory::TapePosition end;
+    CarriedValues carried;
+  };
+  size_t replay_end_ = 0;             // what lies before this node is recorded and replayed
+  std::vector<NumberInput> numbers_;  // by graph input; of tensors unused
+  std::vector<lanes::ValueIndex> may_be_carried_;  // dynamic_ without inputs
   bool replay_allowed_ = false;
   ReplayControl replay_;
   ReplayControl::Way way_ = ReplayControl::Way::plain;  // of this iteration
   std::unique_ptr<Recording> recording_;
+  RecordedPart part_;       // where recording_ is not of a whole iteration
+  bool part_done_ = false;  // in this iteration: the nodes from replay_end_ on run plainly
   std::vector<RecordedOutput> recorded_;
   uint64_t replayed_ = 0;
 };

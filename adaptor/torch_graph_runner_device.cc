@@ -41,6 +41,7 @@ Status TorchGraphRunner::begin_on_device(std::span<const lanes::InputView> input
   }
   given_.assign(inputs.begin(), inputs.end());
   sent_inputs_ = false;
+  part_done_ = false;
   way_ = replay_.begin(replay_key(inputs));
   return {};
 }
@@ -100,9 +101,10 @@ Status TorchGraphRunner::finish_on_device(std::span<const lanes::OutputView> out
   DeviceLane& lane = *current_lane();
   Status done;
   if (graph_.nodes.empty() && send_inputs() != lanes::NodeOutcome::done) done = last_error_;
-  if (done && way_ == ReplayControl::Way::record) done = finish_recording();
+  if (done && way_ == ReplayControl::Way::record && !part_done_) done = finish_recording();
   if (done) {
-    done = way_ == ReplayControl::Way::plain ? fetch_outputs(outputs) : finish_replay(outputs);
+    const bool plain_end = way_ == ReplayControl::Way::plain || part_done_;
+    done = plain_end ? fetch_outputs(outputs) : finish_replay(outputs);
   }
   if (done && placement_.writes_host_slots()) done = mirror_->flush(lane);
   if (!done) {

@@ -1,51 +1,85 @@
 // The runner's half for iterations whose device work is recorded and run again (adaptor/replay.h).
 //
 // While an iteration is recorded its nodes run as always, but what they enqueue is written down;
-// the device does it when the recording is launched, at the end. So until then nothing has happened
-// to state, and should the device refuse a node or the whole, the iteration is run again from its
+// the device does it when the recording is launched: at the end, or at the first node that cannot
+// be recorded, from which on everything runs as always. So until then nothing has happened to
+// state, and should the device refuse a node or the whole, the iteration is run again from its
 // first node, plainly.
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "adaptor/lane_scope.h"
 #include "adaptor/result_check.h"
 #include "adaptor/torch_graph_runner.h"
+#include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
 
 using Way = ReplayControl::Way;
 
+namespace {
+
+// Fewer calls than these are not worth a recording of their own before the rest of an iteration:
+// launching it costs about as much as a few of them.
+constexpr ptrdiff_t kLeastRecordedCalls = 8;
+// A number that changed so often from one iteration to the next is taken for one that always will.
+constexpr uint32_t kChangesOfANumber = 2;
+
+}  // namespace
+
 // What runs again must be what would have run: nothing on the CPU that depends on the iteration, no
-// result whose shape does, nothing that is looked at in between.
+// result whose shape does, nothing that is looked at in between. The iteration is recorded as far
+// as that holds: a step whose optimizer counts on the CPU up to its optimizer.
 void TorchGraphRunner::find_replay() {
-  bool work = false;
-  bool recordable = on_device_ && !placement_.any_host_nodes() &&
-                    !index_check_->looks_every_time() && !operand_check_->reads_contents();
-  for (size_t node = 0; node < steps_.size() && recordable; ++node) {
-    const Step& step = steps_[node];
-    if (step.kind == StepKind::scalar) recordable = !scalars_[step.index].reads_tensor();
-    if (step.kind != StepKind::call) continue;
-    work = true;
-    // Our own operators read and write the generator's state on the CPU.
-    recordable = !calls_[step.index].shape_depends_on_data() &&
-                 !graph_.nodes[node].op.starts_with("laneway::");
+  size_t end = on_device_ ? steps_.size() : 0;
+  const auto stop_at = [&end](std::optional<uint32_t> node) {
+    if (node) end = std::min(end, size_t{*node});
+  };
+  stop_at(index_check_->first_look_every_time());
+  stop_at(operand_check_->first_reader_of_contents());
+  for (size_t node = 0; node < end; ++node) {
+    if (!is_recordable(node)) end = node;
   }
-  may_replay_ = recordable && work;
+  std::vector<size_t> first_use(graph_.values.size(), steps_.size());
+  for (size_t node = steps_.size(); node-- > 0;) {
+    lanes::for_each_argument_value(graph_.nodes[node],
+                                   [&](lanes::ValueIndex value) { first_use[value] = node; });
+  }
+  numbers_.resize(graph_.inputs.size());
+  for (size_t i = 0; i < numbers_.size(); ++i) numbers_[i].first_use = first_use[graph_.inputs[i]];
+  std::vector<bool> is_input(graph_.values.size(), false);
+  for (const lanes::ValueIndex input : graph_.inputs) is_input[input] = true;
+  for (const lanes::ValueIndex value : dynamic_) {
+    if (!is_input[value]) may_be_carried_.push_back(value);
+  }
+  set_replay_end(end);
 }
 
-std::optional<ReplayKey> TorchGraphRunner::replay_key(
-    std::span<const lanes::InputView> inputs) const {
-  if (!may_replay_ || !replay_allowed_ || !verified_) return std::nullopt;
-  const memory::LaneArena* const arena = current_arena();
-  ReplayKey key;
-  key.plan = arena->followed();
-  if (key.plan == nullptr || key.plan->plan.peak > arena->capacity()) return std::nullopt;
-  if (key.plan->tape.frees.size() != key.plan->tape.allocations.size()) return std::nullopt;
-  key.lane = arena->base();
-  key.image = image_.base();
-  key.state_epoch = index_check_->looks_at_stable() ? epoch_ : 0;
+bool TorchGraphRunner::is_recordable(size_t node) const {
+  const Step& step = steps_[node];
+  switch (step.kind) {
+    case StepKind::done_elsewhere: return true;
+    case StepKind::scalar: return !scalars_[step.index].reads_tensor();
+    case StepKind::chain: return false;
+    case StepKind::call: break;
+  }
+  // Our own operators read and write the generator's state on the CPU.
+  return !step.on_host && !calls_[step.index].shape_depends_on_data() &&
+         !graph_.nodes[node].op.starts_with("laneway::");
+}
+
+void TorchGraphRunner::set_replay_end(size_t end) {
+  const auto calls = std::count_if(steps_.begin(), steps_.begin() + static_cast<ptrdiff_t>(end),
+                                   [](const Step& step) { return step.kind == StepKind::call; });
+  const ptrdiff_t least = end == steps_.size() ? 1 : kLeastRecordedCalls;
+  replay_end_ = calls >= least ? end : 0;
+}
+
+// A number that changes again and again (a learning rate's schedule) is left to what runs plainly.
+void TorchGraphRunner::note_numbers(std::span<const lanes::InputView> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const lanes::ValueKind kind = graph_.values[graph_.inputs[i]].kind;
     if (kind == lanes::ValueKind::tensor) continue;
@@ -55,14 +89,49 @@ std::optional<ReplayKey> TorchGraphRunner::replay_key(
     } else {
       bits = static_cast<uint64_t>(inputs[i].integer);
     }
-    key.numbers.push_back(bits);
+    NumberInput& number = numbers_[i];
+    if (number.bits && *number.bits != bits && ++number.changes == kChangesOfANumber &&
+        number.first_use < replay_end_) {
+      set_replay_end(number.first_use);
+    }
+    number.bits = bits;
+  }
+}
+
+std::optional<ReplayKey> TorchGraphRunner::replay_key(std::span<const lanes::InputView> inputs) {
+  if (replay_end_ == 0 || !replay_allowed_ || !verified_ || replay_.refused()) return std::nullopt;
+  note_numbers(inputs);
+  const memory::LaneArena* const arena = current_arena();
+  ReplayKey key;
+  key.end = replay_end_;
+  key.plan = arena->followed();
+  if (replay_end_ == 0 || key.plan == nullptr || key.plan->plan.peak > arena->capacity()) {
+    return std::nullopt;
+  }
+  if (key.plan->tape.frees.size() != key.plan->tape.allocations.size()) return std::nullopt;
+  key.lane = arena->base();
+  key.image = image_.base();
+  key.state_epoch = index_check_->looks_at_stable() ? epoch_ : 0;
+  for (const NumberInput& number : numbers_) {
+    if (number.bits && number.first_use < replay_end_) key.numbers.push_back(*number.bits);
   }
   return key;
 }
 
 void TorchGraphRunner::begin_replay() {
-  if (way_ == Way::replay) return current_arena()->skip_rest();
+  if (replays_whole() && way_ == Way::replay) return current_arena()->skip_rest();
+  const std::optional<memory::TapePosition> here = current_arena()->position();
+  if (way_ == Way::replay) {
+    if (here != part_.begin) way_ = Way::plain;
+    return;
+  }
   recording_.reset();
+  if (!here) {
+    replay_.given_up();
+    way_ = Way::plain;
+    return;
+  }
+  part_.begin = *here;
   auto started = device_.start_recording(*current_lane(), random_);
   if (started) {
     recording_ = std::move(started).value();
@@ -70,6 +139,43 @@ void TorchGraphRunner::begin_replay() {
   }
   replay_.refuse();
   way_ = Way::plain;
+}
+
+bool TorchGraphRunner::note_recorded_part() {
+  const std::optional<memory::TapePosition> here = current_arena()->position();
+  if (!here) return false;
+  auto carried =
+      CarriedValues::note(may_be_carried_, values_, *current_arena(),
+                          [this](const at::Tensor& tensor) { return is_borrowed(tensor); });
+  if (!carried) return false;
+  part_.end = *here;
+  part_.carried = std::move(*carried);
+  return true;
+}
+
+lanes::NodeOutcome TorchGraphRunner::end_recorded_part() {
+  bool may_run_again = true;
+  if (way_ == Way::record) {
+    may_run_again = note_recorded_part();
+    if (!recording_->end()) return run_again_plainly(replay_end_ - 1);
+  }
+  Status done = recording_->launch();
+  if (done) done = current_lane()->node_enqueued();
+  if (!done) {
+    fail(replay_end_, done.error().message, done.error().code);
+    return lanes::NodeOutcome::failed;
+  }
+  if (way_ == Way::replay) {
+    current_arena()->skip_to(part_.end);
+    part_.carried.restore(values_);
+  }
+  part_done_ = true;
+  if (!may_run_again) {
+    recording_.reset();
+    replay_.refuse();
+    way_ = Way::plain;
+  }
+  return lanes::NodeOutcome::done;
 }
 
 lanes::NodeOutcome TorchGraphRunner::run_again_plainly(size_t node) {

@@ -12,16 +12,16 @@ namespace {
 
 const c10::Device kCpu{c10::DeviceType::CPU};
 
-at::Tensor make_view(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef sizes,
-                     at::IntArrayRef strides, int64_t offset) {
+}  // namespace
+
+at::Tensor strided_view(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef sizes,
+                        at::IntArrayRef strides, int64_t offset) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage), c10::DispatchKeySet(dispatch_key(storage.device())),
       c10::scalarTypeToTypeMeta(type));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
 }
-
-}  // namespace
 
 c10::ScalarType scalar_type(lanes::DType dtype) {
   static constexpr std::array<c10::ScalarType, lanes::kDTypeCount> kTypes = {
@@ -49,8 +49,8 @@ void BorrowedStorage::rebind(void* base) {
 at::Tensor BorrowedStorage::view(const lanes::Value& value, uint64_t byte_offset) const {
   const auto element = static_cast<uint64_t>(lanes::dtype_bytes(value.dtype));
   LW_CHECK(byte_offset % element == 0, "a slot is aligned to its elements");
-  return make_view(storage_, scalar_type(value.dtype), value.sizes, value.strides,
-                   value.storage_offset + static_cast<int64_t>(byte_offset / element));
+  return strided_view(storage_, scalar_type(value.dtype), value.sizes, value.strides,
+                      value.storage_offset + static_cast<int64_t>(byte_offset / element));
 }
 
 at::Tensor contiguous_view(void* data, at::IntArrayRef sizes, c10::ScalarType type) {
@@ -59,7 +59,7 @@ at::Tensor contiguous_view(void* data, at::IntArrayRef sizes, c10::ScalarType ty
   const auto bytes = static_cast<int64_t>(c10::elementSize(type)) * elements;
   const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, c10::DataPtr(data, kCpu),
                              nullptr, false);
-  return make_view(storage, type, sizes, at::detail::defaultStrides(sizes), 0);
+  return strided_view(storage, type, sizes, at::detail::defaultStrides(sizes), 0);
 }
 
 }  // namespace laneway::adaptor

@@ -43,6 +43,10 @@ class BorrowedStorage {
   c10::Storage storage_;
 };
 
+// A tensor over `storage`; `offset` in elements.
+at::Tensor strided_view(const c10::Storage& storage, c10::ScalarType type, at::IntArrayRef sizes,
+                        at::IntArrayRef strides, int64_t offset);
+
 // A contiguous tensor over `data`, for copying an output out.
 at::Tensor contiguous_view(void* data, at::IntArrayRef sizes, c10::ScalarType type);
 

@@ -93,8 +93,26 @@ void LaneArena::skip_rest() {
   LW_CHECK(planned_->plan.peak <= capacity_ &&
                planned_->tape.frees.size() == planned_->tape.allocations.size(),
            "what is skipped lies within the lane and leaves nothing there");
-  skipped_ = true;
+  rest_skipped_ = true;
   fast_ = false;
+}
+
+void LaneArena::skip_to(const TapePosition& position) {
+  LW_CHECK(mode_ == Mode::planned && odd_frees_.empty(),
+           "a part of an iteration is skipped off its plan");
+  LW_CHECK(planned_->plan.peak <= capacity_ && position.allocations >= steps_taken() &&
+               position.allocations <= planned_->tape.allocations.size() &&
+               position.frees >= freed_ && position.frees <= planned_->tape.frees.size(),
+           "what is skipped lies ahead, within the lane");
+  step_ = planned_->steps.data() + position.allocations;
+  freed_ = position.frees;
+  part_skipped_ = true;
+}
+
+std::optional<TapePosition> LaneArena::position() {
+  if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
+  if (mode_ != Mode::planned || !odd_frees_.empty()) return std::nullopt;
+  return TapePosition{static_cast<uint32_t>(steps_taken()), freed_};
 }
 
 void LaneArena::mark() {
@@ -111,7 +129,7 @@ void LaneArena::refuse_at(uint64_t index) {
 
 void* LaneArena::allocate_slow(size_t bytes) {
   LW_CHECK(mode_ != Mode::idle, "an allocation outside an iteration");
-  LW_CHECK(!skipped_, "an allocation behind what was skipped");
+  LW_CHECK(!rest_skipped_, "an allocation behind what was skipped");
   if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
   if (mode_ == Mode::planned) {
     if (step_->bytes == bytes && reconcile(step_->frees_before)) return take_step(bytes);
@@ -149,7 +167,7 @@ void* LaneArena::allocate_best_fit(size_t bytes) {
 }
 
 void LaneArena::free_slow(uint64_t offset) {
-  if (skipped_) return;
+  if (rest_skipped_) return;
   if (mode_ != Mode::planned) return free_best_fit(offset);
   if (offset == free_offsets_[freed_]) {
     if (poison_) {
@@ -230,7 +248,7 @@ void LaneArena::leave_tape() {
 LaneArena::Use LaneArena::end() {
   LW_CHECK(mode_ != Mode::idle, "the end of an iteration that was not begun");
   drain_remote();
-  if (skipped_) return close_planned();
+  if (rest_skipped_) return close_planned();
   if (mode_ == Mode::planned) {
     const AllocationTape& taped = planned_->tape;
     const bool met = steps_taken() == taped.allocations.size() && reconcile(taped.frees.size());
@@ -248,10 +266,11 @@ LaneArena::Use LaneArena::close_planned() {
   Use use;
   use.peak = planned_->plan.peak;
   use.allocations = planned_->tape.allocations.size();
-  use.skipped = skipped_;
+  use.skipped = rest_skipped_ || part_skipped_;
   mode_ = Mode::idle;
   fast_ = false;
-  skipped_ = false;
+  rest_skipped_ = false;
+  part_skipped_ = false;
   refused_ = kNoneRefused;
   return use;
 }
@@ -259,7 +278,7 @@ LaneArena::Use LaneArena::close_planned() {
 LaneArena::Use LaneArena::abandon() {
   LW_CHECK(mode_ != Mode::idle, "an iteration is abandoned that was not begun");
   drain_remote();
-  if (skipped_) return close_planned();
+  if (rest_skipped_) return close_planned();
   if (mode_ == Mode::planned) leave_tape();
   Use use = close(false);
   use.tape.reset();
@@ -271,6 +290,7 @@ LaneArena::Use LaneArena::close(bool off_tape) {
   mode_ = Mode::idle;
   refused_ = kNoneRefused;
   Use use;
+  use.skipped = std::exchange(part_skipped_, false);
   use.peak = peak_;
   use.allocations = tape_.allocations.size();
   use.live_count = live_.size();

@@ -40,7 +40,7 @@ class LaneArena {
     uint64_t live_count = 0;
     uint64_t older_count = 0;            // of live_count: of earlier iterations
     bool went_off_tape = false;          // planned, but did something else than its tape
-    bool skipped = false;                // its rest, see skip_rest
+    bool skipped = false;                // some of it, see skip_rest and skip_to
     std::optional<AllocationTape> tape;  // of a probe, and of an iteration that left its tape
     std::vector<TapePosition> marks;     // of a probe: where its tape stood at each mark()
   };
@@ -87,6 +87,13 @@ class LaneArena {
   // the plan's addresses runs again. Nothing is allocated any more; what is freed belongs to the
   // tape, and need not be. end() answers as for a tape that was followed.
   void skip_rest();
+  // The same for a part of it: the iteration stands at `position` of its tape, and what is alive
+  // there may be freed as if it had been allocated. `position` is one that this plan's iterations
+  // pass. What is alive now stays so: nothing but what the part itself allocates may be different.
+  void skip_to(const TapePosition& position);
+  // Where a planned iteration stands on its tape, frees of other threads that have arrived
+  // included; none off the tape, and where frees came in another order than the tape's.
+  std::optional<TapePosition> position();
   // What a planned iteration follows; null in others and off the tape.
   std::shared_ptr<const PlannedTape> followed() const {
     return mode_ == Mode::planned ? planned_ : nullptr;
@@ -178,7 +185,8 @@ class LaneArena {
   std::vector<TapePosition> marks_;
   Bytes peak_;
   bool off_tape_ = false;
-  bool skipped_ = false;             // see skip_rest
+  bool rest_skipped_ = false;        // see skip_rest
+  bool part_skipped_ = false;        // see skip_to
   uint64_t refused_ = kNoneRefused;  // see refuse_at
 
   Mutex remote_mutex_;

@@ -292,9 +292,10 @@ def train_step(
     job's state, for micro-batches accumulated over several calls; None: if the first call uses
     older gradients, or leaves some without a step of the optimizer. `max_variants` forms of call
     are kept captured at a time. Others of the same user may join a job that is `shared`, by its
-    name: see laneway.attach. `replay`: whether a device records the work of an iteration and
-    replays it as a whole, where it can: "auto", as the service sees fit, "on" or "off". Errors:
-    CaptureError, OutOfMemory when the job can never fit the pool, Refused, InvalidInput.
+    name: see laneway.attach. `replay`: whether a device records the work of an iteration, as far
+    as it needs nothing of the CPU, and replays it at once: "auto", as the service sees fit, "on"
+    or "off". Errors: CaptureError, OutOfMemory when the job can never fit the pool, Refused,
+    InvalidInput.
     """
     check_replay(replay)
     options = StepOptions(

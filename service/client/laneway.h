@@ -137,8 +137,8 @@ typedef enum laneway_class {
   LANEWAY_BEST_EFFORT = 2
 } laneway_class;
 
-/* Whether the device's work of an iteration is recorded once and then replayed as a whole, where
- * the device can. */
+/* Whether the device's work of an iteration is recorded once and then replayed at once, where the
+ * device can: the whole, or what comes before the first step that needs the CPU. */
 typedef enum laneway_replay {
   LANEWAY_REPLAY_AUTO = 0, /* where it changes nothing and the job is alone in its lane's region */
   LANEWAY_REPLAY_ON = 1,   /* whenever the graph allows it */

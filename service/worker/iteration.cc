@@ -150,6 +150,7 @@ void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan) {
   ++plan.iterations;
   if (!result.was_planned) ++plan.probes;
   if (result.use.went_off_tape) ++plan.off_tape;
+  if (result.use.skipped) ++plan.replayed;
   if (result.learnt) {
     plan.planned = result.learnt->planned;
     plan.marks = result.use.marks;

@@ -34,6 +34,7 @@ Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
                {"iterations", plan.iterations},
                {"probes", plan.probes},
                {"off_tape_count", plan.off_tape},
+               {"replayed_count", plan.replayed},
                {"address_hash", plan.address_hash},
                {"address_changes", plan.address_changes}};
   if (with_tape) json["predicted_tape"] = tape_json(predicted.tape, predicted.marks);

@@ -27,6 +27,7 @@ struct GraphPlan {
   uint64_t iterations = 0;                  // completed
   uint64_t probes = 0;                      // of them, unplanned
   uint64_t off_tape = 0;                    // iterations that left their tape
+  uint64_t replayed = 0;                    // iterations of which a recording did a part, or all
   uint64_t address_hash = 0;                // of the last planned iteration
   Duration last_took;                       // the last completed iteration
   uint64_t address_changes = 0;  // planned iterations whose addresses were not the last one's

@@ -16,8 +16,10 @@
 #include "lanes/graph/graph_codec.h"
 #include "memory/planned_tape.h"
 #include "memory/planner.h"
+#include "tests/adaptor/counting_step.h"
 #include "tests/adaptor/cuda_rig.h"
 #include "tests/adaptor/graph_rig.h"
+#include "tests/adaptor/replay_rig.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
 namespace laneway::adaptor {
@@ -164,6 +166,32 @@ TEST(CudaJob, JobsRunBesideEachOther) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(first.job().random_state(), second.job().random_state());
+}
+
+// Up to the optimizer where that counts on the CPU, else the whole of it.
+TEST(CudaJob, IterationsAreReplayed) {
+  using testing::ReplayJob;
+  for (const bool counts : {true, false}) {
+    const testing::CountingForm form{.name = "replayed", .counts = counts};
+    ReplayJob job(CudaBackend::open(0, {}).value(), testing::counting_step(form),
+                  testing::counting_slots(form));
+    job.graph().allow_replay(true);
+    for (int iteration = 0; iteration < ReplayJob::kBefore + 4; ++iteration) {
+      const testing::CountingBatch batch(iteration, 0.5);
+      job.run(batch.inputs(), batch.outputs());
+      if (::testing::Test::HasFailure()) return;
+    }
+    EXPECT_EQ(job.graph().replayed(), 4U);
+    EXPECT_EQ(fake_cuda_live("executables"), 1U);
+    const testing::CountingBatch batch(0, 0.5);
+    for (size_t node = 0; node <= job.graph().runner().first_write(); ++node) {
+      job.abandon_at(node, batch.inputs());
+    }
+    job.run(batch.inputs(), batch.outputs());
+    EXPECT_EQ(job.graph().replayed(), 5U);
+  }
+  EXPECT_EQ(fake_cuda_live("executables"), 0U);
+  EXPECT_EQ(fake_cuda_count("complaints"), 0U);
 }
 
 // In a process of its own: the device does not come back.

@@ -1,0 +1,58 @@
+// ReplayJob: a graph as a job of a backend, in a lane of its own, whose iterations are planned as a
+// worker plans them; and what each of them leaves, byte by byte. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "adaptor/backend.h"
+#include "adaptor/torch_job.h"
+#include "base/limits.h"
+#include "lanes/graph/graph.h"
+#include "memory/lane_arena.h"
+
+namespace laneway::testing {
+
+// What one iteration leaves.
+struct Left {
+  std::vector<std::vector<std::byte>> outputs;
+  std::vector<std::byte> image;
+  std::vector<std::byte> random;
+  friend bool operator==(const Left&, const Left&) = default;
+};
+
+class ReplayJob {
+ public:
+  // Before the first replay with everything alike: the probe, those that are counted, the recorded
+  // one.
+  static constexpr int kBefore = 1 + static_cast<int>(limits::kReplayAfter) + 1;
+
+  // The image's slots hold small numbers that depend on their place.
+  ReplayJob(std::unique_ptr<adaptor::Backend> backend, const lanes::Graph& graph,
+            const std::vector<lanes::ImageSlot>& slots);
+
+  adaptor::TorchGraph& graph() { return *graph_; }
+
+  // A whole iteration; enters the commit phase unasked.
+  Left run(std::span<const lanes::InputView> inputs, std::span<const lanes::OutputView> outputs);
+  // Runs the nodes before `node` and gives up.
+  void abandon_at(size_t node, std::span<const lanes::InputView> inputs);
+
+ private:
+  std::byte* place(uint32_t slot) const;
+  Bytes bytes(uint32_t slot) const;
+  void begin();
+  void learn(memory::LaneArena::Use use);
+
+  std::unique_ptr<adaptor::Backend> backend_;
+  std::unique_ptr<memory::MemoryBlock> pool_;
+  std::unique_ptr<adaptor::DeviceLane> lane_;
+  memory::LaneArena arena_;
+  std::unique_ptr<adaptor::TorchJob> job_;
+  std::unique_ptr<adaptor::TorchGraph> graph_;
+  std::shared_ptr<const memory::PlannedTape> plan_;
+};
+
+}  // namespace laneway::testing
