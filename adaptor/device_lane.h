@@ -6,6 +6,7 @@
 // that the CPU cannot reach into (TorchDevice::is_host() is false).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -21,6 +22,9 @@ class DeviceLane {
  public:
   // Drained before.
   virtual ~DeviceLane() = default;
+
+  // Of this lane alone, also when it is gone and another one lies where it lay.
+  uint64_t number() const { return number_; }
 
   // Between the two, torch's allocations on the device that this thread makes come from `arena`,
   // and its work goes to the lane's stream, under the graph's numeric context. One lane at a time
@@ -47,6 +51,14 @@ class DeviceLane {
   virtual void drop_downloads() = 0;
   // Returns when everything enqueued is done.
   virtual Status drain() = 0;
+
+ private:
+  static uint64_t next_number() {
+    static std::atomic<uint64_t> last{0};
+    return ++last;
+  }
+
+  const uint64_t number_ = next_number();
 };
 
 // The lane that this thread has entered; null outside.

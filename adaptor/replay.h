@@ -25,6 +25,7 @@ struct ReplayKey {
   size_t end = 0;  // the node before which it ends
   std::shared_ptr<const memory::PlannedTape> plan;
   const std::byte* lane = nullptr;  // where its memory begins
+  uint64_t lane_number = 0;         // whose stream and workspaces it has: DeviceLane::number
   const void* image = nullptr;
   std::vector<uint64_t> numbers;  // the bits of number inputs
   uint64_t state_epoch = 0;       // 0 where nothing depends on it

@@ -110,6 +110,7 @@ std::optional<ReplayKey> TorchGraphRunner::replay_key(std::span<const lanes::Inp
   }
   if (key.plan->tape.frees.size() != key.plan->tape.allocations.size()) return std::nullopt;
   key.lane = arena->base();
+  key.lane_number = current_lane()->number();
   key.image = image_.base();
   key.state_epoch = index_check_->looks_at_stable() ? epoch_ : 0;
   for (const NumberInput& number : numbers_) {

@@ -20,7 +20,8 @@ namespace laneway::adaptor {
 
 class CudaRecording final : public Recording {
  public:
-  // `lane` and `random` outlive it; `stream` is the lane's. failed, with what CUDA said.
+  // `lane`, whose `stream` it is, may go once it was ended, and it is not launched then; `random`
+  // outlives it. failed, with what CUDA said.
   static Result<std::unique_ptr<Recording>> start(StreamLane& lane, cudaStream_t stream,
                                                   CudaRandomState& random);
   // Gives an unfinished one up.

@@ -81,6 +81,12 @@ class JobInLane {
     return report;
   }
 
+  // Its lane goes, and another one comes into the same memory.
+  void change_lane(CudaRig& rig) {
+    lane_.device.reset();
+    lane_.device = rig.backend().make_lane().value();
+  }
+
   void abandon_at(size_t node) {
     NoisyBatch batch(1);
     const LaneScope scope(*lane_.device, *lane_.arena, graph_->graph().context);
@@ -149,6 +155,22 @@ TEST(CudaJob, LeavesNoTraceWhenGivenUpAtAnyNode) {
     ASSERT_COMPLETED(job.run(1));
     EXPECT_FALSE(job.use().went_off_tape) << node;
   }
+}
+
+// The stream and workspaces of the lane in which it was recorded are gone.
+TEST(CudaJob, WhatIsRecordedEndsWithItsLane) {
+  CudaRig rig;
+  JobInLane job(rig);
+  job.graph().allow_replay(true);
+  for (int iteration = 0; iteration < 8; ++iteration) ASSERT_COMPLETED(job.run(1));
+  const uint64_t replayed = job.graph().replayed();
+  ASSERT_GT(replayed, 0u);
+  job.change_lane(rig);
+  ASSERT_COMPLETED(job.run(1));
+  EXPECT_EQ(job.graph().replayed(), replayed);
+  for (int iteration = 0; iteration < 8; ++iteration) ASSERT_COMPLETED(job.run(1));
+  EXPECT_GT(job.graph().replayed(), replayed);
+  EXPECT_EQ(fake_cuda_count("complaints"), 0u);
 }
 
 TEST(CudaJob, JobsRunBesideEachOther) {

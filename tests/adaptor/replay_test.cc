@@ -17,7 +17,10 @@ using Way = ReplayControl::Way;
 
 ReplayKey key_of(uint64_t number) {
   static const auto plan = std::make_shared<const memory::PlannedTape>();
-  return {.plan = plan, .lane = nullptr, .image = nullptr, .numbers = {number}, .state_epoch = 0};
+  ReplayKey key;
+  key.plan = plan;
+  key.numbers = {number};
+  return key;
 }
 
 // One iteration that is completed.
@@ -99,6 +102,9 @@ TEST(ReplayKey, EveryPartOfItCounts) {
   EXPECT_NE(changed, key);
   changed = key;
   changed.lane = &other;
+  EXPECT_NE(changed, key);
+  changed = key;
+  changed.lane_number = 1;
   EXPECT_NE(changed, key);
   changed = key;
   changed.image = &other;
