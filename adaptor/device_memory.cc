@@ -34,7 +34,7 @@ lanes::GraphMemory with_transfers(lanes::GraphMemory memory, const lanes::Graph&
   Bytes held;
   for (const lanes::ValueIndex input : graph.inputs) {
     const lanes::Value& value = graph.values[input];
-    if (value.kind != lanes::ValueKind::tensor) continue;
+    if (value.kind != lanes::ValueKind::tensor || placement.value_on_host(graph, input)) continue;
     const uint64_t bytes = graph.storages[value.storage].bytes;
     if (bytes == 0) continue;
     inputs.push_back({bytes, 0});

@@ -4,12 +4,20 @@
 #include <iterator>
 #include <numeric>
 
+#include "base/limits.h"
 #include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
 namespace {
 
 constexpr std::string_view kReadNumber = "aten::_local_scalar_dense";
+// Ours (random_operators.h): what they read and write is in the CPU's memory.
+constexpr std::string_view kReadState = "laneway::random_state";
+constexpr std::string_view kRestoreState = "laneway::restore_random_state";
+
+bool is_of_generator(const lanes::Node& node) {
+  return node.op == kReadState || node.op == kRestoreState;
+}
 
 // Sorted. What optimizers do with their counters, in single and in _foreach_ form. Operators whose
 // CPU kernels round otherwise than the device's (powers, exponentials) are not among them: the
@@ -24,12 +32,22 @@ constexpr std::string_view kHostOperators[] = {
     "aten::_foreach_add_.ScalarList",
     "aten::_foreach_add_.Tensor",
     "aten::_foreach_copy_",
+    "aten::_foreach_mul.List",
+    "aten::_foreach_mul.Scalar",
+    "aten::_foreach_mul.ScalarList",
+    "aten::_foreach_mul.Tensor",
+    "aten::_foreach_mul_.List",
     "aten::_foreach_mul_.Scalar",
+    "aten::_foreach_mul_.ScalarList",
+    "aten::_foreach_mul_.Tensor",
+    "aten::_foreach_neg",
     "aten::_foreach_neg_",
     "aten::_foreach_sub.List",
     "aten::_foreach_sub.Scalar",
+    "aten::_foreach_sub.ScalarList",
     "aten::_foreach_sub_.List",
     "aten::_foreach_sub_.Scalar",
+    "aten::_foreach_sub_.ScalarList",
     "aten::_local_scalar_dense",
     "aten::_to_copy",
     "aten::add.Scalar",
@@ -66,23 +84,44 @@ constexpr std::string_view kHostOperators[] = {
     "aten::zero_",
     "aten::zeros",
     "aten::zeros_like",
+    "laneway::random_state",
+    "laneway::restore_random_state",
 };
 static_assert(std::is_sorted(std::begin(kHostOperators), std::end(kHostOperators)));
 
-// Calls visit(storage) for every storage that the node touches, as often as it does.
-template <class Visit>
-void for_each_storage(const lanes::Graph& graph, const lanes::Node& node, const Visit& visit) {
-  const auto of_value = [&](lanes::ValueIndex value) {
-    if (graph.values[value].kind == lanes::ValueKind::tensor) visit(graph.values[value].storage);
-  };
-  lanes::for_each_argument_value(node, of_value);
-  lanes::for_each_result_value(node, of_value);
+// The learning rate of a fused optimizer: a number on the CPU to the device's operators too, which
+// take it with all its bits. As a tensor of the device's it would have to be float32.
+bool is_number(const lanes::Node& node, const lanes::NamedArgument& given) {
+  return given.name == "lr" && node.op.ends_with(".tensor_lr");
 }
 
-// Storages of a single number: all their tensors have one element, and there is one.
-std::vector<bool> single_numbers(const lanes::Graph& graph,
-                                 const std::function<bool(uint32_t)>& slot_may_be) {
-  std::vector<bool> single(graph.storages.size(), false);
+// Calls visit(storage) for every storage of an argument that is a number, or is none.
+template <class Visit>
+void for_each_argument_storage(const lanes::Graph& graph, const lanes::Node& node, bool number,
+                               const Visit& visit) {
+  for (const lanes::NamedArgument& given : node.arguments) {
+    if (is_number(node, given) != number) continue;
+    lanes::for_each_value(given.argument, [&](lanes::ValueIndex value) {
+      if (graph.values[value].kind == lanes::ValueKind::tensor) visit(graph.values[value].storage);
+    });
+  }
+}
+
+// Calls visit(storage) for every storage that must lie where the node runs, as often as it is
+// touched.
+template <class Visit>
+void for_each_storage(const lanes::Graph& graph, const lanes::Node& node, const Visit& visit) {
+  for_each_argument_storage(graph, node, false, visit);
+  lanes::for_each_result_value(node, [&](lanes::ValueIndex value) {
+    if (graph.values[value].kind == lanes::ValueKind::tensor) visit(graph.values[value].storage);
+  });
+}
+
+// Storages of a single number: all their tensors have one element, and there is one. And those of a
+// generator's state; a client may claim that something larger is one.
+std::vector<bool> candidates(const lanes::Graph& graph,
+                             const std::function<bool(uint32_t)>& slot_may_be) {
+  std::vector<bool> may_be(graph.storages.size(), false);
   std::vector<bool> seen(graph.storages.size(), false);
   for (const lanes::Value& value : graph.values) {
     if (value.kind != lanes::ValueKind::tensor) continue;
@@ -90,17 +129,22 @@ std::vector<bool> single_numbers(const lanes::Graph& graph,
     const bool one = std::all_of(value.sizes.begin(), value.sizes.end(),
                                  [](int64_t size) { return size == 1; }) &&
                      storage.bytes == static_cast<uint64_t>(lanes::dtype_bytes(value.dtype));
-    single[value.storage] = one && (single[value.storage] || !seen[value.storage]);
+    may_be[value.storage] = one && (may_be[value.storage] || !seen[value.storage]);
     seen[value.storage] = true;
   }
-  for (size_t s = 0; s < single.size(); ++s) {
+  for (const lanes::Node& node : graph.nodes) {
+    if (!is_of_generator(node)) continue;
+    for_each_storage(graph, node, [&](uint32_t storage) {
+      may_be[storage] = graph.storages[storage].bytes <= limits::kRandomStateBytes;
+    });
+  }
+  for (size_t s = 0; s < may_be.size(); ++s) {
     const lanes::Storage& storage = graph.storages[s];
-    if (storage.kind == lanes::StorageKind::input) single[s] = false;
-    if (storage.kind == lanes::StorageKind::persistent && single[s]) {
-      single[s] = slot_may_be(storage.index);
+    if (storage.kind == lanes::StorageKind::persistent && may_be[s]) {
+      may_be[s] = slot_may_be(storage.index);
     }
   }
-  return single;
+  return may_be;
 }
 
 // Groups of storages that nodes touch together.
@@ -129,7 +173,7 @@ Placement Placement::of(const lanes::Graph& graph,
                         const std::function<bool(uint32_t slot)>& slot_may_be_on_host) {
   Placement placement;
   std::vector<bool>& on_host = placement.storages_;
-  on_host = single_numbers(graph, slot_may_be_on_host);
+  on_host = candidates(graph, slot_may_be_on_host);
   for (bool changed = true; changed;) {
     changed = false;
     for (const lanes::Node& node : graph.nodes) {
@@ -158,8 +202,11 @@ void Placement::keep_what_is_read(const lanes::Graph& graph) {
       if (!storages_[storage]) return;
       if (first == storages_.size()) first = storage;
       groups.join(storage, first);
-      if (node.op == kReadNumber) read[storage] = true;
+      if (node.op == kReadNumber || is_of_generator(node)) read[storage] = true;
     });
+  }
+  for (const lanes::Node& node : graph.nodes) {
+    for_each_argument_storage(graph, node, true, [&](uint32_t storage) { read[storage] = true; });
   }
   std::vector<bool> group_read(storages_.size(), false);
   for (size_t s = 0; s < storages_.size(); ++s) {

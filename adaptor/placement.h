@@ -1,8 +1,10 @@
 // Placement: what of a graph runs on the CPU although its job is on another device. Optimizers read
 // their step counters as Python numbers in every step; on the device each of these reads would wait
 // for it. So storages of a single number are the CPU's, as in plain PyTorch, where nothing but
-// plain arithmetic touches them and something reads them as numbers. Everything else is the
-// device's: placing a number on the CPU that nobody reads would only keep work from it.
+// plain arithmetic touches them and something reads them as numbers. So are states of the
+// generator, which is an object of the CPU's, and learning rates that a fused optimizer takes as
+// tensors. Everything else is the device's: placing a number on the CPU that nobody reads would
+// only keep work from it.
 //
 // A pure function over a graph that has passed graph_check. Names nothing of torch.
 #pragma once

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <optional>
 
+#include "adaptor/torch_tensors.h"
+
 namespace laneway::adaptor {
 namespace {
 
@@ -16,16 +18,18 @@ at::Generator& given(std::optional<at::Generator>& generator) {
   return *generator;
 }
 
-at::Tensor random_state(std::optional<at::Generator> generator) {
+at::Tensor random_state(std::optional<at::Generator> generator, std::optional<at::Device> device) {
   at::Generator& from = given(generator);
   const std::lock_guard<std::mutex> lock(from.mutex());
-  return from.get_state();
+  const at::Tensor state = from.get_state();
+  return device ? state.to(*device) : state;
 }
 
 void restore_random_state(const at::Tensor& state, std::optional<at::Generator> generator) {
   at::Generator& to = given(generator);
+  const at::Tensor here = on_host(state);
   // torch reads the state from where its storage begins; a slot lies anywhere in the image.
-  const at::Tensor alone = state.storage_offset() == 0 ? state : state.clone();
+  const at::Tensor alone = here.storage_offset() == 0 ? here : here.clone();
   const std::lock_guard<std::mutex> lock(to.mutex());
   to.set_state(alone);
 }
@@ -35,7 +39,8 @@ void restore_random_state(const at::Tensor& state, std::optional<at::Generator> 
 void register_random_operators() {
   static const torch::Library library = [] {
     torch::Library made(torch::Library::DEF, "laneway", std::nullopt, __FILE__, __LINE__);
-    made.def("random_state(*, Generator? generator=None) -> Tensor", &random_state);
+    made.def("random_state(*, Generator? generator=None, Device? device=None) -> Tensor",
+             &random_state);
     made.def("restore_random_state(Tensor state, *, Generator? generator=None) -> ()",
              &restore_random_state);
     return made;

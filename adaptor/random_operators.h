@@ -2,10 +2,12 @@
 // and puts it back. Activation checkpointing needs them: the recomputation of a layer in the
 // backward pass draws what the forward pass drew, and the generator goes on where it was.
 //
-//   laneway::random_state(*, Generator? generator=None) -> Tensor
-//     a new uint8 tensor with the bytes of torch.get_rng_state()
+//   laneway::random_state(*, Generator? generator=None, Device? device=None) -> Tensor
+//     a new uint8 tensor with the bytes of torch.get_rng_state(), on the CPU unless a device is
+//     given
 //   laneway::restore_random_state(Tensor state, *, Generator? generator=None) -> ()
-//     throws c10::Error for bytes that are no state, with the generator as it was
+//     throws c10::Error for bytes that are no state, with the generator as it was; waits for a
+//     state that is not on the CPU
 //
 // Like every operator with a generator they get the job's own and make an iteration one that is
 // rewound when it is abandoned.

@@ -27,7 +27,7 @@ struct ReplayKey {
   const std::byte* lane = nullptr;  // where its memory begins
   uint64_t lane_number = 0;         // whose stream and workspaces it has: DeviceLane::number
   const void* image = nullptr;
-  std::vector<uint64_t> numbers;  // the bits of number inputs
+  std::vector<uint64_t> numbers;  // the bits of inputs that are numbers, or are taken as such
   uint64_t state_epoch = 0;       // 0 where nothing depends on it
   friend bool operator==(const ReplayKey&, const ReplayKey&) = default;
 };

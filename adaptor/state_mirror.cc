@@ -61,8 +61,36 @@ Status StateMirror::refresh(DeviceLane& lane) {
   return {};
 }
 
-Status StateMirror::flush(DeviceLane& lane) {
-  return lane.upload(image_ + begin_.count(), bytes_.get(), size_);
+std::vector<StateMirror::Piece> StateMirror::pieces_of(std::span<const uint32_t> slots) const {
+  std::vector<bool> wanted(has_.size(), false);
+  for (const uint32_t slot : slots) wanted[slot] = true;
+  std::vector<uint32_t> mine;
+  for (uint32_t slot = 0; slot < has_.size(); ++slot) {
+    if (has_[slot]) mine.push_back(slot);
+  }
+  std::sort(mine.begin(), mine.end(),
+            [&](uint32_t a, uint32_t b) { return offset(a) < offset(b); });
+  std::vector<Piece> pieces;
+  bool joins = false;
+  for (const uint32_t slot : mine) {
+    if (wanted[slot]) {
+      if (!joins) pieces.push_back({offset(slot), Bytes()});
+      Piece& piece = pieces.back();
+      piece.size =
+          offset(slot) + Bytes(static_cast<int64_t>(layout_.slot(slot).bytes)) - piece.offset;
+    }
+    joins = wanted[slot];
+  }
+  return pieces;
+}
+
+Status StateMirror::flush(DeviceLane& lane, std::span<const Piece> pieces) {
+  for (const Piece& piece : pieces) {
+    Status sent = lane.upload(image_ + (begin_ + piece.offset).count(),
+                              bytes_.get() + piece.offset.count(), piece.size);
+    if (!sent) return sent;
+  }
+  return {};
 }
 
 }  // namespace laneway::adaptor

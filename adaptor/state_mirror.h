@@ -35,6 +35,12 @@ class StateMirror {
   const BorrowedStorage& storage() const { return storage_; }
   // Of a slot that it has, within the storage.
   Bytes offset(uint32_t slot) const { return layout_.offset(slot) - begin_; }
+  struct Piece {
+    Bytes offset;  // within the storage
+    Bytes size;
+  };
+  // Where these slots lie, which it has: as few pieces as none of its other slots lies in.
+  std::vector<Piece> pieces_of(std::span<const uint32_t> slots) const;
 
   // The image lies at `image` from now on (null: nowhere), with other contents.
   void bind(std::byte* image);
@@ -48,8 +54,9 @@ class StateMirror {
 
   // Reads what it has from the image, if that changed; waits for the lane then.
   Status refresh(DeviceLane& lane);
-  // Writes what it has into the image, in the order of the lane's stream.
-  Status flush(DeviceLane& lane);
+  // Writes these pieces into the image, in the order of the lane's stream. What a graph has on the
+  // device it may have written there.
+  Status flush(DeviceLane& lane, std::span<const Piece> pieces);
 
  private:
   const pipeline::ImageLayout& layout_;

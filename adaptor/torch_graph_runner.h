@@ -166,11 +166,12 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   // Of an iteration on a device that is not the host.
   std::vector<lanes::InputView> given_;  // its inputs
   bool sent_inputs_ = false;
-  std::vector<at::Tensor> sent_;          // the lane's memory under inputs_
-  std::vector<at::Tensor> outgoing_;      // dense copies of outputs
-  bool writes_mirror_on_device_ = false;  // slots that other graphs use on the CPU
-  uint64_t epoch_ = 0;                    // of the state, see StateMirror::begin
-  uint64_t looked_epoch_ = 0;             // in which stable indices were found right
+  std::vector<at::Tensor> sent_;             // the lane's memory under inputs_
+  std::vector<at::Tensor> outgoing_;         // dense copies of outputs
+  std::vector<StateMirror::Piece> flushed_;  // at its end: what the CPU may have written
+  bool writes_mirror_on_device_ = false;     // slots that other graphs use on the CPU
+  uint64_t epoch_ = 0;                       // of the state, see StateMirror::begin
+  uint64_t looked_epoch_ = 0;                // in which stable indices were found right
   std::unique_ptr<lanes::Flight> flight_;
   // Of recording and replaying.
   struct RecordedOutput {
@@ -189,7 +190,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
     CarriedValues carried;
   };
   size_t replay_end_ = 0;             // what lies before this node is recorded and replayed
-  std::vector<NumberInput> numbers_;  // by graph input; of tensors unused
+  std::vector<NumberInput> numbers_;  // by graph input; of the device's tensors unused
   std::vector<lanes::ValueIndex> may_be_carried_;  // dynamic_ without inputs
   bool replay_allowed_ = false;
   ReplayControl replay_;

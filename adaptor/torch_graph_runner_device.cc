@@ -53,6 +53,10 @@ lanes::NodeOutcome TorchGraphRunner::send_inputs() {
       const lanes::Value& value = graph_.values[graph_.inputs[i]];
       const uint64_t bytes = inputs_[i].bytes();
       if (value.kind != lanes::ValueKind::tensor || bytes == 0) continue;
+      if (placement_.value_on_host(graph_, graph_.inputs[i])) {
+        inputs_[i].rebind(const_cast<void*>(given_[i].data));
+        continue;
+      }
       sent_.push_back(at::empty({static_cast<int64_t>(bytes)},
                                 at::TensorOptions().dtype(at::kByte).device(device_.device())));
       void* const place = sent_.back().mutable_data_ptr();
@@ -106,7 +110,7 @@ Status TorchGraphRunner::finish_on_device(std::span<const lanes::OutputView> out
     const bool plain_end = way_ == ReplayControl::Way::plain || part_done_;
     done = plain_end ? fetch_outputs(outputs) : finish_replay(outputs);
   }
-  if (done && placement_.writes_host_slots()) done = mirror_->flush(lane);
+  if (done && placement_.writes_host_slots()) done = mirror_->flush(lane, flushed_);
   if (!done) {
     abandon_on_device();
     return done;

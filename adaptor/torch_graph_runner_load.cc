@@ -66,7 +66,9 @@ Status TorchGraphRunner::make_static_values() {
   for (const lanes::ValueIndex input : graph_.inputs) {
     const lanes::Value& value = graph_.values[input];
     const bool tensor = value.kind == lanes::ValueKind::tensor;
-    inputs_.emplace_back(tensor ? graph_.storages[value.storage].bytes : 0, device_.device());
+    const bool on_host = tensor && placement_.value_on_host(graph_, input);
+    inputs_.emplace_back(tensor ? graph_.storages[value.storage].bytes : 0,
+                         on_host ? c10::Device(c10::DeviceType::CPU) : device_.device());
     if (!tensor) continue;
     values_[input] = inputs_.back().view(value, 0);
     is_static_[input] = true;
@@ -226,9 +228,11 @@ Result<IndexCheck> TorchGraphRunner::make_index_check() const {
                                    .stable_storages = stable_storages(graph_, draws)});
 }
 
-// What the graph writes on the device although other graphs of the job have it on the CPU.
+// Which slots the CPU's nodes may write, and whether the graph writes some on the device although
+// other graphs of the job have them on the CPU.
 void TorchGraphRunner::find_mirror_writes() {
   if (mirror_ == nullptr) return;
+  if (placement_.writes_host_slots()) flushed_ = mirror_->pieces_of(placement_.host_slots());
   for (const lanes::Node& node : graph_.nodes) {
     for (const lanes::ValueIndex written : node.writes) {
       const lanes::Storage* storage = lanes::storage_of(graph_, written);

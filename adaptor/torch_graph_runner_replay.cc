@@ -82,9 +82,12 @@ void TorchGraphRunner::set_replay_end(size_t end) {
 void TorchGraphRunner::note_numbers(std::span<const lanes::InputView> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const lanes::ValueKind kind = graph_.values[graph_.inputs[i]].kind;
-    if (kind == lanes::ValueKind::tensor) continue;
     uint64_t bits = 0;
-    if (kind == lanes::ValueKind::real) {
+    if (kind == lanes::ValueKind::tensor) {
+      // One that stays on the CPU is taken as a number by the device's operators.
+      if (!placement_.value_on_host(graph_, graph_.inputs[i])) continue;
+      std::memcpy(&bits, inputs[i].data, std::min<size_t>(inputs[i].bytes, sizeof(bits)));
+    } else if (kind == lanes::ValueKind::real) {
       std::memcpy(&bits, &inputs[i].real, sizeof(bits));
     } else {
       bits = static_cast<uint64_t>(inputs[i].integer);

@@ -64,7 +64,7 @@ class Target(enum.Enum):
 
 def target_of(service: Service) -> Target:
     """What the service's jobs are captured for."""
-    return Target(getattr(service, "kernels", "cpu"))
+    return Target(service.kernels)
 
 
 @functools.cache

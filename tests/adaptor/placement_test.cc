@@ -108,10 +108,83 @@ TEST(Placement, AnOperatorThatTheCpuRoundsOtherwiseIsTheDevices) {
   EXPECT_FALSE(placed(b.finish()).any_host_nodes());
 }
 
+// Checkpointing reads the generator's state and puts it back; seeding puts a constant there.
+TEST(Placement, StatesOfTheGeneratorStayOnTheCpu) {
+  GraphBuilder b("checkpointed");
+  const auto seeded = b.slot(0, {5056}, lanes::DType::uint8);
+  const auto restore = [&](ValueIndex state) {
+    b.graph().nodes.push_back({"laneway::restore_random_state", {arg(state)}, {}, {}, "train.py"});
+  };
+  restore(seeded);
+  const auto state = b.compute("laneway::random_state", {}, {5056}, lanes::DType::uint8);
+  b.write("aten::mul_.Scalar", b.slot(1, {4}), {arg_real(2)});
+  restore(state);
+  const lanes::Graph graph = b.finish();
+  const Placement placement = placed(graph);
+  EXPECT_THAT(placement.host_slots(), ElementsAre(0U));
+  EXPECT_TRUE(placement.value_on_host(graph, state));
+  EXPECT_TRUE(placement.node_on_host(0));
+  EXPECT_TRUE(placement.node_on_host(1));
+  EXPECT_FALSE(placement.node_on_host(2));
+  EXPECT_FALSE(placement.writes_host_slots());
+}
+
+TEST(Placement, ALargeTensorIsNoStateOfAGenerator) {
+  GraphBuilder b("large");
+  const auto large = b.slot(0, {1 << 20}, lanes::DType::uint8);
+  b.graph().nodes.push_back({"laneway::restore_random_state", {arg(large)}, {}, {}, "train.py"});
+  EXPECT_FALSE(placed(b.finish()).any_host_nodes());
+}
+
+// Its float64 is no tensor that the device's operators take, but a number that they do.
+TEST(Placement, TheLearningRateOfAFusedOptimizerStaysOnTheCpu) {
+  GraphBuilder b("fused");
+  const auto rate = b.input({}, lanes::DType::float64);
+  const auto parameter = b.slot(0, {4});
+  const auto step = b.slot(1, {});
+  const auto fused = [&](ValueIndex lr) {
+    b.write("aten::_fused_adam_.tensor_lr", parameter,
+            {arg(step), keyword("lr", {lanes::ValueArgument{lr}})});
+  };
+  fused(rate);
+  const lanes::Graph graph = b.finish();
+  const Placement placement = placed(graph);
+  EXPECT_TRUE(placement.value_on_host(graph, rate));
+  EXPECT_FALSE(placement.value_on_host(graph, parameter));
+  EXPECT_FALSE(placement.value_on_host(graph, step));
+  EXPECT_FALSE(placement.any_host_nodes());
+  const auto before = lanes::predict_memory(graph, lanes::graph_lifetimes(graph), 512);
+  const auto memory = with_transfers(before, graph, placement, 512);
+  EXPECT_EQ(memory.tape.allocations.size(), before.tape.allocations.size()) << "it is not sent";
+}
+
+TEST(Placement, ALearningRateThatTheDeviceComputesWithIsTheDevices) {
+  GraphBuilder b("both");
+  const auto rate = b.input({});
+  const auto parameter = b.slot(0, {4});
+  b.write("aten::_fused_sgd_.tensor_lr", parameter, {keyword("lr", {lanes::ValueArgument{rate}})});
+  b.write("aten::mul_.Tensor", parameter, {arg(rate)});
+  const lanes::Graph graph = b.finish();
+  EXPECT_FALSE(placed(graph).value_on_host(graph, rate));
+}
+
+TEST(Placement, InputsThatAreReadAsNumbersStayOnTheCpu) {
+  GraphBuilder b("number");
+  const auto factor = b.input({});
+  const auto shared = b.input({});
+  const auto parameter = b.slot(0, {4});
+  b.write("aten::mul_.Scalar", parameter, {arg(read_number(b, factor))});
+  b.write("aten::mul_.Tensor", parameter, {arg(shared)});
+  read_number(b, shared);
+  const lanes::Graph graph = b.finish();
+  const Placement placement = placed(graph);
+  EXPECT_TRUE(placement.value_on_host(graph, factor));
+  EXPECT_FALSE(placement.value_on_host(graph, shared));
+}
+
 TEST(Placement, InputsAndWholeTensorsAreTheDevices) {
   GraphBuilder b("input");
-  const auto input = b.input({});
-  read_number(b, input);
+  const auto input = b.input({2});
   const auto vector = b.slot(0, {2});
   const auto element = b.view(vector, {1});
   read_number(b, element);

@@ -34,6 +34,8 @@ class ReplayJob {
             const std::vector<lanes::ImageSlot>& slots);
 
   adaptor::TorchGraph& graph() { return *graph_; }
+  // Another lane over the same memory, as when a region is closed and opened again.
+  void change_lane() { lane_ = backend_->make_lane().value(); }
 
   // A whole iteration; enters the commit phase unasked.
   Left run(std::span<const lanes::InputView> inputs, std::span<const lanes::OutputView> outputs);

@@ -24,6 +24,7 @@ class CountingLane final : public DeviceLane {
   uint64_t address_hash() const override { return 0; }
   Status upload(void* to, const void* from, Bytes bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes.count()));
+    ++uploads;
     return {};
   }
   Status download(void* /*to*/, const void* /*from*/, Bytes /*bytes*/) override { return {}; }
@@ -35,6 +36,7 @@ class CountingLane final : public DeviceLane {
     return {};
   }
   int drained = 0;
+  int uploads = 0;
 };
 
 class Mirror : public ::testing::Test {
@@ -99,11 +101,32 @@ TEST_F(Mirror, WritesItsSlotsAndNothingElse) {
   ASSERT_TRUE(mirror_.refresh(lane_));
   here(0) = 7;
   here(2) = 8;
-  ASSERT_TRUE(mirror_.flush(lane_));
+  ASSERT_TRUE(mirror_.flush(lane_, mirror_.pieces_of(on_cpu_)));
+  EXPECT_EQ(lane_.uploads, 1) << "they lie together";
   EXPECT_EQ(in_image(0), 7);
   EXPECT_EQ(in_image(2), 8);
   EXPECT_EQ(image_[layout_.offset(1).count() + 999], std::byte{0x11});
   EXPECT_EQ(image_[layout_.total().count()], std::byte{0x11});
+}
+
+// A graph may have some of the mirror's slots on the device and write them there.
+TEST_F(Mirror, LeavesThoseAloneThatTheGraphHasOnTheDevice) {
+  const std::vector<uint32_t> order{1, 0, 2, 3};
+  std::vector<lanes::ImageSlot> more = slots();
+  more.push_back({"third step", lanes::SlotKind::optimizer_state, 8});
+  const pipeline::ImageLayout layout(more, order, limits::kCudaAlignment);
+  StateMirror mirror(layout, std::vector<uint32_t>{0, 2, 3}, access_);
+  mirror.bind(image_);
+  ASSERT_TRUE(mirror.refresh(lane_));
+  std::memset(image_, 0x11, sizeof(image_));
+  const std::vector<uint32_t> on_cpu{3, 0};
+  ASSERT_TRUE(mirror.flush(lane_, mirror.pieces_of(on_cpu)));
+  EXPECT_EQ(lane_.uploads, 2);
+  const auto byte_of = [&](uint32_t slot) { return image_[layout.offset(slot).count()]; };
+  EXPECT_EQ(byte_of(0), std::byte{0});
+  EXPECT_EQ(byte_of(2), std::byte{0x11}) << "written on the device";
+  EXPECT_EQ(byte_of(3), std::byte{0});
+  EXPECT_EQ(byte_of(1), std::byte{0x11});
 }
 
 TEST_F(Mirror, SaysWhenStateMayHaveChangedUnderAGraph) {

@@ -16,6 +16,15 @@ std::string hex(const void* pointer) {
   return text;
 }
 
+const char* name_of(Place place) {
+  switch (place) {
+    case Place::device: return "device";
+    case Place::pinned: return "pinned";
+    case Place::pageable: return "pageable";
+  }
+  return "?";
+}
+
 Place place_of(const Gpu& gpu, const void* pointer, size_t bytes) {
   if (gpu.memory.owns(address_of(pointer))) return Place::device;
   return gpu.pinned.holds(pointer, bytes) ? Place::pinned : Place::pageable;
@@ -60,7 +69,8 @@ CUresult submit_copy(Gpu& gpu, const std::shared_ptr<Stream>& stream, const Copy
   }
   const bool waits = to == Place::pageable;
   Step step;
-  step.what = copy.call + " " + std::to_string(copy.bytes);
+  step.what =
+      copy.call + " " + std::to_string(copy.bytes) + " " + name_of(from) + " to " + name_of(to);
   step.copied_to = copy.to;
   step.copied_from = copy.from;
   if (waits && stream->capture != nullptr) {

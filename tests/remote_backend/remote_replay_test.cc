@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "adaptor/host_backend.h"
+#include "base/limits.h"
 #include "tests/adaptor/graph_rig.h"
 #include "tests/adaptor/replay_rig.h"
 #include "tests/remote_backend/remote_backend.h"
@@ -72,6 +73,20 @@ TEST_F(RemoteReplay, EndsWhenItIsNoLongerAllowedAndGoesOnLater) {
   remote_->graph().allow_replay(true);
   expect_equal_runs(kIterations + 2, kIterations + 4);
   EXPECT_EQ(replayed(), kReplays + 2);
+}
+
+// A recording holds on to the stream of its lane, and to what libraries keep for that.
+TEST_F(RemoteReplay, IsNotDoneInAnotherLaneAtTheSameAddress) {
+  remote_->graph().allow_replay(true);
+  expect_equal_runs(0, kIterations);
+  const int started = RemoteRecording::started();
+  remote_->change_lane();
+  const int plainly = kIterations + static_cast<int>(limits::kReplayAfter);
+  expect_equal_runs(kIterations, plainly);
+  EXPECT_EQ(replayed(), kReplays);
+  expect_equal_runs(plainly, plainly + 3);
+  EXPECT_EQ(RemoteRecording::started(), started + 1);
+  EXPECT_EQ(replayed(), kReplays + 2) << "one is recorded there, two replayed";
 }
 
 TEST_F(RemoteReplay, AnIterationMayBeGivenUpAtAnyNode) {
