@@ -292,8 +292,10 @@ void WorkerLane::clear_region(WorkerJob& job) {
 
 void WorkerLane::wait_for_work(std::optional<Duration> most) {
   Mutex& mutex = worker_.mutex_;
+  // What keeps the next request from being taken wakes the lane when it is over; to look at rings
+  // until then would be to spin, with the mutex that it waits for.
   if (!turn_ || !job_ || job_->links.empty() || (job_->running && !flying_) || job_->closing ||
-      !worker_.may_begin(*this)) {
+      job_->visitors != 0 || !worker_.may_begin(*this)) {
     most ? static_cast<void>(wake_.wait_for(mutex, *most)) : wake_.wait(mutex);
     return;
   }
