@@ -80,6 +80,24 @@ TEST(WorkerProcess, ClientsOfOneJobTakeTurns) {
   EXPECT_THAT(first.run(1).value(), Each(82.0F));
 }
 
+// Who adds a graph waits until the job is idle, and the requests that are there wait for the graph.
+TEST(WorkerProcess, AGraphJoinsWhileRequestsWait) {
+  constexpr int64_t kMany = 1 << 19;  // floats: an iteration takes longer than asking for the graph
+  constexpr uint32_t kInFlight = 8;
+  constexpr int kRounds = 50;
+  WorkerRig rig(mib(64));
+  rig.start();
+  ProcessJob job(rig, adding("adding", kMany));
+  ProcessClient client(job, kInFlight);
+  for (int round = 1; round <= kRounds; ++round) {
+    std::vector<ProcessClient::Handle> pending;
+    for (uint32_t i = 0; i < kInFlight; ++i) pending.push_back(client.submit(1, i));
+    EXPECT_EQ(job.add_graph(testing::reading_graph(kMany)), static_cast<uint32_t>(round));
+    for (const auto& handle : pending) ASSERT_TRUE(client.wait(handle));
+  }
+  EXPECT_EQ(figure(client.read_state()), 2.0F * kInFlight * kRounds);
+}
+
 TEST(WorkerProcess, AJobThatWaitsHasItsStateReadAndReplaced) {
   WorkerRig rig(mib(2), 1);
   rig.start();
