@@ -26,6 +26,11 @@ class HostDevice final : public Device {
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
 
+  // As HostMemory.
+  Status require_pool(const char* call, const void* address, Bytes bytes) const {
+    return memory_.require_pool(call, address, bytes);
+  }
+
   // Bytes per second in each direction; 0: unlimited.
   void set_copy_bandwidth(int64_t bytes_per_s) { engine_.set_bandwidth(bytes_per_s); }
 

@@ -51,7 +51,7 @@ class RemoteBackend final : public adaptor::Backend {
     auto stream = device_.create_stream();
     if (!stream) return stream.error();
     return std::unique_ptr<adaptor::DeviceLane>(
-        std::make_unique<RemoteLane>(device_, std::move(stream).value(), clock_, device_.loss()));
+        std::make_unique<RemoteLane>(device_, std::move(stream).value(), clock_));
   }
   std::string kernels() const override { return "cpu"; }
   Bytes free_memory() const override { return host_.free_memory(); }

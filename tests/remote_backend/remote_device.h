@@ -26,6 +26,10 @@ class RemoteDevice final : public memory::Device {
   Result<std::unique_ptr<memory::Stream>> create_stream() override;
   Result<std::unique_ptr<memory::Event>> create_event() override;
   const std::shared_ptr<RemoteLoss>& loss() const { return loss_; }
+  // Whether it is memory of a pool: what kernels of a real device could reach.
+  bool holds(const void* address) const {
+    return host_.require_pool("holds", address, Bytes(1)).ok();
+  }
 
  private:
   const std::shared_ptr<RemoteLoss> loss_ = std::make_shared<RemoteLoss>();

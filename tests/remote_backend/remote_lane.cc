@@ -6,9 +6,9 @@
 
 namespace laneway::testing {
 
-RemoteLane::RemoteLane(memory::Device& device, std::unique_ptr<memory::Stream> stream,
-                       const Clock& clock, std::shared_ptr<RemoteLoss> loss)
-    : StreamLane(device, std::move(stream), clock), loss_(std::move(loss)) {
+RemoteLane::RemoteLane(RemoteDevice& device, std::unique_ptr<memory::Stream> stream,
+                       const Clock& clock)
+    : StreamLane(device, std::move(stream), clock), remote_(device), loss_(device.loss()) {
   adaptor::install_cpu_lane_allocator();
 }
 

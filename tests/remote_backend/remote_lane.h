@@ -8,6 +8,7 @@
 #include "adaptor/cpu_lane_allocator.h"
 #include "adaptor/numeric_context.h"
 #include "adaptor/stream_lane.h"
+#include "tests/remote_backend/remote_device.h"
 #include "tests/remote_backend/remote_loss.h"
 #include "tests/remote_backend/remote_stream.h"
 
@@ -15,8 +16,7 @@ namespace laneway::testing {
 
 class RemoteLane final : public adaptor::StreamLane {
  public:
-  RemoteLane(memory::Device& device, std::unique_ptr<memory::Stream> stream, const Clock& clock,
-             std::shared_ptr<RemoteLoss> loss);
+  RemoteLane(RemoteDevice& device, std::unique_ptr<memory::Stream> stream, const Clock& clock);
 
   void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
   void leave() override;
@@ -24,10 +24,12 @@ class RemoteLane final : public adaptor::StreamLane {
   void resume() override { binding_->resume(); }
   uint64_t address_hash() const override { return binding_->address_hash(); }
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
+  const RemoteDevice& remote() const { return remote_; }
 
  private:
   RemoteStream& remote_stream() { return static_cast<RemoteStream&>(stream()); }
 
+  const RemoteDevice& remote_;
   const std::shared_ptr<RemoteLoss> loss_;
   std::optional<adaptor::NumericScope> numeric_;
   std::optional<adaptor::LaneBinding> binding_;

@@ -23,39 +23,42 @@ void write_down(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
   active->call(op, *stack);
 }
 
-// A tensor over the same bytes that keeps no memory alive. Numbers in the place of tensors lie
-// wherever they were made: they are kept.
-at::Tensor borrowed(const at::Tensor& tensor) {
+// A tensor over the same bytes that keeps no memory alive. Numbers in the place of tensors, and
+// tensors in memory that is not the device's, are numbers to its kernels: they are kept as they
+// are.
+at::Tensor borrowed(const RemoteDevice& device, const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+  const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+  if (number || !device.holds(tensor.const_data_ptr())) {
     at::Tensor kept = tensor.clone();
-    kept.unsafeGetTensorImpl()->set_wrapped_number(true);
+    kept.unsafeGetTensorImpl()->set_wrapped_number(number);
     return kept;
   }
   return at::from_blob(const_cast<void*>(tensor.const_data_ptr()), tensor.sizes(), tensor.strides(),
                        tensor.options());
 }
 
-c10::IValue borrowed(const c10::IValue& value) {
-  if (value.isTensor()) return borrowed(value.toTensor());
+c10::IValue borrowed(const RemoteDevice& device, const c10::IValue& value) {
+  if (value.isTensor()) return borrowed(device, value.toTensor());
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
-    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(borrowed(tensor));
+    for (const at::Tensor& tensor : value.toTensorVector())
+      list.push_back(borrowed(device, tensor));
     return list;
   }
   if (value.isOptionalTensorList()) {
     c10::List<std::optional<at::Tensor>> list;
     for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
-      list.push_back(tensor ? std::optional(borrowed(*tensor)) : std::nullopt);
+      list.push_back(tensor ? std::optional(borrowed(device, *tensor)) : std::nullopt);
     }
     return list;
   }
   return value;
 }
 
-torch::jit::Stack borrowed(const torch::jit::Stack& values) {
+torch::jit::Stack borrowed(const RemoteDevice& device, const torch::jit::Stack& values) {
   torch::jit::Stack result;
-  for (const c10::IValue& value : values) result.push_back(borrowed(value));
+  for (const c10::IValue& value : values) result.push_back(borrowed(device, value));
   return result;
 }
 
@@ -126,13 +129,13 @@ void RemoteRecording::call(const c10::OperatorHandle& op, torch::jit::Stack& sta
   Step step{op, {}, {}};
   {
     const OutsideLane outside(lane_);
-    step.arguments = borrowed(torch::jit::Stack(stack.end() - count, stack.end()));
+    step.arguments = borrowed(lane_.remote(), torch::jit::Stack(stack.end() - count, stack.end()));
     save_written(op.schema(), step.arguments);
   }
   op.callBoxed(&stack);
   const OutsideLane outside(lane_);
-  step.results =
-      borrowed(torch::jit::Stack(stack.end() - op.schema().returns().size(), stack.end()));
+  step.results = borrowed(
+      lane_.remote(), torch::jit::Stack(stack.end() - op.schema().returns().size(), stack.end()));
   steps_.push_back(std::move(step));
 }
 
