@@ -20,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::loaded_plugin;
 
 // What becomes of a graph of one call of `op` with two tensors, on `device`; "" when it loads.
 std::string refusal(const std::string& op, c10::Device device) {

@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using testing::loaded_plugin;
 
 TEST(CudaPlugin, LoadsAndIsOfThisBuild) {
   EXPECT_EQ(loaded_plugin().version, kDevicePluginVersion);

@@ -2,18 +2,10 @@
 // on, with or without a device.
 #pragma once
 
-#include <cstdlib>
-
 #include "adaptor/device_plugin.h"
 
-namespace laneway::adaptor {
+namespace laneway::testing {
 
-inline const DevicePlugin& loaded_plugin() {
-  static const Result<const DevicePlugin*> plugin = [] {
-    ::setenv("LANEWAY_CUDA_PLUGIN", LANEWAY_CUDA_PLUGIN_FILE, 1);
-    return load_device_plugin();
-  }();
-  return *plugin.value();
-}
+const adaptor::DevicePlugin& loaded_plugin();
 
-}  // namespace laneway::adaptor
+}  // namespace laneway::testing
