@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -111,6 +112,16 @@ std::optional<ProcessEnd> ChildProcess::reap() {
   LW_CHECK(got == pid_, "a child is reaped by its owner alone");
   pid_ = 0;
   return end;
+}
+
+std::optional<ProcessEnd> ChildProcess::reap_within(Duration patience) {
+  if (pid_ == 0) return std::nullopt;
+  const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  if (process.get() >= 0) {
+    pollfd entry{.fd = process.get(), .events = POLLIN, .revents = 0};
+    ::poll(&entry, 1, static_cast<int>(patience.seconds() * 1e3));
+  }
+  return reap();
 }
 
 }  // namespace laneway::service

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "service/transport/descriptor.h"
 
 namespace laneway::service {
@@ -43,6 +44,8 @@ class ChildProcess {
   void kill();
   // How it ended, if it has; then nothing of it runs any more. Does not wait.
   std::optional<ProcessEnd> reap();
+  // The same, waiting for its end at most so long.
+  std::optional<ProcessEnd> reap_within(Duration patience);
 
  private:
   explicit ChildProcess(pid_t pid) : pid_(pid) {}

@@ -18,11 +18,15 @@ namespace {
 
 namespace from_worker = wire::worker_to_supervisor;
 
+// Between a program's hanging up and its end.
+constexpr Duration kFarewell = seconds(2);
+
 Error no_answer(ChildProcess& maker, const Error& error) {
   if (error.code == ErrorCode::timed_out) {
     return Error{error.code, "the program that makes the device's pool did not answer in time"};
   }
-  const auto end = maker.reap();
+  // It hung up, which it does a little before it is gone.
+  const auto end = maker.reap_within(kFarewell);
   return Error{ErrorCode::failed, "the program that makes the device's pool ended" +
                                       (end ? " with " + end->text() : std::string()) +
                                       ": see what it said above"};
