@@ -42,8 +42,18 @@ def lost_workers(daemon):
     return daemon.log().count("because its device failed")
 
 
+def submitted(step, batch):
+    """A future, or what a job that has ended meanwhile says."""
+    try:
+        return step.submit(*batch)
+    except JobFailed as error:
+        return error
+
+
 def error_of(future):
     """None: it has a result."""
+    if isinstance(future, JobFailed):
+        return future
     try:
         future.result(DEADLINE_S)
         return None
@@ -57,7 +67,10 @@ def break_device(service, seed, how):
     step = make_step(service, "mlp", seed)
     with pytest.raises(DeviceLost, match="an input broke it") as caught:
         step(*bad)
-    assert f"'remote host' failed while job 'mlp-{seed}' ran graph" in str(caught.value)
+    # As the one that ran, or, where another's work was the first to meet the broken device, as one
+    # whose state was being written.
+    assert "'remote host' failed while job" in str(caught.value)
+    assert f"job 'mlp-{seed}'" in str(caught.value)
     with pytest.raises(DeviceLost):
         step(*bad)
     step.close()
@@ -84,7 +97,7 @@ def test_what_was_done_before_is_answered_and_nothing_after(daemon, how):
     batches = batches_of("mlp", SEED, 4)
     batches[2] = breaking(batches[2], how)
     with daemon.connect() as service, make_step(service, "mlp", SEED) as step:
-        futures = [step.submit(*batch) for batch in batches]
+        futures = [submitted(step, batch) for batch in batches]
         errors = [error_of(future) for future in futures]
         ended = [error for error in errors if error is not None]
         assert errors[: -len(ended)] == [None] * (4 - len(ended)), errors
@@ -127,14 +140,15 @@ def test_a_job_at_work_beside_it_is_not_blamed(daemon, how):
 def test_a_training_at_work_beside_it_goes_on_or_says_what_was_half_written(daemon):
     batches = batches_of("mlp", SEED, 40)
     with daemon.connect() as service, make_step(service, "mlp", SEED) as step:
-        futures = [step.submit(*batch) for batch in batches]
+        futures = [step.submit(*batch) for batch in batches]  # before anything breaks
         break_device(service, 101, BREAKS_AT_ONCE)
         try:
             losses = [future.result(DEADLINE_S).item() for future in futures]
             check(batches, step, losses)
         except JobFailed as error:
             assert isinstance(error, DeviceLost)
-            assert "an input broke it; at that time iteration" in str(error)
+            assert "an input broke it" in str(error)
+            assert "at that time iteration" in str(error)
             assert "state_dict" in str(error)
 
 
