@@ -7,6 +7,7 @@
 #include "adaptor/lane_blocks.h"
 
 namespace laneway::adaptor {
+
 HostBackend::HostBackend() : torch_(std::make_unique<HostTorchDevice>()) {}
 
 HostBackend::~HostBackend() = default;
