@@ -1,6 +1,7 @@
 #include "adaptor/operator_call.h"
 
 #include <ATen/ops/scalar_tensor.h>
+#include <c10/core/GradMode.h>
 
 #include <utility>
 
@@ -19,7 +20,14 @@ at::Tensor wrapped_number(const c10::IValue& number) {
   return tensor;
 }
 
+// Is made of others, and picks them by whether gradients of what it does may be asked for. Autograd
+// calls it without.
+constexpr const char* kCalledByAutograd = "aten::cumprod_backward";
+
 }  // namespace
+
+OperatorCall::OperatorCall(c10::OperatorHandle op)
+    : op_(std::move(op)), gradients_off_(op_.operator_name().name == kCalledByAutograd) {}
 
 Result<OperatorCall> OperatorCall::resolve(const lanes::Graph& graph, size_t node_index,
                                            const at::Generator& generator, const ValueTable& values,
@@ -86,7 +94,12 @@ void OperatorCall::run(ValueTable& values, torch::jit::Stack& stack) const {
     }
   }
   for (const ListFill& fill : list_fills_) stack[fill.position] = build_list(fill, values);
-  op_.callBoxed(&stack);
+  if (gradients_off_) [[unlikely]] {
+    const c10::AutoGradMode off(false);
+    op_.callBoxed(&stack);
+  } else {
+    op_.callBoxed(&stack);
+  }
   if (one_plain_result_) {
     if (single_result_ != lanes::kNoValue) values[single_result_] = std::move(stack.back());
     stack.clear();

@@ -73,12 +73,13 @@ class OperatorCall {
   };
 
   friend class CallResolver;
-  explicit OperatorCall(c10::OperatorHandle op) : op_(std::move(op)) {}
+  explicit OperatorCall(c10::OperatorHandle op);
 
   static c10::IValue build_list(const ListFill& fill, const ValueTable& values);
   void store_results(ValueTable& values, torch::jit::Stack& stack) const;
 
   c10::OperatorHandle op_;
+  bool gradients_off_ = false;  // while it runs
   std::vector<c10::IValue> template_;
   std::vector<Fill> fills_;
   std::vector<ListFill> list_fills_;

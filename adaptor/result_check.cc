@@ -8,6 +8,7 @@
 
 #include "adaptor/paired_check.h"
 #include "adaptor/torch_tensors.h"
+#include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
 namespace {
@@ -99,6 +100,36 @@ Status check_results(const lanes::Graph& graph, const lanes::Node& node,
   return {};
 }
 
+Status check_layouts(const lanes::Graph& graph, const lanes::Node& node,
+                     const std::vector<c10::IValue>& values) {
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    if (is_library_sized(node.op, i)) continue;
+    for (const lanes::ValueIndex value : node.results[i].values) {
+      if (value == lanes::kNoValue || !values[value].isTensor()) continue;
+      const at::Tensor& tensor = values[value].toTensor();
+      if (!tensor.defined() || tensor.numel() <= 1) continue;
+      const lanes::Value& declared = graph.values[value];
+      // Views of slots and inputs count from the beginning of an image, say, which is not theirs.
+      const bool own = graph.storages[declared.storage].kind == lanes::StorageKind::ephemeral;
+      const int64_t base = own ? 0 : tensor.storage_offset() - declared.storage_offset;
+      const Status placed = check_place(tensor, declared, base);
+      if (!placed) return Error{ErrorCode::other_layout, placed.error().message};
+    }
+  }
+  return {};
+}
+
+std::vector<bool> strided_storages(const lanes::Graph& graph) {
+  std::vector<bool> strided(graph.storages.size(), false);
+  for (const lanes::Node& node : graph.nodes) {
+    if (!node.op.starts_with("aten::as_strided")) continue;
+    lanes::for_each_argument_value(node, [&](lanes::ValueIndex value) {
+      if (lanes::storage_of(graph, value) != nullptr) strided[graph.values[value].storage] = true;
+    });
+  }
+  return strided;
+}
+
 Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64_t base) {
   bool same = tensor.storage_offset() == base + declared.storage_offset;
   for (size_t d = 0; d < declared.strides.size(); ++d) {
@@ -107,7 +138,7 @@ Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64
   }
   if (same || tensor.numel() == 0) return {};
   return Error{ErrorCode::invalid_graph,
-               "gave a view with strides " + sizes_text(tensor.strides()) + " at element " +
+               "gave a tensor with strides " + sizes_text(tensor.strides()) + " at element " +
                    std::to_string(tensor.storage_offset() - base) +
                    ", the graph declares strides " + sizes_text(declared.strides) + " at " +
                    std::to_string(declared.storage_offset)};

@@ -22,6 +22,16 @@ Status check_results(const lanes::Graph& graph, const lanes::Node& node,
                      const std::vector<lanes::ValueIndex>& unused,
                      c10::Device device = c10::DeviceType::CPU);
 
+// ok when every tensor among the results of `node` with more than one element lies as the graph
+// declares: strides of dimensions of more than one element, offset in its storage. Of results that
+// only a library sizes nothing is asked. Else other_layout.
+Status check_layouts(const lanes::Graph& graph, const lanes::Node& node,
+                     const std::vector<c10::IValue>& values);
+
+// By storage: whether some node reaches into it by strides of its own (as_strided), so that it must
+// lie as the graph declares.
+std::vector<bool> strided_storages(const lanes::Graph& graph);
+
 // ok when `tensor`, a view of a slot or an input that was evaluated at load, has exactly the place
 // that `declared` says, `base` elements behind the start of its storage.
 Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64_t base);

@@ -123,6 +123,10 @@ lanes::NodeOutcome TorchGraphRunner::run_checked(size_t index) {
         check_results(graph_, graph_.nodes[index], values_, step.drops, device_of(index));
     if (right) right = check_is_new(graph_.nodes[index]);
     if (!right) return refused(right);
+    if (Status laid = check_layouts(index); !laid) {
+      fail(index, laid.error().message, laid.error().code);
+      return lanes::NodeOutcome::failed;
+    }
   }
   for (const lanes::ValueIndex value : step.drops) values_[value] = c10::IValue();
   return lanes::NodeOutcome::done;

@@ -89,6 +89,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   bool is_borrowed(const at::Tensor& tensor) const;
   Status check_borrowed(lanes::ValueIndex value) const;
   Status check_is_new(const lanes::Node& node) const;
+  Status check_layouts(size_t index) const;
   Status find_checks();
   Result<IndexCheck> make_index_check() const;
   void find_replay();
@@ -145,7 +146,8 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   StateMirror* const mirror_;
   const Placement placement_;
   bool draws_ = false;
-  bool verified_ = false;  // a whole iteration's results had the shapes that the graph declares
+  bool verified_ = false;      // a whole iteration's results had the shapes that the graph declares
+  std::vector<bool> strided_;  // see strided_storages
   std::vector<BorrowedStorage> inputs_;  // by graph input; numbers have an empty one
   ValueTable values_;
   StaticValues is_static_;

@@ -47,6 +47,7 @@ Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(lanes::Graph gr
         "graph '" + runner->graph_.name + "' cannot be loaded: " + error.what_without_backtrace()};
   }
   if (Status found = runner->find_checks(); !found) return found.error();
+  runner->strided_ = strided_storages(runner->graph_);
   runner->find_chains();  // before last uses, which follow where nodes really run
   runner->find_last_uses();
   runner->find_mirror_writes();
@@ -190,6 +191,19 @@ Status TorchGraphRunner::check_is_new(const lanes::Node& node) const {
                "gave the memory of an argument, but the graph declares its "
                "result on storage " +
                    std::to_string(graph_.values[shared].storage) + ", which is new"};
+}
+
+// A capture decided by the layouts that it expected what is a view and what a copy, so all of them
+// must be as declared. Where that can no longer be mended (behind the first write), or where
+// captures cannot measure (the kernels are not the CPU's), those that a node counts upon must.
+Status TorchGraphRunner::check_layouts(size_t index) const {
+  const lanes::Node& node = graph_.nodes[index];
+  bool matters = !on_device_ && index < graph_.first_write;
+  lanes::for_each_result_value(node, [&](lanes::ValueIndex value) {
+    if (lanes::storage_of(graph_, value) == nullptr) return;
+    matters = matters || strided_[graph_.values[value].storage];
+  });
+  return matters ? adaptor::check_layouts(graph_, node, values_) : Status();
 }
 
 // What is not known once and for all is looked at in every iteration; that may refuse, so it must

@@ -16,6 +16,7 @@ const char* error_code_name(ErrorCode code) {
     case ErrorCode::unsupported: return "unsupported";
     case ErrorCode::internal: return "internal";
     case ErrorCode::device_lost: return "device_lost";
+    case ErrorCode::other_layout: return "other_layout";
   }
   return "unknown";
 }

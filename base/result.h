@@ -25,6 +25,7 @@ enum class ErrorCode {
   unsupported,       // known, but not done by this build or device
   internal,          // a fault of Laneway itself that could be contained
   device_lost,       // the device failed for good: this process cannot use it any more
+  other_layout,      // an operator laid a result out otherwise than its graph declares
 };
 
 // The code's name as in the enum, for messages and logs.

@@ -22,6 +22,7 @@ int code_of(ErrorCode code) {
     case ErrorCode::unsupported: return LANEWAY_UNSUPPORTED;
     case ErrorCode::internal: return LANEWAY_INTERNAL;
     case ErrorCode::device_lost: return LANEWAY_DEVICE_LOST;
+    case ErrorCode::other_layout: return LANEWAY_OTHER_LAYOUT;
   }
   return LANEWAY_INTERNAL;
 }

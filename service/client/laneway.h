@@ -44,7 +44,9 @@ typedef enum laneway_code {
   LANEWAY_TIMED_OUT = 10,
   LANEWAY_UNSUPPORTED = 11,
   LANEWAY_INTERNAL = 12,
-  LANEWAY_DEVICE_LOST = 13 /* the device failed for good; a daemon goes on with another worker */
+  LANEWAY_DEVICE_LOST = 13, /* the device failed for good; a daemon goes on with another worker */
+  LANEWAY_OTHER_LAYOUT = 14 /* a result has other strides than its graph declares; the message names
+                               node and operator, the job is as before the iteration */
 } laneway_code;
 
 typedef struct laneway_error {

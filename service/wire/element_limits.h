@@ -24,7 +24,7 @@ namespace laneway::wire {
 template <class Enum>
 inline constexpr uint8_t kEnumeratorCount = 0;
 template <>
-inline constexpr uint8_t kEnumeratorCount<ErrorCode> = 12;
+inline constexpr uint8_t kEnumeratorCount<ErrorCode> = 13;
 template <>
 inline constexpr uint8_t kEnumeratorCount<ValueKind> = 4;
 template <>
@@ -46,7 +46,7 @@ inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 11;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
 
-static_assert(static_cast<int>(ErrorCode::device_lost) == 11);
+static_assert(static_cast<int>(ErrorCode::other_layout) == 12);
 static_assert(static_cast<int>(lanes::ReasonCode::contradicted) == 10);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
 

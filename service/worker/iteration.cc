@@ -106,7 +106,9 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     return result;
   }
   if (result.end == IterationEnd::failed_clean) {
-    result.error.code = ErrorCode::invalid_argument;
+    if (result.error.code != ErrorCode::other_layout) {
+      result.error.code = ErrorCode::invalid_argument;
+    }
     result.error.message += "; the iteration was taken back, the job's state is as before it";
   }
   if (result.end == IterationEnd::out_of_lane)

@@ -164,6 +164,54 @@ TEST(ResultCheck, ViewsThatAreNotWhatTheGraphDeclaresAreRefused) {
               HasSubstr("out of bounds"));
 }
 
+// Doubles a transposed slot, which keeps the layout; the graph declares another one. `commit`:
+// behind a write; `addressed`: what is doubled is looked at by strides.
+lanes::Graph transposed(bool declared_right, bool commit, bool addressed) {
+  GraphBuilder b("transposed");
+  const auto square = b.slot(0, {2, 2});
+  b.graph().values[square].strides = {1, 2};
+  if (commit) b.write("aten::add_.Scalar", b.slot(1, {4}), {arg_real(1)});
+  const auto doubled = b.compute("aten::mul.Scalar", {arg(square), arg_real(2)}, {2, 2});
+  if (declared_right) b.graph().values[doubled].strides = {1, 2};
+  if (addressed) {
+    const auto flat = b.view(doubled, {4});
+    b.last().op = "aten::as_strided";
+    b.last().arguments = {arg(doubled), ints({4}), ints({1}), arg_int(0)};
+    b.output(flat);
+  } else {
+    b.output(doubled);
+  }
+  if (!commit) b.write("aten::add_.Scalar", b.slot(1, {4}), {arg_real(1)});
+  return b.finish();
+}
+
+lanes::IterationReport run_once(const lanes::Graph& graph) {
+  GraphRig rig(graph, slots());
+  float room[4] = {};
+  const lanes::OutputView output{.data = room, .bytes = sizeof(room)};
+  return rig.run({}, {&output, 1});
+}
+
+TEST(ResultCheck, AResultThatLiesOtherwiseThanDeclaredIsTakenBack) {
+  for (const bool addressed : {false, true}) {
+    EXPECT_EQ(run_once(transposed(true, false, addressed)).outcome, IterationOutcome::completed);
+    const lanes::IterationReport report = run_once(transposed(false, false, addressed));
+    EXPECT_EQ(report.outcome, IterationOutcome::failed_clean);
+    EXPECT_EQ(report.error.code, ErrorCode::other_layout);
+    EXPECT_THAT(report.error.message,
+                AllOf(HasSubstr("node 0 (aten::mul.Scalar): gave a tensor with strides [1, 2]"),
+                      HasSubstr("the graph declares strides [2, 1]")));
+  }
+}
+
+// There a capture cannot be mended any more: what nobody counts upon is let be, the rest is
+// refused.
+TEST(ResultCheck, BehindTheFirstWriteALayoutMattersToWhatAddressesIt) {
+  EXPECT_EQ(run_once(transposed(false, true, false)).outcome, IterationOutcome::completed);
+  EXPECT_EQ(run_once(transposed(true, true, true)).outcome, IterationOutcome::completed);
+  EXPECT_EQ(run_once(transposed(false, true, true)).outcome, IterationOutcome::failed_in_commit);
+}
+
 // Else a write to it would be a write to the image that nobody knows of.
 TEST(ResultCheck, AViewIsDeclaredOnTheStorageOfWhatItIsAViewOf) {
   GraphBuilder b("hidden");
