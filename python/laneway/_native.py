@@ -134,6 +134,7 @@ _EXCEPTIONS: dict[int, type[errors.Error]] = {
     11: errors.Refused,
     12: errors.Error,
     13: errors.DeviceLost,
+    14: errors.LayoutError,
 }
 
 ffi = cffi.FFI()

@@ -48,10 +48,11 @@ class CapturedJobGraph:
     """A graph with what is needed to run it from Python.
 
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
-    `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The rest is
-    there for training steps only: the optimizer's layout; whether its step() was called; the loss
-    scaler, if one is used; the parameters whose gradients are state, and for each whether it has
-    one after the step.
+    `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The last
+    outputs are what the step leaves in the inputs at `written_inputs`. The rest is there for
+    training steps only: the optimizer's layout; whether its step() was called; the loss scaler, if
+    one is used; the parameters whose gradients are state, and for each whether it has one after the
+    step.
     """
 
     graph: Graph
@@ -59,6 +60,7 @@ class CapturedJobGraph:
     inputs: InputSignature
     outputs: OutputSignature
     fixed: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    written_inputs: list[int] = dataclasses.field(default_factory=list)
     optimizer_layout: OptimizerLayout | None = None
     scaler: CapturedScaler | None = None
     steps_optimizer: bool = False
@@ -169,9 +171,14 @@ def capture_inference(
 
     job, slots, signature, inputs, result = side_effects.settled(run)
     outputs_signature, outputs = bind_outputs(job.recorder, result)
+    signature.whole = job.recorder.addressed.inputs
     job.write_rebound_buffers()
+    written = _written_inputs(job, signature)
+    outputs += [inputs[position] for position in written]
     graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
-    captured = CapturedJobGraph(graph, slots.slots, signature, outputs_signature)
+    captured = CapturedJobGraph(
+        graph, slots.slots, signature, outputs_signature, written_inputs=written
+    )
     return captured if slots_of is None else _joined(captured, slots_of)
 
 
@@ -193,8 +200,11 @@ def _capture_once(
     if first and not allow_left and not kept_gradients and not job.stepped and job.gradients.left():
         raise _GradientsLeft
     outputs_signature, outputs = bind_outputs(job.recorder, result)
+    signature.whole = job.recorder.addressed.inputs
     job.write_rebound_buffers()
     gradients = job.write_gradients()
+    written = _written_inputs(job, signature)
+    outputs += [inputs[position] for position in written]
     held = job.slots_for_kept(training.optimizer, layout)
     graph, kept = _finish(job, inputs, outputs, training.name, GraphKind.train, not first, held)
     captured = CapturedJobGraph(
@@ -202,6 +212,7 @@ def _capture_once(
         job.recorder.slots.kept(kept),
         signature,
         outputs_signature,
+        written_inputs=written,
         optimizer_layout=layout.renumbered(kept),
         scaler=job.scaler,
         steps_optimizer=job.stepped,
@@ -239,6 +250,12 @@ def _run_once(
     result = job.run(lambda: step(training.model, copied, *args, **kwargs))
     job.check_optimizer(copied, layout)
     return job, layout, signature, inputs, result
+
+
+def _written_inputs(job: FakeJob, signature: InputSignature) -> list[int]:
+    """Which of the caller's tensors the step writes."""
+    written = job.recorder.written_inputs()
+    return [p for p in written if signature.specs[p].source[0] == "input"]
 
 
 def _joined(captured: CapturedJobGraph, job: HasSlots) -> CapturedJobGraph:

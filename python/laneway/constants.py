@@ -22,6 +22,7 @@ class Constants:
     def __init__(self, fake_mode: FakeTensorMode, slots: SlotTable) -> None:
         self._fake_mode = fake_mode
         self._slots = slots
+        self.parts: set[int] = set()  # slots that hold a part only of their tensor's memory
         self._forbidden: dict[int, str] = {}  # storage -> why it must not be met
         # The tensors are kept, so that their ids stay theirs.
         self._fakes: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
@@ -53,6 +54,8 @@ class Constants:
                 if tensor.untyped_storage().nbytes() != tensor.numel() * tensor.element_size():
                     held = tensor.detach().clone()  # a view of something larger
                 slot = self._slots.add(held, self._path(), SlotKind.constant)
+                if held is not tensor:
+                    self.parts.add(slot.index)
             fake = self._fake_mode.from_tensor(held, static_shapes=True)
         self._fakes[id(tensor)] = (tensor, fake)
         return fake, slot

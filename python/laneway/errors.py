@@ -54,6 +54,11 @@ class GraphError(Error):
     """A graph was malformed: unknown operators, lying sizes, writes that it does not declare."""
 
 
+class LayoutError(GraphError):
+    """An operator laid out what it returns otherwise than a capture expected; the iteration was
+    taken back. Calls capture again by themselves; a `submit` in flight cannot."""
+
+
 class OutOfMemory(Error):
     """A job cannot fit even an otherwise empty pool; the message has the arithmetic."""
 

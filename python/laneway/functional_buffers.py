@@ -72,7 +72,10 @@ class _StandIns:
             v for node in draft.nodes for result in node.results for v in result.values
         }
         self.on_storage: dict[int, list[int]] = {}
-        for value in range(len(draft.values)):
+        used = {v for node in draft.nodes for v in node.reads()}  # of others the nodes are gone
+        for value in sorted(used | self.produced | {*draft.inputs, *draft.outputs}):
+            if value == NO_VALUE:
+                continue
             storage = draft.storage_of(value)
             if storage is not None:
                 self.on_storage.setdefault(storage, []).append(value)

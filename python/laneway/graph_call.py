@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
-from laneway import _native
+from laneway import _native, written_inputs
 from laneway.capture import CapturedJobGraph
-from laneway.errors import Refused
+from laneway.errors import LayoutError, Refused
 from laneway.graph_ir import TORCH_OF_DTYPE, ValueKind
 from laneway.inputs import Binder, Frame
 from laneway.job import Future, Job, Outputs
@@ -32,7 +33,8 @@ class GraphCall:
         self.captured = captured
         self.signature = captured.inputs
         self.conditions: Any = None  # what the capture took as constant: see Variants
-        self._binder = Binder(captured.inputs, optimizer, captured.fixed)
+        self._binder = Binder(captured.inputs, optimizer, captured.fixed, captured.written_inputs)
+        self._warned = False  # that submit() writes no argument
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         self._outputs = Outputs(specs, captured.outputs.rebuild)
         # Bound here: looking them up is part of every call.
@@ -58,21 +60,35 @@ class GraphCall:
             frame.error,
         )
         if code == _native.OK:
+            targets = frame.targets
             self._binder.give_back(frame)
-            return self._outputs.rebuild(buffers)
+            return self._outputs.rebuild(buffers, targets)
         if code == _native.PENDING:
-            future = Future(self._job, frame.pending[0], self._outputs)
+            future = Future(self._job, frame.pending[0], self._outputs, frame.targets)
             self._binder.give_back(frame)
             return future.result()
         error = _native.exception_of(code, frame.error)
         if isinstance(error, Refused):  # too many in flight: take a place behind them
-            return self.submit(frame).result()
+            return self._submitted(frame, frame.targets).result()
         self._binder.give_back(frame)
         raise error
 
-    def submit(self, frame: Frame) -> Future:
+    def submit(
+        self, frame: Frame, on_other_layout: Callable[[LayoutError], None] | None = None
+    ) -> Future:
         """Queues one iteration; the inputs are copied. Waits while as many as the service takes are
-        in flight."""
+        in flight. `on_other_layout` is told of an iteration that was taken back because of that."""
+        if frame.targets and not self._warned:
+            self._warned = True
+            written_inputs.warn_of_submit()
+        return self._submitted(frame, [], on_other_layout)
+
+    def _submitted(
+        self,
+        frame: Frame,
+        targets: list[torch.Tensor],
+        on_other_layout: Callable[[LayoutError], None] | None = None,
+    ) -> Future:
         try:
             while True:
                 code = self._submit(
@@ -89,7 +105,7 @@ class GraphCall:
                 if not isinstance(error, Refused):
                     raise error
                 self._job.wait_for_room()
-            future = Future(self._job, frame.pending[0], self._outputs)
+            future = Future(self._job, frame.pending[0], self._outputs, targets, on_other_layout)
             self._job.submitted(future)
             return future
         finally:

@@ -11,6 +11,7 @@ import torch
 from laneway.capture import CapturedJobGraph, capture_inference
 from laneway.capture_gate import gate_of
 from laneway.conditions import Conditions
+from laneway.errors import InvalidInput
 from laneway.graph_call import GraphCall
 from laneway.graph_ir import GeneratorArgument, Node, StorageKind
 from laneway.graph_results import Planner, ResultPlan, Unfit
@@ -18,6 +19,7 @@ from laneway.random_state import READ, RESTORE
 from laneway.target import target_of
 from laneway.variants import Variants
 from laneway.weight_image import WeightImage
+from laneway.written_inputs import check_apart
 
 
 class GraphJob:
@@ -34,6 +36,7 @@ class GraphJob:
         self._code, self._weights, self._fed = code, weights, fed
         self.image = image
         self._writes = False  # some form of the graph writes to the weights
+        self._writes_arguments = False  # some form writes to what it is given
         self._calling = threading.local()  # .arguments: of the call that this thread is in
         self._gate = gate_of(image.holder)
         self._variants = Variants(
@@ -55,6 +58,7 @@ class GraphJob:
         they cannot be put together. Raises OtherLayout when the weights do not fit the job."""
         with self.image.state:
             self.image.bring_up_to_date(self._tensors(arguments))
+            self._check_apart(arguments)
             if self._writes:
                 return self._run(arguments)
         return self._run(arguments)
@@ -70,6 +74,20 @@ class GraphJob:
             with self.image.state:
                 self.image.write_back(plan.written, self._tensors(arguments))
         return plan.put_together(computed, arguments)
+
+    def _check_apart(self, arguments: Sequence[Any]) -> None:
+        """Raises Unfit when weights share memory with what is given in each call, and one of the
+        two is written: the job has them apart."""
+        if not (self._writes or self._writes_arguments):
+            return
+        weights = self._tensors(arguments)
+        for position in self._fed:
+            tensor = arguments[position]
+            if isinstance(tensor, torch.Tensor):
+                try:
+                    check_apart(tensor, "an argument", [tensor, *weights])
+                except InvalidInput as error:
+                    raise Unfit("it writes into memory that argument and weight share") from error
 
     def _tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         return [arguments[position] for position in self._weights]
@@ -93,6 +111,8 @@ class GraphJob:
             plan: ResultPlan = captured.outputs.leaves[0][1]
             plan.written = self._written(captured)
             self._writes = self._writes or bool(plan.written)
+            self._writes_arguments = self._writes_arguments or bool(captured.written_inputs)
+            self._check_apart(self._calling.arguments)
             return image.add(captured)
 
     def _body(self, holder: torch.nn.Module, *fed: Any) -> Any:
@@ -102,12 +122,7 @@ class GraphJob:
             arguments[position] = value
         for position, name in zip(self._weights, self.image.names):
             arguments[position] = getattr(holder, name)
-        given = [a for a in fed if isinstance(a, torch.Tensor)]
-        versions = [tensor._version for tensor in given]
-        outputs = self._code(*arguments)
-        if [tensor._version for tensor in given] != versions:
-            raise Unfit("the graph writes into a tensor that it is given")
-        plan, computed = Planner(arguments).plan(outputs)
+        plan, computed = Planner(arguments).plan(self._code(*arguments))
         return (plan, *computed)
 
     def _written(self, captured: CapturedJobGraph) -> list[int]:

@@ -25,13 +25,16 @@ class Unfit(CaptureError):
 class Result:
     """One result: `constant`; or computed[`computed`] or arguments[`argument`] itself; or, with
     `view` = (sizes, strides, offset from the source's first element), a view of it. Of an argument
-    the `strides` at capture are kept: a view is told in terms of them."""
+    the `strides` at capture are kept: a view is told in terms of them. Conjugated or negated, both
+    as a view that is so only when it is read, where `conjugated` or `negated` say so."""
 
     constant: Any = None
     computed: int | None = None
     argument: int | None = None
     view: tuple[tuple[int, ...], tuple[int, ...], int] | None = None
     strides: tuple[int, ...] = ()
+    conjugated: bool = False
+    negated: bool = False
 
 
 class ResultPlan:
@@ -58,7 +61,9 @@ class ResultPlan:
             if result.view is not None:
                 sizes, strides, offset = result.view
                 source = source.as_strided(sizes, strides, source.storage_offset() + offset)
-            found.append(source)
+            if result.conjugated:
+                source = source.conj()
+            found.append(torch._neg_view(source) if result.negated else source)
         return tuple(found)
 
 
@@ -93,11 +98,17 @@ class Planner:
         return plan, self._computed
 
     def _tensor(self, output: torch.Tensor, shared: bool) -> Result:
-        if output.is_conj() or output.is_neg():
-            raise Unfit("the graph returns a lazily conjugated or negated tensor")
         for position, argument in enumerate(self._arguments):
             if output is argument:
                 return Result(argument=position)
+        conjugated, negated = output.is_conj(), output.is_neg()
+        if conjugated or negated:  # what it looks at, as it is
+            output = torch._neg_view(output) if negated else output
+            plain = self._plain(output.conj() if conjugated else output, shared)
+            return dataclasses.replace(plain, conjugated=conjugated, negated=negated)
+        return self._plain(output, shared)
+
+    def _plain(self, output: torch.Tensor, shared: bool) -> Result:
         storage = output.untyped_storage()._cdata
         if storage in self._by_storage:
             return self._view_of_argument(output, self._by_storage[storage])

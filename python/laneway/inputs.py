@@ -11,37 +11,43 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from laneway import _native
+from laneway import _native, written_inputs
 from laneway._native import ffi
+from laneway.errors import InvalidInput
 from laneway.signature import InputSignature, OtherForm, TensorInput
 
 
 class Frame:
     """Native arrays for one call: inputs, an error, a place for a pending submission. Reused by
-    later calls; `keep` holds the tensors whose addresses are in `inputs`."""
+    later calls; `keep` holds the tensors whose addresses are in `inputs`, `targets` those of the
+    caller's that the step writes."""
 
-    __slots__ = ("inputs", "error", "pending", "keep")
+    __slots__ = ("inputs", "error", "pending", "keep", "targets")
 
     def __init__(self, count: int) -> None:
         self.inputs = ffi.new("laneway_input[]", max(1, count))
         self.error = _native.new_error()
         self.pending = ffi.new("laneway_submission **")
         self.keep: list[Any] = []
+        self.targets: list[torch.Tensor] = []
 
 
 class Binder:
     """Fills frames for the calls of one graph. `fixed` are tensors behind the signature's own
-    inputs, the same in every call. Thread-safe: a frame belongs to one call at a time."""
+    inputs, the same in every call; `written` the positions of the tensors that the step writes.
+    Thread-safe: a frame belongs to one call at a time."""
 
     def __init__(
         self,
         signature: InputSignature,
         optimizer: Optimizer | None,
         fixed: list[torch.Tensor],
+        written: list[int],
     ) -> None:
         self._signature = signature
         self._optimizer = optimizer
         self._fixed = fixed
+        self._written = written
         self.count = len(signature.specs) + len(fixed)
         self._frames: list[Frame] = []
         specs = signature.specs
@@ -62,7 +68,7 @@ class Binder:
 
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
         """A frame with this call's inputs. Raises OtherForm when they are not of this graph's
-        form."""
+        form, InvalidInput when one that the step writes shares memory with another."""
         frame = self._frames.pop() if self._frames else self._new_frame()
         if kwargs or not self._quick or not self._fill_quickly(frame, args):
             try:
@@ -70,10 +76,17 @@ class Binder:
             except OtherForm:
                 self.give_back(frame)
                 raise
+        if self._written:
+            try:
+                frame.targets = written_inputs.targets(args, kwargs, self._written)
+            except InvalidInput:
+                self.give_back(frame)
+                raise
         return frame
 
     def give_back(self, frame: Frame) -> None:
         frame.keep.clear()
+        frame.targets = []
         self._frames.append(frame)
 
     def _new_frame(self) -> Frame:

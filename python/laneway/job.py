@@ -8,16 +8,17 @@ import collections
 import json
 import time
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
 
 from laneway import _native
 from laneway._native import ffi
-from laneway.errors import InvalidInput, Refused, ServiceUnavailable
+from laneway.errors import InvalidInput, LayoutError, Refused, ServiceUnavailable
 from laneway.process import ProcessLock, run_interruptibly
 from laneway.slots import Slot
+from laneway.written_inputs import write_back
 
 # Waits happen in slices, so that Ctrl-C is heard.
 _SLICE_NS = 100_000_000
@@ -27,10 +28,19 @@ _REMEMBERED = 64  # submissions of a job: limits::kMaxInFlight
 class Future:
     """One submitted iteration. `result()` waits for it and gives what the step returns."""
 
-    def __init__(self, job: Job, handle: Any, outputs: Outputs) -> None:
+    def __init__(
+        self,
+        job: Job,
+        handle: Any,
+        outputs: Outputs,
+        targets: Sequence[torch.Tensor] = (),
+        on_other_layout: Callable[[LayoutError], None] | None = None,
+    ) -> None:
         self._job = job
         self._handle = ffi.gc(handle, job.library.lib.laneway_submission_release)
         self._outputs = outputs
+        self._targets = targets
+        self._on_other_layout = on_other_layout
         self._lock = ProcessLock()
         self._done = False
         self._value: Any = None
@@ -90,11 +100,22 @@ class Future:
             if self._done:
                 return True
             if code == _native.OK:
-                self._value = self._outputs.rebuild(buffers)
+                self._value = self._outputs.rebuild(buffers, self._targets)
+                self._targets = ()
             else:
-                self._error = _native.exception_of(code, error)
+                self._error = self._failed(_native.exception_of(code, error))
             self._done = True
         return True
+
+    def _failed(self, error: Exception) -> Exception:
+        """What result() raises of an iteration's error."""
+        if self._on_other_layout is None or not isinstance(error, LayoutError):
+            return error
+        try:
+            self._on_other_layout(error)
+        except LayoutError:
+            return error
+        return LayoutError(f"{error}; submit it again: it is captured anew, with that layout")
 
 
 class Buffers:
@@ -134,7 +155,10 @@ class Outputs:
             tensors.append(tensor)
         return Buffers(native, tensors)
 
-    def rebuild(self, buffers: Buffers) -> Any:
+    def rebuild(self, buffers: Buffers, targets: Sequence[torch.Tensor] = ()) -> Any:
+        """The step's result. The last outputs are what the step left in `targets`."""
+        if targets:
+            write_back(targets, buffers.tensors[-len(targets) :])
         values = [
             tensor if number is None else number(tensor.item())
             for tensor, (_, _, number) in zip(buffers.tensors, self._specs)

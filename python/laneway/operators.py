@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from laneway.errors import CaptureError
-from laneway.target import Target
 
 aten = torch.ops.aten
 
@@ -27,55 +26,15 @@ IDENTITY_OPERATORS = frozenset({aten.detach.default, aten.alias.default, aten.de
 # gives what is written a copy of its own).
 CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
 
-# Their fake results are not the real ones (recurrent layers keep a workspace for the backward pass,
-# reduced losses keep the memory of what they reduce, fused attention gives no weights that nobody
-# asked for), so they run once on zeros.
-MEASURED_OPERATORS = frozenset(
+# They reach into the memory of their first argument by places counted from its beginning.
+ADDRESSING_OPERATORS = frozenset(
     {
-        aten.mkldnn_rnn_layer.default,
-        aten.mse_loss.default,
-        aten.smooth_l1_loss.default,
-        aten._embedding_bag.default,
-        aten._native_multi_head_attention.default,
-        aten._grouped_mm.default,
+        aten.as_strided.default,
+        aten.as_strided_.default,
+        aten.as_strided_copy.default,
+        aten.as_strided_scatter.default,
     }
 )
-
-# What other devices give differs from what the CPU gives.
-_MEASURED_FOR_CPU = frozenset(
-    {
-        aten.mkldnn_rnn_layer.default,
-        aten._embedding_bag.default,
-        aten._native_multi_head_attention.default,
-        aten._grouped_mm.default,
-    }
-)
-
-# Their fake forms refuse labels of uint8, which the CPU takes.
-_LABEL_OPERATORS = frozenset(
-    {
-        aten.nll_loss_forward.default,
-        aten.nll_loss_backward.default,
-        aten.nll_loss2d_forward.default,
-        aten.nll_loss2d_backward.default,
-    }
-)
-
-# Their fake results keep the layout of a permuted input, the real ones are dense in a usual format;
-# and their statistics are float16 or bfloat16 when the input is, the real ones are float32.
-_MEASURED_WHEN_UNUSUAL = frozenset(
-    {
-        aten._native_batch_norm_legit.default,
-        aten._native_batch_norm_legit.no_stats,
-        aten._native_batch_norm_legit_no_training.default,
-        aten.native_batch_norm_backward.default,
-    }
-)
-_USUAL_FORMATS = {
-    4: (torch.contiguous_format, torch.channels_last),
-    5: (torch.contiguous_format, torch.channels_last_3d),
-}
-_REDUCED = (torch.float16, torch.bfloat16)
 
 # They answer with a Python value that shapes alone decide.
 ANSWERED_BY_SHAPES = frozenset({aten.is_same_size.default, aten._has_same_storage_numel.default})
@@ -117,25 +76,6 @@ def name_of(overload: torch._ops.OpOverload) -> str:
     """ "aten::add.Tensor"; without the dot for the default overload."""
     return overload._schema.name + (
         f".{overload._schema.overload_name}" if overload._schema.overload_name else ""
-    )
-
-
-def is_measured(overload: torch._ops.OpOverload, args: tuple, target: Target = Target.cpu) -> bool:
-    """Whether the call's fake results may have other layouts, sizes, dtypes than the real ones, and
-    the CPU can show what those are."""
-    if overload in MEASURED_OPERATORS:
-        return target is Target.cpu or overload not in _MEASURED_FOR_CPU
-    if overload in _LABEL_OPERATORS:
-        return any(isinstance(a, torch.Tensor) and a.dtype == torch.uint8 for a in args)
-    return overload in _MEASURED_WHEN_UNUSUAL and any(
-        isinstance(tensor, torch.Tensor) and not _is_usual(tensor) for tensor in args
-    )
-
-
-def _is_usual(tensor: torch.Tensor) -> bool:
-    formats = _USUAL_FORMATS.get(tensor.dim(), (torch.contiguous_format,))
-    return tensor.dtype not in _REDUCED and any(
-        tensor.is_contiguous(memory_format=each) for each in formats
     )
 
 

@@ -14,7 +14,8 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from laneway import operators, random_state
+from laneway import layouts, operators, random_state, whole_operators
+from laneway.addressed import Addressed
 from laneway.constants import Constants
 from laneway.cuda_calls import CudaCalls
 from laneway.direct_fakes import DirectFakes
@@ -29,6 +30,7 @@ from laneway.graph_ir import (
     MemoryFormat,
     Node,
     NodeResult,
+    StorageKind,
     ValueArgument,
     ValueKind,
 )
@@ -78,6 +80,7 @@ class Recorder(TorchDispatchMode):
         self.slots = slots
         self.table = ValueTable()
         self.constants = Constants(fake_mode, slots)
+        self.addressed = Addressed(self.table, self.constants)
         self.nodes: list[Node] = []
         self.phases: list[str] = []
         self.phase = "step"
@@ -116,6 +119,12 @@ class Recorder(TorchDispatchMode):
             "a tensor appeared that no recorded operator made",
             remedy="make it inside the step with torch's own operators",
         )
+
+    def written_inputs(self) -> list[int]:
+        """Positions of the graph inputs whose bytes a node so far writes."""
+        written = (self.table.values[value].storage for node in self.nodes for value in node.writes)
+        storages = (self.table.storages[storage] for storage in written)
+        return sorted({s.index for s in storages if s.kind == StorageKind.input})
 
     def read_random_state(self) -> torch.Tensor:
         """The state of the job's generator at this point, as torch.get_rng_state() gives it."""
@@ -162,7 +171,7 @@ class Recorder(TorchDispatchMode):
         try:
             if func is torch.ops.aten._local_scalar_dense.default:
                 return self._number_from(args[0], source)
-            if self.target.is_composite(func):
+            if self.target.is_composite(func) and func.name() not in whole_operators.OPERATORS:
                 with self:
                     result = func.decompose(*args, **kwargs)
                 if result is not NotImplemented:
@@ -184,6 +193,8 @@ class Recorder(TorchDispatchMode):
         func, args, kwargs, generator = operators.without_generator(func, args, kwargs)
         kept = args if self._cuda is None else self._cuda.arguments(func, args)
         arguments = [("", self._argument(value)) for value in kept]
+        if func in operators.ADDRESSING_OPERATORS:
+            self.addressed.note(arguments[0][1].value)
         arguments += [(name, self._argument(value)) for name, value in kwargs.items()]
         if generator is not None:
             self.drawing.add(operators.name_of(func))
@@ -240,8 +251,10 @@ class Recorder(TorchDispatchMode):
         fake = None if self._cuda is None else self._cuda.fake(func)
         if fake is not None:
             return fake(*args, **kwargs)
-        if operators.is_measured(func, args, self.target):
-            return self._measured(func, args, kwargs)
+        if layouts.is_measured(func, args, self.target):
+            result = layouts.measured(self.fake_mode, func, args, kwargs)
+            if result is not NotImplemented:
+                return result
         result = self._direct.run(func, args, kwargs)
         if result is not NotImplemented:
             return result
@@ -266,30 +279,6 @@ class Recorder(TorchDispatchMode):
         if isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor):
             return self.constants.find(value)
         return value
-
-    def _measured(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Fake results with the layouts and storages that the operator really gives, found by
-        running it on zeros."""
-
-        def zeros(value: Any) -> Any:
-            if isinstance(value, torch.Tensor):
-                made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
-                return made.zero_()
-            if isinstance(value, (list, tuple)):
-                return type(value)(map(zeros, value))
-            return value
-
-        def fake(given: torch.Tensor | None) -> torch.Tensor | None:
-            if given is None:
-                return None
-            count = given.untyped_storage().nbytes() // given.element_size()
-            whole = torch.empty(count, dtype=given.dtype)
-            return whole.as_strided(given.shape, given.stride(), given.storage_offset())
-
-        with _disable_current_modes(), torch._C._AutoDispatchBelowADInplaceOrView():
-            real = func(*map(zeros, args), **{name: zeros(v) for name, v in kwargs.items()})
-        with self.fake_mode:
-            return tuple(map(fake, real)) if isinstance(real, tuple) else fake(real)
 
     # Arguments and results.
 

@@ -52,16 +52,22 @@ InputSpec = TensorInput | NumberInput
 @dataclasses.dataclass
 class InputSignature:
     """The structure of (args, kwargs) and what is expected of each leaf. `specs` are in the order
-    of the graph's inputs."""
+    of the graph's inputs. `whole` are the positions of those that must be all of their memory: the
+    graph addresses it (see addressed.py)."""
 
     structure: pytree.TreeSpec
     leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value)
     specs: list[InputSpec] = dataclasses.field(default_factory=list)
+    whole: set[int] = dataclasses.field(default_factory=set)
 
     def takes_plain_tensors(self) -> bool:
         """Whether a call is just positional tensors, one graph input each."""
         plain = pytree.tree_structure((tuple(range(len(self.leaves))), {}))
-        return plain == self.structure and all(isinstance(x, TensorInput) for x in self.leaves)
+        return (
+            not self.whole
+            and plain == self.structure
+            and all(isinstance(x, TensorInput) for x in self.leaves)
+        )
 
     def difference(self, args: tuple, kwargs: dict[str, Any] | None = None) -> str | None:
         """In what a call's arguments are not those of the capture, in words; None when in nothing
@@ -71,7 +77,7 @@ class InputSignature:
             return f"the arguments have the structure {structure} and had {self.structure}"
         for position, (leaf, expected) in enumerate(zip(leaves, self.leaves)):
             if isinstance(expected, TensorInput):
-                found = _tensor_difference(leaf, expected)
+                found = _tensor_difference(leaf, expected, expected.source[1] in self.whole)
                 if found is not None:
                     return f"argument {position} {found}"
             elif isinstance(leaf, torch.Tensor) or not _equal(leaf, expected[1]):
@@ -152,6 +158,8 @@ def fake_inputs(
         spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, ("input", len(inputs)))
         signature.leaves.append(spec)
         signature.specs.append(spec)
+        if not is_all_of_its_memory(leaf):
+            recorder.addressed.parts.add(len(inputs))
         inputs.append(recorder.table.add_input(fake, len(inputs)))
         fakes.append(fake)
     fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
@@ -230,7 +238,15 @@ def _rebuilt(leaf: tuple, outputs: list[Any]) -> Any:
     return opaque.put_together(without, lambda n: outputs[positions[n]])
 
 
-def _tensor_difference(leaf: Any, expected: TensorInput) -> str | None:
+def is_all_of_its_memory(tensor: torch.Tensor) -> bool:
+    """Whether the job gets exactly the tensor's memory, byte for byte."""
+    size = tensor.numel() * tensor.element_size()
+    as_it_is = tuple(tensor.stride()) == expected_strides(tensor)
+    starts = tensor.storage_offset() == 0 and tensor.untyped_storage().nbytes() == size
+    return as_it_is and starts and not (tensor.is_conj() or tensor.is_neg())
+
+
+def _tensor_difference(leaf: Any, expected: TensorInput, whole: bool) -> str | None:
     if not isinstance(leaf, torch.Tensor):
         return f"is a {type(leaf).__name__} and was a tensor"
     for what, given, wanted in (
@@ -244,6 +260,8 @@ def _tensor_difference(leaf: Any, expected: TensorInput) -> str | None:
     strides = expected_strides(leaf)
     if strides != expected.strides:
         return f"has strides {list(strides)} and had {list(expected.strides)}"
+    if whole and not is_all_of_its_memory(leaf):
+        return "is a part of a larger memory, which the graph addresses, and was all of it"
     return None
 
 

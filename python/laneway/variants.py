@@ -8,19 +8,24 @@ dropped, and captured anew should they come back.
 
 from __future__ import annotations
 
+import re
 import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from laneway import layouts
 from laneway.capture_gate import CaptureGate
 from laneway.conditions import Conditions
-from laneway.errors import Error, InvalidInput
+from laneway.errors import Error, InvalidInput, LayoutError
 from laneway.graph_call import GraphCall
 from laneway.inputs import Frame
 from laneway.job import Future
 from laneway.process import ProcessLock
 from laneway.signature import OtherForm
+
+# How the engine names the operator: torch_graph_runner.cc, fail().
+_LAID_OUT = re.compile(r"', node \d+ \((aten::[\w.]+)\): gave a tensor with strides")
 
 # Captures of one step after which it is told that its calls rarely look alike.
 _MANY_CAPTURES = 32
@@ -53,13 +58,29 @@ class Variants:
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """One iteration of the variant for this call, captured if need be."""
-        call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
-        return call.run(frame)
+        while True:
+            call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
+            try:
+                return call.run(frame)
+            except LayoutError as error:
+                self._measure(call, error)
 
     def submit(self, args: tuple, kwargs: dict[str, Any]) -> Future:
         """The same without waiting."""
         call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
-        return call.submit(frame)
+        return call.submit(frame, on_other_layout=lambda error: self._measure(call, error))
+
+    def _measure(self, call: GraphCall, error: LayoutError) -> None:
+        """The next call of this form is captured again, with what the operator really gives.
+        Raises `error` when that was known to the capture."""
+        with self._lock:
+            if call not in self._known:
+                return  # another call of it was told before this one
+            self._known.remove(call)
+            self.current = None
+        found = _LAID_OUT.search(str(error))
+        if found is None or not layouts.distrust(found.group(1)):
+            raise error
 
     def prepare(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """Captures the variant for this call if need be; it is the current one from here on."""

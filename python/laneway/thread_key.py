@@ -1,0 +1,73 @@
+"""ThreadKey: kernels of our own for torch's operators, for one thread while it captures.
+
+The thread has one more dispatch key than others, one that this torch has no code for. The
+dispatcher comes to it before autograd, and before an operator that is made of others is taken
+apart, whoever calls it. For all other operators, and for all other threads, the key is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+# A kernel: it gets the overload, then the call's arguments; what it calls does not come back to it.
+Form = Callable[..., Any]
+
+
+class ThreadKey:
+    """`name` is the key's; `forms()` gives the kernels by operator ("lstm.input": the overload
+    behind the dot, if it has a name). Thread-safe; one for each key in a process."""
+
+    def __init__(self, name: str, forms: Callable[[], dict[str, Form]]) -> None:
+        self._name = name
+        self._key = getattr(torch._C.DispatchKey, name)
+        self._forms = forms
+        self._registering = threading.Lock()
+        self._libraries: list[torch.library.Library] = []  # kept: with them the kernels would go
+
+    @contextlib.contextmanager
+    def included(self) -> Iterator[None]:
+        """Inside, the kernels answer calls of this thread."""
+        self._register()
+        with self._set(True):
+            yield
+
+    @contextlib.contextmanager
+    def _set(self, included: bool) -> Iterator[None]:
+        dispatch, key = torch._C, self._key
+        was_included = dispatch._dispatch_tls_is_dispatch_key_included(key)
+        was_excluded = dispatch._dispatch_tls_is_dispatch_key_excluded(key)
+        dispatch._dispatch_tls_set_dispatch_key_included(key, included)
+        dispatch._dispatch_tls_set_dispatch_key_excluded(key, not included)
+        try:
+            yield
+        finally:
+            dispatch._dispatch_tls_set_dispatch_key_included(key, was_included)
+            dispatch._dispatch_tls_set_dispatch_key_excluded(key, was_excluded)
+
+    def _register(self) -> None:
+        """Once in a process, when the first capture that needs the key begins."""
+        with self._registering:
+            if self._libraries:
+                return
+            every, ours = (torch.library.Library(of, "IMPL") for of in ("_", "aten"))
+            every.fallback(torch.library.fallthrough_kernel, self._name)
+            for name, form in self._forms().items():
+                ours.impl(name, self._kernel(_overload(name), form), self._name)
+            self._libraries.extend((every, ours))
+
+    def _kernel(self, overload: torch._ops.OpOverload, form: Form) -> Callable[..., Any]:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            with self._set(False):
+                return form(overload, *args, **kwargs)
+
+        return kernel
+
+
+def _overload(name: str) -> torch._ops.OpOverload:
+    family, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, family), overload or "default")
