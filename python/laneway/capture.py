@@ -22,6 +22,7 @@ from laneway.fake_job import FakeJob, new_fake_mode
 from laneway.functional_buffers import put_off_writes
 from laneway.graph_encode import encode_graph
 from laneway.graph_ir import Graph, GraphKind, StorageKind
+from laneway.guards import Guards
 from laneway.joining import join
 from laneway.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.loss_scaling import CapturedScaler
@@ -48,10 +49,11 @@ class CapturedJobGraph:
     """A graph with what is needed to run it from Python.
 
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
-    `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The rest is
-    there for training steps only: the optimizer's layout; whether its step() was called; the loss
-    scaler, if one is used; the parameters whose gradients are state, and for each whether it has
-    one after the step.
+    `fixed` are the tensors of the inputs behind those of the signature: see joining.py. `guards`
+    say which calls of the signature's form are the graph's; None: all. The rest is there for
+    training steps only: the optimizer's layout; whether its step() was called; the loss scaler, if
+    one is used; the parameters whose gradients are state, and for each whether it has one after
+    the step.
     """
 
     graph: Graph
@@ -59,6 +61,7 @@ class CapturedJobGraph:
     inputs: InputSignature
     outputs: OutputSignature
     fixed: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    guards: Guards | None = None
     optimizer_layout: OptimizerLayout | None = None
     scaler: CapturedScaler | None = None
     steps_optimizer: bool = False
@@ -170,8 +173,9 @@ def capture_inference(
     job, slots, signature, inputs, result = side_effects.settled(run)
     outputs_signature, outputs = bind_outputs(job.recorder, result)
     job.write_rebound_buffers()
+    guards = job.recorder.guards()
     graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
-    captured = CapturedJobGraph(graph, slots.slots, signature, outputs_signature)
+    captured = CapturedJobGraph(graph, slots.slots, signature, outputs_signature, guards=guards)
     return captured if slots_of is None else _joined(captured, slots_of)
 
 
@@ -196,12 +200,14 @@ def _capture_once(
     job.write_rebound_buffers()
     gradients = job.write_gradients()
     held = job.slots_for_kept(training.optimizer, layout)
+    guards = job.recorder.guards()
     graph, kept = _finish(job, inputs, outputs, training.name, GraphKind.train, not first, held)
     captured = CapturedJobGraph(
         graph,
         job.recorder.slots.kept(kept),
         signature,
         outputs_signature,
+        guards=guards,
         optimizer_layout=layout.renumbered(kept),
         scaler=job.scaler,
         steps_optimizer=job.stepped,

@@ -12,7 +12,15 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim import Optimizer
 
-from laneway import cuda_decisions, cuda_forms, loss_scaling, optimizers, random_state, side_effects
+from laneway import (
+    cuda_decisions,
+    cuda_forms,
+    fake_questions,
+    loss_scaling,
+    optimizers,
+    random_state,
+    side_effects,
+)
 from laneway.errors import CaptureError
 from laneway.graph_ir import SlotKind
 from laneway.kept_gradients import Gradients
@@ -134,6 +142,7 @@ class FakeJob:
                     recorder.fake_mode,
                     recorder,
                     _as_on(self._target),
+                    fake_questions.denied(),
                     random_state.served_by(recorder),
                     loss_scaling.watched_by(watch),
                 ):

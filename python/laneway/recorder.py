@@ -32,6 +32,7 @@ from laneway.graph_ir import (
     ValueArgument,
     ValueKind,
 )
+from laneway.guards import Guards
 from laneway.known_numbers import KnownNumbers
 from laneway.scalars import ScalarNode
 from laneway.slots import SlotTable
@@ -46,6 +47,8 @@ _FORMATS = {
     torch.channels_last: MemoryFormat.channels_last,
     torch.channels_last_3d: MemoryFormat.channels_last_3d,
 }
+# They answer Python with a truth that tensors decide.
+_ANSWERING_OPERATORS = frozenset({torch.ops.aten.equal.default, torch.ops.aten.allclose.default})
 _SYMBOLS = (torch.SymFloat, torch.SymInt, torch.SymBool)
 # Any number will do where only shapes and dtypes are asked for.
 _OF_SYMBOL = {torch.SymFloat: 1.0, torch.SymInt: 1, torch.SymBool: True}
@@ -53,6 +56,13 @@ _UNKNOWN_SHAPE = (
     fake_tensor.DynamicOutputShapeException,
     fake_tensor.UnsupportedOperatorException,
 )
+
+
+def _unanswered() -> CaptureError:
+    return CaptureError(
+        "this operator answers Python with what is only known when it runs",
+        remedy="keep the decision in tensors, or take it outside the step",
+    )
 
 
 class StaleGradient(CaptureError):
@@ -94,6 +104,16 @@ class Recorder(TorchDispatchMode):
         known = self._known.number
         node = ScalarNode(self._record_scalar, self.refusal, known, kind, index, None, origin)
         return index, node.symbol()
+
+    def add_input(self, fake: torch.Tensor, position: int, example: torch.Tensor) -> int:
+        """The value of input `position`, which `example` is in the call that this is for."""
+        value = self.table.add_input(fake, position)
+        self._known.give(value, example)
+        return value
+
+    def guards(self) -> Guards | None:
+        """What the step decided by the values of its inputs, if it did; see known_numbers.py."""
+        return self._known.guards()
 
     def value_of(self, tensor: torch.Tensor) -> int:
         """The value that `tensor` is. A real tensor met for the first time becomes a slot."""
@@ -162,6 +182,8 @@ class Recorder(TorchDispatchMode):
         try:
             if func is torch.ops.aten._local_scalar_dense.default:
                 return self._number_from(args[0], source)
+            if func in _ANSWERING_OPERATORS:
+                return self._answer(func, args, kwargs, source)
             if self.target.is_composite(func):
                 with self:
                     result = func.decompose(*args, **kwargs)
@@ -248,10 +270,7 @@ class Recorder(TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
-            raise CaptureError(
-                "this operator answers Python with what is only known when it runs",
-                remedy="keep the decision in tensors, or take it outside the step",
-            ) from error
+            raise _unanswered() from error
         except _UNKNOWN_SHAPE as error:
             raise CaptureError(
                 "the shape of what this operator returns is only known when it runs",
@@ -366,6 +385,19 @@ class Recorder(TorchDispatchMode):
         results = [NodeResult(False, [index])]
         self._append(Node("aten::_local_scalar_dense", [("", operand)], results, [], source))
         return symbol
+
+    def _answer(self, func: Any, args: tuple, kwargs: dict[str, Any], source: str) -> bool:
+        """What an operator answers Python, where that is known. Its node is needed for guards only
+        and dropped from the graph."""
+        arguments = [("", self._argument(value)) for value in args]
+        arguments += [(name, self._argument(value)) for name, value in kwargs.items()]
+        index = self.table.add_number(ValueKind.boolean)
+        results = [NodeResult(False, [index])]
+        self._append(Node(operators.name_of(func), arguments, results, [], source))
+        answer = self._known.number((ValueArgument(index),))
+        if answer is None:
+            raise _unanswered()
+        return bool(answer)
 
     def _record_scalar(self, op: str, operands: list, kind: ValueKind) -> int:
         index = self.table.add_number(kind)
