@@ -173,7 +173,7 @@ def capture_inference(
     job, slots, signature, inputs, result = side_effects.settled(run)
     outputs_signature, outputs = bind_outputs(job.recorder, result)
     job.write_rebound_buffers()
-    guards = job.recorder.guards()
+    guards = job.recorder.known.guards()
     graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
     captured = CapturedJobGraph(graph, slots.slots, signature, outputs_signature, guards=guards)
     return captured if slots_of is None else _joined(captured, slots_of)
@@ -200,7 +200,7 @@ def _capture_once(
     job.write_rebound_buffers()
     gradients = job.write_gradients()
     held = job.slots_for_kept(training.optimizer, layout)
-    guards = job.recorder.guards()
+    guards = job.recorder.known.guards()
     graph, kept = _finish(job, inputs, outputs, training.name, GraphKind.train, not first, held)
     captured = CapturedJobGraph(
         graph,

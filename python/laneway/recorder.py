@@ -32,7 +32,6 @@ from laneway.graph_ir import (
     ValueArgument,
     ValueKind,
 )
-from laneway.guards import Guards
 from laneway.known_numbers import KnownNumbers
 from laneway.scalars import ScalarNode
 from laneway.slots import SlotTable
@@ -93,7 +92,7 @@ class Recorder(TorchDispatchMode):
         self.phase = "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers
         self.fresh: set[int] = set()  # storages of Python literals
-        self._known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
+        self.known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
         self._direct = DirectFakes(fake_mode)
         self.supports_higher_order_operators = True  # they come here, to be refused
@@ -101,19 +100,9 @@ class Recorder(TorchDispatchMode):
     def add_number(self, kind: ValueKind, origin: str) -> tuple[int, Any]:
         """A number that is no tensor: its value, and the object that stands for it in Python."""
         index = self.table.add_number(kind)
-        known = self._known.number
+        known = self.known.number
         node = ScalarNode(self._record_scalar, self.refusal, known, kind, index, None, origin)
         return index, node.symbol()
-
-    def add_input(self, fake: torch.Tensor, position: int, example: torch.Tensor) -> int:
-        """The value of input `position`, which `example` is in the call that this is for."""
-        value = self.table.add_input(fake, position)
-        self._known.give(value, example)
-        return value
-
-    def guards(self) -> Guards | None:
-        """What the step decided by the values of its inputs, if it did; see known_numbers.py."""
-        return self._known.guards()
 
     def value_of(self, tensor: torch.Tensor) -> int:
         """The value that `tensor` is. A real tensor met for the first time becomes a slot."""
@@ -183,7 +172,7 @@ class Recorder(TorchDispatchMode):
             if func is torch.ops.aten._local_scalar_dense.default:
                 return self._number_from(args[0], source)
             if func in _ANSWERING_OPERATORS:
-                return self._answer(func, args, kwargs, source)
+                return self._answer(func, args)
             if self.target.is_composite(func):
                 with self:
                     result = func.decompose(*args, **kwargs)
@@ -251,7 +240,7 @@ class Recorder(TorchDispatchMode):
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _append(self, node: Node) -> None:
-        self._known.check_writes(node)
+        self.known.check_writes(node)
         self.nodes.append(node)
         self.phases.append(self.phase)
 
@@ -386,15 +375,12 @@ class Recorder(TorchDispatchMode):
         self._append(Node("aten::_local_scalar_dense", [("", operand)], results, [], source))
         return symbol
 
-    def _answer(self, func: Any, args: tuple, kwargs: dict[str, Any], source: str) -> bool:
+    def _answer(self, func: Any, args: tuple) -> bool:
         """What an operator answers Python, where that is known. Its node is needed for guards only
         and dropped from the graph."""
-        arguments = [("", self._argument(value)) for value in args]
-        arguments += [(name, self._argument(value)) for name, value in kwargs.items()]
-        index = self.table.add_number(ValueKind.boolean)
-        results = [NodeResult(False, [index])]
-        self._append(Node(operators.name_of(func), arguments, results, [], source))
-        answer = self._known.number((ValueArgument(index),))
+        operands = list(map(self._argument, args))
+        index = self._record_scalar(operators.name_of(func), operands, ValueKind.boolean)
+        answer = self.known.number((ValueArgument(index),))
         if answer is None:
             raise _unanswered()
         return bool(answer)

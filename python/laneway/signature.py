@@ -152,7 +152,8 @@ def fake_inputs(
         spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, ("input", len(inputs)))
         signature.leaves.append(spec)
         signature.specs.append(spec)
-        inputs.append(recorder.add_input(fake, len(inputs), _laid_out(leaf, spec)))
+        inputs.append(recorder.table.add_input(fake, len(inputs)))
+        recorder.known.give(inputs[-1], _laid_out(leaf, spec))
         fakes.append(fake)
     fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
     return fake_args, fake_kwargs, signature, inputs
