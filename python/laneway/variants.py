@@ -149,7 +149,8 @@ class Variants:
         warnings.warn(
             f"this {self._what} was captured {self._captures} times, lately because {difference}; "
             "every capture takes as long as the first call: pass what changes from call to call "
-            f"as a tensor, pad inputs to few shapes, or raise max_variants (now {self._limit})",
+            "as a tensor, decide by values in tensors (torch.where), pad inputs to few shapes, or "
+            f"raise max_variants (now {self._limit})",
             RuntimeWarning,
             stacklevel=5,
         )
