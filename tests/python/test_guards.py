@@ -184,6 +184,16 @@ def test_masks_that_alternate_are_captured_once_each(service: Any) -> None:
     training.check_state()
 
 
+def test_an_inference_of_a_step_decides_by_its_own_inputs(service: Any) -> None:
+    training = Training(Model(left_out), service)
+    training.check(inputs(), ONES)
+    predict = laneway.inference(training.step)
+    for mask in (PADDED, ONES, PADDED):
+        x = inputs()
+        training.check(x, mask)
+        assert_same(eagerly(training.twin, x, mask), predict(x, mask), "prediction")
+
+
 def test_no_more_variants_are_kept_than_asked_for(service: Any) -> None:
     training = Training(Model(shortened), service, max_variants=2)
     with mock.patch("laneway.step.capture_train_step", wraps=capture_train_step) as capture:
