@@ -22,6 +22,7 @@ from laneway.fake_job import FakeJob, new_fake_mode
 from laneway.functional_buffers import put_off_writes
 from laneway.graph_encode import encode_graph
 from laneway.graph_ir import Graph, GraphKind, StorageKind
+from laneway.guards import Guards
 from laneway.joining import join
 from laneway.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.loss_scaling import CapturedScaler
@@ -49,10 +50,10 @@ class CapturedJobGraph:
 
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
     `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The last
-    outputs are what the step leaves in the inputs at `written_inputs`. The rest is there for
-    training steps only: the optimizer's layout; whether its step() was called; the loss scaler, if
-    one is used; the parameters whose gradients are state, and for each whether it has one after the
-    step.
+    outputs are what the step leaves in the inputs at `written_inputs`. `guards` say which calls of
+    the signature's form are the graph's; None: all. The rest is there for training steps only: the
+    optimizer's layout; whether its step() was called; the loss scaler, if one is used; the
+    parameters whose gradients are state, and for each whether it has one after the step.
     """
 
     graph: Graph
@@ -61,6 +62,7 @@ class CapturedJobGraph:
     outputs: OutputSignature
     fixed: list[torch.Tensor] = dataclasses.field(default_factory=list)
     written_inputs: list[int] = dataclasses.field(default_factory=list)
+    guards: Guards | None = None
     optimizer_layout: OptimizerLayout | None = None
     scaler: CapturedScaler | None = None
     steps_optimizer: bool = False
@@ -175,9 +177,15 @@ def capture_inference(
     job.write_rebound_buffers()
     written = _written_inputs(job, signature)
     outputs += [inputs[position] for position in written]
+    guards = job.recorder.known.guards()
     graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
     captured = CapturedJobGraph(
-        graph, slots.slots, signature, outputs_signature, written_inputs=written
+        graph,
+        slots.slots,
+        signature,
+        outputs_signature,
+        written_inputs=written,
+        guards=guards,
     )
     return captured if slots_of is None else _joined(captured, slots_of)
 
@@ -206,6 +214,7 @@ def _capture_once(
     written = _written_inputs(job, signature)
     outputs += [inputs[position] for position in written]
     held = job.slots_for_kept(training.optimizer, layout)
+    guards = job.recorder.known.guards()
     graph, kept = _finish(job, inputs, outputs, training.name, GraphKind.train, not first, held)
     captured = CapturedJobGraph(
         graph,
@@ -213,6 +222,7 @@ def _capture_once(
         signature,
         outputs_signature,
         written_inputs=written,
+        guards=guards,
         optimizer_layout=layout.renumbered(kept),
         scaler=job.scaler,
         steps_optimizer=job.stepped,

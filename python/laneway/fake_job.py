@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from laneway import (
     cuda_decisions,
     cuda_forms,
+    fake_questions,
     loss_scaling,
     optimizers,
     random_state,
@@ -143,6 +144,7 @@ class FakeJob:
                     recorder,
                     _as_on(self._target),
                     whole_operators.kept_whole(),
+                    fake_questions.denied(),
                     random_state.served_by(recorder),
                     loss_scaling.watched_by(watch),
                 ):

@@ -15,6 +15,7 @@ from laneway.errors import LayoutError, Refused
 from laneway.graph_ir import TORCH_OF_DTYPE, ValueKind
 from laneway.inputs import Binder, Frame
 from laneway.job import Future, Job, Outputs
+from laneway.signature import OtherForm
 
 
 class GraphCall:
@@ -35,6 +36,7 @@ class GraphCall:
         self.conditions: Any = None  # what the capture took as constant: see Variants
         self._binder = Binder(captured.inputs, optimizer, captured.fixed, captured.written_inputs)
         self._warned = False  # that submit() writes no argument
+        self._guards = captured.guards
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         self._outputs = Outputs(specs, captured.outputs.rebuild)
         # Bound here: looking them up is part of every call.
@@ -43,8 +45,27 @@ class GraphCall:
 
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
         """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
-        the graph was captured for."""
+        the graph was captured for, or guards tell them apart."""
+        if self._guards is None:
+            return self._binder.take(args, kwargs)
+        frame = self._binder.take(args, kwargs)
+        difference = self._guards.difference(frame.keep)
+        if difference is not None:
+            self._binder.give_back(frame)
+            raise OtherForm(difference)
+        return frame
+
+    def take_known(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
+        """The same for arguments that difference() found nothing in, or that the graph was just
+        captured for: guards are not asked again."""
         return self._binder.take(args, kwargs)
+
+    def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
+        """In what the arguments are not of the graph's form, in words; None when in nothing."""
+        difference = self.signature.difference(args, kwargs)
+        if difference is not None or self._guards is None:
+            return difference
+        return self._guards.difference(self.signature.tensors(args, kwargs))
 
     def run(self, frame: Frame) -> Any:
         """Runs one iteration and waits for its result."""

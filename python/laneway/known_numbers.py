@@ -1,70 +1,41 @@
-"""Numbers that a step reads from tensors and that are the same in every iteration.
+"""Numbers that a step reads from tensors and that can be worked out before it runs.
 
-A step may decide by what it reads from tensors that depend on nothing but constants and the
-program itself: whether a mask that the model holds is causal, how long a table is. Such a number is
-worked out at capture, by running for real the nodes that lead to it, and the decision is taken as
-eager would take it. A number that depends on an input, on weights or state, or on chance is not
-known.
+A step may decide by what it reads from tensors that depend on nothing but constants, the program
+itself and the step's inputs: whether a mask that the model holds is causal, how long a table is,
+whether an attention mask masks anything. Such a number is worked out at capture, by running for
+real the nodes that lead to it, and the decision is taken as eager would take it. What came from
+inputs becomes a guard (guards.py): the graph holds for calls whose inputs give the same number. A
+number that depends on weights or state, or on chance is not known.
 """
 
 from __future__ import annotations
 
-import math
-import operator
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from laneway.errors import CaptureError
 from laneway.graph_ir import (
-    TORCH_OF_DTYPE,
     Argument,
-    DeviceArgument,
-    DType,
     GeneratorArgument,
-    LayoutArgument,
-    MemoryFormat,
     Node,
     SlotKind,
     StorageKind,
-    ValueArgument,
     ValueKind,
+)
+from laneway.guards import (
+    LIKE_OPERATORS,
+    Constant,
+    Guards,
+    Number,
+    Origins,
+    Program,
+    Question,
+    operator_of,
 )
 from laneway.slots import SlotTable
 from laneway.value_table import ValueTable
-
-_FORMATS = {
-    MemoryFormat.contiguous: torch.contiguous_format,
-    MemoryFormat.preserve: torch.preserve_format,
-    MemoryFormat.channels_last: torch.channels_last,
-    MemoryFormat.channels_last_3d: torch.channels_last_3d,
-}
-_SCALAR_OPERATORS = {
-    "scalar::add": operator.add,
-    "scalar::sub": operator.sub,
-    "scalar::mul": operator.mul,
-    "scalar::div": operator.truediv,
-    "scalar::pow": operator.pow,
-    "scalar::neg": operator.neg,
-    "scalar::sqrt": math.sqrt,
-}
-
-
-# They take from their first argument how it looks, and nothing of what it holds.
-_LIKE_OPERATORS = frozenset(
-    {
-        "aten::empty_like",
-        "aten::full_like",
-        "aten::new_empty",
-        "aten::new_empty_strided",
-        "aten::new_full",
-        "aten::new_ones",
-        "aten::new_zeros",
-        "aten::ones_like",
-        "aten::zeros_like",
-    }
-)
 
 
 class KnownNumbers:
@@ -79,15 +50,49 @@ class KnownNumbers:
         self._nodes = nodes
         self._fresh = fresh
         self._relied_on: set[int] = set()  # storages of constants that a known number came from
+        self._positions: dict[int, int] = {}  # value of an input -> its place in _examples
+        self._examples: list[torch.Tensor] = []
+        self._initial: dict[int, torch.UntypedStorage] = {}  # copies of constants, by storage
+        self._answers: dict[Question, Number] = {}
+        self._guarded: set[int] = set()  # positions of the nodes that lead from inputs to answers
+        self._questions: list[Question] = []
 
-    def number(self, value: int) -> bool | int | float | None:
-        """The number that value `value` is in every iteration; None when that is not known."""
-        leading = self._nodes_before(value)
+    def give(self, value: int, example: torch.Tensor) -> None:
+        """What input `value` is in the call that the capture is for, laid out as the graph takes
+        it. Inputs are given in the order of the graph's."""
+        self._positions[value] = len(self._examples)
+        self._examples.append(example)
+
+    def number(
+        self, operands: tuple[Argument, ...], compute: Callable[..., Number] | None = None
+    ) -> Number | None:
+        """The number that the only operand is, or compute(*operands) of several, in every call
+        whose guards hold; None when that is not known. Raises what the operators that lead to it
+        raise."""
+        question = Question(operands, compute)
+        if question in self._answers:
+            return self._answers[question]
+        leading = self._nodes_before(question.values())
         if leading is None:
             return None
-        nodes, constants = leading
+        places, constants, inputs = leading
+        try:
+            (answer,) = self._program(places, [question]).answers(self._examples)
+        except NotImplementedError:  # operators of another device than the client's
+            return None
         self._relied_on |= constants
-        return self._run(nodes, value)
+        self._answers[question] = answer
+        if inputs:
+            self._guarded.update(places)
+            self._questions.append(question)
+        return answer
+
+    def guards(self) -> Guards | None:
+        """What later calls must answer likewise; None when no answer came from inputs. To be asked
+        before the nodes are changed."""
+        if not self._questions:
+            return None
+        return Guards(self._program(sorted(self._guarded), self._questions), self._examples)
 
     def check_writes(self, node: Node) -> None:
         """Raises CaptureError for a node that changes what a known number came from."""
@@ -98,35 +103,65 @@ class KnownNumbers:
                     remedy="make it a registered buffer, and keep the decision in tensors",
                 )
 
-    def _nodes_before(self, value: int) -> tuple[list[Node], set[int]] | None:
-        """What must run to know the value, in order, and the storages of constants that it reads.
-        None when it depends on more than constants."""
-        wanted, storages = {value}, self._storages_of([value])
-        nodes: list[Node] = []
+    def _nodes_before(self, values: list[int]) -> tuple[list[int], set[int], bool] | None:
+        """Positions of what must run to know the values, in order, the storages of constants that
+        it reads, and whether it reads inputs. None when it depends on more than these."""
+        wanted, storages = set(values), self._storages_of(values)
+        places: list[int] = []
         made: set[int] = set()
-        for node in reversed(self._nodes):
+        for place in range(len(self._nodes) - 1, -1, -1):
+            node = self._nodes[place]
             results = {v for result in node.results for v in result.values}
             if not (results & wanted or self._storages_of(node.writes) & storages):
                 continue
-            if any(isinstance(argument, GeneratorArgument) for _, argument in node.arguments):
+            draws = any(isinstance(argument, GeneratorArgument) for _, argument in node.arguments)
+            if draws or operator_of(node.op) is None:
                 return None
-            reads = node.reads()[1:] if node.op in _LIKE_OPERATORS else node.reads()
-            nodes.append(node)
+            reads = _read(node)
+            places.append(place)
             made |= results
             wanted.update(reads)
             storages |= self._storages_of(reads)
         constants = storages & self._constants()
-        others = {s for s in storages - constants if not self._is_ephemeral(s)}
-        numbers = [v for v in wanted - made if self._table.values[v].kind != ValueKind.tensor]
+        inputs = {self._table.values[v].storage for v in self._positions} & storages
+        others = {s for s in storages - constants - inputs if not self._is_ephemeral(s)}
+        unmade = [v for v in wanted - made if v not in self._positions]
         written = {s for node in self._nodes for s in self._storages_of(node.writes)}
         lasting = constants - self._fresh
-        if others or numbers or written & lasting:
+        if others or written & lasting or any(not self._is_on(v, constants) for v in unmade):
             return None
-        return nodes[::-1], lasting
+        return places[::-1], lasting, bool(inputs)
+
+    def _program(self, places: list[int], questions: list[Question]) -> Program:
+        nodes = [self._nodes[place] for place in places]
+        made = {v for node in nodes for result in node.results for v in result.values}
+        read = dict.fromkeys(v for node in nodes for v in _read(node) if v not in made)
+        blanks = {n.reads()[0] for n in nodes if n.op in LIKE_OPERATORS}
+        written = {s for node in nodes for s in self._storages_of(node.writes)}
+        values = self._table.values
+        with _disable_current_modes():
+            origins = Origins(
+                {v: self._positions[v] for v in read if v in self._positions},
+                {v: self._constant(v) for v in read if v not in self._positions},
+                {v: values[v] for v in blanks},
+                {v for v in read if values[v].storage in written},
+            )
+            return Program(nodes, questions, origins)
+
+    def _constant(self, value: int) -> Constant:
+        described = self._table.values[value]
+        if described.storage not in self._initial:
+            slot = self._slots.slots[self._table.storages[described.storage].index]
+            self._initial[described.storage] = slot.initial_bytes().clone().untyped_storage()
+        return Constant(described.storage, self._initial[described.storage], described)
 
     def _storages_of(self, values: list[int]) -> set[int]:
         described = (self._table.values[v] for v in values)
         return {v.storage for v in described if v.kind == ValueKind.tensor}
+
+    def _is_on(self, value: int, storages: set[int]) -> bool:
+        described = self._table.values[value]
+        return described.kind == ValueKind.tensor and described.storage in storages
 
     def _is_ephemeral(self, storage: int) -> bool:
         return self._table.storages[storage].kind == StorageKind.ephemeral
@@ -139,61 +174,7 @@ class KnownNumbers:
             and self._slots.slots[storage.index].kind == SlotKind.constant
         }
 
-    def _run(self, nodes: list[Node], value: int) -> Any:
-        values: dict[int, Any] = {}
-        copies: dict[int, torch.UntypedStorage] = {}
 
-        def given(argument: Argument) -> Any:
-            if isinstance(argument, ValueArgument):
-                if argument.value not in values:
-                    values[argument.value] = self._constant(argument.value, copies)
-                return values[argument.value]
-            if isinstance(argument, list):
-                return [given(element) for element in argument]
-            if isinstance(argument, DType):
-                return TORCH_OF_DTYPE[argument]
-            if isinstance(argument, MemoryFormat):
-                return _FORMATS[argument]
-            if isinstance(argument, LayoutArgument):
-                return torch.strided
-            return torch.device("cpu") if isinstance(argument, DeviceArgument) else argument
-
-        with _disable_current_modes(), torch._C._AutoDispatchBelowADInplaceOrView():
-            for node in nodes:
-                positional = [a for name, a in node.arguments if not name]
-                if node.op in _LIKE_OPERATORS:
-                    positional = [self._blank(positional[0].value), *map(given, positional[1:])]
-                else:
-                    positional = list(map(given, positional))
-                named = {name: given(a) for name, a in node.arguments if name}
-                result = _operator(node.op)(*positional, **named)
-                results = result if isinstance(result, tuple) else (result,)
-                for described, part in zip(node.results, results):
-                    parts = part if described.is_list else [part]
-                    values.update(zip(described.values, parts))
-        return values[value]
-
-    def _blank(self, value: int) -> torch.Tensor:
-        described = self._table.values[value]
-        dtype = TORCH_OF_DTYPE[described.dtype]
-        return torch.empty_strided(described.sizes, described.strides, dtype=dtype)
-
-    def _constant(self, value: int, copies: dict[int, torch.UntypedStorage]) -> torch.Tensor:
-        described = self._table.values[value]
-        if described.storage not in copies:
-            slot = self._slots.slots[self._table.storages[described.storage].index]
-            copies[described.storage] = slot.initial_bytes().clone().untyped_storage()
-        tensor = torch.empty(0, dtype=TORCH_OF_DTYPE[described.dtype])
-        return tensor.set_(
-            copies[described.storage],
-            described.storage_offset,
-            described.sizes,
-            described.strides,
-        )
-
-
-def _operator(name: str) -> Any:
-    if name in _SCALAR_OPERATORS:
-        return _SCALAR_OPERATORS[name]
-    family, _, overload = name.removeprefix("aten::").partition(".")
-    return getattr(getattr(torch.ops.aten, family), overload or "default")
+def _read(node: Node) -> list[int]:
+    """The values of which the node reads more than how they look."""
+    return node.reads()[1:] if node.op in LIKE_OPERATORS else node.reads()

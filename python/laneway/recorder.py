@@ -48,6 +48,8 @@ _FORMATS = {
     torch.channels_last: MemoryFormat.channels_last,
     torch.channels_last_3d: MemoryFormat.channels_last_3d,
 }
+# They answer Python with a truth that tensors decide.
+_ANSWERING_OPERATORS = frozenset({torch.ops.aten.equal.default, torch.ops.aten.allclose.default})
 _SYMBOLS = (torch.SymFloat, torch.SymInt, torch.SymBool)
 # Any number will do where only shapes and dtypes are asked for.
 _OF_SYMBOL = {torch.SymFloat: 1.0, torch.SymInt: 1, torch.SymBool: True}
@@ -55,6 +57,13 @@ _UNKNOWN_SHAPE = (
     fake_tensor.DynamicOutputShapeException,
     fake_tensor.UnsupportedOperatorException,
 )
+
+
+def _unanswered() -> CaptureError:
+    return CaptureError(
+        "this operator answers Python with what is only known when it runs",
+        remedy="keep the decision in tensors, or take it outside the step",
+    )
 
 
 class StaleGradient(CaptureError):
@@ -86,7 +95,7 @@ class Recorder(TorchDispatchMode):
         self.phase = "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers
         self.fresh: set[int] = set()  # storages of Python literals
-        self._known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
+        self.known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
         self._direct = DirectFakes(fake_mode)
         self.supports_higher_order_operators = True  # they come here, to be refused
@@ -94,7 +103,7 @@ class Recorder(TorchDispatchMode):
     def add_number(self, kind: ValueKind, origin: str) -> tuple[int, Any]:
         """A number that is no tensor: its value, and the object that stands for it in Python."""
         index = self.table.add_number(kind)
-        known = self._known.number
+        known = self.known.number
         node = ScalarNode(self._record_scalar, self.refusal, known, kind, index, None, origin)
         return index, node.symbol()
 
@@ -171,6 +180,8 @@ class Recorder(TorchDispatchMode):
         try:
             if func is torch.ops.aten._local_scalar_dense.default:
                 return self._number_from(args[0], source)
+            if func in _ANSWERING_OPERATORS:
+                return self._answer(func, args)
             if self.target.is_composite(func) and func.name() not in whole_operators.OPERATORS:
                 with self:
                     result = func.decompose(*args, **kwargs)
@@ -240,7 +251,7 @@ class Recorder(TorchDispatchMode):
         return outs[0] if len(outs) == 1 else tuple(outs)
 
     def _append(self, node: Node) -> None:
-        self._known.check_writes(node)
+        self.known.check_writes(node)
         self.nodes.append(node)
         self.phases.append(self.phase)
 
@@ -261,10 +272,7 @@ class Recorder(TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
-            raise CaptureError(
-                "this operator answers Python with what is only known when it runs",
-                remedy="keep the decision in tensors, or take it outside the step",
-            ) from error
+            raise _unanswered() from error
         except _UNKNOWN_SHAPE as error:
             raise CaptureError(
                 "the shape of what this operator returns is only known when it runs",
@@ -355,6 +363,16 @@ class Recorder(TorchDispatchMode):
         results = [NodeResult(False, [index])]
         self._append(Node("aten::_local_scalar_dense", [("", operand)], results, [], source))
         return symbol
+
+    def _answer(self, func: Any, args: tuple) -> bool:
+        """What an operator answers Python, where that is known. Its node is needed for guards only
+        and dropped from the graph."""
+        operands = list(map(self._argument, args))
+        index = self._record_scalar(operators.name_of(func), operands, ValueKind.boolean)
+        answer = self.known.number((ValueArgument(index),))
+        if answer is None:
+            raise _unanswered()
+        return bool(answer)
 
     def _record_scalar(self, op: str, operands: list, kind: ValueKind) -> int:
         index = self.table.add_number(kind)

@@ -4,7 +4,7 @@ An optimizer in its default form reads its step count into a Python float and go
 1 - beta ** step. A learning rate changes between iterations. Both must stay values of the graph.
 ScalarNode is what torch wraps into a SymFloat, SymInt or SymBool: every arithmetic operation on it
 is written to the recorder instead of being computed. Where a number itself is needed (a branch, a
-conversion, a shape), it must be the same in every iteration (known_numbers.py), or the step is
+conversion, a shape), it must be known before the step runs (known_numbers.py), or the step is
 refused with the user's line.
 """
 
@@ -22,8 +22,9 @@ from laneway.graph_ir import Argument, ValueArgument, ValueKind
 
 # (operator, operands, kind of the result) -> index of the result's value
 Record = Callable[[str, list, ValueKind], int]
-# index of a value -> the number that it is in every iteration, None when that is not known
-Known = Callable[[int], "bool | int | float | None"]
+# operands, what is computed of them (None: the only one itself) -> the number that it is in every
+# iteration of the graph, None when that is not known
+Known = Callable[[tuple[Argument, ...], Callable[..., Any] | None], "bool | int | float | None"]
 
 _SCALAR_DATA_REMEDY = (
     "keep the decision in tensors (torch.where, multiplication by a mask) or take it outside the "
@@ -197,7 +198,10 @@ class ScalarNode:
     statically_known_true = guard_bool
 
     def bool_(self) -> bool:
-        return bool(self._number("a bool"))
+        if self.kind == ValueKind.boolean or self.value is None:
+            return bool(self._number("a bool"))
+        # The truth is asked for, not the number: of it alone the step's way depends.
+        return self._wanted("a bool", self._known((self.argument(), 0), operator.ne))
 
     def int_(self) -> int:
         return int(self._number("an int"))
@@ -206,7 +210,7 @@ class ScalarNode:
         """The number itself where it is the same in every iteration."""
         if self._compared is not None:
             return self._compared()
-        return self.literal if self.value is None else self._known(self.value)
+        return self.literal if self.value is None else self._known((self.argument(),), None)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -217,7 +221,9 @@ class ScalarNode:
         )
 
     def _number(self, wanted: str) -> bool | int | float:
-        number = self.number()
+        return self._wanted(wanted, self.number())
+
+    def _wanted(self, wanted: str, number: Any) -> Any:
         if number is None:
             raise self._refuse(
                 f"the step needs {wanted} out of {self.origin} to go on, which is only known when "
@@ -229,6 +235,10 @@ class ScalarNode:
     def _comparison(self, holds: Callable[[Any, Any], bool], other: ScalarNode) -> ScalarNode:
         # Worked out when somebody asks: torch compares what it then does not look at.
         def compared() -> bool | None:
+            operands = (self, other)
+            plain = [o.argument() for o in operands if o._compared is None]
+            if len(plain) == 2 and any(o.value is not None for o in operands):
+                return self._known(tuple(plain), holds)
             numbers = (self.number(), other.number())
             return None if None in numbers else holds(*numbers)
 

@@ -161,6 +161,7 @@ def fake_inputs(
         if not is_all_of_its_memory(leaf):
             recorder.addressed.parts.add(len(inputs))
         inputs.append(recorder.table.add_input(fake, len(inputs)))
+        recorder.known.give(inputs[-1], _laid_out(leaf, spec))
         fakes.append(fake)
     fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
     return fake_args, fake_kwargs, signature, inputs

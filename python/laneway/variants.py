@@ -1,7 +1,8 @@
 """Variants: the graphs of one step or inference, one for each form of call that it met.
 
 A call has another form when its tensors have other shapes, dtypes or strides, its other arguments
-other values, or what it was captured under has changed (see Conditions). Such a call is captured
+other values, what the step decides by in its inputs is otherwise (see Guards), or what it was
+captured under has changed (see Conditions). Such a call is captured
 again, over the same image. The variants used last are kept, at most `limit`; the others are
 dropped, and captured anew should they come back.
 """
@@ -110,7 +111,7 @@ class Variants:
             with self._gate.reading:
                 call, difference = self._known_for(args, kwargs)
                 if call is not None:
-                    return self._use(call), call.take(args, kwargs)
+                    return self._use(call), call.take_known(args, kwargs)
             call = self._captured(args, kwargs)
             self._captures += 1
             if self._captures == _MANY_CAPTURES and difference is not None:
@@ -120,7 +121,7 @@ class Variants:
                 self._known.pop(0)
             with self._gate.reading:
                 call.conditions = self._conditions.now()
-                return self._use(call), call.take(args, kwargs)
+                return self._use(call), call.take_known(args, kwargs)
 
     def _known_for(
         self, args: tuple, kwargs: dict[str, Any]
@@ -130,7 +131,7 @@ class Variants:
         differences = []
         for call in reversed(self._known):
             difference = self._conditions.difference(call.conditions)
-            difference = difference or call.signature.difference(args, kwargs)
+            difference = difference or call.difference(args, kwargs)
             if difference is None:
                 self._known.remove(call)
                 return call, None
@@ -169,7 +170,8 @@ class Variants:
         warnings.warn(
             f"this {self._what} was captured {self._captures} times, lately because {difference}; "
             "every capture takes as long as the first call: pass what changes from call to call "
-            f"as a tensor, pad inputs to few shapes, or raise max_variants (now {self._limit})",
+            "as a tensor, decide by values in tensors (torch.where), pad inputs to few shapes, or "
+            f"raise max_variants (now {self._limit})",
             RuntimeWarning,
             stacklevel=5,
         )

@@ -1,6 +1,6 @@
 """A step may decide by numbers that are the same in every iteration: they are worked out at
-capture, and the step leaves the bits of eager. What depends on inputs, weights, state or chance is
-refused.
+capture, and the step leaves the bits of eager. What depends on weights, state or chance is refused;
+what depends on inputs is guarded (test_guards.py).
 """
 
 from __future__ import annotations
@@ -121,18 +121,6 @@ def test_an_encoder_with_a_mask_that_the_model_holds(mask: torch.Tensor) -> None
     check_training(MaskedEncoder(mask), sgd, None, batches)
 
 
-def by_input(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-    return x if number > 1 else -x
-
-
-def size_by_input(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-    return x[: number.item()]
-
-
-def shape_by_input(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-    return x.reshape(number.item(), -1)
-
-
 def by_weights(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
     return x if (model.linear.weight.sum() * 0 == 0).all() else -x
 
@@ -146,10 +134,6 @@ def by_chance(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tens
     return x if torch.rand([]) < 0.5 else -x
 
 
-def by_a_constant_and_an_input(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
-    return x[: int((model.table * number).sum())]
-
-
 def after_writing(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor:
     model.table += 1
     return x[: model.table[1].item()]
@@ -158,13 +142,9 @@ def after_writing(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.
 @pytest.mark.parametrize(
     "after",
     [
-        by_input,
-        size_by_input,
-        shape_by_input,
         by_weights,
         by_state,
         by_chance,
-        by_a_constant_and_an_input,
         after_writing,
     ],
 )

@@ -35,6 +35,12 @@ def repeated(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def checked_labels(x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    if (given < 0).any() or given.max() >= 5:
+        raise ValueError("no such label")
+    return x
+
+
 def through_numpy(x: torch.Tensor) -> torch.Tensor:
     return x + torch.from_numpy(x.detach().numpy() * 2)
 
@@ -74,6 +80,51 @@ CONTROL.each(
         "torch.equal, torch.allclose": lambda x: x if torch.allclose(x, x) else -x,
     },
     train,
+)
+
+READ = Group(
+    "Inputs read in the step",
+    "Given to the model beside what it computes with. The step decides at capture as eager would; "
+    "a call whose inputs answer otherwise is captured again.",
+)
+
+
+class Reading(nn.Module):
+    """A linear layer, and a function of its output and an input."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.linear = nn.Linear(12, 5)
+        self.function = function
+
+    def forward(self, x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+        return self.function(self.linear(x), given)
+
+
+def read(trial: Trial, function: Any) -> None:
+    masks = [torch.ones(8), torch.arange(8) % 3, torch.ones(8), torch.arange(8) % 2]
+    batches = [(torch.randn(8, 12), m.long(), torch.randint(0, 5, (8,))) for m in masks]
+    trial.train(lambda: Reading(function), batches)
+
+
+READ.each(
+    {
+        "if mask.all()": lambda x, given: x if given.all() else x * given[:, None],
+        "raise when a label is out of range": checked_labels,
+        "a slice whose end is an input's maximum": lambda x, given: F.pad(
+            x[:, : int(given.max())], (0, 5 - int(given.max()))
+        ),
+        "float(input) as a factor": lambda x, given: x * float(given.double().mean()),
+        "input.tolist()": lambda x, given: x * torch.tensor(given.tolist())[:, None],
+        "torch.equal of an input and a constant": lambda x, given: (
+            x if torch.equal(given, torch.ones(8, dtype=torch.int64)) else -x
+        ),
+        "x[mask], a mask that is an input": lambda x, given: x + x[given > 0].sum(),
+        "a decision by an input and weights": lambda x, given: (
+            x if (x * given[:, None]).sum() > 0 else -x
+        ),
+    },
+    read,
 )
 
 OTHERS = Group("Other devices, layouts and operators", "In the model, behind a linear layer.")
@@ -303,4 +354,4 @@ def saved(trial: Trial) -> None:
     trial.train(model, batches(), None, closure=closure)
 
 
-GROUPS = [CONTROL, OTHERS, WRAPPED]
+GROUPS = [CONTROL, READ, OTHERS, WRAPPED]
