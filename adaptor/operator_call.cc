@@ -20,19 +20,26 @@ at::Tensor wrapped_number(const c10::IValue& number) {
   return tensor;
 }
 
-// Is made of others, and picks them by whether gradients of what it does may be asked for. Autograd
-// calls it without.
+// Operators that compute in another way, with other bits, while gradients are recorded: one that
+// autograd calls, without; and one whose last argument captures make to say it.
 constexpr const char* kCalledByAutograd = "aten::cumprod_backward";
+constexpr const char* kRecurrent = "aten::mkldnn_rnn_layer";
 
 }  // namespace
 
-OperatorCall::OperatorCall(c10::OperatorHandle op)
-    : op_(std::move(op)), gradients_off_(op_.operator_name().name == kCalledByAutograd) {}
+void OperatorCall::find_gradient_mode() {
+  const std::string& name = op_.operator_name().name;
+  if (name == kCalledByAutograd) gradients_ = false;
+  if (name == kRecurrent && template_.back().isBool()) gradients_ = template_.back().toBool();
+}
 
 Result<OperatorCall> OperatorCall::resolve(const lanes::Graph& graph, size_t node_index,
                                            const at::Generator& generator, const ValueTable& values,
                                            const StaticValues& is_static, c10::Device device) {
-  return CallResolver(graph, node_index, generator, values, is_static, device).resolve();
+  CallResolver resolver(graph, node_index, generator, values, is_static, device);
+  Result<OperatorCall> call = resolver.resolve();
+  if (call) call.value().find_gradient_mode();
+  return call;
 }
 
 void OperatorCall::move_last_uses(const std::vector<bool>& last_use) {
@@ -94,8 +101,8 @@ void OperatorCall::run(ValueTable& values, torch::jit::Stack& stack) const {
     }
   }
   for (const ListFill& fill : list_fills_) stack[fill.position] = build_list(fill, values);
-  if (gradients_off_) [[unlikely]] {
-    const c10::AutoGradMode off(false);
+  if (gradients_) [[unlikely]] {
+    const c10::AutoGradMode mode(*gradients_);
     op_.callBoxed(&stack);
   } else {
     op_.callBoxed(&stack);

@@ -73,13 +73,15 @@ class OperatorCall {
   };
 
   friend class CallResolver;
-  explicit OperatorCall(c10::OperatorHandle op);
+  explicit OperatorCall(c10::OperatorHandle op) : op_(std::move(op)) {}
+
+  void find_gradient_mode();
 
   static c10::IValue build_list(const ListFill& fill, const ValueTable& values);
   void store_results(ValueTable& values, torch::jit::Stack& stack) const;
 
   c10::OperatorHandle op_;
-  bool gradients_off_ = false;  // while it runs
+  std::optional<bool> gradients_;  // whether they are recorded while it runs; unset: as they are
   std::vector<c10::IValue> template_;
   std::vector<Fill> fills_;
   std::vector<ListFill> list_fills_;

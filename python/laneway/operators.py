@@ -212,6 +212,9 @@ def declared_form(
     if family == "aten::native_batch_norm" and overload is aten.native_batch_norm.default:
         named = _by_name(overload, args, kwargs)
         return _batch_norm_form(named)
+    if overload is aten.mkldnn_rnn_layer.default:
+        # Its kernel asks not for this argument but for the mode, which the job sets by it.
+        return overload, (*args[:-1], torch.is_grad_enabled()), kwargs
     if family in ("aten::cudnn_batch_norm", "aten::miopen_batch_norm"):
         named = _by_name(overload, args, kwargs)
         named["momentum"] = named.pop("exponential_average_factor")
