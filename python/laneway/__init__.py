@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from laneway import compile_backend as compile_backend
     from laneway.attachment import Attachment, attach
     from laneway.errors import (
         CaptureError,
@@ -77,7 +78,13 @@ _HOMES = {
 }
 
 
+# Modules whose own names users call: laneway.compile_backend.report().
+_MODULES = ("compile_backend",)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"laneway.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"laneway.{_HOMES.get(name, 'errors')}"), name)
@@ -86,4 +93,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

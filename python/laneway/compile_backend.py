@@ -7,16 +7,14 @@ graph that torch makes of the code is a job over the model's weights, named afte
 line, on the service at $LANEWAY_ADDRESS, else on a daemon at the default address, else on this
 process's own. Weights that the user changes are uploaded before the next call. Results are those of
 eager execution to the last bit; what cannot have them as a job runs eagerly, and a RuntimeWarning
-says why: code that needs gradients, draws random numbers or writes into its arguments, operators
-that a graph cannot hold. `options` are those of CompileOptions. Jobs end with the model and with
-torch._dynamo.reset().
+says why, once: code that needs gradients, draws random numbers or writes into its arguments,
+operators that a graph cannot hold, code that torch makes no graph of. `options` are those of
+CompileOptions. Jobs end with the model and with torch._dynamo.reset().
 """
 
 from __future__ import annotations
 
 import collections
-import os
-import re
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -28,22 +26,20 @@ from torch._dynamo.source import (
     TensorPropertySource,
     is_from_unspecialized_param_buffer_source,
 )
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from laneway.compile_notices import NoGraphWatch
+from laneway.compile_notices import FrameWatch, name_of_function
 from laneway.compile_options import CompileOptions
 from laneway.compiled_graph import CompiledGraph
 from laneway.errors import InvalidInput
 from laneway.user_lines import is_internal_file
 from laneway.weight_image import close_images
 
-# What torch calls the rest of a function behind a graph break.
-_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
-
 _lock = threading.Lock()
 _graphs: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 _names: collections.Counter[str] = collections.Counter()
 _told_of_gradients = False
-_watch = NoGraphWatch()
+_watch = FrameWatch()
 
 
 def laneway(
@@ -60,6 +56,7 @@ def laneway(
     if mode is not None:
         raise InvalidInput(f"mode {mode!r}: the backend laneway has no modes; leave it out")
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    _LazyGraphModule.force_recompile(graph)  # else its forward is a way round, which prints errors
     with _lock:
         compiled = CompiledGraph(
             graph.forward,
@@ -80,11 +77,11 @@ def laneway(
 
 def report() -> list[dict[str, Any]]:
     """What torch.compile made so far that is still there: per graph its "name", the names of its
-    "jobs", and "eager": why it runs eagerly, or None."""
-    return [
-        {"name": g.name, "jobs": g.jobs(), "eager": g.reason}
-        for g in sorted(_graphs, key=lambda g: g.name)
-    ]
+    "jobs", and "eager": why it runs eagerly, or None. Functions that torch made no graph of, or
+    several, follow, with no jobs and the reason."""
+    made = sorted(list(_graphs), key=lambda g: g.name)
+    graphs = [{"name": g.name, "jobs": g.jobs(), "eager": g.reason} for g in made]
+    return graphs + _watch.rows()
 
 
 def _reset() -> None:
@@ -95,6 +92,7 @@ def _reset() -> None:
         _graphs.clear()
         _names.clear()
         _told_of_gradients = False
+    _watch.forget()
     for graph in graphs:
         graph.close()
     close_images()
@@ -160,9 +158,7 @@ def _name_of(graph: torch.fx.GraphModule, options: CompileOptions) -> str:
     if name is None:
         stack = getattr(getattr(graph, "compile_subgraph_reason", None), "user_stack", None)
         if stack and not is_internal_file(stack[0].filename):
-            resumed = _RESUMED.fullmatch(stack[0].name)
-            function = resumed.group(1) if resumed else stack[0].name
-            name = f"{function}@{os.path.basename(stack[0].filename)}:{stack[0].lineno}"
+            name = name_of_function(stack[0].name, stack[0].filename, stack[0].lineno)
         else:
             name = _outermost_module(graph) or "compiled"
     _names[name] += 1

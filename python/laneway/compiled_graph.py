@@ -11,7 +11,17 @@ import torch
 
 from laneway.compile_notices import warn_user
 from laneway.compile_options import CompileOptions, forget_service, service_for
-from laneway.errors import CaptureError, GraphError, InvalidInput, JobFailed, ServiceUnavailable
+from laneway.errors import (
+    CaptureError,
+    DeviceLost,
+    Error,
+    GraphError,
+    JobFailed,
+    OutOfMemory,
+    Quarantined,
+    Refused,
+    ServiceUnavailable,
+)
 from laneway.graph_job import GraphJob
 from laneway.graph_results import Unfit
 from laneway.tracked_weights import OtherLayout
@@ -21,11 +31,15 @@ from laneway.weight_image import image_of
 # its own up to this many; then the one used longest ago ends.
 _MOST_JOBS = 8
 
+# Of the service, not of the graph: the user has to know, and another call may do.
+_OF_THE_SERVICE = (ServiceUnavailable, OutOfMemory, Refused, DeviceLost, Quarantined)
+
 
 class CompiledGraph:
     """`code` is the graph; of its arguments those at `weights` (with their `names`) are state of
-    the jobs, those at `derived` follow from the shapes of the others. Results are always eager's:
-    a graph that cannot have them as a job runs eagerly, and it is said once why. Thread-safe."""
+    the jobs, those at `derived` follow from the shapes of the others. Results are always eager's,
+    and so are errors: a graph that cannot have them as a job, whatever the reason, runs eagerly,
+    and it is said once why. Thread-safe."""
 
     def __init__(
         self,
@@ -52,20 +66,33 @@ class CompiledGraph:
             self._pid, self._lock, self._jobs = os.getpid(), threading.RLock(), []
         try:
             results = self._run(arguments)
-        except (CaptureError, GraphError) as error:
-            self.run_eagerly(str(error), error)
-            results = None
-        except InvalidInput:  # eager says it in its own words
-            results = None
-        return self._code(*arguments) if results is None else results
+            if results is not None:
+                return results
+            failed: Exception = Unfit(
+                "a result is a view of an argument whose layout its copy in the job does not have"
+            )
+        except _OF_THE_SERVICE:
+            raise
+        except Exception as error:
+            failed = error
+        if isinstance(failed, (CaptureError, GraphError)):
+            self.run_eagerly(str(failed), failed)
+            return self._code(*arguments)
+        results = self._code(*arguments)  # raises what eager raises, if it does
+        kind = "" if isinstance(failed, Error) else f"{type(failed).__name__}: "
+        self.run_eagerly(f"eager execution takes what its job fails on: {kind}{failed}", failed)
+        return results
 
     def run_eagerly(
         self, reason: str, error: Exception | None = None, quietly: bool = False
     ) -> None:
-        """From now on the graph runs eagerly. Raises `error` instead if the options are strict."""
+        """From now on the graph runs eagerly. Raises a laneway.Error instead if the options are
+        strict, `error` if it is one."""
         self.close()
         if self._options.strict:
-            raise error if error is not None else Unfit(reason)
+            if isinstance(error, Error):
+                raise error
+            raise Unfit(reason) from error
         self.reason = reason
         if not quietly:
             warn_user(f"{self.name} runs eagerly, not as a job of Laneway: {reason}")
@@ -94,7 +121,6 @@ class CompiledGraph:
                 raise
         except JobFailed:
             job.image.close()
-            self._code(*arguments)  # raises what eager raises, if it does
             raise
         return self._job_for(arguments).run(arguments)
 

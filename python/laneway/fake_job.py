@@ -23,6 +23,7 @@ from laneway import (
     whole_operators,
 )
 from laneway.errors import CaptureError
+from laneway.fake_failures import data_wanted
 from laneway.graph_ir import SlotKind
 from laneway.kept_gradients import Gradients
 from laneway.module_swap import swapped
@@ -30,7 +31,7 @@ from laneway.optimizers import OptimizerLayout, StateTensor
 from laneway.recorder import Recorder
 from laneway.slots import Path, SlotTable
 from laneway.target import Target
-from laneway.user_lines import line_of, wants_data
+from laneway.user_lines import wants_data
 
 _DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel")
 _FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
@@ -157,12 +158,7 @@ class FakeJob:
                 if isinstance(cause, CaptureError):
                     raise cause from error
                 if wants_data(error):
-                    raise CaptureError(
-                        f"the step reads a tensor's data in Python: {error}",
-                        source=line_of(error),
-                        remedy="use torch operators instead of numpy() and the like, or compute it "
-                        "outside the step",
-                    ) from error
+                    raise data_wanted(error) from error
                 raise
             self._note_rebound_buffers()
             self.counted = side_effects.changed_numbers(numbers)
@@ -233,8 +229,10 @@ class FakeJob:
         def step(optimizer: Optimizer, closure: Any = None) -> Any:
             if closure is not None or optimizers.needs_closure(optimizer):
                 raise CaptureError(
-                    "optimizer.step(closure) evaluates the model again inside the optimizer",
-                    remedy="call step() of an optimizer that needs no closure, after backward()",
+                    f"{type(optimizer).__name__}.step(closure) evaluates the model again inside "
+                    "the optimizer",
+                    remedy="call step() without a closure, after backward(), of an optimizer that "
+                    "needs none (SGD, AdamW), or train eagerly",
                 )
             recorder.phase = "optimizer"
             self.stepped = True

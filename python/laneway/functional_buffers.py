@@ -97,6 +97,8 @@ class _StandIns:
         whole = self._whole(roots, old)
         copy = self._value(dataclasses.replace(draft.values[whole], storage=new_storage))
         head = [_clone(whole, copy)]
+        if old.kind == StorageKind.input and whole not in roots:  # with gaps, or overlapping
+            head.insert(0, _as_strided(roots[0], whole, draft.values[whole]))
         for root in roots:
             if root == whole:
                 self.renamed[root] = copy

@@ -70,10 +70,11 @@ class GraphJob:
             plan, *computed = self._variants.run(fed, {})
         finally:
             del self._calling.arguments
-        if plan.written:
+        results = plan.put_together(computed, arguments)
+        if plan.written and results is not None:  # else eager execution writes, once
             with self.image.state:
                 self.image.write_back(plan.written, self._tensors(arguments))
-        return plan.put_together(computed, arguments)
+        return results
 
     def _check_apart(self, arguments: Sequence[Any]) -> None:
         """Raises Unfit when weights share memory with what is given in each call, and one of the

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from laneway import _native, written_inputs
 from laneway._native import ffi
 from laneway.errors import InvalidInput
-from laneway.signature import InputSignature, OtherForm, TensorInput
+from laneway.signature import InputSignature, OtherForm, TensorInput, spanned_bytes
 
 
 class Frame:
@@ -60,9 +60,7 @@ class Binder:
             if s.source[0] == "param_group"
         ]
         self._bytes = [
-            torch.empty(0, dtype=s.dtype).element_size() * torch.Size(s.sizes).numel()
-            if isinstance(s, TensorInput)
-            else 0
+            spanned_bytes(s.sizes, s.strides, s.dtype) if isinstance(s, TensorInput) else 0
             for s in specs
         ]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from laneway import refusal_words
 from laneway.errors import CaptureError
 
 aten = torch.ops.aten
@@ -39,7 +40,6 @@ ADDRESSING_OPERATORS = frozenset(
 # They answer with a Python value that shapes alone decide.
 ANSWERED_BY_SHAPES = frozenset({aten.is_same_size.default, aten._has_same_storage_numel.default})
 
-_SHAPE_REMEDY = "its result's shape depends on data: use masks of a fixed shape"
 _MUTATES_REMEDY = "it changes a tensor's memory in place: make a new tensor instead"
 _PACKED_REMEDY = (
     "its result's shape depends on the lengths: run the layer on the padded batch and mask what it "
@@ -49,16 +49,19 @@ _FUSED_DROPOUT_REMEDY = "it draws random numbers from a generator of its own"
 
 REFUSED_OPERATORS: dict[str, str] = {
     "aten::set_": _MUTATES_REMEDY,
-    "aten::resize_": _MUTATES_REMEDY,
-    "aten::resize_as_": _MUTATES_REMEDY,
+    "aten::resize_": refusal_words.RESIZED,
+    "aten::resize_as_": refusal_words.RESIZED_AS,
     "aten::set_data": _MUTATES_REMEDY,
     "aten::swap_": _MUTATES_REMEDY,
     "aten::_resize_output_": _MUTATES_REMEDY,
-    "aten::nonzero": _SHAPE_REMEDY,
-    "aten::masked_select": _SHAPE_REMEDY,
-    "aten::_unique2": _SHAPE_REMEDY,
-    "aten::unique_dim": _SHAPE_REMEDY,
-    "aten::unique_consecutive": _SHAPE_REMEDY,
+    "aten::nonzero": refusal_words.MASKED,
+    "aten::masked_select": refusal_words.MASKED,
+    "aten::_unique2": refusal_words.DISTINCT,
+    "aten::unique_dim": refusal_words.DISTINCT,
+    "aten::unique_consecutive": refusal_words.DISTINCT,
+    "aten::linalg_eig": refusal_words.EIGENVALUES,
+    "aten::linalg_eigvals": refusal_words.EIGENVALUES,
+    "aten::_linalg_eigvals": refusal_words.EIGENVALUES,
     "aten::_nested_tensor_from_mask_left_aligned": "nested tensors have shapes that depend on "
     "data: give torch.nn.TransformerEncoder enable_nested_tensor=False",
     "aten::_pack_padded_sequence": _PACKED_REMEDY,
@@ -69,6 +72,10 @@ REFUSED_OPERATORS: dict[str, str] = {
     # Writes running statistics without saying so, and has no declared form.
     "aten::batch_norm_update_stats": "use torch.nn.BatchNorm",
     "aten::_batch_norm_impl_index": "use torch.nn.BatchNorm",
+    # Keep memory of a lane between iterations.
+    "aten::_unsafe_masked_index": "use torch.where(mask, x[indices], fill)",
+    "aten::_unsafe_masked_index_put_accumulate": "use x.index_put(indices, torch.where(mask, "
+    "values, 0), accumulate=True)",
 }
 
 

@@ -14,12 +14,13 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from laneway import layouts, operators, random_state, whole_operators
+from laneway import layouts, operators, random_state, refusal_words, whole_operators
 from laneway.addressed import Addressed
 from laneway.constants import Constants
 from laneway.cuda_calls import CudaCalls
 from laneway.direct_fakes import DirectFakes
 from laneway.errors import CaptureError
+from laneway.fake_failures import check_real
 from laneway.graph_ir import (
     DTYPE_OF_TORCH,
     NO_VALUE,
@@ -59,10 +60,10 @@ _UNKNOWN_SHAPE = (
 )
 
 
-def _unanswered() -> CaptureError:
+def _unanswered(func: torch._ops.OpOverload) -> CaptureError:
     return CaptureError(
         "this operator answers Python with what is only known when it runs",
-        remedy="keep the decision in tensors, or take it outside the step",
+        remedy=refusal_words.of_answer(func._schema.name),
     )
 
 
@@ -194,6 +195,10 @@ class Recorder(TorchDispatchMode):
             if error.source is None and error.operator is None:
                 raise error.at(operators.name_of(func), source) from error.__cause__
             raise
+        except Exception as error:
+            plain = {name: self._plain(value) for name, value in kwargs.items()}
+            check_real(func, self._plain(args), plain, source, error)
+            raise
 
     def _record(self, func: Any, args: tuple, kwargs: dict[str, Any], source: str) -> Any:
         operators.check_allowed(func)
@@ -272,11 +277,11 @@ class Recorder(TorchDispatchMode):
         try:
             return func(*args, **kwargs)
         except fake_tensor.DataDependentOutputException as error:
-            raise _unanswered() from error
+            raise _unanswered(func) from error
         except _UNKNOWN_SHAPE as error:
             raise CaptureError(
                 "the shape of what this operator returns is only known when it runs",
-                remedy="use masks of a fixed shape, or compute it outside the step",
+                remedy=refusal_words.of_unknown_shape(func._schema.name),
             ) from error
 
     def _plain(self, value: Any) -> Any:
@@ -307,12 +312,9 @@ class Recorder(TorchDispatchMode):
             return LayoutArgument()
         if isinstance(value, torch.device) and value.type == "cpu":
             return DeviceArgument()
-        remedy = "use CPU tensors and plain Python numbers"
-        if isinstance(value, torch.layout):
-            remedy = "keep tensors and gradients dense (embeddings: sparse=False)"
         raise CaptureError(
             f"an argument of type {type(value).__name__} ({value}) cannot be part of a step",
-            remedy=remedy,
+            remedy=refusal_words.of_argument(value),
         )
 
     def _written(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> list[int]:
@@ -371,7 +373,7 @@ class Recorder(TorchDispatchMode):
         index = self._record_scalar(operators.name_of(func), operands, ValueKind.boolean)
         answer = self.known.number((ValueArgument(index),))
         if answer is None:
-            raise _unanswered()
+            raise _unanswered(func)
         return bool(answer)
 
     def _record_scalar(self, op: str, operands: list, kind: ValueKind) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.fx.experimental.sym_node
 
+from laneway import refusal_words
 from laneway.errors import CaptureError
 from laneway.graph_ir import Argument, ValueArgument, ValueKind
 
@@ -215,6 +216,9 @@ class ScalarNode:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        place = refusal_words.of_place(name)
+        if place is not None:
+            raise self._refuse(f"the step {place[0]} {self.origin}", place[1])
         raise self._refuse(
             f"the step computes {name.strip('_')} of {self.origin} in Python",
             "use add, sub, mul, div, pow, neg, sqrt, or compute it with tensor operators",
@@ -228,7 +232,7 @@ class ScalarNode:
             raise self._refuse(
                 f"the step needs {wanted} out of {self.origin} to go on, which is only known when "
                 "it runs",
-                _SCALAR_DATA_REMEDY,
+                refusal_words.of_decision(_SCALAR_DATA_REMEDY),
             )
         return number
 

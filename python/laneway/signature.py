@@ -9,7 +9,8 @@ objects are found in results (opaque.py) and refused in arguments.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +23,9 @@ from laneway.graph_ir import ValueKind
 from laneway.recorder import Recorder
 from laneway.slots import check_tensor
 
+# What a tensor spans beyond this is sent only where an eighth of it are its elements.
+_MOST_GAPS = 16 << 20
+
 
 class OtherForm(Exception):
     """A call's arguments are not of the form that a graph was captured for; says in what."""
@@ -30,7 +34,7 @@ class OtherForm(Exception):
 @dataclasses.dataclass(frozen=True)
 class TensorInput:
     """A graph input that is a tensor, with the layout in which its bytes are expected: the
-    example's own where that is dense, contiguous where it is not."""
+    example's own, gaps included (see expected_strides)."""
 
     dtype: torch.dtype
     sizes: tuple[int, ...]
@@ -152,6 +156,8 @@ def fake_inputs(
             continue
         check_tensor(leaf, f"input {position}")
         strides = expected_strides(leaf)
+        if is_scattered(leaf):
+            _warn_of_copy(leaf, f"input {position}")
         with recorder.fake_mode:
             fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
         fake.requires_grad_(leaf.requires_grad)
@@ -271,7 +277,23 @@ def _laid_out(leaf: torch.Tensor, expected: TensorInput) -> torch.Tensor:
     leaf = leaf.detach()
     if tuple(leaf.stride()) == expected.strides and not (leaf.is_conj() or leaf.is_neg()):
         return leaf
-    return torch.empty_strided(expected.sizes, expected.strides, dtype=expected.dtype).copy_(leaf)
+    made = torch.empty_strided(expected.sizes, expected.strides, dtype=expected.dtype)
+    # What is expanded is one element in memory.
+    once = tuple(slice(1 if stride == 0 else None) for stride in expected.strides)
+    made[once].copy_(leaf[once])
+    return made
+
+
+def _warn_of_copy(tensor: torch.Tensor, name: str) -> None:
+    size = tensor.numel() * tensor.element_size()
+    span = spanned_bytes(tensor.shape, tensor.stride(), tensor.dtype)
+    warnings.warn(
+        f"{name} has {size} bytes in {span} bytes of memory and is copied together in each call; "
+        "kernels round otherwise over scattered elements, so results may differ from eager's by "
+        "rounding: pass it with .contiguous(), in eager code too",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _check_constant(leaf: Any, position: int) -> None:
@@ -310,10 +332,29 @@ def _short(value: Any) -> str:
 
 
 def expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The tensor's own strides where it is dense without overlap, else contiguous ones."""
+    """The tensor's own strides: kernels choose by them, and so do bits. Contiguous ones where its
+    elements lie so far apart that most of what would be sent lies between them."""
+    if tensor.is_conj() or tensor.is_neg():  # resolved first, as kernels do
+        return tuple(torch.empty_like(tensor, device="meta").stride())
+    if is_scattered(tensor):
+        return tuple(torch.empty(tensor.shape, device="meta").stride())
+    return tuple(tensor.stride())
+
+
+def spanned_bytes(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> int:
+    """From the first byte of such a tensor to behind the last."""
+    if 0 in sizes:
+        return 0
+    steps = sum((size - 1) * stride for size, stride in zip(sizes, strides))
+    return (steps + 1) * dtype.itemsize
+
+
+def is_scattered(tensor: torch.Tensor) -> bool:
+    """Whether its elements are copied together instead of sent as they lie."""
     if torch.ops.aten.is_non_overlapping_and_dense(tensor):
-        return tuple(tensor.stride())
-    return tuple(torch.empty(tensor.shape, device="meta").stride())
+        return False
+    span = spanned_bytes(tensor.shape, tensor.stride(), tensor.dtype)
+    return span > _MOST_GAPS and span > 8 * tensor.numel() * tensor.element_size()
 
 
 def _equal(given: Any, captured: Any) -> bool:

@@ -28,6 +28,7 @@ _NO_DATA = (
     "SymFloat",
     "SymInt",
     "SymBool",
+    "data is not allocated yet",
 )
 
 

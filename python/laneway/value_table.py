@@ -110,6 +110,7 @@ def _dtype_of(tensor: torch.Tensor) -> DType:
     if tensor.layout != torch.strided or tensor.dtype not in DTYPE_OF_TORCH:
         raise CaptureError(
             f"a tensor has layout {tensor.layout} and dtype {tensor.dtype}",
-            remedy="only plain strided tensors of the usual dtypes can be captured",
+            remedy="only plain strided tensors of the usual dtypes can be captured: keep it dense, "
+            "with zeros, and of a floating, complex or signed integer dtype, bool or uint8",
         )
     return DTYPE_OF_TORCH[tensor.dtype]

@@ -181,10 +181,10 @@ def test_a_graph_break_makes_several_jobs_named_after_function_and_line():
             torch._dynamo.graph_break()
             return self.second(x)
 
-    with torch.no_grad():
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match="in part eagerly.*graph_break"):
         made = compare(Broken().eval(), [(torch.randn(2, 4),), (torch.randn(2, 4),)])
     names = running()
-    assert len(names) == 2 and not eager_reasons() and made is not None
+    assert len(names) == 2 and len(eager_reasons()) == 1 and made is not None
     first = Broken.forward.__code__.co_firstlineno
     assert names == [f"forward@test_compile_backend.py:{first + n}" for n in (2, 3)]
 

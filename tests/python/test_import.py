@@ -52,6 +52,13 @@ def test_errors_connections_and_sizes_do_without_torch():
     assert fresh(f"{code}; print('torch' in sys.modules)") == "False"
 
 
+def test_the_report_of_compiled_code_is_there_after_import_laneway():
+    """It was an AttributeError until torch had loaded the backend."""
+    code = "import laneway; print('torch' in sys.modules, laneway.compile_backend.report())"
+    assert fresh(code) == "False []"
+    assert "compile_backend" in dir(laneway)
+
+
 @pytest.mark.parametrize("name", laneway.__all__)
 def test_every_public_name_is_there_alone_and_after_all_modules(name):
     """Each in an order of its own: a module must not hide a name."""

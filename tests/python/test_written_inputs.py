@@ -77,6 +77,8 @@ CALLS = {
     "transposed": (in_place, lambda: (X.t().clone(memory_format=torch.preserve_format),)),
     "a slice": (in_place, lambda: (torch.arange(24.0).reshape(6, 4)[1:4],)),
     "not dense": (in_place, lambda: (torch.arange(24.0).reshape(6, 4)[::2],)),
+    "every other column": (in_place, lambda: (torch.arange(24.0).reshape(3, 8)[:, ::2],)),
+    "a slice through a view": (through_a_view, lambda: (torch.arange(24.0).reshape(4, 6)[:, 1:5],)),
     "returned": (returns_it, lambda: (X.clone(), X + 2)),
     "through a view": (through_a_view, lambda: (X.clone(),)),
     "through .data": (through_data, lambda: (X.clone(),)),
