@@ -28,6 +28,7 @@ c10::MemoryFormat memory_format(lanes::MemoryFormat format) {
 at::Tensor wrapped_constant(const at::Scalar& number) {
   at::Tensor tensor = at::scalar_tensor(number, number.isIntegral(false) ? at::kLong
                                                 : number.isBoolean()     ? at::kBool
+                                                : number.isComplex()     ? at::kComplexDouble
                                                                          : at::kDouble);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
@@ -38,6 +39,9 @@ std::optional<at::Scalar> as_scalar(const lanes::Argument& argument) {
   if (const auto* integer = std::get_if<int64_t>(&argument.content)) return at::Scalar(*integer);
   if (const auto* real = std::get_if<double>(&argument.content)) return at::Scalar(*real);
   if (const auto* boolean = std::get_if<bool>(&argument.content)) return at::Scalar(*boolean);
+  if (const auto* complex = std::get_if<std::complex<double>>(&argument.content)) {
+    return at::Scalar(c10::complex<double>(*complex));
+  }
   return std::nullopt;
 }
 
@@ -80,7 +84,9 @@ Result<c10::IValue> constant_argument(const c10::Type& type, const lanes::Argume
       if (const auto number = as_scalar(argument)) return c10::IValue(*number);
       return wrong;
     case TypeKind::FloatType:
-      if (const auto number = as_scalar(argument)) return c10::IValue(number->toDouble());
+      if (const auto number = as_scalar(argument); number && !number->isComplex()) {
+        return c10::IValue(number->toDouble());
+      }
       return wrong;
     case TypeKind::IntType:
       if (const auto integer = as_integer(argument)) return c10::IValue(*integer);

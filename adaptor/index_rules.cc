@@ -105,6 +105,7 @@ constexpr Rule kRules[] = {
     labels("aten::nll_loss_backward"),
     labels("aten::nll_loss_forward"),
     checked("aten::put", "index", Limit::elements, "self", Below::from_end),
+    checked("aten::put_", "index", Limit::elements, "self", Below::from_end),
     checked("aten::scatter.reduce", "index", Limit::along_dim, "self"),
     checked("aten::scatter.src", "index", Limit::along_dim, "self"),
     checked("aten::scatter.value", "index", Limit::along_dim, "self"),

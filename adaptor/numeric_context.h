@@ -1,7 +1,8 @@
 // The state of torch in which nodes run, for a scope, on this thread; what was there is put back.
 //
 // DispatchScope: below autograd, autocast, functorch and Python's modes, not in inference mode,
-// gradient mode on because oneDNN's recurrent layers look at it.
+// gradient mode on because oneDNN's recurrent layers look at it (OperatorCall turns it off for
+// those that were captured so).
 //
 // NumericScope: that, and what a graph recorded of torch's numeric state (thread count, math
 // flags, default dtype). Thread count and flushing of denormals belong to the thread. The other

@@ -135,9 +135,9 @@ constexpr Rule kRules[] = {
     {"aten::max_pool3d_with_indices_backward", kPooledAt3d, check_pooled},
     {"aten::median.dim", "self[*S]", check_median_dim},
     {"aten::mkldnn_rnn_layer",
-     "mode=2 batch_sizes(#0) hidden_size=H input[T B I]:F weight0[4H I]:F! weight1[4H H]:F! weight2[4H]:F! weight3[4H]:F! hx_[B H]:F! cx_[B H]:F!"},
+     "mode=2 batch_sizes(#0) hidden_size=H input[T B I]:F! weight0[4H I]:F! weight1[4H H]:F! hx_[B H]:F! cx_[B H]:F!", check_recurrent_layer},
     {"aten::mkldnn_rnn_layer_backward",
-     "mode=2 batch_sizes(#0) hidden_size=H input[T B I]:F weight1[4H I]:F! weight2[4H H]:F! weight3[4H]:F! weight4[4H]:F! hx_[B H]:F! cx_tmp[B H]:F! output[T B H]:F hy_[B H]:F! cy_[B H]:F! grad_output?[T B H]:F grad_hy?[B H]:F grad_cy?[B H]:F"},
+     "mode=2 batch_sizes(#0) hidden_size=H input[T B I]:F! weight1[4H I]:F! weight2[4H H]:F! hx_[B H]:F! cx_tmp[B H]:F! output[T B H]:F hy_[B H]:F! cy_[B H]:F! grad_output?[T B H]:F grad_hy?[B H]:F grad_cy?[B H]:F", check_recurrent_backward},
     {"aten::multi_margin_loss_backward", "", check_margin_gradient},
     {"aten::multilabel_margin_loss_backward", "", check_margin_gradient},
     {"aten::nanmedian.dim", "self[*S]", check_median_dim},
@@ -153,6 +153,7 @@ constexpr Rule kRules[] = {
     {"aten::reflection_pad2d_backward", kPadded2d},
     {"aten::reflection_pad3d", "padding(#6)"},
     {"aten::reflection_pad3d_backward", kPadded3d},
+    {"aten::repeat_interleave.Tensor", "repeats[_]", check_repeats},
     {"aten::replication_pad1d_backward", kPadded1d},
     {"aten::replication_pad2d_backward", kPadded2d},
     {"aten::replication_pad3d_backward", kPadded3d},
@@ -204,6 +205,17 @@ bool has_minus_one(const at::Tensor& tensor) {
   return is_whole(tensor) ? has(tensor, -1) : c10::isIntegralType(tensor.scalar_type(), false);
 }
 
+// Whether no element is negative and all together are `total`, or anything if that is negative.
+bool counts_to(const at::Tensor& given, int64_t total) {
+  const at::Tensor here = on_host(given).to(c10::ScalarType::Long).contiguous();
+  const int64_t* counts = here.const_data_ptr<int64_t>();
+  int64_t sum = 0;
+  for (int64_t i = 0; i < here.numel(); ++i) {
+    if (counts[i] < 0 || __builtin_add_overflow(sum, counts[i], &sum)) return false;
+  }
+  return total < 0 || sum == total;
+}
+
 bool is_met(const OperandNeed& need, const at::Tensor& tensor,
             const std::vector<c10::IValue>& values) {
   switch (need.kind) {
@@ -229,6 +241,7 @@ bool is_met(const OperandNeed& need, const at::Tensor& tensor,
       return at::result_type(tensor, divisor) != tensor.scalar_type() || !has_minus_one(divisor);
     }
     case OperandNeed::Kind::not_smallest: return !has_smallest(tensor);
+    case OperandNeed::Kind::counts: return is_whole(tensor) && counts_to(tensor, need.number);
   }
   return false;
 }

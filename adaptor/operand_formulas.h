@@ -35,7 +35,11 @@ Status check_whole_division(Operands& operands);   // stops the process at the s
 Status check_common_multiple(Operands& operands);  // too
 
 Status check_bag_offsets(Operands& operands);
+Status check_repeats(Operands& operands);
 Status check_bag_backward(Operands& operands);
+
+Status check_recurrent_layer(Operands& operands);     // of mkldnn_rnn_layer: its biases
+Status check_recurrent_backward(Operands& operands);  // of mkldnn_rnn_layer_backward
 
 Status check_some_tensors(Operands& operands);  // of _stack
 Status check_copied_lists(Operands& operands);  // of _foreach_copy

@@ -110,6 +110,16 @@ Status check_bag_offsets(Operands& operands) {
   return Operands::wrong("offsets", "is empty, but 'indices' is not");
 }
 
+Status check_repeats(Operands& operands) {
+  const std::optional<int64_t> total = operands.arguments().integer("output_size");
+  if (!total && operands.is_given("output_size")) {
+    return Operands::wrong("output_size", "must be a number of the graph");
+  }
+  operands.need({operands.arguments().value("repeats"), OperandNeed::Kind::counts, "repeats",
+                 total.value_or(-1)});
+  return {};
+}
+
 Status check_bag_backward(Operands& operands) {
   const auto mode = operands.arguments().integer("mode");
   if (!mode || *mode < 0 || *mode > 2) {

@@ -66,6 +66,9 @@ std::string need_text(const OperandNeed& need) {
       return "a last element of at least " + std::to_string(need.number);
     case OperandNeed::Kind::divides: return "no smallest integer that is divided by -1";
     case OperandNeed::Kind::not_smallest: return "no smallest integer of its dtype";
+    case OperandNeed::Kind::counts:
+      return need.number < 0 ? "no negative element"
+                             : "no negative element and " + std::to_string(need.number) + " in sum";
   }
   return {};
 }

@@ -38,6 +38,7 @@ struct OperandNeed {
     last_reaches,     // the last element is `number` or more
     divides,          // not the smallest integer where `other` (or `number`) is -1
     not_smallest,     // no element is the smallest integer of its dtype
+    counts,           // no element is negative; together they are `number`, unless that is -1
   };
   lanes::ValueIndex value = lanes::kNoValue;
   Kind kind = Kind::not_expanded;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kAttentionBackward =
     "aten::_scaled_dot_product_efficient_attention_backward";
+constexpr std::string_view kLayerBackward = "aten::mkldnn_rnn_layer_backward";
 constexpr std::string_view kRecurrent = "aten::_cudnn_rnn";
 constexpr std::string_view kRecurrentBackward = "aten::_cudnn_rnn_backward";
 
@@ -41,7 +42,7 @@ constexpr Pair kPairs[] = {
      "aten::_ctc_loss.Tensor",
      {{"neg_log_likelihood", 0}, {"log_alpha", 1}},
      {"log_probs", "targets", "input_lengths", "target_lengths", "blank"}},
-    {"aten::mkldnn_rnn_layer_backward",
+    {kLayerBackward,
      "aten::mkldnn_rnn_layer",
      {{"output", 0}, {"workspace", 3}},
      {"input", "hx_", "hidden_size", "has_biases", "reverse"}},
@@ -188,6 +189,8 @@ Status check_pairing(const lanes::Graph& graph, uint32_t node, const IndexTrace&
   for (const std::string_view name : pair->shapes) {
     if (!name.empty() && !alike(graph, arguments, others, name, nullptr)) return fault(name);
   }
+  // Without a workspace there is nothing to go back by.
+  if (call.op == kLayerBackward && others.truth("train") == false) return fault("workspace");
   // Without its sums the kernel would read them all the same.
   if (call.op == kAttentionBackward && others.truth("compute_log_sumexp") != true) {
     return fault("logsumexp");

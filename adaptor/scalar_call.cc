@@ -46,6 +46,17 @@ c10::IValue read_number(const at::Tensor& tensor) {
   }
 }
 
+// Python's min() and max(): the second only where it is below (above) the first, so that a NaN is
+// taken when it comes first.
+c10::IValue smaller(const c10::IValue& a, const c10::IValue& b) {
+  if (both_integers(a, b)) return b.toInt() < a.toInt() ? b : a;
+  return as_double(b) < as_double(a) ? as_double(b) : as_double(a);
+}
+c10::IValue larger(const c10::IValue& a, const c10::IValue& b) {
+  if (both_integers(a, b)) return b.toInt() > a.toInt() ? b : a;
+  return as_double(b) > as_double(a) ? as_double(b) : as_double(a);
+}
+
 }  // namespace
 
 bool ScalarCall::handles(const lanes::Node& node) {
@@ -57,6 +68,7 @@ Result<ScalarCall> ScalarCall::resolve(const lanes::Graph& graph, size_t node_in
       {kReadNumber, {Operation::read, 1}},  {"scalar::add", {Operation::add, 2}},
       {"scalar::sub", {Operation::sub, 2}}, {"scalar::mul", {Operation::mul, 2}},
       {"scalar::div", {Operation::div, 2}}, {"scalar::pow", {Operation::pow, 2}},
+      {"scalar::min", {Operation::min, 2}}, {"scalar::max", {Operation::max, 2}},
       {"scalar::neg", {Operation::neg, 1}}, {"scalar::sqrt", {Operation::sqrt, 1}},
   };
   const lanes::Node& node = graph.nodes[node_index];
@@ -135,6 +147,8 @@ void ScalarCall::run(ValueTable& values) const {
       return;
     case Operation::div: values[result_] = as_double(a) / as_double(b); return;
     case Operation::pow: values[result_] = std::pow(as_double(a), as_double(b)); return;
+    case Operation::min: values[result_] = smaller(a, b); return;
+    case Operation::max: values[result_] = larger(a, b); return;
     default: return;
   }
 }

@@ -26,7 +26,7 @@ class ScalarCall {
   bool reads_tensor() const { return operation_ == Operation::read; }
 
  private:
-  enum class Operation : uint8_t { read, add, sub, mul, div, pow, neg, sqrt };
+  enum class Operation : uint8_t { read, add, sub, mul, div, pow, min, max, neg, sqrt };
 
   // A constant, or a value when `value` is one.
   struct Operand {

@@ -9,6 +9,7 @@
 // the last use of any of its values).
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -105,7 +106,7 @@ struct Argument {
   // The order is the tag of the binary form; never reorder.
   std::variant<NoneArgument, ValueArgument, int64_t, double, bool, std::string, DTypeArgument,
                MemoryFormatArgument, LayoutArgument, DeviceArgument, GeneratorArgument,
-               ListArgument>
+               ListArgument, std::complex<double>>
       content;
   friend bool operator==(const Argument&, const Argument&) = default;
 };
@@ -129,7 +130,8 @@ struct NodeResult {
 
 struct Node {
   std::string op;  // "aten::add.Tensor": namespace, name, overload (none after the dot: no dot).
-                   // Scalar arithmetic: "scalar::add", sub, mul, div, pow, neg, sqrt over numbers
+                   // Scalar arithmetic: "scalar::add", sub, mul, div, pow, min, max, neg, sqrt over
+                   // numbers
   std::vector<NamedArgument> arguments;
   std::vector<NodeResult> results;
   std::vector<ValueIndex> writes;  // values among the arguments whose bytes it changes

@@ -29,7 +29,8 @@
 //   argument := u8 tag, then
 //               0 none | 1 value: u32 | 2 integer: i64 | 3 real: f64 | 4 boolean: bool |
 //               5 text: str | 6 dtype: u8 | 7 memory format: u8 | 8 layout | 9 device |
-//               10 generator | 11 list: u32 n, n x argument
+//               10 generator | 11 list: u32 n, n x argument |
+//               12 complex: f64 real, f64 imaginary
 // clang-format on
 // (text) is an index into the text table; entry 0 is always the empty string. The order of fields
 // and the numbering of enums are those of graph.h. kNoValue is 0xffffffff.

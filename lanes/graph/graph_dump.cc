@@ -84,6 +84,9 @@ std::string argument_text(const Argument& argument) {
     std::string operator()(const LayoutArgument&) const { return "strided"; }
     std::string operator()(const DeviceArgument&) const { return "device"; }
     std::string operator()(const GeneratorArgument&) const { return "generator"; }
+    std::string operator()(std::complex<double> value) const {
+      return "(" + real_text(value.real()) + ", " + real_text(value.imag()) + "i)";
+    }
     std::string operator()(const ListArgument& list) const {
       std::string text = "[";
       for (size_t i = 0; i < list.elements.size(); ++i) {

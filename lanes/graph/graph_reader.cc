@@ -37,9 +37,10 @@ enum Tag : uint8_t {
   kLayout,
   kDevice,
   kGenerator,
-  kList
+  kList,
+  kComplex
 };
-static_assert(kList + 1 == kArgumentKinds);
+static_assert(kComplex + 1 == kArgumentKinds);
 
 }  // namespace
 
@@ -166,6 +167,10 @@ Argument GraphReader::argument(uint32_t depth) {
     case kLayout: return {LayoutArgument{}};
     case kDevice: return {DeviceArgument{}};
     case kGenerator: return {GeneratorArgument{}};
+    case kComplex: {
+      const double real = in_.f64("real part of a complex argument");
+      return {std::complex<double>(real, in_.f64("imaginary part of a complex argument"))};
+    }
     default: return {list(depth + 1)};
   }
 }

@@ -103,6 +103,10 @@ void GraphWriter::argument(const Argument& argument) {
     void operator()(const LayoutArgument&) const {}
     void operator()(const DeviceArgument&) const {}
     void operator()(const GeneratorArgument&) const {}
+    void operator()(std::complex<double> value) const {
+      out.f64(value.real());
+      out.f64(value.imag());
+    }
     void operator()(const ListArgument& list) const {
       out.count(list.elements.size());
       for (const Argument& element : list.elements) out.argument(element);

@@ -17,12 +17,14 @@ struct ScalarOp {
 };
 
 constexpr std::string_view kPrefix = "scalar::";
-constexpr std::array<ScalarOp, 7> kScalarOps = {{
+constexpr std::array<ScalarOp, 9> kScalarOps = {{
     {"scalar::add", 2},
     {"scalar::sub", 2},
     {"scalar::mul", 2},
     {"scalar::div", 2},
     {"scalar::pow", 2},
+    {"scalar::min", 2},
+    {"scalar::max", 2},
     {"scalar::neg", 1},
     {"scalar::sqrt", 1},
 }};
@@ -56,7 +58,7 @@ bool gives(std::string_view op, bool any_real, ValueKind kind) {
 std::string scalar_fault(const Graph& graph, const Node& node) {
   const ScalarOp* op = find_scalar_op(node.op);
   if (op == nullptr)
-    return "is not a scalar operator; there are add, sub, mul, div, pow, neg, sqrt";
+    return "is not a scalar operator; there are add, sub, mul, div, pow, min, max, neg, sqrt";
   if (node.arguments.size() != op->operands) {
     return "has " + std::to_string(node.arguments.size()) + " arguments, it takes " +
            std::to_string(op->operands);

@@ -7,7 +7,7 @@ graph that torch makes of the code is a job over the model's weights, named afte
 line, on the service at $LANEWAY_ADDRESS, else on a daemon at the default address, else on this
 process's own. Weights that the user changes are uploaded before the next call. Results are those of
 eager execution to the last bit; what cannot have them as a job runs eagerly, and a RuntimeWarning
-says why, once: code that needs gradients, draws random numbers or writes into its arguments,
+says why, once: code that needs gradients, draws random numbers or has graph breaks,
 operators that a graph cannot hold, code that torch makes no graph of. `options` are those of
 CompileOptions. Jobs end with the model and with torch._dynamo.reset().
 """

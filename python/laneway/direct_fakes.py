@@ -17,6 +17,8 @@ from torch._subclasses.fake_tensor import (
     in_kernel_invocation_manager,
 )
 
+from laneway import ctc
+
 aten = torch.ops.aten
 
 # Of floating tensors of one shape, dtype and row-major layout they make another such.
@@ -120,7 +122,7 @@ class DirectFakes:
             vectors = (weight, mean, variance, *saved)
             if training and all(wanted) and self._are_norm_operands((gradient, image), vectors):
                 return self._like(image), self._like(weight), self._like(weight)
-        return NotImplemented
+        return ctc.fake(func, args)
 
     def _all_like_first(self, args: tuple, kwargs: dict[str, Any]) -> bool:
         """Whether all operands are row-major tensors of one shape and floating dtype, or real

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from laneway import (
@@ -17,6 +18,7 @@ from laneway import (
     cuda_forms,
     fake_questions,
     loss_scaling,
+    number_forms,
     optimizers,
     random_state,
     side_effects,
@@ -83,9 +85,11 @@ class FakeJob:
         self._rebound: list[tuple[torch.Tensor, torch.Tensor]] = []
         for prefix, module in modules:
             for name, tensor in module.named_parameters(remove_duplicate=False):
-                self._add(tensor, (prefix, name), SlotKind.parameter)
+                if not is_lazy(tensor):
+                    self._add(tensor, (prefix, name), SlotKind.parameter)
             for name, tensor in module.named_buffers(remove_duplicate=False):
-                self._add(tensor, (prefix, name), SlotKind.buffer)
+                if not is_lazy(tensor):
+                    self._add(tensor, (prefix, name), SlotKind.buffer)
 
     def add_optimizer(self, optimizer: Optimizer) -> tuple[OptimizerLayout, Optimizer]:
         """Slots for the optimizer's state, and its copy on fakes."""
@@ -146,6 +150,7 @@ class FakeJob:
                     _as_on(self._target),
                     whole_operators.kept_whole(),
                     fake_questions.denied(),
+                    number_forms.in_place,
                     random_state.served_by(recorder),
                     loss_scaling.watched_by(watch),
                 ):
@@ -244,7 +249,8 @@ class FakeJob:
                     operator=error.operator,
                     source=error.source,
                     remedy="use an optimizer whose step is the same operators every time: SGD, "
-                    "Adam, AdamW, NAdam, Adamax, Adagrad, Adadelta, RMSprop, Rprop, Muon",
+                    "Adam, AdamW, NAdam, RAdam, Adamax, Adafactor, Adagrad, Adadelta, ASGD, "
+                    "RMSprop, Rprop, Muon",
                 ) from error
             finally:
                 recorder.phase = "step"
@@ -254,6 +260,8 @@ class FakeJob:
     def _note_rebound_buffers(self) -> None:
         for prefix, root in self._modules:
             for name, tensor in root.named_parameters(remove_duplicate=False):
+                if is_lazy(tensor):
+                    continue
                 if tensor is not self._by_path.get((prefix, name)):
                     raise CaptureError(
                         f"the step replaces the parameter {name!r}",
@@ -262,7 +270,7 @@ class FakeJob:
                 self.recorder.table.find(tensor)  # refuses one that was given other memory
             for name, tensor in root.named_buffers(remove_duplicate=False):
                 expected = self._by_path.get((prefix, name))
-                if tensor is expected:
+                if tensor is expected or is_lazy(tensor):
                     continue
                 if expected is None or not _same_layout(expected, tensor):
                     raise CaptureError(

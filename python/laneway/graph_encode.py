@@ -32,7 +32,7 @@ FORMAT_VERSION = 1
 _NONE, _VALUE, _INTEGER, _REAL, _BOOLEAN, _TEXT, _DTYPE, _FORMAT, _LAYOUT, _DEVICE, _GENERATOR = (
     range(11)
 )
-_LIST = 11
+_LIST, _COMPLEX = 11, 12
 
 
 class _Writer:
@@ -178,6 +178,10 @@ def _write_argument(out: _Writer, argument: Argument) -> None:
     elif isinstance(argument, float):
         out.u8(_REAL)
         out.f64(argument)
+    elif isinstance(argument, complex):
+        out.u8(_COMPLEX)
+        out.f64(argument.real)
+        out.f64(argument.imag)
     elif isinstance(argument, str):
         out.u8(_TEXT)
         out.text(argument)

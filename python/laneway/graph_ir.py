@@ -120,12 +120,13 @@ class GeneratorArgument:
     """The job's own generator."""
 
 
-# None, integers, floats, booleans, strings, DType and MemoryFormat stand for themselves.
+# None, numbers, booleans, strings, DType and MemoryFormat stand for themselves.
 Argument = (
     None
     | ValueArgument
     | int
     | float
+    | complex
     | bool
     | str
     | DType

@@ -46,6 +46,8 @@ _SCALAR_OPERATORS = {
     "scalar::mul": operator.mul,
     "scalar::div": operator.truediv,
     "scalar::pow": operator.pow,
+    "scalar::min": min,
+    "scalar::max": max,
     "scalar::neg": operator.neg,
     "scalar::sqrt": math.sqrt,
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from laneway import lazy_modules
 from laneway.attachment import JoinedImage
 from laneway.capture import CapturedJobGraph, capture_inference
 from laneway.capture_gate import gate_of
@@ -93,8 +94,9 @@ class Inference:
             self._owned.check_open(self.name)
             if self._step is not None:
                 self._captured, self.job = self._step.ensure_job()
-            with self._gate.capturing():
-                captured = capture_inference(
+
+            def capture() -> CapturedJobGraph:
+                return capture_inference(
                     self._model,
                     inputs,
                     kwargs,
@@ -103,6 +105,13 @@ class Inference:
                     closure=self._closure,
                     target=target_of(self.service),
                 )
+
+            with self._gate.capturing():
+                if self._captured is None and lazy_modules.has_lazy(self._model):
+                    self._random_state = lazy_modules.initialise(
+                        self._model, capture, self._random_state
+                    )
+                captured = capture()
             if self.job is not None:
                 self.name = self.name or self.job.name
                 return call_of(self.job, self.job.add_graph(captured.encode()), captured)

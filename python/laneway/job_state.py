@@ -15,7 +15,7 @@ from laneway.errors import InvalidInput
 from laneway.job import Job
 from laneway.kept_gradients import gradient_path
 from laneway.loss_scaling import CapturedScaler
-from laneway.optimizers import StateTensor
+from laneway.optimizers import StateTensor, parameters_of
 from laneway.slots import Path, Slot, SlotTensor
 
 
@@ -125,6 +125,21 @@ def release_created(slots: list[Slot]) -> None:
     for slot in slots:
         if slot.created and slot.initial.numel() > 0:
             slot.initial = slot.initial.reshape(-1)[:1].clone()
+
+
+def load_optimizer(target: Optimizer, state: dict[str, Any], job: Optimizer) -> None:
+    """target.load_state_dict(state), but that state of another dtype than its parameter's (the
+    product of NAdam's momenta) keeps it: torch would round it to the parameter's. `job` is the
+    optimizer that the state is of; what a target of other dtypes wants, it gets as from torch."""
+    target.load_state_dict(state)
+    numbers = [number for group in state["param_groups"] for number in group["params"]]
+    for number, parameter, own in zip(numbers, parameters_of(target), parameters_of(job)):
+        if parameter.dtype != own.dtype:
+            continue
+        loaded = target.state.get(parameter, {})
+        for key, value in state["state"].get(number, {}).items():
+            if isinstance(loaded.get(key), torch.Tensor) and loaded[key].dtype != value.dtype:
+                loaded[key] = value.detach().clone().to(loaded[key].device)
 
 
 def set_gradients(

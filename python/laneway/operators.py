@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from laneway import refusal_words
+from laneway import number_forms, refusal_words
 from laneway.errors import CaptureError
 
 aten = torch.ops.aten
@@ -242,7 +242,7 @@ def _batch_norm_form(
 ) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any]]:
     head = (named["input"], named["weight"], named["bias"])
     mean, variance = named["running_mean"], named["running_var"]
-    tail = (named["momentum"], named["eps"])
+    tail = (number_forms.momentum_of_call(named["momentum"]), named["eps"])
     if mean is None or variance is None:
         return aten._native_batch_norm_legit.no_stats, (*head, named["training"], *tail), {}
     if not named["training"]:

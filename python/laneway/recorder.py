@@ -298,7 +298,7 @@ class Recorder(TorchDispatchMode):
     def _argument(self, value: Any) -> Argument:
         if isinstance(value, torch.Tensor):
             return ValueArgument(self.value_of(value))
-        if value is None or isinstance(value, (bool, int, float, str)):
+        if value is None or isinstance(value, (bool, int, float, complex, str)):
             return value
         if isinstance(value, (list, tuple)):
             return [self._argument(element) for element in value]

@@ -71,7 +71,10 @@ def of_answer(operator: str) -> str:
 def of_argument(value: object) -> str:
     """The remedy for an argument of an operator that no graph holds."""
     if isinstance(value, torch.layout):
-        return "keep tensors and gradients dense (embeddings: sparse=False)"
+        return (
+            "keep tensors and gradients dense (embeddings: sparse=False, with Adam instead of "
+            "SparseAdam)"
+        )
     if isinstance(value, torch.dtype):
         return "use a floating, complex (64 or 128 bits) or signed integer dtype, bool or uint8"
     return "use CPU tensors and plain Python numbers"

@@ -147,6 +147,12 @@ class ScalarNode:
 
     pow = float_pow
 
+    def sym_min(self, other: ScalarNode) -> ScalarNode:
+        return self._arithmetic("scalar::min", other)
+
+    def sym_max(self, other: ScalarNode) -> ScalarNode:
+        return self._arithmetic("scalar::max", other)
+
     def neg(self) -> ScalarNode:
         return self._make("scalar::neg", [self], self.kind)
 
@@ -221,7 +227,7 @@ class ScalarNode:
             raise self._refuse(f"the step {place[0]} {self.origin}", place[1])
         raise self._refuse(
             f"the step computes {name.strip('_')} of {self.origin} in Python",
-            "use add, sub, mul, div, pow, neg, sqrt, or compute it with tensor operators",
+            "use add, sub, mul, div, pow, min, max, neg, sqrt, or compute it with tensor operators",
         )
 
     def _number(self, wanted: str) -> bool | int | float:

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from laneway import loss_scaling
-from laneway.capture import CapturedJobGraph, capture_train_step
+from laneway import lazy_modules, loss_scaling
+from laneway.capture import CapturedJobGraph, capture_inference, capture_train_step
 from laneway.capture_gate import gate_of
 from laneway.conditions import Conditions
-from laneway.errors import InvalidInput
+from laneway.errors import CaptureError, InvalidInput
 from laneway.fake_job import is_captured
 from laneway.graph_call import GraphCall, call_of
 from laneway.job import Future, Job, check_replay, create_job
-from laneway.job_state import JobState, release_created, set_gradients
+from laneway.job_state import JobState, load_optimizer, release_created, set_gradients
 from laneway.kept_gradients import gradient_path
 from laneway.owned_job import OwnedJob
 from laneway.process import ProcessLock
@@ -139,7 +139,7 @@ class TrainStep:
         state = self.state_dict()
         model.load_state_dict(state["model"])
         if optimizer is not None:
-            optimizer.load_state_dict(state["optimizer"])
+            load_optimizer(optimizer, state["optimizer"], self.optimizer)
         if scaler is not None:
             loss_scaling.copy_to(scaler, state)
         if self.captured is not None:
@@ -200,6 +200,7 @@ class TrainStep:
         with self._lock:
             self._check_open()
             with self._gate.capturing():
+                self._initialise(inputs, kwargs)
                 captured = capture_train_step(
                     self.model,
                     self.loss_fn,
@@ -233,6 +234,21 @@ class TrainStep:
             self._unwatch = weakref.finalize(self, _warn_when_called(self.model, self.job.name))
             self._unwatch.atexit = False
             return call_of(self.job, 0, captured, self.optimizer)
+
+    def _initialise(self, inputs: tuple, kwargs: dict[str, Any]) -> None:
+        """Lazy modules before their first call, as that would."""
+        if self.captured is not None or not lazy_modules.has_lazy(self.model):
+            return
+        if self._options.closure is not None:
+            raise CaptureError("the model has lazy modules", remedy=lazy_modules.REMEDY)
+        given = inputs[:-1] if self.loss_fn is not None else inputs
+        self._random_state = lazy_modules.initialise(
+            self.model,
+            lambda: capture_inference(
+                self.model, given, kwargs, train_mode=True, target=target_of(self.service)
+            ),
+            self._random_state,
+        )
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
         options = self._options

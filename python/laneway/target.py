@@ -12,6 +12,7 @@ import functools
 from typing import TYPE_CHECKING
 
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from laneway.errors import CaptureError
 
@@ -65,6 +66,12 @@ class Target(enum.Enum):
 def target_of(service: Service) -> Target:
     """What the service's jobs are captured for."""
     return Target(service.kernels)
+
+
+def captured_for() -> Target | None:
+    """Whom this thread captures for just now; None when it does not."""
+    target = getattr(_get_current_dispatch_mode(), "target", None)
+    return target if isinstance(target, Target) else None
 
 
 @functools.cache

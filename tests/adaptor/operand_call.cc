@@ -70,6 +70,7 @@ class Reader {
       return {lanes::MemoryFormatArgument{
           static_cast<lanes::MemoryFormat>(std::atoi(word.c_str() + 7))}};
     }
+    if (word.ends_with("j")) return {std::complex<double>(0, std::strtod(word.c_str(), nullptr))};
     if (word.find_first_of(".einf") != std::string::npos) {
       return {std::strtod(word.c_str(), nullptr)};
     }
@@ -177,6 +178,9 @@ struct ArgumentText {
   std::string operator()(const lanes::LayoutArgument&) const { return "layout"; }
   std::string operator()(const lanes::DeviceArgument&) const { return "device"; }
   std::string operator()(const lanes::GeneratorArgument&) const { return "generator"; }
+  std::string operator()(std::complex<double> number) const {
+    return real_text(number.imag()) + "j";
+  }
   std::string operator()(const lanes::ListArgument& list) const {
     std::string text;
     for (const Argument& element : list.elements) {

@@ -63,6 +63,35 @@ std::string attention(bool with_sums, const Spoil& spoil) {
   return refusal(b.finish());
 }
 
+std::string recurrent_layer(bool with_gradients) {
+  GraphBuilder b("layer");
+  const ValueIndex x = b.input({5, 2, 4});
+  const ValueIndex w = b.input({12, 4});
+  const ValueIndex u = b.input({12, 3});
+  const ValueIndex bias = b.input({12});
+  const ValueIndex h = b.input({2, 3});
+  const ValueIndex out = b.compute("aten::mkldnn_rnn_layer",
+                                   {arg(x), arg(w), arg(u), arg(bias), arg(bias), arg(h), arg(h),
+                                    flag(false), arg_list({}), arg_int(2), arg_int(3), arg_int(1),
+                                    flag(true), flag(false), flag(false), flag(with_gradients)},
+                                   {5, 2, 3});
+  const ValueIndex hidden = more(b, {2, 3});
+  const ValueIndex cell = more(b, {2, 3});
+  const ValueIndex workspace = more(b, {100}, DType::uint8);
+  b.compute("aten::mkldnn_rnn_layer_backward",
+            {arg(x),      arg(w),      arg(u),       arg(bias),   arg(bias),     arg(h),
+             arg(h),      arg(out),    arg(hidden),  arg(cell),   none(),        none(),
+             none(),      flag(false), arg_int(2),   arg_int(3),  arg_int(1),    flag(true),
+             flag(false), flag(false), arg_list({}), flag(false), arg(workspace)},
+            {5, 2, 4});
+  return refusal(b.finish());
+}
+
+TEST(PairedCheck, ALayerWithoutGradientsHasNoWorkspaceToGoBackBy) {
+  EXPECT_EQ(recurrent_layer(true), "");
+  EXPECT_THAT(recurrent_layer(false), HasSubstr("argument 'workspace' must be what"));
+}
+
 TEST(PairedCheck, AttentionGoesWithItsOwnForward) {
   EXPECT_EQ(attention(true, [](GraphBuilder&) {}), "");
   const auto with = [](size_t position, lanes::NamedArgument other) {

@@ -63,6 +63,8 @@ TEST(ScalarCall, KeepsIntegersWhereTheyAreExact) {
   EXPECT_EQ(of_integers("scalar::add", large, 2), 9007199254740995);
   EXPECT_EQ(of_integers("scalar::sub", large, -2), 9007199254740995);
   EXPECT_EQ(of_integers("scalar::mul", large, 3), 27021597764222979);
+  EXPECT_EQ(of_integers("scalar::min", large, large - 1), large - 1);
+  EXPECT_EQ(of_integers("scalar::max", large - 1, large), large);
   int64_t negated = 0;
   apply("scalar::neg", ValueKind::integer, &negated, {{ValueKind::integer, integer(large)}});
   EXPECT_EQ(negated, -large);
@@ -74,6 +76,8 @@ TEST(ScalarCall, ComputesInDoublesElsewhere) {
   EXPECT_EQ(of_reals("scalar::mul", 0.1, 3.0), 0.30000000000000004);
   EXPECT_EQ(of_reals("scalar::div", 1.0, 3.0), 0.3333333333333333);
   EXPECT_EQ(of_reals("scalar::pow", 0.999, 1000.0), 0.36769542477096373);
+  EXPECT_EQ(of_reals("scalar::min", 0.5, -3.25), -3.25);
+  EXPECT_EQ(of_reals("scalar::max", 0.5, -3.25), 0.5);
   double quotient = 0;
   apply("scalar::div", ValueKind::real, &quotient,
         {{ValueKind::integer, integer(7)}, {ValueKind::integer, integer(2)}});
@@ -90,6 +94,11 @@ TEST(ScalarCall, ComputesInDoublesElsewhere) {
 TEST(ScalarCall, PassesInfinitiesAndNansOn) {
   EXPECT_EQ(of_reals("scalar::div", 1.0, 0.0), std::numeric_limits<double>::infinity());
   EXPECT_TRUE(std::isnan(of_reals("scalar::sub", INFINITY, INFINITY)));
+  // As in Python: max(nan, 1.0) is nan and max(1.0, nan) is 1.0.
+  for (const char* op : {"scalar::min", "scalar::max"}) {
+    EXPECT_TRUE(std::isnan(of_reals(op, NAN, 1.0)));
+    EXPECT_EQ(of_reals(op, 1.0, NAN), 1.0);
+  }
 }
 
 TEST(ScalarCall, FailsTheNodeWhenAnIntegerOverflows) {

@@ -41,6 +41,7 @@ ARGUMENTS = [
     ValueArgument(1),
     -7,
     1.5,
+    0.5 - 1j,
     True,
     "mean",
     DType.int64,
@@ -102,8 +103,8 @@ def test_odd_reals_come_back_bit_for_bit() -> None:
 
 def test_what_has_no_binary_form_is_refused() -> None:
     graph = small_graph()
-    graph.nodes[0].arguments = [("", 1j)]
-    with pytest.raises(GraphError, match="complex"):
+    graph.nodes[0].arguments = [("", {1})]
+    with pytest.raises(GraphError, match="set"):
         encode_graph(graph)
 
 

@@ -177,6 +177,7 @@ Graph every_kind_graph() {
        keyword("memory_format", {lanes::MemoryFormatArgument{lanes::MemoryFormat::channels_last}}),
        keyword("layout", {lanes::LayoutArgument{}}), keyword("device", {lanes::DeviceArgument{}}),
        keyword("generator", {lanes::GeneratorArgument{}}), keyword("nothing", {}),
+       keyword("turn", {std::complex<double>(0.5, -1.0)}),
        keyword("indices",
                {lanes::ListArgument{
                    {{lanes::NoneArgument{}},

@@ -337,6 +337,8 @@ TEST(GraphCheck, Scalars) {
   EXPECT_EQ(scalar("scalar::pow", {arg_int(2), arg_int(3)}, ValueKind::real), "accepted");
   EXPECT_EQ(scalar("scalar::div", {arg_int(2), arg_int(3)}, ValueKind::real), "accepted");
   EXPECT_EQ(scalar("scalar::neg", {arg(2)}, ValueKind::real), "accepted");
+  EXPECT_EQ(scalar("scalar::max", {arg_int(2), arg_real(3)}, ValueKind::real), "accepted");
+  EXPECT_EQ(scalar("scalar::min", {arg_int(2), arg_int(3)}, ValueKind::integer), "accepted");
   EXPECT_THAT(scalar("scalar::exp", {arg(2)}, ValueKind::real),
               HasSubstr("is not a scalar operator; there are add"));
   EXPECT_THAT(scalar("scalar::sqrt", {arg(2), arg(2)}, ValueKind::real),
@@ -344,6 +346,8 @@ TEST(GraphCheck, Scalars) {
   EXPECT_THAT(scalar("scalar::sqrt", {arg(3)}, ValueKind::real),
               HasSubstr("argument 0 is not a number"));
   EXPECT_THAT(scalar("scalar::sqrt", {arg_list({})}, ValueKind::real),
+              HasSubstr("argument 0 is not a number"));
+  EXPECT_THAT(scalar("scalar::neg", {{"", {std::complex<double>(0, 1)}}}, ValueKind::real),
               HasSubstr("argument 0 is not a number"));
   EXPECT_THAT(scalar("scalar::sqrt", {{"x", {1.0}}}, ValueKind::real),
               HasSubstr("argument 0 is named 'x'"));

@@ -36,10 +36,10 @@ TEST(GraphDump, TrainingGraphReadsLikeTheStep) {
 
 TEST(GraphDump, EveryKindOfArgument) {
   const std::string dump = dump_graph(testing::every_kind_graph());
-  EXPECT_THAT(dump,
-              HasSubstr("(%0, -7, 0.5, flag=true, text='mean', dtype=bfloat16, "
-                        "memory_format=channels_last, layout=strided, device=device, "
-                        "generator=generator, nothing=none, indices=[none, [%0, none]], on=%1)"));
+  EXPECT_THAT(dump, HasSubstr("(%0, -7, 0.5, flag=true, text='mean', dtype=bfloat16, "
+                              "memory_format=channels_last, layout=strided, device=device, "
+                              "generator=generator, nothing=none, turn=(0.5, -1.0i), "
+                              "indices=[none, [%0, none]], on=%1)"));
   EXPECT_THAT(dump,
               HasSubstr("[%4: float16[2, 2] @2 strides [4, 1], %5: float16[2, 2] @2+2 strides "
                         "[4, 1], _] = aten::split.Tensor("));

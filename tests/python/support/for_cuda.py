@@ -18,7 +18,9 @@ from support.reference_executor import ReferenceJob
 
 LIST = pathlib.Path(__file__).resolve().parents[3] / "adaptor" / "operator_list.inc"
 LISTED = set(re.findall(r'^"(.+)",$', LIST.read_text(), re.MULTILINE))
-SCALARS = {f"scalar::{name}" for name in ("add", "sub", "mul", "div", "pow", "neg", "sqrt")}
+SCALARS = {
+    f"scalar::{name}" for name in ("add", "sub", "mul", "div", "pow", "min", "max", "neg", "sqrt")
+}
 
 
 def operators_of(captured: CapturedJobGraph) -> list[str]:

@@ -105,5 +105,6 @@ def _argument(r: _Reader) -> Argument:
         DeviceArgument,
         GeneratorArgument,
         lambda: [_argument(r) for _ in range(r.take("I"))],
+        lambda: complex(r.take("d"), r.take("d")),
     ]
     return readers[r.take("B")]()

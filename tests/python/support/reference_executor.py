@@ -44,6 +44,8 @@ _SCALAR_OPERATORS = {
     "scalar::mul": operator.mul,
     "scalar::div": operator.truediv,
     "scalar::pow": operator.pow,
+    "scalar::min": min,
+    "scalar::max": max,
     "scalar::neg": operator.neg,
     "scalar::sqrt": math.sqrt,
 }
@@ -204,8 +206,9 @@ class _Run:
         elif node.op in _RANDOM_OPERATORS:
             result = _RANDOM_OPERATORS[node.op](*args, **kwargs)
         else:
-            # Gradient mode stays on (recurrent layers look at it), autograd itself is skipped.
-            with torch._C._AutoDispatchBelowADInplaceOrView():
+            # Recurrent layers look at the gradient mode, autograd itself is skipped.
+            gradients = node.op != "aten::mkldnn_rnn_layer" or args[-1]
+            with torch._C._AutoDispatchBelowADInplaceOrView(), torch.set_grad_enabled(gradients):
                 result = resolve(node.op)(*args, **kwargs)
         if not node.results:
             return

@@ -161,6 +161,12 @@ ELEMENTWISE.each(
         "matrix_exp": lambda x: x @ torch.linalg.matrix_exp(positive(x) * 0.01),
         "fft, rfft, stft": lambda x: torch.fft.fft(x).abs() + torch.fft.rfft(x).abs().sum(1, True),
         "complex numbers, conjugate views": conjugated,
+        "histogram, geqrf, ormqr, put_": lambda x: (
+            x * torch.histogram(x.detach(), 5, range=(-1.0, 1.0))[0]
+            + x @ torch.ormqr(*torch.geqrf(x.detach()[:5]), torch.eye(5))
+            + torch.zeros(5).put_(torch.tensor([3, 1]), x.detach()[0, :2])
+        ),
+        "complex numbers of Python": lambda x: (torch.exp(1j * x) * (2 - 1j)).imag,
         "bucketed means (scatter_reduce)": lambda x: (
             x + torch.zeros(5).scatter_reduce(0, torch.tensor([0, 1, 1, 2, 4]), x[0], "mean")
         ),

@@ -36,6 +36,20 @@ def rows(*sizes: int) -> list[tuple]:
     return [(torch.randn(size, 12),) for size in sizes]
 
 
+@INFERENCE("lazy modules before their first call")
+def lazy(trial: Trial) -> None:
+    def make() -> nn.Module:
+        return nn.Sequential(nn.LazyLinear(16), nn.LazyBatchNorm1d(), nn.ReLU(), nn.LazyLinear(5))
+
+    trial.infer(make, rows(8, 8))
+
+
+@INFERENCE("LSTM, two layers")
+def recurrent(trial: Trial) -> None:
+    calls = [(torch.randn(6, 3, 12),) for _ in range(2)]
+    trial.infer(lambda: nn.LSTM(12, 8, num_layers=2), calls)
+
+
 @INFERENCE("a model of its own, in evaluation mode")
 def alone(trial: Trial) -> None:
     trial.infer(net, rows(4, 4, 4))

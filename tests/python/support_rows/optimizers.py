@@ -137,6 +137,8 @@ OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "AdamW, after two eager steps": ("AdamW", {"warm_up": 2}),
     "RAdam, after six eager steps": ("RAdam", {"warm_up": 6}),
+    "RAdam, after six eager steps, foreach": ("RAdam", {"warm_up": 6, "foreach": True}),
+    "ASGD, averaging from its second step on": ("ASGD", {"t0": 1.0}),
 }
 MORE.each(OPTIONS, lambda trial, case: train(trial, case[0], **case[1]))
 

@@ -73,6 +73,7 @@ RECURRENT.each(
         "RNN": recurrent(nn.RNN),
         "RNN, relu": recurrent(nn.RNN, nonlinearity="relu"),
         "LSTM": recurrent(nn.LSTM),
+        "LSTM without biases": recurrent(nn.LSTM, num_layers=2, bias=False),
         "GRU": recurrent(nn.GRU),
         "LSTM, two layers with dropout": recurrent(nn.LSTM, num_layers=2, dropout=0.2),
         "LSTM, bidirectional": recurrent(nn.LSTM, width=4, bidirectional=True),
@@ -281,6 +282,12 @@ def connectionist(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return F.ctc_loss(frames, 1 + target[:6].remainder(4).view(2, 3), *lengths)
 
 
+def connectionist_flat(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    frames = output.unsqueeze(1).expand(8, 2, 5).log_softmax(2)
+    lengths = torch.tensor([8, 6]), torch.tensor([3, 2])
+    return F.ctc_loss(frames, 1 + target[:5].remainder(4), *lengths, zero_infinity=True)
+
+
 LOSS_CASES: dict[str, tuple[Callable[..., Any], Callable[[], torch.Tensor]]] = {
     "CrossEntropyLoss": (nn.CrossEntropyLoss(), classes),
     "CrossEntropyLoss, label smoothing": (nn.CrossEntropyLoss(label_smoothing=0.1), classes),
@@ -304,6 +311,7 @@ LOSS_CASES: dict[str, tuple[Callable[..., Any], Callable[[], torch.Tensor]]] = {
     "PoissonNLLLoss": (lambda o, y: F.poisson_nll_loss(o, y.abs()), numbers),
     "GaussianNLLLoss": (lambda o, y: F.gaussian_nll_loss(o, y, o.exp()), numbers),
     "CTCLoss": (connectionist, classes),
+    "CTCLoss, targets one behind the other": (connectionist_flat, classes),
     "MarginRankingLoss": (lambda o, y: F.margin_ranking_loss(o[:, 0], o[:, 1], y), signs),
     "HingeEmbeddingLoss": (lambda o, y: F.hinge_embedding_loss(o[:, 0], y), signs),
     "CosineEmbeddingLoss": (lambda o, y: F.cosine_embedding_loss(o, o.tanh().flip(0), y), signs),
