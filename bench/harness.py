@@ -23,6 +23,7 @@ class Options:
     only: tuple[str, ...] = ()
     out: Path = Path("build/bench")
     threads: int = 1
+    other: Path | None = None  # another checkout of the project, for comparisons with it
     cores: tuple[int, ...] = ()  # pin everything measured to these; empty: wherever it may run
 
     def wants(self, case: str) -> bool:

@@ -47,7 +47,7 @@ class Report:
 
     bench: str
     rows: list[dict[str, Any]] = field(default_factory=list)
-    samples: dict[str, list[float]] = field(default_factory=dict)
+    samples: dict[str, list[Any]] = field(default_factory=dict)
 
     def add(
         self,

@@ -29,6 +29,8 @@ BENCHES = {
     "throughput": "how many requests a second does the service answer, at what cost to the broker?",
     "start": "how long until the service, a connection and a first result are there?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
+    "against": "is a training step as fast as in another checkout (--other DIR)?",
+    "operators": "are PyTorch's own databases of operators, modules and optimizers bit-equal?",
 }
 # With --device: bench/gpu. The same names where the question is the same.
 DEVICE_BENCHES = {
@@ -56,6 +58,9 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, argparse.ArgumentPa
     parser.add_argument(
         "--cores", type=_cores, default=(), metavar="N,N", help="pin all that is measured"
     )
+    parser.add_argument(
+        "--other", type=Path, metavar="DIR", help="another checkout, built: for the bench against"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
     parser.add_argument("--list", action="store_true", help="names the benches and their cases")
     return parser.parse_args(arguments), parser
@@ -76,6 +81,7 @@ def options_of(args: argparse.Namespace) -> Options:
         only=tuple(args.only),
         out=args.out,
         threads=args.threads,
+        other=args.other.resolve() if args.other else None,
         cores=args.cores,
     )
 

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import harness
@@ -36,17 +37,19 @@ class WorkerFailed(RuntimeError):
 
 
 class Worker:
-    """The parent's end. A context manager; leaving it ends the process."""
+    """The parent's end. A context manager; leaving it ends the process. `checkout` is the project's
+    folder whose code it runs, built."""
 
     def __init__(
         self,
         make: dict[str, Any],
         environment: dict[str, str] | None = None,
         timeout_s: float = REPLY_TIMEOUT_S,
+        checkout: Path = ROOT,
     ) -> None:
         self._timeout_s = timeout_s
         path = os.pathsep.join(
-            [str(ROOT), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
+            [str(checkout), str(checkout / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
         )
         env = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
         env |= harness.single_thread_environment(make.get("threads", 1)) | (environment or {})
@@ -54,7 +57,7 @@ class Worker:
             [sys.executable, "-m", "bench.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=ROOT,
+            cwd=checkout,
             env=env,
         )
         self.about: dict[str, Any] = {}

@@ -115,6 +115,7 @@ def merge_views(draft: Draft) -> None:
         results = [v for result in node.results for v in result.values]
         is_view = (
             len(results) == 1
+            and results[0] != NO_VALUE  # an operand handed back
             and not node.writes
             and results[0] not in draft.lazy
             and not any(v in draft.lazy for v in node.reads())

@@ -35,6 +35,7 @@ _ON_CPU = frozenset(
         "aten::_embedding_bag",
         "aten::_native_multi_head_attention",
         "aten::_grouped_mm",
+        "aten::multilabel_margin_loss_forward",
         "aten::_fft_c2c",
         "aten::_fft_c2r",
         "aten::_fft_r2c",
@@ -129,17 +130,21 @@ def is_measured(overload: torch._ops.OpOverload, args: tuple, target: Target) ->
     name = overload.name()
     if name in _EVERYWHERE:
         return True
-    if overload in _LABEL_OPERATORS:
-        return any(isinstance(a, torch.Tensor) and a.dtype == torch.uint8 for a in args)
-    if overload in _NORMS:
-        return any(isinstance(tensor, torch.Tensor) and not _is_usual(tensor) for tensor in args)
+    if overload in _LABEL_OPERATORS and any(t.dtype == torch.uint8 for t in _tensors(args)):
+        return True
+    if overload in _NORMS and not all(map(_is_usual, _tensors(args))):
+        return True
     if target is not Target.cpu:
         return False
     if name in _ON_CPU or name in _distrusted:
         return True
     return name in _ON_CPU_WHEN_UNUSUAL and not all(
-        leaf.is_contiguous() for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)
+        tensor.is_contiguous() for tensor in _tensors(args)
     )
+
+
+def _tensors(args: tuple) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
 
 
 def _is_usual(tensor: torch.Tensor) -> bool:

@@ -27,16 +27,6 @@ IDENTITY_OPERATORS = frozenset({aten.detach.default, aten.alias.default, aten.de
 # gives what is written a copy of its own).
 CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
 
-# They reach into the memory of their first argument by places counted from its beginning.
-ADDRESSING_OPERATORS = frozenset(
-    {
-        aten.as_strided.default,
-        aten.as_strided_.default,
-        aten.as_strided_copy.default,
-        aten.as_strided_scatter.default,
-    }
-)
-
 # They answer with a Python value that shapes alone decide.
 ANSWERED_BY_SHAPES = frozenset({aten.is_same_size.default, aten._has_same_storage_numel.default})
 

@@ -14,8 +14,7 @@ from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from laneway import layouts, operators, random_state, refusal_words, whole_operators
-from laneway.addressed import Addressed
+from laneway import addressed, layouts, operators, random_state, refusal_words, whole_operators
 from laneway.constants import Constants
 from laneway.cuda_calls import CudaCalls
 from laneway.direct_fakes import DirectFakes
@@ -90,7 +89,7 @@ class Recorder(TorchDispatchMode):
         self.slots = slots
         self.table = ValueTable()
         self.constants = Constants(fake_mode, slots)
-        self.addressed = Addressed(self.table, self.constants)
+        self.addressed = addressed.Addressed(self.table, self.constants)
         self.nodes: list[Node] = []
         self.phases: list[str] = []
         self.phase = "step"
@@ -209,8 +208,8 @@ class Recorder(TorchDispatchMode):
         func, args, kwargs, generator = operators.without_generator(func, args, kwargs)
         kept = args if self._cuda is None else self._cuda.arguments(func, args)
         arguments = [("", self._argument(value)) for value in kept]
-        if func in operators.ADDRESSING_OPERATORS:
-            self.addressed.note(arguments[0][1].value)
+        if func in addressed.OPERATORS:
+            self.addressed.note(arguments[0][1].value, func, args, kwargs)
         arguments += [(name, self._argument(value)) for name, value in kwargs.items()]
         if generator is not None:
             self.drawing.add(operators.name_of(func))

@@ -158,6 +158,7 @@ def fake_inputs(
         strides = expected_strides(leaf)
         if is_scattered(leaf):
             _warn_of_copy(leaf, f"input {position}")
+            recorder.addressed.moved.add(len(inputs))
         with recorder.fake_mode:
             fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
         fake.requires_grad_(leaf.requires_grad)

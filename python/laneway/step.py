@@ -137,7 +137,10 @@ class TrainStep:
     ) -> None:
         """Copies the job's state into `model` (and `optimizer`, and `scaler`)."""
         state = self.state_dict()
-        model.load_state_dict(state["model"])
+        try:
+            model.load_state_dict(state["model"])
+        except RuntimeError as error:
+            raise InvalidInput(f"the job's state does not go into this model: {error}") from error
         if optimizer is not None:
             load_optimizer(optimizer, state["optimizer"], self.optimizer)
         if scaler is not None:

@@ -58,7 +58,15 @@ class ThreadKey:
             every.fallback(torch.library.fallthrough_kernel, self._name)
             for name, form in self._forms().items():
                 ours.impl(name, self._kernel(_overload(name), form), self._name)
+            self._pass_by_higher_order_operators()
             self._libraries.extend((every, ours))
+
+    def _pass_by_higher_order_operators(self) -> None:
+        """torch.cond and its like have a dispatcher of their own, written in Python, which the
+        fallback is not asked by."""
+        torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(self._key)
+        for operator in torch._ops._higher_order_ops.values():
+            operator.fallthrough(self._key)
 
     def _kernel(self, overload: torch._ops.OpOverload, form: Form) -> Callable[..., Any]:
         def kernel(*args: Any, **kwargs: Any) -> Any:

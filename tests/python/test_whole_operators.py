@@ -66,6 +66,7 @@ TRAINED = {
     "matrix_norm": lambda x: torch.linalg.matrix_norm(x, "nuc"),
     "cumprod": lambda x: torch.cumprod(x, 1).sum(),
     "cumprod of zeros": lambda x: torch.cumprod(x * (x > 0), 1).sum(),
+    "cumprod over one element": lambda x: torch.cumprod(x[:, :1], 1).sum(),
     "prod": lambda x: torch.prod(x, 1).sum(),
     "prod, a dimension kept": lambda x: torch.prod(x / 2, -1, keepdim=True).sum(),
     "prod of zeros": lambda x: torch.prod(x[:, :4] * (x[:, :4] > 1), 1).sum(),

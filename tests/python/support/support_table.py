@@ -36,7 +36,8 @@ Every line was tried: a small model is trained for a few steps (or run forward) 
 and through an embedded service, on the CPU with one thread, and all that is left is compared:
 results, parameters, buffers, optimizer state. The code behind a line is in
 `tests/python/support_rows/`. `.venv/bin/python tests/python/write_support.py --write` makes this
-page from the outcomes, and a test fails when it says anything else.
+page from the outcomes, and a test fails when it says anything else. PyTorch's own databases of
+operators, modules and optimizers were tried as well: see [OPERATORS.md](OPERATORS.md).
 
 | it says | meaning |
 | --- | --- |

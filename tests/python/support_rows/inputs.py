@@ -145,7 +145,7 @@ def out_of_range(trial: Trial) -> None:
     trial.infer(lambda: nn.Embedding(5, 3), [(torch.tensor([1, 2]),), (torch.tensor([1, 7]),)])
 
 
-@INPUTS("an input that the model writes in place; the caller's tensor keeps its values")
+@INPUTS("an input that the model writes in place: the caller's tensor is written")
 def written(trial: Trial) -> None:
     class Writing(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -155,9 +155,10 @@ def written(trial: Trial) -> None:
     model = Writing(6, 3)
     given = grid.clone()
     with laneway.inference(model, trial.service) as predict, torch.no_grad():
+        twin = grid.clone()
         for _ in range(2):
-            trial.compare(model(grid.clone()), predict(given), "results")
-            trial.compare(grid, given, "what was given")
+            trial.compare(model(twin), predict(given), "results")
+            trial.compare(twin, given, "what was given")
 
 
 @INPUTS("a training step whose input requires a gradient")

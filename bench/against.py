@@ -1,0 +1,80 @@
+"""against: is a training step as fast in this checkout as in another one, the commit before, say?
+
+    git worktree add ../before COMMIT && (cd ../before && ./dev build)
+    ./dev bench against --other ../before
+
+Both run embedded, each in a process of its own over its own code and libraries, told in turn to run
+a trial (A B B A). The rounds are paired; `value` is the lower end of the 95 % interval, and the
+median over the cases is the figure to reach."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from . import models, stats
+from .harness import Calibration, Options, interleaved, progress
+from .report import ROOT, Report, at_least
+from .worker import Worker, WorkerFailed
+
+NO_SLOWER = at_least(0.98)
+
+
+def cases() -> list[str]:
+    return [*models.NAMES]
+
+
+def run(options: Options) -> Report:
+    report = Report("against")
+    if options.other is None or not (options.other / "bench" / "worker.py").is_file():
+        raise SystemExit("bench against: --other DIR must name another checkout, built")
+    calibration = Calibration()
+    compared = []
+    for name in cases():
+        if options.wants(name):
+            progress(f"against: {name}")
+            means = _measure(name, options, report, calibration)
+            compared += [([means["other"]], means["this"])] if means else []
+    if compared:
+        middle = stats.bootstrap_median_ratio(compared)
+        interval = {"median": middle.median, "high": middle.high}
+        report.add("all", "speed_over_other", middle.low, "ratio", target=NO_SLOWER, **interval)
+    samples = calibration.samples_ms
+    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    return report
+
+
+def _measure(
+    name: str, options: Options, report: Report, calibration: Calibration
+) -> dict[str, list[float]] | None:
+    """The mean times of each one's trials; None when one of them does not run it."""
+    checkouts = {"this": ROOT, "other": options.other}
+    make = {"name": name, "seed": 0, "form": "default", "runner": "embedded"}
+    make |= {"threads": options.threads, "cores": list(options.cores)}
+    means: dict[str, list[float]] = {which: [] for which in checkouts}
+    with ExitStack() as stack:
+        workers = {}
+        try:
+            for which, folder in checkouts.items():
+                worker = stack.enter_context(Worker(make, checkout=folder))
+                worker.make()
+                worker.trial(5)
+                workers[which] = worker
+        except WorkerFailed as error:
+            report.add(name, "speed_over_other", None, "ratio", note=str(error))
+            return None
+        once = stats.median(workers["this"].trial(5)["times_ns"])
+        iterations = max(3, int((0.05 if options.quick else 0.25) * 1e9 / once))
+        for order in interleaved(list(workers), options.trials):
+            calibration.sample()
+            for which in order:
+                times = workers[which].trial(iterations)["times_ns"]
+                means[which].append(sum(times) / len(times))
+        same = workers["this"].digest() == workers["other"].digest()
+    ratio = stats.bootstrap_ratio([means["other"]], means["this"])
+    interval = {"median": ratio.median, "high": ratio.high}
+    report.add(name, "speed_over_other", ratio.low, "ratio", **interval)
+    for which, samples in means.items():
+        us = [sample / 1000 for sample in samples]
+        report.add(name, f"{which}_us", stats.median(us), "us", samples=us)
+    report.add(name, "state_equal", float(same), "bool")
+    return means
