@@ -23,6 +23,7 @@ class Options:
     only: tuple[str, ...] = ()
     out: Path = Path("build/bench")
     threads: int = 1
+    samples: int | None = None  # of what a database has of a kind, for the bench operators
     other: Path | None = None  # another checkout of the project, for comparisons with it
     cores: tuple[int, ...] = ()  # pin everything measured to these; empty: wherever it may run
 

@@ -5,7 +5,8 @@ layouts of the inputs) and through laneway.train_step, every module of module_db
 options of optim_db trained: what came of each case (bench/corpus). A case that eager does not do
 twice the same, or refuses, counts nowhere. The share of what is bit-equal as a job leaves out what
 torch tags dynamic_output_shape or data_dependent_output, a named list (corpus/exclusions.py), and
-for torch.compile what draws random numbers, which a second row counts. One sample with --quick."""
+for torch.compile what draws random numbers, which a second row counts. One sample of an operator
+with --quick, N at most with --samples N."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ _NEVER = {
     "modules": (outcomes.DIFFERENT, outcomes.UNCLEAR),
     "optimizers": (outcomes.DIFFERENT, outcomes.UNCLEAR),
 }
+_OF_OPERATORS = ("inference", "compile", "gradients")
 _ALSO_NEVER = (outcomes.CRASH, outcomes.HANG)
 
 
@@ -38,17 +40,22 @@ def run(options: Options) -> Report:
     report = Report("operators")
     for part in parts.PARTS:
         if options.wants(part):
+            judged = units(part, options.quick, options.samples)
+            if options.samples is not None and part in _OF_OPERATORS:
+                report.add(part, "samples of an operator, at most", float(options.samples), "")
             report_part(
                 part,
-                pool.judge(units(part, options.quick), _workers(options), on_unit=_say),
+                pool.judge(judged, _workers(options), on_unit=_say),
                 report,
             )
     return report
 
 
-def units(part: str, quick: bool) -> list[pool.Unit]:
-    """What is judged of a part."""
+def units(part: str, quick: bool, most: int | None = None) -> list[pool.Unit]:
+    """What is judged of a part; of an operator at most so many samples."""
     samples = 1 if quick and part != "optimizers" else None
+    if most is not None and part in _OF_OPERATORS:
+        samples = most
     forms = tuple(parts.forms(part))
     listed = [pool.Unit(part, name, "float32", samples, forms) for name in parts.names(part)]
     if part == "optimizers":

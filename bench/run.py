@@ -59,6 +59,9 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, argparse.ArgumentPa
         "--cores", type=_cores, default=(), metavar="N,N", help="pin all that is measured"
     )
     parser.add_argument(
+        "--samples", type=int, metavar="N", help="of an operator, at most: for the bench operators"
+    )
+    parser.add_argument(
         "--other", type=Path, metavar="DIR", help="another checkout, built: for the bench against"
     )
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
@@ -81,6 +84,7 @@ def options_of(args: argparse.Namespace) -> Options:
         only=tuple(args.only),
         out=args.out,
         threads=args.threads,
+        samples=args.samples,
         other=args.other.resolve() if args.other else None,
         cores=args.cores,
     )
@@ -106,6 +110,8 @@ def main(arguments: list[str]) -> int:
         parser.error(f"{given}; there are {', '.join(benches)}")
     if args.trials is not None and args.trials < 1:
         parser.error(f"--trials {args.trials}: at least 1")
+    if args.samples is not None and args.samples < 1:
+        parser.error(f"--samples {args.samples}: at least 1")
     options = options_of(args)
     modules = {name: module_of(name, args.device) for name in args.names}
     known = {case for module in modules.values() for case in module.cases()}

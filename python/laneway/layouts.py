@@ -188,7 +188,9 @@ class _StandIns:
         return pytree.tree_map_only(torch.Tensor, self._standing, arguments)
 
     def _standing(self, given: torch.Tensor) -> torch.Tensor:
-        made = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype)
+        count = given.untyped_storage().nbytes() // given.element_size()
+        memory = torch.zeros(count, dtype=given.dtype)  # some operators keep what is around it
+        made = memory.as_strided(given.shape, given.stride(), given.storage_offset())
         self._fill(made)
         self.fakes[made.untyped_storage()._cdata] = given
         self.originals[id(made)] = given
@@ -209,8 +211,7 @@ class _Fakes:
         storage = real.untyped_storage()
         operand = self._standing.fakes.get(storage._cdata)
         if operand is not None:
-            offset = operand.storage_offset() + real.storage_offset()
-            return operand.as_strided(real.shape, real.stride(), offset)
+            return operand.as_strided(real.shape, real.stride(), real.storage_offset())
         key = (storage._cdata, real.dtype)
         if key not in self._wholes:
             count = storage.nbytes() // real.element_size()

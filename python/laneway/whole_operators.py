@@ -49,8 +49,23 @@ def _whole(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
         return overload(*args, **kwargs)
 
 
+def _split(
+    _: torch._ops.OpOverload, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0
+) -> list[torch.Tensor]:
+    """By a tensor that says where: its numbers are read as the step's own code would read them."""
+    if places.dim() == 0:
+        return torch.tensor_split(tensor, int(places.item()), dim)
+    numbers = [int(places[i].item()) for i in range(places.shape[0])]
+    return torch.tensor_split(tensor, numbers, dim)
+
+
 def _forms() -> dict[str, Form]:
-    return {**dict.fromkeys(_NAMES, _whole), "prod": prod, "prod.dim_int": prod}
+    return {
+        **dict.fromkeys(_NAMES, _whole),
+        "prod": prod,
+        "prod.dim_int": prod,
+        "tensor_split.tensor_indices_or_sections": _split,
+    }
 
 
 _key = ThreadKey("AutocastHPU", _forms)

@@ -95,6 +95,13 @@ def arithmetic(model: Model, x: torch.Tensor, mask: torch.Tensor) -> torch.Tenso
     return x.sum() if half / 3 >= 12 else x.mean() * 3
 
 
+def split(model: Model, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """torch.tensor_split reads the tensor that says where, one of several and a number."""
+    at = mask.sum(1)[:2] % 6
+    parts = torch.tensor_split(x, at, 1)
+    return sum(p.sum() * n for n, p in enumerate(parts)) + torch.tensor_split(x, at[0] + 1)[0].sum()
+
+
 def written_first(model: Model, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """The input is changed in place, through a view, before it is read."""
     mask = mask.clone() if mask.shape[0] == 1 else mask
@@ -114,6 +121,7 @@ CASES = [
     several,
     with_constants,
     arithmetic,
+    split,
     written_first,
 ]
 

@@ -75,6 +75,32 @@ def test_results_lie_as_the_kernels_lay_them(name):
             assert_same(code(x), laneway.inference(Module(code), service)(x))
 
 
+def test_memory_around_a_parameter_is_kept_as_eager_keeps_it():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            memory = torch.linspace(-1, 1, 60).reshape(6, 10)
+            self.weight = nn.Parameter(memory[1:5, 1::2])
+
+        def forward(self, x):
+            y = torch.slice_scatter(self.weight, x, 0, 1, 2).select_scatter(x[0], 0, 2)
+            return y.diagonal_scatter(x[0][:4] * 2).square().sum()
+
+    model, twin = Model(), Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    twins = torch.optim.SGD(twin.parameters(), lr=0.1)
+    x = torch.linspace(-1, 1, 5).reshape(1, 5)
+    with laneway.embedded("64MiB") as service:
+        step = laneway.train_step(model, lambda y, _: y, optimizer, service)
+        for _ in range(3):
+            twins.zero_grad()
+            loss = twin(x)
+            loss.backward()
+            twins.step()
+            assert_same(loss, step(x, x))
+        assert_same(twin.state_dict(), step.state_dict()["model"])
+
+
 def test_a_spectrum_is_flattened_in_all_three_interfaces():
     class Spectra(nn.Module):
         def __init__(self):

@@ -135,11 +135,11 @@ CASES: dict[str, tuple[Callable[..., Any], str, Callable[..., Any], tuple]] = {
         lambda x, i: x.index_select(0, i[0] + torch.arange(2)),
         (X, COUNTS),
     ),
-    "tensor_split": (
-        lambda x, i: torch.tensor_split(x, i),
-        "tensor_split: a list of indices",
-        lambda x, i: torch.tensor_split(x, [1, 2]),
-        (X, torch.tensor([1, 2])),
+    "tensor_split by what depends on a weight": (
+        lambda x: torch.tensor_split(x, x.abs().sum(1).long().clamp(max=3)[:2]),
+        "decision in tensors",
+        lambda x: torch.tensor_split(x, [1, 2]),
+        (X,),
     ),
     "resize_ to less": (
         lambda x: (x * 2).resize_(2, 3),
