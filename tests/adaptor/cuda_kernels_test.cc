@@ -43,12 +43,13 @@ TEST(CudaKernels, AreThereForAllListedOperatorsButThoseOfTheCpu) {
     ASSERT_TRUE(found.has_value()) << name;
     if (!found->hasComputedKernelForDispatchKey(c10::DispatchKey::CUDA)) without.push_back(name);
   }
-  EXPECT_THAT(without, ElementsAre("aten::_add_relu.Scalar", "aten::_add_relu.Tensor",
-                                   "aten::_add_relu_.Scalar", "aten::_add_relu_.Tensor",
-                                   "aten::_scaled_dot_product_flash_attention_for_cpu",
-                                   "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-                                   "aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward",
-                                   "aten::slow_conv3d_forward"));
+  EXPECT_THAT(
+      without,
+      ElementsAre("aten::_add_relu.Scalar", "aten::_add_relu.Tensor", "aten::_add_relu_.Scalar",
+                  "aten::_add_relu_.Tensor", "aten::_scaled_dot_product_flash_attention_for_cpu",
+                  "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+                  "aten::histogram.bin_ct", "aten::histogram.bins_tensor", "aten::mkldnn_rnn_layer",
+                  "aten::mkldnn_rnn_layer_backward", "aten::slow_conv3d_forward"));
 }
 
 TEST(CudaKernels, AnOperatorWithoutOneIsRefusedInWords) {

@@ -15,6 +15,7 @@ from bench.corpus import operators as judging
 from bench.corpus.layouts import LAYOUTS, laid_out
 from bench.corpus.outcomes import Case, Outcome, Row
 from bench.report import Report
+from laneway.compiled_graph import CompiledGraph
 from laneway.graph_job import GraphJob
 
 
@@ -34,7 +35,6 @@ def difference(expected, found, inputs=()):
         torch.tensor([0.0, 0.0, 1.0]),
         torch.tensor([0, 0, float("nan")], dtype=torch.float64),
         torch.tensor([[0.0, 0.0, float("nan")]]),
-        torch.tensor([0, 0, 0x7FC00001], dtype=torch.int32).view(torch.float32),
         [torch.tensor([0.0, 0.0, float("nan")])] * 2,
         None,
     ],
@@ -43,6 +43,18 @@ def test_other_values_are_seen_to_the_last_bit(other):
     one = torch.tensor([0.0, 0.0, float("nan")])
     assert difference(one, other).real
     assert difference(one, one.clone()) == bits.Difference()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_what_is_not_a_number_has_no_bits(dtype):
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    one = torch.tensor([0.0, float("nan")]).to(dtype)
+    other = one.clone()
+    other.view(whole)[1] ^= 1
+    found = difference(one, other)
+    assert found.small and not found.real and not found.laid
+    other[0] = -0.0
+    assert difference(one, other).real
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64, torch.bfloat16])
@@ -134,7 +146,8 @@ def test_refusals_and_unclear_errors_are_told_apart():
 
 
 def test_compiled_code_is_a_job_only_when_nothing_ran_eagerly(monkeypatch):
-    """A graph whose job gives nothing runs its eager code, with a report that names a job."""
+    """A graph whose job gives nothing runs its eager code and says so; one that does not say so is
+    found."""
     assert judging.compiled(example(), None).kind == outcomes.EQUAL
     assert judging.compiled(example(torch.rand_like), None).kind == outcomes.EAGER_WARNED
     run = GraphJob.run
@@ -142,7 +155,10 @@ def test_compiled_code_is_a_job_only_when_nothing_ran_eagerly(monkeypatch):
     def nothing(self, arguments):
         run(self, arguments)
 
-    monkeypatch.setattr(GraphJob, "run", nothing)
+    with monkeypatch.context() as patched:
+        patched.setattr(GraphJob, "run", nothing)
+        assert judging.compiled(example(), None).kind == outcomes.EAGER_WARNED
+    monkeypatch.setattr(CompiledGraph, "__call__", lambda self, *arguments: self._code(*arguments))
     found = judging.compiled(example(), None)
     assert found.kind == outcomes.EAGER_SILENT
     assert "called its eager code 2 times" in found.message
@@ -162,10 +178,10 @@ def test_a_compiled_write_that_is_lost_is_found(monkeypatch):
 
 
 def test_a_compiled_error_that_eager_does_not_raise_is_found(monkeypatch):
-    def failing(self, arguments):
+    def failing(self, *arguments):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(GraphJob, "run", failing)
+    monkeypatch.setattr(CompiledGraph, "__call__", failing)
     assert judging.compiled(example(), None).kind == outcomes.RAISED
 
 

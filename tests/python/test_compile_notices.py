@@ -107,9 +107,8 @@ CASES = [
     lambda x: torch.tensor(torch.equal(x, x)),
     lambda x: x.to_sparse().to_dense(),
     lambda x: x.clone().resize_(2, 3),
-    lambda x: torch.linalg.lstsq(torch.eye(3), x).solution,
+    lambda x: torch.linalg.lstsq(torch.eye(3), x).rank,
     lambda x: torch.linalg.eigvals(x @ x.t()),
-    lambda x: torch.histogram(x, 4).hist,
 ]
 
 

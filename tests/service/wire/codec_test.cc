@@ -89,7 +89,7 @@ TEST(Codec, CountsOfEnumeratorsAreThoseOfTheEnums) {
     EXPECT_STREQ(name_of(static_cast<Enum>(static_cast<int>(last) + 1)), "unknown");
     EXPECT_EQ(kEnumeratorCount<Enum>, static_cast<int>(last) + 1);
   };
-  known(error_code_name, ErrorCode::device_lost);
+  known(error_code_name, ErrorCode::other_layout);
   known(lanes::reason_code_name, lanes::ReasonCode::contradicted);
 }
 
