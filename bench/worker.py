@@ -164,12 +164,18 @@ class _Trials:
         return {"about": self._runner.about()}
 
     def addresses(self, iterations: int) -> dict[str, int]:
-        before = self._runner.report()["graphs"][0]
+        before = self._counted()
         for first in range(0, iterations, CHUNK):
             self.trial(min(CHUNK, iterations - first))
-        after = self._runner.report()["graphs"][0]
+        after = self._counted()
         counts = {"changes": "address_changes", "off_tape": "off_tape_count", "done": "iterations"}
         return {name: after[key] - before[key] for name, key in counts.items()}
+
+    def _counted(self) -> dict[str, Any]:
+        """The report once the last iteration is in it: it is answered before it is counted, and a
+        state is read behind both."""
+        self._runner.state()
+        return self._runner.report()["graphs"][0]
 
     def trial(self, iterations: int) -> dict[str, Any]:
         numbers = range(self._next, self._next + iterations)
