@@ -73,7 +73,8 @@ class Inference:
         return self._variants.run(inputs, kwargs)
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
-        """The same without waiting."""
+        """The same without waiting. It works on copies: what the model writes into its inputs is
+        not given back, and a warning says so."""
         return self._variants.submit(inputs, kwargs)
 
     def close(self) -> None:

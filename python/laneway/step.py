@@ -94,7 +94,9 @@ class TrainStep:
         return result
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
-        """The same without waiting: a Future (`result(timeout=None)`, `done()`, awaitable)."""
+        """The same without waiting: a Future (`result(timeout=None)`, `done()`, awaitable). It
+        works on copies: what the step writes into its inputs is not given back, and a warning says
+        so."""
         future = self._variants.submit(inputs, kwargs)
         self._note_call()
         return future
