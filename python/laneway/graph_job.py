@@ -11,15 +11,15 @@ import torch
 from laneway.capture import CapturedJobGraph, capture_inference
 from laneway.capture_gate import gate_of
 from laneway.conditions import Conditions
-from laneway.errors import InvalidInput
 from laneway.graph_call import GraphCall
 from laneway.graph_ir import GeneratorArgument, Node, StorageKind
 from laneway.graph_results import Planner, ResultPlan, Unfit
 from laneway.random_state import READ, RESTORE
+from laneway.signature import expected_strides
 from laneway.target import target_of
 from laneway.variants import Variants
 from laneway.weight_image import WeightImage
-from laneway.written_inputs import check_apart
+from laneway.written_inputs import share_memory
 
 
 class GraphJob:
@@ -58,7 +58,7 @@ class GraphJob:
         they cannot be put together. Raises OtherLayout when the weights do not fit the job."""
         with self.image.state:
             self.image.bring_up_to_date(self._tensors(arguments))
-            self._check_apart(arguments)
+            self._check_writes(arguments)
             if self._writes:
                 return self._run(arguments)
         return self._run(arguments)
@@ -76,19 +76,21 @@ class GraphJob:
                 self.image.write_back(plan.written, self._tensors(arguments))
         return results
 
-    def _check_apart(self, arguments: Sequence[Any]) -> None:
-        """Raises Unfit when weights share memory with what is given in each call, and one of the
-        two is written: the job has them apart."""
+    def _check_writes(self, arguments: Sequence[Any]) -> None:
+        """Of a graph that writes, before it runs: raises Unfit when what it is given in each call
+        shares memory with weights, which the job has apart; and when it writes to what it is given
+        and the job has that in another layout, so that the results might not be put together and
+        eager execution would write once more."""
         if not (self._writes or self._writes_arguments):
             return
         weights = self._tensors(arguments)
-        for position in self._fed:
-            tensor = arguments[position]
-            if isinstance(tensor, torch.Tensor):
-                try:
-                    check_apart(tensor, "an argument", [tensor, *weights])
-                except InvalidInput as error:
-                    raise Unfit("it writes into memory that argument and weight share") from error
+        for tensor in (arguments[position] for position in self._fed):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if any(share_memory(tensor, weight) for weight in weights):
+                raise Unfit("it writes into memory that argument and weight share")
+            if self._writes_arguments and tuple(tensor.stride()) != expected_strides(tensor):
+                raise Unfit("it writes, and an argument lies otherwise than its copy in the job")
 
     def _tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         return [arguments[position] for position in self._weights]
@@ -113,7 +115,7 @@ class GraphJob:
             plan.written = self._written(captured)
             self._writes = self._writes or bool(plan.written)
             self._writes_arguments = self._writes_arguments or bool(captured.written_inputs)
-            self._check_apart(self._calling.arguments)
+            self._check_writes(self._calling.arguments)
             return image.add(captured)
 
     def _body(self, holder: torch.nn.Module, *fed: Any) -> Any:

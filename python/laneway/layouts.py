@@ -25,10 +25,10 @@ from laneway.target import Target
 
 aten = torch.ops.aten
 
-# Recurrent layers keep a workspace for the backward pass, reduced losses keep the memory of what
-# they reduce, fused attention gives no weights that nobody asked for.
+# Reduced losses keep the memory of what they reduce.
 _EVERYWHERE = frozenset({"aten::mse_loss", "aten::smooth_l1_loss"})
-# What other devices give differs from what the CPU gives.
+# What other devices give differs from what the CPU gives: recurrent layers keep a workspace for the
+# backward pass, fused attention gives no weights that nobody asked for.
 _ON_CPU = frozenset(
     {
         "aten::mkldnn_rnn_layer",

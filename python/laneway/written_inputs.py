@@ -29,19 +29,24 @@ def targets(args: tuple, kwargs: dict[str, Any], written: Sequence[int]) -> list
 def check_apart(tensor: torch.Tensor, name: str, others: Sequence[torch.Tensor]) -> None:
     """Raises InvalidInput when `tensor`, which a step writes, shares memory with one of `others`,
     itself left out, or has several elements in one place."""
-    own = _extent(tensor)
     if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride())):
         raise InvalidInput(
             f"{name}, which the step writes, has several elements at one place in memory (strides "
             f"{list(tensor.stride())}): pass it with .clone()"
         )
     # The same tensor given twice is another place of it.
-    shared = sum(_overlap(own, _extent(other)) for other in others)
+    shared = sum(share_memory(tensor, other) for other in others)
     if shared > any(other is tensor for other in others):
         raise InvalidInput(
             f"{name}, which the step writes, shares memory with another argument: a job works on "
             "copies, where a write to one is not seen in the other; pass one of them with .clone()"
         )
+
+
+def share_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether what lies from the first element of one to its last reaches into the other's."""
+    (a_first, a_end), (b_first, b_end) = _extent(a), _extent(b)
+    return max(a_first, b_first) < min(a_end, b_end)
 
 
 def write_back(given: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
@@ -68,7 +73,3 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
     first = tensor.data_ptr()
     return first, first + (steps + 1) * tensor.element_size()
-
-
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return max(a[0], b[0]) < min(a[1], b[1])

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import laneway
+from laneway import signature
 from laneway.errors import InvalidInput
 from support.compiled import compare, compiled, eager_reasons, own_service, running  # noqa: F401
 from support.eager import assert_same
@@ -223,6 +224,29 @@ def test_a_write_into_a_view_of_a_weight_is_eagers():
         for _ in range(3):
             assert_same(twin(twin.weight[:1]), made(model.weight[:1]))
             assert_same(twin.weight.detach(), model.weight.detach())
+
+
+def test_an_argument_in_another_layout_than_the_jobs_is_written_once(monkeypatch):
+    """The job wrote it, the result, a view of it, could not be put together, and eager execution
+    wrote it again."""
+    monkeypatch.setattr(signature, "_MOST_GAPS", 64)
+
+    def code(x):
+        x.add_(1)
+        return x[1:]
+
+    with torch.no_grad():
+        made = compiled(code)
+        for _ in range(2):
+            memory, twin = torch.zeros(8, 64), torch.zeros(8, 64)
+            assert_same(code(twin[:, 5]), made(memory[:, 5]))
+            assert_same(twin, memory)
+
+
+def test_an_expanded_tensor_beside_a_written_one_changes_nothing():
+    with torch.no_grad():
+        compare(adds, [(X.clone(), torch.ones(1, 4).expand(3, 4))] * 2)
+    assert eager_reasons() == [] and len(running()) == 1
 
 
 def test_an_expanded_tensor_is_not_written():
