@@ -1,6 +1,6 @@
 // Fault points: places in the service's programs where a test can have the process killed (SIGKILL
 // to itself, as a crash or the kernel's memory killer would), so that recovery is tried at every
-// step and not only where a signal happens to land. Armed by text, "broker.job_held:2" for the
+// step and not only where a signal happens to arrive. Armed by text, "broker.job_held:2" for the
 // second pass, several separated by commas; not armed, a point costs one load. Points count in one
 // process: whoever starts a killed process again leaves LANEWAY_FAULT out of its environment.
 // Thread-safe, but arm before the threads start.

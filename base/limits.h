@@ -42,7 +42,7 @@ inline constexpr uint32_t kMaxGraphsPerJob = 64;  // shapes and modes; the least
 inline constexpr uint32_t kMaxJobs = 4'096;       // known to one service at a time
 inline constexpr uint32_t kMaxLaneSms = 1'024;    // several times what a device has
 inline constexpr uint32_t kMaxLanes = 64;         // each has a thread and a stream
-inline constexpr uint32_t kMaxPostedEvents = 1u << 20;  // at the core's door; far above what all
+inline constexpr uint32_t kMaxPostedEvents = 1u << 20;  // at the core's gateway; far above what all
                                                         // jobs together can have open
 inline constexpr uint32_t kMaxInFlight = 64;        // iterations of one job accepted but not done
 inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest hash goes first
@@ -60,8 +60,8 @@ inline constexpr uint64_t kRandomStateRoom = 5'120;
 inline constexpr uint32_t kMaxChannelFrameBytes = 64u << 20;
 inline constexpr uint32_t kMaxFrameDescriptors = 16;  // of one frame; a message needs four at most
 inline constexpr uint64_t kMaxChannelQueueBytes = 256ull << 20;  // not yet read by the other side
-// A client's lifeline: parcels with a short header. The queue is what a client that does not read
-// can make the broker keep; it is then hung up on.
+// A client's lifeline: descriptor messages with a short header. The queue is what a client that
+// does not read can make the broker keep; it is then hung up on.
 inline constexpr uint32_t kMaxLifelineFrameBytes = 4u << 10;
 inline constexpr uint32_t kMaxLifelineDescriptors = 4;
 inline constexpr uint64_t kMaxLifelineQueueBytes = 64u << 10;
@@ -74,18 +74,20 @@ inline constexpr uint32_t kMaxRequestBytes = 16u << 20;
 inline constexpr int kMaxQueuedRequests = 4;  // of one client: one, and the times it was repeated
 inline constexpr int kMaxQueuedReplies = 16;  // to one client that does not read
 
-// The broker's front door. What a client can make the broker keep, before and after it has said
+// The broker's gateway. What a client can make the broker keep, before and after it has said
 // who it is.
 inline constexpr uint32_t kMaxSessions = 1'024;
 inline constexpr uint32_t kMaxSessionsPerUser = 512;  // so that one user leaves room for others
-inline constexpr uint32_t kMaxNewcomersPerUser = 64;  // lifelines that have not said whose they are
-inline constexpr uint32_t kMaxRequestsInWork = 16;    // of a session: its client gave up on some
-inline constexpr uint32_t kMaxParcels = 4;  // descriptors of requests that did not come yet
+inline constexpr uint32_t kMaxPendingConnectionsPerUser =
+    64;                                             // lifelines that have not said whose they are
+inline constexpr uint32_t kMaxRequestsInWork = 16;  // of a session: its client gave up on some
+inline constexpr uint32_t kMaxDescriptorMessages =
+    4;  // descriptors of requests that did not come yet
 inline constexpr uint32_t kMaxKeptAnswerBytes = 64u << 10;  // a longer one is made again
 // Both sockets of a client, and the descriptors of a request: on one machine they come within
 // milliseconds, and a client that was stopped in between says Hello again.
 inline constexpr Duration kLifelinePatience = seconds(10);
-inline constexpr Duration kParcelPatience = seconds(10);
+inline constexpr Duration kDescriptorMessagePatience = seconds(10);
 
 inline constexpr uint32_t kMaxWaitMs = 1'000;  // one WaitJob; a longer wait is asked for again
 
@@ -150,7 +152,7 @@ inline constexpr Bytes kStagingPiece = Bytes(4 << 20);
 
 // Iterations of a lane that are still on the device while the next is enqueued: two keep it busy,
 // the rest is for iterations much shorter than kRunAhead.
-inline constexpr uint32_t kMaxFlights = 4;
+inline constexpr uint32_t kMaxEnqueued = 4;
 
 // What a library may take for one operator on a lane, where it asks before it chooses how to
 // compute: the largest that cuDNN's heuristics want for common convolutions.
@@ -160,7 +162,7 @@ inline constexpr Bytes kMaxLibraryWorkspace = Bytes(1 << 30);
 // driver's, and the modules of kernels that are loaded later.
 inline constexpr int64_t kDevicePoolPercent = 90;
 
-// How long a lane's thread looks all the time whether something landed or came before it rests in
+// How long a lane's thread looks all the time whether something was retired or came before it rests in
 // between: about what waking a thread costs. From then on it looks again after a thirty-second of
 // the time that it has waited already, within the next two: late by little, busy for little.
 inline constexpr Duration kLandingSpin = microseconds(50);

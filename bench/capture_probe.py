@@ -23,11 +23,11 @@ from .models import Workload, make
 
 # part -> (module of laneway, name in it)
 PARTS = {
-    "capture": ("step", "capture_train_step"),
-    "encode": ("capture", "encode_graph"),
-    "admit": ("step", "create_job"),
-    "place": ("job", "Job.wait_until_placed"),
-    "iteration": ("graph_call", "GraphCall.run"),
+    "capture": ("jobs.step", "capture_train_step"),
+    "encode": ("capture.capture", "encode_graph"),
+    "admit": ("jobs.step", "create_job"),
+    "place": ("jobs.job", "Job.wait_until_placed"),
+    "iteration": ("jobs.graph_call", "GraphCall.run"),
 }
 
 
@@ -36,7 +36,7 @@ def probe(work: Workload, batch: tuple[torch.Tensor, ...]) -> dict[str, float]:
     cpu_started = time.process_time()
     started = clock()
     import laneway
-    import laneway.step  # names load when used: this is what using train_step loads
+    import laneway.jobs.step  # names load when used: this is what using train_step loads
 
     imported = clock()
     spent = {part: _timed(*place) for part, place in PARTS.items()}

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "bench/trial_loop.h"
-#include "service/client/laneway.h"
+#include "service/api/laneway.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "adaptor/backend.h"
+#include "adaptor/device/backend.h"
 #include "base/bytes.h"
 #include "bench/trial_loop.h"
 

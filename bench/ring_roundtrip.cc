@@ -41,17 +41,17 @@ void fail(const char* what) {
   std::exit(1);
 }
 
-void send(Ring& ring, uint64_t number, const unsigned char* message, int bell) {
+void send(Ring& ring, uint64_t number, const unsigned char* message, int doorbell) {
   std::memcpy(ring.slots[number % kSlots], message, kMessageBytes);
   ring.written.store(number + 1, std::memory_order_release);
   const uint64_t one = 1;
-  if (::write(bell, &one, sizeof(one)) != sizeof(one)) fail("write to an eventfd");
+  if (::write(doorbell, &one, sizeof(one)) != sizeof(one)) fail("write to an eventfd");
 }
 
-void receive(const Ring& ring, uint64_t number, unsigned char* message, int bell) {
+void receive(const Ring& ring, uint64_t number, unsigned char* message, int doorbell) {
   while (ring.written.load(std::memory_order_acquire) <= number) {
     uint64_t rung = 0;
-    if (::read(bell, &rung, sizeof(rung)) != sizeof(rung)) fail("read from an eventfd");
+    if (::read(doorbell, &rung, sizeof(rung)) != sizeof(rung)) fail("read from an eventfd");
   }
   std::memcpy(message, ring.slots[number % kSlots], kMessageBytes);
 }

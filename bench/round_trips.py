@@ -17,8 +17,8 @@ REPLY_TIMEOUT_S = 120.0
 
 def write_empty_graph(path: Path) -> None:
     """The empty graph in its binary form."""
-    from laneway import graph_encode
-    from laneway import graph_ir as ir
+    from laneway.graph import graph_encode
+    from laneway.graph import graph_ir as ir
 
     storage = ir.Storage(ir.StorageKind.input, 0, 16)
     value = ir.Value(ir.ValueKind.tensor, ir.DType.float32, 0, 0, (4,), (1,))

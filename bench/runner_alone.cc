@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "adaptor/host_backend.h"
-#include "adaptor/torch_job.h"
+#include "adaptor/host/host_backend.h"
+#include "adaptor/run/torch_job.h"
 #include "base/bytes.h"
 #include "bench/trial_loop.h"
 #include "lanes/control_word.h"

@@ -15,7 +15,7 @@ import time
 import torch
 
 import laneway
-import laneway.step  # what a step needs is imported by now, as torch is
+import laneway.jobs.step  # what a step needs is imported by now, as torch is
 
 from .models import make
 

@@ -13,7 +13,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "lanes/flight.h"
+#include "lanes/enqueued_iteration.h"
 
 namespace laneway::lanes {
 
@@ -55,8 +55,8 @@ class GraphRunner {
   // Copies the outputs out, drops every value.
   virtual Status finish(std::span<const OutputView> outputs) = 0;
   // After finish, once: what is still under way of the iteration, whose outputs are there when it
-  // has landed. Null when nothing is, as always on devices that compute when they are called.
-  virtual std::unique_ptr<Flight> take_flight() { return nullptr; }
+  // has retired. Null when nothing is, as always on devices that compute when they are called.
+  virtual std::unique_ptr<EnqueuedIteration> take_enqueued() { return nullptr; }
   // Drops every value and restores the random state of begin. Before first_write() this leaves no
   // trace of the iteration.
   virtual void abandon() = 0;

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "adaptor/backend.h"
 #include "adaptor/cuda/cuda_torch_device.h"
 #include "adaptor/cuda/sm_partitions.h"
+#include "adaptor/device/backend.h"
 #include "base/clock.h"
 #include "memory/device/cuda/cuda_device.h"
 #include "memory/stream_pool_access.h"

@@ -9,7 +9,7 @@
 #include "adaptor/cuda/cuda_lane_allocator.h"
 #include "adaptor/cuda/cuda_numeric.h"
 #include "adaptor/cuda/once_warnings.h"
-#include "adaptor/numeric_context.h"
+#include "adaptor/scope/numeric_context.h"
 #include "base/check.h"
 
 namespace laneway::adaptor {

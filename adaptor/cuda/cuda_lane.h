@@ -11,7 +11,7 @@
 
 #include "adaptor/cuda/cuda_workspaces.h"
 #include "adaptor/cuda/sm_partitions.h"
-#include "adaptor/stream_lane.h"
+#include "adaptor/device/stream_lane.h"
 #include "memory/device/cuda/cuda_device.h"
 
 namespace laneway::adaptor {

@@ -7,9 +7,9 @@
 #include <atomic>
 #include <mutex>
 
-#include "adaptor/cpu_lane_allocator.h"
 #include "adaptor/cuda/forwarding_allocator.h"
-#include "adaptor/lane_blocks.h"
+#include "adaptor/host/cpu_lane_allocator.h"
+#include "adaptor/scope/lane_blocks.h"
 #include "base/check.h"
 #include "base/limits.h"
 

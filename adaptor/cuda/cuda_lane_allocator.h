@@ -1,6 +1,6 @@
-// The hook between torch's CUDA allocations and lanes: what adaptor/cpu_lane_allocator is to the
-// CPU's. Installed once for the process, it gives a thread that is bound to a lane memory from that
-// lane's arena, and leaves every other thread (the user's own eager work, captures of graphs,
+// The hook between torch's CUDA allocations and lanes: what adaptor/host/cpu_lane_allocator is to
+// the CPU's. Installed once for the process, it gives a thread that is bound to a lane memory from
+// that lane's arena, and leaves every other thread (the user's own eager work, captures of graphs,
 // memory pools) to the allocator that was there. Frees go by address, whichever thread they come
 // from. Thread-safe.
 //

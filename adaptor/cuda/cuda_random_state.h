@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "adaptor/cuda/cuda_generator.h"
-#include "adaptor/random_state.h"
+#include "adaptor/device/random_state.h"
 
 namespace laneway::adaptor {
 

@@ -13,8 +13,8 @@
 #include <memory>
 
 #include "adaptor/cuda/cuda_random_state.h"
-#include "adaptor/stream_lane.h"
-#include "adaptor/torch_device.h"
+#include "adaptor/device/stream_lane.h"
+#include "adaptor/device/torch_device.h"
 
 namespace laneway::adaptor {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "adaptor/torch_device.h"
+#include "adaptor/device/torch_device.h"
 
 namespace laneway::adaptor {
 

@@ -1,8 +1,8 @@
-// What liblaneway_cuda.so exports (adaptor/device_plugin.h).
+// What liblaneway_cuda.so exports (adaptor/device/device_plugin.h).
 #include <torch/headeronly/version.h>
 
 #include "adaptor/cuda/cuda_backend.h"
-#include "adaptor/device_plugin.h"
+#include "adaptor/device/device_plugin.h"
 #include "base/version.h"
 
 extern "C" __attribute__((visibility("default"))) const laneway::adaptor::DevicePlugin*

@@ -24,9 +24,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from laneway import layouts, operators
-from laneway.fake_job import new_fake_mode
-from laneway.target import Target
+from laneway.capture.fake_job import new_fake_mode
+from laneway.graph.target import Target
+from laneway.operators import layouts, operators
 
 from . import databases
 from .layouts import LAYOUTS, laid_out

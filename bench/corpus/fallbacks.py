@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from laneway.compiled_graph import CompiledGraph
+from laneway.compile.compiled_graph import CompiledGraph
 
 
 class Fallbacks:

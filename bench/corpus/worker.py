@@ -25,7 +25,7 @@ def main() -> int:
     import torch
 
     import laneway
-    from laneway import service as services
+    from laneway.jobs import service as services
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")

@@ -137,8 +137,8 @@ from bench.gpu import laneway_device
 from bench.models import make
 work = make("mlp"); batch = work.batch(0)
 import laneway
-from laneway import _native
-t0 = now(); _native.embedded_library(); t1 = now()
+from laneway.native import bindings
+t0 = now(); bindings.embedded_library(); t1 = now()
 service = laneway_device.embedded(sys.argv[1], pool=256 << 20); t2 = now()
 step = laneway_device.train_step(work, service)
 step(*batch).item(); t3 = now(); step(*batch).item(); t4 = now()

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "memory/device/block_ranges.h"
 #include "memory/device/device.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 
 namespace laneway::memory {
 

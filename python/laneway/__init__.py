@@ -7,7 +7,7 @@ with laneway.embedded(pool="512MiB") as service:
     step.sync_to(model, optimizer)
 
 Names are loaded when they are first used: `import laneway` alone, and what the command line needs
-(errors, service, _native), does without torch.
+(errors, jobs/service, native), does without torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from laneway import compile_backend as compile_backend
-    from laneway.attachment import Attachment, attach
     from laneway.errors import (
         CaptureError,
         DeviceLost,
@@ -31,10 +30,11 @@ if TYPE_CHECKING:
         Refused,
         ServiceUnavailable,
     )
-    from laneway.inference_job import Inference, inference
-    from laneway.job import Future
-    from laneway.service import Service, connect, embedded
-    from laneway.step import TrainStep, train_step
+    from laneway.jobs.attachment import Attachment, attach
+    from laneway.jobs.inference_job import Inference, inference
+    from laneway.jobs.job import Future
+    from laneway.jobs.service import Service, connect, embedded
+    from laneway.jobs.step import TrainStep, train_step
 
 __version__ = "0.1.0"
 
@@ -65,16 +65,16 @@ __all__ = [
 # Where each name of __all__ is, where it is not errors. No module may have the name of one, because
 # importing a module sets an attribute of the package.
 _HOMES = {
-    "Attachment": "attachment",
-    "Future": "job",
-    "Inference": "inference_job",
-    "Service": "service",
-    "TrainStep": "step",
-    "attach": "attachment",
-    "connect": "service",
-    "embedded": "service",
-    "inference": "inference_job",
-    "train_step": "step",
+    "Attachment": "jobs.attachment",
+    "Future": "jobs.job",
+    "Inference": "jobs.inference_job",
+    "Service": "jobs.service",
+    "TrainStep": "jobs.step",
+    "attach": "jobs.attachment",
+    "connect": "jobs.service",
+    "embedded": "jobs.service",
+    "inference": "jobs.inference_job",
+    "train_step": "jobs.step",
 }
 
 

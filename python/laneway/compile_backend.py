@@ -28,12 +28,12 @@ from torch._dynamo.source import (
 )
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from laneway.compile_notices import FrameWatch, name_of_function
-from laneway.compile_options import CompileOptions
-from laneway.compiled_graph import CompiledGraph
+from laneway.capture.user_lines import is_internal_file
+from laneway.compile.compile_notices import FrameWatch, name_of_function
+from laneway.compile.compile_options import CompileOptions
+from laneway.compile.compiled_graph import CompiledGraph
+from laneway.compile.weight_image import close_images
 from laneway.errors import InvalidInput
-from laneway.user_lines import is_internal_file
-from laneway.weight_image import close_images
 
 _lock = threading.Lock()
 _graphs: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()

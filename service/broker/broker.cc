@@ -50,9 +50,9 @@ const char* state_name(wire::WorkerState state) {
 Broker::Broker(Channel supervisor, const Clock& clock)
     : clock_(clock),
       supervisor_(std::move(supervisor)),
-      desk_(supervisor_, worker_, replies_, clock),
+      registry_(supervisor_, worker_, replies_, clock),
       requests_(
-          desk_, replies_,
+          registry_, replies_,
           {.status_json = [this] { return status_json(); },
            .set_policy = [this](const std::string& policy) { return set_policy(policy); },
            .shut_down =
@@ -67,8 +67,8 @@ bool Broker::step(Duration most) {
   wait(most);
   read_supervisor();
   if (ended_) return false;
-  desk_.read_worker();
-  if (serving_) door_->handle_ready();
+  registry_.read_worker();
+  if (serving_) gateway_->handle_ready();
   tend();
   return !ended_;
 }
@@ -78,11 +78,11 @@ void Broker::wait(Duration most) {
   TimePoint until = std::min(now + most, next_heartbeat_);
   std::vector<pollfd> entries{supervisor_.poll_entry()};
   if (const auto worker = worker_.poll_entry()) entries.push_back(*worker);
-  if (core_ != nullptr) until = std::min({until, core_->next_wakeup(), desk_.next_wakeup()});
+  if (core_ != nullptr) until = std::min({until, core_->next_wakeup(), registry_.next_wakeup()});
   if (trace_ != nullptr) until = std::min(until, trace_->next_flush());
   if (serving_) {
-    door_->add_to_poll(entries);
-    until = std::min(until, door_->next_wakeup());
+    gateway_->add_to_poll(entries);
+    until = std::min(until, gateway_->next_wakeup());
   }
   // Rounded up: to wake too early would only mean to wait again.
   const int64_t left_ns = std::max<int64_t>((until - now).ns(), 0);
@@ -95,7 +95,7 @@ void Broker::tend() {
   worker_.flush();
   if (core_ != nullptr) {
     core_->fire_due();
-    desk_.answer_waiters();
+    registry_.answer_waiters();
   }
   if (trace_ != nullptr) trace_->flush_if_due();
   const TimePoint now = clock_.now();
@@ -107,12 +107,12 @@ void Broker::tend() {
     worker_unreached_.reset();
   } else if (!worker_unreached_) {
     worker_unreached_ = now;
-    desk_.worker_gone();
+    registry_.worker_gone();
   } else if (now - *worker_unreached_ > kPatienceWithWorker) {
     return end(Error{ErrorCode::unavailable, "the worker lives and is not reached"});
   }
   if (supervisor_.lost()) return end(Error{ErrorCode::unavailable, "the supervisor is gone"});
-  if (stopping_ && desk_.empty()) finish_stop();
+  if (stopping_ && registry_.empty()) finish_stop();
 }
 
 void Broker::read_supervisor() {
@@ -145,24 +145,24 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   core.reserve = Bytes(static_cast<int64_t>(config_.reserve_bytes));
   core.alignment = config_.alignment;
   if (config_.lanes > 0) core.max_lanes = std::min(config_.lanes, limits::kMaxLanes);
-  auto made = BrokerCore::make(core, config_.policy, clock_, desk_);
+  auto made = BrokerCore::make(core, config_.policy, clock_, registry_);
   if (!made) return made.error();
   core_ = std::move(made).value();
-  desk_.set_core(*core_);
+  registry_.set_core(*core_);
   if (Status seen = see_journal(fds); !seen) return seen;
   open_trace(message);
-  const FrontDoor::Facts facts{.server_version = version(),
-                               .device = config_.device,
-                               .pool_bytes = config_.pool_bytes,
-                               .max_in_flight = limits::kMaxInFlight,
-                               .kernels = config_.kernels};
-  auto door = FrontDoor::open(std::move(fds[0]), config_.address, std::move(fds[1]), supervisor_,
-                              requests_, facts);
-  if (!door) return door.error();
-  door_ = std::move(door).value();
+  const Gateway::Facts facts{.server_version = version(),
+                             .device = config_.device,
+                             .pool_bytes = config_.pool_bytes,
+                             .max_in_flight = limits::kMaxInFlight,
+                             .kernels = config_.kernels};
+  auto gateway = Gateway::open(std::move(fds[0]), config_.address, std::move(fds[1]), supervisor_,
+                               requests_, facts);
+  if (!gateway) return gateway.error();
+  gateway_ = std::move(gateway).value();
   replies_.set_way(
       [this](const ReplyTo& to, const wire::AnyReply& reply, std::vector<Descriptor> reply_fds) {
-        door_->reply(to.session, to.number, reply, std::move(reply_fds));
+        gateway_->reply(to.session, to.number, reply, std::move(reply_fds));
       });
   return {};
 }
@@ -172,7 +172,7 @@ Status Broker::see_journal(const std::vector<Descriptor>& fds) {
   auto journal = JournalView::map(fds[2].get());
   if (!journal) return journal.error();
   journal_ = std::move(journal).value();
-  desk_.set_journal(*journal_);
+  registry_.set_journal(*journal_);
   return {};
 }
 
@@ -189,7 +189,7 @@ void Broker::open_trace(const to_broker::Start& message) {
   if (!log) return log_warning("no trace is written: " + log.error().message);
   trace_ = std::move(log).value();
   core_->set_observer(trace_.get());
-  desk_.set_trace(trace_.get());
+  registry_.set_trace(trace_.get());
 }
 
 Status Broker::on(const to_broker::Held& message, std::vector<Descriptor> fds) {
@@ -200,11 +200,11 @@ Status Broker::on(const to_broker::Held& message, std::vector<Descriptor> fds) {
   if (sessions) {
     const auto* data = reinterpret_cast<const std::byte*>(message.note.data());
     const std::vector<std::byte> note(data, data + message.note.size());
-    door_->restore(message.key, note, std::move(fds));
+    gateway_->restore(message.key, note, std::move(fds));
     return {};
   }
   // What makes no sense is a loss of one job, not of the service.
-  if (Status restored = desk_.restore(message.key, message.note, std::move(fds)); !restored) {
+  if (Status restored = registry_.restore(message.key, message.note, std::move(fds)); !restored) {
     log_error(restored.error().message);
     supervisor_.release(message.key);
   }
@@ -214,11 +214,11 @@ Status Broker::on(const to_broker::Held& message, std::vector<Descriptor> fds) {
 Status Broker::on(const to_broker::HeldEnd& /*message*/, std::vector<Descriptor> /*fds*/) {
   if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
   std::set<SessionId> sessions;
-  for (const Session& session : door_->sessions()) {
+  for (const Session& session : gateway_->sessions()) {
     requests_.on_session(session);
     sessions.insert(session.id);
   }
-  desk_.restored(sessions);
+  registry_.restored(sessions);
   serving_ = true;
   return {};
 }
@@ -229,7 +229,7 @@ Status Broker::on(const to_broker::WorkerUp& message, std::vector<Descriptor> fd
   if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
   log_info("worker " + std::to_string(message.pid) + " is active");
   active_up_ = true;
-  desk_.worker_connected(Channel(std::move(fds[0])));
+  registry_.worker_connected(Channel(std::move(fds[0])));
   return {};
 }
 
@@ -241,7 +241,7 @@ Status Broker::on(const to_broker::WorkerDown& message, std::vector<Descriptor> 
   if (!active || core_ == nullptr) return {};
   log_warning("the active worker " + std::to_string(message.pid) + " died");
   active_up_ = false;
-  desk_.worker_gone();
+  registry_.worker_gone();
   return {};
 }
 
@@ -250,7 +250,7 @@ Status Broker::on(const to_broker::Stop& /*message*/, std::vector<Descriptor> /*
   stopping_ = true;
   const Error reason{ErrorCode::unavailable, "the service was shut down"};
   requests_.refuse_all(reason);
-  if (core_ != nullptr) desk_.close_all(reason);
+  if (core_ != nullptr) registry_.close_all(reason);
   return {};
 }
 
@@ -271,7 +271,7 @@ Status Broker::set_policy(const std::string& policy) {
 }
 
 std::string Broker::status_json() {
-  const lanes::Snapshot snapshot = desk_.snapshot();
+  const lanes::Snapshot snapshot = registry_.snapshot();
   ServiceFacts facts{.pid = supervisor_pid_,
                      .version = version(),
                      .device = config_.device,
@@ -284,12 +284,12 @@ std::string Broker::status_json() {
     const bool active = worker.role == wire::WorkerRole::active;
     facts.workers.push_back({pid, active ? "active" : "standby", state_name(worker.state)});
   }
-  for (const auto& [id, job] : desk_.table().all()) {
+  for (const auto& [id, job] : registry_.table().all()) {
     JobFacts& line = facts.jobs[id];
     line.user = user_name(job.record.user);
     if (const auto wait = lanes::estimate_wait(snapshot, id)) line.wait_s = wait->seconds();
   }
-  for (const JobTable::End& end : desk_.table().ends()) {
+  for (const JobTable::End& end : registry_.table().ends()) {
     facts.jobs[end.job].user = user_name(end.user);
   }
   return ::laneway::service::status_json(facts, snapshot);

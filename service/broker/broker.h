@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "service/broker/broker_core.h"
-#include "service/broker/front_door.h"
-#include "service/broker/job_desk.h"
+#include "service/broker/gateway.h"
+#include "service/broker/job_registry.h"
 #include "service/broker/replies.h"
 #include "service/broker/requests.h"
 #include "service/broker/supervisor_link.h"
@@ -65,14 +65,14 @@ class Broker {
   WorkerLink worker_;
   std::unique_ptr<JournalView> journal_;
   Replies replies_;
-  JobDesk desk_;
+  JobRegistry registry_;
   Requests requests_;
   wire::ServiceConfig config_;
   int32_t supervisor_pid_ = 0;
   int64_t started_unix_ns_ = 0;
   std::unique_ptr<TraceLog> trace_;  // none: not asked for, or the file is none
   std::unique_ptr<BrokerCore> core_;
-  std::unique_ptr<FrontDoor> door_;
+  std::unique_ptr<Gateway> gateway_;
   std::map<int32_t, wire::supervisor_to_broker::WorkerUp> workers_;  // by pid
   TimePoint next_heartbeat_;
   std::optional<TimePoint> worker_unreached_;  // since when, though nobody says that it died

@@ -18,14 +18,15 @@ ClientSession::Arrival ClientSession::arrive(uint64_t number, const std::string&
   if (in_work_.size() >= limits::kMaxRequestsInWork) return Arrival::too_many;
   highest_ = number;
   in_work_[number] = route;
-  for (auto parcel = parcels_.begin(); parcel != parcels_.end() && parcel->first < number;) {
+  for (auto message = descriptor_messages_.begin();
+       message != descriptor_messages_.end() && message->first < number;) {
     // Descriptors of a request that is being worked on were taken; their record goes with it.
-    if (in_work_.contains(parcel->first)) {
-      ++parcel;
+    if (in_work_.contains(message->first)) {
+      ++message;
       continue;
     }
-    released.push_back(parcel->first);
-    parcel = parcels_.erase(parcel);
+    released.push_back(message->first);
+    message = descriptor_messages_.erase(message);
   }
   return Arrival::fresh;
 }
@@ -46,20 +47,21 @@ void ClientSession::keep_answer(uint64_t number, std::vector<std::byte> bytes) {
   kept_ = small ? std::move(bytes) : std::vector<std::byte>();
 }
 
-bool ClientSession::wants_parcel(uint64_t number) const {
+bool ClientSession::wants_descriptor_message(uint64_t number) const {
   return number >= highest_ && number != kept_number_ && number != 0 &&
-         !parcels_.contains(number) && parcels_.size() < limits::kMaxParcels;
+         !descriptor_messages_.contains(number) &&
+         descriptor_messages_.size() < limits::kMaxDescriptorMessages;
 }
 
-std::vector<Descriptor> ClientSession::take_parcel(uint64_t number) {
-  const auto parcel = parcels_.find(number);
-  if (parcel == parcels_.end()) return {};
-  return std::exchange(parcel->second, {});
+std::vector<Descriptor> ClientSession::take_descriptor_message(uint64_t number) {
+  const auto message = descriptor_messages_.find(number);
+  if (message == descriptor_messages_.end()) return {};
+  return std::exchange(message->second, {});
 }
 
-std::vector<uint64_t> ClientSession::parcels() const {
+std::vector<uint64_t> ClientSession::messages() const {
   std::vector<uint64_t> numbers;
-  for (const auto& [number, fds] : parcels_) numbers.push_back(number);
+  for (const auto& [number, fds] : descriptor_messages_) numbers.push_back(number);
   return numbers;
 }
 

@@ -1,4 +1,4 @@
-// ClientSession: what the front door keeps of one session: who it is, its lifeline, the requests
+// ClientSession: what the gateway keeps of one session: who it is, its lifeline, the requests
 // that are being worked on, descriptors that came ahead of theirs, and the last answer, for a
 // client that asks again because it did not hear it. Bookkeeping only: sends and holds nothing.
 // Bounded by base/limits.h. Not thread-safe.
@@ -53,8 +53,8 @@ class ClientSession {
     hello_number_ = number;
   }
 
-  // Notes where the answer goes. What belongs to requests before it is forgotten; their parcels'
-  // numbers are added to `released`.
+  // Notes where the answer goes. What belongs to requests before it is forgotten; their descriptor
+  // messages' numbers are added to `released`.
   Arrival arrive(uint64_t number, const std::string& route, std::vector<uint64_t>& released);
   // Where the answer to a request that is being worked on goes; nothing for others.
   std::optional<std::string> finish(uint64_t number);
@@ -62,17 +62,20 @@ class ClientSession {
   void keep_answer(uint64_t number, std::vector<std::byte> bytes);
   const std::vector<std::byte>& kept_answer() const { return kept_; }
 
-  // False: not wanted (a repeated one, one of a request before, or limits::kMaxParcels wait).
-  bool wants_parcel(uint64_t number) const;
-  void add_parcel(uint64_t number, std::vector<Descriptor> fds) {
-    parcels_[number] = std::move(fds);
+  // False: not wanted (a repeated one, one of a request before, or limits::kMaxDescriptorMessages
+  // wait).
+  bool wants_descriptor_message(uint64_t number) const;
+  void add_descriptor_message(uint64_t number, std::vector<Descriptor> fds) {
+    descriptor_messages_[number] = std::move(fds);
   }
-  bool has_parcel(uint64_t number) const { return parcels_.contains(number); }
+  bool has_descriptor_message(uint64_t number) const {
+    return descriptor_messages_.contains(number);
+  }
   // Its descriptors; it stays known (and held) until it is dropped.
-  std::vector<Descriptor> take_parcel(uint64_t number);
+  std::vector<Descriptor> take_descriptor_message(uint64_t number);
   // False: there was none.
-  bool drop_parcel(uint64_t number) { return parcels_.erase(number) > 0; }
-  std::vector<uint64_t> parcels() const;
+  bool drop_descriptor_message(uint64_t number) { return descriptor_messages_.erase(number) > 0; }
+  std::vector<uint64_t> messages() const;
 
   std::optional<Waiting>& waiting() { return waiting_; }
   const std::optional<Waiting>& waiting() const { return waiting_; }
@@ -87,7 +90,7 @@ class ClientSession {
   std::map<uint64_t, std::string> in_work_;  // number to route
   uint64_t kept_number_ = 0;                 // 0: none is kept
   std::vector<std::byte> kept_;
-  std::map<uint64_t, std::vector<Descriptor>> parcels_;
+  std::map<uint64_t, std::vector<Descriptor>> descriptor_messages_;
   std::optional<Waiting> waiting_;
 };
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/transport/ring.h"
 
 namespace laneway::service {
@@ -79,9 +79,9 @@ void LinkFiles::close_ring(const Error& reason) const {
     header.closed_code.store(ring_code(reason.code), std::memory_order_relaxed);
     header.closed.store(1, std::memory_order_release);
   }
-  const char bell = 1;
+  const char doorbell = 1;
   // A full pipe wakes as well.
-  if (::write(done_write.get(), &bell, 1) < 0 && errno != EAGAIN) {
+  if (::write(done_write.get(), &doorbell, 1) < 0 && errno != EAGAIN) {
     log_debug("nobody hears that a ring is closed");
   }
 }

@@ -33,7 +33,7 @@ int main() {
     log_error(armed.error().message);
     return 2;
   }
-  // Bells are rung for clients who may be gone.
+  // Doorbells are rung for clients who may be gone.
   std::signal(SIGPIPE, SIG_IGN);
   // A trace that meets the limit of file sizes ends like one on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);

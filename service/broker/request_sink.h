@@ -1,4 +1,4 @@
-// Sessions and requests, as the front door tells of them: who the client is was checked, what the
+// Sessions and requests, as the gateway tells of them: who the client is was checked, what the
 // request means was not. Plain data, and the interface of whoever takes it.
 #pragma once
 
@@ -30,7 +30,7 @@ struct Request {
   std::vector<Descriptor> fds;  // as many as the message says that it brings
 };
 
-// Called by the front door, inside handle_ready() alone; may call its reply() at once.
+// Called by the gateway, inside handle_ready() alone; may call its reply() at once.
 class RequestSink {
  public:
   virtual ~RequestSink() = default;

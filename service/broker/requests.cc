@@ -17,11 +17,11 @@ void Requests::on_session(const Session& session) {
 void Requests::on_session_end(SessionId session, bool died) {
   log_info("session " + std::to_string(session.value()) + (died ? " is gone" : " said goodbye"));
   sessions_.erase(session);
-  desk_.session_ended(session, died);
+  registry_.session_ended(session, died);
 }
 
 void Requests::on_request(Request request) {
-  JobDesk::Origin from;
+  JobRegistry::Origin from;
   from.to = {request.session, request.number};
   const auto session = sessions_.find(request.session);
   if (session == sessions_.end()) return;  // it ended while this was on its way
@@ -31,61 +31,66 @@ void Requests::on_request(Request request) {
              request.message);
 }
 
-bool Requests::is_operator(const JobDesk::Origin& from) {
+bool Requests::is_operator(const JobRegistry::Origin& from) {
   return from.user == 0 || from.user == ::geteuid();
 }
 
-Status Requests::require_operator(const JobDesk::Origin& from, const char* what) const {
+Status Requests::require_operator(const JobRegistry::Origin& from, const char* what) const {
   if (is_operator(from)) return {};
   return Error{ErrorCode::refused, std::string("only the service's owner and root may ") + what};
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::CreateJob& request, Fds fds) {
-  desk_.create(from, request, std::move(fds));
+void Requests::handle(const JobRegistry::Origin& from, const wire::CreateJob& request, Fds fds) {
+  registry_.create(from, request, std::move(fds));
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::AttachJob& request, Fds /*fds*/) {
-  desk_.attach(from, request);
+void Requests::handle(const JobRegistry::Origin& from, const wire::AttachJob& request,
+                      Fds /*fds*/) {
+  registry_.attach(from, request);
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::AddGraph& request, Fds fds) {
-  desk_.add_graph(from, request, std::move(fds));
+void Requests::handle(const JobRegistry::Origin& from, const wire::AddGraph& request, Fds fds) {
+  registry_.add_graph(from, request, std::move(fds));
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::DropGraph& request, Fds /*fds*/) {
-  desk_.drop_graph(from, request);
+void Requests::handle(const JobRegistry::Origin& from, const wire::DropGraph& request,
+                      Fds /*fds*/) {
+  registry_.drop_graph(from, request);
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::AddSegment& request, Fds fds) {
-  desk_.add_segment(from, request, std::move(fds));
+void Requests::handle(const JobRegistry::Origin& from, const wire::AddSegment& request, Fds fds) {
+  registry_.add_segment(from, request, std::move(fds));
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::DropSegment& request, Fds /*fds*/) {
-  desk_.drop_segment(from, request);
+void Requests::handle(const JobRegistry::Origin& from, const wire::DropSegment& request,
+                      Fds /*fds*/) {
+  registry_.drop_segment(from, request);
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::CloseJob& request, Fds /*fds*/) {
-  desk_.close(from, request);
+void Requests::handle(const JobRegistry::Origin& from, const wire::CloseJob& request, Fds /*fds*/) {
+  registry_.close(from, request);
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::WaitJob& request, Fds /*fds*/) {
-  desk_.wait(from, request);
+void Requests::handle(const JobRegistry::Origin& from, const wire::WaitJob& request, Fds /*fds*/) {
+  registry_.wait(from, request);
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::JobReport& request, Fds /*fds*/) {
-  desk_.report(from, request);
+void Requests::handle(const JobRegistry::Origin& from, const wire::JobReport& request,
+                      Fds /*fds*/) {
+  registry_.report(from, request);
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::ServiceStatus& /*request*/,
+void Requests::handle(const JobRegistry::Origin& from, const wire::ServiceStatus& /*request*/,
                       Fds /*fds*/) {
   replies_.send(from.to, wire::Text{service_.status_json()});
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::KillJob& request, Fds /*fds*/) {
-  desk_.kill(from, request, is_operator(from));
+void Requests::handle(const JobRegistry::Origin& from, const wire::KillJob& request, Fds /*fds*/) {
+  registry_.kill(from, request, is_operator(from));
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::SetPolicy& request, Fds /*fds*/) {
+void Requests::handle(const JobRegistry::Origin& from, const wire::SetPolicy& request,
+                      Fds /*fds*/) {
   if (Status may = require_operator(from, "set its policy"); !may) {
     return replies_.fail(from.to, may.error());
   }
@@ -94,7 +99,8 @@ void Requests::handle(const JobDesk::Origin& from, const wire::SetPolicy& reques
   replies_.send(from.to, wire::Done{});
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::Shutdown& /*request*/, Fds /*fds*/) {
+void Requests::handle(const JobRegistry::Origin& from, const wire::Shutdown& /*request*/,
+                      Fds /*fds*/) {
   if (Status may = require_operator(from, "shut it down"); !may) {
     return replies_.fail(from.to, may.error());
   }
@@ -102,11 +108,12 @@ void Requests::handle(const JobDesk::Origin& from, const wire::Shutdown& /*reque
   service_.shut_down();
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::Hello& /*request*/, Fds /*fds*/) {
+void Requests::handle(const JobRegistry::Origin& from, const wire::Hello& /*request*/,
+                      Fds /*fds*/) {
   replies_.fail(from.to, {ErrorCode::invalid_argument, "this session said hello before"});
 }
 
-void Requests::handle(const JobDesk::Origin& from, const wire::Bye& /*request*/, Fds /*fds*/) {
+void Requests::handle(const JobRegistry::Origin& from, const wire::Bye& /*request*/, Fds /*fds*/) {
   replies_.send(from.to, wire::Done{});
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/ids.h"
-#include "service/broker/front_door.h"
-#include "service/broker/job_desk.h"
+#include "service/broker/gateway.h"
+#include "service/broker/job_registry.h"
 #include "service/broker/replies.h"
 #include "service/wire/client_messages.h"
 
@@ -24,8 +24,8 @@ class Requests final : public RequestSink {
   };
 
   // Both outlive this object.
-  Requests(JobDesk& desk, Replies& replies, Service service)
-      : desk_(desk), replies_(replies), service_(std::move(service)) {}
+  Requests(JobRegistry& registry, Replies& replies, Service service)
+      : registry_(registry), replies_(replies), service_(std::move(service)) {}
 
   void on_session(const Session& session) override;
   void on_session_end(SessionId session, bool died) override;
@@ -39,27 +39,27 @@ class Requests final : public RequestSink {
   using Fds = std::vector<Descriptor>;
 
   // The service's owner, or root.
-  static bool is_operator(const JobDesk::Origin& from);
-  Status require_operator(const JobDesk::Origin& from, const char* what) const;
+  static bool is_operator(const JobRegistry::Origin& from);
+  Status require_operator(const JobRegistry::Origin& from, const char* what) const;
 
-  void handle(const JobDesk::Origin& from, const wire::CreateJob& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::AttachJob& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::AddGraph& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::DropGraph& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::AddSegment& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::DropSegment& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::CloseJob& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::WaitJob& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::JobReport& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::ServiceStatus& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::KillJob& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::SetPolicy& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::Shutdown& request, Fds fds);
-  // The front door's own; they do not come here.
-  void handle(const JobDesk::Origin& from, const wire::Hello& request, Fds fds);
-  void handle(const JobDesk::Origin& from, const wire::Bye& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::CreateJob& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::AttachJob& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::AddGraph& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::DropGraph& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::AddSegment& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::DropSegment& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::CloseJob& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::WaitJob& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::JobReport& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::ServiceStatus& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::KillJob& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::SetPolicy& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::Shutdown& request, Fds fds);
+  // The gateway's own; they do not come here.
+  void handle(const JobRegistry::Origin& from, const wire::Hello& request, Fds fds);
+  void handle(const JobRegistry::Origin& from, const wire::Bye& request, Fds fds);
 
-  JobDesk& desk_;
+  JobRegistry& registry_;
   Replies& replies_;
   Service service_;
   std::map<SessionId, Session> sessions_;

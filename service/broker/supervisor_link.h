@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "base/result.h"
-#include "service/broker/holder.h"
+#include "service/broker/descriptor_store.h"
 #include "service/transport/channel.h"
 #include "service/wire/codec.h"
 #include "service/wire/supervisor_messages.h"
 
 namespace laneway::service {
 
-class SupervisorLink final : public Holder {
+class SupervisorLink final : public DescriptorStore {
  public:
   explicit SupervisorLink(Channel channel) : channel_(std::move(channel)) {}
 

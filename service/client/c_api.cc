@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "service/client/c_border.h"
+#include "service/api/c_border.h"
+#include "service/api/close_at_exit.h"
+#include "service/api/job_form.h"
+#include "service/api/laneway.h"
 #include "service/client/client_handles.h"
-#include "service/client/close_at_exit.h"
-#include "service/client/job_form.h"
-#include "service/client/laneway.h"
 
 using laneway::Duration;
 using laneway::Result;

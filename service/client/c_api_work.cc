@@ -2,9 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "service/client/c_border.h"
+#include "service/api/c_border.h"
+#include "service/api/laneway.h"
 #include "service/client/client_handles.h"
-#include "service/client/laneway.h"
 
 using laneway::Duration;
 using laneway::Result;

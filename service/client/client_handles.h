@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/result.h"
+#include "service/api/owner_process.h"
 #include "service/client/client_job.h"
 #include "service/client/client_service.h"
-#include "service/client/owner_process.h"
 #include "service/client/submission.h"
 
 struct laneway_service {

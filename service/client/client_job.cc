@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/limits.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/wire/layout.h"
 
 namespace laneway::service {

@@ -16,9 +16,9 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "service/api/job_form.h"
 #include "service/client/block_pool.h"
 #include "service/client/connection.h"
-#include "service/client/job_form.h"
 #include "service/client/submission.h"
 
 namespace laneway::service {

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "service/api/close_at_exit.h"
 #include "service/client/client_job.h"
-#include "service/client/close_at_exit.h"
 #include "service/client/connection.h"
 
 namespace laneway::service {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
-#include "memory/child_descriptors.h"
+#include "memory/os/child_descriptors.h"
 #include "service/transport/unix_socket.h"
 #include "service/wire/codec.h"
 
@@ -18,7 +18,7 @@ constexpr Duration kLook = milliseconds(100);
 // A service that is there answers a greeting within moments; it may be under heavy load.
 constexpr Duration kGreeting = seconds(30);
 // Descriptors of a reply are sent before it, on another socket.
-constexpr Duration kParcel = seconds(30);
+constexpr Duration kDescriptorMessage = seconds(30);
 constexpr size_t kMostProgramBytes = 256;
 
 template <class M>
@@ -47,7 +47,7 @@ Status check_ready(const Frame& frame) {
 }
 
 // Whether a reply of this kind comes with descriptors.
-bool brings_parcel(const wire::AnyReply& reply) {
+bool brings_descriptor_message(const wire::AnyReply& reply) {
   return std::holds_alternative<wire::JobCreated>(reply) ||
          std::holds_alternative<wire::JobAttached>(reply);
 }
@@ -143,7 +143,7 @@ Result<Reply> Connection::exchange(const wire::AnyRequest& message, const std::v
                                    TimePoint until) {
   if (lost_) return *lost_;
   const uint64_t number = ++last_request_;
-  parcel_.reset();
+  descriptor_message_.reset();
   const Outgoing outgoing{
       .number = number,
       .bytes = wire::encode(message, {.request = number, .token = welcome_.token}),
@@ -158,8 +158,10 @@ Result<Reply> Connection::exchange(const wire::AnyRequest& message, const std::v
       if (auto* failure = std::get_if<wire::Failure>(&*reply.value())) {
         return Error{failure->code, std::move(failure->message)};
       }
-      return Reply{.message = std::move(*reply.value()),
-                   .fds = std::exchange(parcel_, std::nullopt).value_or(std::vector<Descriptor>())};
+      return Reply{
+          .message = std::move(*reply.value()),
+          .fds =
+              std::exchange(descriptor_message_, std::nullopt).value_or(std::vector<Descriptor>())};
     }
     patience = std::min(patience * 2, limits::kLongestResend);
   }
@@ -178,9 +180,9 @@ Status Connection::send(const Outgoing& outgoing) {
       if (!copy) return copy.error();
       copies.push_back(std::move(copy).value());
     }
-    const wire::Parcel parcel{.request = outgoing.number};
+    const wire::DescriptorMessage message{.request = outgoing.number};
     const Status sent =
-        lifeline_.send(encoded(parcel, outgoing.number, welcome_.token), std::move(copies));
+        lifeline_.send(encoded(message, outgoing.number, welcome_.token), std::move(copies));
     if (!sent) {
       if (sent.error().code == ErrorCode::unavailable) lost_ = gone();
       return lost_ ? *lost_ : sent.error();
@@ -197,7 +199,7 @@ Result<std::optional<wire::AnyReply>> Connection::receive(uint64_t number, TimeP
   while (true) {
     if (closed_ && !leaving_) return closed_error();
     if (Status alive = read_lifeline(number); !alive) return alive.error();
-    if (reply && (parcel_ || !brings_parcel(*reply))) return reply;
+    if (reply && (descriptor_message_ || !brings_descriptor_message(*reply))) return reply;
     const Duration left = end - clock_.now();
     if (left.ns() <= 0) return std::optional<wire::AnyReply>();
     if (reply) {  // its descriptors are on their way
@@ -215,7 +217,7 @@ Result<std::optional<wire::AnyReply>> Connection::receive(uint64_t number, TimeP
     auto message = wire::decode<wire::AnyReply>(bytes.value());
     if (!message) return message.error();
     reply = std::move(message).value();
-    if (brings_parcel(*reply)) end = clock_.now() + kParcel;
+    if (brings_descriptor_message(*reply)) end = clock_.now() + kDescriptorMessage;
   }
 }
 
@@ -230,16 +232,16 @@ Status Connection::read_lifeline(uint64_t number) {
       return *lost_;
     }
     if (!frame.value()) break;
-    const auto message = wire::decode<wire::AnyLifeline>(frame.value()->bytes);
-    if (!message) return message.error();
-    if (const auto* failure = std::get_if<wire::Failure>(&message.value())) {
+    const auto decoded = wire::decode<wire::AnyLifeline>(frame.value()->bytes);
+    if (!decoded) return decoded.error();
+    if (const auto* failure = std::get_if<wire::Failure>(&decoded.value())) {
       lost_ = Error{failure->code, failure->message};
       return *lost_;
     }
-    const auto* parcel = std::get_if<wire::Parcel>(&message.value());
+    const auto* message = std::get_if<wire::DescriptorMessage>(&decoded.value());
     // A broker that takes over may send one a second time.
-    if (parcel == nullptr || parcel->request != number || parcel_) continue;
-    parcel_ = std::move(frame.value()->fds);
+    if (message == nullptr || message->request != number || descriptor_message_) continue;
+    descriptor_message_ = std::move(frame.value()->fds);
   }
   if (!lifeline_.wants_write()) return {};
   const Status flushed = lifeline_.flush();

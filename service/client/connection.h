@@ -111,7 +111,7 @@ class Connection {
   bool leaving_ LW_GUARDED_BY(mutex_) = false;  // close() speaks
   std::optional<Error> lost_ LW_GUARDED_BY(mutex_);
   // The descriptors that came for the request under way; nothing when none came yet.
-  std::optional<std::vector<Descriptor>> parcel_ LW_GUARDED_BY(mutex_);
+  std::optional<std::vector<Descriptor>> descriptor_message_ LW_GUARDED_BY(mutex_);
 };
 
 }  // namespace laneway::service

@@ -10,7 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/client/connection.h"
 
 namespace laneway::service {

@@ -11,8 +11,8 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
+#include "service/api/laneway.h"
 #include "service/client/block_pool.h"
-#include "service/client/laneway.h"
 #include "service/transport/block_layout.h"
 #include "service/transport/ring_client.h"
 #include "service/wire/graph_info.h"

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "lanes/reason.h"
-#include "service/client/c_border.h"
-#include "service/client/close_at_exit.h"
-#include "service/client/job_form.h"
-#include "service/client/laneway.h"
+#include "service/api/c_border.h"
+#include "service/api/close_at_exit.h"
+#include "service/api/job_form.h"
+#include "service/api/laneway.h"
 #include "service/embedded/embedded.h"
 #include "service/embedded/handles.h"
 

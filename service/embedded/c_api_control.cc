@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "service/client/c_border.h"
-#include "service/client/job_form.h"
-#include "service/client/laneway.h"
+#include "service/api/c_border.h"
+#include "service/api/job_form.h"
+#include "service/api/laneway.h"
 #include "service/embedded/embedded.h"
 #include "service/embedded/handles.h"
 

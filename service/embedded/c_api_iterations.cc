@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "service/client/c_border.h"
-#include "service/client/job_form.h"
-#include "service/client/laneway.h"
+#include "service/api/c_border.h"
+#include "service/api/job_form.h"
+#include "service/api/laneway.h"
 #include "service/embedded/handles.h"
 
 using laneway::Bytes;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "adaptor/lane_scope.h"
+#include "adaptor/scope/lane_scope.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"

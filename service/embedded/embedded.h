@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "adaptor/backend.h"
+#include "adaptor/device/backend.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "lanes/core_loop.h"
-#include "service/client/close_at_exit.h"
+#include "service/api/close_at_exit.h"
 #include "service/wire/job_spec.h"
 #include "service/worker/worker.h"
 

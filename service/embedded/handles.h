@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "service/client/c_border.h"
-#include "service/client/laneway.h"
+#include "service/api/c_border.h"
+#include "service/api/laneway.h"
 #include "service/embedded/embedded.h"
 #include "service/wire/job_spec.h"
 

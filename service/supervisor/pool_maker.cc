@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/limits.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/supervisor/child_environment.h"
 #include "service/supervisor/child_process.h"
 #include "service/supervisor/duplicates.h"

@@ -33,15 +33,15 @@ void Supervisor::wait(TimePoint now) {
   std::vector<pollfd> entries = {{signals_.descriptor(), POLLIN, 0}};
   const auto broker = broker_.poll_entry();
   if (broker) entries.push_back(*broker);
-  crew_.add_to_poll(entries);
+  workers_.add_to_poll(entries);
   TimePoint until = kill_at_;
   if (phase_ == Phase::running) {
-    until = std::min({until, broker_.next_wakeup(), crew_.next_wakeup()});
+    until = std::min({until, broker_.next_wakeup(), workers_.next_wakeup()});
   }
   if (::poll(entries.data(), entries.size(), poll_milliseconds(now, until)) < 0) return;
   now = clock_.now();
   if (broker && entries[1].revents != 0) broker_.handle_ready(now);
-  crew_.handle_ready(entries, now);
+  workers_.handle_ready(entries, now);
   if (entries[0].revents != 0) hear_signals(now);
 }
 
@@ -59,7 +59,7 @@ void Supervisor::hear_signals(TimePoint now) {
   if (end && phase_ == Phase::running) {
     log_warning("broker " + std::to_string(broker_.epoch()) + " ended: " + end->text());
   }
-  crew_.reap(now);
+  workers_.reap(now);
 }
 
 bool Supervisor::tend(TimePoint now) {
@@ -67,26 +67,26 @@ bool Supervisor::tend(TimePoint now) {
   if (phase_ == Phase::ending_jobs && (broker_.stopped() || !broker_.alive())) {
     phase_ = Phase::leaving;
     broker_.hang_up();
-    crew_.stop();
+    workers_.stop();
   }
-  if (phase_ == Phase::leaving && !broker_.alive() && crew_.empty()) return false;
+  if (phase_ == Phase::leaving && !broker_.alive() && workers_.empty()) return false;
   if (now >= kill_at_) {
     kill_at_ = TimePoint::never();
     log_warning("not everybody left in time; killed");
     broker_.kill();
-    crew_.kill_all();
+    workers_.kill_all();
   }
   return true;
 }
 
 void Supervisor::tend_running(TimePoint now) {
   if (broker_.shutdown_requested()) return stop(now, kExitDone, "a client's request");
-  for (const Status& status : {broker_.tend(now), crew_.tend(now)}) {
+  for (const Status& status : {broker_.tend(now), workers_.tend(now)}) {
     if (!status) return stop(now, kExitFailed, status.error().message);
   }
   if (broker_.given_up()) return stop(now, kExitFailed, "the broker dies again and again");
-  if (crew_.given_up()) return stop(now, kExitFailed, "workers die again and again");
-  if (on_ready_ && broker_.heard() && crew_.serving()) std::exchange(on_ready_, nullptr)();
+  if (workers_.given_up()) return stop(now, kExitFailed, "workers die again and again");
+  if (on_ready_ && broker_.heard() && workers_.serving()) std::exchange(on_ready_, nullptr)();
 }
 
 void Supervisor::stop(TimePoint now, int exit_code, const std::string& why) {

@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "base/time.h"
-#include "service/supervisor/broker_keeper.h"
+#include "service/supervisor/broker_process.h"
 #include "service/supervisor/signal_queue.h"
 #include "service/supervisor/supervisor_setup.h"
-#include "service/supervisor/worker_crew.h"
+#include "service/supervisor/worker_processes.h"
 
 namespace laneway::service {
 
@@ -20,7 +20,7 @@ class Supervisor {
  public:
   // All outlive this object; `signals` was made before any child.
   Supervisor(const SupervisorSetup& setup, SignalQueue& signals, const Clock& clock)
-      : setup_(setup), signals_(signals), clock_(clock), broker_(setup), crew_(setup, broker_) {}
+      : setup_(setup), signals_(signals), clock_(clock), broker_(setup), workers_(setup, broker_) {}
 
   // Until the end of the service: the exit code. `on_ready` is called once, when a broker serves
   // and an active worker is connected to it. Afterwards no child is left.
@@ -39,8 +39,8 @@ class Supervisor {
   const SupervisorSetup& setup_;
   SignalQueue& signals_;
   const Clock& clock_;
-  BrokerKeeper broker_;
-  WorkerCrew crew_;
+  BrokerProcess broker_;
+  WorkerProcesses workers_;
   std::function<void()> on_ready_;
   Phase phase_ = Phase::running;
   TimePoint kill_at_ = TimePoint::never();

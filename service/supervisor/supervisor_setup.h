@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "base/time.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/supervisor/listening_sockets.h"
 #include "service/supervisor/restart_rule.h"
 #include "service/transport/descriptor.h"

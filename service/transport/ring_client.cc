@@ -20,7 +20,7 @@ Error too_many() {
                                        "one of them"};
 }
 
-// A thread at the bell looks up so often: somebody may have abandoned the ring, which rings
+// A thread at the doorbell looks up so often: somebody may have abandoned the ring, which rings
 // nothing.
 constexpr int kLongestLookMs = 1'000;
 
@@ -33,9 +33,9 @@ int poll_timeout(TimePoint now, TimePoint until) {
 }  // namespace
 
 Result<std::unique_ptr<RingClient>> RingClient::attach(Descriptor ring, Descriptor wake,
-                                                       Descriptor bell, const Clock& clock) {
-  if (!wake.valid() || !bell.valid()) {
-    return Error{ErrorCode::invalid_argument, "a ring needs a bell and a descriptor to wake"};
+                                                       Descriptor doorbell, const Clock& clock) {
+  if (!wake.valid() || !doorbell.valid()) {
+    return Error{ErrorCode::invalid_argument, "a ring needs a doorbell and a descriptor to wake"};
   }
   auto memory = memory::SharedMemory::attach(ring.release(), Bytes(kRingBytes));
   if (!memory) return memory.error();
@@ -50,12 +50,15 @@ Result<std::unique_ptr<RingClient>> RingClient::attach(Descriptor ring, Descript
   }
   if (Status kept = memory.value().keep_from_children(); !kept) return kept.error();
   return std::unique_ptr<RingClient>(
-      new RingClient(std::move(memory).value(), std::move(wake), std::move(bell), clock));
+      new RingClient(std::move(memory).value(), std::move(wake), std::move(doorbell), clock));
 }
 
-RingClient::RingClient(memory::SharedMemory memory, Descriptor wake, Descriptor bell,
+RingClient::RingClient(memory::SharedMemory memory, Descriptor wake, Descriptor doorbell,
                        const Clock& clock)
-    : memory_(std::move(memory)), wake_(std::move(wake)), bell_(std::move(bell)), clock_(clock) {
+    : memory_(std::move(memory)),
+      wake_(std::move(wake)),
+      doorbell_(std::move(doorbell)),
+      clock_(clock) {
   submitted_ = ring().header.submitted.load(relaxed);
 }
 
@@ -93,7 +96,7 @@ std::optional<Status> RingClient::wait(const Handle& entry, Duration timeout) {
     if (entry->answer || timeout.ns() == 0) return entry->answer;
     if (!unlimited && clock_.now() >= until) return std::nullopt;
     if (!looking_) {
-      look_at_bell(until);
+      check_doorbell(until);
     } else if (unlimited) {
       looked_.wait(mutex_);
     } else {
@@ -102,7 +105,7 @@ std::optional<Status> RingClient::wait(const Handle& entry, Duration timeout) {
   }
 }
 
-void RingClient::look_at_bell(TimePoint until) {
+void RingClient::check_doorbell(TimePoint until) {
   looking_ = true;
   RingHeader& header = ring().header;
   header.client_waits.store(1);
@@ -111,11 +114,11 @@ void RingClient::look_at_bell(TimePoint until) {
   if (header.done.load() == harvested && header.closed.load(std::memory_order_acquire) == 0) {
     const int timeout_ms = poll_timeout(clock_.now(), until);
     mutex_.unlock();
-    pollfd bell{.fd = bell_.get(), .events = POLLIN, .revents = 0};
-    if (::poll(&bell, 1, timeout_ms) > 0) {
+    pollfd doorbell{.fd = doorbell_.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&doorbell, 1, timeout_ms) > 0) {
       std::array<char, kRingSlots> strokes;
-      if ((bell.revents & POLLIN) != 0) {
-        hung_up = ::read(bell_.get(), strokes.data(), strokes.size()) == 0;
+      if ((doorbell.revents & POLLIN) != 0) {
+        hung_up = ::read(doorbell_.get(), strokes.data(), strokes.size()) == 0;
       } else {
         hung_up = true;
       }

@@ -1,8 +1,8 @@
 // RingClient: the submitting side of one ring (transport/ring.h). Requests go in, answers come out
-// in the same order; whoever waits harvests them for all: one thread looks at the bell, the others
-// wait for that thread. A request answered at once costs a single-threaded caller at most one write
-// (the worker sleeps), one poll and one read. Answers that nobody waits for are kept by their entry
-// alone. Thread-safe.
+// in the same order; whoever waits harvests them for all: one thread looks at the doorbell, the
+// others wait for that thread. A request answered at once costs a single-threaded caller at most
+// one write (the worker sleeps), one poll and one read. Answers that nobody waits for are kept by
+// their entry alone. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/transport/descriptor.h"
 #include "service/transport/ring.h"
 
@@ -39,10 +39,11 @@ class RingClient {
   };
   using Handle = std::shared_ptr<Entry>;
 
-  // `ring` is the memory, `wake` the worker's eventfd, `bell` the read end of the completion pipe.
-  // Children of fork() get none of the memory. invalid_argument when it is no ring of this version.
+  // `ring` is the memory, `wake` the worker's eventfd, `doorbell` the read end of the completion
+  // pipe. Children of fork() get none of the memory. invalid_argument when it is no ring of this
+  // version.
   static Result<std::unique_ptr<RingClient>> attach(Descriptor ring, Descriptor wake,
-                                                    Descriptor bell, const Clock& clock);
+                                                    Descriptor doorbell, const Clock& clock);
   RingClient(const RingClient&) = delete;
   RingClient& operator=(const RingClient&) = delete;
 
@@ -60,22 +61,22 @@ class RingClient {
   void abandon(const Error& reason) LW_EXCLUDES(mutex_);
 
  private:
-  RingClient(memory::SharedMemory memory, Descriptor wake, Descriptor bell, const Clock& clock);
+  RingClient(memory::SharedMemory memory, Descriptor wake, Descriptor doorbell, const Clock& clock);
 
   RingMemory& ring() const { return *reinterpret_cast<RingMemory*>(memory_.data()); }
   // Takes the answers that are there; a closed ring's reason is the answer to the rest.
   void harvest() LW_REQUIRES(mutex_);
   void answer_rest(const Error& reason) LW_REQUIRES(mutex_);
-  // Blocks until the bell rings or the time is there; the mutex is not held meanwhile.
-  void look_at_bell(TimePoint until) LW_REQUIRES(mutex_);
+  // Blocks until the doorbell rings or the time is there; the mutex is not held meanwhile.
+  void check_doorbell(TimePoint until) LW_REQUIRES(mutex_);
 
   memory::SharedMemory memory_;
   const Descriptor wake_;
-  const Descriptor bell_;
+  const Descriptor doorbell_;
   const Clock& clock_;
 
   Mutex mutex_;
-  CondVar looked_;  // the thread at the bell has come back
+  CondVar looked_;  // the thread at the doorbell has come back
   bool looking_ LW_GUARDED_BY(mutex_) = false;
   std::deque<Handle> in_flight_ LW_GUARDED_BY(mutex_);  // in order of submission
   uint64_t submitted_ LW_GUARDED_BY(mutex_) = 0;

@@ -13,21 +13,21 @@ namespace {
 
 constexpr auto relaxed = std::memory_order_relaxed;
 
-// A bell that could block would let a client that does not listen stop the worker.
-Status require_nonblocking(const Descriptor& bell) {
-  const int flags = ::fcntl(bell.get(), F_GETFL);
-  if (flags >= 0 && ::fcntl(bell.get(), F_SETFL, flags | O_NONBLOCK) == 0) return {};
-  return Error{ErrorCode::invalid_argument, "the ring's bell is not a descriptor to write to"};
+// A doorbell that could block would let a client that does not listen stop the worker.
+Status require_nonblocking(const Descriptor& doorbell) {
+  const int flags = ::fcntl(doorbell.get(), F_GETFL);
+  if (flags >= 0 && ::fcntl(doorbell.get(), F_SETFL, flags | O_NONBLOCK) == 0) return {};
+  return Error{ErrorCode::invalid_argument, "the ring's doorbell is not a descriptor to write to"};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<RingServer>> RingServer::attach(Descriptor ring, Descriptor wake,
-                                                       Descriptor bell) {
+                                                       Descriptor doorbell) {
   if (!wake.valid()) {
     return Error{ErrorCode::invalid_argument, "a ring needs a descriptor that wakes the worker"};
   }
-  if (Status set = require_nonblocking(bell); !set) return set.error();
+  if (Status set = require_nonblocking(doorbell); !set) return set.error();
   auto memory = memory::SharedMemory::attach(ring.release(), Bytes(kRingBytes));
   if (!memory) return memory.error();
   const RingHeader& header = reinterpret_cast<RingMemory*>(memory.value().data())->header;
@@ -41,11 +41,11 @@ Result<std::unique_ptr<RingServer>> RingServer::attach(Descriptor ring, Descript
                      std::to_string(version) + ", " + std::to_string(slots) + " slots"};
   }
   return std::unique_ptr<RingServer>(
-      new RingServer(std::move(memory).value(), std::move(wake), std::move(bell)));
+      new RingServer(std::move(memory).value(), std::move(wake), std::move(doorbell)));
 }
 
-RingServer::RingServer(memory::SharedMemory memory, Descriptor wake, Descriptor bell)
-    : memory_(std::move(memory)), wake_(std::move(wake)), bell_(std::move(bell)) {
+RingServer::RingServer(memory::SharedMemory memory, Descriptor wake, Descriptor doorbell)
+    : memory_(std::move(memory)), wake_(std::move(wake)), doorbell_(std::move(doorbell)) {
   done_ = header().done.load(std::memory_order_acquire);
   taken_.store(done_, relaxed);
 }
@@ -92,7 +92,7 @@ void RingServer::publish(uint64_t sequence) {
   LW_CHECK(sequence == done_, "requests are answered in their order");
   ++done_;
   header().done.store(done_);
-  if (header().client_waits.load() != 0) ring_bell();
+  if (header().client_waits.load() != 0) ring_doorbell();
 }
 
 bool RingServer::arm() {
@@ -107,13 +107,13 @@ void RingServer::close(const Error& reason) {
   header().closed_bytes.store(header().closed_text.store(reason.message), relaxed);
   header().closed_code.store(ring_code(reason.code), relaxed);
   header().closed.store(1, std::memory_order_release);
-  ring_bell();
+  ring_doorbell();
 }
 
-void RingServer::ring_bell() {
+void RingServer::ring_doorbell() {
   const char stroke = 1;
   // Full: the client has not come to drain it, and will look once it does.
-  [[maybe_unused]] const ssize_t written = ::write(bell_.get(), &stroke, 1);
+  [[maybe_unused]] const ssize_t written = ::write(doorbell_.get(), &stroke, 1);
 }
 
 }  // namespace laneway::service

@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/transport/descriptor.h"
 #include "service/transport/ring.h"
 
@@ -32,11 +32,11 @@ struct RingRequest {
 
 class RingServer {
  public:
-  // `ring` is the memory, `wake` the client's eventfd, `bell` the write end of its pipe; all are
-  // closed with the server. Goes on behind what is answered already. invalid_argument when the
+  // `ring` is the memory, `wake` the client's eventfd, `doorbell` the write end of its pipe; all
+  // are closed with the server. Goes on behind what is answered already. invalid_argument when the
   // memory is not a ring of this version.
   static Result<std::unique_ptr<RingServer>> attach(Descriptor ring, Descriptor wake,
-                                                    Descriptor bell);
+                                                    Descriptor doorbell);
   RingServer(const RingServer&) = delete;
   RingServer& operator=(const RingServer&) = delete;
 
@@ -71,15 +71,15 @@ class RingServer {
   bool closed() const { return header().closed.load(std::memory_order_acquire) != 0; }
 
  private:
-  RingServer(memory::SharedMemory memory, Descriptor wake, Descriptor bell);
+  RingServer(memory::SharedMemory memory, Descriptor wake, Descriptor doorbell);
 
   RingMemory& ring() const { return *reinterpret_cast<RingMemory*>(memory_.data()); }
   RingHeader& header() const { return ring().header; }
-  void ring_bell();
+  void ring_doorbell();
 
   memory::SharedMemory memory_;
   const Descriptor wake_;
-  const Descriptor bell_;
+  const Descriptor doorbell_;
   std::atomic<uint64_t> taken_;
   uint64_t done_;
   std::atomic<bool> broken_{false};

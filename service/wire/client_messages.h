@@ -1,7 +1,8 @@
 // Messages between a client and the broker: requests and replies over ZeroMQ, one frame each, and
 // what goes over the lifeline. Numbers are of the session unless said. Descriptors of a request are
-// sent over the lifeline first, in a Parcel of the same number; those of a reply come the same way
-// before it. Every request is answered by the reply named behind it, or by Failure. Plain data.
+// sent over the lifeline first, in a DescriptorMessage of the same number; those of a reply come
+// the same way before it. Every request is answered by the reply named behind it, or by Failure.
+// Plain data.
 #pragma once
 
 #include <cstdint>

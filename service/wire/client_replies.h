@@ -142,10 +142,10 @@ struct LifelineReady {  // the broker's answer: the session exists
   void serialize(A&) {}
 };
 
-struct Parcel {  // the frame's descriptors are those of this request, or of its reply
-  static constexpr MessageType kType{.number = 153, .name = "Parcel", .max_bytes = 64};
+struct DescriptorMessage {  // the frame's descriptors are those of this request, or of its reply
+  static constexpr MessageType kType{.number = 153, .name = "DescriptorMessage", .max_bytes = 64};
   uint64_t request = 0;
-  friend bool operator==(const Parcel&, const Parcel&) = default;
+  friend bool operator==(const DescriptorMessage&, const DescriptorMessage&) = default;
   template <class A>
   void serialize(A& archive) {
     archive(request);
@@ -153,6 +153,6 @@ struct Parcel {  // the frame's descriptors are those of this request, or of its
 };
 
 // A Failure says why the broker hangs up.
-using AnyLifeline = std::variant<LifelineHello, LifelineReady, Parcel, Failure>;
+using AnyLifeline = std::variant<LifelineHello, LifelineReady, DescriptorMessage, Failure>;
 
 }  // namespace laneway::wire

@@ -31,6 +31,6 @@ LW_MESSAGE(JobWaits);
 LW_MESSAGE(Text);
 LW_MESSAGE(LifelineHello);
 LW_MESSAGE(LifelineReady);
-LW_MESSAGE(Parcel);
+LW_MESSAGE(DescriptorMessage);
 
 }  // namespace laneway::wire

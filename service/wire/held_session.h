@@ -1,4 +1,4 @@
-// What the front door has the supervisor hold of its sessions, as notes. Keys: "s/SESSION" with the
+// What the gateway has the supervisor hold of its sessions, as notes. Keys: "s/SESSION" with the
 // lifeline once it is open, "s/ids" for the counter, "p/SESSION/REQUEST" for the descriptors of a
 // request, without a note. Plain data.
 #pragma once

@@ -2,7 +2,7 @@
 // where the user's programs live too; nearly all of it on a device that is there for nothing else.
 #pragma once
 
-#include "adaptor/backend.h"
+#include "adaptor/device/backend.h"
 #include "base/bytes.h"
 
 namespace laneway::service {

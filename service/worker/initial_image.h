@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "memory/os/shared_memory.h"
 #include "memory/pool_access.h"
-#include "memory/shared_memory.h"
 #include "pipeline/image.h"
 
 namespace laneway::service {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "adaptor/lane_scope.h"
+#include "adaptor/scope/lane_scope.h"
 #include "lanes/executor.h"
 #include "lanes/gate.h"
 #include "service/worker/marking_runner.h"
@@ -89,8 +89,8 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     result.address_hash = scope.address_hash();
     if (report.outcome == lanes::IterationOutcome::completed) {
       // A runner that has nothing to add to what the lane has under way leaves it to the lane.
-      result.flight = own.take_flight();
-      if (result.flight == nullptr) result.flight = lane.take_off();
+      result.enqueued = own.take_enqueued();
+      if (result.enqueued == nullptr) result.enqueued = lane.enqueue();
       result.use = arena.end();
     } else {
       // Nothing of it may still be at work in a region that somebody else gets.
@@ -114,7 +114,7 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
   if (result.end == IterationEnd::out_of_lane)
     result.need = grown(arena.capacity(), arena.alignment());
   if (result.use.live_count > result.use.older_count) {
-    land(result);
+    retire(result);
     result.end = IterationEnd::failed_for_good;
     result.error = {
         ErrorCode::internal,
@@ -125,12 +125,12 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
   return result;
 }
 
-void land(IterationResult& result) {
-  if (result.flight == nullptr) return;
-  const std::unique_ptr<lanes::Flight> flight = std::move(result.flight);
-  if (Status landed = flight->land(); !landed) {
+void retire(IterationResult& result) {
+  if (result.enqueued == nullptr) return;
+  const std::unique_ptr<lanes::EnqueuedIteration> enqueued = std::move(result.enqueued);
+  if (Status retired = enqueued->retire(); !retired) {
     result.end = IterationEnd::failed_for_good;
-    result.error = landed.error();
+    result.error = retired.error();
   }
 }
 

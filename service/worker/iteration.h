@@ -9,9 +9,9 @@
 #include <optional>
 #include <span>
 
-#include "adaptor/device_lane.h"
+#include "adaptor/device/device_lane.h"
 #include "base/result.h"
-#include "lanes/flight.h"
+#include "lanes/enqueued_iteration.h"
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
 #include "service/worker/plan_cache.h"
@@ -29,9 +29,9 @@ enum class IterationEnd : uint8_t {
 struct IterationResult {
   IterationEnd end = IterationEnd::completed;
   Error error;
-  // Of a completed one that is still on the device: its outputs are there when it has landed. Null
+  // Of a completed one that is still on the device: its outputs are there when it has retired. Null
   // where devices compute when they are called.
-  std::unique_ptr<lanes::Flight> flight;
+  std::unique_ptr<lanes::EnqueuedIteration> enqueued;
   bool was_planned = false;
   memory::LaneArena::Use use;
   uint64_t address_hash = 0;
@@ -54,8 +54,8 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               std::span<const lanes::OutputView> outputs,
                               CommitEntry* commit = nullptr);
 
-// Waits for its flight, if it has one; an iteration whose flight fails has failed for good.
-void land(IterationResult& result);
+// Waits for its enqueued iteration, if it has one; an enqueued iteration that fails has failed for good.
+void retire(IterationResult& result);
 
 // Plans the tape of a completed probe.
 void learn(IterationResult& result, PlanCache& cache);

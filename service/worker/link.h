@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/transport/ring_server.h"
 
 namespace laneway::service {
@@ -24,7 +24,7 @@ struct Link {
   const uint32_t number;  // in its job
   const uint64_t key;     // in its worker
   const std::shared_ptr<RingServer> ring;
-  // Of the requests that were taken and are not published: one, and what is in the air.
+  // Of the requests that were taken and are not published: one, and what is in flight.
   std::vector<std::shared_ptr<RingWork>> works;
   std::map<uint32_t, std::shared_ptr<memory::SharedMemory>> segments;  // by the client's number
   // A predecessor died while it wrote this client's bytes over the state: it comes first.

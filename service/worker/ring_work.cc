@@ -7,7 +7,7 @@
 
 #include "base/fault_point.h"
 #include "base/limits.h"
-#include "service/client/job_form.h"
+#include "service/api/job_form.h"
 #include "service/wire/layout.h"
 #include "service/worker/worker_job.h"
 
@@ -49,9 +49,9 @@ Status RingWork::prepare() {
   }
   if (Status ready = is_iteration() ? prepare_iteration() : prepare_access(); !ready) return ready;
   ready_ = true;
-  // What is still in the air has the journal until it has landed. To have begun says no more than
+  // What is still in flight has the journal until it has retired. To have begun says no more than
   // not to have: in both cases a successor runs it.
-  if (job_.in_the_air == 0) begin();
+  if (job_.enqueued == 0) begin();
   return {};
 }
 
@@ -76,7 +76,7 @@ void RingWork::enter_commit() {
   fault_point("worker.commit_entered");
 }
 
-void RingWork::took_off() { random_state_ = changed_random_state(true); }
+void RingWork::enqueued() { random_state_ = changed_random_state(true); }
 
 Status RingWork::check_block(uint64_t bytes) const {
   const auto room = static_cast<uint64_t>(segment_->size().count());

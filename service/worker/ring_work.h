@@ -3,7 +3,7 @@
 // that may be indices) is copied first; the rest is read and written in place. Completing it writes
 // the answer, ends it in the job's journal, and only then gives the slot back. One object serves
 // many requests of a link, one after the other; several of them are at work while several
-// iterations of the link are in the air.
+// iterations of the link are in flight.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class RingWork final : public Work {
   bool uses_job() const override { return true; }
   bool is_journalled() const override;
   void enter_commit() override;
-  void took_off() override;
+  void enqueued() override;
   void complete(Status status, Duration took, bool spoiled) override;
 
  private:
@@ -75,7 +75,7 @@ class RingWork final : public Work {
   std::vector<StateEntry> entries_;
   bool ready_ = false;  // prepared well: is to be begun in the journal
   bool begun_ = false;  // in the journal
-  // As it was when the iteration took off: the next one may have changed it since.
+  // As it was when the iteration was enqueued: the next one may have changed it since.
   std::optional<std::vector<std::byte>> random_state_;
   bool answered_ = true;
 };

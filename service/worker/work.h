@@ -51,8 +51,8 @@ class Work {
   virtual bool is_journalled() const { return false; }
   virtual void enter_commit() {}
   // Its nodes are enqueued on a device and the next iteration may begin; it is completed when it
-  // has landed.
-  virtual void took_off() {}
+  // has retired.
+  virtual void enqueued() {}
   const StateAccess& access() const { return access_; }
   // Whether the access changes the state.
   virtual bool writes_state() const { return writes_; }

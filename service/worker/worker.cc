@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "service/client/job_form.h"
+#include "service/api/job_form.h"
 
 namespace laneway::service {
 namespace {
@@ -62,7 +62,7 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
     // would never leave a gap.
     MutexLock lock(mutex_);
     ++job.visitors;
-    if (job.lane != nullptr) job.lane->land_soon();
+    if (job.lane != nullptr) job.lane->retire_soon();
     while (job.running) job.changed.wait(mutex_);
     --job.visitors;
     if (Status open = check_open(job); !open) {
@@ -139,7 +139,7 @@ std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
   }
   const TimePoint start = clock_.now();
   IterationResult result = lane->run(graph, inputs, outputs);
-  land(result);
+  retire(result);
   lane->check_device(result, job, graph);
   learn(result, plan_cache_);
   const Duration took = clock_.now() - start;

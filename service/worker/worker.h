@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "adaptor/backend.h"
+#include "adaptor/device/backend.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/mutex.h"

@@ -10,7 +10,7 @@ bool Worker::stop_job(WorkerJob& job, Cancelled& cancelled) {
   const bool announce = !job.closing && job.phase != WorkerJob::Phase::ended;
   job.closing = true;
   unwatch_links(job);
-  if (job.lane != nullptr) job.lane->land_soon();
+  if (job.lane != nullptr) job.lane->retire_soon();
   if (!job.running) job.close_links();
   while (job.phase == WorkerJob::Phase::waiting && job.running) job.changed.wait(mutex_);
   if (job.phase == WorkerJob::Phase::waiting) end_job(job, job.over());

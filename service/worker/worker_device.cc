@@ -86,7 +86,7 @@ bool Worker::may_begin(const WorkerLane& lane) const {
 void Worker::begin_trial(const WorkerJob& job) {
   if (tried_ != nullptr) return;
   tried_ = &job;
-  for (auto& [id, lane] : lanes_) lane->land_soon();
+  for (auto& [id, lane] : lanes_) lane->retire_soon();
 }
 
 void Worker::end_trial(const WorkerJob& job) {

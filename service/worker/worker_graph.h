@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "adaptor/torch_graph.h"
+#include "adaptor/run/torch_graph.h"
 #include "base/bytes.h"
 #include "base/time.h"
 #include "memory/planned_tape.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "adaptor/torch_job.h"
+#include "adaptor/run/torch_job.h"
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/mutex.h"
@@ -54,7 +54,7 @@ struct WorkerJob {
   const lanes::JobOffered offer;
   const std::unique_ptr<adaptor::TorchJob> torch;
   std::optional<JobJournal> journal;
-  uint32_t in_the_air = 0;  // iterations that its lane has not landed yet
+  uint32_t enqueued = 0;  // iterations that its lane has not retired yet
 
   // --- guarded by the worker's mutex -----------------------------------------------------------
   enum class Phase : uint8_t { waiting, placed, ended };
@@ -73,7 +73,7 @@ struct WorkerJob {
   uint64_t iterations = 0;     // of turns that have ended
   Duration busy;               //
   bool recovered = false;      // until the journal was looked at
-  bool running = false;        // an iteration or a state access is under way, or in the air
+  bool running = false;        // an iteration or a state access is under way, or in flight
   uint32_t visitors = 0;       // wait for it to be idle; no next piece of work starts before
   uint32_t suspected = 0;      // iterations that it still does with the device to itself
   bool closing = false;        // no further work is taken

@@ -31,12 +31,12 @@ std::optional<unsigned char> poison(adaptor::Backend& backend) {
 }  // namespace
 
 // Has the journal know of an iteration before it writes to the job's state. The journal knows of
-// one at a time, so those before it land first.
+// one at a time, so those before it retire first.
 class WorkerLane::Commit final : public CommitEntry {
  public:
   Commit(WorkerLane& lane, WorkerJob& job, Work& work) : lane_(lane), job_(job), work_(work) {}
   bool enter() override {
-    if (!lane_.air_.empty()) lane_.land_all(job_);
+    if (!lane_.air_.empty()) lane_.retire_all(job_);
     if (lane_.crash_) return false;
     work_.enter_commit();
     return true;
@@ -108,7 +108,7 @@ bool WorkerLane::recall(TurnId turn, lanes::TurnEnded& ended) {
   if (!turn_ || turn_->id != turn) return false;
   if (busy_) {
     recalled_ = true;  // whoever is busy ends it at the boundary
-    land_soon();
+    retire_soon();
     return false;
   }
   ended = end_turn(lanes::TurnEnd::idle);
@@ -128,7 +128,7 @@ bool WorkerLane::can_run_now(const WorkerJob& job) const {
 bool WorkerLane::has_next() const {
   if (!turn_ || !job_ || job_->visitors != 0 || !job_->ready()) return false;
   if (!worker_.may_begin(*this)) return false;
-  return flying_ ? !must_land() : !busy_ && !job_->running;
+  return has_enqueued_ ? !must_retire() : !busy_ && !job_->running;
 }
 
 bool WorkerLane::to_be_given_back() const {
@@ -242,18 +242,18 @@ void WorkerLane::seek_trial() {
 
 void WorkerLane::end_work(WorkerJob& job) {
   busy_ = false;
-  flying_ = false;
+  has_enqueued_ = false;
   job.running = false;
   if (job.suspected > 0 && !job.ready()) job.acquit();
   worker_.end_trial(job);
 }
 
 void WorkerLane::thread_main() {
-  // Rests between looks at what is in the air are shorter than the kernel's usual lateness.
+  // Rests between looks at what is in flight are shorter than the kernel's usual lateness.
   ::prctl(PR_SET_TIMERSLACK, 1UL);
   Mutex& mutex = worker_.mutex_;
   mutex.lock();
-  while (!stopping_ || flying_) {
+  while (!stopping_ || has_enqueued_) {
     if (to_be_given_back()) {
       const lanes::TurnEnded ended = end_turn(lanes::TurnEnd::idle);
       mutex.unlock();
@@ -261,13 +261,13 @@ void WorkerLane::thread_main() {
       mutex.lock();
       continue;
     }
-    if (flying_ && must_land()) {
+    if (has_enqueued_ && must_retire()) {
       settle();
       continue;
     }
     seek_trial();
     if (!has_next()) {
-      flying_ ? rest_in_the_air() : wait_for_work();
+      has_enqueued_ ? rest_while_enqueued() : wait_for_work();
       continue;
     }
     const std::shared_ptr<WorkerJob> job = job_;
@@ -294,8 +294,8 @@ void WorkerLane::wait_for_work(std::optional<Duration> most) {
   Mutex& mutex = worker_.mutex_;
   // What keeps the next request from being taken wakes the lane when it is over; to look at rings
   // until then would be to spin, with the mutex that it waits for.
-  if (!turn_ || !job_ || job_->links.empty() || (job_->running && !flying_) || job_->closing ||
-      job_->visitors != 0 || !worker_.may_begin(*this)) {
+  if (!turn_ || !job_ || job_->links.empty() || (job_->running && !has_enqueued_) ||
+      job_->closing || job_->visitors != 0 || !worker_.may_begin(*this)) {
     most ? static_cast<void>(wake_.wait_for(mutex, *most)) : wake_.wait(mutex);
     return;
   }
@@ -317,13 +317,13 @@ void WorkerLane::wait_for_work(std::optional<Duration> most) {
 void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work) {
   Outcome outcome = work->is_iteration() ? run_iteration_work(*job, work) : run_access(*job, *work);
   if (outcome.ended) worker_.events_.post(*outcome.ended);
-  if (outcome.in_the_air) return;
+  if (outcome.enqueued) return;
   if (!outcome.again && !work->uses_job()) work->complete(std::move(outcome.status));
   if (outcome.ended && outcome.ended->end == lanes::TurnEnd::failed) worker_.tell_of_lost_jobs();
 }
 
 WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
-  land_all(job);
+  retire_all(job);
   Status status = crash_ ? Status(*crash_) : work.prepare();
   if (status) status = worker_.access_now(job, work);
   if (!crash_ && !status && status.error().code == ErrorCode::device_lost) crash_ = status.error();
@@ -334,9 +334,9 @@ WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
 
 WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
                                                    const std::shared_ptr<Work>& work) {
-  make_room_in_the_air(job);
+  make_room_to_enqueue(job);
   if (Status ready = crash_ ? Status(*crash_) : work->prepare(); !ready) {
-    land_all(job);  // answers come in their order
+    retire_all(job);  // answers come in their order
     work->complete(std::move(ready));
     MutexLock lock(worker_.mutex_);
     return finish_unrun(job);
@@ -346,10 +346,10 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   Commit commit(*this, job, *work);
   IterationResult result =
       run(*graph, work->inputs(), work->outputs(), work->is_journalled() ? &commit : nullptr);
-  if (result.flight != nullptr) {
-    return take_off(job, work, std::move(graph), std::move(result), start);
+  if (result.enqueued != nullptr) {
+    return enqueue(job, work, std::move(graph), std::move(result), start);
   }
-  land_all(job);
+  retire_all(job);
   check_device(result, job, *graph);
   const Duration took = worker_.clock_.now() - start;
   // The client need not wait for what is learnt from its iteration.

@@ -6,13 +6,13 @@
 // requests and for what else may wake it: one hop from a client to the executor. Jobs without links
 // (embedded mode) pay nothing for that.
 //
-// Where the device runs behind, iterations of the turn are left in the air and the next one begins:
-// the lane stays busy and the job running, until all have landed, which they do in their order.
+// Where the device runs behind, iterations of the turn are left in flight and the next one begins:
+// the lane stays busy and the job running, until all have retired, which they do in their order.
 // They have before the turn ends, before anything else is done with the job, and, of jobs with a
 // journal, before the next iteration writes to the job's state.
 //
 // The worker's mutex guards everything below the line; the arena, the device's lane and what is in
-// the air belong to whoever has set `busy`.
+// flight belong to whoever has set `busy`.
 #pragma once
 
 #include <deque>
@@ -22,7 +22,7 @@
 #include <string>
 #include <thread>
 
-#include "adaptor/device_lane.h"
+#include "adaptor/device/device_lane.h"
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/mutex.h"
@@ -56,9 +56,9 @@ class WorkerLane {
   bool recall(TurnId turn, lanes::TurnEnded& ended);
   // Something that the thread may have waited for is there: work, or the end of what ran.
   void work_arrived();
-  // Somebody waits for the job: what is in the air is landed now.
-  void land_soon() {
-    if (flying_) work_arrived();
+  // Somebody waits for the job: what is in flight is retired now.
+  void retire_soon() {
+    if (has_enqueued_) work_arrived();
   }
   // A link joined or leaves the job whose turn is open.
   void link_added(const Link& link);
@@ -76,8 +76,8 @@ class WorkerLane {
   // What a piece of work did to the turn.
   struct Outcome {
     Status status;
-    bool again = false;       // did not fit the lane: to be run again after it has grown
-    bool in_the_air = false;  // the answer comes when it has landed
+    bool again = false;     // did not fit the lane: to be run again after it has grown
+    bool enqueued = false;  // the answer comes when it has retired
     std::optional<lanes::TurnEnded> ended;
   };
 
@@ -110,30 +110,30 @@ class WorkerLane {
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
   Outcome run_access(WorkerJob& job, Work& work);
   Outcome run_iteration_work(WorkerJob& job, const std::shared_ptr<Work>& work);
-  // Mutex held: work that taught nothing is done, or all that was in the air has landed.
+  // Mutex held: work that taught nothing is done, or all that was in flight has retired.
   Outcome finish_unrun(WorkerJob& job);
 
-  // --- what is in the air (worker_lane_flights.cc); mutex not held unless said
+  // --- what is in flight (worker_lane_enqueued.cc); mutex not held unless said
   // --------------------
   struct InTheAir {
     std::shared_ptr<Work> work;
     GraphHandle graph;
-    std::unique_ptr<lanes::Flight> flight;
+    std::unique_ptr<lanes::EnqueuedIteration> enqueued;
     TimePoint start;
   };
   // An iteration whose nodes are enqueued: into the books, its answer comes later.
-  Outcome take_off(WorkerJob& job, std::shared_ptr<Work> work, GraphHandle graph,
-                   IterationResult result, TimePoint start);
+  Outcome enqueue(WorkerJob& job, std::shared_ptr<Work> work, GraphHandle graph,
+                  IterationResult result, TimePoint start);
   // Waits for the oldest and gives its answer.
-  void land_oldest(WorkerJob& job);
-  void land_all(WorkerJob& job);
-  // So that one more may take off.
-  void make_room_in_the_air(WorkerJob& job);
-  // Mutex held. Whether all have to land before anything else.
-  bool must_land() const;
+  void retire_oldest(WorkerJob& job);
+  void retire_all(WorkerJob& job);
+  // So that one more may be enqueued.
+  void make_room_to_enqueue(WorkerJob& job);
+  // Mutex held. Whether all must be retired before anything else.
+  bool must_retire() const;
   // Mutex held, and let go of meanwhile. Nothing is to be begun now: waits until something has
-  // landed, or there is something to do.
-  void rest_in_the_air();
+  // retired, or there is something to do.
+  void rest_while_enqueued();
   // Mutex held, and let go of meanwhile. Lands all, and ends what has to end then.
   void settle();
 
@@ -142,8 +142,8 @@ class WorkerLane {
   const Result<std::unique_ptr<adaptor::DeviceLane>> device_;
   memory::LaneArena arena_;
   std::deque<InTheAir> air_;  // oldest first
-  TimePoint last_landing_;
-  std::optional<Error> crash_;  // of a flight in this turn, or of the device: the job is over
+  TimePoint last_retirement_;
+  std::optional<Error> crash_;  // of an enqueued iteration in this turn, or of the device: the job is over
 
   // --- guarded by the worker's mutex -----------------------------------------------------------
   RegionId region_;
@@ -154,8 +154,8 @@ class WorkerLane {
   bool recalled_ = false;
   bool replay_ = false;  // iterations of this turn may be replayed
   bool busy_ = false;
-  bool flying_ = false;     // busy, with iterations in the air
-  bool turn_over_ = false;  // as soon as all have landed
+  bool has_enqueued_ = false;  // busy, with iterations in flight
+  bool turn_over_ = false;     // as soon as all have retired
   bool stopping_ = false;
   uint64_t turn_iterations_ = 0;
   Duration turn_busy_;

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/journal/journal.h"
 #include "service/transport/channel.h"
 #include "service/wire/supervisor_messages.h"

@@ -1,14 +1,14 @@
 // Shows what the schema check refuses, one small graph a rule, and that the message names the node,
 // the operator, what is wrong and the user's line.
-#include "adaptor/call_resolver.h"
+#include "adaptor/operators/call_resolver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "adaptor/host_random_state.h"
-#include "adaptor/host_torch_device.h"
-#include "adaptor/torch_graph_runner.h"
-#include "adaptor/torch_tensors.h"
+#include "adaptor/host/host_random_state.h"
+#include "adaptor/host/host_torch_device.h"
+#include "adaptor/operators/torch_tensors.h"
+#include "adaptor/run/torch_graph_runner.h"
 #include "base/limits.h"
 #include "pipeline/image.h"
 #include "tests/support/graph_builder.h"

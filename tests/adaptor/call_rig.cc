@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "adaptor/host_random_state.h"
-#include "adaptor/host_torch_device.h"
-#include "adaptor/operator_list.h"
-#include "adaptor/random_operators.h"
-#include "adaptor/torch_graph_runner.h"
-#include "adaptor/torch_tensors.h"
+#include "adaptor/host/host_random_state.h"
+#include "adaptor/host/host_torch_device.h"
+#include "adaptor/operators/operator_list.h"
+#include "adaptor/operators/random_operators.h"
+#include "adaptor/operators/torch_tensors.h"
+#include "adaptor/run/torch_graph_runner.h"
 #include "base/random.h"
 #include "lanes/graph/graph_check.h"
 #include "lanes/graph/graph_facts.h"

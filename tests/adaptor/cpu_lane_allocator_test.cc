@@ -1,7 +1,7 @@
 // Shows whose memory torch's CPU allocations get: a bound thread's lane, everybody else's former
 // allocator; that blocks find their way back from any thread and through both deleters; and that
 // running out of a lane is an exception that leaves everything usable.
-#include "adaptor/cpu_lane_allocator.h"
+#include "adaptor/host/cpu_lane_allocator.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -12,7 +12,7 @@
 #include <atomic>
 #include <thread>
 
-#include "adaptor/lane_blocks.h"
+#include "adaptor/scope/lane_blocks.h"
 #include "tests/adaptor/graph_rig.h"
 
 namespace laneway::adaptor {

@@ -112,7 +112,7 @@ TEST_F(CudaGeneratorTest, RewindGoesBackToTheMark) {
   EXPECT_EQ(random_->get(), before);
 }
 
-// As operators of graphs read and put it back (adaptor/random_operators.h).
+// As operators of graphs read and put it back (adaptor/operators/random_operators.h).
 TEST_F(CudaGeneratorTest, HasItsStateInTheSizeThatGraphsDeclare) {
   draw();
   at::Generator generator = random_->generator();

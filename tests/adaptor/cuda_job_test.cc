@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "adaptor/lane_scope.h"
-#include "adaptor/torch_job.h"
+#include "adaptor/run/torch_job.h"
+#include "adaptor/scope/lane_scope.h"
 #include "lanes/executor.h"
 #include "lanes/graph/graph_codec.h"
 #include "memory/planned_tape.h"
@@ -58,7 +58,7 @@ class JobInLane {
   // A probe the first time, then planned.
   lanes::IterationReport run(int number) {
     NoisyBatch batch(number);
-    std::unique_ptr<lanes::Flight> flight;
+    std::unique_ptr<lanes::EnqueuedIteration> enqueued;
     lanes::IterationReport report;
     {
       const LaneScope scope(*lane_.device, *lane_.arena, graph_->graph().context);
@@ -69,10 +69,10 @@ class JobInLane {
       const bool completed = report.outcome == IterationOutcome::completed;
       use_ = completed ? lane_.arena->end() : lane_.arena->abandon();
       address_hash_ = scope.address_hash();
-      if (completed) flight = graph_->runner().take_flight();
+      if (completed) enqueued = graph_->runner().take_enqueued();
     }
-    if (flight != nullptr) {
-      if (const Status landed = flight->land(); !landed) report.error = landed.error();
+    if (enqueued != nullptr) {
+      if (const Status retired = enqueued->retire(); !retired) report.error = retired.error();
     }
     if (use_.tape) {
       plan_ = memory::make_planned_tape(

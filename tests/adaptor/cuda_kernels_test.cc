@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "adaptor/operator_call.h"
-#include "adaptor/operator_list.h"
+#include "adaptor/operators/operator_call.h"
+#include "adaptor/operators/operator_list.h"
 #include "tests/adaptor/loaded_plugin.h"
 #include "tests/support/graph_builder.h"
 

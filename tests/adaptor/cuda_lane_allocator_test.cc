@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "adaptor/cpu_lane_allocator.h"
 #include "adaptor/cuda/forwarding_allocator.h"
+#include "adaptor/host/cpu_lane_allocator.h"
 #include "base/limits.h"
 
 namespace laneway::adaptor {

@@ -21,7 +21,7 @@
 #include <tuple>
 #include <vector>
 
-#include "adaptor/cpu_lane_allocator.h"
+#include "adaptor/host/cpu_lane_allocator.h"
 #include "tests/adaptor/cuda_rig.h"
 #include "tests/fake_cuda/fake_cuda.h"
 
@@ -189,18 +189,18 @@ TEST(CudaLane, BytesGoUpAndComeDownInTheOrderOfItsStream) {
   const std::vector<float> input = {1, 2, 3, 4};
   std::vector<float> output(4);
   const Bytes bytes(static_cast<int64_t>(input.size() * sizeof(float)));
-  std::unique_ptr<lanes::Flight> flight;
+  std::unique_ptr<lanes::EnqueuedIteration> enqueued;
   lane.run([&] {
     fake_cuda_hold();
     const at::Tensor x = at::empty({4}, kCuda);
     EXPECT_TRUE(lane.device->upload(x.mutable_data_ptr(), input.data(), bytes).ok());
     EXPECT_TRUE(lane.device->download(output.data(), x.const_data_ptr(), bytes).ok());
-    flight = lane.device->take_off();
-    EXPECT_FALSE(flight->done());
+    enqueued = lane.device->enqueue();
+    EXPECT_FALSE(enqueued->done());
     fake_cuda_release();
   });
   EXPECT_EQ(output, std::vector<float>(4));
-  ASSERT_TRUE(flight->land().ok());
+  ASSERT_TRUE(enqueued->retire().ok());
   EXPECT_EQ(output, input);
 }
 
@@ -228,8 +228,8 @@ TEST(CudaLane, ACaptureOfTheUsersIsNotDisturbed) {
   ASSERT_EQ(cudaStreamBeginCapture(users.stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
   std::thread([&] {
     std::vector<float> output(100);
-    const auto flight = [&] {
-      std::unique_ptr<lanes::Flight> made;
+    const auto enqueued = [&] {
+      std::unique_ptr<lanes::EnqueuedIteration> made;
       lane.run([&] {
         at::Tensor y = at::empty({100}, kCuda);
         for (uint32_t node = 0; node < 3 * limits::kMaxNodesPerMark; ++node) {
@@ -237,12 +237,12 @@ TEST(CudaLane, ACaptureOfTheUsersIsNotDisturbed) {
           EXPECT_TRUE(lane.device->node_enqueued().ok());
         }
         EXPECT_TRUE(lane.device->download(output.data(), y.const_data_ptr(), Bytes(400)).ok());
-        made = lane.device->take_off();
+        made = lane.device->enqueue();
       });
       return made;
     }();
-    EXPECT_TRUE(flight->done());
-    EXPECT_TRUE(flight->land().ok());
+    EXPECT_TRUE(enqueued->done());
+    EXPECT_TRUE(enqueued->retire().ok());
   }).join();
   cudaGraph_t graph = nullptr;
   EXPECT_EQ(cudaStreamEndCapture(users.stream(), &graph), cudaSuccess);

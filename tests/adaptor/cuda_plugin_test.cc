@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "adaptor/backend.h"
+#include "adaptor/device/backend.h"
 #include "tests/adaptor/loaded_plugin.h"
 
 namespace laneway::adaptor {

@@ -1,7 +1,7 @@
 // Shows that elementwise nodes run as chains leave the bits that torch leaves when it runs them one
 // by one: random programs over three slots and an input, with other operators between them that end
 // chains, in sizes below, at and above a tile; and which runs of nodes become chains.
-#include "adaptor/elementwise_chain.h"
+#include "adaptor/chains/elementwise_chain.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>
@@ -19,7 +19,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "adaptor/chain_planner.h"
+#include "adaptor/chains/chain_planner.h"
 #include "base/random.h"
 #include "tests/adaptor/graph_rig.h"
 #include "tests/support/graph_builder.h"

@@ -1,7 +1,7 @@
 // Shows that a child is never made while a thread is inside torch for a job: threads keep two
 // figures equal outside of their uses and unequal inside, and every child looks. And that the
 // allocator's books are whole in the child, whoever frees while it is made.
-#include "adaptor/fork_gate.h"
+#include "adaptor/scope/fork_gate.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "adaptor/cpu_lane_allocator.h"
+#include "adaptor/host/cpu_lane_allocator.h"
 #include "tests/adaptor/graph_rig.h"
 
 namespace laneway::adaptor {

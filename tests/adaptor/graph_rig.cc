@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "adaptor/lane_scope.h"
+#include "adaptor/scope/lane_scope.h"
 #include "base/check.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_check.h"

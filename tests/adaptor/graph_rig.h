@@ -7,11 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "adaptor/host_lane.h"
-#include "adaptor/host_random_state.h"
-#include "adaptor/host_torch_device.h"
-#include "adaptor/torch_graph_runner.h"
-#include "adaptor/torch_tensors.h"
+#include "adaptor/host/host_lane.h"
+#include "adaptor/host/host_random_state.h"
+#include "adaptor/host/host_torch_device.h"
+#include "adaptor/operators/torch_tensors.h"
+#include "adaptor/run/torch_graph_runner.h"
 #include "lanes/executor.h"
 #include "memory/lane_arena.h"
 #include "pipeline/image.h"

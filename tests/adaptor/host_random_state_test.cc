@@ -1,6 +1,6 @@
 // Shows that a job's generator can be taken back to its mark and carried over as bytes, whatever
 // was drawn: draws are made, taken back, made again, and compared.
-#include "adaptor/host_random_state.h"
+#include "adaptor/host/host_random_state.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

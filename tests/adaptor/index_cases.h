@@ -1,5 +1,5 @@
 // IndexCase: an operator that indexes, in a small graph, with the integers that it may index with;
-// one for every rule of adaptor/index_rules.
+// one for every rule of adaptor/checks/index_rules.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Shows where indices are looked at: inputs before anything has run, through views and casts, as
 // far as a view of them goes and not further; computed ones just before an operator that does not
 // look itself; and which graphs are not taken because nobody could look.
-#include "adaptor/index_check.h"
+#include "adaptor/checks/index_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 // input, before the iteration, and as the result of another node, by the operator itself or, for
 // those that do not look, just before it. (Those would read or write beyond their tensors; with the
 // rule they never run.)
-#include "adaptor/index_rules.h"
+#include "adaptor/checks/index_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

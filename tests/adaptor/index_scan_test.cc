@@ -1,6 +1,6 @@
 // Shows that the scan finds the first element out of range, and only such, against a walk over all
 // elements of random views, and that views of the same elements are equal.
-#include "adaptor/index_scan.h"
+#include "adaptor/checks/index_scan.h"
 
 #include <gtest/gtest.h>
 

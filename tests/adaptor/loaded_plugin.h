@@ -2,7 +2,7 @@
 // on, with or without a device.
 #pragma once
 
-#include "adaptor/device_plugin.h"
+#include "adaptor/device/device_plugin.h"
 
 namespace laneway::testing {
 

@@ -1,7 +1,7 @@
 // Shows that an iteration's numeric state is the graph's and not its caller's, and that what was
 // there is put back: thread count, math flags, autocast, gradient and inference mode; also when two
 // scopes overlap without nesting, as two lanes do.
-#include "adaptor/numeric_context.h"
+#include "adaptor/scope/numeric_context.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

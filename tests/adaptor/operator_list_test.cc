@@ -2,7 +2,7 @@
 // (four are CUDA's alone), and that none of them has a trait that a graph from outside must not
 // use: hidden mutation, storages that are set or resized, metadata changed in place, files, names,
 // draws from the process's own generator.
-#include "adaptor/operator_list.h"
+#include "adaptor/operators/operator_list.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "adaptor/random_operators.h"
+#include "adaptor/operators/random_operators.h"
 
 namespace laneway::adaptor {
 namespace {

@@ -1,7 +1,7 @@
 // Shows that the backward operators of CUDA's attention and recurrent layers go with the results
 // and sizes of their own forward only, and that nobody else reads what a library has sized. One
 // small graph, and what each change of it is refused for; no kernel runs.
-#include "adaptor/paired_check.h"
+#include "adaptor/checks/paired_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "adaptor/index_trace.h"
-#include "adaptor/operator_list.h"
+#include "adaptor/checks/index_trace.h"
+#include "adaptor/operators/operator_list.h"
 #include "tests/support/graph_builder.h"
 
 namespace laneway::adaptor {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "adaptor/placement.h"
+#include "adaptor/run/placement.h"
 #include "lanes/graph/graph_check.h"
 #include "lanes/graph/graph_codec.h"
 

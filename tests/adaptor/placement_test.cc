@@ -2,13 +2,13 @@
 // numbers, and what computes them, and nothing else; which of a graph's storages hold the same in
 // every iteration; what inputs and outputs add to a lane. On graphs written by hand, in the forms
 // in which optimizers are captured.
-#include "adaptor/placement.h"
+#include "adaptor/run/placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "adaptor/device_memory.h"
-#include "adaptor/stable_storages.h"
+#include "adaptor/checks/stable_storages.h"
+#include "adaptor/run/device_memory.h"
 #include "tests/support/graph_builder.h"
 
 namespace laneway::adaptor {

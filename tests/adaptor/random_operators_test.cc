@@ -2,7 +2,7 @@
 // again with the same bits, the generator ends where a generator that did the same by hand ends, an
 // iteration that was given up at any node leaves no trace in it, and bytes that are no state are
 // refused without touching it.
-#include "adaptor/random_operators.h"
+#include "adaptor/operators/random_operators.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "adaptor/lane_scope.h"
+#include "adaptor/scope/lane_scope.h"
 #include "lanes/executor.h"
 #include "lanes/graph/graph_codec.h"
 #include "memory/planner.h"
@@ -52,10 +52,10 @@ Left ReplayJob::run(std::span<const lanes::InputView> inputs,
     lanes::ControlWord word;
     const auto report = lanes::Executor(graph_->runner(), word, hooks).run(inputs, outputs);
     EXPECT_EQ(report.outcome, lanes::IterationOutcome::completed) << report.error.message;
-    const auto flight = graph_->runner().take_flight();
+    const auto enqueued = graph_->runner().take_enqueued();
     learn(arena_.end());
-    if (flight != nullptr) {
-      EXPECT_TRUE(flight->land());
+    if (enqueued != nullptr) {
+      EXPECT_TRUE(enqueued->retire());
     }
   }
   Left left{{}, {}, job_->random_state()};

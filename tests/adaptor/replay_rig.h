@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "adaptor/backend.h"
-#include "adaptor/torch_job.h"
+#include "adaptor/device/backend.h"
+#include "adaptor/run/torch_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph.h"
 #include "memory/lane_arena.h"

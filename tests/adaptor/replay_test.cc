@@ -1,7 +1,7 @@
 // Shows which iterations are recorded and replayed: after enough planned ones with equal keys, as
 // long as the key holds, by a thread that ran them before, and never once a device could not record
 // the graph.
-#include "adaptor/replay.h"
+#include "adaptor/run/replay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,15 +1,15 @@
 // Shows that results are what the graph declares in every iteration in which they may be something
 // else, that nobody hands out memory of the job under another name, and which forms of listed
 // operators are not taken.
-#include "adaptor/result_check.h"
+#include "adaptor/checks/result_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "adaptor/host_random_state.h"
-#include "adaptor/host_torch_device.h"
-#include "adaptor/torch_graph_runner.h"
-#include "adaptor/torch_tensors.h"
+#include "adaptor/host/host_random_state.h"
+#include "adaptor/host/host_torch_device.h"
+#include "adaptor/operators/torch_tensors.h"
+#include "adaptor/run/torch_graph_runner.h"
 #include "base/limits.h"
 #include "tests/adaptor/graph_rig.h"
 #include "tests/support/graph_builder.h"

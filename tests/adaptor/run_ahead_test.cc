@@ -1,7 +1,7 @@
 // Shows that the CPU stays ahead of the device by about limits::kRunAhead and never further, that
 // the device does not run dry for it, and that a device which keeps up is never waited for: in a
 // world with one clock, in which every node takes as long as the test says.
-#include "adaptor/run_ahead.h"
+#include "adaptor/device/run_ahead.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Shows that arithmetic over numbers gives what Python gives, to the last bit: integers stay
 // integers, divisions and powers are doubles. Small graphs of numbers are run for real and compared
 // with figures computed by Python.
-#include "adaptor/scalar_call.h"
+#include "adaptor/operators/scalar_call.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

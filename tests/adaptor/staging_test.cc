@@ -1,6 +1,6 @@
 // Shows that space is an iteration's own until it gives it back, that blocks grow to what an
 // iteration needs and are used again, and that the limit holds.
-#include "adaptor/staging.h"
+#include "adaptor/device/staging.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Shows when the CPU's part of a job's state is read from the image and written into it: read when
 // the image was placed or somebody else wrote, and not otherwise; written whole; and when what was
 // looked at once has to be looked at again.
-#include "adaptor/state_mirror.h"
+#include "adaptor/run/state_mirror.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class CountingLane final : public DeviceLane {
   }
   Status download(void* /*to*/, const void* /*from*/, Bytes /*bytes*/) override { return {}; }
   Status node_enqueued() override { return {}; }
-  std::unique_ptr<lanes::Flight> take_off() override { return nullptr; }
+  std::unique_ptr<lanes::EnqueuedIteration> enqueue() override { return nullptr; }
   void drop_downloads() override {}
   Status drain() override {
     ++drained;

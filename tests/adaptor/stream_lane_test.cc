@@ -1,8 +1,8 @@
 // Shows that inputs and outputs pass through a lane in the order of its stream and arrive when
-// their iteration lands, however late the device is: on a device whose work runs when the crank is
-// turned, where space that is reused too early gives wrong bytes; and on the host device, with a
-// thread of its own for each stream, under the sanitizers.
-#include "adaptor/stream_lane.h"
+// their iteration was retired, however late the device is: on a device whose work runs when the
+// crank is turned, where space that is reused too early gives wrong bytes; and on the host device,
+// with a thread of its own for each stream, under the sanitizers.
+#include "adaptor/device/stream_lane.h"
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ Bytes size_of(const std::vector<std::byte>& bytes) {
   return Bytes(static_cast<int64_t>(bytes.size()));
 }
 
-TEST(StreamLane, AnInputMayBeReusedAtOnceAndAnOutputArrivesWhenItsFlightLands) {
+TEST(StreamLane, AnInputMayBeReusedAtOnceAndAnOutputArrivesWhenItsIterationIsRetired) {
   memory::SyntheticDevice device;
   const ManualClock clock;
   const auto pool = device.allocate_pool(mib(1)).value();
@@ -56,17 +56,17 @@ TEST(StreamLane, AnInputMayBeReusedAtOnceAndAnOutputArrivesWhenItsFlightLands) {
   ASSERT_TRUE(lane->upload(pool->data(), input.data(), size_of(input)).ok());
   std::fill(input.begin(), input.end(), std::byte{0});
   ASSERT_TRUE(lane->download(output.data(), pool->data(), size_of(output)).ok());
-  const auto flight = lane->take_off();
-  ASSERT_NE(flight, nullptr);
-  EXPECT_FALSE(flight->done());
+  const auto enqueued = lane->enqueue();
+  ASSERT_NE(enqueued, nullptr);
+  EXPECT_FALSE(enqueued->done());
   device.run_all();
-  EXPECT_TRUE(flight->done());
-  EXPECT_EQ(output, std::vector<std::byte>(1'000));  // not before it lands
-  ASSERT_TRUE(flight->land().ok());
+  EXPECT_TRUE(enqueued->done());
+  EXPECT_EQ(output, std::vector<std::byte>(1'000));  // not before it is retired
+  ASSERT_TRUE(enqueued->retire().ok());
   EXPECT_EQ(output, sent);
 }
 
-// Iterations of many sizes, several under way, landed in order and at random moments: each returns
+// Iterations of many sizes, several under way, retired in order and at random moments: each returns
 // what it was sent, through one place on the device.
 void run_iterations(memory::Device& device, Bytes largest, int iterations) {
   const uint64_t seed = laneway::testing::seed_from_environment(0x1a9e);
@@ -77,11 +77,11 @@ void run_iterations(memory::Device& device, Bytes largest, int iterations) {
   struct UnderWay {
     std::vector<std::byte> sent;
     std::vector<std::byte> received;
-    std::unique_ptr<lanes::Flight> flight;
+    std::unique_ptr<lanes::EnqueuedIteration> enqueued;
   };
   std::deque<UnderWay> air;
-  const auto land_oldest = [&] {
-    ASSERT_TRUE(air.front().flight->land().ok());
+  const auto retire_oldest = [&] {
+    ASSERT_TRUE(air.front().enqueued->retire().ok());
     ASSERT_EQ(air.front().received, air.front().sent);
     air.pop_front();
   };
@@ -96,11 +96,11 @@ void run_iterations(memory::Device& device, Bytes largest, int iterations) {
       ASSERT_TRUE(lane->node_enqueued().ok());
     }
     ASSERT_TRUE(lane->download(now.received.data(), pool->data(), size_of(now.received)).ok());
-    now.flight = lane->take_off();
-    while (air.size() > limits::kMaxFlights) land_oldest();
-    if (random.below(3) == 0) land_oldest();
+    now.enqueued = lane->enqueue();
+    while (air.size() > limits::kMaxEnqueued) retire_oldest();
+    if (random.below(3) == 0) retire_oldest();
   }
-  while (!air.empty()) land_oldest();
+  while (!air.empty()) retire_oldest();
 }
 
 TEST(StreamLane, SpaceIsNotReusedBeforeTheDeviceIsDoneWithIt) {
@@ -151,8 +151,8 @@ TEST(StreamLane, OutputsOfAnIterationThatWasGivenUpGoNowhere) {
   ASSERT_TRUE(lane->download(output.data(), pool->data(), size_of(output)).ok());
   lane->drop_downloads();
   EXPECT_EQ(device.pending(lane->stream()), 0u);
-  const auto flight = lane->take_off();
-  ASSERT_TRUE(flight->land().ok());
+  const auto enqueued = lane->enqueue();
+  ASSERT_TRUE(enqueued->retire().ok());
   EXPECT_EQ(output, std::vector<std::byte>(100, std::byte{7}));
 }
 
@@ -163,8 +163,8 @@ TEST(StreamLane, AFlightThatIsNotLandedWaitsAndDeliversNothing) {
   const auto lane = make_lane(device, clock);
   std::vector<std::byte> output(100, std::byte{7});
   ASSERT_TRUE(lane->download(output.data(), pool->data(), size_of(output)).ok());
-  auto flight = lane->take_off();
-  flight.reset();
+  auto enqueued = lane->enqueue();
+  enqueued.reset();
   EXPECT_EQ(device.pending(lane->stream()), 0u);
   EXPECT_EQ(output, std::vector<std::byte>(100, std::byte{7}));
 }
@@ -178,10 +178,10 @@ TEST(StreamLane, AFlightMayLandWhenItsLaneIsGone) {
   std::vector<std::byte> output(100);
   ASSERT_TRUE(lane->upload(pool->data(), input.data(), size_of(input)).ok());
   ASSERT_TRUE(lane->download(output.data(), pool->data(), size_of(output)).ok());
-  const auto flight = lane->take_off();
+  const auto enqueued = lane->enqueue();
   lane.reset();  // waits
-  EXPECT_TRUE(flight->done());
-  ASSERT_TRUE(flight->land().ok());
+  EXPECT_TRUE(enqueued->done());
+  ASSERT_TRUE(enqueued->retire().ok());
   EXPECT_EQ(output, input);
 }
 
@@ -258,9 +258,9 @@ TEST(StreamLane, AFailureOfTheDeviceIsDeviceLost) {
   ManualClock clock;
   testing::PacedDevice device(clock);
   const auto lane = make_lane(device, clock);
-  const auto before = lane->take_off();
+  const auto before = lane->enqueue();
   device.fail();
-  for (const Status& status : {before->land(), lane->drain(), lane->take_off()->land()}) {
+  for (const Status& status : {before->retire(), lane->drain(), lane->enqueue()->retire()}) {
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, ErrorCode::device_lost);
     EXPECT_EQ(status.error().message, "the device is on fire");

@@ -2,7 +2,7 @@
 // given up at any node (or run out of its lane at any allocation) and repeated with the same bits,
 // and that nothing depends on where the image lies or on what lay in the lane. One small step with
 // dropout and updates in place is run in twins: one disturbed, one not.
-#include "adaptor/torch_graph_runner.h"
+#include "adaptor/run/torch_graph_runner.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add.h>

@@ -1,6 +1,6 @@
 // Shows that tensors over borrowed memory hold no address of their own: they follow every rebind,
 // and see the dtype, sizes, strides and offset that the graph's value has.
-#include "adaptor/torch_tensors.h"
+#include "adaptor/operators/torch_tensors.h"
 
 #include <gtest/gtest.h>
 

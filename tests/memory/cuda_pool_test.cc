@@ -44,8 +44,8 @@ std::vector<std::byte> read(Device& device, const MemoryBlock& pool) {
 }
 
 // One byte with a descriptor, over a pair of sockets.
-struct Parcel {
-  Parcel() {
+struct DescriptorMessage {
+  DescriptorMessage() {
     part = {&byte, 1};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -59,19 +59,19 @@ struct Parcel {
 };
 
 bool send_descriptor(int socket, int descriptor) {
-  Parcel parcel;
-  cmsghdr* const header = CMSG_FIRSTHDR(&parcel.message);
+  DescriptorMessage message;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message.message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  return ::sendmsg(socket, &parcel.message, 0) == 1;
+  return ::sendmsg(socket, &message.message, 0) == 1;
 }
 
 int receive_descriptor(int socket) {
-  Parcel parcel;
-  if (::recvmsg(socket, &parcel.message, MSG_CMSG_CLOEXEC) != 1) return -1;
-  const cmsghdr* const header = CMSG_FIRSTHDR(&parcel.message);
+  DescriptorMessage message;
+  if (::recvmsg(socket, &message.message, MSG_CMSG_CLOEXEC) != 1) return -1;
+  const cmsghdr* const header = CMSG_FIRSTHDR(&message.message);
   int descriptor = -1;
   if (header != nullptr) std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
   return descriptor;

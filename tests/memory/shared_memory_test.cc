@@ -1,6 +1,6 @@
 // Shows that shared memory is zero, sealed, shared through its descriptor, and that what is not
 // exactly that is refused when attached.
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from laneway.capture import capture_train_step
+from laneway.capture.capture import capture_train_step
 from support.pair import Pair, batch
 
 

@@ -43,8 +43,8 @@ def test_a_model_that_fails_is_a_row_with_the_reason(monkeypatch):
 
 def test_a_clock_around_what_is_not_there_is_an_error():
     """Else a part that was renamed would read as taking no time."""
-    import laneway.step
+    import laneway.jobs.step
 
-    assert laneway.step is not None
+    assert laneway.jobs.step is not None
     with pytest.raises(AttributeError):
         capture_probe._timed("step", "no_such_function")

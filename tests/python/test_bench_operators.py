@@ -15,8 +15,8 @@ from bench.corpus import operators as judging
 from bench.corpus.layouts import LAYOUTS, laid_out
 from bench.corpus.outcomes import Case, Outcome, Row
 from bench.report import Report
-from laneway.compiled_graph import CompiledGraph
-from laneway.graph_job import GraphJob
+from laneway.compile.compiled_graph import CompiledGraph
+from laneway.compile.graph_job import GraphJob
 
 
 def example(operator=torch.sin):

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import laneway
-from laneway.capture import CapturedJobGraph, capture_inference, capture_train_step
+from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
 from laneway.errors import CaptureError
-from laneway.graph_ir import GeneratorArgument
+from laneway.graph.graph_ir import GeneratorArgument
 from support.eager import assert_same, check_training, eager_step
 
 STATES = ("laneway::random_state", "laneway::restore_random_state")

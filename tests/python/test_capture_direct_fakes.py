@@ -9,8 +9,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
-from laneway import direct_fakes
-from laneway.direct_fakes import BY_META_KERNEL, ELEMENTWISE, IN_PLACE, DirectFakes
+from laneway.operators import direct_fakes
+from laneway.operators.direct_fakes import BY_META_KERNEL, ELEMENTWISE, IN_PLACE, DirectFakes
 
 aten = torch.ops.aten
 LAYOUTS = {

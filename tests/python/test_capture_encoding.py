@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import nn
 
-from laneway.capture import capture_train_step
+from laneway.capture.capture import capture_train_step
 from laneway.errors import GraphError
-from laneway.graph_encode import encode_graph
-from laneway.graph_ir import (
+from laneway.graph.graph_encode import encode_graph
+from laneway.graph.graph_ir import (
     NO_VALUE,
     DeviceArgument,
     DType,

@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from laneway.opaque import take_apart
+from laneway.capture.opaque import take_apart
 from support.eager import assert_same
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

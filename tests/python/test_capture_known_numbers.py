@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from laneway.capture import capture_train_step
+from laneway.capture.capture import capture_train_step
 from laneway.errors import CaptureError
 from support.eager import check_training
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from laneway.capture import capture_train_step
+from laneway.capture.capture import capture_train_step
 from laneway.errors import CaptureError
 from support.eager import _fingerprint, assert_same
 from support.reference_executor import ReferenceJob

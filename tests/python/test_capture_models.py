@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from bench.models import NAMES, make
-from laneway.capture import capture_train_step
+from laneway.capture.capture import capture_train_step
 from support.eager import assert_same, eager_step
 from support.reference_executor import ReferenceJob
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import laneway
-from laneway.capture import capture_inference
+from laneway.capture.capture import capture_inference
 from laneway.errors import CaptureError
 from support.eager import assert_same
 

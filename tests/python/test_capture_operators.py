@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from laneway.capture import capture_train_step
+from laneway.capture.capture import capture_train_step
 from support.eager import assert_same, check_training, eager_step
 from support.reference_executor import ReferenceJob
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from laneway import number_forms
+from laneway.operators import number_forms
 from support.eager import assert_same, check_training, eager_step
 
 FORMS = {"default": {}, "foreach": {"foreach": True}, "fused": {"fused": True}}

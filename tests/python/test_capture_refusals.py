@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from laneway.capture import capture_inference, capture_train_step
+from laneway.capture.capture import capture_inference, capture_train_step
 from laneway.errors import CaptureError, Error
 from support.eager import _fingerprint, assert_same
 

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from laneway.capture import capture_inference, capture_train_step
-from laneway.graph_ir import GraphKind, SlotKind
-from laneway.signature import OtherForm
+from laneway.capture.capture import capture_inference, capture_train_step
+from laneway.capture.signature import OtherForm
+from laneway.graph.graph_ir import GraphKind, SlotKind
 from support.eager import assert_same, check_training, eager_step
 from support.reference_executor import ReferenceJob
 

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 import laneway
-from laneway import compile_backend, compile_options
-from laneway.service import default_service
+from laneway import compile_backend
+from laneway.compile import compile_options
+from laneway.jobs.service import default_service
 from support.compiled import (
     compare,
     compiled,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from laneway.service import default_service
+from laneway.jobs.service import default_service
 from support.children import check_script
 from support.compiled import (
     compare,

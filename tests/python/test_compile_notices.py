@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import laneway
-from laneway import compiled_graph, graph_results
-from laneway.graph_job import GraphJob
+from laneway.compile import compiled_graph, graph_results
+from laneway.compile.graph_job import GraphJob
 from support.compiled import (
     compiled,
     flat,

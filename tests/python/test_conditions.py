@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from laneway.conditions import Conditions
+from laneway.jobs.conditions import Conditions
 
 
 def test_what_a_capture_takes_as_constant_is_noticed_when_it_changes() -> None:

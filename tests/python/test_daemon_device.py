@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import laneway
-from laneway._programs import program
+from laneway.native.programs import program
 from support.daemon import DEADLINE_S
 from support.eager import assert_same
 from support.engine import batches_of, eager_state, job_state, make_step

@@ -18,8 +18,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from laneway.capture import capture_train_step
-from laneway.target import Target
+from laneway.capture.capture import capture_train_step
+from laneway.graph.target import Target
 from support.eager import assert_same, eager_step
 
 STEPS = 7  # RAdam rectifies from the sixth on

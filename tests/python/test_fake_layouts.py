@@ -10,7 +10,7 @@ import torch
 
 from bench.corpus import databases, fakes
 from bench.corpus.layouts import LAYOUTS
-from laneway import layouts
+from laneway.operators import layouts
 
 # Captures never run these: why.
 NOT_RECORDED = {

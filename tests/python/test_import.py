@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import laneway
-from laneway import _native
+from laneway.native import bindings
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 240
@@ -32,17 +32,15 @@ def fresh(code):
     "module",
     [
         "laneway",
-        "laneway._native",
+        "laneway.native.bindings",
         "laneway.errors",
-        "laneway.service",
-        "laneway.process",
+        "laneway.jobs.service",
+        "laneway.native.process",
         "laneway.cli",
         "laneway.demo.__main__",
     ],
 )
 def test_what_the_command_line_needs_does_without_torch(module):
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"this version has no {module}")
     assert fresh(f"import {module}; print('torch' in sys.modules)") == "False"
 
 
@@ -90,7 +88,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 @pytest.mark.parametrize("kind", ["embedded", "client"])
 def test_a_library_that_is_missing_or_is_none_says_what_to_do(kind, tmp_path, monkeypatch):
     """Past the cache, which holds the one that this process uses."""
-    load = getattr(_native, f"{kind}_library").__wrapped__
+    load = getattr(bindings, f"{kind}_library").__wrapped__
     variable = f"LANEWAY_{kind.upper()}_LIBRARY"
     monkeypatch.setenv(variable, str(tmp_path / "nothing.so"))
     with pytest.raises(laneway.ServiceUnavailable, match=f"nothing.so.*dev build.*{variable}"):
@@ -100,7 +98,7 @@ def test_a_library_that_is_missing_or_is_none_says_what_to_do(kind, tmp_path, mo
     with pytest.raises(laneway.ServiceUnavailable, match=r"text.so.*dev build"):
         load()
     monkeypatch.delenv(variable)
-    assert _native.library_path(kind) == ROOT / f"python/laneway/lib/liblaneway_{kind}.so"
+    assert bindings.library_path(kind) == ROOT / f"python/laneway/lib/liblaneway_{kind}.so"
 
 
 def test_handles_go_to_the_library_that_made_them():
@@ -108,7 +106,7 @@ def test_handles_go_to_the_library_that_made_them():
     import torch
 
     with laneway.embedded("64MiB") as service:
-        assert service.library is _native.embedded_library()
+        assert service.library is bindings.embedded_library()
         with laneway.inference(torch.nn.Linear(4, 2), service) as predict:
             predict(torch.ones(3, 4))
             assert predict.job.library is service.library

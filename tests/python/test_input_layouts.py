@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import laneway
-from laneway import signature
+from laneway.capture import signature
 from support.compiled import compare, eager_reasons, own_service, running  # noqa: F401
 from support.eager import assert_same
 

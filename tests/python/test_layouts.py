@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 import laneway
-from laneway import layouts
 from laneway.errors import LayoutError
+from laneway.operators import layouts
 from support.compiled import compare, eager_reasons, own_service, running  # noqa: F401
 from support.eager import assert_same
 

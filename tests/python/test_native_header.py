@@ -4,9 +4,9 @@ no macros, addresses of bytes as integers) and compared declaration by declarati
 import re
 from pathlib import Path
 
-from laneway import _native
+from laneway.native import bindings
 
-HEADER = Path(__file__).resolve().parents[2] / "service" / "client" / "laneway.h"
+HEADER = Path(__file__).resolve().parents[2] / "service" / "api" / "laneway.h"
 
 # Declared as addresses in C and as integers in Python, because Tensor.data_ptr() gives those.
 ADDRESSES = ("initial", "random_state", "data")
@@ -37,7 +37,7 @@ def header() -> str:
 
 
 def test_python_declares_what_the_header_does():
-    wanted, found = declarations(header()), declarations(_native.DECLARATIONS)
+    wanted, found = declarations(header()), declarations(bindings.DECLARATIONS)
     assert len(wanted) > 30
     assert found == wanted
 
@@ -45,8 +45,8 @@ def test_python_declares_what_the_header_does():
 def test_codes_and_sizes_are_those_of_the_header():
     text = HEADER.read_text()
     codes = dict(re.findall(r"(LANEWAY_\w+) = (\d+)", text))
-    assert int(codes["LANEWAY_OK"]) == _native.OK
-    assert int(codes["LANEWAY_PENDING"]) == _native.PENDING
+    assert int(codes["LANEWAY_OK"]) == bindings.OK
+    assert int(codes["LANEWAY_PENDING"]) == bindings.PENDING
     defined = dict(re.findall(r"#define (LANEWAY_\w+) (\d+)", text))
-    assert int(defined["LANEWAY_ABI_VERSION"]) == _native.ABI_VERSION
-    assert int(defined["LANEWAY_RANDOM_STATE_BYTES"]) == _native.RANDOM_STATE_BYTES
+    assert int(defined["LANEWAY_ABI_VERSION"]) == bindings.ABI_VERSION
+    assert int(defined["LANEWAY_RANDOM_STATE_BYTES"]) == bindings.RANDOM_STATE_BYTES

@@ -326,7 +326,7 @@ def test_a_fork_in_the_middle_of_another_threads_capture():
         WAIT,
         """
     from torch.amp.grad_scaler import GradScaler
-    from laneway import loss_scaling, random_state
+    from laneway.capture import loss_scaling, random_state
     inside, go, held, end = (threading.Event() for _ in range(4))
     model, loss_fn, optimizer = make()
     def loss(outputs, labels):

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from laneway.capture import capture_inference, capture_train_step
+from laneway.capture.capture import capture_inference, capture_train_step
 from laneway.errors import CaptureError
-from laneway.graph_ir import NO_VALUE
-from laneway.target import Target
+from laneway.graph.graph_ir import NO_VALUE
+from laneway.graph.target import Target
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
 from support.for_cuda import check_inference, check_training, operators_of
 

@@ -19,11 +19,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from laneway import cuda_autocast
-from laneway.capture import capture_inference, capture_train_step
+from laneway.capture.capture import capture_inference, capture_train_step
+from laneway.cuda import cuda_autocast
 from laneway.errors import CaptureError
-from laneway.graph_ir import TORCH_OF_DTYPE
-from laneway.target import Target
+from laneway.graph.graph_ir import TORCH_OF_DTYPE
+from laneway.graph.target import Target
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
 from support.for_cuda import not_listed, operators_of, without_kernel
 from support.reference_executor import ReferenceJob

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from laneway.capture import capture_inference, capture_train_step
+from laneway.capture.capture import capture_inference, capture_train_step
 from laneway.errors import CaptureError
-from laneway.graph_ir import DeviceArgument
-from laneway.target import Target, target_of
+from laneway.graph.graph_ir import DeviceArgument
+from laneway.graph.target import Target, target_of
 from support import scaled_training
 from support.for_cuda import check_inference, operators_of, without_kernel
 

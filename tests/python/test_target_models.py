@@ -15,8 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.models import FIVE, arguments, make
-from laneway.capture import capture_inference, capture_train_step
-from laneway.target import Target
+from laneway.capture.capture import capture_inference, capture_train_step
+from laneway.graph.target import Target
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
 from support.for_cuda import check_training, not_listed, operators_of, without_kernel
 

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from laneway.capture import CapturedJobGraph, capture_train_step
-from laneway.target import Target
+from laneway.capture.capture import CapturedJobGraph, capture_train_step
+from laneway.graph.target import Target
 from support.eager import assert_same, eager_step
 from support.for_cuda import not_listed, without_kernel
 from support.reference_executor import ReferenceJob

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from laneway.capture import CapturedJobGraph, capture_train_step
-from laneway.target import Target
+from laneway.capture.capture import CapturedJobGraph, capture_train_step
+from laneway.graph.target import Target
 from support import scaled_training
 from support.placement import READ_NUMBER, Placed, placed
 

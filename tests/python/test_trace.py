@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import laneway
-from laneway._programs import program
+from laneway.native.programs import program
 from support.daemon import Lanewayd, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

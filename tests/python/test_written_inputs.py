@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import laneway
-from laneway import signature
+from laneway.capture import signature
 from laneway.errors import InvalidInput
 from support.compiled import compare, compiled, eager_reasons, own_service, running  # noqa: F401
 from support.eager import assert_same

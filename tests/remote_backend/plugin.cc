@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "adaptor/device_plugin.h"
+#include "adaptor/device/device_plugin.h"
 #include "base/version.h"
 #include "tests/remote_backend/remote_backend.h"
 

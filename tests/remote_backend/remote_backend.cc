@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "adaptor/host_backend.h"
-#include "adaptor/host_random_state.h"
-#include "adaptor/lane_blocks.h"
-#include "adaptor/torch_device.h"
+#include "adaptor/device/torch_device.h"
+#include "adaptor/host/host_backend.h"
+#include "adaptor/host/host_random_state.h"
+#include "adaptor/scope/lane_blocks.h"
 #include "base/clock.h"
 #include "memory/stream_pool_access.h"
 #include "tests/remote_backend/remote_device.h"

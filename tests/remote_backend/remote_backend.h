@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "adaptor/backend.h"
+#include "adaptor/device/backend.h"
 #include "base/result.h"
 
 namespace laneway::testing {

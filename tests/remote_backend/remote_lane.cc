@@ -28,7 +28,7 @@ void RemoteLane::leave() {
 Status RemoteLane::upload(void* to_device, const void* from_host, Bytes bytes) {
   const auto when = RemoteLoss::breaks(from_host, bytes);
   if (when == RemoteLoss::When::at_once) loss_->lose();
-  if (when == RemoteLoss::When::when_landing) remote_stream().break_at_events(true);
+  if (when == RemoteLoss::When::when_retired) remote_stream().break_at_events(true);
   Status sent = StreamLane::upload(to_device, from_host, bytes);
   return sent ? drain() : sent;
 }

@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "adaptor/cpu_lane_allocator.h"
-#include "adaptor/numeric_context.h"
-#include "adaptor/stream_lane.h"
+#include "adaptor/device/stream_lane.h"
+#include "adaptor/host/cpu_lane_allocator.h"
+#include "adaptor/scope/numeric_context.h"
 #include "tests/remote_backend/remote_device.h"
 #include "tests/remote_backend/remote_loss.h"
 #include "tests/remote_backend/remote_stream.h"

@@ -10,7 +10,7 @@ std::optional<RemoteLoss::When> RemoteLoss::breaks(const void* input, Bytes byte
   if (bytes < Bytes(sizeof(first))) return {};
   std::memcpy(first.data(), input, sizeof(first));
   if (first == std::array{710.0F, -710.0F}) return When::at_once;
-  if (first == std::array{710.0F, -711.0F}) return When::when_landing;
+  if (first == std::array{710.0F, -711.0F}) return When::when_retired;
   return {};
 }
 

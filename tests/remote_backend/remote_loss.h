@@ -13,9 +13,9 @@ namespace laneway::testing {
 
 class RemoteLoss {
  public:
-  enum class When : uint8_t { at_once, when_landing };
+  enum class When : uint8_t { at_once, when_retired };
   // Whether these bytes of an input break the device: 710, -710 at once; 710, -711 when what the
-  // iteration left in the air lands, and its state is written.
+  // iteration left in flight is retired, and its state is written.
   static std::optional<When> breaks(const void* input, Bytes bytes);
 
   void lose() LW_EXCLUDES(mutex_);

@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "adaptor/torch_device.h"
+#include "adaptor/device/torch_device.h"
 #include "tests/remote_backend/remote_lane.h"
 
 namespace laneway::testing {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "adaptor/host_backend.h"
+#include "adaptor/host/host_backend.h"
 #include "base/limits.h"
 #include "tests/adaptor/graph_rig.h"
 #include "tests/adaptor/replay_rig.h"

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "adaptor/host_backend.h"
-#include "adaptor/torch_job.h"
+#include "adaptor/host/host_backend.h"
+#include "adaptor/run/torch_job.h"
 #include "base/limits.h"
 #include "service/worker/iteration.h"
 #include "service/worker/work.h"

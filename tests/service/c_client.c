@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "service/client/laneway.h"
+#include "service/api/laneway.h"
 
 static_assert(sizeof(void*) == 8, "the layouts below are those of 64-bit machines");
 static_assert(sizeof(laneway_error) == 4096, "laneway_error");

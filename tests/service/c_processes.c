@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "service/client/laneway.h"
+#include "service/api/laneway.h"
 
 static laneway_error error;
 static laneway_service* service;

@@ -7,8 +7,8 @@
 
 #include <cstring>
 
-#include "adaptor/host_backend.h"
-#include "adaptor/torch_job.h"
+#include "adaptor/host/host_backend.h"
+#include "adaptor/run/torch_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
 #include "tests/service/tiny_graphs.h"

@@ -48,7 +48,7 @@ class Client {
         return;
       case 5:
       case 6:
-      case 7: drain(random_.below(flying_.size() + 1)); return;
+      case 7: drain(random_.below(has_enqueued_.size() + 1)); return;
       case 8:
       case 9:
       case 10: ASSERT_TRUE(job_->run(value)); return;
@@ -63,13 +63,13 @@ class Client {
       drain(0);
       return;
     }
-    flying_.emplace_back(std::move(pending).value(), job_->expected());
+    has_enqueued_.emplace_back(std::move(pending).value(), job_->expected());
   }
   void drain(size_t keep) {
-    while (flying_.size() > keep) {
-      const Status done = job_->wait(flying_.front().first, flying_.front().second);
+    while (has_enqueued_.size() > keep) {
+      const Status done = job_->wait(has_enqueued_.front().first, has_enqueued_.front().second);
       EXPECT_TRUE(done) << done.error().message;
-      flying_.pop_front();
+      has_enqueued_.pop_front();
     }
   }
   void read() {
@@ -92,13 +92,13 @@ class Client {
   void close() {
     if (random_.chance(0.5)) drain(0);
     job_->close();
-    for (const auto& [work, expected] : flying_) {
+    for (const auto& [work, expected] : has_enqueued_) {
       const auto done = work->wait(Duration(-1));  // ran, or was cancelled
       if (!*done) {
         EXPECT_EQ(done->error().code, ErrorCode::cancelled) << done->error().message;
       }
     }
-    flying_.clear();
+    has_enqueued_.clear();
     EXPECT_FALSE(job_->run(1));
     job_.reset();
   }
@@ -106,7 +106,7 @@ class Client {
   EmbeddedService& service_;
   Random random_;
   std::optional<TinyJob> job_;
-  std::deque<std::pair<Pending, float>> flying_;
+  std::deque<std::pair<Pending, float>> has_enqueued_;
 };
 
 void stress(uint32_t lanes, const std::string& policy, uint64_t seed) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "memory/child_descriptors.h"
+#include "memory/os/child_descriptors.h"
 
 namespace laneway::memory {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "memory/device/cuda/cuda_context.h"
-#include "memory/owned_descriptor.h"
+#include "memory/os/owned_descriptor.h"
 
 namespace laneway::memory {
 

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from laneway import _native, errors
-from laneway._native import ffi
-from laneway._programs import program
+from laneway import errors
 from laneway.cli import view
 from laneway.cli.arguments import parser
-from laneway.service import Service, connect
+from laneway.jobs.service import Service, connect
+from laneway.native import bindings
+from laneway.native.bindings import ffi
+from laneway.native.programs import program
 
 DONE, FAILED, USAGE, NO_SERVICE, REFUSED = 0, 1, 2, 3, 4
 
@@ -52,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.command == "trace":  # asks no service
         return _trace(arguments)
     try:
-        _native.client_library()
+        bindings.client_library()
     except errors.ServiceUnavailable as error:  # not built: no matter of the service's
         print(f"laneway: {error}", file=sys.stderr)
         return FAILED
@@ -134,13 +135,13 @@ def _wait_for_end(pid: int) -> bool:
 
 def command(service: Service, name: str, argument: str | None) -> None:
     """laneway_service_command. What the service does not take is Refused, whatever it says."""
-    error = _native.new_error()
+    error = bindings.new_error()
     text = ffi.NULL if argument is None else ffi.new("char[]", argument.encode())
     lib = service.library.lib
     code = lib.laneway_service_command(service.native_handle(), name.encode(), text, error)
-    if code == _native.OK:
+    if code == bindings.OK:
         return
-    raised = _native.exception_of(code, error)
+    raised = bindings.exception_of(code, error)
     if isinstance(raised, errors.InvalidInput):
         raise errors.Refused(str(raised))
     raise raised

@@ -33,7 +33,7 @@ from laneway.demo.workloads import (
     make_table_jobs,
     mlp,
 )
-from laneway.service import parse_bytes
+from laneway.jobs.service import parse_bytes
 
 ANSWERS = "answers"  # the client that has no job of its own
 SERVED = "mlp"  # whose weights it uses

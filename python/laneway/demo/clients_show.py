@@ -19,7 +19,7 @@ from laneway.demo.processes import Client, Lanewayd
 from laneway.demo.running import lane_and_bytes
 from laneway.demo.show import Show
 from laneway.demo.workloads import Job, evaluate, make_table_jobs
-from laneway.service import parse_bytes
+from laneway.jobs.service import parse_bytes
 
 LATE, TABLE = "late", "table"
 POLL_S = 0.02

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from laneway import _native
-from laneway._programs import program
 from laneway.demo.show import Failed
+from laneway.native import bindings
+from laneway.native.programs import program
 
 PROGRAMS = ("lanewayd", "laneway-broker", "laneway-worker")
 READY_S = 120.0
@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1
 def missing_programs() -> str | None:
     """What of the service is not built, in words; None when all is there."""
     missing = [name for name in PROGRAMS if program(name) is None]
-    if not _native.library_path("client").exists():
+    if not bindings.library_path("client").exists():
         missing.append("liblaneway_client.so")
     return ", ".join(missing) or None
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from laneway import compile_backend, compile_options
+from laneway import compile_backend
+from laneway.compile import compile_options
 from laneway.errors import ServiceUnavailable
-from laneway.service import default_service
+from laneway.jobs.service import default_service
 from support.eager import assert_same
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from laneway.capture import CapturedJobGraph, capture_train_step
-from laneway.graph_ir import (
+from laneway.capture.capture import CapturedJobGraph, capture_train_step
+from laneway.graph.graph_ir import (
     NO_VALUE,
     TORCH_OF_DTYPE,
     DeviceArgument,
@@ -23,7 +23,7 @@ from laneway.graph_ir import (
     ValueArgument,
     ValueKind,
 )
-from laneway.target import Target
+from laneway.graph.target import Target
 from support.reference_executor import _FORMATS as FORMATS
 from support.reference_executor import resolve
 

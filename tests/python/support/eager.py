@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from laneway.capture import CapturedJobGraph, capture_train_step
+from laneway.capture.capture import CapturedJobGraph, capture_train_step
 from support.reference_executor import ReferenceJob
 
 

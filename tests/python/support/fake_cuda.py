@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pathlib
 
-from laneway import _native
+from laneway.native import bindings
 from support.children import Child, check_script, run_script
 
 # What a script on the fake begins with.
@@ -32,7 +32,7 @@ def complaints():
 
 def library() -> pathlib.Path:
     """The fake's libcuda.so.1, in the build that the embedded library is from."""
-    build = _native.library_path().resolve().parents[1]
+    build = bindings.library_path().resolve().parents[1]
     path = build / "tests" / "fake_cuda" / "libcuda.so.1"
     assert path.exists(), f"{path} is not built: build its target fake_cuda"
     return path

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from laneway.capture import CapturedJobGraph, capture_inference, capture_train_step
-from laneway.target import Target
+from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
+from laneway.graph.target import Target
 from support.eager import eager_step
 from support.reference_executor import ReferenceJob
 
-LIST = pathlib.Path(__file__).resolve().parents[3] / "adaptor" / "operator_list.inc"
+LIST = pathlib.Path(__file__).resolve().parents[3] / "adaptor" / "operators" / "operator_list.inc"
 LISTED = set(re.findall(r'^"(.+)",$', LIST.read_text(), re.MULTILINE))
 SCALARS = {
     f"scalar::{name}" for name in ("add", "sub", "mul", "div", "pow", "min", "max", "neg", "sqrt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import struct
 
-from laneway.graph_ir import (
+from laneway.graph.graph_ir import (
     Argument,
     DeviceArgument,
     DType,

@@ -8,9 +8,9 @@ import subprocess
 import tempfile
 from typing import NamedTuple
 
-from laneway import _native
-from laneway.capture import CapturedJobGraph
-from laneway.graph_ir import NO_VALUE, Node
+from laneway.capture.capture import CapturedJobGraph
+from laneway.graph.graph_ir import NO_VALUE, Node
+from laneway.native import bindings
 
 READ_NUMBER = "aten::_local_scalar_dense"
 
@@ -26,7 +26,7 @@ class Placed(NamedTuple):
 
 def placed(captured: CapturedJobGraph) -> Placed:
     """Where the adaptor puts what is in the graph, the first of its job."""
-    build = _native.library_path().resolve().parents[1]
+    build = bindings.library_path().resolve().parents[1]
     program = build / "tests" / "adaptor" / "placement_dump"
     assert program.exists(), f"{program} is not built: build its target placement_dump"
     with tempfile.TemporaryDirectory() as folder:

@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from laneway.capture import CapturedJobGraph
-from laneway.graph_ir import (
+from laneway.capture.capture import CapturedJobGraph
+from laneway.capture.optimizers import StateTensor
+from laneway.graph.graph_ir import (
     NO_VALUE,
     TORCH_OF_DTYPE,
     DeviceArgument,
@@ -29,8 +30,7 @@ from laneway.graph_ir import (
     ValueArgument,
     ValueKind,
 )
-from laneway.optimizers import StateTensor
-from laneway.slots import Slot
+from laneway.graph.slots import Slot
 
 _FORMATS = {
     MemoryFormat.contiguous: torch.contiguous_format,

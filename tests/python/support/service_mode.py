@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import laneway
-from laneway.service import parse_bytes
+from laneway.jobs.service import parse_bytes
 from support.daemon import Lanewayd
 
 

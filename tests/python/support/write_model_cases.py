@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from bench import models
-from laneway.capture import capture_train_step
+from laneway.capture.capture import capture_train_step
 
 
 def write_case(directory: Path, name: str) -> None:

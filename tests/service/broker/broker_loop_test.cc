@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/broker/broker.h"
 #include "service/journal/journal.h"
 #include "service/transport/unix_socket.h"
@@ -146,15 +146,15 @@ class BrokerLoop : public ::testing::Test {
     });
     return wire::decode<wire::AnyReply>(bytes).value();
   }
-  void send_parcel(uint64_t number) {
-    wire::Parcel parcel;
-    parcel.request = number;
+  void send_descriptor_message(uint64_t number) {
+    wire::DescriptorMessage message;
+    message.request = number;
     const auto memory = memory::SharedMemory::create("test", Bytes(4096));
     Descriptor borrowed(memory.value().descriptor());
     std::vector<Descriptor> fds;
     fds.push_back(std::move(borrowed.duplicate()).value());
     borrowed.release();
-    LW_CHECK(lifeline_.send(wire::encode(parcel), std::move(fds)).ok());
+    LW_CHECK(lifeline_.send(wire::encode(message), std::move(fds)).ok());
   }
   static wire::CreateJob job(const std::string& name) {
     wire::CreateJob request;
@@ -196,7 +196,7 @@ class BrokerLoop : public ::testing::Test {
 
 TEST_F(BrokerLoop, AClientsJobLivesThroughBrokersThatDieAndEndsWithItsClient) {
   join();
-  send_parcel(2);
+  send_descriptor_message(2);
   const auto created = std::get<wire::JobCreated>(ask(job("digits"), 2));
   EXPECT_EQ(created.job, 1u);
   EXPECT_EQ(take_frame().fds.size(), 3u) << "ring, eventfd, pipe";
@@ -205,7 +205,7 @@ TEST_F(BrokerLoop, AClientsJobLivesThroughBrokersThatDieAndEndsWithItsClient) {
   wait.job = 1;
   wait.timeout_ms = 1000;
   EXPECT_TRUE(std::holds_alternative<wire::JobPlaced>(ask(wait, 3)));
-  send_parcel(4);
+  send_descriptor_message(4);
   wire::AddGraph graph;
   graph.job = 1;
   send(graph, 4);
@@ -222,7 +222,7 @@ TEST_F(BrokerLoop, AClientsJobLivesThroughBrokersThatDieAndEndsWithItsClient) {
 
 TEST_F(BrokerLoop, TellsItsStateTakesAPolicyAndIsShutDown) {
   join();
-  send_parcel(2);
+  send_descriptor_message(2);
   ask(job("digits"), 2);
   const auto journal = Journal::map(journal_.get()).value();
   JobJournal written = journal->job(0);
@@ -270,7 +270,7 @@ TEST_F(BrokerLoop, AJobWaitsForAWorkerThatDied) {
   wire::supervisor_to_broker::WorkerDown down;
   down.pid = 77;
   tell(down, {});
-  send_parcel(2);
+  send_descriptor_message(2);
   send(job("digits"), 2);
   crank_until([&] {
     return std::any_of(held_.begin(), held_.end(),

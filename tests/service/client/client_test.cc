@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "service/client/laneway.h"
-#include "service/client/laneway.hpp"
+#include "service/api/laneway.h"
+#include "service/api/laneway.hpp"
 #include "tests/service/client/fake_service.h"
 
 namespace laneway::testing {

@@ -76,9 +76,9 @@ void FakeService::handle_lifeline() {
     auto frame = lifeline_->receive();
     if (!frame) lifeline_.reset();
     if (!frame || !frame.value()) return;
-    const auto message = wire::decode<wire::AnyLifeline>(frame.value()->bytes).value();
-    if (const auto* parcel = std::get_if<wire::Parcel>(&message)) {
-      parcels_.emplace(parcel->request, std::move(frame.value()->fds));
+    const auto decoded = wire::decode<wire::AnyLifeline>(frame.value()->bytes).value();
+    if (const auto* message = std::get_if<wire::DescriptorMessage>(&decoded)) {
+      descriptor_messages_.emplace(message->request, std::move(frame.value()->fds));
     } else {
       LW_CHECK(lifeline_->send(wire::encode(wire::LifelineReady{})).ok(), "the client reads");
     }
@@ -100,10 +100,11 @@ void FakeService::handle_message(const service::ZmqServer::Message& message) {
   }
   const wire::Envelope envelope{.request = number, .token = kToken};
   if (!fds.empty()) {
-    LW_CHECK(
-        lifeline_->send(wire::encode(wire::Parcel{.request = number}, envelope), std::move(fds))
-            .ok(),
-        "the client reads");
+    LW_CHECK(lifeline_
+                 ->send(wire::encode(wire::DescriptorMessage{.request = number}, envelope),
+                        std::move(fds))
+                 .ok(),
+             "the client reads");
   }
   if (to_lose_ > 0) {
     --to_lose_;
@@ -124,7 +125,7 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
                          .kernels = "cpu"};
   }
   if (const auto* made = std::get_if<wire::CreateJob>(&request)) {
-    wire::AnyReply reply = create(*made, std::move(parcels_[number]));
+    wire::AnyReply reply = create(*made, std::move(descriptor_messages_[number]));
     for (const Descriptor& fd : jobs_.rbegin()->second.link) {
       fds->push_back(fd.duplicate().value());
     }
@@ -132,7 +133,8 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
   }
   if (const auto* segment = std::get_if<wire::AddSegment>(&request)) {
     jobs_.at(segment->job)
-        .segments.emplace(segment->segment, attach(parcels_[number].at(0), segment->bytes));
+        .segments.emplace(segment->segment,
+                          attach(descriptor_messages_[number].at(0), segment->bytes));
     return wire::Done{};
   }
   if (const auto* dropped = std::get_if<wire::DropSegment>(&request)) {
@@ -155,15 +157,15 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
   return wire::Done{};
 }
 
-wire::AnyReply FakeService::create(const wire::CreateJob& create, std::vector<Descriptor> parcel) {
+wire::AnyReply FakeService::create(const wire::CreateJob& create, std::vector<Descriptor> message) {
   const uint64_t number = static_cast<uint64_t>(++jobs_made);
   Job& job = jobs_[number];
   job.name = create.spec.name.empty() ? "job-1" : create.spec.name;
   job.slots = create.spec.slots;
-  LW_CHECK(parcel.size() == (create.spec.has_initial ? 2u : 1u), "graph and initial bytes");
+  LW_CHECK(message.size() == (create.spec.has_initial ? 2u : 1u), "graph and initial bytes");
   if (create.spec.has_initial) {
     const uint64_t bytes = wire::slot_offsets(create.spec.slots).total;
-    std::memcpy(job.slot.data(), attach(parcel[1], bytes).data(), kBytes);
+    std::memcpy(job.slot.data(), attach(message[1], bytes).data(), kBytes);
   }
   auto ring = memory::SharedMemory::create("fake-ring", Bytes(service::kRingBytes)).value();
   service::format_ring(*reinterpret_cast<service::RingMemory*>(ring.data()));

@@ -1,6 +1,6 @@
-// FakeService: what a client sees of a service, played by one thread: sessions, parcels, and jobs
-// of one slot whose every iteration adds its input to the slot and gives the sum back. Answers can
-// be lost on purpose, and it can vanish.
+// FakeService: what a client sees of a service, played by one thread: sessions, descriptor
+// messages, and jobs of one slot whose every iteration adds its input to the slot and gives the sum
+// back. Answers can be lost on purpose, and it can vanish.
 #pragma once
 
 #include <poll.h>
@@ -51,7 +51,7 @@ class FakeService {
  private:
   struct Job {
     std::unique_ptr<service::RingServer> ring;
-    std::array<service::Descriptor, 3> link;  // ring, wake, bell's read end
+    std::array<service::Descriptor, 3> link;  // ring, wake, doorbell's read end
     std::map<uint32_t, memory::SharedMemory> segments;
     std::array<float, 4> slot{};
     bool shared = false;
@@ -65,7 +65,7 @@ class FakeService {
   void handle_lifeline();
   wire::AnyReply answer(const wire::AnyRequest& request, uint64_t number,
                         std::vector<service::Descriptor>* fds);
-  wire::AnyReply create(const wire::CreateJob& create, std::vector<service::Descriptor> parcel);
+  wire::AnyReply create(const wire::CreateJob& create, std::vector<service::Descriptor> message);
   void run_ring(Job& job);
   Status run_request(Job& job, const service::RingRequest& request);
 
@@ -73,7 +73,7 @@ class FakeService {
   std::optional<service::ZmqServer> zmq_;
   service::Descriptor lifelines_;
   std::optional<service::Channel> lifeline_;
-  std::map<uint64_t, std::vector<service::Descriptor>> parcels_;
+  std::map<uint64_t, std::vector<service::Descriptor>> descriptor_messages_;
   std::map<uint64_t, wire::AnyReply> replies_;  // by request: nothing is done twice
   std::map<uint64_t, Job> jobs_;
   std::atomic<int> to_lose_{0};

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/wire/codec.h"
 #include "service/wire/supervisor_messages.h"
 #include "tests/service/supervisor/puppet.h"

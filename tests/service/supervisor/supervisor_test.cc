@@ -35,7 +35,7 @@ TEST(Supervisor, WhatIsHeldReachesTheNextBrokerInOrderWithItsDescriptors) {
   Actor first = stage.serving_broker();
   first.say("hold s/1 session lifeline");
   first.say("hold j/1 job graph image");
-  first.say("hold p/1/1 parcel graph");
+  first.say("hold p/1/1 descriptor message graph");
   first.say("hold l/1/1 link");
   first.say("release p/1/1");
   first.say("hold j/1 job-two graph other-image");

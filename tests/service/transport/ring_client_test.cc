@@ -1,7 +1,7 @@
 // Shows the submitting side of a ring against a RingServer in a thread of its own: every request is
-// answered once and in order whoever waits, several threads share one bell, sixty-four are taken
-// and no more, what is cancelled does not run, and a closed ring or a service that is gone answers
-// everything that is left.
+// answered once and in order whoever waits, several threads share one doorbell, sixty-four are
+// taken and no more, what is cancelled does not run, and a closed ring or a service that is gone
+// answers everything that is left.
 #include "service/transport/ring_client.h"
 
 #include <fcntl.h>
@@ -154,7 +154,7 @@ TEST_F(RingClientTest, WhatRunsIsNotCancelled) {
   EXPECT_TRUE(client_->wait(entry, kForever)->ok());
 }
 
-TEST_F(RingClientTest, ThreadsShareOneBell) {
+TEST_F(RingClientTest, ThreadsShareOneDoorbell) {
   const uint64_t seed = laneway::testing::seed_from_environment(11);
   serve([](const RingRequest& request) {
     return Status(Error{ErrorCode::failed, std::to_string(request.graph)});

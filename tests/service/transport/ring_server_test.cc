@@ -29,8 +29,8 @@ class Ring {
     format_ring(ring());
     int ends[2] = {-1, -1};
     LW_CHECK(::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "a pipe for a test");
-    bell_read_ = Descriptor(ends[0]);
-    bell_write_ = Descriptor(ends[1]);
+    doorbell_read_ = Descriptor(ends[0]);
+    doorbell_write_ = Descriptor(ends[1]);
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   }
 
@@ -41,7 +41,7 @@ class Ring {
 
   Result<std::unique_ptr<RingServer>> attach() {
     return RingServer::attach(Descriptor(::dup(memory_.descriptor())), wake_.duplicate().value(),
-                              bell_write_.duplicate().value());
+                              doorbell_write_.duplicate().value());
   }
   void submit(RingKind kind = RingKind::iteration, uint64_t offset = 0) {
     const uint64_t sequence = ring().header.submitted.load();
@@ -53,17 +53,17 @@ class Ring {
     slot.offset = offset;
     ring().header.submitted.store(sequence + 1);
   }
-  // How often the bell was rung since the last call.
-  size_t bells() {
+  // How often the doorbell was rung since the last call.
+  size_t doorbells() {
     std::vector<char> strokes(100'000);
-    const ssize_t count = ::read(bell_read_.get(), strokes.data(), strokes.size());
+    const ssize_t count = ::read(doorbell_read_.get(), strokes.data(), strokes.size());
     return count < 0 ? 0 : static_cast<size_t>(count);
   }
-  void close_bell() { bell_read_.reset(); }
+  void close_doorbell() { doorbell_read_.reset(); }
 
  private:
   memory::SharedMemory memory_;
-  Descriptor bell_read_, bell_write_, wake_;
+  Descriptor doorbell_read_, doorbell_write_, wake_;
 };
 
 void answer(RingServer& server, uint64_t sequence, const Status& status = {}) {
@@ -98,7 +98,7 @@ TEST(RingServer, TakesAndAnswersInOrderAllTheWayRound) {
     EXPECT_FALSE(server->take());
   }
   EXPECT_FALSE(server->broken());
-  EXPECT_EQ(ring.bells(), 0U) << "nobody waited";
+  EXPECT_EQ(ring.doorbells(), 0U) << "nobody waited";
 }
 
 TEST(RingServer, SaysWhatWentWrong) {
@@ -125,20 +125,20 @@ TEST(RingServer, WakesWhoWaits) {
   server->take();
   ring.ring().header.client_waits = 1;
   answer(*server, 0);
-  EXPECT_EQ(ring.bells(), 1U);
+  EXPECT_EQ(ring.doorbells(), 1U);
   ring.ring().header.client_waits = 0;
   EXPECT_FALSE(server->arm()) << "a request is there";
   EXPECT_EQ(ring.ring().header.worker_waits.load(), 0U);
   server->take();
   answer(*server, 1);
-  EXPECT_EQ(ring.bells(), 0U);
+  EXPECT_EQ(ring.doorbells(), 0U);
   EXPECT_TRUE(server->arm());
   EXPECT_EQ(ring.ring().header.worker_waits.load(), 1U);
   server->disarm();
   EXPECT_EQ(ring.ring().header.worker_waits.load(), 0U);
 }
 
-TEST(RingServer, ABellThatNobodyHearsDoesNotStopIt) {
+TEST(RingServer, ADoorbellThatNobodyHearsDoesNotStopIt) {
   Ring ring;
   auto server = ring.attach().value();
   ring.ring().header.client_waits = 1;
@@ -150,8 +150,8 @@ TEST(RingServer, ABellThatNobodyHearsDoesNotStopIt) {
     }
   };
   serve(0, 70'000);  // more than the pipe holds
-  EXPECT_GT(ring.bells(), 1'000U);
-  ring.close_bell();
+  EXPECT_GT(ring.doorbells(), 1'000U);
+  ring.close_doorbell();
   serve(70'000, 70'010);
 }
 
@@ -184,7 +184,7 @@ TEST(RingServer, TellsOnceWhyItWasClosed) {
   EXPECT_TRUE(server->closed());
   EXPECT_EQ(ring_error(header.closed_code.load()), ErrorCode::failed);
   EXPECT_EQ(header.closed_text.load(header.closed_bytes.load()), "an operator failed");
-  EXPECT_EQ(ring.bells(), 1U);
+  EXPECT_EQ(ring.doorbells(), 1U);
 }
 
 TEST(RingServer, RefusesWhatIsNoRing) {

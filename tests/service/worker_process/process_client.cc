@@ -25,7 +25,7 @@ ProcessClient::ProcessClient(ProcessJob& job, uint32_t blocks)
   ProcessJob::HeldLink& link = job.links_[number_];
   link.ring = Descriptor(::fcntl(ring.descriptor(), F_DUPFD_CLOEXEC, 0));
   link.wake = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  link.bell_write = Descriptor(ends[1]);
+  link.doorbell_write = Descriptor(ends[1]);
   ring_ = service::RingClient::attach(link.ring.duplicate().value(), link.wake.duplicate().value(),
                                       Descriptor(ends[0]), job.rig_.clock())
               .value();

@@ -297,7 +297,7 @@ void ProcessJob::tell_link(uint32_t number) {
   const HeldLink& link = links_.at(number);
   std::vector<Descriptor> fds = list(link.ring.duplicate().value());
   fds.push_back(link.wake.duplicate().value());
-  fds.push_back(link.bell_write.duplicate().value());
+  fds.push_back(link.doorbell_write.duplicate().value());
   rig_.send(wire::encode(message), std::move(fds));
 }
 

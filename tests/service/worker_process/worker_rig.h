@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "lanes/core_loop.h"
 #include "lanes/graph/graph.h"
-#include "memory/shared_memory.h"
+#include "memory/os/shared_memory.h"
 #include "service/supervisor/child_process.h"
 #include "service/transport/channel.h"
 #include "service/transport/ring_client.h"
@@ -128,7 +128,7 @@ class ProcessJob {
     uint64_t request = 0;
   };
   struct HeldLink {
-    service::Descriptor ring, wake, bell_write;
+    service::Descriptor ring, wake, doorbell_write;
     std::map<uint32_t, memory::SharedMemory> segments;
     uint64_t request = 0;  // of the last segment
   };

@@ -1,0 +1,25 @@
+#include "adaptor/host/host_lane.h"
+
+#include <cstring>
+
+namespace laneway::adaptor {
+
+HostLane::HostLane() { install_cpu_lane_allocator(); }
+
+void HostLane::enter(memory::LaneArena& arena, const lanes::NumericContext& context) {
+  bound_.emplace(arena, context);
+}
+
+void HostLane::leave() { bound_.reset(); }
+
+Status HostLane::upload(void* to_device, const void* from_host, Bytes bytes) {
+  if (bytes > Bytes(0)) std::memcpy(to_device, from_host, static_cast<size_t>(bytes.count()));
+  return {};
+}
+
+Status HostLane::download(void* to_host, const void* from_device, Bytes bytes) {
+  if (bytes > Bytes(0)) std::memcpy(to_host, from_device, static_cast<size_t>(bytes.count()));
+  return {};
+}
+
+}  // namespace laneway::adaptor

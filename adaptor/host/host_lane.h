@@ -1,0 +1,38 @@
+// HostLane: a lane of the CPU. Iterations run when they are called, so there is nothing to stage,
+// to wait for or to retire.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "adaptor/device/device_lane.h"
+#include "adaptor/host/cpu_lane_allocator.h"
+#include "adaptor/scope/numeric_context.h"
+
+namespace laneway::adaptor {
+
+class HostLane final : public DeviceLane {
+ public:
+  HostLane();
+
+  void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
+  void leave() override;
+  uint64_t address_hash() const override { return bound_->binding.address_hash(); }
+  Status upload(void* to_device, const void* from_host, Bytes bytes) override;
+  Status download(void* to_host, const void* from_device, Bytes bytes) override;
+  Status node_enqueued() override { return {}; }
+  std::unique_ptr<lanes::EnqueuedIteration> enqueue() override { return nullptr; }
+  void drop_downloads() override {}
+  Status drain() override { return {}; }
+
+ private:
+  struct Bound {
+    Bound(memory::LaneArena& arena, const lanes::NumericContext& context)
+        : numeric(context), binding(arena) {}
+    NumericScope numeric;
+    LaneBinding binding;
+  };
+  std::optional<Bound> bound_;  // between enter and leave
+};
+
+}  // namespace laneway::adaptor

@@ -1,0 +1,48 @@
+#include "adaptor/run/replay.h"
+
+#include <utility>
+
+#include "base/limits.h"
+
+namespace laneway::adaptor {
+
+ReplayControl::Way ReplayControl::begin(std::optional<ReplayKey> key) {
+  way_ = Way::plain;
+  if (refused_ || !key) {
+    key_.reset();
+    return way_;
+  }
+  if (recorded_ && *recorded_ == *key) return way_ = Way::replay;
+  if (!key_ || *key_ != *key) {
+    key_ = std::move(key);
+    completed_ = 0;
+  }
+  const bool enough = completed_ >= limits::kReplayAfter;
+  if (enough && ran_last_ == std::this_thread::get_id()) way_ = Way::record;
+  return way_;
+}
+
+void ReplayControl::completed() {
+  if (way_ == Way::plain && key_) {
+    ++completed_;
+    ran_last_ = std::this_thread::get_id();
+  }
+  if (way_ != Way::record) return;
+  recorded_ = key_;
+  completed_ = 0;
+}
+
+void ReplayControl::given_up() {
+  // A recording takes the place of the one before it.
+  if (way_ == Way::record) recorded_.reset();
+  way_ = Way::plain;
+}
+
+void ReplayControl::refuse() {
+  refused_ = true;
+  recorded_.reset();
+  key_.reset();
+  way_ = Way::plain;
+}
+
+}  // namespace laneway::adaptor

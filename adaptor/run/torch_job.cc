@@ -1,0 +1,149 @@
+#include "adaptor/run/torch_job.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "adaptor/device/torch_device.h"
+#include "adaptor/run/device_memory.h"
+#include "adaptor/run/placement.h"
+#include "adaptor/run/state_mirror.h"
+#include "adaptor/run/torch_graph_runner.h"
+#include "adaptor/scope/fork_gate.h"
+#include "adaptor/scope/numeric_context.h"
+#include "lanes/graph/graph_check.h"
+#include "lanes/graph/graph_codec.h"
+#include "memory/planner.h"
+
+namespace laneway::adaptor {
+namespace {
+
+// A probe meets allocations inside operators that capture cannot see (up to 2 % of the peak for
+// the models measured, and some tens of KiB for tiny ones). Too little only costs a second try.
+Bytes with_probe_slack(Bytes height, int64_t alignment) {
+  return (height + Bytes(height.count() / 8) + kib(256)).aligned_up(alignment);
+}
+
+}  // namespace
+
+struct TorchJob::State {
+  State(Backend& backend, pipeline::ImageLayout image_layout, std::span<const uint32_t> host_slots)
+      : alignment(backend.alignment()),
+        device(backend.torch()),
+        layout(std::move(image_layout)),
+        image(static_cast<uint64_t>(layout.total().count()), device.device()),
+        random(device.make_random_state()) {
+    if (!device.is_host()) mirror.emplace(layout, host_slots, backend.pool_access());
+  }
+
+  Result<std::unique_ptr<TorchGraph>> load(lanes::Graph graph, Bytes most);
+
+  const int64_t alignment;
+  const TorchDevice& device;
+  pipeline::ImageLayout layout;
+  BorrowedStorage image;
+  const std::unique_ptr<RandomState> random;
+  std::optional<StateMirror> mirror;  // none on the host
+  uint64_t context_key = 0;
+};
+
+namespace {
+
+Result<lanes::Graph> decode_and_check(std::span<const std::byte> bytes,
+                                      std::span<const lanes::ImageSlot> slots) {
+  Result<lanes::Graph> decoded = lanes::decode_graph(bytes);
+  if (!decoded) return decoded;
+  if (Status valid = lanes::check_graph(decoded.value()); !valid) return valid.error();
+  if (Status fits = lanes::check_against_image(decoded.value(), slots); !fits) return fits.error();
+  return decoded;
+}
+
+}  // namespace
+
+TorchJob::TorchJob(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TorchJob::~TorchJob() = default;
+
+Result<TorchJob::Made> TorchJob::make(Backend& backend, std::vector<lanes::ImageSlot> slots,
+                                      std::span<const std::byte> first_graph, Bytes pool) {
+  Result<lanes::Graph> graph = decode_and_check(first_graph, slots);
+  if (!graph) return graph.error();
+  auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
+  std::vector<uint32_t> host_slots;
+  if (!backend.torch().is_host()) {
+    const auto any = [](uint32_t) { return true; };
+    host_slots = Placement::of(graph.value(), any).host_slots();
+    order = placed_last(order, host_slots);
+  }
+  const int64_t alignment = backend.alignment();
+  auto state =
+      std::make_unique<State>(backend, pipeline::ImageLayout(slots, order, alignment), host_slots);
+  state->context_key = adaptor::context_key(graph.value().context);
+  const Bytes most = pool - std::max(state->layout.total(), Bytes(alignment));
+  auto loaded = state->load(std::move(graph).value(), most);
+  if (!loaded) return loaded.error();
+  return Made{.job = std::unique_ptr<TorchJob>(new TorchJob(std::move(state))),
+              .graph = std::move(loaded).value()};
+}
+
+Result<std::unique_ptr<TorchGraph>> TorchJob::make_graph(std::span<const std::byte> graph,
+                                                         Bytes most) {
+  Result<lanes::Graph> decoded = decode_and_check(graph, state_->layout.slots());
+  if (!decoded) return decoded.error();
+  if (adaptor::context_key(decoded.value().context) != state_->context_key) {
+    return Error{ErrorCode::invalid_argument,
+                 "graph '" + decoded.value().name +
+                     "' was captured under other process-wide math flags (oneDNN, deterministic "
+                     "algorithms, matmul precision) than its job's first graph: put the flags back "
+                     "before the call, or make a job of its own for it"};
+  }
+  auto loaded = state_->load(std::move(decoded).value(), most);
+  if (loaded && loaded.value()->memory().peak > most) {
+    return Error{ErrorCode::out_of_memory,
+                 "graph '" + loaded.value()->graph().name + "' needs " +
+                     format_bytes(loaded.value()->memory().peak) + " while it runs; the pool has " +
+                     format_bytes(most) +
+                     " beside the job's image: open the service with a larger pool"};
+  }
+  return loaded;
+}
+
+// A graph that does not fit is loaded all the same: a job's first one is the core's to refuse.
+Result<std::unique_ptr<TorchGraph>> TorchJob::State::load(lanes::Graph graph, Bytes most) {
+  lanes::GraphMemory memory =
+      lanes::predict_memory(graph, lanes::graph_lifetimes(graph), alignment);
+  if (mirror) {
+    const auto placement = Placement::of(graph, [&](auto slot) { return mirror->has(slot); });
+    memory = with_transfers(std::move(memory), graph, placement, alignment);
+  }
+  Bytes probe_need = with_probe_slack(memory::simulate_best_fit(memory.tape, alignment), alignment);
+  if (memory.peak <= most) probe_need = std::min(probe_need, most);
+  const TorchUse use;
+  auto runner = TorchGraphRunner::load(std::move(graph), {.device = device,
+                                                          .layout = layout,
+                                                          .image = image,
+                                                          .random = *random,
+                                                          .mirror = mirror ? &*mirror : nullptr});
+  if (!runner) return runner.error();
+  return std::make_unique<TorchGraph>(std::move(memory), probe_need, std::move(runner).value());
+}
+
+Status TorchJob::set_random_state(std::span<const std::byte> state) {
+  return state_->random->set(state);
+}
+
+std::vector<std::byte> TorchJob::random_state() const { return state_->random->get(); }
+
+void TorchJob::bind_image(std::byte* base) {
+  state_->image.rebind(base);
+  if (state_->mirror) state_->mirror->bind(base);
+}
+
+void TorchJob::state_written() {
+  if (state_->mirror) state_->mirror->state_written();
+}
+
+const pipeline::ImageLayout& TorchJob::layout() const { return state_->layout; }
+
+uint64_t TorchJob::context_key() const { return state_->context_key; }
+
+}  // namespace laneway::adaptor

@@ -1,0 +1,40 @@
+// LaneScope: what an executing thread stands in during an iteration: bound to the lane's arena and
+// stream, with the graph's numeric context and below autograd, and keeping fork() waiting. Names
+// nothing of torch, for the worker above.
+#pragma once
+
+#include <cstdint>
+
+#include "adaptor/device/device_lane.h"
+#include "adaptor/scope/fork_gate.h"
+#include "lanes/graph/graph.h"
+#include "memory/lane_arena.h"
+
+namespace laneway::adaptor {
+
+// Has torch make its process-wide state now rather than when it is first asked for. Such state is
+// destroyed at exit in the reverse order of its making: before handlers that were registered
+// earlier, under the feet of lanes that those would have stopped.
+void wake_torch();
+
+// The arena of the lane that this thread has entered; null outside.
+memory::LaneArena* current_arena();
+
+class LaneScope {
+ public:
+  // All outlive the scope.
+  LaneScope(DeviceLane& lane, memory::LaneArena& arena, const lanes::NumericContext& context);
+  ~LaneScope();
+  LaneScope(const LaneScope&) = delete;
+  LaneScope& operator=(const LaneScope&) = delete;
+
+  // A hash over the addresses that this thread's lane allocations got since the scope began: equal
+  // for two iterations when every allocation lay where it lay before.
+  uint64_t address_hash() const { return lane_.address_hash(); }
+
+ private:
+  const TorchUse use_;
+  DeviceLane& lane_;
+};
+
+}  // namespace laneway::adaptor

@@ -1,0 +1,55 @@
+#include "adaptor/scope/thread_count.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+
+#include "base/check.h"
+
+namespace laneway::adaptor {
+namespace {
+
+// Of the OpenMP and MKL that torch itself uses: there may be others in the process.
+struct Setters {
+  void (*set_openmp)(int) = nullptr;
+  int (*set_mkl_local)(int) = nullptr;  // the former count; 0: as OpenMP. Null: torch without MKL
+};
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+}
+
+Setters find_setters() {
+  Setters found;
+  Dl_info torch{};
+  if (::dladdr(reinterpret_cast<const void*>(&at::set_num_threads), &torch) == 0) return found;
+  void* library = ::dlopen(torch.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return found;
+  find(library, "omp_set_num_threads", found.set_openmp);
+  find(library, "MKL_Set_Num_Threads_Local", found.set_mkl_local);
+  return found;
+}
+
+const Setters& setters() {
+  static const Setters found = [] {
+    Setters setters = find_setters();
+    LW_CHECK(setters.set_openmp != nullptr, "torch's OpenMP runtime is not to be found");
+    return setters;
+  }();
+  return found;
+}
+
+}  // namespace
+
+// Asking comes first: it lets torch set this thread up, which it does once, before its first use.
+ThreadCount::ThreadCount(int32_t wanted) : wanted_(wanted), before_(at::get_num_threads()) {
+  if (setters().set_mkl_local != nullptr) mkl_before_ = setters().set_mkl_local(wanted_);
+  if (before_ != wanted_) setters().set_openmp(wanted_);
+}
+
+ThreadCount::~ThreadCount() {
+  if (setters().set_mkl_local != nullptr) setters().set_mkl_local(mkl_before_);
+  if (before_ != wanted_) setters().set_openmp(before_);
+}
+
+}  // namespace laneway::adaptor

@@ -1,0 +1,1 @@
+"""Capture: one run of a step on fake tensors becomes a graph."""

@@ -1,0 +1,362 @@
+"""Turns a training step or an inference, given as Python code, into a graph.
+
+The step runs once on fake tensors: the model's parameters and buffers, the optimizer's state and
+the example inputs are replaced by tensors without data, and a Recorder writes down every operator.
+Nothing of the user's is changed: not the model, not the optimizer, not gradients, not random state.
+The result holds the graph in the late form (see late_form.py), the slots of the job's image, and
+how inputs and outputs map to the graph's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from laneway.capture import side_effects
+from laneway.capture.fake_job import FakeJob, new_fake_mode
+from laneway.capture.functional_buffers import put_off_writes
+from laneway.capture.guards import Guards
+from laneway.capture.joining import join
+from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, order_late
+from laneway.capture.loss_scaling import CapturedScaler
+from laneway.capture.numeric_context import current_numeric_context
+from laneway.capture.optimizers import OptimizerLayout
+from laneway.capture.random_state import drop_idle_states
+from laneway.capture.recorder import StaleGradient
+from laneway.capture.signature import (
+    InputSignature,
+    InputSpec,
+    OutputSignature,
+    bind_outputs,
+    fake_inputs,
+    learning_rate_inputs,
+)
+from laneway.errors import CaptureError
+from laneway.graph.graph_encode import encode_graph
+from laneway.graph.graph_ir import Graph, GraphKind, StorageKind
+from laneway.graph.slots import HasSlots, Path, Slot, SlotTable
+from laneway.graph.target import Target
+
+Closure = Callable[..., Any]  # (model, optimizer, *inputs) -> loss | (loss, aux…)
+
+
+@dataclasses.dataclass
+class CapturedJobGraph:
+    """A graph with what is needed to run it from Python.
+
+    `slots` are the job's image, the same list (or a longer one) for every graph of the job.
+    `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The last
+    outputs are what the step leaves in the inputs at `written_inputs`. `guards` say which calls of
+    the signature's form are the graph's; None: all. The rest is there for training steps only: the
+    optimizer's layout; whether its step() was called; the loss scaler, if one is used; the
+    parameters whose gradients are state, and for each whether it has one after the step.
+    """
+
+    graph: Graph
+    slots: list[Slot]
+    inputs: InputSignature
+    outputs: OutputSignature
+    fixed: list[torch.Tensor] = dataclasses.field(default_factory=list)
+    written_inputs: list[int] = dataclasses.field(default_factory=list)
+    guards: Guards | None = None
+    optimizer_layout: OptimizerLayout | None = None
+    scaler: CapturedScaler | None = None
+    steps_optimizer: bool = False
+    gradients: dict[Path, bool] = dataclasses.field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """The graph's binary form."""
+        return encode_graph(self.graph)
+
+    @property
+    def input_spec(self) -> list[InputSpec]:
+        """One entry per input of the signature, in order."""
+        return self.inputs.specs
+
+
+@dataclasses.dataclass
+class _Training:
+    """What one capture of a training step is made from."""
+
+    model: torch.nn.Module
+    loss_fn: Callable[..., Any] | None
+    optimizer: Optimizer
+    inputs: tuple
+    kwargs: dict[str, Any]
+    closure: Closure | None
+    name: str
+    slots_of: CapturedJobGraph | None
+    target: Target
+
+
+def capture_train_step(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., Any] | None,
+    optimizer: Optimizer,
+    example_inputs: tuple,
+    example_kwargs: dict[str, Any] | None = None,
+    closure: Closure | None = None,
+    name: str = "train",
+    slots_of: CapturedJobGraph | None = None,
+    keep_gradients: bool | None = None,
+    target: Target = Target.cpu,
+) -> CapturedJobGraph:
+    """One whole training step as a graph: forward, backward, optimizer.
+
+    Without `closure` the step is: clear gradients, loss_fn(model(*inputs[:-1], **kwargs),
+    inputs[-1]), backward, optimizer.step(); loss_fn may return (loss, aux…), and None takes the
+    model's own result as the loss, or the entry "loss" of a dictionary that it returns. With
+    `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
+    gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
+    leaves some without a step of the optimizer. `target` is whose kernels will run the graph.
+    Raises CaptureError, naming operator, line and remedy, when the step cannot be recorded.
+    """
+    training = _Training(
+        model,
+        loss_fn,
+        optimizer,
+        tuple(example_inputs),
+        dict(example_kwargs or {}),
+        closure,
+        name,
+        slots_of,
+        target,
+    )
+    if slots_of is not None:
+        return _capture_once(training, frozenset(slots_of.gradients))
+    if keep_gradients:
+        return _capture_once(training, _accumulated(training))
+    try:
+        return _capture_once(training, frozenset(), allow_left=keep_gradients is False)
+    except (StaleGradient, _GradientsLeft):
+        if keep_gradients is False:
+            raise
+        return _capture_once(training, _accumulated(training))
+
+
+def capture_inference(
+    model: torch.nn.Module,
+    example_inputs: tuple,
+    example_kwargs: dict[str, Any] | None = None,
+    slots_of: HasSlots | None = None,
+    train_mode: bool = False,
+    name: str = "inference",
+    closure: Callable[..., Any] | None = None,
+    target: Target = Target.cpu,
+) -> CapturedJobGraph:
+    """model(*inputs, **kwargs), or closure(model, *inputs, **kwargs), without gradients as a graph,
+    in evaluation mode unless told.
+
+    With `slots_of` the graph belongs to that job, which it joins: tensors that both use have the
+    slots that they have there.
+    """
+
+    def run() -> tuple[tuple[FakeJob, SlotTable, InputSignature, list[int], Any], Any]:
+        slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
+        job = FakeJob(new_fake_mode(), slots, [("model", model)], target=target)
+        args, kwargs, signature, inputs = fake_inputs(
+            job.recorder, tuple(example_inputs), dict(example_kwargs or {})
+        )
+
+        def infer() -> Any:
+            with torch.no_grad():
+                model.train(train_mode)
+                if closure is not None:
+                    return closure(model, *args, **kwargs)
+                return model(*args, **kwargs)
+
+        return (job, slots, signature, inputs, job.run(infer)), job.counted
+
+    job, slots, signature, inputs, result = side_effects.settled(run)
+    outputs_signature, outputs = bind_outputs(job.recorder, result)
+    signature.whole = job.recorder.addressed.inputs
+    job.write_rebound_buffers()
+    written = _written_inputs(job, signature)
+    outputs += [inputs[position] for position in written]
+    guards = job.recorder.known.guards()
+    graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
+    captured = CapturedJobGraph(
+        graph,
+        slots.slots,
+        signature,
+        outputs_signature,
+        written_inputs=written,
+        guards=guards,
+    )
+    return captured if slots_of is None else _joined(captured, slots_of)
+
+
+class _GradientsLeft(Exception):
+    """The step leaves gradients behind that no step of the optimizer used."""
+
+
+def _accumulated(training: _Training) -> frozenset[Path]:
+    """The parameters that get a gradient in the step, which is run for that and thrown away."""
+    job, *_ = _run(training, None)
+    return frozenset(job.gradients.accumulated)
+
+
+def _capture_once(
+    training: _Training, kept_gradients: frozenset[Path], allow_left: bool = False
+) -> CapturedJobGraph:
+    job, layout, signature, inputs, result = _run(training, kept_gradients)
+    first = training.slots_of is None
+    if first and not allow_left and not kept_gradients and not job.stepped and job.gradients.left():
+        raise _GradientsLeft
+    outputs_signature, outputs = bind_outputs(job.recorder, result)
+    signature.whole = job.recorder.addressed.inputs
+    job.write_rebound_buffers()
+    gradients = job.write_gradients()
+    written = _written_inputs(job, signature)
+    outputs += [inputs[position] for position in written]
+    held = job.slots_for_kept(training.optimizer, layout)
+    guards = job.recorder.known.guards()
+    graph, kept = _finish(job, inputs, outputs, training.name, GraphKind.train, not first, held)
+    captured = CapturedJobGraph(
+        graph,
+        job.recorder.slots.kept(kept),
+        signature,
+        outputs_signature,
+        written_inputs=written,
+        guards=guards,
+        optimizer_layout=layout.renumbered(kept),
+        scaler=job.scaler,
+        steps_optimizer=job.stepped,
+        gradients=gradients,
+    )
+    return captured if training.slots_of is None else _joined(captured, training.slots_of)
+
+
+def _run(
+    training: _Training, kept_gradients: frozenset[Path] | None
+) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
+    """The step run on fakes."""
+
+    def run() -> tuple[Any, side_effects.Numbers]:
+        ran = _run_once(training, kept_gradients)
+        return ran, ran[0].counted
+
+    return side_effects.settled(run)
+
+
+def _run_once(
+    training: _Training, kept_gradients: frozenset[Path] | None
+) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
+    slots_of = training.slots_of
+    slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
+    modules = [("model", training.model)]
+    if isinstance(training.loss_fn, torch.nn.Module):
+        modules.append(("loss", training.loss_fn))
+    fake_mode = new_fake_mode()
+    job = FakeJob(fake_mode, slots, modules, kept_gradients, training.target)
+    layout, copied = job.add_optimizer(training.optimizer)
+    args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)
+    learning_rate_inputs(job.recorder, copied, signature, inputs)
+    step = training.closure or _default_step(training.loss_fn)
+    result = job.run(lambda: step(training.model, copied, *args, **kwargs))
+    job.check_optimizer(copied, layout)
+    return job, layout, signature, inputs, result
+
+
+def _written_inputs(job: FakeJob, signature: InputSignature) -> list[int]:
+    """Which of the caller's tensors the step writes."""
+    written = job.recorder.written_inputs()
+    return [p for p in written if signature.specs[p].source[0] == "input"]
+
+
+def _joined(captured: CapturedJobGraph, job: HasSlots) -> CapturedJobGraph:
+    """The capture over exactly the job's slots."""
+    known = len(job.slots)
+    graph, fixed = join(captured.graph, captured.slots, known)
+    return dataclasses.replace(captured, graph=graph, fixed=fixed, slots=job.slots)
+
+
+def _default_step(loss_fn: Callable[..., Any] | None) -> Closure:
+    def step(model: Any, optimizer: Optimizer, *inputs: Any, **kwargs: Any) -> Any:
+        optimizer.zero_grad()
+        if loss_fn is None:
+            result = _own_loss(model(*inputs, **kwargs))
+        else:
+            result = loss_fn(model(*inputs[:-1], **kwargs), inputs[-1])
+        loss = result[0] if isinstance(result, (tuple, list)) else result
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
+            raise CaptureError(
+                f"the loss is not one number but {shape}",
+                remedy="reduce it with .mean() or .sum(), or pass closure=",
+            )
+        if not loss.requires_grad:
+            raise CaptureError(
+                "the loss does not depend on any parameter that requires a gradient",
+                remedy="check requires_grad of the parameters and that the loss is not detached",
+            )
+        loss.backward()
+        optimizer.step()
+        return result
+
+    return step
+
+
+def _own_loss(result: Any) -> Any:
+    """What a model that computes its loss itself returned, as a loss or (loss, aux…)."""
+    if not isinstance(result, Mapping):
+        return result
+    loss = result.get("loss")
+    if loss is None:
+        raise CaptureError(
+            f"the model's result, a {type(result).__name__} of {', '.join(map(str, result))}, has "
+            "no loss",
+            remedy="pass the labels to the model as well, or give train_step a loss_fn",
+        )
+    return loss
+
+
+def _finish(
+    job: FakeJob,
+    inputs: list[int],
+    outputs: list[int],
+    name: str,
+    kind: GraphKind,
+    keep_slots: bool = False,
+    held: Collection[int] = (),
+) -> tuple[Graph, list[int]]:
+    """The graph in its late form, and the old numbers of the slots that stay, in their new order.
+    State that was created for parameters which get no gradient has no slot, unless it is `held`."""
+    recorder = job.recorder
+    draft = Draft(
+        recorder.table.storages,
+        recorder.table.values,
+        recorder.nodes,
+        recorder.phases,
+        inputs,
+        outputs,
+        draws=frozenset(recorder.drawing),
+        fresh=frozenset(recorder.fresh),
+        lazy=frozenset(recorder.table.lazy),
+        written_late=job.gradients.storages(),
+    )
+    merge_views(draft)
+    drop_idle_states(draft)
+    drop_dead(draft)
+    put_off_writes(draft)
+    order_late(draft)
+    used = {
+        draft.storages[s].index
+        for node in draft.nodes
+        for s in draft.touched(node)
+        if draft.storages[s].kind == StorageKind.persistent
+    }
+    used.update(held)
+    kept = [
+        slot.index
+        for slot in recorder.slots.slots
+        if keep_slots or not slot.created or slot.index in used
+    ]
+    graph = Graph(name, kind, current_numeric_context())
+    finish(draft, graph, {old: new for new, old in enumerate(kept)})
+    recorder.target.check_kernels(graph)
+    return graph, kept

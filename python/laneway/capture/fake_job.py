@@ -1,0 +1,328 @@
+"""The user's model and optimizer on fake tensors, ready to be run once under a recorder."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nn.parameter import is_lazy
+from torch.optim import Optimizer
+
+from laneway.capture import fake_questions, loss_scaling, optimizers, random_state, side_effects
+from laneway.capture.fake_failures import data_wanted
+from laneway.capture.kept_gradients import Gradients
+from laneway.capture.module_swap import swapped
+from laneway.capture.optimizers import OptimizerLayout, StateTensor
+from laneway.capture.recorder import Recorder
+from laneway.capture.user_lines import wants_data
+from laneway.cuda import cuda_decisions, cuda_forms
+from laneway.errors import CaptureError
+from laneway.graph.graph_ir import SlotKind
+from laneway.graph.slots import Path, SlotTable
+from laneway.graph.target import Target
+from laneway.operators import number_forms, whole_operators
+
+_DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel")
+_FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+class _CaptureMode(FakeTensorMode):
+    """Leaves torch's table of device guards alone. A fake mode without a device would put in the
+    guard of the thread that enters it, which is gone with that thread, and the next look at the
+    table crashes; and autograd's engine, should it start after that, would start a thread for each
+    such guard, so that torch refuses every backward() in children made by fork()."""
+
+    @property
+    def avoid_device_init(self) -> bool:
+        return False  # all tensors of a capture are the CPU's
+
+
+def new_fake_mode() -> FakeTensorMode:
+    """The mode that a capture runs under."""
+    return _CaptureMode(allow_non_fake_inputs=True)
+
+
+class FakeJob:
+    """One per capture. `modules` are (name, module); their tensors become slots in order.
+    `kept_gradients` are the paths of parameters whose gradients are state: see Gradients."""
+
+    def __init__(
+        self,
+        fake_mode: FakeTensorMode,
+        slots: SlotTable,
+        modules: list[tuple[str, torch.nn.Module]],
+        kept_gradients: frozenset[Path] | None = frozenset(),
+        target: Target = Target.cpu,
+    ) -> None:
+        for _, module in modules:
+            _check_module(module)
+        self.recorder = Recorder(fake_mode, slots, target)
+        self._target = target
+        self.scaler: loss_scaling.CapturedScaler | None = None  # what run() met
+        self.gradients = Gradients(self.recorder, kept_gradients)
+        self.stepped = False  # the optimizer took a step
+        self._modules = modules
+        self._optimizer: contextlib.AbstractContextManager = contextlib.nullcontext()
+        self._copied: Optimizer | None = None
+        self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
+        self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
+        self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
+        self._real: list[torch.Tensor] = []  # keeps those ids taken
+        self._by_path: dict[tuple, torch.Tensor] = {}
+        self._rebound: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for prefix, module in modules:
+            for name, tensor in module.named_parameters(remove_duplicate=False):
+                if not is_lazy(tensor):
+                    self._add(tensor, (prefix, name), SlotKind.parameter)
+            for name, tensor in module.named_buffers(remove_duplicate=False):
+                if not is_lazy(tensor):
+                    self._add(tensor, (prefix, name), SlotKind.buffer)
+
+    def add_optimizer(self, optimizer: Optimizer) -> tuple[OptimizerLayout, Optimizer]:
+        """Slots for the optimizer's state, and its copy on fakes."""
+        for index, parameter in enumerate(optimizers.parameters_of(optimizer)):
+            if id(parameter) not in self._fakes:
+                self._add(parameter, ("optimizer", index, "parameter"), SlotKind.parameter)
+        layout, tensors = optimizers.add_state_slots(optimizer, self.recorder.slots)
+        copied = optimizers.copy_optimizer(optimizer)
+        optimizers.replace_parameters(copied, self._fakes)
+        state: dict[Any, dict[str, Any]] = {}
+        for index, parameter in enumerate(optimizers.parameters_of(copied)):
+            if index in layout.entries:
+                state[parameter] = {
+                    key: self._fake(tensors[index, key], ("optimizer", index, key))
+                    if (index, key) in tensors
+                    else entry
+                    for key, entry in layout.entries[index].items()
+                }
+        copied.__dict__["state"] = optimizers.state_holder(state)
+        copied.__dict__["step"] = types.MethodType(self._phased_step(copied), copied)
+        self._copied = copied
+        self._optimizer = optimizers.standing_in(copied, optimizer)
+        return layout, copied
+
+    def slots_for_kept(self, optimizer: Optimizer, layout: OptimizerLayout) -> set[int]:
+        """Slots of the optimizer's state for the parameters whose gradients are state: a later call
+        may be the first to use them."""
+        kept = self.gradients.kept_paths()
+        return {
+            entry.slot
+            for index, parameter in enumerate(optimizers.parameters_of(optimizer))
+            if self._path_of[id(parameter)] in kept
+            for entry in layout.entries.get(index, {}).values()
+            if isinstance(entry, StateTensor)
+        }
+
+    def run(self, step: Callable[[], Any]) -> Any:
+        """step() with the modules on fakes, recorded."""
+        recorder = self.recorder
+        watch = loss_scaling.Watch(recorder)
+        for real in self._real:
+            recorder.constants.forbid(
+                real, "a tensor of the model through a reference from outside of it"
+            )
+        # Operators that fail on fakes fail in the client's hands; they need not be logged as well.
+        modules = [module for _, module in self._modules]
+        numbers = side_effects.python_numbers(modules)
+        with swapped(modules, self._fakes), _quiet(_FAKE_LOGGER):
+            try:
+                with (
+                    self._optimizer,
+                    side_effects.one_optimizer(self._copied),
+                    side_effects.same_hyperparameters([self._copied] if self._copied else []),
+                    torch.inference_mode(False),
+                    torch.enable_grad(),
+                    recorder.fake_mode,
+                    recorder,
+                    _as_on(self._target),
+                    whole_operators.kept_whole(),
+                    fake_questions.denied(),
+                    number_forms.in_place,
+                    random_state.served_by(recorder),
+                    loss_scaling.watched_by(watch),
+                ):
+                    result = step()
+                    self.scaler = watch.finish()
+            except CaptureError:
+                raise
+            except Exception as error:
+                cause = error.__cause__ or error.__context__
+                if isinstance(cause, CaptureError):
+                    raise cause from error
+                if wants_data(error):
+                    raise data_wanted(error) from error
+                raise
+            self._note_rebound_buffers()
+            self.counted = side_effects.changed_numbers(numbers)
+        return result
+
+    def check_optimizer(self, copied: Optimizer, layout: OptimizerLayout) -> None:
+        """Raises CaptureError when the step made state that has no slot."""
+        name = type(copied).__name__
+        for index, parameter in enumerate(optimizers.parameters_of(copied)):
+            known = layout.entries.get(index, {})
+            for key, entry in copied.state.get(parameter, {}).items():
+                if key not in known:
+                    raise CaptureError(
+                        f"{name} makes its state {key!r} in its first step, which cannot be made "
+                        "beforehand",
+                        remedy="run one eager step first, then make the captured step",
+                    )
+                if not isinstance(entry, torch.Tensor):
+                    if entry is not known[key] and entry != known[key]:
+                        raise CaptureError(
+                            f"{name} changes its state {key!r}, which is no tensor but "
+                            f"{type(entry).__name__}, in every step",
+                            remedy="keep it as a tensor that the step updates in place",
+                        )
+                    continue
+                value = self.recorder.table.find(entry)
+                if value is None or not self.recorder.table.is_persistent(value):
+                    raise CaptureError(
+                        f"{name} replaces its state {key!r} in every step instead of updating it "
+                        "in place",
+                        remedy="write into it, with copy_(), or use an optimizer of torch.optim",
+                    )
+
+    def write_rebound_buffers(self) -> None:
+        """Buffers that the step assigned anew are written at the end of the graph."""
+        self.recorder.phase = "tail"
+        with torch.no_grad(), self.recorder.fake_mode, self.recorder:
+            # All are cloned first: they may be views of buffers, each other's old contents.
+            copies = [(target, source.clone()) for target, source in self._rebound]
+            for target, source in copies:
+                target.copy_(source)
+
+    def write_gradients(self) -> dict[Path, bool]:
+        """Kept gradients are written at the end of the graph. Result: Gradients.write_back's."""
+        self.recorder.phase = "tail"
+        return self.gradients.write_back()
+
+    def _add(self, tensor: torch.Tensor, path: tuple, kind: SlotKind) -> None:
+        self.recorder.slots.add(tensor, path, kind)
+        self._by_path[path] = self._fake(tensor, path)
+
+    def _fake(self, tensor: torch.Tensor, path: Path) -> torch.Tensor:
+        if id(tensor) not in self._fakes:
+            slot = self.recorder.slots.find(tensor)
+            fake = self.recorder.fake_mode.from_tensor(tensor, static_shapes=True)
+            self.recorder.table.add_persistent(fake, slot.index, slot.nbytes)
+            if fake.is_leaf and fake.requires_grad:
+                self.gradients.attach(path, tensor, fake)
+                _copy_hooks(tensor, fake)
+            self._fakes[id(tensor)] = fake
+            self._path_of[id(tensor)] = path
+            self._real.append(tensor)
+        return self._fakes[id(tensor)]
+
+    def _phased_step(self, copied: Optimizer) -> Callable[..., Any]:
+        recorder = self.recorder
+
+        def step(optimizer: Optimizer, closure: Any = None) -> Any:
+            if closure is not None or optimizers.needs_closure(optimizer):
+                raise CaptureError(
+                    f"{type(optimizer).__name__}.step(closure) evaluates the model again inside "
+                    "the optimizer",
+                    remedy="call step() without a closure, after backward(), of an optimizer that "
+                    "needs none (SGD, AdamW), or train eagerly",
+                )
+            recorder.phase = "optimizer"
+            self.stepped = True
+            try:
+                return type(copied).step(copied)
+            except CaptureError as error:
+                raise CaptureError(
+                    f"{type(copied).__name__}.step: {error.message}",
+                    operator=error.operator,
+                    source=error.source,
+                    remedy="use an optimizer whose step is the same operators every time: SGD, "
+                    "Adam, AdamW, NAdam, RAdam, Adamax, Adafactor, Adagrad, Adadelta, ASGD, "
+                    "RMSprop, Rprop, Muon",
+                ) from error
+            finally:
+                recorder.phase = "step"
+
+        return step
+
+    def _note_rebound_buffers(self) -> None:
+        for prefix, root in self._modules:
+            for name, tensor in root.named_parameters(remove_duplicate=False):
+                if is_lazy(tensor):
+                    continue
+                if tensor is not self._by_path.get((prefix, name)):
+                    raise CaptureError(
+                        f"the step replaces the parameter {name!r}",
+                        remedy="change it in place, under torch.no_grad()",
+                    )
+                self.recorder.table.find(tensor)  # refuses one that was given other memory
+            for name, tensor in root.named_buffers(remove_duplicate=False):
+                expected = self._by_path.get((prefix, name))
+                if tensor is expected or is_lazy(tensor):
+                    continue
+                if expected is None or not _same_layout(expected, tensor):
+                    raise CaptureError(
+                        f"the step gives the buffer {name!r} another shape or dtype",
+                        remedy="register it with its final shape and change it in place",
+                    )
+                self._rebound.append((expected, tensor))
+
+
+@contextlib.contextmanager
+def _as_on(target: Target) -> Iterator[None]:
+    """Inside, torch decides by device what it would decide on the target."""
+    if target is Target.cpu:
+        yield
+        return
+    with cuda_decisions.as_for_cuda(), cuda_forms.as_on_cuda():
+        yield
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was_disabled
+
+
+def is_captured(module: torch.nn.Module) -> bool:
+    """Whether the module stands on fakes just now."""
+    return any(isinstance(parameter, FakeTensor) for parameter in module.parameters())
+
+
+def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype
+
+
+def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
+    """Hooks on a parameter's gradient run in every backward pass, so they are recorded too."""
+    for hook in (parameter._backward_hooks or {}).values():
+        fake.register_hook(hook)
+    for hook in (getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values():
+        fake.register_post_accumulate_grad_hook(hook)
+
+
+def _check_module(module: torch.nn.Module) -> None:
+    for part in module.modules():
+        if type(part).__name__ in _DISTRIBUTED:
+            raise CaptureError(
+                f"the model is wrapped in {type(part).__name__}, whose exchange of gradients "
+                "between processes no graph holds",
+                remedy="pass the module inside (model.module)",
+            )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise CaptureError(
+            "the model is a TorchScript module, whose operators cannot be seen",
+            remedy="pass the module that it was scripted or traced from",
+        )
+    if hasattr(module, "_orig_mod"):
+        raise CaptureError(
+            "the model is the result of torch.compile",
+            remedy="pass the module that was given to torch.compile",
+        )

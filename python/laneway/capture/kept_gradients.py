@@ -1,0 +1,104 @@
+"""Gradients that outlive a step: micro-batches that are accumulated over several calls.
+
+A gradient that the next call reads or adds to is state of the job, as a parameter is: it has a slot
+in the image. "No gradient" is the slot filled with negative zero, because negative zero plus x is x
+for every x, the sign of zero included: accumulating into it gives the bits that eager gives when it
+stores the first gradient.
+
+Which parameters get one is found out by running the step once with a gradient for each (kept=None
+below): those that backward accumulates into. All others have none, so that an optimizer skips them
+as it does in eager.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from laneway.capture.recorder import Recorder, mark_stale
+from laneway.errors import CaptureError
+from laneway.graph.graph_ir import SlotKind
+from laneway.graph.slots import Path
+
+
+def gradient_path(parameter: Path) -> Path:
+    """The path of the gradient of the parameter that has this path."""
+    return ("gradient", *parameter)
+
+
+class Gradients:
+    """What the fakes of parameters have as gradients. `kept` are the parameters whose gradients are
+    state; None: all of them, to find out which. One per capture."""
+
+    def __init__(self, recorder: Recorder, kept: frozenset[Path] | None = frozenset()) -> None:
+        self._recorder = recorder
+        self._kept = kept
+        self._fakes: dict[Path, tuple[torch.Tensor, torch.Tensor]] = {}  # parameter, its gradient
+        self._others: dict[Path, torch.Tensor] = {}  # parameters without one
+        self.accumulated: set[Path] = set()
+
+    def attach(self, path: Path, parameter: torch.Tensor, fake: torch.Tensor) -> None:
+        """Gives `fake`, which stands for `parameter`, the gradient that it starts the step with."""
+        if self._kept is None or path in self._kept:
+            self._attach_kept(path, parameter, fake)
+        elif not self._kept or parameter.grad is not None:
+            with self._recorder.fake_mode:
+                fake.grad = torch.empty_like(fake, requires_grad=False)
+            mark_stale(fake.grad)
+        if path not in self._fakes:
+            self._others[path] = fake
+        if self._kept is None:
+            fake.register_post_accumulate_grad_hook(lambda _: self.accumulated.add(path))
+
+    def left(self) -> bool:
+        """Whether the step left a gradient of its own making behind."""
+        return any(self._is_new(fake) for fake in self._others.values())
+
+    def write_back(self) -> dict[Path, bool]:
+        """Brings each kept gradient's slot to what the step left: nothing to do where it was
+        accumulated in place, a copy where it is another tensor, negative zeros where it is None.
+        Result: for each, whether there is one after the step."""
+        if self._kept:
+            for path, fake in self._others.items():
+                if self._is_new(fake):
+                    raise CaptureError(
+                        f"{'/'.join(map(str, path))} gets a gradient in this call and got none in "
+                        "the job's first",
+                        remedy="make a new step, whose first call uses all that later ones do",
+                    )
+        present: dict[Path, bool] = {}
+        with torch.no_grad(), self._recorder.fake_mode, self._recorder:
+            for path, (fake, kept) in self._fakes.items():
+                present[path] = fake.grad is not None
+                if fake.grad is None:
+                    kept.zero_()
+                    kept.neg_()
+                elif fake.grad is not kept:
+                    kept.copy_(fake.grad)
+        return present
+
+    def kept_paths(self) -> set[Path]:
+        """The parameters whose gradients are state."""
+        return set(self._fakes)
+
+    def storages(self) -> frozenset[int]:
+        """The kept gradients' storages."""
+        table = self._recorder.table
+        values = [table.find(kept) for _, kept in self._fakes.values()]
+        return frozenset(table.values[value].storage for value in values)
+
+    def _attach_kept(self, path: Path, parameter: torch.Tensor, fake: torch.Tensor) -> None:
+        recorder = self._recorder
+        real = parameter.grad
+        created = real is None
+        if real is None:
+            real = torch.zeros_like(parameter, memory_format=torch.preserve_format).detach().neg_()
+        slot = recorder.slots.add(real.detach(), gradient_path(path), SlotKind.gradient, created)
+        layout = next(t for t in slot.tensors if t.path == gradient_path(path))
+        with recorder.fake_mode:
+            kept = torch.empty_strided(layout.sizes, layout.strides, dtype=layout.dtype)
+        recorder.table.add_persistent(kept, slot.index, slot.nbytes)
+        fake.grad = kept
+        self._fakes[path] = (fake, kept)
+
+    def _is_new(self, fake: torch.Tensor) -> bool:
+        return fake.grad is not None and self._recorder.table.find(fake.grad) is not None

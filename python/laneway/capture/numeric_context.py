@@ -1,0 +1,35 @@
+"""Reads torch's process-wide numeric state into a graph's NumericContext."""
+
+from __future__ import annotations
+
+import torch
+
+from laneway.errors import CaptureError
+from laneway.graph.graph_ir import DTYPE_OF_TORCH, NumericContext
+
+_PRECISIONS = {"highest": 0, "high": 1, "medium": 2}
+
+
+def current_numeric_context() -> NumericContext:
+    """What the process-wide numeric state is now; changes nothing that outlasts the call."""
+    default = torch.get_default_dtype()
+    if default not in DTYPE_OF_TORCH:
+        raise CaptureError(
+            f"the default dtype {default} has no counterpart in a graph",
+            remedy="call torch.set_default_dtype(torch.float32) before the step is captured",
+        )
+    return NumericContext(
+        threads=torch.get_num_threads(),
+        mkldnn=bool(torch.backends.mkldnn.enabled),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+        deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
+        flush_denormal=_flushes_denormals(),
+        matmul_precision=_PRECISIONS[torch.get_float32_matmul_precision()],
+        default_dtype=DTYPE_OF_TORCH[default],
+    )
+
+
+def _flushes_denormals() -> bool:
+    # torch sets the flag but does not read it back: halve the smallest normal number and look.
+    smallest = torch.tensor([torch.finfo(torch.float32).tiny], dtype=torch.float32)
+    return bool((smallest * 0.5).eq(0).item())

@@ -1,0 +1,365 @@
+"""How a step's Python arguments become graph inputs, and graph outputs its Python result.
+
+Arguments and results may be nested (tuples, lists, dictionaries, whatever torch's pytree knows).
+Tensors among the arguments are graph inputs, in order; everything else is a constant of the capture
+and must be equal in every call. Learning rates follow as inputs of their own. Tensors inside other
+objects are found in results (opaque.py) and refused in arguments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
+
+from laneway.capture import opaque
+from laneway.capture.recorder import Recorder
+from laneway.errors import CaptureError
+from laneway.graph.graph_ir import ValueKind
+from laneway.graph.slots import check_tensor
+
+# What a tensor spans beyond this is sent only where an eighth of it are its elements.
+_MOST_GAPS = 16 << 20
+
+
+class OtherForm(Exception):
+    """A call's arguments are not of the form that a graph was captured for; says in what."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorInput:
+    """A graph input that is a tensor, with the layout in which its bytes are expected: the
+    example's own, gaps included (see expected_strides)."""
+
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    source: tuple  # ("input", n): the n-th tensor among the arguments; ("param_group", i, "lr")
+
+
+@dataclasses.dataclass(frozen=True)
+class NumberInput:
+    """A graph input that is a number, read anew in each iteration."""
+
+    kind: ValueKind
+    source: tuple  # ("param_group", i, "lr")
+
+
+InputSpec = TensorInput | NumberInput
+
+
+@dataclasses.dataclass
+class InputSignature:
+    """The structure of (args, kwargs) and what is expected of each leaf. `specs` are in the order
+    of the graph's inputs. `whole` are the positions of those that must be all of their memory: the
+    graph addresses it (see addressed.py)."""
+
+    structure: pytree.TreeSpec
+    leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value)
+    specs: list[InputSpec] = dataclasses.field(default_factory=list)
+    whole: set[int] = dataclasses.field(default_factory=set)
+
+    def takes_plain_tensors(self) -> bool:
+        """Whether a call is just positional tensors, one graph input each."""
+        plain = pytree.tree_structure((tuple(range(len(self.leaves))), {}))
+        return (
+            not self.whole
+            and plain == self.structure
+            and all(isinstance(x, TensorInput) for x in self.leaves)
+        )
+
+    def difference(self, args: tuple, kwargs: dict[str, Any] | None = None) -> str | None:
+        """In what a call's arguments are not those of the capture, in words; None when in nothing
+        that matters."""
+        leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+        if structure != self.structure:
+            return f"the arguments have the structure {structure} and had {self.structure}"
+        for position, (leaf, expected) in enumerate(zip(leaves, self.leaves)):
+            if isinstance(expected, TensorInput):
+                found = _tensor_difference(leaf, expected, expected.source[1] in self.whole)
+                if found is not None:
+                    return f"argument {position} {found}"
+            elif isinstance(leaf, torch.Tensor) or not _equal(leaf, expected[1]):
+                return f"argument {position} is {_short(leaf)} and was {_short(expected[1])}"
+        return None
+
+    def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
+        """The tensors of a call in the order of the graph's inputs, in the layout it expects.
+        Raises OtherForm for a call of other structure, shape, strides, dtype or constants."""
+        difference = self.difference(args, kwargs)
+        if difference is not None:
+            raise OtherForm(difference)
+        leaves = pytree.tree_leaves((tuple(args), dict(kwargs or {})))
+        return [
+            _laid_out(leaf, expected)
+            for leaf, expected in zip(leaves, self.leaves)
+            if isinstance(expected, TensorInput)
+        ]
+
+    def values(
+        self, args: tuple, kwargs: dict[str, Any] | None, optimizer: Optimizer | None
+    ) -> list[torch.Tensor | float]:
+        """Everything that one iteration needs, in the order of the graph's inputs."""
+        tensors = iter(self.tensors(args, kwargs))
+        values: list[torch.Tensor | float] = []
+        for spec in self.specs:
+            if spec.source[0] == "input":
+                values.append(next(tensors))
+                continue
+            _, group, key = spec.source
+            current = optimizer.param_groups[group][key]
+            if isinstance(spec, TensorInput):
+                values.append(torch.as_tensor(current, dtype=spec.dtype).detach())
+            else:
+                values.append(float(current))
+        return values
+
+
+@dataclasses.dataclass
+class OutputSignature:
+    """The structure of the result. A leaf is a position among the graph's outputs,
+    ("constant", value), or ("object", bytes, positions): what opaque.py put together again from the
+    outputs at these positions."""
+
+    structure: pytree.TreeSpec
+    leaves: list[int | tuple]
+
+    def rebuild(self, outputs: list[Any]) -> Any:
+        """The step's result from the graph's outputs."""
+        leaves = [
+            outputs[leaf] if isinstance(leaf, int) else _rebuilt(leaf, outputs)
+            for leaf in self.leaves
+        ]
+        return pytree.tree_unflatten(leaves, self.structure)
+
+
+def fake_inputs(
+    recorder: Recorder,
+    args: tuple,
+    kwargs: dict[str, Any],
+) -> tuple[tuple, dict[str, Any], InputSignature, list[int]]:
+    """Fakes of the example arguments, their signature, and the graph inputs so far."""
+    leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    signature = InputSignature(structure, [])
+    inputs: list[int] = []
+    fakes: list[Any] = []
+    for position, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor):
+            _check_constant(leaf, position)
+            signature.leaves.append(("constant", leaf))
+            fakes.append(leaf)
+            continue
+        check_tensor(leaf, f"input {position}")
+        strides = expected_strides(leaf)
+        if is_scattered(leaf):
+            _warn_of_copy(leaf, f"input {position}")
+            recorder.addressed.moved.add(len(inputs))
+        with recorder.fake_mode:
+            fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
+        fake.requires_grad_(leaf.requires_grad)
+        spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, ("input", len(inputs)))
+        signature.leaves.append(spec)
+        signature.specs.append(spec)
+        if not is_all_of_its_memory(leaf):
+            recorder.addressed.parts.add(len(inputs))
+        inputs.append(recorder.table.add_input(fake, len(inputs)))
+        recorder.known.give(inputs[-1], _laid_out(leaf, spec))
+        fakes.append(fake)
+    fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
+    return fake_args, fake_kwargs, signature, inputs
+
+
+def learning_rate_inputs(
+    recorder: Recorder, copied: Optimizer, signature: InputSignature, inputs: list[int]
+) -> None:
+    """Makes each group's learning rate a graph input of its own and puts its symbol in the group.
+
+    A number where the optimizer computes with it in Python; a 0-dimensional float64 tensor for
+    fused optimizers, which take it as an operator's argument and give the same bits for both.
+    """
+    for index, group in enumerate(copied.param_groups):
+        rate = group.get("lr")
+        source = ("param_group", index, "lr")
+        is_number = isinstance(rate, (int, float))
+        if isinstance(rate, torch.Tensor) or (group.get("fused") and is_number):
+            dtype = rate.dtype if isinstance(rate, torch.Tensor) else torch.float64
+            sizes = tuple(rate.shape) if isinstance(rate, torch.Tensor) else ()
+            strides = expected_strides(rate) if isinstance(rate, torch.Tensor) else ()
+            with recorder.fake_mode:
+                fake = torch.empty_strided(sizes, strides, dtype=dtype)
+            signature.specs.append(TensorInput(dtype, sizes, strides, source))
+            inputs.append(recorder.table.add_input(fake, len(inputs)))
+            group["lr"] = fake
+        elif is_number:
+            value, symbol = recorder.add_number(ValueKind.real, "a learning rate")
+            signature.specs.append(NumberInput(ValueKind.real, source))
+            inputs.append(value)
+            group["lr"] = symbol
+
+
+def bind_outputs(recorder: Recorder, result: Any) -> tuple[OutputSignature, list[int]]:
+    """The signature of what the step returned, and the graph's outputs."""
+    leaves, structure = pytree.tree_flatten(result)
+    signature = OutputSignature(structure, [])
+    outputs: list[int] = []
+
+    def bind(part: Any) -> int:
+        outputs.append(
+            recorder.value_of(part) if isinstance(part, torch.Tensor) else part.node.value
+        )
+        return len(outputs) - 1
+
+    for leaf in leaves:
+        if isinstance(leaf, (torch.Tensor, torch.SymFloat, torch.SymInt, torch.SymBool)):
+            signature.leaves.append(bind(leaf))
+        elif opaque.is_whole(leaf):
+            signature.leaves.append(("constant", leaf))
+        else:
+            without, parts = _taken_apart(leaf)
+            positions = [bind(part) for part in parts]
+            signature.leaves.append(("object", without, positions) if parts else ("constant", leaf))
+    return signature, outputs
+
+
+def _taken_apart(leaf: Any) -> tuple[bytes, list[Any]]:
+    try:
+        return opaque.take_apart(leaf)
+    except opaque.NotCopyable as error:
+        if not error.found:  # nothing says that there are any
+            return b"", []
+        raise CaptureError(
+            f"the step returns a {type(leaf).__name__} that holds tensors and cannot be copied "
+            f"({error})",
+            remedy="return tensors in tuples, lists or dictionaries",
+        ) from error
+
+
+def _rebuilt(leaf: tuple, outputs: list[Any]) -> Any:
+    if leaf[0] == "constant":
+        return leaf[1]
+    _, without, positions = leaf
+    return opaque.put_together(without, lambda n: outputs[positions[n]])
+
+
+def is_all_of_its_memory(tensor: torch.Tensor) -> bool:
+    """Whether the job gets exactly the tensor's memory, byte for byte."""
+    size = tensor.numel() * tensor.element_size()
+    as_it_is = tuple(tensor.stride()) == expected_strides(tensor)
+    starts = tensor.storage_offset() == 0 and tensor.untyped_storage().nbytes() == size
+    return as_it_is and starts and not (tensor.is_conj() or tensor.is_neg())
+
+
+def _tensor_difference(leaf: Any, expected: TensorInput, whole: bool) -> str | None:
+    if not isinstance(leaf, torch.Tensor):
+        return f"is a {type(leaf).__name__} and was a tensor"
+    for what, given, wanted in (
+        ("device", leaf.device.type, "cpu"),
+        ("layout", leaf.layout, torch.strided),
+        ("dtype", leaf.dtype, expected.dtype),
+        ("shape", list(leaf.shape), list(expected.sizes)),
+    ):
+        if given != wanted:
+            return f"has {what} {given} and had {wanted}"
+    strides = expected_strides(leaf)
+    if strides != expected.strides:
+        return f"has strides {list(strides)} and had {list(expected.strides)}"
+    if whole and not is_all_of_its_memory(leaf):
+        return "is a part of a larger memory, which the graph addresses, and was all of it"
+    return None
+
+
+def _laid_out(leaf: torch.Tensor, expected: TensorInput) -> torch.Tensor:
+    """The tensor itself, or a copy in the expected layout."""
+    leaf = leaf.detach()
+    if tuple(leaf.stride()) == expected.strides and not (leaf.is_conj() or leaf.is_neg()):
+        return leaf
+    made = torch.empty_strided(expected.sizes, expected.strides, dtype=expected.dtype)
+    # What is expanded is one element in memory.
+    once = tuple(slice(1 if stride == 0 else None) for stride in expected.strides)
+    made[once].copy_(leaf[once])
+    return made
+
+
+def _warn_of_copy(tensor: torch.Tensor, name: str) -> None:
+    size = tensor.numel() * tensor.element_size()
+    span = spanned_bytes(tensor.shape, tensor.stride(), tensor.dtype)
+    warnings.warn(
+        f"{name} has {size} bytes in {span} bytes of memory and is copied together in each call; "
+        "kernels round otherwise over scattered elements, so results may differ from eager's by "
+        "rounding: pass it with .contiguous(), in eager code too",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+
+
+def _check_constant(leaf: Any, position: int) -> None:
+    if isinstance(leaf, (torch.nn.Module, Optimizer)):
+        raise CaptureError(
+            f"argument {position} is a {type(leaf).__name__}",
+            remedy="pass tensors; models and optimizers are arguments of train_step",
+        )
+    if type(leaf).__module__ == "numpy":
+        raise CaptureError(
+            f"argument {position} is a numpy {type(leaf).__name__}, whose numbers would become "
+            "constants of the step",
+            remedy="pass it as a tensor: torch.as_tensor(argument)",
+        )
+    if opaque.is_whole(leaf):
+        return
+    try:
+        _, found = opaque.take_apart(leaf)
+    except opaque.NotCopyable as error:
+        found = error.found
+    if found:
+        name = type(leaf).__name__
+        raise CaptureError(
+            f"argument {position} is a {name} that holds tensors, which would become constants of "
+            "the step",
+            remedy="pass **argument or dict(argument)"
+            if isinstance(leaf, Mapping)
+            else "pass the tensors themselves, in tuples, lists or dictionaries; a model's cache: "
+            "do without it, use_cache=False",
+        )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """The tensor's own strides: kernels choose by them, and so do bits. Contiguous ones where its
+    elements lie so far apart that most of what would be sent lies between them."""
+    if tensor.is_conj() or tensor.is_neg():  # resolved first, as kernels do
+        return tuple(torch.empty_like(tensor, device="meta").stride())
+    if is_scattered(tensor):
+        return tuple(torch.empty(tensor.shape, device="meta").stride())
+    return tuple(tensor.stride())
+
+
+def spanned_bytes(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> int:
+    """From the first byte of such a tensor to behind the last."""
+    if 0 in sizes:
+        return 0
+    steps = sum((size - 1) * stride for size, stride in zip(sizes, strides))
+    return (steps + 1) * dtype.itemsize
+
+
+def is_scattered(tensor: torch.Tensor) -> bool:
+    """Whether its elements are copied together instead of sent as they lie."""
+    if torch.ops.aten.is_non_overlapping_and_dense(tensor):
+        return False
+    span = spanned_bytes(tensor.shape, tensor.stride(), tensor.dtype)
+    return span > _MOST_GAPS and span > 8 * tensor.numel() * tensor.element_size()
+
+
+def _equal(given: Any, captured: Any) -> bool:
+    try:
+        return given is captured or (type(given) is type(captured) and bool(given == captured))
+    except Exception:  # an object whose comparison raises is not the same
+        return False

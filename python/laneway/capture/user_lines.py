@@ -1,0 +1,94 @@
+"""Which line of the user's program an operator comes from.
+
+A forward operator's line is the innermost frame outside torch and laneway. A backward operator has
+no frame of the user's; it gets the line of the forward operator whose gradient it computes, found
+by autograd's sequence numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+
+import torch
+
+_INTERNAL = (
+    os.path.dirname(os.path.abspath(torch.__file__)) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    os.path.dirname(os.path.abspath(os.__file__)) + os.sep + "contextlib.py",
+)
+
+
+# What torch says when Python code wants the data of a tensor that has none.
+_NO_DATA = (
+    "tensor subclasses",
+    "FakeTensor",
+    "Cannot access data pointer",
+    "SymFloat",
+    "SymInt",
+    "SymBool",
+    "data is not allocated yet",
+)
+
+
+def wants_data(error: Exception) -> bool:
+    """Whether the error comes from reading a fake tensor's data."""
+    return isinstance(error, (RuntimeError, TypeError)) and any(s in str(error) for s in _NO_DATA)
+
+
+def line_of(error: BaseException) -> str:
+    """The innermost line of the user's in an exception's traceback; "" when there is none."""
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not is_internal(code):
+            found = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
+        trace = trace.tb_next
+    return found
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether the code belongs to torch, to laneway or to generated code."""
+    return is_internal_file(code.co_filename)
+
+
+def is_internal_file(name: str) -> bool:
+    """The same of a file."""
+    return name.startswith((*_INTERNAL, "<"))
+
+
+class UserLines:
+    """Answers current(); one per capture, used by one thread."""
+
+    def __init__(self) -> None:
+        self._internal_codes: dict[CodeType, bool] = {}
+        self._by_sequence: dict[int, str] = {}
+
+    def current(self, of_operator: bool = True) -> str:
+        """The line that the operator being dispatched belongs to, "train.py:42 in forward"; "" when
+        there is none. With `of_operator` False no operator of autograd's is being dispatched."""
+        backward = torch._C._current_autograd_node()
+        if backward is not None:
+            line = self._by_sequence.get(backward._sequence_nr())
+            if line is not None:
+                return line
+        line = self._innermost()
+        # The operator that an autograd node stands for is the first dispatched after its making.
+        if of_operator:
+            self._by_sequence.setdefault(torch._C._autograd._get_sequence_nr() - 1, line)
+        return line
+
+    def _innermost(self) -> str:
+        frame = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            internal = self._internal_codes.get(code)
+            if internal is None:
+                internal = is_internal(code)
+                self._internal_codes[code] = internal
+            if not internal:
+                return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+            frame = frame.f_back
+        return ""

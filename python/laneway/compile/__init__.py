@@ -1,0 +1,1 @@
+"""What stands behind torch.compile(backend="laneway")."""

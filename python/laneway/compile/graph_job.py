@@ -1,0 +1,153 @@
+"""GraphJob: a graph that torch.compile made, as graphs of the job over one set of weights."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from laneway.capture.capture import CapturedJobGraph, capture_inference
+from laneway.capture.random_state import READ, RESTORE
+from laneway.capture.signature import expected_strides
+from laneway.compile.graph_results import Planner, ResultPlan, Unfit
+from laneway.compile.weight_image import WeightImage
+from laneway.graph.graph_ir import GeneratorArgument, Node, StorageKind
+from laneway.graph.target import target_of
+from laneway.jobs.capture_gate import gate_of
+from laneway.jobs.conditions import Conditions
+from laneway.jobs.graph_call import GraphCall
+from laneway.jobs.variants import Variants
+from laneway.jobs.written_inputs import share_memory
+
+
+class GraphJob:
+    """`code(*arguments)` is the graph; `weights` are the positions of the arguments that are the
+    image's, in its order, `fed` those that are given anew in each call. Thread-safe."""
+
+    def __init__(
+        self,
+        code: Callable[..., Sequence[Any]],
+        weights: Sequence[int],
+        fed: Sequence[int],
+        image: WeightImage,
+    ) -> None:
+        self._code, self._weights, self._fed = code, weights, fed
+        self.image = image
+        self._writes = False  # some form of the graph writes to the weights
+        self._writes_arguments = False  # some form writes to what it is given
+        self._calling = threading.local()  # .arguments: of the call that this thread is in
+        self._gate = gate_of(image.holder)
+        self._variants = Variants(
+            "compiled graph", image.options.max_variants, Conditions(), self._gate, self._capture
+        )
+
+    def may_be_of(self, arguments: Sequence[Any]) -> bool:
+        """Whether the first weight is the call's, or the job has none; a quick look."""
+        return not self._weights or self.image.known([arguments[self._weights[0]]]) == 1
+
+    def known(self, arguments: Sequence[Any]) -> int:
+        """How many of the job's weights are the call's; 1 if it has none."""
+        if not self._weights:
+            return 1
+        return self.image.known(self._tensors(arguments))
+
+    def run(self, arguments: Sequence[Any]) -> Sequence[Any] | None:
+        """The graph's results for these arguments, with their weights as they are now; None when
+        they cannot be put together. Raises OtherLayout when the weights do not fit the job."""
+        with self.image.state:
+            self.image.bring_up_to_date(self._tensors(arguments))
+            self._check_writes(arguments)
+            if self._writes:
+                return self._run(arguments)
+        return self._run(arguments)
+
+    def _run(self, arguments: Sequence[Any]) -> Sequence[Any] | None:
+        self._calling.arguments = arguments
+        try:
+            fed = tuple(arguments[position] for position in self._fed)
+            plan, *computed = self._variants.run(fed, {})
+        finally:
+            del self._calling.arguments
+        results = plan.put_together(computed, arguments)
+        if plan.written and results is not None:  # else eager execution writes, once
+            with self.image.state:
+                self.image.write_back(plan.written, self._tensors(arguments))
+        return results
+
+    def _check_writes(self, arguments: Sequence[Any]) -> None:
+        """Of a graph that writes, before it runs: raises Unfit when what it is given in each call
+        shares memory with weights, which the job has apart; and when it writes to what it is given
+        and the job has that in another layout, so that the results might not be put together and
+        eager execution would write once more."""
+        if not (self._writes or self._writes_arguments):
+            return
+        weights = self._tensors(arguments)
+        for tensor in (arguments[position] for position in self._fed):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if any(share_memory(tensor, weight) for weight in weights):
+                raise Unfit("it writes into memory that argument and weight share")
+            if self._writes_arguments and tuple(tensor.stride()) != expected_strides(tensor):
+                raise Unfit("it writes, and an argument lies otherwise than its copy in the job")
+
+    def _tensors(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        return [arguments[position] for position in self._weights]
+
+    def _capture(self, fed: tuple, kwargs: dict[str, Any]) -> GraphCall:
+        image = self.image
+        with image.making():
+            with self._gate.capturing(), torch.inference_mode(False):
+                captured = capture_inference(
+                    image.holder,
+                    fed,
+                    slots_of=image.captured,
+                    name=image.name,
+                    closure=self._body,
+                    target=target_of(image.service),
+                )
+            if any(_draws(node) for node in captured.graph.nodes):
+                raise Unfit(
+                    "the graph draws random numbers, which a job draws from its own generator"
+                )
+            plan: ResultPlan = captured.outputs.leaves[0][1]
+            plan.written = self._written(captured)
+            self._writes = self._writes or bool(plan.written)
+            self._writes_arguments = self._writes_arguments or bool(captured.written_inputs)
+            self._check_writes(self._calling.arguments)
+            return image.add(captured)
+
+    def _body(self, holder: torch.nn.Module, *fed: Any) -> Any:
+        """What is captured: the graph on fakes."""
+        arguments = list(self._calling.arguments)
+        for position, value in zip(self._fed, fed):
+            arguments[position] = value
+        for position, name in zip(self._weights, self.image.names):
+            arguments[position] = getattr(holder, name)
+        plan, computed = Planner(arguments).plan(self._code(*arguments))
+        return (plan, *computed)
+
+    def _written(self, captured: CapturedJobGraph) -> list[int]:
+        """Which of the weights lie on storages that the graph writes."""
+        graph = captured.graph
+        slots = set()
+        for node in graph.nodes:
+            for value in node.writes:
+                storage = graph.storages[graph.values[value].storage]
+                if storage.kind == StorageKind.persistent:
+                    slots.add(storage.index)
+        paths = {("model", name): position for position, name in enumerate(self.image.names)}
+        return [
+            paths[tensor.path]
+            for slot in captured.slots
+            if slot.index in slots
+            for tensor in slot.tensors
+            if tensor.path in paths
+        ]
+
+
+def _draws(node: Node) -> bool:
+    return node.op in (READ, RESTORE) or any(
+        isinstance(argument, GeneratorArgument) for _, argument in node.arguments
+    )

@@ -1,0 +1,1 @@
+"""The graph of a captured iteration as data, and its binary form."""

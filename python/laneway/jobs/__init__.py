@@ -1,0 +1,1 @@
+"""What a user holds: services, steps, inferences, attachments, futures."""

@@ -1,0 +1,155 @@
+"""GraphCall: one graph of a job as something to call: inputs in, outputs back, at once or later."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from laneway.capture.capture import CapturedJobGraph
+from laneway.capture.signature import OtherForm
+from laneway.errors import LayoutError, Refused
+from laneway.graph.graph_ir import TORCH_OF_DTYPE, ValueKind
+from laneway.jobs import written_inputs
+from laneway.jobs.inputs import Binder, Frame
+from laneway.jobs.job import Future, Job, Outputs
+from laneway.native import bindings
+
+
+class GraphCall:
+    """Thread-safe. A call is two: take() its arguments, which looks at the user's optimizer, and
+    run() or submit() the frame, once, which does not."""
+
+    def __init__(
+        self,
+        job: Job,
+        index: int,
+        captured: CapturedJobGraph,
+        optimizer: Optimizer | None = None,
+    ) -> None:
+        self._job = job
+        self._index = index
+        self.captured = captured
+        self.signature = captured.inputs
+        self.conditions: Any = None  # what the capture took as constant: see Variants
+        self._binder = Binder(captured.inputs, optimizer, captured.fixed, captured.written_inputs)
+        self._warned = False  # that submit() writes no argument
+        self._guards = captured.guards
+        specs = [_output_spec(captured, value) for value in captured.graph.outputs]
+        self._outputs = Outputs(specs, captured.outputs.rebuild)
+        # Bound here: looking them up is part of every call.
+        self._run = job.library.lib.laneway_run
+        self._submit = job.library.lib.laneway_submit
+
+    def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
+        """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
+        the graph was captured for, or guards tell them apart."""
+        if self._guards is None:
+            return self._binder.take(args, kwargs)
+        frame = self._binder.take(args, kwargs)
+        difference = self._guards.difference(frame.keep)
+        if difference is not None:
+            self._binder.give_back(frame)
+            raise OtherForm(difference)
+        return frame
+
+    def take_known(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
+        """The same for arguments that difference() found nothing in, or that the graph was just
+        captured for: guards are not asked again."""
+        return self._binder.take(args, kwargs)
+
+    def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
+        """In what the arguments are not of the graph's form, in words; None when in nothing."""
+        difference = self.signature.difference(args, kwargs)
+        if difference is not None or self._guards is None:
+            return difference
+        return self._guards.difference(self.signature.tensors(args, kwargs))
+
+    def run(self, frame: Frame) -> Any:
+        """Runs one iteration and waits for its result."""
+        buffers = self._outputs.buffers()
+        code = self._run(
+            self._job.handle(),
+            self._index,
+            frame.inputs,
+            self._binder.count,
+            buffers.native,
+            len(buffers.tensors),
+            frame.pending,
+            frame.error,
+        )
+        if code == bindings.OK:
+            targets = frame.targets
+            self._binder.give_back(frame)
+            return self._outputs.rebuild(buffers, targets)
+        if code == bindings.PENDING:
+            future = Future(self._job, frame.pending[0], self._outputs, frame.targets)
+            self._binder.give_back(frame)
+            return future.result()
+        error = bindings.exception_of(code, frame.error)
+        if isinstance(error, Refused):  # too many in flight: take a place behind them
+            return self._submitted(frame, frame.targets).result()
+        self._binder.give_back(frame)
+        raise error
+
+    def submit(
+        self, frame: Frame, on_other_layout: Callable[[LayoutError], None] | None = None
+    ) -> Future:
+        """Queues one iteration; the inputs are copied. Waits while as many as the service takes are
+        in flight. `on_other_layout` is told of an iteration that was taken back because of that."""
+        if frame.targets and not self._warned:
+            self._warned = True
+            written_inputs.warn_of_submit()
+        return self._submitted(frame, [], on_other_layout)
+
+    def _submitted(
+        self,
+        frame: Frame,
+        targets: list[torch.Tensor],
+        on_other_layout: Callable[[LayoutError], None] | None = None,
+    ) -> Future:
+        try:
+            while True:
+                code = self._submit(
+                    self._job.handle(),
+                    self._index,
+                    frame.inputs,
+                    self._binder.count,
+                    frame.pending,
+                    frame.error,
+                )
+                if code == bindings.OK:
+                    break
+                error = bindings.exception_of(code, frame.error)
+                if not isinstance(error, Refused):
+                    raise error
+                self._job.wait_for_room()
+            future = Future(self._job, frame.pending[0], self._outputs, targets, on_other_layout)
+            self._job.submitted(future)
+            return future
+        finally:
+            self._binder.give_back(frame)
+
+
+def call_of(
+    job: Job, index: int, captured: CapturedJobGraph, optimizer: Optimizer | None = None
+) -> GraphCall:
+    """The call of graph `index`, which the service drops when the result is gone, and with it
+    whoever could be inside a call. A job's last graph stays with the job."""
+    call = GraphCall(job, index, captured, optimizer)
+    weakref.finalize(call, job.drop_graph, index).atexit = False
+    return call
+
+
+def _output_spec(
+    captured: CapturedJobGraph, number: int
+) -> tuple[torch.dtype, tuple[int, ...], type | None]:
+    value = captured.graph.values[number]
+    if value.kind == ValueKind.tensor:
+        return TORCH_OF_DTYPE[value.dtype], tuple(value.sizes), None
+    if value.kind == ValueKind.real:
+        return torch.float64, (), float
+    return torch.int64, (), bool if value.kind == ValueKind.boolean else int

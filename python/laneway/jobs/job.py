@@ -1,0 +1,389 @@
+"""Job: an admitted (or waiting) job of a service as Python holds it, and Future, one iteration of
+it that was submitted. Steps and inferences are made of these."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import json
+import time
+import weakref
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import torch
+
+from laneway.errors import InvalidInput, LayoutError, Refused, ServiceUnavailable
+from laneway.graph.slots import Slot
+from laneway.jobs.written_inputs import write_back
+from laneway.native import bindings
+from laneway.native.bindings import ffi
+from laneway.native.process import ProcessLock, run_interruptibly
+
+# Waits happen in slices, so that Ctrl-C is heard.
+_SLICE_NS = 100_000_000
+_REMEMBERED = 64  # submissions of a job: limits::kMaxInFlight
+
+
+class Future:
+    """One submitted iteration. `result()` waits for it and gives what the step returns."""
+
+    def __init__(
+        self,
+        job: Job,
+        handle: Any,
+        outputs: Outputs,
+        targets: Sequence[torch.Tensor] = (),
+        on_other_layout: Callable[[LayoutError], None] | None = None,
+    ) -> None:
+        self._job = job
+        self._handle = ffi.gc(handle, job.library.lib.laneway_submission_release)
+        self._outputs = outputs
+        self._targets = targets
+        self._on_other_layout = on_other_layout
+        self._lock = ProcessLock()
+        self._done = False
+        self._value: Any = None
+        self._error: Exception | None = None
+
+    def done(self) -> bool:
+        """Whether it ended, well or not."""
+        return self._poll(0)
+
+    def cancel(self) -> bool:
+        """Takes it back if it has not begun; whether it will not run. result() then raises
+        ServiceUnavailable."""
+        if self._done:
+            return False
+        self._lock.check()
+        code = self._job.library.lib.laneway_cancel(self._handle, ffi.NULL)
+        return code == bindings.OK
+
+    def wait(self) -> None:
+        """Waits until it ended, well or not."""
+        while not self._poll(_SLICE_NS):
+            pass
+
+    def result(self, timeout: float | None = None) -> Any:
+        """The step's result. Raises what the iteration raised, or TimeoutError after `timeout`
+        seconds."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _SLICE_NS if until is None else int(max(0.0, until - time.monotonic()) * 1e9)
+            if self._poll(min(left, _SLICE_NS)):
+                break
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError(
+                    f"the iteration of {self._job.name!r} is not done after {timeout} s: "
+                    + self._job.waiting_for()
+                )
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(None, self.result).__await__()
+
+    def _poll(self, timeout_ns: int) -> bool:
+        if self._done:
+            return True
+        self._lock.check()
+        error = bindings.new_error()
+        buffers = self._outputs.buffers()
+        code = self._job.library.lib.laneway_wait(
+            self._handle, timeout_ns, buffers.native, len(buffers.tensors), error
+        )
+        if code == bindings.PENDING:
+            return False
+        with self._lock:
+            if self._done:
+                return True
+            if code == bindings.OK:
+                self._value = self._outputs.rebuild(buffers, self._targets)
+                self._targets = ()
+            else:
+                self._error = self._failed(bindings.exception_of(code, error))
+            self._done = True
+        return True
+
+    def _failed(self, error: Exception) -> Exception:
+        """What result() raises of an iteration's error."""
+        if self._on_other_layout is None or not isinstance(error, LayoutError):
+            return error
+        try:
+            self._on_other_layout(error)
+        except LayoutError:
+            return error
+        return LayoutError(f"{error}; submit it again: it is captured anew, with that layout")
+
+
+class Buffers:
+    """Fresh tensors for the outputs of one iteration, and their addresses for the library."""
+
+    __slots__ = ("native", "tensors")
+
+    def __init__(self, native: Any, tensors: list[torch.Tensor]) -> None:
+        self.native = native
+        self.tensors = tensors
+
+
+class Outputs:
+    """What the outputs of a graph look like: per output (dtype, sizes), a number being a 0-dim
+    float64 or int64 tensor; and how the result is made of them."""
+
+    def __init__(
+        self,
+        specs: list[tuple[torch.dtype, tuple[int, ...], type | None]],
+        rebuild: Callable[[list[Any]], Any],
+    ) -> None:
+        self._specs = specs
+        self._rebuild = rebuild
+        self._single_tensor = len(specs) == 1 and specs[0][2] is None
+        self._bytes = [
+            torch.empty(0, dtype=dtype).element_size() * _product(sizes)
+            for dtype, sizes, _ in specs
+        ]
+
+    def buffers(self) -> Buffers:
+        native = ffi.new("laneway_output[]", len(self._specs))
+        tensors = []
+        for i, (dtype, sizes, _) in enumerate(self._specs):
+            tensor = torch.empty(sizes, dtype=dtype)
+            native[i].data = tensor.data_ptr()
+            native[i].bytes = self._bytes[i]
+            tensors.append(tensor)
+        return Buffers(native, tensors)
+
+    def rebuild(self, buffers: Buffers, targets: Sequence[torch.Tensor] = ()) -> Any:
+        """The step's result. The last outputs are what the step left in `targets`."""
+        if targets:
+            write_back(targets, buffers.tensors[-len(targets) :])
+        values = [
+            tensor if number is None else number(tensor.item())
+            for tensor, (_, _, number) in zip(buffers.tensors, self._specs)
+        ]
+        return self._rebuild(values)
+
+
+class Job:
+    """Owns the library's handle of one job, which ends when nobody holds this any more. Steps,
+    inferences and futures do. Thread-safe."""
+
+    def __init__(self, service: Any, name: str | None, handle: Any) -> None:
+        self._service = service
+        self.library: bindings.Library = service.library
+        # Released when nobody holds it any more: a call may be inside while another thread closes.
+        self._handle: Any = ffi.gc(handle, self.library.lib.laneway_job_release)
+        self._lock = ProcessLock()
+        self._end = weakref.finalize(self, _end_unheld, self._handle, self._lock, self.library)
+        self._end.atexit = False  # its service does that
+        self._in_flight: collections.deque[weakref.ref[Future]] = collections.deque()
+        self.name = name or json.loads(self._report(self._handle, False))["name"]
+        service.add_job(self)
+
+    def handle(self) -> Any:
+        handle = self._handle
+        if handle is None:
+            raise ServiceUnavailable(f"job {self.name!r} was closed; make a new step to go on")
+        return handle
+
+    def wait_until_placed(self, timeout: float | None) -> None:
+        """Waits until the job has its memory. After `timeout` seconds the job is closed and Refused
+        raised, with its position and the reason."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            error = bindings.new_error()
+            left = _SLICE_NS if until is None else int(max(0.0, until - time.monotonic()) * 1e9)
+            code = self.library.lib.laneway_job_wait(self.handle(), min(left, _SLICE_NS), error)
+            if code == bindings.OK:
+                return
+            if code != bindings.PENDING:
+                raise bindings.exception_of(code, error)
+            if until is not None and time.monotonic() >= until:
+                reason = bindings.message_of(error)
+                self.close()
+                raise Refused(f"job {self.name!r} was not admitted within {timeout} s: {reason}")
+
+    def waiting_for(self) -> str:
+        """Why the job has no memory yet, or that it has."""
+        error = bindings.new_error()
+        code = self.library.lib.laneway_job_wait(self.handle(), 0, error)
+        return "it has its memory" if code == bindings.OK else bindings.message_of(error)
+
+    def add_graph(self, encoded: bytes) -> int:
+        index, error = ffi.new("uint32_t *"), bindings.new_error()
+        code = self.library.lib.laneway_job_add_graph(
+            self.handle(), encoded, len(encoded), index, error
+        )
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
+        return int(index[0])
+
+    def drop_graph(self, index: int) -> None:
+        """What was submitted for it still runs. Nothing happens when the job is over."""
+        handle = self._handle
+        if handle is not None:
+            self.library.lib.laneway_job_drop_graph(handle, index, ffi.NULL)
+
+    def submitted(self, future: Future) -> None:
+        """Notes a submission, for wait_for_room."""
+        while len(self._in_flight) >= _REMEMBERED:
+            self._in_flight.popleft()
+        self._in_flight.append(weakref.ref(future))
+
+    def wait_for_room(self) -> None:
+        """Waits until the oldest submission that somebody still holds is done, or a moment."""
+        try:
+            oldest = self._in_flight.popleft()()
+        except IndexError:
+            oldest = None
+        if oldest is None:
+            time.sleep(0.001)
+            return
+        oldest.wait()
+
+    def report(self, with_tapes: bool = False) -> dict[str, Any]:
+        """The job's status line, bytes and, per graph, what is known of its memory; with tapes, the
+        allocations as [bytes, frees_before] and the frees in order."""
+        return json.loads(self._report(self.handle(), with_tapes))
+
+    def describe(self) -> dict[str, Any]:
+        """The job's name, class, slots and graphs: see laneway_job_describe."""
+        text, error = ffi.new("char **"), bindings.new_error()
+        code = self.library.lib.laneway_job_describe(self.handle(), text, error)
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
+        return json.loads(self.library.take_text(text))
+
+    def read_state(self, slots: list[Slot], random_state: bool = False) -> tuple[list, Any]:
+        """Copies of the slots' bytes as untyped storages, and the random state if wanted; ordered
+        after everything submitted before."""
+        storages = [torch.UntypedStorage(slot.nbytes) for slot in slots]
+        state = (
+            torch.empty(bindings.RANDOM_STATE_BYTES, dtype=torch.uint8) if random_state else None
+        )
+        self._access(self.library.lib.laneway_read_state, slots, storages, state)
+        return storages, state
+
+    def write_state(self, slots: list[Slot], storages: list, random_state: Any = None) -> None:
+        """Replaces the slots' bytes, and the random state unless None; ordered likewise."""
+        self._access(self.library.lib.laneway_write_state, slots, storages, random_state)
+
+    def close(self) -> None:
+        """Ends the job; idempotent. A running iteration ends first, queued ones are cancelled."""
+        if not self._lock.is_here():
+            return
+        with self._lock:
+            handle, self._handle = self._handle, None
+            self._end.detach()
+        if handle is not None:
+            run_interruptibly(self.library.lib.laneway_job_close, handle)
+
+    def _access(self, call: Any, slots: list[Slot], storages: list, state: Any) -> None:
+        copies = ffi.new("laneway_slot_copy[]", len(slots))
+        for i, (slot, storage) in enumerate(zip(slots, storages)):
+            copies[i].slot = slot.index
+            copies[i].bytes = slot.nbytes
+            copies[i].data = storage.data_ptr()
+        pending, error = ffi.new("laneway_submission **"), bindings.new_error()
+        address = 0 if state is None else state.data_ptr()
+        code = call(self.handle(), copies, len(slots), address, pending, error)
+        if code == bindings.PENDING:
+            # What the library still reads or fills must outlive an interrupted wait.
+            keep = (copies, storages, state)
+            future = Future(self, pending[0], Outputs([], lambda values: keep))
+            try:
+                future.result()
+            except KeyboardInterrupt:
+                _abandoned[:] = [entry for entry in _abandoned if not entry[0].done()]
+                _abandoned.append((future, keep))
+                raise
+        elif code != bindings.OK:
+            raise bindings.exception_of(code, error)
+
+    def _report(self, handle: Any, with_tapes: bool) -> str:
+        text, error = ffi.new("char **"), bindings.new_error()
+        code = self.library.lib.laneway_job_report(handle, int(with_tapes), text, error)
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
+        return self.library.take_text(text)
+
+
+def _end_unheld(handle: Any, lock: ProcessLock, library: bindings.Library) -> None:
+    # From wherever the last reference went: waits for a running iteration, and for nothing else.
+    if lock.is_here():
+        library.lib.laneway_job_close(handle)
+
+
+# Accesses whose wait was interrupted, with the memory that they use.
+_abandoned: list[tuple[Future, Any]] = []
+
+
+# laneway_replay, by the names that users give.
+_REPLAY = {"auto": 0, "on": 1, "off": 2}
+
+
+def check_replay(replay: str) -> None:
+    """Raises InvalidInput when it is not one of those names."""
+    if replay not in _REPLAY:
+        raise InvalidInput(f"replay = {replay!r}: give one of {', '.join(map(repr, _REPLAY))}")
+
+
+def create_job(
+    service: Any,
+    name: str | None,
+    slots: list[Slot],
+    encoded: bytes,
+    random_state: torch.Tensor,
+    *,
+    job_class: int,
+    priority: int,
+    weight: float,
+    total_iterations: int | None,
+    shared: bool = False,
+    replay: str = "auto",
+) -> Job:
+    """Offers a job with its first graph. Raises OutOfMemory when it can never fit, GraphError when
+    the graph is refused."""
+    native_slots = ffi.new("laneway_slot[]", max(1, len(slots)))
+    names = [ffi.new("char[]", slot.name.encode()) for slot in slots]
+    for i, slot in enumerate(slots):
+        native_slots[i].name = names[i]
+        native_slots[i].kind = int(slot.kind)
+        native_slots[i].bytes = slot.nbytes
+        native_slots[i].initial = slot.initial.untyped_storage().data_ptr()
+    options = ffi.new("laneway_job_options *")
+    options.size = ffi.sizeof("laneway_job_options")
+    options.job_class = job_class
+    text = None if name is None else ffi.new("char[]", name.encode())
+    options.name = ffi.NULL if text is None else text
+    options.priority = priority
+    options.slot_count = len(slots)
+    options.weight = weight
+    options.total_iterations = total_iterations or 0
+    options.slots = native_slots
+    options.random_state = random_state.data_ptr()
+    options.random_state_bytes = random_state.numel()
+    options.shared = int(shared)
+    options.replay = _REPLAY[replay]
+    handle, error = ffi.new("laneway_job **"), bindings.new_error()
+    lib = service.library.lib
+    try:
+        code = lib.laneway_job_create(
+            service.native_handle(), options, encoded, len(encoded), handle, error
+        )
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
+        return Job(service, name, handle[0])
+    except BaseException:  # Ctrl-C too: nobody would ever hold this job
+        if handle[0] != ffi.NULL:
+            lib.laneway_job_close(handle[0])
+        raise
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product

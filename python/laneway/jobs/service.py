@@ -1,0 +1,209 @@
+"""Service: what jobs are given to. `embedded()` makes one inside this process."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import sys
+import threading
+import time
+import weakref
+from typing import Any
+
+from laneway.errors import InvalidInput, ServiceUnavailable
+from laneway.native import bindings
+from laneway.native.bindings import ffi
+from laneway.native.process import ProcessLock, run_interruptibly
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
+_UNITS |= {"g": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tib": 1 << 40}
+
+
+def parse_bytes(size: str | int) -> int:
+    """4096, "64KiB", "1.5 GiB" in bytes. Raises InvalidInput naming the text otherwise."""
+    if isinstance(size, int) and not isinstance(size, bool):
+        if size < 0:
+            raise InvalidInput(f"{size} bytes is not a size: it is negative")
+        return size
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size))
+    unit = _UNITS.get(match.group(2).lower()) if match else None
+    if match is None or unit is None:
+        raise InvalidInput(
+            f"{size!r} is not a size: write a number of bytes, or a number with KiB, MiB or GiB, "
+            "such as '512MiB'"
+        )
+    return int(float(match.group(1)) * unit)
+
+
+class Service:
+    """A running service; a context manager. Closing it ends its jobs (a running iteration ends
+    first); closing twice is fine. Thread-safe. It belongs to the process that opened it: in a
+    child made by fork(), close does nothing and everything else raises ServiceUnavailable.
+    `library` is what made the handle, and serves its jobs."""
+
+    def __init__(self, handle: Any, library: bindings.Library) -> None:
+        self.library = library
+        self._handle: Any = ffi.gc(handle, library.lib.laneway_service_release)
+        self._lock = ProcessLock()
+        self._jobs: weakref.WeakSet[Any] = weakref.WeakSet()
+        _open_services.add(self)
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def status(self) -> dict[str, Any]:
+        """What the service is doing, in the form of `laneway status --json`, with "map": who holds
+        which bytes of the pool."""
+        text, error = ffi.new("char **"), bindings.new_error()
+        code = self.library.lib.laneway_service_status(self.native_handle(), text, error)
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
+        return json.loads(self.library.take_text(text))
+
+    @property
+    def kernels(self) -> str:
+        """Which kernels run the graphs of its jobs, and so what they are captured for: "cpu" or
+        "cuda"."""
+        text = self.library.lib.laneway_service_kernels(self.native_handle())
+        return ffi.string(text).decode()
+
+    def job_report(self, name: str, with_tapes: bool = False) -> dict[str, Any]:
+        """The report of the job of this name: see Job.report. Raises InvalidInput when there is
+        none."""
+        for job in list(self._jobs):
+            if job.name == name:
+                return job.report(with_tapes)
+        raise InvalidInput(f"the service has no job named {name!r} that this process made")
+
+    def close(self) -> None:
+        """Ends all jobs and gives the pool back."""
+        if not self._lock.is_here():
+            return
+        with self._lock:
+            handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        _open_services.discard(self)
+        run_interruptibly(self.library.lib.laneway_service_close, handle)
+        for job in list(self._jobs):
+            job.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._handle is None
+
+    def native_handle(self) -> Any:
+        """For the package itself. Raises ServiceUnavailable after close."""
+        self._lock.check()
+        handle = self._handle
+        if handle is None:
+            raise ServiceUnavailable("the service was closed; open another one")
+        return handle
+
+    def add_job(self, job: Any) -> None:
+        """For the package itself: the job is closed with the service."""
+        self._jobs.add(job)
+
+
+_open_services: weakref.WeakSet[Service] = weakref.WeakSet()
+_default_lock = threading.Lock()
+_default: Service | None = None
+
+
+@atexit.register
+def _close_services() -> None:
+    for service in list(_open_services):
+        service.close()
+
+
+def _after_fork() -> None:
+    """In the child: nothing is open here, and whoever held the lock is not here to let it go."""
+    global _open_services, _default_lock, _default
+    _open_services = weakref.WeakSet()
+    _default_lock = threading.Lock()
+    _default = None
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def embedded(
+    pool: str | int | None = "512MiB",
+    policy: str = "fifo",
+    lanes: int | None = None,
+    device: str | None = None,
+    lane_sms: int = 0,
+) -> Service:
+    """A service inside this process: the same engine as the daemon's, without the daemon.
+
+    `pool` is the memory that all jobs share (None: half of what is free, or 90 % of a CUDA
+    device's), `policy` decides who runs ("fifo", "srtf"), `lanes` is the most iterations that run
+    side by side (None: as many as fit), `device` is "host" or "cuda:N" (None: $LANEWAY_DEVICE, else
+    "host"). On a device that can be divided, `lane_sms` gives each lane so many multiprocessors of
+    its own (0: lanes share all).
+    Raises InvalidInput, Refused or ServiceUnavailable, each saying what to change.
+    """
+    library = bindings.embedded_library()
+    import torch
+
+    device = device or os.environ.get("LANEWAY_DEVICE") or "host"
+    texts = [ffi.new("char[]", t.encode()) for t in (policy, device, str(torch.__version__))]
+    options = ffi.new("laneway_embedded_options *")
+    options.size = ffi.sizeof("laneway_embedded_options")
+    options.pool_bytes = 0 if pool is None else parse_bytes(pool)
+    if pool is not None and options.pool_bytes == 0:
+        raise InvalidInput("a pool of 0 bytes holds no job: give a size such as '512MiB'")
+    if lanes is not None and lanes < 1:
+        raise InvalidInput(f"lanes = {lanes}: give at least 1, or None for as many as fit")
+    if lane_sms < 0:
+        raise InvalidInput(f"lane_sms = {lane_sms}: give a number of multiprocessors, or 0")
+    options.lanes, options.lane_sms = lanes or 0, lane_sms
+    options.policy, options.device, options.torch_version = texts
+    handle, error = ffi.new("laneway_service **"), bindings.new_error()
+    code = library.lib.laneway_embedded_open(options, handle, error)
+    if code != bindings.OK:
+        raise bindings.exception_of(code, error)
+    return Service(handle[0], library)
+
+
+def connect(address: str | None = None, timeout: float = 0.0) -> Service:
+    """A connection to a running lanewayd: "ipc://PATH"; None: $LANEWAY_ADDRESS, else the user's own
+    default address. `timeout` is how many seconds to wait for a daemon that is not there yet. Jobs
+    end with the connection. Raises ServiceUnavailable, saying what to do, when there is none."""
+    library = bindings.client_library()
+    options = ffi.new("laneway_connect_options *")
+    options.size = ffi.sizeof("laneway_connect_options")
+    texts = [ffi.new("char[]", t.encode()) for t in (address or "", _program())]
+    options.address = texts[0] if address else ffi.NULL
+    options.name = texts[1]
+    handle, error = ffi.new("laneway_service **"), bindings.new_error()
+    until = time.monotonic() + timeout
+    while True:  # in slices, so that Ctrl-C is heard
+        left = until - time.monotonic()
+        options.timeout_ns = int(max(0.0, min(left, 0.1)) * 1e9)
+        code = library.lib.laneway_connect(options, handle, error)
+        if code == bindings.OK:
+            return Service(handle[0], library)
+        if code != bindings.UNAVAILABLE or left <= 0:
+            raise bindings.exception_of(code, error)
+
+
+def _program() -> str:
+    """How the service shows this process."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    return "python" if name in ("", "-c", "-m") else name
+
+
+def default_service() -> Service:
+    """The service of steps that name none: one embedded service per process, with half of the
+    memory that is free, made when first needed."""
+    global _default
+    with _default_lock:
+        if _default is None or _default.closed:
+            _default = embedded(pool=None)
+        return _default

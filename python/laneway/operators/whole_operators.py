@@ -1,0 +1,71 @@
+"""Operators made of others that torch takes apart in another way for the fakes of a capture.
+
+Some of ATen's composite operators ask whether a tensor is of a class of its own, as fakes are, and
+then take a way that needs no data: singular values without vectors are computed with them, the
+gradient of cumprod by another formula. Others look at data on their way, to check an argument. Each
+of them is recorded as the one operator that it is, and the job takes it apart, over real tensors,
+as eager execution does. Where a gradient is needed autograd has to see the parts; there the two
+ways are the same, or the capture is refused by the part that needs data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from laneway.operators.prod_gradient import prod
+from laneway.operators.thread_key import Form, ThreadKey
+
+_NAMES = (
+    "linalg_svdvals",
+    "linalg_eigvalsh",
+    "cumprod_backward",
+    "quantile",
+    "quantile.scalar",
+    "nanquantile",
+    "nanquantile.scalar",
+    "cov",
+    "corrcoef",
+    "istft",
+)
+OPERATORS = frozenset(f"aten::{name}" for name in _NAMES)
+
+
+def kept_whole() -> contextlib.AbstractContextManager[None]:
+    """Inside, this thread's calls of these operators reach the recorder undivided."""
+    return _key.included()
+
+
+def _whole(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
+    if torch.is_grad_enabled() and any(
+        isinstance(leaf, torch.Tensor) and leaf.requires_grad
+        for leaf in pytree.tree_leaves((args, kwargs))
+    ):
+        return overload(*args, **kwargs)
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        return overload(*args, **kwargs)
+
+
+def _split(
+    _: torch._ops.OpOverload, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0
+) -> list[torch.Tensor]:
+    """By a tensor that says where: its numbers are read as the step's own code would read them."""
+    if places.dim() == 0:
+        return torch.tensor_split(tensor, int(places.item()), dim)
+    numbers = [int(places[i].item()) for i in range(places.shape[0])]
+    return torch.tensor_split(tensor, numbers, dim)
+
+
+def _forms() -> dict[str, Form]:
+    return {
+        **dict.fromkeys(_NAMES, _whole),
+        "prod": prod,
+        "prod.dim_int": prod,
+        "tensor_split.tensor_indices_or_sections": _split,
+    }
+
+
+_key = ThreadKey("AutocastHPU", _forms)

@@ -1,0 +1,297 @@
+// The registry's parts of jobs: graphs, links and their segments; and how they are held.
+#include <algorithm>
+#include <utility>
+
+#include "base/fault_point.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "service/broker/job_registry.h"
+#include "service/broker/keys.h"
+
+namespace laneway::service {
+namespace {
+
+Status expect_one(const std::vector<Descriptor>& fds, const char* what) {
+  if (fds.size() == 1) return {};
+  return Error{ErrorCode::invalid_argument, std::string(what) + " comes with 1 descriptor; " +
+                                                std::to_string(fds.size()) + " came"};
+}
+
+Error over_limit(const char* what, uint32_t most, const char* remedy) {
+  return Error{ErrorCode::refused,
+               "no more than " + std::to_string(most) + " " + what + " are allowed: " + remedy};
+}
+
+// Where the next number is free: behind the last.
+template <class Map>
+uint32_t next_number(const Map& map) {
+  return map.empty() ? 0 : map.rbegin()->first + 1;
+}
+
+}  // namespace
+
+void JobRegistry::hold(const std::string& key, std::vector<std::byte> note,
+                       const std::vector<const Descriptor*>& fds) {
+  auto copied = copies(fds);
+  if (!copied) {
+    log_error("what belongs to '" + key + "' is not held: " + copied.error().message);
+    return;
+  }
+  holder_.hold(key, std::move(note), std::move(copied).value());
+}
+
+void JobRegistry::hold_job(const JobEntry& job) {
+  std::vector<const Descriptor*> fds{&job.graphs.at(0).graph};
+  if (job.initial.valid()) fds.push_back(&job.initial);
+  hold(job_key(job.id()), wire::encode(job.record), fds);
+}
+
+void JobRegistry::hold_link(const JobEntry& job, uint32_t number) {
+  const LinkEntry& link = job.links.at(number);
+  const LinkFiles& files = link.files;
+  hold(link_key(job.id(), number),
+       wire::encode(wire::held::Link{link.session.value(), link.request}),
+       {&files.ring, &files.submit, &files.done_read, &files.done_write});
+}
+
+Result<uint32_t> JobRegistry::make_link(JobEntry& job, const Origin& from) {
+  if (job.links.size() >= limits::kMaxLinksPerJob) {
+    return over_limit("clients of one job", limits::kMaxLinksPerJob, "let one detach first");
+  }
+  auto files = LinkFiles::make();
+  if (!files) return files.error();
+  const uint32_t number = ++job.record.last_link;
+  LinkEntry link;
+  link.session = from.to.session;
+  link.request = from.to.number;
+  link.files = std::move(files).value();
+  job.links.emplace(number, std::move(link));
+  // Numbers of links are not used twice: the journal names requests by them.
+  hold_job(job);
+  hold_link(job, number);
+  return number;
+}
+
+std::vector<Descriptor> JobRegistry::link_copies(const LinkEntry& link) {
+  auto fds = copies({&link.files.ring, &link.files.submit, &link.files.done_read});
+  if (fds) return std::move(fds).value();
+  log_error("a client does not get its link: " + fds.error().message);
+  return {};
+}
+
+void JobRegistry::attach(const Origin& from, const wire::AttachJob& request) {
+  std::vector<JobEntry*> named = table_.find_named(request.name);
+  std::erase_if(named, [&](const JobEntry* job) {
+    return job->record.user != from.user || !job->record.spec.shared || job->closing;
+  });
+  if (named.size() != 1) {
+    const std::string why =
+        named.empty() ? "there is no job '" + request.name +
+                            "' of this user that others may attach to (shared=True)"
+                      : "several shared jobs are named '" + request.name + "': give its id";
+    return replies_.fail(from.to, {ErrorCode::refused, why});
+  }
+  JobEntry& job = *named.front();
+  for (auto& [number, link] : job.links) {
+    if (link.session != from.to.session || link.request != from.to.number) continue;
+    link.reply = from.to;
+    return answer_attached(job, number);
+  }
+  if (closed_) return replies_.fail(from.to, *closed_);
+  const Result<uint32_t> link = make_link(job, from);
+  if (!link) return replies_.fail(from.to, link.error());
+  job.links.at(link.value()).reply = from.to;
+  fault_point("broker.link_held");
+  tell_link(job, link.value());
+  answer_attached(job, link.value());
+}
+
+void JobRegistry::answer_attached(JobEntry& job, uint32_t number) {
+  LinkEntry& link = job.links.at(number);
+  if (!link.reply || !job.added) return;
+  wire::JobAttached reply{.job = job.id().value(),
+                          .name = job.name(),
+                          .job_class = job.record.spec.job_class,
+                          .slots = job.record.spec.slots,
+                          .graphs = {},
+                          .link = number};
+  for (const auto& [id, graph] : job.graphs) {
+    if (graph.info) reply.graphs.push_back(*graph.info);
+  }
+  replies_.answer(link.reply, reply, link_copies(link));
+}
+
+void JobRegistry::add_graph(const Origin& from, const wire::AddGraph& request,
+                            std::vector<Descriptor> fds) {
+  const Result<JobEntry*> found = job_of(from, request.job);
+  if (!found) return replies_.fail(from.to, found.error());
+  JobEntry& job = *found.value();
+  for (auto& [number, graph] : job.graphs) {
+    if (number == 0 || graph.session != from.to.session || graph.request != from.to.number) {
+      continue;
+    }
+    graph.reply = from.to;
+    if (graph.info) replies_.answer(graph.reply, wire::GraphAdded{*graph.info});
+    return;
+  }
+  if (Status one = expect_one(fds, "a graph"); !one) return replies_.fail(from.to, one.error());
+  if (job.closing) return replies_.fail(from.to, *job.closing);
+  if (job.graphs.size() >= limits::kMaxGraphsPerJob) {
+    return replies_.fail(
+        from.to, over_limit("graphs of one job", limits::kMaxGraphsPerJob, "drop one first"));
+  }
+  const uint32_t number = next_number(job.graphs);
+  GraphEntry& graph = job.graphs[number];
+  graph.graph = std::move(fds[0]);
+  graph.session = from.to.session;
+  graph.request = from.to.number;
+  graph.reply = from.to;
+  hold(graph_key(job.id(), number),
+       wire::encode(wire::held::Graph{graph.session.value(), graph.request}), {&graph.graph});
+  fault_point("broker.graph_held");
+  tell_graph(job, number);
+}
+
+void JobRegistry::drop_graph(const Origin& from, const wire::DropGraph& request) {
+  const Result<JobEntry*> found = job_of(from, request.job);
+  if (!found) return replies_.fail(from.to, found.error());
+  JobEntry& job = *found.value();
+  const auto graph = job.graphs.find(request.number);
+  if (graph == job.graphs.end() || (request.number == 0 && job.record.first_graph_dropped)) {
+    return replies_.send(from.to, wire::Done{});  // dropped before
+  }
+  if (graph->second.session != from.to.session && job.owner() != from.to.session) {
+    return replies_.fail(from.to,
+                         {ErrorCode::refused, "graph " + std::to_string(request.number) +
+                                                  " belongs to another client of the job"});
+  }
+  wire::to_worker::DropGraph question;
+  question.job = request.job;
+  question.number = request.number;
+  ask({.to = from.to, .job = job.id(), .graph = request.number, .question = question});
+}
+
+void JobRegistry::drop_graphs_of(JobEntry& job, SessionId session) {
+  for (const auto& [number, graph] : job.graphs) {
+    if (graph.session != session) continue;
+    wire::to_worker::DropGraph question;
+    question.job = job.id().value();
+    question.number = number;
+    ask({.to = {}, .job = job.id(), .graph = number, .question = question});
+  }
+}
+
+Result<LinkEntry*> JobRegistry::link_of(const Origin& from, JobEntry& job, uint32_t number) {
+  const auto link = job.links.find(number);
+  if (link == job.links.end() || link->second.session != from.to.session) {
+    return Error{ErrorCode::invalid_argument, "link " + std::to_string(number) + " of job '" +
+                                                  job.name() + "' is not this session's"};
+  }
+  return &link->second;
+}
+
+void JobRegistry::add_segment(const Origin& from, const wire::AddSegment& request,
+                              std::vector<Descriptor> fds) {
+  const Result<JobEntry*> found = job_of(from, request.job);
+  if (!found) return replies_.fail(from.to, found.error());
+  JobEntry& job = *found.value();
+  const Result<LinkEntry*> link = link_of(from, job, request.link);
+  if (!link) return replies_.fail(from.to, link.error());
+  auto& segments = link.value()->segments;
+  if (const auto there = segments.find(request.segment); there != segments.end()) {
+    there->second.reply = from.to;
+    if (there->second.added) replies_.answer(there->second.reply, wire::Done{});
+    return;
+  }
+  if (Status one = expect_one(fds, "a segment"); !one) return replies_.fail(from.to, one.error());
+  if (job.closing) return replies_.fail(from.to, *job.closing);
+  if (segments.size() >= limits::kMaxSegmentsPerLink) {
+    return replies_.fail(from.to, over_limit("segments of one client of a job",
+                                             limits::kMaxSegmentsPerLink, "drop one first"));
+  }
+  SegmentEntry& segment = segments[request.segment];
+  segment.memory = std::move(fds[0]);
+  segment.bytes = request.bytes;
+  segment.reply = from.to;
+  hold(segment_key(job.id(), request.link, request.segment),
+       wire::encode(wire::held::Segment{request.bytes}), {&segment.memory});
+  fault_point("broker.segment_held");
+  tell_segment(job, request.link, request.segment);
+}
+
+void JobRegistry::drop_segment(const Origin& from, const wire::DropSegment& request) {
+  JobEntry* job = table_.find(JobId(request.job));
+  if (job == nullptr) return replies_.send(from.to, wire::Done{});
+  const Result<LinkEntry*> link = link_of(from, *job, request.link);
+  if (!link) return replies_.fail(from.to, link.error());
+  holder_.release(segment_key(job->id(), request.link, request.segment));
+  link.value()->segments.erase(request.segment);
+  wire::to_worker::DropSegment question;
+  question.job = request.job;
+  question.link = request.link;
+  question.segment = request.segment;
+  ask({.to = from.to, .job = job->id(), .graph = 0, .question = question});
+}
+
+// An attached client goes: its links, and the graphs that it added.
+void JobRegistry::detach(JobEntry& job, SessionId session, ReplyTo to) {
+  std::vector<uint32_t> links;
+  for (const auto& [number, link] : job.links) {
+    if (link.session == session) links.push_back(number);
+  }
+  if (links.empty()) return replies_.answer(to, wire::Done{});
+  drop_graphs_of(job, session);
+  for (const uint32_t number : links) drop_link(job, number, std::exchange(to, {}));
+}
+
+void JobRegistry::detach_link(JobEntry& job, uint32_t number, ReplyTo to) {
+  const auto found = job.links.find(number);
+  if (found == job.links.end() || found->second.session != to.session) {
+    return replies_.answer(to, wire::Done{});
+  }
+  const auto of_session = [&](const auto& link) { return link.second.session == to.session; };
+  const bool last = std::count_if(job.links.begin(), job.links.end(), of_session) == 1;
+  if (last && job.owner() != to.session) drop_graphs_of(job, to.session);
+  drop_link(job, number, to);
+}
+
+void JobRegistry::drop_link(JobEntry& job, uint32_t number, ReplyTo to) {
+  const LinkEntry& link = job.links.at(number);
+  for (const auto& [segment, entry] : link.segments) {
+    holder_.release(segment_key(job.id(), number, segment));
+  }
+  holder_.release(link_key(job.id(), number));
+  job.links.erase(number);
+  wire::to_worker::DropLink question;
+  question.job = job.id().value();
+  question.link = number;
+  ask({.to = to, .job = job.id(), .graph = 0, .question = question});
+}
+
+void JobRegistry::report(const Origin& from, const wire::JobReport& request) {
+  const Result<JobEntry*> found = job_of(from, request.job);
+  if (!found) return replies_.fail(from.to, found.error());
+  wire::to_worker::JobReport question;
+  question.job = request.job;
+  question.with_tapes = request.with_tapes;
+  ask({.to = from.to, .job = found.value()->id(), .graph = 0, .question = question});
+}
+
+void JobRegistry::ask(Ask what) {
+  const uint64_t request = worker_.next_request();
+  std::visit(
+      [&](auto& question) {
+        question.request = request;
+        worker_.send(question);
+      },
+      what.question);
+  asks_.emplace(request, std::move(what));
+}
+
+void JobRegistry::ask_again() {
+  for (auto& [request, what] : asks_) {
+    std::visit([this](const auto& question) { worker_.send(question); }, what.question);
+  }
+}
+
+}  // namespace laneway::service

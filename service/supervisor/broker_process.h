@@ -1,0 +1,98 @@
+// BrokerProcess: the broker's process as the supervisor sees it: started, given the sockets and
+// everything that its predecessors wanted held, listened to, killed when it falls silent, started
+// again when it dies. What it holds for brokers outlives them. Not thread-safe; acts only when it
+// is called.
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "service/supervisor/child_process.h"
+#include "service/supervisor/held_table.h"
+#include "service/supervisor/restart_rule.h"
+#include "service/supervisor/supervisor_setup.h"
+#include "service/transport/channel.h"
+#include "service/wire/codec.h"
+#include "service/wire/supervisor_messages.h"
+
+namespace laneway::service {
+
+class BrokerProcess {
+ public:
+  // `setup` outlives this object.
+  explicit BrokerProcess(const SupervisorSetup& setup)
+      : setup_(setup), rule_(setup.times.restart), policy_(setup.config.policy) {}
+
+  // Starts a broker when one is due, kills one that is silent for too long. Error when there is no
+  // process to be had.
+  Status tend(TimePoint now);
+  // When tend() has something to do.
+  TimePoint next_wakeup() const;
+  // Its end, if it ended; from now on a new one is due, or none ever (given_up).
+  std::optional<ProcessEnd> reap(TimePoint now);
+
+  // The channel and what it waits for; nothing when there is none.
+  std::optional<pollfd> poll_entry() const;
+  // What poll() said of it: sends what is queued, carries out what the broker asked.
+  void handle_ready(TimePoint now);
+
+  // Knows everything held, so news of workers make sense to it. Once true for every broker.
+  bool informed() const { return feeding_ == Feeding::done && channel_.valid(); }
+  // To an informed broker; else it is lost, which is right: a new one is told everything.
+  template <class M>
+  void tell(const M& message, std::vector<Descriptor> fds = {}) {
+    if (informed()) send(wire::encode(message), std::move(fds));
+  }
+
+  uint64_t epoch() const { return epoch_; }  // of the last one started; 0: none
+  bool alive() const { return process_.has_value(); }
+  bool given_up() const { return start_at_ == TimePoint::never() && !process_; }
+  bool heard() const { return heard_; }  // the running one has said something: it serves
+  bool shutdown_requested() const { return shutdown_requested_; }
+  bool stopped() const { return stopped_; }
+  const std::string& policy() const { return policy_; }
+
+  // No broker is started from now on; the one that is there ends its jobs, says `stopped` and goes.
+  void stop();
+  void hang_up() { channel_ = Channel(); }
+  void kill();
+
+ private:
+  enum class Feeding : uint8_t { entries, done };
+
+  Status start(TimePoint now);
+  // As many of the held entries as the channel takes without a queue.
+  void feed();
+  void send(const std::vector<std::byte>& bytes, std::vector<Descriptor> fds);
+  void read(TimePoint now);
+  void carry_out(wire::broker_to_supervisor::Any message, std::vector<Descriptor> fds);
+  void lose(const std::string& why);
+  // It hung up: it is about to end.
+  void lost_channel(TimePoint now);
+
+  const SupervisorSetup& setup_;
+  HeldTable held_;
+  RestartRule rule_;
+  std::string policy_;
+  TimePoint start_at_;
+  uint64_t epoch_ = 0;
+  bool shutdown_requested_ = false;
+
+  // Of the broker that runs.
+  std::optional<ChildProcess> process_;
+  Channel channel_;
+  Feeding feeding_ = Feeding::entries;
+  std::list<HeldTable::Entry>::const_iterator next_entry_;
+  TimePoint kill_at_;  // unless it says something, or ends, before
+  bool heard_ = false;
+  bool stopped_ = false;
+  bool killed_ = false;
+};
+
+}  // namespace laneway::service
