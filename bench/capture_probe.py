@@ -40,7 +40,7 @@ def probe(work: Workload, batch: tuple[torch.Tensor, ...]) -> dict[str, float]:
 
     imported = clock()
     spent = {part: _timed(*place) for part, place in PARTS.items()}
-    from .runners import pool_for
+    from .models import pool_for
 
     pool = pool_for(work)
     begun = clock()

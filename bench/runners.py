@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from .daemon import Daemon
-from .models import Batch, Workload, arguments
+from .models import Batch, Workload, arguments, pool_for
 from .state import training_state
 
 Batches = Iterable[Batch]
@@ -227,29 +227,3 @@ class ServiceInFlight(Service):
 
     run = EmbeddedInFlight.run
     IN_FLIGHT = EmbeddedInFlight.IN_FLIGHT
-
-
-def pool_for(work: Workload) -> int:
-    """Bytes of pool that any of the workloads trains in: room for parameters, two moments, the
-    gradients and their updates, and for activations."""
-    parameters = sum(p.numel() * p.element_size() for p in work.model.parameters())
-    return 6 * parameters + (256 << 20)
-
-
-def make_runner(name: str, work: Workload, device: str | None = None) -> Runner:
-    """The runner of this name: of RUNNERS, or for a device that is named, of bench/gpu."""
-    if device is None:
-        return RUNNERS[name](work)
-    from .gpu.runners import make_on_device
-
-    return make_on_device(name, work, device)
-
-
-RUNNERS = {
-    "eager": Eager,
-    "inductor": Inductor,
-    "embedded": Embedded,
-    "embedded_inflight2": EmbeddedInFlight,
-    "service": Service,
-    "service_inflight2": ServiceInFlight,
-}

@@ -140,7 +140,7 @@ class _Trials:
         import torch
 
         from .models import make
-        from .runners import make_runner
+        from .runner_table import make_runner
 
         harness.pin(cores)
         torch.set_num_threads(threads)

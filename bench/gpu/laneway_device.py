@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..models import Workload
-from ..runners import pool_for
+from ..models import Workload, pool_for
 
 # What libraries may take for one operator (limits::kMaxLibraryWorkspace).
 WORKSPACES = 1 << 30

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from . import bert, families, gpt, hugging_face, small, vision
-from .workload import FORMS, Batch, Workload, arguments, optimizer_form
+from .workload import FORMS, Batch, Workload, arguments, optimizer_form, pool_for
 
 _MAKERS = {
     "mlp": small.mlp,
@@ -51,4 +51,5 @@ __all__ = [
     "arguments",
     "make",
     "optimizer_form",
+    "pool_for",
 ]

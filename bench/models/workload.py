@@ -40,6 +40,13 @@ def arguments(batch: Batch) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.T
     return ((), batch) if isinstance(batch, dict) else (batch, {})
 
 
+def pool_for(work: Workload) -> int:
+    """Bytes of pool that any of the workloads trains in: room for parameters, two moments, the
+    gradients and their updates, and for activations."""
+    parameters = sum(p.numel() * p.element_size() for p in work.model.parameters())
+    return 6 * parameters + (256 << 20)
+
+
 def generator(seed: int, i: int) -> torch.Generator:
     """The generator of batch i: independent of torch's default one."""
     return torch.Generator().manual_seed(seed * 1_000_003 + i)

@@ -1,5 +1,5 @@
 """What a model says about devices, in a capture for CUDA: "cuda" is where its tensors are already.
-And the choice of the target, by what a service answers."""
+A service's kernels decide the target."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import laneway
 from laneway.capture.capture import capture_inference, capture_train_step
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import DeviceArgument
-from laneway.graph.target import Target, target_of
+from laneway.graph.target import Target
+from laneway.jobs import inference_job, step
+from laneway.jobs.service import Service
 from support import scaled_training
 from support.for_cuda import check_inference, operators_of, without_kernel
 
@@ -107,10 +110,22 @@ def test_a_scaled_loss() -> None:
     assert {"aten::_amp_foreach_non_finite_check_and_unscale_", "aten::_fused_adam_"} <= set(names)
 
 
-def test_the_service_says_for_what_is_captured() -> None:
-    class Service:
-        kernels = "cuda"
+@pytest.mark.parametrize("kernels", ["cpu", "cuda"])
+def test_a_job_is_captured_for_the_kernels_of_its_service(kernels: str, monkeypatch) -> None:
+    """A function that notes its target and refuses stands in for the capture."""
+    targets = []
 
-    assert target_of(Service()) is Target.cuda
-    Service.kernels = "cpu"
-    assert target_of(Service()) is Target.cpu
+    def refuse(*arguments: object, **named: object) -> None:
+        targets.extend(v for v in (*arguments, *named.values()) if isinstance(v, Target))
+        raise CaptureError("the capture was asked for")
+
+    monkeypatch.setattr(step, "capture_train_step", refuse)
+    monkeypatch.setattr(inference_job, "capture_inference", refuse)
+    monkeypatch.setattr(Service, "kernels", kernels)
+    model = nn.Linear(4, 4)
+    with laneway.embedded("64MiB") as service:
+        train = laneway.train_step(model, None, torch.optim.SGD(model.parameters()), service)
+        for call in (train, laneway.inference(model, service)):
+            with pytest.raises(CaptureError, match="was asked for"):
+                call(torch.ones(1, 4))
+    assert targets == [Target(kernels)] * 2

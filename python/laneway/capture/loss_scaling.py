@@ -15,19 +15,18 @@ import dataclasses
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.amp.grad_scaler import GradScaler, OptState, _refresh_per_optimizer_state
 from torch.utils._python_dispatch import _disable_current_modes
 
+from laneway.capture.value_table import ValueTable
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.graph_ir import SlotKind
-from laneway.graph.slots import Slot, SlotTensor
+from laneway.graph.slots import Slot, SlotTable, SlotTensor
 from laneway.native.process import SharedChange
-
-if TYPE_CHECKING:
-    from laneway.capture.recorder import Recorder
 
 # Key of GradScaler.state_dict() -> attribute that holds it.
 _TENSORS = {"scale": "_scale", "_growth_tracker": "_growth_tracker"}
@@ -108,10 +107,21 @@ def copy_to(scaler: GradScaler, state: dict[str, Any]) -> None:
     scaler.load_state_dict(state["scaler"])
 
 
+class ScalerRecorder(Protocol):
+    """The part of a recorder that a Watch needs to make a scaler's state part of the image."""
+
+    slots: SlotTable
+    table: ValueTable
+    fake_mode: FakeTensorMode
+
+    def refusal(self, message: str, remedy: str) -> CaptureError:
+        """The error, with the user's line, to raise for a step that no graph can hold."""
+
+
 class Watch:
     """One per capture, used by its thread: the scaler that the step has touched, on fakes."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: ScalerRecorder) -> None:
         self._recorder = recorder
         self._scaler: GradScaler | None = None
         self._saved: dict[str, Any] = {}

@@ -14,17 +14,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from laneway.capture.late_form import Draft, rename
+from laneway.errors import CaptureError
 from laneway.graph.graph_ir import NO_VALUE, ValueArgument
 from laneway.native.process import SharedChange
-
-if TYPE_CHECKING:
-    from laneway.capture.recorder import Recorder
 
 READ = "laneway::random_state"
 RESTORE = "laneway::restore_random_state"
@@ -33,10 +31,23 @@ STATE_BYTES = torch.default_generator.get_state().numel()
 _capturing = threading.local()  # .recorder: the capture of this thread, if there is one
 
 
+class RandomStateRecorder(Protocol):
+    """The part of a recorder that records reads and restores of the random state."""
+
+    def read_random_state(self) -> torch.Tensor:
+        """Records a read; returns the tensor of the state's bytes."""
+
+    def restore_random_state(self, state: torch.Tensor) -> None:
+        """Records that the generator's state becomes `state`."""
+
+    def refusal(self, message: str, remedy: str) -> CaptureError:
+        """The error, with the user's line, to raise for a step that no graph can hold."""
+
+
 @contextlib.contextmanager
-def served_by(recorder: Recorder) -> Iterator[None]:
-    """Inside, this thread's questions about torch's random state go to `recorder`. Other threads
-    keep torch's answers."""
+def served_by(recorder: RandomStateRecorder) -> Iterator[None]:
+    """Inside the context, `recorder` answers this thread's calls about torch's random state. Torch
+    answers the calls of other threads."""
     with _serving:
         around, _capturing.recorder = getattr(_capturing, "recorder", None), recorder
         try:

@@ -14,7 +14,7 @@ from laneway.capture.signature import expected_strides
 from laneway.compile.graph_results import Planner, ResultPlan, Unfit
 from laneway.compile.weight_image import WeightImage
 from laneway.graph.graph_ir import GeneratorArgument, Node, StorageKind
-from laneway.graph.target import target_of
+from laneway.graph.target import Target
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall
@@ -105,7 +105,7 @@ class GraphJob:
                     slots_of=image.captured,
                     name=image.name,
                     closure=self._body,
-                    target=target_of(image.service),
+                    target=Target(image.service.kernels),
                 )
             if any(_draws(node) for node in captured.graph.nodes):
                 raise Unfit(

@@ -18,7 +18,6 @@ from laneway.errors import CaptureError
 
 if TYPE_CHECKING:
     from laneway.graph.graph_ir import Graph
-    from laneway.jobs.service import Service
 
 
 _REMEDIES = {
@@ -61,11 +60,6 @@ class Target(enum.Enum):
         """Whether the target runs the operator as a sequence of others. Some have such a form for
         other devices and a kernel of their own on this one, with other bits."""
         return _is_composite(overload.name(), self.dispatch_key)
-
-
-def target_of(service: Service) -> Target:
-    """What the service's jobs are captured for."""
-    return Target(service.kernels)
 
 
 def captured_for() -> Target | None:

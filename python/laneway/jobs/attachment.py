@@ -1,25 +1,23 @@
-"""Attachment: a job that somebody else made with shared=True, joined by its name; made by
-attach()."""
+"""Attachment: a handle of a job that another client made with shared=True. attach() makes one by
+the job's name."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from laneway.errors import InvalidInput
 from laneway.graph.graph_ir import SlotKind
 from laneway.graph.slots import Slot, SlotTensor
+from laneway.jobs.image import JoinedImage
+from laneway.jobs.inference_job import Inference, InferenceOptions
 from laneway.jobs.job import Job
 from laneway.jobs.service import Service, connect
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.process import ProcessLock
-
-if TYPE_CHECKING:
-    from laneway.jobs.inference_job import Inference
 
 _KINDS = {
     "parameter": SlotKind.parameter,
@@ -31,9 +29,9 @@ _KINDS = {
 
 
 class Attachment:
-    """A second handle of a running job. Its inferences run in the job's lane, between iterations,
-    on the weights as they are then. Closing it, or letting go of it and its inferences, only
-    detaches: the job goes on. Thread-safe."""
+    """A second handle of a running job. The attachment's inferences run in the job's lane, between
+    iterations, and use the weights of that moment. close() detaches and the job goes on; so does
+    deleting the attachment together with all its inferences and their Futures. Thread-safe."""
 
     def __init__(self, service: Service, job: Job) -> None:
         self.service = service
@@ -48,20 +46,21 @@ class Attachment:
         closure: Callable[..., Any] | None = None,
         max_variants: int = 8,
     ) -> Inference:
-        """An inference as laneway.inference(step) gives. `model` is built as the job's owner built
-        theirs; its own weights do not count: parameters and buffers are those of the job, found by
-        name. Raises InvalidInput, naming what differs, when names or sizes are not the job's."""
-        from laneway.jobs.inference_job import joined_inference
+        """An inference like that of laneway.inference(step), with the parameters and buffers of the
+        job, found by name; the model's own values are ignored.
 
-        joined = JoinedImage(self, model, self._slots_for(model))
-        return joined_inference(joined, closure, max_variants)
+        Requires: `model` is built by the same code as the owner's model. Otherwise raises
+        InvalidInput, which names the first tensor whose name or size differs."""
+        image = JoinedImage(self.service, self.job, model, self._slots_for(model))
+        return Inference(model, image, InferenceOptions(closure=closure, max_variants=max_variants))
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
-        """The job's status line, bytes and, per graph, what is known of its memory."""
+        """The job's status line, its bytes and, per graph, the measured memory. `with_tapes` adds
+        the allocation trace of each graph."""
         return self.job.report(with_tapes)
 
     def close(self) -> None:
-        """Detaches; idempotent."""
+        """Detaches from the job, which goes on. May be called again; then it has no effect."""
         if self._lock.is_here():
             self.job.close()
 
@@ -72,7 +71,7 @@ class Attachment:
         self.close()
 
     def _slots_for(self, model: torch.nn.Module) -> list[Slot]:
-        """The job's slots, those of the model's names with the model's tensors."""
+        """All slots of the job; slots with names of `model` hold the tensors of the model."""
         tensors: dict[str, torch.Tensor] = {}
         for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
             tensors[f"model/{name}"] = tensor
@@ -92,7 +91,7 @@ class Attachment:
         name, nbytes = described["name"], described["bytes"]
         kind = _KINDS[described["kind"]]
         if tensor is None:
-            # No tensor of the model lies there; it keeps its number.
+            # The model has no tensor of this name. The slot stays, so that all keep their numbers.
             initial = torch.empty(0)
             return Slot(index, name, kind, nbytes, initial, [_described(initial, ("slot", name))])
         given = tensor.untyped_storage().nbytes()
@@ -106,24 +105,6 @@ class Attachment:
         return Slot(index, name, kind, nbytes, tensor, [_described(tensor, path)])
 
 
-@dataclasses.dataclass(frozen=True)
-class JoinedImage:
-    """What an inference of an attached job stands on: as a step is for one of its own."""
-
-    attachment: Attachment
-    model: torch.nn.Module
-    slots: list[Slot]
-
-    @property
-    def service(self) -> Service:
-        return self.attachment.service
-
-    def ensure_job(self) -> tuple[JoinedImage, Job]:
-        """The image and the job. Raises ServiceUnavailable when it was detached."""
-        self.attachment.job.handle()
-        return self, self.attachment.job
-
-
 def _described(tensor: torch.Tensor, path: tuple) -> SlotTensor:
     return SlotTensor(
         path=path,
@@ -135,9 +116,9 @@ def _described(tensor: torch.Tensor, path: tuple) -> SlotTensor:
 
 
 def attach(name: str, service: Service | None = None) -> Attachment:
-    """The job of this name that another client of the same user (or this one) made with
-    shared=True, at `service` (default: the running lanewayd). Raises Refused when there is none, or
-    it is not shared."""
+    """Attaches to the job `name`, which this client or another client of the same user made with
+    shared=True at `service` (default: the running lanewayd). Raises Refused when the service has no
+    job of this name, or the job is not shared."""
     where = service if service is not None else connect()
     handle, error = ffi.new("laneway_job **"), bindings.new_error()
     text = ffi.new("char[]", name.encode())

@@ -1,20 +1,22 @@
-"""Inference: a model's forward pass as a graph of a service: of a job of its own, or of a training
-step's job, whose current weights it then uses. Made by inference()."""
+"""Inference: a model's forward pass as a graph of a job. The job is the inference's own, or that of
+a training step, whose current weights the inference uses. inference() makes one."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from laneway.capture.capture import CapturedJobGraph, capture_inference
-from laneway.graph.target import target_of
+from laneway.graph.slots import HasSlots
+from laneway.graph.target import Target
 from laneway.jobs import lazy_modules
-from laneway.jobs.attachment import JoinedImage
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
+from laneway.jobs.image import Image
 from laneway.jobs.job import Future, Job, check_replay, create_job
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.service import Service, default_service
@@ -25,60 +27,60 @@ from laneway.native.process import ProcessLock
 _INFERENCE = 1
 
 
+@dataclasses.dataclass(frozen=True)
+class InferenceOptions:
+    """The options of inference(), whose docstring explains them."""
+
+    service: Service | None = None
+    name: str | None = None
+    priority: int = 0
+    admission_timeout: float | None = None
+    closure: Callable[..., Any] | None = None
+    max_variants: int = 8
+    shared: bool = False
+    replay: str = "auto"
+
+
 class Inference:
-    """Call it with inputs; the model's outputs come back. Captured at the first call, in evaluation
-    mode, without gradients; calls of another form (shapes, dtypes, other arguments) are captured
-    again. Of a training step it runs in that job's lane, between iterations, on the weights as they
-    are then, and keeps the step. Thread-safe. A job of its own ends with close(), or when nobody
-    holds the inference or a Future any more."""
+    """Call an inference with inputs; it returns the model's outputs.
+
+    The first call captures the model's forward pass in evaluation mode, without gradients. A call
+    of another form (shapes, dtypes, other arguments) is captured again. An inference of a training
+    step runs in the step's lane, between iterations, uses the weights of that moment, and keeps the
+    step alive. An inference with a job of its own ends that job at close(), or when the inference
+    and all its Futures are deleted. Thread-safe."""
 
     def __init__(
-        self,
-        model_or_step: torch.nn.Module | TrainStep | JoinedImage,
-        service: Service | None,
-        name: str | None,
-        priority: int,
-        admission_timeout: float | None,
-        closure: Callable[..., Any] | None,
-        max_variants: int,
-        shared: bool,
-        replay: str = "auto",
+        self, model: torch.nn.Module, image: Image | None, options: InferenceOptions
     ) -> None:
-        joins = isinstance(model_or_step, (TrainStep, JoinedImage))
-        self._step = model_or_step if joins else None
-        self._model = self._step.model if self._step is not None else model_or_step
-        if self._step is not None:
-            service = self._step.service
+        """`image` is the job to join; without one the inference has a job of its own."""
+        self._model, self._joined, self._options = model, image, options
+        service = options.service if image is None else image.service
         self.service = service if service is not None else default_service()
-        self.name = name
-        self._priority = priority
-        self._shared = shared
-        self._replay = replay
-        self._admission_timeout = admission_timeout
-        self._closure = closure
+        self.name = options.name
         self._random_state = torch.get_rng_state()
         self._lock = ProcessLock()
         self._owned = OwnedJob("inference")
-        self._captured: CapturedJobGraph | JoinedImage | None = (
-            None  # whose slots are the job's image
-        )
+        self._captured: HasSlots | None = None  # its slots are the slots of the job's state
         self.job: Job | None = None
-        self._gate = gate_of(self._model)
+        self._gate = gate_of(model)
         self._variants = Variants(
-            "inference", max_variants, Conditions(), self._gate, self._capture
+            "inference", options.max_variants, Conditions(), self._gate, self._capture
         )
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        """model(*inputs, **kwargs) with the job's weights."""
+        """Runs the model with the job's weights, waits, and returns its outputs."""
         return self._variants.run(inputs, kwargs)
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
-        """The same without waiting. It works on copies: what the model writes into its inputs is
-        not given back, and a warning says so."""
+        """Submits a call and returns a Future at once. The call works on copies of the inputs: when
+        the model writes into an input, the caller's tensor does not change, and a warning says
+        so."""
         return self._variants.submit(inputs, kwargs)
 
     def close(self) -> None:
-        """Ends the job, if it is this inference's own; idempotent."""
+        """Ends the job, if it is the inference's own. May be called again; then it has no
+        effect."""
         if not self._lock.is_here():
             return
         self._owned.close()
@@ -93,8 +95,8 @@ class Inference:
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
             self._owned.check_open(self.name)
-            if self._step is not None:
-                self._captured, self.job = self._step.ensure_job()
+            if self._joined is not None:
+                self._captured, self.job = self._joined.ensure_job()
 
             def capture() -> CapturedJobGraph:
                 return capture_inference(
@@ -103,8 +105,8 @@ class Inference:
                     kwargs,
                     slots_of=self._captured,
                     name=self.name or "inference",
-                    closure=self._closure,
-                    target=target_of(self.service),
+                    closure=self._options.closure,
+                    target=Target(self.service.kernels),
                 )
 
             with self._gate.capturing():
@@ -121,6 +123,8 @@ class Inference:
             return call_of(self.job, 0, captured)
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
+        options = self._options
+
         def make() -> Job:
             return create_job(
                 self.service,
@@ -129,14 +133,14 @@ class Inference:
                 captured.encode(),
                 self._random_state,
                 job_class=_INFERENCE,
-                priority=self._priority,
+                priority=options.priority,
                 weight=1.0,
                 total_iterations=None,
-                shared=self._shared,
-                replay=self._replay,
+                shared=options.shared,
+                replay=options.replay,
             )
 
-        return self._owned.place(make, self._admission_timeout)
+        return self._owned.place(make, options.admission_timeout)
 
 
 def inference(
@@ -150,28 +154,21 @@ def inference(
     shared: bool = False,
     replay: str = "auto",
 ) -> Inference:
-    """An inference to call with inputs. Of a model: a job of its own, with the model's weights at
-    the first call. Of a step (which must have a job: called or prepared): another graph of its job,
-    in the same lane, with its current weights. `closure(model, *inputs)` replaces
-    model(*inputs): an evaluation with losses and metrics, say. `max_variants` forms of call
-    (shapes, dtypes, other arguments) are kept captured at a time. `shared` and `replay`, as for
-    train_step, of a job of its own. Errors as for train_step."""
+    """Makes an inference, to be called with inputs. With a model, the inference has a job of its
+    own, with the model's weights at the first call. With a step, the inference is one more graph of
+    the step's job: it runs in the same lane and uses the step's current weights.
+
+    `closure(model, *inputs)` replaces the call model(*inputs), for example by an evaluation with
+    losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
+    stay captured at a time. `service`, `name`, `priority`, `admission_timeout`, `shared` and
+    `replay` are those of train_step, for a job of the inference's own; an inference of a step
+    ignores all of them but `name`. Errors are those of train_step.
+
+    Requires: a step that is given has a job, that is, it was called or prepared."""
     check_replay(replay)
-    return Inference(
-        model_or_step,
-        service,
-        name,
-        priority,
-        admission_timeout,
-        closure,
-        max_variants,
-        shared,
-        replay,
+    options = InferenceOptions(
+        service, name, priority, admission_timeout, closure, max_variants, shared, replay
     )
-
-
-def joined_inference(
-    image: JoinedImage, closure: Callable[..., Any] | None, max_variants: int
-) -> Inference:
-    """An inference of an attached job, for Attachment."""
-    return Inference(image, None, None, 0, None, closure, max_variants, False)
+    if isinstance(model_or_step, TrainStep):
+        return Inference(model_or_step.model, model_or_step, options)
+    return Inference(model_or_step, None, options)

@@ -17,7 +17,7 @@ from laneway.capture.fake_job import is_captured
 from laneway.capture.kept_gradients import gradient_path
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.slots import Path, Slot
-from laneway.graph.target import target_of
+from laneway.graph.target import Target
 from laneway.jobs import lazy_modules
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
@@ -217,7 +217,7 @@ class TrainStep:
                     self.name or "train",
                     self.captured,
                     self._options.keep_gradients,
-                    target_of(self.service),
+                    Target(self.service.kernels),
                 )
             if self.job is not None:
                 return call_of(
@@ -251,7 +251,7 @@ class TrainStep:
         self._random_state = lazy_modules.initialise(
             self.model,
             lambda: capture_inference(
-                self.model, given, kwargs, train_mode=True, target=target_of(self.service)
+                self.model, given, kwargs, train_mode=True, target=Target(self.service.kernels)
             ),
             self._random_state,
         )

@@ -1,0 +1,44 @@
+"""Image: a job's state, as an inference joins it; JoinedImage is that of an attached job."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+import torch
+
+from laneway.graph.slots import HasSlots, Slot
+from laneway.jobs.job import Job
+from laneway.jobs.service import Service
+
+
+class Image(Protocol):
+    """A job whose state an inference uses. A TrainStep is one, and so is a JoinedImage."""
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The model whose parameters and buffers lie in the job's slots."""
+
+    @property
+    def service(self) -> Service:
+        """The service that runs the job."""
+
+    def ensure_job(self) -> tuple[HasSlots, Job]:
+        """The slots of the job's state, and the job. Raises an Error when there is no job (yet, or
+        any more)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinedImage:
+    """The image of the attached job `job`: `slots` has a slot for every slot of the job, those with
+    names of `model` have the model's tensors."""
+
+    service: Service
+    job: Job
+    model: torch.nn.Module
+    slots: list[Slot]
+
+    def ensure_job(self) -> tuple[JoinedImage, Job]:
+        """The image and the job. Raises ServiceUnavailable after the job was detached."""
+        self.job.handle()
+        return self, self.job
