@@ -56,6 +56,11 @@ class Row:
     name: str
     run: Run
 
+    @property
+    def title(self) -> str:
+        """The row's name among the rows of all tables."""
+        return f"{self.group} - {self.name}"
+
 
 class Group:
     """A table of the page. As a decorator, `group(name)` adds a row. A `matrix` has rows named
