@@ -1,15 +1,17 @@
-"""The backend "laneway" of torch.compile: inference as jobs, in scripts that know nothing of it.
+"""The backend "laneway" of torch.compile: inference as jobs, without other changes to a script.
 
     compiled = torch.compile(model, backend="laneway")
 
-Torch finds it by the entry point in this package's metadata, so nothing needs to be imported. Each
-graph that torch makes of the code is a job over the model's weights, named after its function and
-line, on the service at $LANEWAY_ADDRESS, else on a daemon at the default address, else on this
-process's own. Weights that the user changes are uploaded before the next call. Results are those of
-eager execution to the last bit; what cannot have them as a job runs eagerly, and a RuntimeWarning
-says why, once: code that needs gradients, draws random numbers or has graph breaks,
-operators that a graph cannot hold, code that torch makes no graph of. `options` are those of
-CompileOptions. Jobs end with the model and with torch._dynamo.reset().
+Torch finds the backend by the entry point in this package's metadata, so the script imports
+nothing. Each graph that torch makes of the code becomes a job over the model's weights. The job is
+named after the function and its line. It runs on the service at $LANEWAY_ADDRESS; where that is not
+set, on a daemon at the default address; where no daemon listens, on a service embedded in this
+process. Before each call the backend uploads the weights that the user has changed.
+
+Results have the bits of eager execution. Code that cannot run as a job runs eagerly, and one
+RuntimeWarning gives the reason: code that needs gradients, draws random numbers or has graph
+breaks, operators that a graph cannot hold, code of which torch makes no graph. CompileOptions
+describes `options`. A job ends with its model, or at torch._dynamo.reset().
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from laneway.errors import InvalidInput
 _lock = threading.Lock()
 _graphs: weakref.WeakSet[CompiledGraph] = weakref.WeakSet()
 _names: collections.Counter[str] = collections.Counter()
-_told_of_gradients = False
+_warned_of_gradients = False
 _watch = FrameWatch()
 
 
@@ -49,8 +51,8 @@ def laneway(
     options: dict[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Sequence[Any]]:
-    """What torch.compile calls with each graph that it makes. Raises InvalidInput for options that
-    it does not know."""
+    """The backend: torch.compile calls it with each graph and calls the returned function instead
+    of the graph. Raises InvalidInput for a `mode` and for unknown options."""
     _watch.graph_came()
     checked = CompileOptions.of(options)
     if mode is not None:
@@ -76,22 +78,22 @@ def laneway(
 
 
 def report() -> list[dict[str, Any]]:
-    """What torch.compile made so far that is still there: per graph its "name", the names of its
-    "jobs", and "eager": why it runs eagerly, or None. Functions that torch made no graph of, or
-    several, follow, with no jobs and the reason."""
+    """One dictionary for each compiled graph that is alive: its "name", the names of its "jobs",
+    and "eager": the reason why the graph runs eagerly, or None. Functions of which torch made no
+    graph, or several, follow; they have no jobs, and "eager" is the reason."""
     made = sorted(list(_graphs), key=lambda g: g.name)
     graphs = [{"name": g.name, "jobs": g.jobs(), "eager": g.reason} for g in made]
     return graphs + _watch.rows()
 
 
 def _reset() -> None:
-    """torch._dynamo.reset() calls it."""
-    global _told_of_gradients
+    """Ends all jobs of the backend. torch._dynamo.reset() calls this function."""
+    global _warned_of_gradients
     with _lock:
         graphs = list(_graphs)
         _graphs.clear()
         _names.clear()
-        _told_of_gradients = False
+        _warned_of_gradients = False
     _watch.forget()
     for graph in graphs:
         graph.close()
@@ -102,7 +104,7 @@ laneway.reset = _reset
 
 
 def _weights(placeholders: list[torch.fx.Node]) -> dict[int, str]:
-    """Positions of the parameters and buffers of modules, and their names."""
+    """The parameters and buffers of modules among the arguments: position to name."""
     found = {}
     for position, node in enumerate(placeholders):
         argument = node.meta.get("grapharg")
@@ -115,7 +117,7 @@ def _weights(placeholders: list[torch.fx.Node]) -> dict[int, str]:
 
 
 def _derived(placeholders: list[torch.fx.Node]) -> frozenset[int]:
-    """Positions of numbers that the shapes of tensors among the arguments determine."""
+    """The positions of numbers that are sizes or strides of tensors among the arguments."""
     sources = [getattr(node.meta.get("grapharg"), "source", None) for node in placeholders]
     names = {_name_of_source(s) for s in sources if s is not None}
     return frozenset(
@@ -133,7 +135,7 @@ def _name_of_source(source: Any) -> str:
 
 
 def _needs_gradients(graph: torch.fx.GraphModule) -> bool:
-    """Whether a result requires a gradient. Torch guards what that depends on."""
+    """Whether a result requires a gradient. Torch guards the flags that decide this."""
     output = next(node for node in graph.graph.nodes if node.op == "output")
     return any(
         getattr(node.meta.get("example_value"), "requires_grad", False)
@@ -142,18 +144,18 @@ def _needs_gradients(graph: torch.fx.GraphModule) -> bool:
 
 
 def _run_with_gradients(compiled: CompiledGraph) -> None:
-    global _told_of_gradients
-    told, _told_of_gradients = _told_of_gradients, True  # a model in training has many graphs
+    global _warned_of_gradients
+    warned, _warned_of_gradients = _warned_of_gradients, True  # a model in training has many graphs
     compiled.run_eagerly(
         "its results require gradients, and the backend laneway is for inference: call it under "
         "torch.no_grad() or torch.inference_mode(); for training use laneway.train_step",
-        quietly=told,
+        quietly=warned,
     )
 
 
 def _name_of(graph: torch.fx.GraphModule, options: CompileOptions) -> str:
-    """The name of the options; else the user's function with file and line, or the class of a
-    module of torch's own that is compiled itself. With a number if there are more."""
+    """The graph's name: that of the options, or the user's function with file and line, or the
+    class of a compiled module that is torch's own. A number follows where the name is taken."""
     name = options.name
     if name is None:
         stack = getattr(getattr(graph, "compile_subgraph_reason", None), "user_stack", None)

@@ -1,25 +1,25 @@
 """The exceptions that laneway raises.
 
-Every message names the thing, the value, the limit and what to do. All of them derive from
-`laneway.Error`, so that a caller can catch everything of ours with one clause.
+All of them derive from `laneway.Error`. Every message names the thing, its value, the limit, and
+what the user can do.
 """
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Base of everything that laneway raises on purpose."""
+    """Base class of all exceptions of this package."""
 
 
 class Refused(Error):
-    """The service will not take this job or request; the message says what would have to change."""
+    """The service refused the job or the request. The message says what must change."""
 
 
 class CaptureError(Error):
-    """A step could not be recorded as a graph.
+    """The capture could not record a step or an inference as a graph.
 
-    `operator` is the operator that stood in the way ("aten::nonzero") and `source` the user's line
-    ("train.py:42 in forward"), each None when it is not known. `remedy` says what to do instead.
+    `operator` is the operator at fault ("aten::nonzero"), `source` is the user's line ("train.py:42
+    in forward"), `remedy` is what to do instead; each is None when it is not known.
     """
 
     def __init__(
@@ -44,41 +44,42 @@ class CaptureError(Error):
         super().__init__(text)
 
     def at(self, operator: str, source: str) -> CaptureError:
-        """The same error with operator and line."""
+        """A copy of the error with `operator` and `source`."""
         return type(self)(
             self.message, operator=operator, source=source or None, remedy=self.remedy
         )
 
 
 class GraphError(Error):
-    """A graph was malformed: unknown operators, lying sizes, writes that it does not declare."""
+    """The service found a graph invalid: an unknown operator, a wrong size, an undeclared write."""
 
 
 class LayoutError(GraphError):
-    """An operator laid out what it returns otherwise than a capture expected; the iteration was
-    taken back. Calls capture again by themselves; a `submit` in flight cannot."""
+    """An operator returned a tensor with other strides than the capture expected, and the iteration
+    was rolled back. A call captures again and raises nothing. A Future of `submit` raises this
+    error, because later calls may be in flight behind it."""
 
 
 class OutOfMemory(Error):
-    """A job cannot fit even an otherwise empty pool; the message has the arithmetic."""
+    """The job needs more memory than the whole pool has. The message has the arithmetic."""
 
 
 class ServiceUnavailable(Error):
-    """There is no service at the address, or it went away."""
+    """No service answers at the address, or the service has ended or was closed."""
 
 
 class JobFailed(Error):
-    """An iteration failed; the job goes no further."""
+    """An iteration failed, and the job runs no further iterations."""
 
 
 class DeviceLost(JobFailed):
-    """The device failed for good while the job ran. A daemon goes on with another worker; an
-    embedded service is over, and so is the device for this process."""
+    """The device failed permanently while the job ran. A daemon continues with another worker. An
+    embedded service has ended, and this process cannot use the device again."""
 
 
 class Quarantined(JobFailed):
-    """The job brought down a worker twice at the same place and is not run again."""
+    """The job made a worker process crash twice at the same place and is not run again."""
 
 
 class InvalidInput(Error, ValueError):
-    """An argument has a shape, dtype, structure or value that the captured step cannot take."""
+    """An argument has a shape, dtype, structure or value that the function does not accept."""

@@ -1,4 +1,4 @@
-"""What can be written behind `laneway`."""
+"""The commands and options of `laneway`."""
 
 from __future__ import annotations
 
@@ -6,51 +6,76 @@ import argparse
 
 import laneway
 
-_EXIT_CODES = (
-    "exit codes: 0 done, 1 failed, 2 wrong usage, 3 no service at that address, 4 refused by the "
-    "service"
-)
+_EXIT_CODES = """exit codes:
+  0  done
+  1  failed
+  2  wrong usage
+  3  no service at the address
+  4  refused by the service
+"""
+_EXAMPLES = """examples:
+  laneway status              the pool, the lanes and the jobs of the default service
+  laneway jobs --json         the jobs, for a program
+  laneway kill gpt6           end the job named gpt6
+  laneway policy srtf         shortest remaining time first, from now on
+"""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line. Wrong usage exits with 2, as argparse does."""
+    """The parser of the command line. On wrong usage argparse ends the process with exit code 2."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--address",
-        help="of the service: ipc://PATH; default: $LANEWAY_ADDRESS, else "
-        "ipc://$XDG_RUNTIME_DIR/laneway/laneway.sock, else ipc:///tmp/laneway-UID/laneway.sock",
+        metavar="ipc://PATH",
+        help="the address of the service; default: $LANEWAY_ADDRESS, or "
+        "ipc://$XDG_RUNTIME_DIR/laneway/laneway.sock where XDG_RUNTIME_DIR is set, or "
+        "ipc:///tmp/laneway-UID/laneway.sock",
     )
-    shared.add_argument("--json", action="store_true", help="print JSON, for programs")
+    shared.add_argument("--json", action="store_true", help="print JSON instead of text")
     whole = argparse.ArgumentParser(
         prog="laneway",
-        description="Ask a running lanewayd, or tell it what to do.",
-        epilog=_EXIT_CODES,
+        description="Show the state of a running lanewayd, or control it.",
+        epilog=f"{_EXAMPLES}\n{_EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    whole.add_argument("--version", action="version", version=f"laneway {laneway.__version__}")
+    whole.add_argument(
+        "--version",
+        action="version",
+        version=f"laneway {laneway.__version__}",
+        help="print the version and exit",
+    )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def add(name: str, does: str) -> argparse.ArgumentParser:
         return commands.add_parser(
-            name, help=does, description=does, parents=[shared], epilog=_EXIT_CODES
+            name,
+            help=does,
+            description=f"{does[0].upper()}{does[1:]}.",
+            parents=[shared],
+            epilog=_EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
-    add("status", "what the service is doing: pool, workers, lanes, jobs")
-    add("jobs", "the jobs, one a line, with reason and position of those that wait")
-    kill = add("kill", "end a job, whoever made it; a running iteration ends first")
-    kill.add_argument("job", metavar="JOB", help="its number or its name")
-    policy = add("policy", "have another policy decide from now on")
-    policy.add_argument("policy", metavar="NAME[:key=value…]", help="fifo, srtf, …")
+    add("status", "show the state of the service: pool, workers, lanes and jobs")
+    add("jobs", "show the jobs, one on a line; for a waiting job also its position and the reason")
+    kill = add("kill", "end a job of any client, after its running iteration")
+    kill.add_argument("job", metavar="JOB", help="the number or the name of the job")
+    policy = add("policy", "change the scheduling policy of the running service")
+    policy.add_argument(
+        "policy", metavar="NAME[:key=value…]", help="a policy with its options: fifo, srtf"
+    )
     trace = commands.add_parser(
         "trace",
-        help="show what `lanewayd --trace FILE` wrote",
-        description="Show what `lanewayd --trace FILE` wrote, one line an entry (laneway-trace).",
-        epilog="exit codes: 0 done, 1 not all of the file could be read, 2 wrong usage",
+        help="show a trace that `lanewayd --trace FILE` recorded",
+        description="Show a trace that `lanewayd --trace FILE` recorded, one entry on a line. No "
+        "service needs to run. The program laneway-trace reads the file.",
+        epilog="exit codes: 0 done, 1 a part of the file could not be read, 2 wrong usage",
     )
-    trace.add_argument("file", metavar="FILE", help="the trace; needs no running service")
+    trace.add_argument("file", metavar="FILE", help="the trace file")
     trace.add_argument(
         "--chrome",
         metavar="OUT",
-        help="print nothing; write JSON for ui.perfetto.dev and chrome://tracing to this file",
+        help="print nothing, and write JSON for ui.perfetto.dev and chrome://tracing to OUT",
     )
-    add("shutdown", "end all jobs and the service; comes back when it is gone")
+    add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

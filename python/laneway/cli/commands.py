@@ -1,4 +1,4 @@
-"""Runs one command and tells how it went by its exit code."""
+"""Runs one command of the command line and returns its exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOOK_AGAIN_S = 0.02
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The exit code. Wrong usage leaves by SystemExit(2), as argparse has it."""
+    """Runs the command of `words` and returns its exit code. Wrong usage raises SystemExit(2)."""
     arguments = parser().parse_args(words)
     try:
         return _run(arguments)
@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"laneway: {error}", file=sys.stderr)
         return _code_of(error)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; what is left must not fail at exit.
+        # The reader of the output has closed it; the flush at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:
@@ -50,16 +50,19 @@ def _code_of(error: errors.Error) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.command == "trace":  # asks no service
+    if arguments.command == "trace":  # needs no service
         return _trace(arguments)
     try:
         bindings.client_library()
-    except errors.ServiceUnavailable as error:  # not built: no matter of the service's
+    except errors.ServiceUnavailable as error:  # the library is not built
         print(f"laneway: {error}", file=sys.stderr)
         return FAILED
     try:
         service = connect(arguments.address)
-    except (errors.InvalidInput, errors.Refused) as error:  # an address of no or another form
+    except (
+        errors.InvalidInput,
+        errors.Refused,
+    ) as error:  # a bad address, or another version
         print(f"laneway: {error}", file=sys.stderr)
         return USAGE if isinstance(error, errors.InvalidInput) else REFUSED
     with service:
@@ -105,7 +108,7 @@ def _trace(arguments: argparse.Namespace) -> int:
         words += ["--chrome", arguments.chrome]
     sys.stdout.flush()
     code = subprocess.run([*words, "--", arguments.file], check=False).returncode
-    # One that a signal ended: nobody reads on (laneway trace FILE | head).
+    # Negative: a signal ended the reader, for example SIGPIPE (laneway trace FILE | head).
     return code if code >= 0 else FAILED
 
 
@@ -120,7 +123,7 @@ def _shutdown(service: Service, arguments: argparse.Namespace) -> int:
 
 
 def _wait_for_end(pid: int) -> bool:
-    """Until the process is gone (or a zombie that nobody has reaped yet)."""
+    """Waits until the process has ended (a zombie has); False when that takes too long."""
     end = time.monotonic() + _SHUTDOWN_PATIENCE_S
     while time.monotonic() < end:
         try:
@@ -134,7 +137,7 @@ def _wait_for_end(pid: int) -> bool:
 
 
 def command(service: Service, name: str, argument: str | None) -> None:
-    """laneway_service_command. What the service does not take is Refused, whatever it says."""
+    """Calls laneway_service_command. Raises Refused also for InvalidInput of the service."""
     error = bindings.new_error()
     text = ffi.NULL if argument is None else ffi.new("char[]", argument.encode())
     lib = service.library.lib

@@ -1,4 +1,4 @@
-"""Numbers as people read them, and aligned tables."""
+"""Text for people: amounts of memory, durations, and tables with aligned columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MIB = 1 << 20
 
 
 def mebibytes(count: int | None) -> str:
-    """An amount of memory in MiB; "-" when it is not known. Small ones keep two digits."""
+    """An amount of memory in MiB; "-" when `count` is None. Amounts below 10 have two decimals."""
     if count is None:
         return "-"
     amount = count / _MIB
@@ -18,7 +18,7 @@ def mebibytes(count: int | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """12.3 s, 4 min 5 s, 3 h 7 min; "-" when it is not known."""
+    """A text such as 12.3 s, 4 min 5 s or 3 h 7 min; "-" when `seconds` is None."""
     if seconds is None:
         return "-"
     if seconds < 60:
@@ -30,8 +30,8 @@ def duration(seconds: float | None) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> list[str]:
-    """Lines of a table with two blanks between columns. Columns whose head is among the words of
-    `right` are aligned to the right; the last one may be of any length."""
+    """The lines of a table, with two blanks between columns. Columns whose heads are words of
+    `right` are aligned to the right."""
     widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     numbers = set(right.split())
 

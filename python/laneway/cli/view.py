@@ -1,4 +1,4 @@
-"""The status document as text. What a service does not say (null) is "-"."""
+"""The status document as text. A value that is null is shown as "-"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _text(value: Any) -> str:
 
 
 def status_lines(status: Document) -> list[str]:
-    """The whole service."""
+    """The lines of `laneway status`."""
     service, pool = status["service"], status["pool"]
     lines = [
         f"service   pid {_text(service['pid'])}, version {_text(service['version'])}, "
@@ -34,7 +34,7 @@ def status_lines(status: Document) -> list[str]:
 
 
 def lane_lines(status: Document) -> list[str]:
-    """Lanes with the size of their regions and the names of their jobs."""
+    """One line for each lane: the size of its region, the running job, and all its jobs."""
     names = {job["id"]: job["name"] for job in status["jobs"]}
     sizes = {region["id"]: region["bytes"] for region in status["regions"]}
     rows = [
@@ -50,7 +50,7 @@ def lane_lines(status: Document) -> list[str]:
 
 
 def job_lines(status: Document) -> list[str]:
-    """One job a line."""
+    """One line for each job."""
     if not status["jobs"]:
         return ["no jobs"]
     rows = [
@@ -76,7 +76,7 @@ def job_lines(status: Document) -> list[str]:
 
 
 def reason(job: Document) -> str:
-    """Why a job does not run: position in the queue, the reason, how long it is likely to last."""
+    """For a waiting job: its position in the queue, the reason, and the expected wait."""
     parts = []
     if job.get("position") is not None:
         parts.append(f"position {job['position']}")

@@ -1,4 +1,4 @@
-"""CompileOptions: what torch.compile(..., backend="laneway", options={…}) takes."""
+"""CompileOptions: the options of torch.compile(..., backend="laneway", options={…})."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from laneway.jobs.service import Service, connect, default_service
 
 @dataclasses.dataclass(frozen=True)
 class CompileOptions:
-    """`name` is the jobs' (None: each is named after its function and line); `address` is a
-    service's (None: $LANEWAY_ADDRESS, or a daemon at the default address, or this process's own
-    service); `max_variants` and `admission_timeout` as for laneway.inference. `strict`: what cannot
-    run as a job is an error, instead of running eagerly with a warning."""
+    """The options, with their defaults.
+
+    - `name`: the name of the jobs. None: each job is named after its function and line.
+    - `address`: the address of a service. None: $LANEWAY_ADDRESS; or a daemon at the default
+      address; or a service embedded in this process.
+    - `priority`, `max_variants`, `admission_timeout`: those of laneway.inference.
+    - `strict`: code that cannot run as a job raises an error instead of running eagerly with a
+      warning."""
 
     name: str | None = None
     priority: int = 0
@@ -27,7 +31,8 @@ class CompileOptions:
 
     @staticmethod
     def of(given: dict[str, Any] | None) -> CompileOptions:
-        """Raises InvalidInput naming the option, its value and what is taken."""
+        """The options that `given` sets. Raises InvalidInput: for an unknown option with a list of
+        the known ones, for a wrong value with the values that are allowed."""
         options = dict(given or {})
         for name in options:
             if name not in _CHECKS:
@@ -67,8 +72,8 @@ _connected: dict[tuple[int, str | None], Service] = {}  # by process and address
 
 
 def service_for(options: CompileOptions) -> Service:
-    """The service of these options, connected to once per process. Raises ServiceUnavailable when
-    there is none at an address that was named."""
+    """The service of these options; a process connects once to each address. Raises
+    ServiceUnavailable when an address was given and no service answers there."""
     named = options.address or os.environ.get("LANEWAY_ADDRESS") or None
     key = (os.getpid(), named)
     with _lock:
@@ -86,7 +91,7 @@ def service_for(options: CompileOptions) -> Service:
 
 
 def forget_service(service: Service) -> None:
-    """The next call connects anew: this one went away."""
+    """Removes a service that has ended, so that the next call connects again."""
     with _lock:
         for key in [k for k, known in _connected.items() if known is service]:
             del _connected[key]

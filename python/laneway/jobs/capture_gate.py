@@ -1,8 +1,8 @@
-"""CaptureGate: keeps those who read a model apart from a capture that has it on fakes.
+"""CaptureGate: no thread reads a model while another thread captures it.
 
-While a capture runs, the user's model and optimizer are not their own: parameters are fakes,
-learning rates are symbols, the mode may be another. A call of a step reads some of that before
-every iteration, in any thread.
+During a capture the user's model and optimizer are changed: parameters are fake tensors, learning
+rates are symbols, the training mode may differ. Every call of a step, in any thread, reads some of
+that state before its iteration.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from laneway.native.process import ProcessLock
 
 
 class CaptureGate:
-    """Whoever captures does it inside capturing(). Others read inside `reading`, which waits for
-    captures of other threads to end; or without waiting: what was read counts if it is still
-    undisturbed() since seen()."""
+    """One per model. A capture must run inside capturing(). A reader must hold `reading`, which
+    waits until captures of other threads have ended; or it must call seen() before it reads and
+    discard the values unless undisturbed() is true afterwards, which waits for no capture."""
 
     def __init__(self) -> None:
         self.reading = ProcessLock()
@@ -37,12 +37,12 @@ class CaptureGate:
                 self._inside -= 1
 
     def seen(self) -> int:
-        """The captures so far, for undisturbed(); -1 while one is under way."""
-        count = self._count  # a capture that this counts is inside or over by the next line
+        """The number of captures so far, for undisturbed(); -1 during a capture."""
+        count = self._count  # a capture in this count is inside, or over, at the next line
         return -1 if self._inside else count
 
     def undisturbed(self, seen: int) -> bool:
-        """Whether no capture was under way at seen(), nor has begun since."""
+        """Whether no capture ran at the time of seen() and none has begun since."""
         return seen == self._count
 
 
@@ -51,10 +51,9 @@ _gates_lock = ProcessLock()
 
 
 def gate_of(model: torch.nn.Module) -> CaptureGate:
-    """The gate of all steps and inferences of this model in this process; who holds it holds the
-    model."""
+    """The gate that all steps and inferences of `model` in this process share."""
     global _gates_lock
-    if not _gates_lock.is_here():  # a child made by fork(), where nobody captures
+    if not _gates_lock.is_here():  # a child made by fork(), in which no capture runs
         _gates_lock = ProcessLock()
         _gates.clear()
     with _gates_lock:

@@ -1,5 +1,5 @@
-"""A training job's state in torch's own layouts: parameters and buffers, the optimizer's state, and
-gradients where they outlast a step."""
+"""JobState: reads and writes a training job's state in torch's own layouts: parameters, buffers,
+the optimizer's state, and the gradients of a job that keeps gradients between calls."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from laneway.jobs.job import Job
 
 
 class JobState:
-    """Reads and writes the state of `job`, whose first graph is `captured`. `model` and `optimizer`
-    are the client's own: their names, groups and hyperparameters count, their tensors do not.
-    `scaler` is that of the graph called last, or else of the first."""
+    """Reads and writes the state of `job`. `captured` is the job's first graph. `model` and
+    `optimizer` are the client's: their names, groups and hyperparameters are used, their tensors
+    are not. `scaler` is the scaler of the graph that was called last, or of the first graph."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class JobState:
         self._by_path = {t.path: (s, t) for s in captured.slots for t in s.tensors}
 
     def read(self, stepped: bool, gradients: Collection[Path]) -> dict[str, Any]:
-        """{"model", "optimizer"}, "gradients" of a job that keeps them, "scaler" of one that uses
-        one. `stepped` says whether the optimizer took a step yet, `gradients` of which parameters
-        there is one now."""
+        """The state: entries "model" and "optimizer"; "gradients" where the job keeps gradients;
+        "scaler" where the job uses a scaler. `stepped`: the optimizer has taken at least one step.
+        `gradients`: the parameters that have a gradient now."""
         storages, _ = self._job.read_state(self._slots)
 
         def tensor(slot: Slot, described: SlotTensor) -> torch.Tensor:
-            # A copy of its own, as torch's state_dict after a deep copy: views are not shared.
+            # Each tensor is a copy: tensors that are views of one storage share no memory here.
             return described.view(storages[slot.index])
 
         model: dict[str, Any] = {}
@@ -73,9 +73,9 @@ class JobState:
         return state
 
     def write(self, state: dict[str, Any]) -> set[Path]:
-        """Takes what `read` or plain torch gave; result: the parameters that have a gradient.
-        Without "gradients" there are none. Raises InvalidInput naming the entry that does not
-        fit; nothing has changed then."""
+        """Writes a state that `read` or plain torch made, and returns the parameters that have a
+        gradient (none where `state` has no entry "gradients"). Raises InvalidInput, which names the
+        entry that does not fit; then the job's state is unchanged."""
         storages, _ = self._job.read_state(self._slots)
         for key, given in state["model"].items():
             found = self._by_path.get(("model", key))
@@ -101,7 +101,7 @@ class JobState:
                 target = slot.tensors[kept.position].view(storages[slot.index])
                 value = given.get(index, {}).get(key)
                 if value is None:
-                    # torch would create it in its next step, as capture did.
+                    # torch would create the entry in its next step, as the capture did.
                     target.copy_(_initial_value(slot))
                 else:
                     _copy_into(target, torch.as_tensor(value), f"optimizer/{index}/{key}")
@@ -120,17 +120,19 @@ class JobState:
 
 
 def release_created(slots: list[Slot]) -> None:
-    """Gives back the memory of state that capture made: its bytes are in the service now. Each
-    tensor's first element stays, for JobState.write: such state starts with one value in all."""
+    """Frees the memory of state that the capture created, because the service has the bytes now.
+    The first element of each tensor stays, for JobState.write: all elements of such state start
+    with the same value."""
     for slot in slots:
         if slot.created and slot.initial.numel() > 0:
             slot.initial = slot.initial.reshape(-1)[:1].clone()
 
 
 def load_optimizer(target: Optimizer, state: dict[str, Any], job: Optimizer) -> None:
-    """target.load_state_dict(state), but that state of another dtype than its parameter's (the
-    product of NAdam's momenta) keeps it: torch would round it to the parameter's. `job` is the
-    optimizer that the state is of; what a target of other dtypes wants, it gets as from torch."""
+    """Calls target.load_state_dict(state), and keeps the dtype of state whose dtype is not its
+    parameter's (the product of NAdam's momenta), which torch would round to the parameter's dtype.
+    `job` is the optimizer of the job; for a parameter whose dtype differs between `target` and
+    `job`, torch's own conversion stays."""
     target.load_state_dict(state)
     numbers = [number for group in state["param_groups"] for number in group["params"]]
     for number, parameter, own in zip(numbers, parameters_of(target), parameters_of(job)):
@@ -145,8 +147,8 @@ def load_optimizer(target: Optimizer, state: dict[str, Any], job: Optimizer) -> 
 def set_gradients(
     model: torch.nn.Module, kept: Collection[Path], given: dict[str, torch.Tensor]
 ) -> None:
-    """Puts the job's gradients into the parameters of `model`; those that it keeps and has none of
-    now become None."""
+    """Sets the gradients of the parameters `kept` of `model` to those of `given`, and to None where
+    `given` has none."""
     by_name: dict[str, torch.nn.Parameter] = dict(model.named_parameters(remove_duplicate=False))
     for path in kept:
         parameter = by_name.get(_name(path))
@@ -155,12 +157,12 @@ def set_gradients(
 
 
 def _name(path: Path) -> str:
-    """A parameter's name in its model; others are told apart by the module or group they are of."""
+    """A parameter's name in its model; for others the whole path, which names module or group."""
     return path[-1] if path[0] == "model" else "/".join(map(str, path))
 
 
 def _initial_value(slot: Slot) -> torch.Tensor:
-    """What every element of a created slot starts with."""
+    """The value with which every element of a created slot starts."""
     if not slot.created:
         raise InvalidInput(f"{slot.name} is missing from the optimizer's state")
     return slot.initial.reshape(-1)[0]

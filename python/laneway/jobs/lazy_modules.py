@@ -1,8 +1,8 @@
-"""Lazy modules (torch.nn.LazyLinear and the like) before their first call: given their sizes and
-first values as eager's first call would, with what it would draw.
+"""Lazy modules (such as torch.nn.LazyLinear) before their first call: they get the sizes, the
+first values and the random numbers that eager's first call would give them.
 
-The model is captured, for nothing but to see where it reaches a lazy module first and with what.
-That module initialises itself, and it begins anew, until all have their sizes.
+A trial capture of the model stops at the first lazy module that it reaches. That module initialises
+itself from the arguments of its call. Trial captures are repeated until all modules have sizes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ REMEDY = "call the model once with a batch, under torch.no_grad(), before the st
 
 
 class _Reached(CaptureError):
-    """The capture has come to a lazy module; `drew` says whether it met random numbers before."""
+    """The capture has reached a lazy module. `drew`: it had recorded random numbers before."""
 
     def __init__(self, module: Any, args: tuple, kwargs: dict[str, Any], drew: bool) -> None:
         super().__init__(f"{type(module).__name__} has no sizes yet", remedy=REMEDY)
@@ -38,8 +38,8 @@ def initialise(
     model: torch.nn.Module, capture: Callable[[], object], random_state: torch.Tensor
 ) -> torch.Tensor:
     """Gives all lazy modules of `model` their sizes, in the order in which `capture` reaches them,
-    with numbers drawn from `random_state`; result: that state afterwards. Raises CaptureError when
-    eager's first call would draw others, or none."""
+    with random numbers from `random_state`; returns the random state afterwards. Raises
+    CaptureError when eager's first call would draw other numbers, or reaches not all modules."""
     while has_lazy(model):
         try:
             with _stopping_at_lazy(model):

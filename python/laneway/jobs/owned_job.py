@@ -1,4 +1,4 @@
-"""OwnedJob: the one job that a step or an inference has, or is waiting for."""
+"""OwnedJob: the job of one step or inference, from its creation to its end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from laneway.jobs.job import Job
 
 
 class OwnedJob:
-    """close() may come from any thread at any moment, also while another one captures or waits for
-    admission: it waits for neither's lock, so that the wait ends."""
+    """Thread-safe. Any thread may call close() at any time, also while another thread captures or
+    waits for admission; close() takes no lock of theirs, and it ends the wait for admission."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -18,18 +18,20 @@ class OwnedJob:
         self._closed = False
 
     def check_open(self, name: str | None) -> None:
-        """Raises ServiceUnavailable after close."""
+        """Raises ServiceUnavailable after close()."""
         if self._closed:
             what = self._what if name is None else f"{self._what} {name!r}"
             raise ServiceUnavailable(f"{what} was closed; make a new one to go on")
 
     def place(self, make: Callable[[], Job], timeout: float | None) -> Job:
-        """make(), once it has its memory. Only one thread at a time. The job is closed when that
-        fails: nobody else would ever hold it, after Ctrl-C too. Raises as Job.wait_until_placed
-        and check_open."""
+        """Makes the job with make(), waits until the job has its memory, and returns the job. When
+        the wait fails or is interrupted (Ctrl-C), the job is closed. Raises the errors of
+        Job.wait_until_placed and check_open.
+
+        Requires: no other thread is inside place()."""
         job = self._job = make()
         try:
-            self.check_open(job.name)  # close() may have come before it could see this job
+            self.check_open(job.name)  # close() may have run before self._job was set
             job.wait_until_placed(timeout)
         except BaseException:
             self._job = None
@@ -38,7 +40,7 @@ class OwnedJob:
         return job
 
     def close(self) -> None:
-        """Ends the job; idempotent. A running iteration ends first."""
+        """Ends the job after its running iteration. May be called again; then it has no effect."""
         self._closed = True
         job = self._job
         if job is not None:

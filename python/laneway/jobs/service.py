@@ -1,4 +1,5 @@
-"""Service: what jobs are given to. `embedded()` makes one inside this process."""
+"""Service: the handle of a service that runs jobs. embedded() opens one inside this process,
+connect() connects to a running lanewayd."""
 
 from __future__ import annotations
 
@@ -38,10 +39,9 @@ def parse_bytes(size: str | int) -> int:
 
 
 class Service:
-    """A running service; a context manager. Closing it ends its jobs (a running iteration ends
-    first); closing twice is fine. Thread-safe. It belongs to the process that opened it: in a
-    child made by fork(), close does nothing and everything else raises ServiceUnavailable.
-    `library` is what made the handle, and serves its jobs."""
+    """A running service; a context manager. Thread-safe. `library` is the C library that opened
+    `handle` and serves the jobs. The service belongs to the process that opened it: in a child made
+    by fork(), close() has no effect and every other method raises ServiceUnavailable."""
 
     def __init__(self, handle: Any, library: bindings.Library) -> None:
         self.library = library
@@ -57,8 +57,8 @@ class Service:
         self.close()
 
     def status(self) -> dict[str, Any]:
-        """What the service is doing, in the form of `laneway status --json`, with "map": who holds
-        which bytes of the pool."""
+        """The state of the service as a dictionary, in the form of `laneway status --json`. The
+        entry "map" lists the owner of every part of the pool."""
         text, error = ffi.new("char **"), bindings.new_error()
         code = self.library.lib.laneway_service_status(self.native_handle(), text, error)
         if code != bindings.OK:
@@ -67,21 +67,22 @@ class Service:
 
     @property
     def kernels(self) -> str:
-        """Which kernels run the graphs of its jobs, and so what they are captured for: "cpu" or
-        "cuda"."""
+        """The kernels that run the graphs of the service's jobs, "cpu" or "cuda"; jobs are captured
+        for these kernels."""
         text = self.library.lib.laneway_service_kernels(self.native_handle())
         return ffi.string(text).decode()
 
     def job_report(self, name: str, with_tapes: bool = False) -> dict[str, Any]:
-        """The report of the job of this name: see Job.report. Raises InvalidInput when there is
-        none."""
+        """The report of the job `name`: see Job.report. Raises InvalidInput when this process has
+        made no job of this name."""
         for job in list(self._jobs):
             if job.name == name:
                 return job.report(with_tapes)
         raise InvalidInput(f"the service has no job named {name!r} that this process made")
 
     def close(self) -> None:
-        """Ends all jobs and gives the pool back."""
+        """Ends all jobs, after their running iterations, and frees the pool. May be called again;
+        then it has no effect."""
         if not self._lock.is_here():
             return
         with self._lock:
@@ -98,7 +99,7 @@ class Service:
         return self._handle is None
 
     def native_handle(self) -> Any:
-        """For the package itself. Raises ServiceUnavailable after close."""
+        """The C handle, for the package itself. Raises ServiceUnavailable after close()."""
         self._lock.check()
         handle = self._handle
         if handle is None:
@@ -106,7 +107,7 @@ class Service:
         return handle
 
     def add_job(self, job: Any) -> None:
-        """For the package itself: the job is closed with the service."""
+        """Notes a job that close() must close. For the package itself."""
         self._jobs.add(job)
 
 
@@ -122,7 +123,7 @@ def _close_services() -> None:
 
 
 def _after_fork() -> None:
-    """In the child: nothing is open here, and whoever held the lock is not here to let it go."""
+    """In the child of a fork: no service is open, and no thread will ever release the lock."""
     global _open_services, _default_lock, _default
     _open_services = weakref.WeakSet()
     _default_lock = threading.Lock()
@@ -139,14 +140,17 @@ def embedded(
     device: str | None = None,
     lane_sms: int = 0,
 ) -> Service:
-    """A service inside this process: the same engine as the daemon's, without the daemon.
+    """Opens a service inside this process. It has the same engine as the daemon.
 
-    `pool` is the memory that all jobs share (None: half of what is free, or 90 % of a CUDA
-    device's), `policy` decides who runs ("fifo", "srtf"), `lanes` is the most iterations that run
-    side by side (None: as many as fit), `device` is "host" or "cuda:N" (None: $LANEWAY_DEVICE, else
-    "host"). On a device that can be divided, `lane_sms` gives each lane so many multiprocessors of
-    its own (0: lanes share all).
-    Raises InvalidInput, Refused or ServiceUnavailable, each saying what to change.
+    - `pool`: the size of the memory that all jobs share, in bytes or as a text such as "512MiB".
+      None: half of the free memory, or 90 % of the memory of a CUDA device.
+    - `policy`: the scheduling policy, "fifo" or "srtf".
+    - `lanes`: how many iterations may run at the same time. None: as many as the pool has room for.
+    - `device`: "host" or "cuda:N". None: $LANEWAY_DEVICE, or "host" where that is not set.
+    - `lane_sms`: on a device that can be divided, the number of multiprocessors of each lane. 0:
+      all lanes share all multiprocessors.
+
+    Raises InvalidInput, Refused or ServiceUnavailable; the message says what to change.
     """
     library = bindings.embedded_library()
     import torch
@@ -172,9 +176,13 @@ def embedded(
 
 
 def connect(address: str | None = None, timeout: float = 0.0) -> Service:
-    """A connection to a running lanewayd: "ipc://PATH"; None: $LANEWAY_ADDRESS, else the user's own
-    default address. `timeout` is how many seconds to wait for a daemon that is not there yet. Jobs
-    end with the connection. Raises ServiceUnavailable, saying what to do, when there is none."""
+    """Connects to a running lanewayd. The connection's jobs end with the connection.
+
+    - `address`: "ipc://PATH". None: $LANEWAY_ADDRESS, or the user's default address where that is
+      not set.
+    - `timeout`: how many seconds to wait for a daemon that does not listen yet.
+
+    Raises ServiceUnavailable, with the command that starts a daemon, when no daemon answers."""
     library = bindings.client_library()
     options = ffi.new("laneway_connect_options *")
     options.size = ffi.sizeof("laneway_connect_options")
@@ -183,7 +191,7 @@ def connect(address: str | None = None, timeout: float = 0.0) -> Service:
     options.name = texts[1]
     handle, error = ffi.new("laneway_service **"), bindings.new_error()
     until = time.monotonic() + timeout
-    while True:  # in slices, so that Ctrl-C is heard
+    while True:  # short waits: between them Python handles Ctrl-C
         left = until - time.monotonic()
         options.timeout_ns = int(max(0.0, min(left, 0.1)) * 1e9)
         code = library.lib.laneway_connect(options, handle, error)
@@ -194,14 +202,14 @@ def connect(address: str | None = None, timeout: float = 0.0) -> Service:
 
 
 def _program() -> str:
-    """How the service shows this process."""
+    """The name of this process in the output of `laneway status`."""
     name = os.path.basename(sys.argv[0]) if sys.argv else ""
     return "python" if name in ("", "-c", "-m") else name
 
 
 def default_service() -> Service:
-    """The service of steps that name none: one embedded service per process, with half of the
-    memory that is free, made when first needed."""
+    """The service of steps and inferences that are made without a service. It is embedded in this
+    process, is opened at the first use, and its pool is half of the free memory."""
     global _default
     with _default_lock:
         if _default is None or _default.closed:

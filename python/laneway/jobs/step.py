@@ -1,4 +1,4 @@
-"""TrainStep: one training step of a user's model as a job of a service. Made by train_step()."""
+"""TrainStep: one training step of a user's model as a job of a service. train_step() makes one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TRAINING = 0
 
 @dataclasses.dataclass(frozen=True)
 class StepOptions:
-    """What train_step takes besides model, loss and optimizer; it says what each is."""
+    """The options of train_step, whose docstring explains them."""
 
     service: Service | None
     name: str | None
@@ -50,13 +50,13 @@ class StepOptions:
 
 
 class TrainStep:
-    """Call it with a batch: one iteration of training runs on the service and the loss comes back.
+    """Call a step with a batch: the service runs one iteration of training and returns the loss.
 
-    The first call captures the step and offers the job; from then on parameters, buffers and
-    optimizer state live in the service's pool and the client's own `model` keeps its old weights
-    until `sync_to`. A call of another form (shapes, dtypes, other arguments, hyperparameters,
-    train() or eval()) is captured again, over the same state. Random operators draw from the job's
-    own generator, a copy of torch's default generator at the time the step was made. Thread-safe;
+    The first call captures the step and submits the job. From then on parameters, buffers and
+    optimizer state live in the service's pool; the client's `model` keeps its old weights until
+    `sync_to`. A call of another form (shapes, dtypes, other arguments, hyperparameters, train() or
+    eval()) is captured again and uses the same state. Random operators draw from the job's
+    generator, a copy of torch's default generator at the time of train_step(). Thread-safe;
     iterations run in the order of the calls.
     """
 
@@ -83,34 +83,34 @@ class TrainStep:
         self._variants = Variants(
             "step", options.max_variants, self._conditions, self._gate, self._capture
         )
-        # What the state has, apart from bytes: as of the last call, or as loaded.
+        # The parts of the state that are no bytes, after the last call or load_state_dict().
         self._stepped = False
         self._gradients: set[Path] = set()
         self._unwatch: weakref.finalize | None = None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
-        """One iteration; the loss (with auxiliary outputs, if the step has them)."""
+        """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
         result = self._variants.run(inputs, kwargs)
         self._note_call()
         return result
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
-        """The same without waiting: a Future (`result(timeout=None)`, `done()`, awaitable). It
-        works on copies: what the step writes into its inputs is not given back, and a warning says
-        so."""
+        """Submits one iteration and returns a Future at once (`result(timeout=None)`, `done()`,
+        awaitable). The iteration works on copies of the inputs: when the step writes into an input,
+        the caller's tensor does not change, and a warning says so."""
         future = self._variants.submit(inputs, kwargs)
         self._note_call()
         return future
 
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
-        """Captures the step for inputs like these, offers the job and waits for its memory, without
-        running an iteration."""
+        """Captures the step for inputs of this form, submits the job and waits for its memory. Runs
+        no iteration."""
         self._variants.prepare(inputs, kwargs)
 
     def state_dict(self) -> dict[str, Any]:
-        """{"model": …, "optimizer": …} in torch's own layouts, loadable into plain torch; ordered
-        after everything submitted before. A job that keeps gradients has them under "gradients",
-        by parameter; one that uses a GradScaler has its state under "scaler"."""
+        """The state after all iterations submitted before: {"model": …, "optimizer": …} in torch's
+        own layouts, which plain torch can load. "gradients", by parameter, is an entry where the
+        job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
         with self._lock:
             self._check_open()
             if self.job is None or self.captured is None:
@@ -120,8 +120,8 @@ class TrainStep:
             return self._state().read(self._stepped, self._gradients)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes what state_dict (or plain torch) gave; ordered likewise. Raises InvalidInput naming
-        the entry that does not fit."""
+        """Loads a state that state_dict() or plain torch made, after all iterations submitted
+        before. Raises InvalidInput, which names the entry that does not fit."""
         with self._lock:
             self._check_open()
             if self.job is None or self.captured is None:
@@ -152,7 +152,8 @@ class TrainStep:
             set_gradients(model, self.captured.gradients, state.get("gradients", {}))
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
-        """The job's status line, bytes and, per graph, what is known of its memory."""
+        """The job's status line, its bytes and, per graph, the measured memory. `with_tapes` adds
+        the allocation trace of each graph."""
         with self._lock:
             self._check_open()
             if self.job is None:
@@ -160,8 +161,9 @@ class TrainStep:
             return self.job.report(with_tapes)
 
     def close(self) -> None:
-        """Ends the job; idempotent. What is not synced to a model by then is gone. Calls that other
-        threads are inside get their result or an error; a capture ends first."""
+        """Ends the job and frees its state; weights that were not copied by sync_to or state_dict
+        are lost. Calls of other threads return their result or raise an error. May be called again;
+        then it has no effect."""
         if not self._lock.is_here():
             return
         self._owned.close()
@@ -178,7 +180,7 @@ class TrainStep:
         self.close()
 
     def ensure_job(self) -> tuple[CapturedJobGraph, Job]:
-        """For the package itself: the capture and the job. Raises InvalidInput before the first
+        """The capture and the job, for the package itself. Raises InvalidInput before the first
         call."""
         with self._lock:
             self._check_open()
@@ -193,7 +195,7 @@ class TrainStep:
         self.service.native_handle()
 
     def _note_call(self) -> None:
-        """What the call has made of the state: the graph that ran last tells."""
+        """Notes what the graph that ran last changed in the state."""
         call = self._variants.current
         if call is None:
             return
@@ -235,14 +237,14 @@ class TrainStep:
                 if not _slot_of(captured, gradient_path(path)).created
             }
             release_created(captured.slots)
-            # Schedulers look at it to tell whether a step came before them.
+            # Schedulers warn when the optimizer has not stepped before them; they read this.
             self.optimizer._opt_called = True
             self._unwatch = weakref.finalize(self, _warn_when_called(self.model, self.job.name))
             self._unwatch.atexit = False
             return call_of(self.job, 0, captured, self.optimizer)
 
     def _initialise(self, inputs: tuple, kwargs: dict[str, Any]) -> None:
-        """Lazy modules before their first call, as that would."""
+        """Gives lazy modules their sizes and first values, as their first call would."""
         if self.captured is not None or not lazy_modules.has_lazy(self.model):
             return
         if self._options.closure is not None:
@@ -300,23 +302,30 @@ def train_step(
     shared: bool = False,
     replay: str = "auto",
 ) -> TrainStep:
-    """A training step to call with batches: loss_fn(model(*inputs[:-1]), inputs[-1]), backward and
-    optimizer.step(), captured at the first call and run by `service` (default: one embedded in this
-    process). Without loss_fn the model returns its loss: alone, first in a tuple, or as the entry
-    "loss" of a dictionary, which alone is then the result of the step.
+    """Makes a training step, to be called with batches. One call is one iteration:
+    loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
+    the iteration; `service` (None: a service embedded in this process) runs it.
 
-    `closure(model, optimizer, *inputs)` -> loss or (loss, aux…) replaces that step; it runs at
-    capture only, so what it decides in Python must depend on its arguments alone. It may scale its
-    loss with a torch.amp.GradScaler when the optimizer is made with fused=True. `name` is how
-    others see the job; `priority`, `weight` and `total_iterations` are for policies that look at
-    them. A job that finds no room waits, at most `admission_timeout` seconds (None: as long as it
-    takes; 0: not at all), then Refused says why. `keep_gradients` makes gradients part of the
-    job's state, for micro-batches accumulated over several calls; None: if the first call uses
-    older gradients, or leaves some without a step of the optimizer. `max_variants` forms of call
-    are kept captured at a time. Others of the same user may join a job that is `shared`, by its
-    name: see laneway.attach. `replay`: whether a device records the work of an iteration, as far
-    as it needs nothing of the CPU, and replays it at once: "auto", as the service sees fit, "on"
-    or "off". Errors: CaptureError, OutOfMemory when the job can never fit the pool, Refused,
+    - `loss_fn`: None when the model returns its own loss: alone, first in a tuple, or as the entry
+      "loss" of a dictionary. Of a dictionary the step returns the loss alone.
+    - `closure`: closure(model, optimizer, *inputs) -> loss or (loss, aux…) replaces the iteration
+      above. It runs only at capture, so its decisions in Python must depend on its arguments alone.
+      It may scale its loss with a torch.amp.GradScaler if the optimizer is made with fused=True.
+    - `name`: the job's name in the status and for attach().
+    - `priority`, `weight`: shown in the status. No built-in policy reads them yet.
+    - `total_iterations`: how many iterations the job will run, if that is known. The policy srtf
+      computes the remaining time from it.
+    - `admission_timeout`: how many seconds the first call waits for room in the pool before it
+      raises Refused. None: without a limit. 0: it does not wait.
+    - `keep_gradients`: True keeps gradients in the job's state, to accumulate micro-batches over
+      several calls. None: keep them if the first call reads older gradients or leaves some that the
+      optimizer does not use.
+    - `max_variants`: how many forms of call stay captured at a time.
+    - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
+    - `replay`: whether a device records an iteration's work and replays it, where the work needs
+      nothing of the CPU: "auto" (the service decides), "on" or "off".
+
+    Errors of the first call: CaptureError, OutOfMemory when the job cannot fit the pool, Refused,
     InvalidInput.
     """
     check_replay(replay)
