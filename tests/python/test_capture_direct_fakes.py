@@ -104,10 +104,12 @@ def arguments(func, tensors):
 @pytest.mark.parametrize("func", sorted(ELEMENTWISE | IN_PLACE, key=str), ids=str)
 def test_elementwise_operators_give_what_the_fake_mode_gives(func):
     assert compare(func, arguments(func, [LAYOUTS["row_major"](torch.float32)]))
-    for first, second in itertools.product(LAYOUTS.values(), repeat=2):
-        compare(func, arguments(func, [first(torch.float32), second(torch.float32)]))
-    for first, second in itertools.product(DTYPES, repeat=2):
-        compare(func, arguments(func, [LAYOUTS["row_major"](d) for d in (first, second)]))
+    tensors = [a for a in func._schema.arguments if str(a.type) == "Tensor"]
+    each = min(len(tensors), 2)  # layouts and dtypes of two tensors, in all combinations
+    for layouts in itertools.product(LAYOUTS.values(), repeat=each):
+        compare(func, arguments(func, [layout(torch.float32) for layout in layouts]))
+    for dtypes in itertools.product(DTYPES, repeat=each):
+        compare(func, arguments(func, [LAYOUTS["row_major"](dtype) for dtype in dtypes]))
 
 
 @pytest.mark.parametrize("number", [2, 2.5, True, 2.5j])
