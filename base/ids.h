@@ -27,11 +27,9 @@ class Id {
 
 using SessionId = Id<struct SessionTag>;
 using JobId = Id<struct JobTag>;
-using GraphId = Id<struct GraphTag>;  // unique within its job
 using LaneId = Id<struct LaneTag>;
 using RegionId = Id<struct RegionTag>;
 using ClaimId = Id<struct ClaimTag>;
-using WorkerId = Id<struct WorkerTag>;
 using TurnId = Id<struct TurnTag>;
 
 // Hands out 1, 2, 3, … Not thread-safe; each owner keeps its own.

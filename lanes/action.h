@@ -30,7 +30,7 @@ struct RefuseJob {
   Reason reason;
 };
 // Image memory for a job, cleared by whoever carries this out; answered by ImagePlaced. Sent again
-// to a new worker while it is unanswered.
+// by a core that takes over from a report in which it is not placed.
 struct PlaceImage {
   JobId job;
   Bytes offset;

@@ -1,5 +1,5 @@
 // ControlWord: the one word that an executor tests before each node. Bits are set by other threads
-// (the core's side, a loader, a partner lane) and say that there is something to wait for or to
+// (the core's side, a loader) and say that there is something to wait for or to
 // stop for; a zero word costs a relaxed load and a branch. Thread-safe. Borrowed by the executor,
 // owned by whoever owns the lane.
 #pragma once
@@ -14,11 +14,9 @@ namespace control {
 inline constexpr uint32_t kAbandon = 1u << 0;  // give this iteration up if it has not committed
 inline constexpr uint32_t kCancel = 1u << 1;   // the job is over: as kAbandon, and stays set
 inline constexpr uint32_t kPause = 1u << 2;    // hold between nodes until it is cleared
-inline constexpr uint32_t kGroup = 1u
-                                   << 3;  // a transfer group that a coming node needs is not there
-inline constexpr uint32_t kHeight = 1u << 4;  // the partner's height has to be looked at
+inline constexpr uint32_t kGroup = 1u << 3;    // bytes that a coming node needs are not there yet
 inline constexpr uint32_t kStop = kAbandon | kCancel;
-inline constexpr uint32_t kWait = kPause | kGroup | kHeight;
+inline constexpr uint32_t kWait = kPause | kGroup;
 }  // namespace control
 
 class ControlWord {

@@ -15,17 +15,7 @@
 
 namespace laneway::lanes {
 
-struct SessionOpened {
-  SessionId session;
-  uint32_t user = 0;  // uid
-};
-// Orderly close, or death noticed by the kernel: the session's jobs end either way.
-struct SessionEnded {
-  SessionId session;
-  bool died = false;
-};
-
-// The client closed the job, or somebody killed it.
+// The job's client closed it or died, or it was killed.
 struct JobEnded {
   JobId job;
   bool cancelled = false;
@@ -54,12 +44,7 @@ struct NeedChanged {
 struct ImagePlaced {
   JobId job;
 };
-struct WorkerLost {
-  WorkerId worker;
-};
-struct WorkerReady {
-  WorkerId worker;
-};
+struct WorkerLost {};
 struct CapacityChanged {
   Bytes capacity;
 };
@@ -70,8 +55,7 @@ struct WorkerReported {
   WorkerReport report;
 };
 
-using Event = std::variant<SessionOpened, SessionEnded, JobOffered, JobEnded, WorkReady, TurnEnded,
-                           NeedChanged, ImagePlaced, WorkerLost, WorkerReady, CapacityChanged,
-                           TimerFired, WorkerReported>;
+using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
+                           WorkerLost, CapacityChanged, TimerFired, WorkerReported>;
 
 }  // namespace laneway::lanes

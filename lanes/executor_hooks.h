@@ -27,7 +27,8 @@ class ExecutorHooks {
 
   // Before node `node`, the first that writes persistent memory; once per iteration, not for
   // graphs without such a node. While it blocks it watches the control word for control::kStop,
-  // which has no effect after it answered go. The place for the gate and for undo logs.
+  // which has no effect after it answered go. The place to check that the rest fits, and for undo
+  // logs.
   virtual CommitDecision enter_commit_phase(size_t node) = 0;
 };
 

@@ -89,8 +89,6 @@ Status check_job_transition(JobState from, JobState to) {
   return Error{ErrorCode::internal, "a job never goes from " + names};
 }
 
-bool is_final(JobState state) { return state == finished || state == failed || state == cancelled; }
-
 void Job::move_to(JobState state) {
   if (job_transition(state_, state) != Transition::allowed) {
     check_failed("job_transition", __FILE__, __LINE__,

@@ -41,8 +41,6 @@ Transition job_transition(JobState from, JobState to);
 // Error unsupported for a transition of a later capability, internal for an impossible one; both
 // name the two states.
 Status check_job_transition(JobState from, JobState to);
-// finished, failed or cancelled: no way leads on.
-bool is_final(JobState state);
 
 struct Job {
   policies::JobView view;  // identity, sizes, progress: what policies see

@@ -18,7 +18,6 @@ enum class LaneState : uint8_t {
   granted,   // a turn is open
   recalled,  // a turn is open and was asked to end
 };
-inline constexpr size_t kLaneStateCount = 4;
 
 const char* lane_state_name(LaneState state);
 // closed -> idle -> granted -> (recalled ->) idle -> closed.

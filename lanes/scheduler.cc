@@ -70,18 +70,6 @@ void Scheduler::settle() {
   touched_.clear();
 }
 
-void Scheduler::on(const SessionOpened& /*event*/) {}
-
-void Scheduler::on(const SessionEnded& event) {
-  std::vector<JobId> theirs;
-  for (const auto& [id, job] : jobs_) {
-    if (job.view.session == event.session) theirs.push_back(id);
-  }
-  for (const JobId id : theirs) {
-    end_job(job_of(id), event.died ? JobState::cancelled : JobState::finished);
-  }
-}
-
 void Scheduler::on(const JobOffered& event) {
   if (!event.job.valid() || find_job(event.job) != nullptr) {
     ++ignored_events_;
@@ -165,19 +153,6 @@ void Scheduler::on(const WorkerLost& /*event*/) {
     } else {
       announce_work(job);  // what was interrupted is still queued
     }
-  }
-}
-
-void Scheduler::on(const WorkerReady& /*event*/) {
-  worker_up_ = true;
-  // The pool outlives a worker, so images and regions are where they were; only copies that were
-  // under way are asked for again.
-  for (const auto& [id, job] : jobs_) {
-    if (job.state() != JobState::staged) continue;
-    actions_.push_back(PlaceImage{id, job.image_offset, pool_.rounded(job.view.persistent)});
-  }
-  for (Lane& lane : lanes_) {
-    if (lane.state() == LaneState::idle) touch(lane);
   }
 }
 

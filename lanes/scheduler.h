@@ -76,8 +76,6 @@ class Scheduler {
 
  private:
   // scheduler.cc: what happened.
-  void on(const SessionOpened& event);
-  void on(const SessionEnded& event);
   void on(const JobOffered& event);
   void on(const JobEnded& event);
   void on(const WorkReady& event);
@@ -85,7 +83,6 @@ class Scheduler {
   void on(const NeedChanged& event);
   void on(const ImagePlaced& event);
   void on(const WorkerLost& event);
-  void on(const WorkerReady& event);
   void on(const CapacityChanged& event);
   void on(const TimerFired& event);
   void on(const WorkerReported& event);

@@ -138,8 +138,6 @@ void Scheduler::reopen_turn(Lane& lane, Job& job, TurnId turn) {
                .envelope = {.region = lane.region.id,
                             .base = lane.region.offset,
                             .ceiling = lane.region.size,
-                            .from_top = false,
-                            .partner = {},
                             .budget = {}}};
   open_turns_[lane.id.value() - 1] = turn;
   contexts_.opened(job.view.context_key);

@@ -142,8 +142,6 @@ void Scheduler::grant(Lane& lane, Job& job) {
                .envelope = {.region = lane.region.id,
                             .base = lane.region.offset,
                             .ceiling = lane.region.size,
-                            .from_top = false,
-                            .partner = {},
                             .budget = budget}};
   open_turns_[slot] = lane.turn.id;
   if (lane.bounded) {

@@ -19,13 +19,11 @@ struct TurnBudget {
   Duration slice;
 };
 
-// Where in its region a lane may allocate, and with whom it shares.
+// Where in the pool a lane may allocate.
 struct TurnEnvelope {
   RegionId region;
-  Bytes base;             // offset of the region in the pool
-  Bytes ceiling;          // bytes this lane may use from its end of the region
-  bool from_top = false;  // which end (two-ended regions); one-lane regions grow from the bottom
-  LaneId partner;         // the lane at the other end; none in a region of its own
+  Bytes base;     // offset of the region in the pool
+  Bytes ceiling;  // bytes that the lane may use from there
   TurnBudget budget;
 };
 

@@ -4,30 +4,6 @@
 
 namespace laneway::memory {
 
-const char* claim_class_name(ClaimClass claim_class) {
-  switch (claim_class) {
-    case ClaimClass::persistent: return "persistent";
-    case ClaimClass::region: return "region";
-    case ClaimClass::elastic: return "elastic";
-    case ClaimClass::foreign: return "foreign";
-    case ClaimClass::staging: return "staging";
-    case ClaimClass::overhead: return "overhead";
-  }
-  return "unknown";
-}
-
-const char* ledger_outcome_name(LedgerOutcome outcome) {
-  switch (outcome) {
-    case LedgerOutcome::done: return "done";
-    case LedgerOutcome::no_room: return "no_room";
-    case LedgerOutcome::larger_than_capacity: return "larger_than_capacity";
-    case LedgerOutcome::over_ceiling: return "over_ceiling";
-    case LedgerOutcome::unknown_claim: return "unknown_claim";
-    case LedgerOutcome::invalid: return "invalid";
-  }
-  return "unknown";
-}
-
 Ledger::Ledger(Bytes capacity) : capacity_(capacity) { LW_CHECK(capacity >= Bytes(0)); }
 
 LedgerOutcome Ledger::fits(Bytes more) const {

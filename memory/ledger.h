@@ -19,14 +19,11 @@ namespace laneway::memory {
 
 enum class ClaimClass : uint8_t {
   persistent,  // an image
-  region,      // ephemeral memory of one lane or two
-  elastic,     // a pool that can give memory back (key/value cache)
-  foreign,     // the quota of a program that does not allocate from us
+  region,      // ephemeral memory of a lane
   staging,     // buffers of copies
   overhead,    // contexts, handles, the operator's reserve
 };
-inline constexpr size_t kClaimClassCount = 6;
-const char* claim_class_name(ClaimClass claim_class);
+inline constexpr size_t kClaimClassCount = 4;
 
 // When the bytes above the floor can be taken back.
 enum class Revocation : uint8_t { never, boundary, on_demand };
@@ -57,7 +54,6 @@ enum class LedgerOutcome : uint8_t {
   unknown_claim,         // no such claim (any more)
   invalid,               // a negative amount, or a floor above the ceiling
 };
-const char* ledger_outcome_name(LedgerOutcome outcome);
 
 class Ledger {
  public:

@@ -29,7 +29,7 @@ struct PlannedTape {
   std::vector<uint64_t> free_offsets;  // of the n-th free
 };
 
-// `plan` is of this tape (check_plan holds).
+// `plan` must be a plan of this tape.
 std::shared_ptr<const PlannedTape> make_planned_tape(AllocationTape tape, Plan plan);
 
 }  // namespace laneway::memory

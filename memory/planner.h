@@ -37,10 +37,6 @@ struct PlannerOptions {
 // Plans a well-formed tape. What the tape never frees stays alive to its end.
 Plan plan_tape(const AllocationTape& tape, const PlannerOptions& options);
 
-// Checks a plan against its tape without the planner's own code: every allocation placed, aligned,
-// below the peak, and apart from every other that is alive with it. The error names both.
-Status check_plan(const AllocationTape& tape, const Plan& plan);
-
 // The height that a lane's best-fit allocator (a probe) reaches on this tape.
 Bytes simulate_best_fit(const AllocationTape& tape, int64_t alignment);
 

@@ -18,14 +18,6 @@ ImageLayout::ImageLayout(std::span<const lanes::ImageSlot> slots,
   }
 }
 
-void ImageLayout::append(std::span<const lanes::ImageSlot> slots) {
-  for (const lanes::ImageSlot& slot : slots) {
-    slots_.push_back(slot);
-    offsets_.emplace_back();
-    place(static_cast<uint32_t>(slots_.size() - 1));
-  }
-}
-
 void ImageLayout::place(uint32_t slot) {
   offsets_[slot] = total_;
   total_ += Bytes(static_cast<int64_t>(slots_[slot].bytes)).aligned_up(alignment_);

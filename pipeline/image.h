@@ -22,9 +22,6 @@ class ImageLayout {
   ImageLayout(std::span<const lanes::ImageSlot> slots, std::span<const uint32_t> first_use,
               int64_t alignment);
 
-  // Adds slots behind the existing ones (a graph that joined later brought them).
-  void append(std::span<const lanes::ImageSlot> slots);
-
   int64_t alignment() const { return alignment_; }
   Bytes total() const { return total_; }
   size_t slot_count() const { return offsets_.size(); }

@@ -15,7 +15,7 @@ namespace laneway::policies {
 // Error invalid_argument names the unknown policy, key or value, and what is known instead.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view text);
 
-// Names that make_policy knows, in alphabetical order.
+// Names that make_policy knows, in the order of the table.
 std::vector<std::string> policy_names();
 
 }  // namespace laneway::policies

@@ -62,14 +62,12 @@ void View::open_lane(LaneId id, Bytes region) {
   LW_CHECK(!lane.id.valid(), "lane is open already");
   lane.id = id;
   lane.region = region;
-  ++open_lanes_;
 }
 
 void View::close_lane(LaneId id) {
   LaneView& lane = slot(id);
   LW_CHECK(lane.id.valid() && lane.jobs.empty(), "lane is not open, or not empty");
   lane = LaneView{};
-  --open_lanes_;
 }
 
 void View::set_region(LaneId id, Bytes region) { slot(id).region = region; }

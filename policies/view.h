@@ -71,7 +71,6 @@ class View {
   const LaneView* lane(LaneId id) const;
   // Slot i is lane i + 1; a slot without a lane has no id.
   const std::vector<LaneView>& lane_slots() const { return lanes_; }
-  uint32_t open_lanes() const { return open_lanes_; }
   uint32_t max_lanes() const { return static_cast<uint32_t>(lanes_.size()); }
 
   // Whether the core tried to admit this waiting job since memory or lanes last changed, and found
@@ -107,7 +106,6 @@ class View {
 
   std::vector<const JobView*> waiting_;
   std::vector<LaneView> lanes_;
-  uint32_t open_lanes_ = 0;
   Pool pool_;
   uint64_t version_ = 1;
 };

@@ -49,14 +49,6 @@ PerNodeLists::PerNodeLists(uint32_t node_count, std::span<const uint32_t> nodes,
   for (size_t k = 0; k < items.size(); ++k) items_[next[nodes[k]]++] = items[k];
 }
 
-Bytes persistent_bytes(const Graph& graph) {
-  Bytes sum;
-  for (const Storage& storage : graph.storages) {
-    if (storage.kind == StorageKind::persistent) sum += Bytes(static_cast<int64_t>(storage.bytes));
-  }
-  return sum;
-}
-
 std::vector<uint32_t> first_use_order(const Graph& graph, uint32_t slot_count) {
   std::vector<uint32_t> order;
   std::vector<bool> placed(slot_count, false);

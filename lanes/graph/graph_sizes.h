@@ -60,9 +60,6 @@ struct GraphMemory {
   Bytes peak;  // E: the highest of all, reach[0]
 };
 
-// The bytes of every slot that the graph names, together.
-Bytes persistent_bytes(const Graph& graph);
-
 // All slots of an image: first those that the graph uses, in the order in which its nodes first
 // name them (outputs last), then the others ascending. A permutation of 0 … slot_count - 1.
 std::vector<uint32_t> first_use_order(const Graph& graph, uint32_t slot_count);

@@ -68,7 +68,6 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
   if (options.lanes > 0) config.max_lanes = options.lanes;
   loop_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *worker_);
-  post(lanes::SessionOpened{.session = kSession, .user = ::geteuid()});
 }
 
 EmbeddedService::~EmbeddedService() { close(); }

@@ -39,12 +39,6 @@ class Words {
  public:
   explicit Words(const JobNames& names) : names_(names) {}
 
-  std::string operator()(const lanes::SessionOpened& event) const {
-    return "SessionOpened session " + text(event.session.value()) + " of user " + text(event.user);
-  }
-  std::string operator()(const lanes::SessionEnded& event) const {
-    return "SessionEnded session " + text(event.session.value()) + (event.died ? ": died" : "");
-  }
   std::string operator()(const lanes::JobOffered& event) const {
     std::string line = "JobOffered job " + text(event.job.value()) + " '" + event.name +
                        "' of session " + text(event.session.value()) + ": " +
@@ -72,7 +66,6 @@ class Words {
     return "ImagePlaced " + job(event.job);
   }
   std::string operator()(const lanes::WorkerLost&) const { return "WorkerLost"; }
-  std::string operator()(const lanes::WorkerReady&) const { return "WorkerReady"; }
   std::string operator()(const lanes::CapacityChanged& event) const {
     return "CapacityChanged " + format_bytes(event.capacity);
   }

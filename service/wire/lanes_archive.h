@@ -19,8 +19,7 @@ void serialize(A& archive, TurnBudget& budget) {
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {
-  archive(envelope.region, envelope.base, envelope.ceiling, envelope.from_top, envelope.partner,
-          envelope.budget);
+  archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget);
 }
 template <class A>
 void serialize(A& archive, Turn& turn) {
@@ -69,14 +68,6 @@ void serialize(A& archive, RecallTurn& action) {
 }
 
 template <class A>
-void serialize(A& archive, SessionOpened& event) {
-  archive(event.session, event.user);
-}
-template <class A>
-void serialize(A& archive, SessionEnded& event) {
-  archive(event.session, event.died);
-}
-template <class A>
 void serialize(A& archive, JobOffered& event) {
   archive(event.job, event.session, event.name, event.job_class, event.priority, event.weight,
           event.total_iterations, event.iteration_estimate, event.persistent, event.ephemeral,
@@ -103,13 +94,7 @@ void serialize(A& archive, ImagePlaced& event) {
   archive(event.job);
 }
 template <class A>
-void serialize(A& archive, WorkerLost& event) {
-  archive(event.worker);
-}
-template <class A>
-void serialize(A& archive, WorkerReady& event) {
-  archive(event.worker);
-}
+void serialize(A&, WorkerLost&) {}
 template <class A>
 void serialize(A& archive, CapacityChanged& event) {
   archive(event.capacity);

@@ -5,14 +5,13 @@
 
 #include "adaptor/scope/lane_scope.h"
 #include "lanes/executor.h"
-#include "lanes/gate.h"
 #include "service/worker/marking_runner.h"
 
 namespace laneway::service {
 namespace {
 
-// Asks the gate whether all that is left fits before anything persistent is written, and whoever
-// has to know that it will be.
+// At the entry of the commit phase: nothing persistent is written unless the rest of the iteration
+// fits the lane, and unless `commit` (null for none) has noted the entry.
 class LaneHooks final : public lanes::ExecutorHooks {
  public:
   LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory, CommitEntry* commit)
@@ -21,27 +20,22 @@ class LaneHooks final : public lanes::ExecutorHooks {
   void wait(uint32_t, size_t) override {}
 
   lanes::CommitDecision enter_commit_phase(size_t node) override {
-    const lanes::GateOutcome outcome =
-        lanes::gate(lanes::GatePoint::commit_phase, arena_.capacity(), lane_at(node), {});
-    if (outcome != lanes::GateOutcome::go) return lanes::CommitDecision::grow;
+    if (reach_at(node) > arena_.capacity()) return lanes::CommitDecision::grow;
     if (commit_ != nullptr && !commit_->enter()) return lanes::CommitDecision::cancel;
     return lanes::CommitDecision::go;
   }
 
  private:
-  // A plan that lies within the lane covers the rest. Without one, what capture predicts for the
-  // rest (and an eighth for what operators allocate inside) must fit in the longest free piece.
-  lanes::GateLane lane_at(size_t node) const {
+  // The highest byte of the lane that the rest of the iteration can still reach. A plan that lies
+  // within the lane covers the rest. Without one, what capture predicts for the rest (and an eighth
+  // for what operators allocate inside) must fit in the longest free piece.
+  Bytes reach_at(size_t node) const {
     const memory::LaneArena::Headroom headroom = arena_.headroom();
-    lanes::GateLane lane;
-    lane.height = arena_.capacity() - headroom.largest;
-    lane.reach = lane.height;
-    lane.on_plan = headroom.plan_covers_rest;
-    if (headroom.plan_covers_rest) return lane;
+    const Bytes height = arena_.capacity() - headroom.largest;
+    if (headroom.plan_covers_rest) return height;
     const Bytes live = arena_.capacity() - headroom.free;
     const Bytes growth = std::max(Bytes(), memory_.reach[node] - live);
-    lane.reach = lane.height + growth + Bytes(growth.count() / 8);
-    return lane;
+    return height + growth + Bytes(growth.count() / 8);
   }
 
   const memory::LaneArena& arena_;

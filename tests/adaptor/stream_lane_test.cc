@@ -12,9 +12,9 @@
 
 #include "base/limits.h"
 #include "memory/device/host_device.h"
-#include "memory/device/synthetic_device.h"
 #include "tests/adaptor/paced_device.h"
 #include "tests/support/seed.h"
+#include "tests/support/synthetic_device.h"
 
 namespace laneway::adaptor {
 namespace {

@@ -1,6 +1,6 @@
 #include "memory/device/host_device.h"
-#include "memory/device/synthetic_device.h"
 #include "tests/conformance/device_rows.h"
+#include "tests/support/synthetic_device.h"
 
 namespace laneway::memory {
 

@@ -234,10 +234,10 @@ TEST(Executor, TheGateDecidesAtTheEntryOfTheCommitPhase) {
 TEST(Executor, WaitsAreServedByTheHooksAtTheNodeWhereTheyCameUp) {
   for (size_t node = 0; node + 1 < kNodes; ++node) {
     Bench bench;
-    bench.runner.at_node(node, [&] { bench.word.set(control::kGroup | control::kHeight); });
+    bench.runner.at_node(node, [&] { bench.word.set(control::kGroup | control::kPause); });
     EXPECT_EQ(bench.run().outcome, IterationOutcome::completed);
     ASSERT_EQ(bench.hooks.waits.size(), 1u);
-    EXPECT_EQ(bench.hooks.waits[0].first, control::kGroup | control::kHeight);
+    EXPECT_EQ(bench.hooks.waits[0].first, control::kGroup | control::kPause);
     EXPECT_EQ(bench.hooks.waits[0].second, node + 1);
   }
 }

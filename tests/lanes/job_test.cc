@@ -19,6 +19,10 @@ std::vector<JobState> all_states() {
   return states;
 }
 
+bool is_final(JobState state) {
+  return state == JobState::finished || state == JobState::failed || state == JobState::cancelled;
+}
+
 TEST(JobStates, HaveTheNamesThatStatusShows) {
   std::vector<std::string> names;
   for (const JobState state : all_states()) names.emplace_back(job_state_name(state));

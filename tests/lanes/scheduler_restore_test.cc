@@ -263,7 +263,7 @@ class Garbage {
       case 1: return ImagePlaced{id};
       case 2: return JobEnded{id, random_.chance(0.5)};
       case 3: return NeedChanged{id, bytes()};
-      case 4: return SessionEnded{SessionId(number(4)), true};
+      case 4: return WorkerLost{};
       case 5: return WorkerReported{report()};
       case 6: return TimerFired{};
       default:

@@ -87,30 +87,29 @@ TEST_F(SchedulerTest, KeepsNumericContextsApartAndStarvesNone) {
   ASSERT_EQ(back.size(), 2u) << "both jobs of key 1, side by side";
 }
 
-TEST_F(SchedulerTest, ASessionsJobsVanishWithIt) {
+TEST_F(SchedulerTest, AJobThatIsKilledInItsTurnMakesRoomWhenTheTurnHasEnded) {
   make(100, 2);
   const Turn turn = of<GrantTurn>(start(1, 30, 10)).at(0).turn;
-  offer(2, 80, 10, 0, /*session=*/1);
-  offer(3, 80, 10, 0, /*session=*/2);
-  const auto actions = send(SessionEnded{SessionId(1), true});
+  offer(2, 80, 10);
+  const auto actions = send(JobEnded{JobId(1), true});
   EXPECT_EQ(of<RecallTurn>(actions).at(0).turn, turn.id);
   const auto after = end_turn(turn.id, TurnEnd::budget, true);
   EXPECT_EQ(of<DropImage>(after).at(0).job, JobId(1));
-  EXPECT_EQ(of<AdmitJob>(after).at(0).job, JobId(3));
-  EXPECT_EQ(scheduler_->snapshot().ended.size(), 2u);
+  EXPECT_EQ(of<AdmitJob>(after).at(0).job, JobId(2));
+  EXPECT_EQ(scheduler_->snapshot().ended.size(), 1u);
   EXPECT_EQ(scheduler_->snapshot().ended[0].state, JobState::cancelled);
 }
 
-TEST_F(SchedulerTest, ALostWorkersTurnsAreOverAndRunAgainWithTheNextWorker) {
+TEST_F(SchedulerTest, ALostWorkersTurnsAreOverAndNothingRunsWithoutOne) {
   make(100, 2);
   const Turn turn = of<GrantTurn>(start(1, 10, 10)).at(0).turn;
   offer(2, 10, 10);  // its image is on the way
-  EXPECT_TRUE(send(WorkerLost{WorkerId(1)}).empty());
+  EXPECT_TRUE(send(WorkerLost{}).empty());
   EXPECT_TRUE(end_turn(turn.id, TurnEnd::idle, false).empty()) << "a report of the dead";
   EXPECT_TRUE(of<GrantTurn>(ready(1)).empty());
-  const auto actions = send(WorkerReady{WorkerId(2)});
-  EXPECT_EQ(of<PlaceImage>(actions).at(0).job, JobId(2)) << "asked for again";
-  EXPECT_EQ(of<GrantTurn>(actions).at(0).turn.job, JobId(1));
+  EXPECT_TRUE(of<GrantTurn>(send(TimerFired{})).empty());
+  EXPECT_EQ(scheduler_->snapshot().jobs.at(0).state, JobState::resident);
+  EXPECT_FALSE(scheduler_->snapshot().worker_up);
 }
 
 // Answers with a job that does not exist, or with the one that was there first.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/memory/random_tapes.h"
+#include "tests/support/plan_check.h"
 #include "tests/support/seed.h"
 
 namespace laneway::memory {

@@ -13,10 +13,10 @@
 #include "base/limits.h"
 #include "base/random.h"
 #include "memory/device/host_device.h"
-#include "memory/device/synthetic_device.h"
 #include "memory/host_pool_access.h"
 #include "memory/stream_pool_access.h"
 #include "tests/support/seed.h"
+#include "tests/support/synthetic_device.h"
 
 namespace laneway::memory {
 namespace {

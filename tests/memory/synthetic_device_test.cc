@@ -1,6 +1,6 @@
 // Shows the crank: nothing happens before it is turned, one turn is one piece of work, streams keep
 // their order, and what waits for an event does not run before it, whatever the order of turning.
-#include "memory/device/synthetic_device.h"
+#include "tests/support/synthetic_device.h"
 
 #include <gtest/gtest.h>
 

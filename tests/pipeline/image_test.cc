@@ -34,17 +34,6 @@ TEST(ImageLayout, IsEmptyWithoutSlots) {
   EXPECT_EQ(layout.slot_count(), 0U);
 }
 
-TEST(ImageLayout, AppendsBehindWhatIsThere) {
-  const std::vector<lanes::ImageSlot> slots = {slot(10), slot(20)};
-  ImageLayout layout(slots, std::vector<uint32_t>{1, 0}, 64);
-  const std::vector<lanes::ImageSlot> more = {slot(70)};
-  layout.append(more);
-  EXPECT_EQ(layout.offset(1), Bytes(0));
-  EXPECT_EQ(layout.offset(0), Bytes(64));
-  EXPECT_EQ(layout.offset(2), Bytes(128));
-  EXPECT_EQ(layout.total(), Bytes(256));
-}
-
 TEST(ImageLayout, NeverOverlaps) {
   Random random(testing::seed_from_environment(7));
   for (int round = 0; round < 200; ++round) {

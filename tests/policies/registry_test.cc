@@ -20,7 +20,7 @@ std::string error_of(std::string_view text) {
 }
 
 TEST(Registry, MakesEveryPolicyThatItLists) {
-  EXPECT_THAT(policy_names(), testing::ElementsAre("fifo", "srtf"));
+  EXPECT_THAT(policy_names(), testing::IsSupersetOf({"fifo", "srtf"}));
   for (const std::string& name : policy_names()) {
     const auto policy = make_policy(name);
     ASSERT_TRUE(policy.ok()) << name;
@@ -40,8 +40,10 @@ TEST(Registry, PassesOptionsOn) {
 }
 
 TEST(Registry, NamesWhatIsUnknownAndWhatIsKnown) {
-  EXPECT_THAT(error_of("lifo"), testing::AllOf(HasSubstr("'lifo'"), HasSubstr("fifo, srtf")));
-  EXPECT_THAT(error_of(""), HasSubstr("fifo, srtf"));
+  for (const std::string& name : policy_names()) {
+    EXPECT_THAT(error_of("lifo"), testing::AllOf(HasSubstr("'lifo'"), HasSubstr(name)));
+    EXPECT_THAT(error_of(""), HasSubstr(name));
+  }
   EXPECT_THAT(error_of("fifo:speed=9"), testing::AllOf(HasSubstr("'speed'"), HasSubstr("share")));
   EXPECT_THAT(error_of("fifo:share=maybe"), HasSubstr("share=yes or share=no"));
   EXPECT_THAT(error_of("fifo:share"), HasSubstr("key=value"));

@@ -127,7 +127,6 @@ EnqueueService::EnqueueService(uint32_t lanes, service::Journal* journal) {
   loop_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config, policies::make_policy("fifo").value()), clock_,
       *worker_);
-  post(lanes::SessionOpened{.session = SessionId(1), .user = 1});
 }
 
 EnqueueService::~EnqueueService() {

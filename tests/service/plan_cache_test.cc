@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
-#include "memory/planner.h"
+#include "tests/support/plan_check.h"
 
 namespace laneway::service {
 namespace {

@@ -20,8 +20,6 @@ void ActionHash::mix(const Turn& turn) {
   mix(turn.envelope.region.value());
   mix(turn.envelope.base);
   mix(turn.envelope.ceiling);
-  mix(uint64_t{turn.envelope.from_top});
-  mix(turn.envelope.partner.value());
   mix(turn.envelope.budget.iterations);
   mix(static_cast<uint64_t>(turn.envelope.budget.slice.ns()));
 }

@@ -128,13 +128,6 @@ void Observed::apply(const Event& event) {
   if (const auto* ended = std::get_if<JobEnded>(&event)) {
     if (jobs.count(ended->job) > 0) end(jobs[ended->job]);
   }
-  if (const auto* ended = std::get_if<SessionEnded>(&event)) {
-    std::vector<JobId> theirs;
-    for (const auto& [id, job] : jobs) {
-      if (job.offer.session == ended->session) theirs.push_back(id);
-    }
-    for (const JobId id : theirs) end(jobs[id]);
-  }
   if (std::holds_alternative<WorkerLost>(event)) {
     worker_up = false;
     while (!turns.empty()) {
@@ -142,7 +135,6 @@ void Observed::apply(const Event& event) {
       close_turn(turns.begin()->first);
     }
   }
-  if (std::holds_alternative<WorkerReady>(event)) worker_up = true;
   if (const auto* changed = std::get_if<CapacityChanged>(&event)) {
     wanted_capacity = changed->capacity.count() / alignment * alignment;
     capacity = std::max(capacity, wanted_capacity);

@@ -26,13 +26,16 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
   std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(first),
               static_cast<unsigned long long>(last));
   std::map<std::string, uint64_t> counts;
+  uint64_t all_actions = 0;  // to compare with another build: equal if every seed decides as there
   for (uint64_t seed = first; seed <= last; ++seed) {
     const Outcome outcome = World(seed).run();
     ASSERT_EQ(outcome.violation, "") << "run again with LANEWAY_SEED=" << seed;
     const Outcome again = World(seed).run();
     ASSERT_EQ(outcome.action_hash, again.action_hash) << "LANEWAY_SEED=" << seed;
+    all_actions = all_actions * 1'099'511'628'211u ^ outcome.action_hash;
     for (const auto& [what, count] : outcome.counts) counts[what] += count;
   }
+  std::printf("action hash of all seeds: %016llx\n", static_cast<unsigned long long>(all_actions));
   for (const auto& [what, count] : counts) {
     std::printf("%12llu %s\n", static_cast<unsigned long long>(count), what.c_str());
   }
@@ -42,7 +45,7 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
        {"finished", "cancelled", "sessions died", "capacity changed", "workers lost",
         "brokers restarted", "cores from a successor's report", "out of lane", "need changed",
         "refused", "recalled", "resized", "timers", "pool_full", "pool_fragmented",
-        "lanes_exhausted", "behind_others", "policy faults", "standstills"}) {
+        "lanes_exhausted", "behind_others", "policy faults"}) {
     EXPECT_GT(counts[what], 0u) << what;
   }
 }

@@ -143,8 +143,10 @@ Outcome World::run() {
 
 bool World::resolve_standstill() {
   if (seen_->jobs.empty()) return false;
-  // Timers are done, nothing is under way: whoever is still here is held, or waits behind a held
-  // one, because the images of held jobs fill the pool. (Only eviction could help them.)
+  // Timers are done and nothing is under way: every job that is left is held, or waits behind a
+  // held one, because the images of held jobs fill the pool. The service has no cure for this
+  // (eviction would be one); the world ends the youngest job, so that the seed comes to its end,
+  // and counts it. No test may require a standstill.
   JobId youngest;
   for (const auto& [id, job] : seen_->jobs) {
     if (!job.lane.valid()) continue;

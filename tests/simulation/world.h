@@ -1,8 +1,8 @@
 // World: virtual time around the real scheduler. It plays the clients (seeded random jobs that
 // arrive, submit, think, grow, are killed), the worker (carries turns out at the pace of a drawn
-// iteration time, reports late, is lost and replaced) and the operator (changes the capacity). The
-// scheduler's events and actions pass the checkers on their way. Faults stop at a drawn time; from
-// then on every job that was admitted must get to its end.
+// iteration time, reports late, is lost and replaced) and the operator (changes the capacity, which
+// the service cannot do yet). The scheduler's events and actions pass the checkers on their way.
+// Faults stop at a drawn time; from then on every job that was admitted must get to its end.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,8 @@ class World {
   lanes::WorkerReport report() const;
   void restart_core();
   void check_iterations(JobId job);
-  // Everything stands still: right only if what is held really finds no room.
+  // Everything stands still: right only if each held job really finds no room. True: a job was
+  // ended, and the world goes on.
   bool resolve_standstill();
   Client* any_client();
   int64_t need_of(const Client& client) const;

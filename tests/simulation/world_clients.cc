@@ -111,10 +111,14 @@ void World::one_fault() {
     case 1: {
       ++outcome_.counts["sessions died"];
       const SessionId session = client.offer.session;
+      std::vector<JobId> theirs;
       for (auto& [id, other] : clients_) {
-        if (other.offer.session == session) gone(other);
+        if (other.offer.session != session) continue;
+        gone(other);
+        theirs.push_back(id);
       }
-      return send(SessionEnded{session, true});
+      for (const JobId id : theirs) send(JobEnded{id, true});
+      return;
     }
     case 2:
       ++outcome_.counts["capacity changed"];
@@ -154,10 +158,9 @@ void World::lose_worker() {
     client.ended_busy += turn.busy;
   }
   turns_.clear();
-  send(WorkerLost{WorkerId(worker_epoch_)});
+  send(WorkerLost{});
   at(microseconds(random_.between(1, 20'000)), [this, epoch = worker_epoch_] {
     if (epoch != worker_epoch_) return;
-    if (random_.chance(0.5)) return send(WorkerReady{WorkerId(epoch)});
     ++outcome_.counts["cores from a successor's report"];
     restart_core();
   });

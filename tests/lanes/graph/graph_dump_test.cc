@@ -1,6 +1,6 @@
 // Shows what the readable form of a graph looks like, kind by kind of argument, that it marks the
 // commit phase, that distinct graphs differ in it, and that it survives graphs that are nonsense.
-#include "lanes/graph/graph_dump.h"
+#include "tests/support/graph_dump.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

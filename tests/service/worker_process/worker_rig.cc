@@ -109,7 +109,6 @@ void WorkerRig::make_core() {
   core_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *this,
       lanes::CoreLoop::Timer::cranked);
-  core_->post(lanes::SessionOpened{.session = SessionId(1), .user = 1});
 }
 
 void WorkerRig::carry_out(const std::vector<lanes::Action>& actions) {

@@ -1,4 +1,4 @@
-#include "memory/device/synthetic_device.h"
+#include "tests/support/synthetic_device.h"
 
 #include <algorithm>
 #include <deque>

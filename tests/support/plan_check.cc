@@ -1,7 +1,7 @@
+#include "tests/support/plan_check.h"
+
 #include <algorithm>
 #include <map>
-
-#include "memory/planner.h"
 
 namespace laneway::memory {
 namespace {

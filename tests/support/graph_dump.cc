@@ -1,4 +1,4 @@
-#include "lanes/graph/graph_dump.h"
+#include "tests/support/graph_dump.h"
 
 #include <charconv>
 
