@@ -6,11 +6,18 @@
 # Libraries are never looked for: the driver is opened at run time, the runtime comes with torch.
 set(LANEWAY_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH
     "The Python whose torch wheel is built against")
+set(LANEWAY_SITE_PACKAGES "" CACHE PATH
+    "Where the torch wheel is unpacked; empty: where LANEWAY_PYTHON has its packages")
 
-execute_process(
-  COMMAND ${LANEWAY_PYTHON} -c
-          "import sysconfig; print(sysconfig.get_paths()['purelib'], end='')"
-  OUTPUT_VARIABLE _purelib RESULT_VARIABLE _status ERROR_QUIET)
+if(LANEWAY_SITE_PACKAGES)
+  set(_purelib "${LANEWAY_SITE_PACKAGES}")
+  set(_status 0)
+else()
+  execute_process(
+    COMMAND ${LANEWAY_PYTHON} -c
+            "import sysconfig; print(sysconfig.get_paths()['purelib'], end='')"
+    OUTPUT_VARIABLE _purelib RESULT_VARIABLE _status ERROR_QUIET)
+endif()
 set(_wheel_includes "")
 if(_status EQUAL 0)
   file(GLOB _wheel_includes LIST_DIRECTORIES true "${_purelib}/nvidia/cu[0-9]*/include")

@@ -5,11 +5,18 @@
 # The wheel is looked for beside the interpreter LANEWAY_PYTHON (default: .venv of this checkout).
 set(LANEWAY_PYTHON "${PROJECT_SOURCE_DIR}/.venv/bin/python" CACHE FILEPATH
     "The Python whose torch wheel is built against")
+set(LANEWAY_SITE_PACKAGES "" CACHE PATH
+    "Where the torch wheel is unpacked; empty: where LANEWAY_PYTHON has its packages")
 
-execute_process(
-  COMMAND ${LANEWAY_PYTHON} -c
-          "import sysconfig; print(sysconfig.get_paths()['purelib'], end='')"
-  OUTPUT_VARIABLE _purelib RESULT_VARIABLE _status ERROR_QUIET)
+if(LANEWAY_SITE_PACKAGES)
+  set(_purelib "${LANEWAY_SITE_PACKAGES}")
+  set(_status 0)
+else()
+  execute_process(
+    COMMAND ${LANEWAY_PYTHON} -c
+            "import sysconfig; print(sysconfig.get_paths()['purelib'], end='')"
+    OUTPUT_VARIABLE _purelib RESULT_VARIABLE _status ERROR_QUIET)
+endif()
 if(NOT _status EQUAL 0)
   message(FATAL_ERROR "No Python at ${LANEWAY_PYTHON}: run ./dev build, or pass -DLANEWAY_PYTHON=…")
 endif()

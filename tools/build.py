@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = ("release", "dev", "asan", "tsan", "clang")
@@ -93,6 +94,7 @@ def link_into_venv(preset: str) -> None:
         "purelib", vars={"base": str(venv), "platbase": str(venv)}, scheme="venv"
     )
     write_if_changed(pathlib.Path(packages) / "laneway-checkout.pth", f"{ROOT / 'python'}\n")
+    write_metadata(pathlib.Path(packages))
     if (ROOT / "python/laneway/cli.py").exists() or (ROOT / "python/laneway/cli").is_dir():
         launcher = venv / "bin/laneway"
         call = "import sys; from laneway.cli import main; sys.exit(main())"
@@ -102,6 +104,31 @@ def link_into_venv(preset: str) -> None:
     programs = build_directory(preset) / "bin"
     for program in sorted(programs.iterdir()) if programs.is_dir() else []:
         replace_link(venv / "bin" / program.name, program)
+
+
+def write_metadata(packages: pathlib.Path) -> None:
+    """Tells .venv of the checkout's package as an installed one would: its version, and its entry
+    points, by which torch finds the backend "laneway". Those of another version are removed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    version = (ROOT / "python/laneway/VERSION").read_text().strip()
+    folder = packages / f"laneway-{version}.dist-info"
+    for other in packages.glob("laneway-*.dist-info"):
+        if other != folder:
+            shutil.rmtree(other)
+    metadata = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version}"]
+    metadata.append(f"Summary: {project['description']}")
+    metadata.append(f"Requires-Python: {project['requires-python']}")
+    metadata += [f"Requires-Dist: {needed}" for needed in project["dependencies"]]
+    entries = []
+    for group, points in project["entry-points"].items():
+        entries.append(f"[{group}]")
+        entries += [f"{name} = {where}" for name, where in points.items()]
+    files = {"METADATA": metadata, "entry_points.txt": entries, "INSTALLER": ["./dev build"]}
+    folder.mkdir(exist_ok=True)
+    for name, lines in files.items():
+        write_if_changed(folder / name, "\n".join(lines) + "\n")
+    record = [f"{folder.name}/{name},," for name in [*files, "RECORD"]]
+    write_if_changed(folder / "RECORD", "\n".join([*record, "laneway-checkout.pth,,", ""]))
 
 
 def write_if_changed(path: pathlib.Path, text: str) -> None:

@@ -13,6 +13,7 @@ Names are loaded when they are first used: `import laneway` alone, and what the 
 from __future__ import annotations
 
 import importlib
+import pathlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from laneway.jobs.service import Service, connect, embedded
     from laneway.jobs.step import TrainStep, train_step
 
-__version__ = "0.1.0"
+__version__: str  # of the file VERSION, which is read at the first use
 
 __all__ = [
     "Attachment",
@@ -83,6 +84,10 @@ _MODULES = ("compile_backend",)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value = pathlib.Path(__file__).with_name("VERSION").read_text().strip()
+        globals()[name] = value
+        return value
     if name in _MODULES:
         return importlib.import_module(f"laneway.{name}")
     if name not in __all__:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 import laneway
+from laneway.cli import completion
 
 _EXIT_CODES = """exit codes:
   0  done
@@ -76,6 +77,16 @@ def parser() -> argparse.ArgumentParser:
         "--chrome",
         metavar="OUT",
         help="print nothing, and write JSON for ui.perfetto.dev and chrome://tracing to OUT",
+    )
+    shells = commands.add_parser(
+        "completion",
+        help="print the script that completes laneway and lanewayd in a shell",
+        description="Print the script that completes laneway and lanewayd in a shell. "
+        "For bash: source <(laneway completion bash)",
+        epilog="exit codes: 0 done, 2 wrong usage",
+    )
+    shells.add_argument(
+        "shell", choices=completion.SHELLS, metavar="SHELL", help="bash, zsh or fish"
     )
     add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

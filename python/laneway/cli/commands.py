@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from laneway import errors
-from laneway.cli import view
+from laneway.cli import completion, view
 from laneway.cli.arguments import parser
 from laneway.jobs.service import Service, connect
 from laneway.native import bindings
@@ -52,6 +52,9 @@ def _code_of(error: errors.Error) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.command == "trace":  # needs no service
         return _trace(arguments)
+    if arguments.command == "completion":
+        print(completion.script(arguments.shell, parser()), end="")
+        return DONE
     try:
         bindings.client_library()
     except errors.ServiceUnavailable as error:  # the library is not built

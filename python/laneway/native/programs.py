@@ -9,9 +9,11 @@ from pathlib import Path
 
 
 def program(name: str) -> Path | None:
-    """Where it is: in $LANEWAY_BUILD/bin, beside this Python, or on the PATH."""
+    """Where it is: in $LANEWAY_BUILD/bin, else in the installed package, beside this Python, or on
+    the PATH."""
     build = os.environ.get("LANEWAY_BUILD")
-    folders = [Path(build) / "bin"] if build else [Path(sys.executable).parent]
+    installed = Path(__file__).resolve().parents[1] / "bin"
+    folders = [Path(build) / "bin"] if build else [installed, Path(sys.executable).parent]
     for folder in folders:
         if (folder / name).exists():
             return (folder / name).resolve()
