@@ -7,14 +7,14 @@
 
 #include "adaptor/cuda/cuda_torch_device.h"
 #include "adaptor/cuda/sm_partitions.h"
-#include "adaptor/device/backend.h"
+#include "adaptor/device/torch_backend.h"
 #include "base/clock.h"
 #include "memory/device/cuda/cuda_device.h"
 #include "memory/stream_pool_access.h"
 
 namespace laneway::adaptor {
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public TorchBackend {
  public:
   // unsupported, saying what is missing: the driver, the device, torch's CUDA side, partitions.
   static Result<std::unique_ptr<Backend>> open(uint32_t index, const BackendOptions& options);

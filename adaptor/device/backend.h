@@ -1,5 +1,6 @@
-// Backend: a device as worker and adaptor see it: memory and streams below, torch's side above, and
-// the lanes between. Names nothing of torch, so that the worker can hold one. "host" is in this
+// Backend: a device as worker and adaptor see it: memory and streams below, and the lanes above;
+// adaptor/device/torch_backend.h adds torch's side. Names nothing of torch, so that the worker can
+// hold one. "host" is in this
 // library; "cuda:N" is a plugin (adaptor/device/device_plugin.h), loaded when it is asked for.
 // Thread-safe; outlives everything that was made from it.
 #pragma once
@@ -18,8 +19,6 @@
 
 namespace laneway::adaptor {
 
-class TorchDevice;
-
 struct BackendOptions {
   // Multiprocessors of each lane's own partition; 0: all lanes share all of them. Devices without
   // partitions refuse any other value.
@@ -34,7 +33,6 @@ class Backend {
 
   virtual memory::Device& device() = 0;
   virtual memory::PoolAccess& pool_access() = 0;
-  virtual TorchDevice& torch() = 0;
   // Error out_of_memory or unsupported, naming what the device does not have.
   virtual Result<std::unique_ptr<DeviceLane>> make_lane() = 0;
 
@@ -55,8 +53,10 @@ class Backend {
   int64_t alignment() { return device().capabilities().alignment; }
 };
 
-// "host" or "cuda:N". Errors: invalid_argument for any other text and for options that the device
-// does not have, unsupported, saying what is missing, where there is no such device.
+// "host" or "cuda:N". Process-wide state of what computes there exists from then on, and so lasts
+// longer than what is registered later to run at exit. Errors: invalid_argument for any other text
+// and for options that the device does not have, unsupported, saying what is missing, where there
+// is no such device.
 Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const BackendOptions& options);
 
 }  // namespace laneway::adaptor

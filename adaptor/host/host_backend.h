@@ -5,13 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "adaptor/device/backend.h"
+#include "adaptor/device/torch_backend.h"
 #include "memory/device/host_device.h"
 #include "memory/host_pool_access.h"
 
 namespace laneway::adaptor {
 
-class HostBackend final : public Backend {
+class HostBackend final : public TorchBackend {
  public:
   HostBackend();
   ~HostBackend() override;

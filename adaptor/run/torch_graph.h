@@ -6,35 +6,26 @@
 
 #include <memory>
 
-#include "base/bytes.h"
-#include "lanes/graph/graph.h"
-#include "lanes/graph/graph_sizes.h"
-#include "lanes/graph_runner.h"
+#include "adaptor/device/device_graph.h"
 
 namespace laneway::adaptor {
 
 class TorchGraphRunner;
 
-class TorchGraph {
+class TorchGraph final : public DeviceGraph {
  public:
   TorchGraph(lanes::GraphMemory memory, Bytes probe_need, std::unique_ptr<TorchGraphRunner> runner);
-  ~TorchGraph();
+  ~TorchGraph() override;
   TorchGraph(const TorchGraph&) = delete;
   TorchGraph& operator=(const TorchGraph&) = delete;
 
-  const lanes::Graph& graph() const;
-  // What capture's sizes predict: E, and the need from each node on.
-  const lanes::GraphMemory& memory() const { return memory_; }
-  // What a lane must have for the first, unplanned iteration.
-  Bytes probe_need() const { return probe_need_; }
-  // Whether an iteration changes the job's random state.
-  bool draws() const;
-  lanes::GraphRunner& runner();
-  // Whether iterations from the next one on may be recorded and replayed, where device and graph
-  // allow it; not so until it is said. Between iterations.
-  void allow_replay(bool allowed);
-  // How many iterations were replayed.
-  uint64_t replayed() const;
+  const lanes::Graph& graph() const override;
+  const lanes::GraphMemory& memory() const override { return memory_; }
+  Bytes probe_need() const override { return probe_need_; }
+  bool draws() const override;
+  lanes::GraphRunner& runner() override;
+  void allow_replay(bool allowed) override;
+  uint64_t replayed() const override;
 
  private:
   const lanes::GraphMemory memory_;

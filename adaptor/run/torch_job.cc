@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "adaptor/device/graph_admission.h"
 #include "adaptor/device/torch_device.h"
 #include "adaptor/run/device_memory.h"
 #include "adaptor/run/placement.h"
@@ -11,23 +12,11 @@
 #include "adaptor/run/torch_graph_runner.h"
 #include "adaptor/scope/fork_gate.h"
 #include "adaptor/scope/numeric_context.h"
-#include "lanes/graph/graph_check.h"
-#include "lanes/graph/graph_codec.h"
-#include "memory/planner.h"
 
 namespace laneway::adaptor {
-namespace {
-
-// A probe meets allocations inside operators that capture cannot see (up to 2 % of the peak for
-// the models measured, and some tens of KiB for tiny ones). Too little only costs a second try.
-Bytes with_probe_slack(Bytes height, int64_t alignment) {
-  return (height + Bytes(height.count() / 8) + kib(256)).aligned_up(alignment);
-}
-
-}  // namespace
-
 struct TorchJob::State {
-  State(Backend& backend, pipeline::ImageLayout image_layout, std::span<const uint32_t> host_slots)
+  State(TorchBackend& backend, pipeline::ImageLayout image_layout,
+        std::span<const uint32_t> host_slots)
       : alignment(backend.alignment()),
         device(backend.torch()),
         layout(std::move(image_layout)),
@@ -47,25 +36,12 @@ struct TorchJob::State {
   uint64_t context_key = 0;
 };
 
-namespace {
-
-Result<lanes::Graph> decode_and_check(std::span<const std::byte> bytes,
-                                      std::span<const lanes::ImageSlot> slots) {
-  Result<lanes::Graph> decoded = lanes::decode_graph(bytes);
-  if (!decoded) return decoded;
-  if (Status valid = lanes::check_graph(decoded.value()); !valid) return valid.error();
-  if (Status fits = lanes::check_against_image(decoded.value(), slots); !fits) return fits.error();
-  return decoded;
-}
-
-}  // namespace
-
 TorchJob::TorchJob(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TorchJob::~TorchJob() = default;
 
-Result<TorchJob::Made> TorchJob::make(Backend& backend, std::vector<lanes::ImageSlot> slots,
+Result<TorchJob::Made> TorchJob::make(TorchBackend& backend, std::vector<lanes::ImageSlot> slots,
                                       std::span<const std::byte> first_graph, Bytes pool) {
-  Result<lanes::Graph> graph = decode_and_check(first_graph, slots);
+  Result<lanes::Graph> graph = decode_job_graph(first_graph, slots);
   if (!graph) return graph.error();
   auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
   std::vector<uint32_t> host_slots;
@@ -85,26 +61,18 @@ Result<TorchJob::Made> TorchJob::make(Backend& backend, std::vector<lanes::Image
               .graph = std::move(loaded).value()};
 }
 
-Result<std::unique_ptr<TorchGraph>> TorchJob::make_graph(std::span<const std::byte> graph,
-                                                         Bytes most) {
-  Result<lanes::Graph> decoded = decode_and_check(graph, state_->layout.slots());
+Result<std::unique_ptr<DeviceGraph>> TorchJob::make_graph(std::span<const std::byte> graph,
+                                                          Bytes most) {
+  Result<lanes::Graph> decoded = decode_job_graph(graph, state_->layout.slots());
   if (!decoded) return decoded.error();
   if (adaptor::context_key(decoded.value().context) != state_->context_key) {
-    return Error{ErrorCode::invalid_argument,
-                 "graph '" + decoded.value().name +
-                     "' was captured under other process-wide math flags (oneDNN, deterministic "
-                     "algorithms, matmul precision) than its job's first graph: put the flags back "
-                     "before the call, or make a job of its own for it"};
+    return other_numeric_context(decoded.value());
   }
   auto loaded = state_->load(std::move(decoded).value(), most);
-  if (loaded && loaded.value()->memory().peak > most) {
-    return Error{ErrorCode::out_of_memory,
-                 "graph '" + loaded.value()->graph().name + "' needs " +
-                     format_bytes(loaded.value()->memory().peak) + " while it runs; the pool has " +
-                     format_bytes(most) +
-                     " beside the job's image: open the service with a larger pool"};
-  }
-  return loaded;
+  if (!loaded) return loaded.error();
+  const TorchGraph& made = *loaded.value();
+  if (Status fits = check_room(made.graph(), made.memory(), most); !fits) return fits.error();
+  return std::unique_ptr<DeviceGraph>(std::move(loaded).value());
 }
 
 // A graph that does not fit is loaded all the same: a job's first one is the core's to refuse.
@@ -115,8 +83,7 @@ Result<std::unique_ptr<TorchGraph>> TorchJob::State::load(lanes::Graph graph, By
     const auto placement = Placement::of(graph, [&](auto slot) { return mirror->has(slot); });
     memory = with_transfers(std::move(memory), graph, placement, alignment);
   }
-  Bytes probe_need = with_probe_slack(memory::simulate_best_fit(memory.tape, alignment), alignment);
-  if (memory.peak <= most) probe_need = std::min(probe_need, most);
+  const Bytes probe_need = probe_need_of(memory, most, alignment);
   const TorchUse use;
   auto runner = TorchGraphRunner::load(std::move(graph), {.device = device,
                                                           .layout = layout,
@@ -145,5 +112,14 @@ void TorchJob::state_written() {
 const pipeline::ImageLayout& TorchJob::layout() const { return state_->layout; }
 
 uint64_t TorchJob::context_key() const { return state_->context_key; }
+
+Result<MadeJob> make_job(Backend& backend, std::vector<lanes::ImageSlot> slots,
+                         std::span<const std::byte> first_graph, Bytes pool) {
+  // Every backend that open_backend opens in a program with LibTorch is one of torch's.
+  auto made =
+      TorchJob::make(static_cast<TorchBackend&>(backend), std::move(slots), first_graph, pool);
+  if (!made) return made.error();
+  return MadeJob{.job = std::move(made.value().job), .graph = std::move(made.value().graph)};
+}
 
 }  // namespace laneway::adaptor

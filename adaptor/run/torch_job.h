@@ -1,6 +1,5 @@
-// TorchJob: a job as the adaptor sees it: its image (one borrowed storage) and its generator, and
-// the maker of its graphs. This header names nothing of torch, so that the worker above can hold
-// jobs without including it. One thread at a time, but for what is const.
+// TorchJob: a job on LibTorch: its image (one borrowed storage) and its generator, and the maker of
+// its graphs. One thread at a time, but for what is const.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "adaptor/device/backend.h"
+#include "adaptor/device/device_job.h"
+#include "adaptor/device/torch_backend.h"
 #include "adaptor/run/torch_graph.h"
 #include "base/bytes.h"
 #include "base/result.h"
@@ -17,36 +17,25 @@
 
 namespace laneway::adaptor {
 
-class TorchJob {
+class TorchJob final : public DeviceJob {
  public:
   struct Made {
     std::unique_ptr<TorchJob> job;
     std::unique_ptr<TorchGraph> graph;
   };
-  // On `backend`, which outlives the job. Slots in the order of their numbers; the image's layout
-  // follows the first graph's use. `first_graph` is its binary form. invalid_graph says what is
-  // wrong with it. Estimates stay within a pool of `pool` bytes where the prediction does.
-  static Result<Made> make(Backend& backend, std::vector<lanes::ImageSlot> slots,
+  // As make_job.
+  static Result<Made> make(TorchBackend& backend, std::vector<lanes::ImageSlot> slots,
                            std::span<const std::byte> first_graph, Bytes pool);
-  ~TorchJob();
+  ~TorchJob() override;
 
-  // A further graph over the same image. out_of_memory when it predicts more than `most` ephemeral
-  // bytes, invalid_argument when its process-wide math flags are not the job's.
-  Result<std::unique_ptr<TorchGraph>> make_graph(std::span<const std::byte> graph, Bytes most);
-
-  // The bytes of torch.get_rng_state().
-  Status set_random_state(std::span<const std::byte> state);
-  std::vector<std::byte> random_state() const;
-
-  // Where the image's bytes are now; nullptr: nowhere. Never during an iteration.
-  void bind_image(std::byte* base);
-  // Somebody else than the job's graphs wrote state where the image is bound, or to bytes that are
-  // not placed yet. Never during an iteration, and when everything of earlier ones has retired.
-  void state_written();
-
-  const pipeline::ImageLayout& layout() const;
-  // Jobs with different keys never run at the same time.
-  uint64_t context_key() const;
+  Result<std::unique_ptr<DeviceGraph>> make_graph(std::span<const std::byte> graph,
+                                                  Bytes most) override;
+  Status set_random_state(std::span<const std::byte> state) override;
+  std::vector<std::byte> random_state() const override;
+  void bind_image(std::byte* base) override;
+  void state_written() override;
+  const pipeline::ImageLayout& layout() const override;
+  uint64_t context_key() const override;
 
  private:
   struct State;

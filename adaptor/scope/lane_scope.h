@@ -12,11 +12,6 @@
 
 namespace laneway::adaptor {
 
-// Has torch make its process-wide state now rather than when it is first asked for. Such state is
-// destroyed at exit in the reverse order of its making: before handlers that were registered
-// earlier, under the feet of lanes that those would have stopped.
-void wake_torch();
-
 // The arena of the lane that this thread has entered; null outside.
 memory::LaneArena* current_arena();
 

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "adaptor/operators/torch_tensors.h"
-#include "adaptor/scope/lane_scope.h"
 #include "base/mutex.h"
 
 namespace laneway::adaptor {

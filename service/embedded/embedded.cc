@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "adaptor/scope/lane_scope.h"
+#include "adaptor/device/device_job.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -28,7 +28,7 @@ std::string user_name() {
 }  // namespace
 
 Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
-  adaptor::wake_torch();  // before it is registered to be closed at exit
+  // First, before the service is registered to be closed at exit.
   auto backend = adaptor::open_backend(options.device, {.lane_sms = options.lane_sms});
   if (!backend) return backend.error();
   if (options.lanes > limits::kMaxLanes) {
@@ -104,9 +104,9 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                                               std::span<const std::byte> graph) {
   if (closed_) return closed_error();
   if (Status alive = worker_->device_status(); !alive) return alive.error();
-  auto torch = adaptor::TorchJob::make(*backend_, request.slots, graph, pool_size_);
+  auto torch = adaptor::make_job(*backend_, request.slots, graph, pool_size_);
   if (!torch) return torch.error();
-  adaptor::TorchJob& made = *torch.value().job;
+  adaptor::DeviceJob& made = *torch.value().job;
   if (!request.random_state.empty()) {
     if (Status set = made.set_random_state(request.random_state); !set) return set.error();
   }

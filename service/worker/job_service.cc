@@ -58,7 +58,7 @@ std::vector<lanes::ImageSlot> image_slots(const wire::JobSpec& spec) {
 }
 
 lanes::JobOffered offer_of(const wire::to_worker::AddJob& message,
-                           const adaptor::TorchJob::Made& torch) {
+                           const adaptor::MadeJob& torch) {
   return {.job = JobId(message.job),
           .session = SessionId(message.session),
           .name = message.spec.name,
@@ -122,9 +122,9 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   Result<std::vector<std::byte>> graph = read_graph(std::move(fds[0]));
   if (!graph) return graph.error();
   const std::vector<lanes::ImageSlot> slots = image_slots(spec);
-  auto torch = adaptor::TorchJob::make(backend_, slots, graph.value(), capacity_);
+  auto torch = adaptor::make_job(backend_, slots, graph.value(), capacity_);
   if (!torch) return torch.error();
-  adaptor::TorchJob& made = *torch.value().job;
+  adaptor::DeviceJob& made = *torch.value().job;
   std::vector<std::byte> random;
   if (recovered) {
     random = journal.random_state(limits::kRandomStateBytes);

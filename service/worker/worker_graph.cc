@@ -35,7 +35,7 @@ wire::GraphInfo info_of(uint32_t number, const lanes::Graph& graph) {
 
 }  // namespace
 
-WorkerGraph::WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::TorchGraph> torch_graph)
+WorkerGraph::WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph)
     : number(graph_number),
       torch(std::move(torch_graph)),
       info(info_of(graph_number, torch->graph())) {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "adaptor/run/torch_graph.h"
+#include "adaptor/device/device_graph.h"
 #include "base/bytes.h"
 #include "base/time.h"
 #include "memory/planned_tape.h"
@@ -34,10 +34,10 @@ struct GraphPlan {
 };
 
 struct WorkerGraph {
-  WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::TorchGraph> torch_graph);
+  WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph);
 
   const uint32_t number;
-  const std::unique_ptr<adaptor::TorchGraph> torch;
+  const std::unique_ptr<adaptor::DeviceGraph> torch;
   const wire::GraphInfo info;  // as clients see it
   GraphPlan plan;
 };

@@ -107,7 +107,7 @@ Bytes WorkerJob::need() const {
   return highest;
 }
 
-uint32_t WorkerJob::add(std::unique_ptr<adaptor::TorchGraph> graph,
+uint32_t WorkerJob::add(std::unique_ptr<adaptor::DeviceGraph> graph,
                         std::optional<uint32_t> wanted) {
   const uint32_t number = wanted.value_or(next_graph);
   next_graph = std::max(next_graph, number + 1);

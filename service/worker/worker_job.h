@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "adaptor/run/torch_job.h"
+#include "adaptor/device/device_job.h"
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/mutex.h"
@@ -33,7 +33,7 @@ class WorkerLane;
 struct NewJob {
   JobId id;
   std::string name;
-  adaptor::TorchJob::Made torch;
+  adaptor::MadeJob torch;
   InitialImage initial;  // of no bytes when the job is larger than the pool
   uint32_t user = 0;     // uid
   wire::Replay replay = wire::Replay::automatic;
@@ -52,7 +52,7 @@ struct WorkerJob {
   const uint32_t user;
   const wire::Replay replay;
   const lanes::JobOffered offer;
-  const std::unique_ptr<adaptor::TorchJob> torch;
+  const std::unique_ptr<adaptor::DeviceJob> torch;
   std::optional<JobJournal> journal;
   uint32_t enqueued = 0;  // iterations that its lane has not retired yet
 
@@ -105,7 +105,7 @@ struct WorkerJob {
   // What a lane must have for any of its graphs.
   Bytes need() const;
   // The number under which the graph is known from now on: the next, or the one that it had before.
-  uint32_t add(std::unique_ptr<adaptor::TorchGraph> graph, std::optional<uint32_t> number = {});
+  uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, std::optional<uint32_t> number = {});
 };
 
 }  // namespace laneway::service

@@ -21,7 +21,8 @@ class CudaRig {
       : backend_(adaptor::CudaBackend::open(0, options).value()),
         pool_(backend_->device().allocate_pool(mib(64)).value()) {}
 
-  adaptor::Backend& backend() { return *backend_; }
+  // CudaBackend::open gives one of torch's.
+  adaptor::TorchBackend& backend() { return static_cast<adaptor::TorchBackend&>(*backend_); }
   std::byte* pool() { return pool_->data(); }
 
   // A lane in a piece of the pool of its own.

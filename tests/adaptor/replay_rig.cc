@@ -29,7 +29,7 @@ ReplayJob::ReplayJob(std::unique_ptr<adaptor::Backend> backend, const lanes::Gra
       pool_(backend_->device().allocate_pool(kImage + kLane).value()),
       lane_(backend_->make_lane().value()),
       arena_(backend_->alignment()) {
-  auto made = adaptor::TorchJob::make(*backend_, slots, lanes::encode_graph(graph), kImage + kLane);
+  auto made = adaptor::make_job(*backend_, slots, lanes::encode_graph(graph), kImage + kLane);
   job_ = std::move(made.value().job);
   graph_ = std::move(made.value().graph);
   for (uint32_t slot = 0; slot < job_->layout().slot_count(); ++slot) {

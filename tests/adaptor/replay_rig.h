@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "adaptor/device/backend.h"
-#include "adaptor/run/torch_job.h"
+#include "adaptor/device/device_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph.h"
 #include "memory/lane_arena.h"
@@ -33,7 +33,7 @@ class ReplayJob {
   ReplayJob(std::unique_ptr<adaptor::Backend> backend, const lanes::Graph& graph,
             const std::vector<lanes::ImageSlot>& slots);
 
-  adaptor::TorchGraph& graph() { return *graph_; }
+  adaptor::DeviceGraph& graph() { return *graph_; }
   // Another lane over the same memory, as when a region is closed and opened again.
   void change_lane() { lane_ = backend_->make_lane().value(); }
 
@@ -52,8 +52,8 @@ class ReplayJob {
   std::unique_ptr<memory::MemoryBlock> pool_;
   std::unique_ptr<adaptor::DeviceLane> lane_;
   memory::LaneArena arena_;
-  std::unique_ptr<adaptor::TorchJob> job_;
-  std::unique_ptr<adaptor::TorchGraph> graph_;
+  std::unique_ptr<adaptor::DeviceJob> job_;
+  std::unique_ptr<adaptor::DeviceGraph> graph_;
   std::shared_ptr<const memory::PlannedTape> plan_;
 };
 

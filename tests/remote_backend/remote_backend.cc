@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "adaptor/device/torch_backend.h"
 #include "adaptor/device/torch_device.h"
 #include "adaptor/host/host_backend.h"
 #include "adaptor/host/host_random_state.h"
@@ -34,7 +35,7 @@ class RemoteTorchDevice final : public adaptor::TorchDevice {
   }
 };
 
-class RemoteBackend final : public adaptor::Backend {
+class RemoteBackend final : public adaptor::TorchBackend {
  public:
   static Result<std::unique_ptr<adaptor::Backend>> open() {
     std::unique_ptr<RemoteBackend> made(new RemoteBackend);

@@ -111,7 +111,7 @@ Status Sky::health() {
 }
 
 Result<std::unique_ptr<adaptor::DeviceLane>> EnqueueBackend::make_lane() {
-  auto host = host_.make_lane();
+  auto host = host_->make_lane();
   if (!host) return host;
   return std::unique_ptr<adaptor::DeviceLane>(
       std::make_unique<EnqueueLane>(sky_, std::move(host).value()));
@@ -136,8 +136,8 @@ EnqueueService::~EnqueueService() {
 
 service::JobHandle EnqueueService::add_job(const std::string& name,
                                            std::optional<service::JobJournal> journal) {
-  auto torch = adaptor::TorchJob::make(backend_, adding_slots(kCount),
-                                       lanes::encode_graph(adding_graph(kCount)), mib(16));
+  auto torch = adaptor::make_job(backend_.host(), adding_slots(kCount),
+                                 lanes::encode_graph(adding_graph(kCount)), mib(16));
   LW_CHECK(torch.ok(), "the graph is one");
   const JobId id(++last_job_);
   lanes::JobOffered offer{.job = id,

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "adaptor/host/host_backend.h"
+#include "adaptor/device/device_job.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "lanes/core_loop.h"
@@ -78,24 +78,26 @@ class EnqueueBackend final : public adaptor::Backend {
  public:
   explicit EnqueueBackend(Sky& sky) : sky_(sky) {}
 
-  memory::Device& device() override { return host_.device(); }
+  // The backend that computes: jobs are made for it.
+  adaptor::Backend& host() { return *host_; }
+
+  memory::Device& device() override { return host_->device(); }
   memory::PoolAccess& pool_access() override { return access_; }
-  adaptor::TorchDevice& torch() override { return host_.torch(); }
   Result<std::unique_ptr<adaptor::DeviceLane>> make_lane() override;
   std::string kernels() const override { return "cpu"; }
-  Bytes free_memory() const override { return host_.free_memory(); }
+  Bytes free_memory() const override { return host_->free_memory(); }
   Result<std::unique_ptr<memory::MemoryBlock>> attach_pool(int descriptor, Bytes size) override {
-    return host_.attach_pool(descriptor, size);
+    return host_->attach_pool(descriptor, size);
   }
   size_t escaped_within(const std::byte* base, Bytes size) override {
-    return host_.escaped_within(base, size);
+    return host_->escaped_within(base, size);
   }
   Status health() const override { return sky_.health(); }
 
  private:
   Sky& sky_;
-  adaptor::HostBackend host_;
-  EnqueueAccess access_{sky_, host_.pool_access()};
+  const std::unique_ptr<adaptor::Backend> host_ = adaptor::open_backend("host", {}).value();
+  EnqueueAccess access_{sky_, host_->pool_access()};
 };
 
 class EnqueueService final : private service::EventSink {

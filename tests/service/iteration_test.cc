@@ -7,8 +7,7 @@
 
 #include <cstring>
 
-#include "adaptor/host/host_backend.h"
-#include "adaptor/run/torch_job.h"
+#include "adaptor/device/device_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
 #include "tests/service/tiny_graphs.h"
@@ -26,8 +25,8 @@ struct alignas(64) LaneMemory {
 class Iterations : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto made = adaptor::TorchJob::make(backend_, testing::adding_slots(kCount),
-                                        lanes::encode_graph(testing::adding_graph(kCount)), mib(1));
+    auto made = adaptor::make_job(*backend_, testing::adding_slots(kCount),
+                                  lanes::encode_graph(testing::adding_graph(kCount)), mib(1));
     ASSERT_TRUE(made) << made.error().message;
     torch_ = std::move(made.value().job);
     graph_ = std::make_unique<WorkerGraph>(0, std::move(made.value().graph));
@@ -48,9 +47,9 @@ class Iterations : public ::testing::Test {
   std::unique_ptr<LaneMemory> lane_ = std::make_unique<LaneMemory>();
   std::unique_ptr<LaneMemory> image_ = std::make_unique<LaneMemory>();
   memory::LaneArena arena_{limits::kHostAlignment, memory::LaneArena::kPoison};
-  adaptor::HostBackend backend_;
-  const std::unique_ptr<adaptor::DeviceLane> device_ = backend_.make_lane().value();
-  std::unique_ptr<adaptor::TorchJob> torch_;
+  const std::unique_ptr<adaptor::Backend> backend_ = adaptor::open_backend("host", {}).value();
+  const std::unique_ptr<adaptor::DeviceLane> device_ = backend_->make_lane().value();
+  std::unique_ptr<adaptor::DeviceJob> torch_;
   std::unique_ptr<WorkerGraph> graph_;
   PlanCache cache_{limits::kHostAlignment};
   std::vector<float> input_ = std::vector<float>(kCount, 1.5F);

@@ -7,8 +7,7 @@
 
 #include <thread>
 
-#include "adaptor/host/host_backend.h"
-#include "adaptor/run/torch_job.h"
+#include "adaptor/device/device_job.h"
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
 #include "tests/service/tiny_graphs.h"
@@ -22,11 +21,11 @@ using ::testing::HasSubstr;
 // A graph without state as the only one of a job.
 struct LoadedGraph {
   explicit LoadedGraph(const lanes::Graph& graph)
-      : made(adaptor::TorchJob::make(backend, {}, lanes::encode_graph(graph), mib(1)).value()),
+      : made(adaptor::make_job(*backend, {}, lanes::encode_graph(graph), mib(1)).value()),
         handle(std::make_shared<WorkerGraph>(0, std::move(made.graph))) {}
 
-  adaptor::HostBackend backend;
-  adaptor::TorchJob::Made made;
+  const std::unique_ptr<adaptor::Backend> backend = adaptor::open_backend("host", {}).value();
+  adaptor::MadeJob made;
   GraphHandle handle;
 };
 

@@ -1,7 +1,7 @@
-// Shows what a lane does with iterations whose device runs behind, on a host whose enqueued iterations are retired
-// when the test says so: they are enqueued one behind the other and are answered in their order when
-// they retire; whatever else wants the job waits for all of them; and a device that fails ends the
-// jobs with its words.
+// Shows what a lane does with iterations whose device runs behind, on a host whose enqueued
+// iterations are retired when the test says so: they are enqueued one behind the other and are
+// answered in their order when they retire; whatever else wants the job waits for all of them; and
+// a device that fails ends the jobs with its words.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,0 +1,36 @@
+// DeviceGraph: one graph of a DeviceJob, decoded, checked and made ready for its device. It uses
+// its job's image and generator, so it must not run after the job's end; destroying it later is
+// fine. One thread at a time runs it; every thread may call what is const.
+//
+// LibTorch stands behind it in adaptor/run; tests of the worker have arithmetic of their own.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "lanes/graph/graph.h"
+#include "lanes/graph/graph_sizes.h"
+#include "lanes/graph_runner.h"
+
+namespace laneway::adaptor {
+
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+
+  virtual const lanes::Graph& graph() const = 0;
+  // What capture's sizes predict: E, and the need from each node on.
+  virtual const lanes::GraphMemory& memory() const = 0;
+  // What a lane must have for the first, unplanned iteration.
+  virtual Bytes probe_need() const = 0;
+  // Whether an iteration changes the job's random state.
+  virtual bool draws() const = 0;
+  virtual lanes::GraphRunner& runner() = 0;
+  // Whether iterations from the next one on may be recorded and replayed, where device and graph
+  // allow it; false until the first call. Requires: no iteration runs.
+  virtual void allow_replay(bool allowed) = 0;
+  // How many iterations were replayed.
+  virtual uint64_t replayed() const = 0;
+};
+
+}  // namespace laneway::adaptor

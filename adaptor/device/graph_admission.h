@@ -1,0 +1,28 @@
+// Graph admission: the checks of a graph that is to join a job, and the estimate of what its first
+// iteration needs. The same for every device. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "lanes/graph/graph.h"
+#include "lanes/graph/graph_sizes.h"
+
+namespace laneway::adaptor {
+
+// Decodes and checks the graph, alone and against the image's slots. Error invalid_graph.
+Result<lanes::Graph> decode_job_graph(std::span<const std::byte> bytes,
+                                      std::span<const lanes::ImageSlot> slots);
+
+// What a lane must have for the first, unplanned iteration; at most `most` where the prediction is.
+Bytes probe_need_of(const lanes::GraphMemory& memory, Bytes most, int64_t alignment);
+
+// out_of_memory, with the arithmetic, when the graph needs more than `most` beside its job's image.
+Status check_room(const lanes::Graph& graph, const lanes::GraphMemory& memory, Bytes most);
+
+// invalid_argument: the graph's process-wide math flags are not those of its job's first graph.
+Error other_numeric_context(const lanes::Graph& graph);
+
+}  // namespace laneway::adaptor

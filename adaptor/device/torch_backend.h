@@ -1,0 +1,16 @@
+// TorchBackend: a Backend whose jobs LibTorch computes; its graphs are loaded for its TorchDevice.
+// Names nothing of torch. Thread-safe, as every Backend.
+#pragma once
+
+#include "adaptor/device/backend.h"
+
+namespace laneway::adaptor {
+
+class TorchDevice;
+
+class TorchBackend : public Backend {
+ public:
+  virtual TorchDevice& torch() = 0;
+};
+
+}  // namespace laneway::adaptor

@@ -1,0 +1,72 @@
+// SyntheticGraph: a graph of a SyntheticJob, and its runner: nodes are arithmetic over floats
+// (synthetic_operators.h), ephemeral storages come from the lane that the thread has entered and go
+// when the graph says that they die. One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "adaptor/device/device_graph.h"
+#include "lanes/graph/graph_sizes.h"
+#include "lanes/graph_runner.h"
+#include "pipeline/image.h"
+#include "tests/service/synthetic/synthetic_operators.h"
+
+namespace laneway::testing {
+
+// What a job shares with its graphs.
+struct SyntheticState {
+  SyntheticState(pipeline::ImageLayout image_layout, int64_t pool_alignment)
+      : layout(std::move(image_layout)), alignment(pool_alignment) {}
+
+  const pipeline::ImageLayout layout;
+  const int64_t alignment;
+  std::byte* image = nullptr;
+  uint64_t random = 1;
+};
+
+class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRunner {
+ public:
+  // invalid_graph names the operator that does not exist here. `state` outlives all use.
+  static Result<std::unique_ptr<SyntheticGraph>> load(lanes::Graph graph, SyntheticState& state,
+                                                      Bytes most);
+
+  const lanes::Graph& graph() const override { return graph_; }
+  const lanes::GraphMemory& memory() const override { return memory_; }
+  Bytes probe_need() const override { return probe_need_; }
+  bool draws() const override;
+  lanes::GraphRunner& runner() override { return *this; }
+  void allow_replay(bool) override {}
+  uint64_t replayed() const override { return 0; }
+
+ private:
+  SyntheticGraph(lanes::Graph graph, SyntheticState& state, Bytes most);
+
+  size_t node_count() const override { return graph_.nodes.size(); }
+  size_t first_write() const override { return graph_.first_write; }
+  Status begin(std::span<const lanes::InputView> inputs) override;
+  lanes::NodeOutcome run_node(size_t index) override;
+  Status finish(std::span<const lanes::OutputView> outputs) override;
+  void abandon() override;
+  const Error& last_error() const override { return error_; }
+
+  // The storages of the node's results that are made by it. False: one does not fit the lane.
+  bool make_storages(size_t node);
+  void free_storage(uint32_t storage);
+  std::span<float> floats(lanes::ValueIndex value) const;
+
+  const lanes::Graph graph_;
+  SyntheticState& state_;
+  const lanes::GraphLifetimes lifetimes_;
+  const lanes::GraphMemory memory_;
+  const Bytes probe_need_;
+  std::vector<const OperatorRow*> operators_;  // by node; null: a view
+  std::vector<std::byte*> places_;             // by storage; null: not there now
+  std::vector<lanes::InputView> inputs_;       // of the iteration
+  uint64_t random_before_ = 0;
+  Error error_;
+};
+
+}  // namespace laneway::testing
