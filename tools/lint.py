@@ -73,9 +73,23 @@ def check_tidy(cpp: list[str]) -> bool:
         return False
     units = compile_units(cpp)
     print(f"dev: clang-tidy over {len(units)} sources", flush=True)
+    return all(tidy_all(units).values())
+
+
+def tidy_all(units: list[str]) -> dict[str, bool]:
+    """By source: whether clang-tidy finds nothing in it; what it finds is printed."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        outcomes = list(pool.map(tidy_one, units))
-    return all(outcomes)
+        return dict(zip(units, pool.map(tidy_one, units), strict=True))
+
+
+def changed_since_last_commit() -> list[str] | None:
+    """Files that differ from where this branch left its upstream, or from the commit before the
+    last one. None where git knows no history to compare with (an unpacked archive, a shallow
+    clone)."""
+    base = git("merge-base", "HEAD", "@{upstream}").strip()
+    if not base or base == git("rev-parse", "HEAD").strip():
+        base = git("rev-parse", "--verify", "--quiet", "HEAD^").strip()
+    return files_to_check(everything=False, since=base) if base else None
 
 
 def tidy_one(unit: str) -> bool:

@@ -17,6 +17,8 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 import build
+import lint
+import unseen_lines
 
 ROOT = build.ROOT
 PRESETS = ("dev", "asan", "tsan", "clang")
@@ -25,6 +27,8 @@ TEST_TIMEOUT_S = 600
 LONG_TEST_TIMEOUT_S = 7200  # with --long, under sanitizers, on a small machine
 SKIPPED_ON_PURPOSE = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
 FAILURE_LINES = 60
+# Sources that clang-tidy reads in one run, of those that changed: each takes up to half a minute.
+MOST_TIDY_SOURCES = 24
 
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
@@ -180,6 +184,46 @@ def show_failure(name: str, case: ElementTree.Element) -> None:
         print(f"  {line}")
 
 
+def run_clang_tidy() -> Part:
+    """clang-tidy over the sources that changed, each a test. The dev preset is configured."""
+    part = Part("tidy")
+    started = time.monotonic()
+    changed = lint.changed_since_last_commit()
+    if changed is None:
+        print("dev: clang-tidy is left out: git has no commit to compare with")
+        return part
+    if shutil.which("clang-tidy") is None:
+        part.failures.append("clang-tidy is not installed: ./dev setup installs it")
+        return part
+    units = lint.compile_units([path for path in changed if path.endswith(lint.CPP)])
+    left_out = units[MOST_TIDY_SOURCES:]
+    for unit, clean in lint.tidy_all(units[:MOST_TIDY_SOURCES]).items():
+        part.passed += clean
+        if not clean:
+            part.failures.append(f"clang-tidy: {unit}")
+    if left_out:
+        print(f"dev: clang-tidy left out {len(left_out)} of {len(units)} sources that changed")
+        print("dev: ./dev lint --since HEAD^ reads them too")
+    part.seconds = time.monotonic() - started
+    return part
+
+
+def check_unseen_lines() -> Part:
+    """Whether the sanitizers' presets compile all but a few of the product's lines."""
+    part = Part("unseen")
+    try:
+        _, counts = unseen_lines.unseen_files()
+    except FileNotFoundError as error:
+        part.failures.append(f"lines that no sanitizer sees: {error.filename} is missing")
+        return part
+    print(f"dev: {unseen_lines.report(counts)}")
+    if unseen_lines.outside_torch(counts).percent > unseen_lines.MOST_UNSEEN_PERCENT:
+        part.failures.append(unseen_lines.report(counts))
+    else:
+        part.passed = 1
+    return part
+
+
 def run_parts(arguments: argparse.Namespace) -> list[Part]:
     parts = []
     for preset in arguments.presets:
@@ -196,6 +240,10 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
         print(part.line(), flush=True)
         if preset == "dev" and built and arguments.label in (None, "python"):
             parts.extend(run_pytest(arguments.pytest, name) for name in PYTHON_PARTS)
+        if preset == "dev" and built and arguments.label is None:
+            parts.append(run_clang_tidy())
+    if {"dev", *unseen_lines.SANITIZED} <= set(arguments.presets) and arguments.label is None:
+        parts.append(check_unseen_lines())
     return parts
 
 
@@ -211,8 +259,8 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev test",
         description="Build and run the tests. Without options: the dev preset with every label, "
-        "the Python tests, and the torch-free tests again under the address and thread "
-        "sanitizers and clang's thread-safety analysis. The last line is "
+        "the Python tests, clang-tidy over what changed, and the torch-free tests again under the "
+        "address and thread sanitizers and clang's thread-safety analysis. The last line is "
         '"N passed, N failed"; the exit code is 0 only if none failed and at least one ran.',
         epilog="LANEWAY_SEED=N repeats the random tests with that seed.",
     )
