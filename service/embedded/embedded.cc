@@ -3,8 +3,10 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "adaptor/device/device_job.h"
 #include "base/limits.h"
@@ -20,9 +22,16 @@ namespace {
 
 constexpr SessionId kSession{1};  // the process itself
 
+// getpwuid answers in memory that all threads share.
 std::string user_name() {
-  const passwd* entry = ::getpwuid(::geteuid());
-  return entry != nullptr ? entry->pw_name : std::to_string(::geteuid());
+  const uid_t user = ::geteuid();
+  std::vector<char> text(1024);
+  passwd entry{};
+  passwd* found = nullptr;
+  while (::getpwuid_r(user, &entry, text.data(), text.size(), &found) == ERANGE) {
+    text.resize(2 * text.size());
+  }
+  return found != nullptr ? found->pw_name : std::to_string(user);
 }
 
 }  // namespace
