@@ -9,11 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "base/result.h"
-#include "lanes/enqueued_iteration.h"
 
 namespace laneway::lanes {
 
@@ -52,11 +50,9 @@ class GraphRunner {
   // put it back. invalid_argument names the input whose size is not the graph's.
   virtual Status begin(std::span<const InputView> inputs) = 0;
   virtual NodeOutcome run_node(size_t index) = 0;
-  // Copies the outputs out, drops every value.
+  // Copies the outputs out, drops every value. On a device that runs behind, the outputs are there
+  // when the iteration that its lane enqueues next has retired.
   virtual Status finish(std::span<const OutputView> outputs) = 0;
-  // After finish, once: what is still under way of the iteration, whose outputs are there when it
-  // has retired. Null when nothing is, as always on devices that compute when they are called.
-  virtual std::unique_ptr<EnqueuedIteration> take_enqueued() { return nullptr; }
   // Drops every value and restores the random state of begin. Before first_write() this leaves no
   // trace of the iteration.
   virtual void abandon() = 0;

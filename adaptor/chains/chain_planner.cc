@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "adaptor/chains/elementwise_node.h"
+#include "adaptor/operators/element_count.h"
+#include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
 namespace {
@@ -16,15 +18,6 @@ using lanes::ValueIndex;
 // Above so many elements torch splits elementwise work among threads (at::internal::GRAIN_SIZE);
 // one thread would then be slower than eager's two.
 constexpr int64_t kTorchGrain = 32'768;
-
-// Every value that an argument names.
-void collect_values(const lanes::Argument& argument, std::vector<ValueIndex>& into) {
-  if (const auto* value = std::get_if<lanes::ValueArgument>(&argument.content)) {
-    if (value->value != lanes::kNoValue) into.push_back(value->value);
-  } else if (const auto* list = std::get_if<lanes::ListArgument>(&argument.content)) {
-    for (const lanes::Argument& element : list->elements) collect_values(element, into);
-  }
-}
 
 // A chain that still grows.
 struct OpenChain {
@@ -38,11 +31,9 @@ class Planner {
  public:
   explicit Planner(const lanes::Graph& graph)
       : graph_(graph), last_use_(graph.values.size(), 0), is_output_(graph.values.size(), false) {
-    std::vector<ValueIndex> used;
     for (uint32_t node = 0; node < graph.nodes.size(); ++node) {
-      used.clear();
-      for (const auto& given : graph.nodes[node].arguments) collect_values(given.argument, used);
-      for (const ValueIndex value : used) last_use_[value] = node;
+      lanes::for_each_argument_value(graph.nodes[node],
+                                     [&](ValueIndex value) { last_use_[value] = node; });
     }
     for (const ValueIndex output : graph.outputs) is_output_[output] = true;
   }
@@ -68,12 +59,6 @@ class Planner {
 
   const lanes::Value& value(ValueIndex index) const { return graph_.values[index]; }
 
-  static int64_t elements(const lanes::Value& of) {
-    int64_t count = 1;
-    for (const int64_t size : of.sizes) count *= size;
-    return count;
-  }
-
   bool same_layout(ValueIndex x, ValueIndex y) const {
     return value(x).sizes == value(y).sizes && value(x).strides == value(y).strides;
   }
@@ -98,7 +83,7 @@ class Planner {
     if (!step) return std::nullopt;
     if (step->op && !elementwise_kernel(*step->op)) return std::nullopt;
     const lanes::Value& first = value(step->a);
-    const int64_t count = elements(first);
+    const int64_t count = element_count(first.sizes);
     if (count == 0 || !is_dense(first)) return std::nullopt;
     if (graph_.context.threads > 1 && count >= kTorchGrain) return std::nullopt;
     for (const ValueIndex operand : {step->a, step->b, step->c, step->result}) {
@@ -161,9 +146,8 @@ class Planner {
   // A node outside of a chain that touches what the chain writes, or writes what it reads, ends it.
   void close_in_the_way_of(uint32_t node, const OpenChain* joined) {
     std::vector<ValueIndex> touched;
-    for (const auto& given : graph_.nodes[node].arguments) {
-      collect_values(given.argument, touched);
-    }
+    lanes::for_each_argument_value(graph_.nodes[node],
+                                   [&](ValueIndex value) { touched.push_back(value); });
     for (auto chain = open_.begin(); chain != open_.end();) {
       const bool conflicts =
           &chain->second != joined &&
@@ -216,11 +200,11 @@ class Planner {
     }
     for (uint32_t node = chain.nodes.front(); node <= chain.nodes.back(); ++node) {
       if (std::binary_search(chain.nodes.begin(), chain.nodes.end(), node)) continue;
-      std::vector<ValueIndex> used;
-      for (const auto& given : graph_.nodes[node].arguments) collect_values(given.argument, used);
-      for (const ValueIndex v : used) {
-        if (is_tensor(v) && chain.made.contains(value(v).storage)) return false;
-      }
+      bool uses = false;
+      lanes::for_each_argument_value(graph_.nodes[node], [&](ValueIndex v) {
+        uses = uses || (is_tensor(v) && chain.made.contains(value(v).storage));
+      });
+      if (uses) return false;
     }
     return true;
   }

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "adaptor/operators/element_count.h"
 #include "adaptor/operators/node_arguments.h"
 
 namespace laneway::adaptor {
@@ -137,12 +138,6 @@ constexpr Producer kProducers[] = {
     {kBag, Limit::rows, ""},
 };
 
-uint64_t product(std::span<const int64_t> sizes) {
-  uint64_t result = 1;
-  for (const int64_t size : sizes) result *= static_cast<uint64_t>(size);
-  return result;
-}
-
 // The number of integers from 0 on that `limit` allows; nothing where it is not known at load.
 std::optional<uint64_t> limit_of(Limit limit, const lanes::Value& subject,
                                  std::optional<int64_t> dim) {
@@ -150,7 +145,7 @@ std::optional<uint64_t> limit_of(Limit limit, const lanes::Value& subject,
   const auto dimensions = static_cast<int64_t>(sizes.size());
   const auto last = [&](size_t count) -> std::optional<uint64_t> {
     if (sizes.size() < count) return std::nullopt;
-    return product(std::span(sizes).last(count));
+    return static_cast<uint64_t>(element_count(std::span(sizes).last(count)));
   };
   switch (limit) {
     case Limit::rows: return sizes.empty() ? 1 : static_cast<uint64_t>(sizes[0]);
@@ -161,8 +156,8 @@ std::optional<uint64_t> limit_of(Limit limit, const lanes::Value& subject,
       if (dimensions == 0) return 1;
       if (*dim < -dimensions || *dim >= dimensions) return std::nullopt;
       return static_cast<uint64_t>(sizes[static_cast<size_t>(*dim < 0 ? *dim + dimensions : *dim)]);
-    case Limit::elements: return product(sizes);
-    case Limit::ends: return product(sizes) + 1;
+    case Limit::elements: return static_cast<uint64_t>(element_count(sizes));
+    case Limit::ends: return static_cast<uint64_t>(element_count(sizes)) + 1;
     case Limit::plane: return last(2);
     case Limit::volume: return last(3);
     case Limit::number:

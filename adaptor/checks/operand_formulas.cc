@@ -5,16 +5,12 @@
 #include <limits>
 #include <string>
 
+#include "adaptor/operators/element_count.h"
+
 namespace laneway::adaptor {
 namespace {
 
 using Sizes = std::vector<int64_t>;
-
-int64_t product(const Sizes& sizes) {
-  int64_t result = 1;
-  for (const int64_t size : sizes) result *= size;
-  return result;
-}
 
 Status must_have(const Operands& operands, std::string_view name, const Sizes& expected) {
   const Sizes* given = operands.sizes(name);
@@ -64,7 +60,7 @@ Status check_batch_norm_backward(Operands& operands) {
        {*train ? "save_mean" : "running_mean", *train ? spread : "running_var"}) {
     if (Status right = must_have(operands, name, channels); !right) return right;
   }
-  if (product(*operands.sizes("input")) > 0) return {};
+  if (element_count(*operands.sizes("input")) > 0) return {};
   return Operands::wrong_sizes("input", *operands.sizes("input"), "elements");
 }
 
@@ -80,9 +76,9 @@ Status check_layer_norm_backward(Operands& operands) {
   const Sizes rows(input.begin(), input.end() - static_cast<int64_t>(shape->size()));
   for (const std::string_view name : {"mean", "rstd"}) {
     const Sizes* given = operands.sizes(name);
-    if (given == nullptr || product(*given) != product(rows)) {
+    if (given == nullptr || element_count(*given) != element_count(rows)) {
       return Operands::wrong_sizes(name, given == nullptr ? Sizes{} : *given,
-                                   std::to_string(product(rows)) + " elements");
+                                   std::to_string(element_count(rows)) + " elements");
     }
   }
   for (const std::string_view name : {"weight", "bias"}) {
@@ -100,7 +96,7 @@ Status check_group_norm(Operands& operands) {
   if (groups <= 0 || operands.size("C") % groups != 0) {
     return Operands::wrong("group", "must divide the channels");
   }
-  if (count && *count == product(input)) return {};
+  if (count && *count == element_count(input)) return {};
   return Operands::wrong_sizes("input", input, "N * C * HxW elements");
 }
 
@@ -251,7 +247,7 @@ Status check_pair_count(Operands& operands) {
 
 Status check_pooled(Operands& operands) {
   const Sizes& self = *operands.sizes("self");
-  if (product(self) > 0 || product(*operands.sizes("grad_output")) == 0) return {};
+  if (element_count(self) > 0 || element_count(*operands.sizes("grad_output")) == 0) return {};
   return Operands::wrong_sizes("self", self, "elements, as 'grad_output' has");
 }
 
@@ -268,7 +264,7 @@ Status check_margin_gradient(Operands& operands) {
     if (operands.is_given("is_target") && !rows.empty()) rows.pop_back();
     return must_have(operands, "grad_output", rows);
   }
-  if (product(*gradient) == 1) return {};
+  if (element_count(*gradient) == 1) return {};
   return Operands::wrong_sizes("grad_output", *gradient, "one element");
 }
 
@@ -329,7 +325,7 @@ Status check_dense_copy(Operands& operands) {
   if (!size || !stride || size->size() != stride->size()) {
     return Operands::wrong("stride", "must be a constant a dimension");
   }
-  const int64_t elements = product(*operands.sizes("self"));
+  const int64_t elements = element_count(*operands.sizes("self"));
   std::optional<int64_t> last = 0;
   bool negative = false;
   for (size_t d = 0; d < size->size(); ++d) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "adaptor/checks/operand_formulas.h"
+#include "adaptor/operators/element_count.h"
 
 namespace laneway::adaptor {
 namespace {
@@ -30,7 +31,7 @@ class ParameterLists {
       const lanes::Value& parameter = operands_.value(self_[i]);
       const std::string element = name + "[" + std::to_string(i) + "]";
       if (like == Like::one_element) {
-        if (elements(tensor) == 1) continue;
+        if (element_count(tensor.sizes) == 1) continue;
         return Operands::wrong_sizes(element, tensor.sizes, "one element");
       }
       if (tensor.sizes != parameter.sizes) {
@@ -62,12 +63,6 @@ class ParameterLists {
   }
 
  private:
-  static int64_t elements(const lanes::Value& tensor) {
-    int64_t count = 1;
-    for (const int64_t size : tensor.sizes) count *= size;
-    return count;
-  }
-
   Operands& operands_;
   Values self_;
 };

@@ -13,9 +13,8 @@ class CudaTorchDevice final : public TorchDevice {
 
   c10::Device device() const override { return {c10::DeviceType::CUDA, index_}; }
   c10::DispatchKey key() const override { return c10::DispatchKey::CUDA; }
-  bool is_host() const override { return false; }
-  // Kernels assert: that ends every job of the process.
-  bool operators_check_indices() const override { return false; }
+  // Kernels assert on a bad index, which ends every job of the process.
+  KernelTraits traits() const override { return {}; }
   std::unique_ptr<RandomState> make_random_state() const override;
   // `lane` is one of this device's, entered by this thread; `random` was made here.
   Result<std::unique_ptr<Recording>> start_recording(DeviceLane& lane,

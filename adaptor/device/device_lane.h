@@ -2,8 +2,7 @@
 // through which inputs and outputs pass, the bound on how far the CPU runs ahead. Names nothing of
 // torch. Made by a Backend, used by one thread at a time: the one that has the lane.
 //
-// On the host everything happens when it is called: upload, download and enqueue are for devices
-// that the CPU cannot reach into (TorchDevice::is_host() is false).
+// The CPU's lane computes when it is called, so its iterations are complete when they are enqueued.
 #pragma once
 
 #include <atomic>
@@ -31,10 +30,6 @@ class DeviceLane {
   // per thread; the arena begins and ends its iterations in between.
   virtual void enter(memory::LaneArena& arena, const lanes::NumericContext& context) = 0;
   virtual void leave() = 0;
-  // Between the two, while entered, what this thread does is the CPU's own: nothing of it comes
-  // from the arena. For devices whose tensors are not told apart from the CPU's by torch.
-  virtual void suspend() {}
-  virtual void resume() {}
   // Over the addresses of the lane's allocations since enter, in their order.
   virtual uint64_t address_hash() const = 0;
 
@@ -44,7 +39,7 @@ class DeviceLane {
   virtual Status download(void* to_host, const void* from_device, Bytes bytes) = 0;
   // A node was enqueued. Waits while too much is (limits::kRunAhead). Error device_lost.
   virtual Status node_enqueued() = 0;
-  // Everything enqueued so far, with the downloads since the last call. Null on the host.
+  // Everything enqueued so far, with the downloads since the last call. Never null.
   virtual std::unique_ptr<lanes::EnqueuedIteration> enqueue() = 0;
   // Forgets the downloads since the last enqueue, after waiting for the stream: an iteration was
   // given up.

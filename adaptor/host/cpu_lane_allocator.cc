@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <mutex>
+#include <utility>
 
 #include "adaptor/scope/lane_blocks.h"
 #include "base/check.h"
@@ -71,9 +72,9 @@ LaneBinding::LaneBinding(memory::LaneArena& arena) : arena_(arena) {
 
 uint64_t LaneBinding::address_hash() const { return bound_address_hash; }
 
-void LaneBinding::pause() { bound_arena = nullptr; }
+OutsideCpuLane::OutsideCpuLane() : before_(std::exchange(bound_arena, nullptr)) {}
 
-void LaneBinding::resume() { bound_arena = &arena_; }
+OutsideCpuLane::~OutsideCpuLane() { bound_arena = before_; }
 
 LaneBinding::~LaneBinding() {
   LaneBlocks::instance().remove(arena_);

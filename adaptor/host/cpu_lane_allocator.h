@@ -33,15 +33,24 @@ class LaneBinding {
   LaneBinding(const LaneBinding&) = delete;
   LaneBinding& operator=(const LaneBinding&) = delete;
 
-  // Between the two the thread's allocations are not the arena's.
-  void pause();
-  void resume();
-
   // Over the addresses of this binding's allocations, in order.
   uint64_t address_hash() const;
 
  private:
   memory::LaneArena& arena_;
+};
+
+// While it lives, this thread's CPU allocations do not come from a lane: what the CPU does beside
+// an iteration of a device. Without a binding it changes nothing.
+class OutsideCpuLane {
+ public:
+  OutsideCpuLane();
+  ~OutsideCpuLane();
+  OutsideCpuLane(const OutsideCpuLane&) = delete;
+  OutsideCpuLane& operator=(const OutsideCpuLane&) = delete;
+
+ private:
+  memory::LaneArena* const before_;
 };
 
 }  // namespace laneway::adaptor

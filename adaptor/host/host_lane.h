@@ -1,5 +1,5 @@
-// HostLane: a lane of the CPU. Iterations run when they are called, so there is nothing to stage,
-// to wait for or to retire.
+// HostLane: a lane of the CPU. Work is done when a call returns, so that copies are plain ones and
+// iterations are complete when they are enqueued.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class HostLane final : public DeviceLane {
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) override;
   Status node_enqueued() override { return {}; }
-  std::unique_ptr<lanes::EnqueuedIteration> enqueue() override { return nullptr; }
+  std::unique_ptr<lanes::EnqueuedIteration> enqueue() override;
   void drop_downloads() override {}
   Status drain() override { return {}; }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "adaptor/operators/element_count.h"
+
 namespace laneway::adaptor {
 namespace {
 
-bool is_dense(const lanes::Value& tensor) {
+bool is_contiguous(const lanes::Value& tensor) {
   int64_t expected = 1;
   for (size_t d = tensor.sizes.size(); d-- > 0;) {
     if (tensor.sizes[d] == 1) continue;
@@ -17,15 +19,15 @@ bool is_dense(const lanes::Value& tensor) {
 }
 
 uint64_t bytes_of(const lanes::Value& tensor) {
-  auto bytes = static_cast<uint64_t>(lanes::dtype_bytes(tensor.dtype));
-  for (const int64_t size : tensor.sizes) bytes *= static_cast<uint64_t>(size);
-  return bytes;
+  return static_cast<uint64_t>(lanes::dtype_bytes(tensor.dtype)) *
+         static_cast<uint64_t>(element_count(tensor.sizes));
 }
 
 }  // namespace
 
 lanes::GraphMemory with_transfers(lanes::GraphMemory memory, const lanes::Graph& graph,
                                   const Placement& placement, int64_t alignment) {
+  if (placement.is_in_place()) return memory;
   const auto aligned = [&](uint64_t bytes) {
     return Bytes(static_cast<int64_t>(bytes)).aligned_up(alignment);
   };
@@ -48,7 +50,7 @@ lanes::GraphMemory with_transfers(lanes::GraphMemory memory, const lanes::Graph&
   for (const lanes::ValueIndex output : graph.outputs) {
     const lanes::Value& value = graph.values[output];
     if (value.kind != lanes::ValueKind::tensor || placement.value_on_host(graph, output)) continue;
-    if (is_dense(value)) continue;
+    if (is_contiguous(value)) continue;
     tape.allocations.push_back({bytes_of(value), memory.marks.back().frees});
     copies += aligned(bytes_of(value));
   }

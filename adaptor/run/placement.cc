@@ -169,6 +169,12 @@ bool runs_on_host(std::string_view op) {
   return std::binary_search(std::begin(kHostOperators), std::end(kHostOperators), op);
 }
 
+Placement Placement::in_place() {
+  Placement placement;
+  placement.in_place_ = true;
+  return placement;
+}
+
 Placement Placement::of(const lanes::Graph& graph,
                         const std::function<bool(uint32_t slot)>& slot_may_be_on_host) {
   Placement placement;
@@ -222,7 +228,6 @@ void Placement::place_nodes(const lanes::Graph& graph) {
   for (size_t index = 0; index < graph.nodes.size(); ++index) {
     for_each_storage(graph, graph.nodes[index],
                      [&](uint32_t storage) { nodes_[index] = storages_[storage]; });
-    any_host_nodes_ = any_host_nodes_ || nodes_[index];
     if (!nodes_[index]) continue;
     for (const lanes::ValueIndex written : graph.nodes[index].writes) {
       const lanes::Storage& storage = graph.storages[graph.values[written].storage];

@@ -6,6 +6,8 @@
 // tensors. Everything else is the device's: placing a number on the CPU that nobody reads would
 // only keep work from it.
 //
+// On the CPU itself there is nothing to place (in_place).
+//
 // A pure function over a graph that has passed graph_check. Names nothing of torch.
 #pragma once
 
@@ -25,37 +27,42 @@ bool runs_on_host(std::string_view op);
 
 class Placement {
  public:
-  // Everything is the device's.
-  Placement() = default;
+  // Of a device whose memory is the CPU's too: everything is where the CPU reaches it, and no node
+  // has to be moved.
+  static Placement in_place();
   // `slot_may_be_on_host` is asked for slots of the image.
   static Placement of(const lanes::Graph& graph,
                       const std::function<bool(uint32_t slot)>& slot_may_be_on_host);
 
+  // Whether the CPU reaches its bytes: nothing has to be copied.
   bool storage_on_host(uint32_t storage) const {
-    return storage < storages_.size() && storages_[storage];
+    return in_place_ || (storage < storages_.size() && storages_[storage]);
   }
   // Of a tensor value.
   bool value_on_host(const lanes::Graph& graph, lanes::ValueIndex value) const {
     return storage_on_host(graph.values[value].storage);
   }
-  // Whether all tensors that the node touches are there, and there is one. Nodes over Python
-  // numbers alone are nowhere.
+  // Whether the device reads and writes everything where the CPU has it.
+  bool is_in_place() const { return in_place_; }
+  // Whether a node runs on the CPU although its job is on another device: all tensors that it
+  // touches are there, and there is one. Nodes over Python numbers alone are nowhere.
   bool node_on_host(size_t node) const { return node < nodes_.size() && nodes_[node]; }
 
   // The slots of the image that are there, ascending, and whether a node writes one.
   const std::vector<uint32_t>& host_slots() const { return host_slots_; }
   bool writes_host_slots() const { return writes_host_slots_; }
-  bool any_host_nodes() const { return any_host_nodes_; }
 
  private:
+  Placement() = default;
+
   void keep_what_is_read(const lanes::Graph& graph);
   void place_nodes(const lanes::Graph& graph);
 
+  bool in_place_ = false;
   std::vector<bool> storages_;
   std::vector<bool> nodes_;
   std::vector<uint32_t> host_slots_;
   bool writes_host_slots_ = false;
-  bool any_host_nodes_ = false;
 };
 
 }  // namespace laneway::adaptor

@@ -12,13 +12,13 @@ TorchGraph::TorchGraph(lanes::GraphMemory memory, Bytes probe_need,
 
 TorchGraph::~TorchGraph() = default;
 
-const lanes::Graph& TorchGraph::graph() const { return runner_->graph(); }
+const lanes::Graph& TorchGraph::graph() const { return runner_->program().graph; }
 
-bool TorchGraph::draws() const { return runner_->draws(); }
+bool TorchGraph::draws() const { return runner_->program().draws; }
 
-void TorchGraph::allow_replay(bool allowed) { runner_->allow_replay(allowed); }
+void TorchGraph::allow_replay(bool allowed) { runner_->replayer().allow(allowed); }
 
-uint64_t TorchGraph::replayed() const { return runner_->replayed(); }
+uint64_t TorchGraph::replayed() const { return runner_->replayer().replayed(); }
 
 lanes::GraphRunner& TorchGraph::runner() { return *runner_; }
 

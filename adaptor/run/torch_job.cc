@@ -1,7 +1,7 @@
 #include "adaptor/run/torch_job.h"
 
 #include <algorithm>
-#include <optional>
+#include <functional>
 #include <utility>
 
 #include "adaptor/device/graph_admission.h"
@@ -14,6 +14,15 @@
 #include "adaptor/scope/numeric_context.h"
 
 namespace laneway::adaptor {
+namespace {
+
+Placement place(const lanes::Graph& graph, bool in_place,
+                const std::function<bool(uint32_t slot)>& slot_may_be_on_host) {
+  return in_place ? Placement::in_place() : Placement::of(graph, slot_may_be_on_host);
+}
+
+}  // namespace
+
 struct TorchJob::State {
   State(TorchBackend& backend, pipeline::ImageLayout image_layout,
         std::span<const uint32_t> host_slots)
@@ -21,9 +30,9 @@ struct TorchJob::State {
         device(backend.torch()),
         layout(std::move(image_layout)),
         image(static_cast<uint64_t>(layout.total().count()), device.device()),
-        random(device.make_random_state()) {
-    if (!device.is_host()) mirror.emplace(layout, host_slots, backend.pool_access());
-  }
+        in_place(backend.device().capabilities().pool_is_addressable),
+        random(device.make_random_state()),
+        mirror(layout, host_slots, backend.pool_access()) {}
 
   Result<std::unique_ptr<TorchGraph>> load(lanes::Graph graph, Bytes most);
 
@@ -31,8 +40,9 @@ struct TorchJob::State {
   const TorchDevice& device;
   pipeline::ImageLayout layout;
   BorrowedStorage image;
+  const bool in_place;  // the CPU and the device reach the same memory
   const std::unique_ptr<RandomState> random;
-  std::optional<StateMirror> mirror;  // none on the host
+  StateMirror mirror;
   uint64_t context_key = 0;
 };
 
@@ -44,12 +54,10 @@ Result<TorchJob::Made> TorchJob::make(TorchBackend& backend, std::vector<lanes::
   Result<lanes::Graph> graph = decode_job_graph(first_graph, slots);
   if (!graph) return graph.error();
   auto order = lanes::first_use_order(graph.value(), static_cast<uint32_t>(slots.size()));
-  std::vector<uint32_t> host_slots;
-  if (!backend.torch().is_host()) {
-    const auto any = [](uint32_t) { return true; };
-    host_slots = Placement::of(graph.value(), any).host_slots();
-    order = placed_last(order, host_slots);
-  }
+  const bool in_place = backend.device().capabilities().pool_is_addressable;
+  const Placement placement = place(graph.value(), in_place, [](uint32_t) { return true; });
+  const std::vector<uint32_t>& host_slots = placement.host_slots();
+  order = placed_last(order, host_slots);
   const int64_t alignment = backend.alignment();
   auto state =
       std::make_unique<State>(backend, pipeline::ImageLayout(slots, order, alignment), host_slots);
@@ -79,17 +87,13 @@ Result<std::unique_ptr<DeviceGraph>> TorchJob::make_graph(std::span<const std::b
 Result<std::unique_ptr<TorchGraph>> TorchJob::State::load(lanes::Graph graph, Bytes most) {
   lanes::GraphMemory memory =
       lanes::predict_memory(graph, lanes::graph_lifetimes(graph), alignment);
-  if (mirror) {
-    const auto placement = Placement::of(graph, [&](auto slot) { return mirror->has(slot); });
-    memory = with_transfers(std::move(memory), graph, placement, alignment);
-  }
+  Placement placement = place(graph, in_place, [&](uint32_t slot) { return mirror.has(slot); });
+  memory = with_transfers(std::move(memory), graph, placement, alignment);
   const Bytes probe_need = probe_need_of(memory, most, alignment);
   const TorchUse use;
-  auto runner = TorchGraphRunner::load(std::move(graph), {.device = device,
-                                                          .layout = layout,
-                                                          .image = image,
-                                                          .random = *random,
-                                                          .mirror = mirror ? &*mirror : nullptr});
+  auto runner = TorchGraphRunner::load(
+      std::move(graph), std::move(placement),
+      {.device = device, .layout = layout, .image = image, .random = *random, .mirror = mirror});
   if (!runner) return runner.error();
   return std::make_unique<TorchGraph>(std::move(memory), probe_need, std::move(runner).value());
 }
@@ -102,12 +106,10 @@ std::vector<std::byte> TorchJob::random_state() const { return state_->random->g
 
 void TorchJob::bind_image(std::byte* base) {
   state_->image.rebind(base);
-  if (state_->mirror) state_->mirror->bind(base);
+  state_->mirror.bind(base);
 }
 
-void TorchJob::state_written() {
-  if (state_->mirror) state_->mirror->state_written();
-}
+void TorchJob::state_written() { state_->mirror.state_written(); }
 
 const pipeline::ImageLayout& TorchJob::layout() const { return state_->layout; }
 

@@ -82,9 +82,7 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     report = lanes::Executor(runner, word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();
     if (report.outcome == lanes::IterationOutcome::completed) {
-      // A runner that has nothing to add to what the lane has under way leaves it to the lane.
-      result.enqueued = own.take_enqueued();
-      if (result.enqueued == nullptr) result.enqueued = lane.enqueue();
+      result.enqueued = lane.enqueue();
       result.use = arena.end();
     } else {
       // Nothing of it may still be at work in a region that somebody else gets.

@@ -346,9 +346,10 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   Commit commit(*this, job, *work);
   IterationResult result =
       run(*graph, work->inputs(), work->outputs(), work->is_journalled() ? &commit : nullptr);
-  if (result.enqueued != nullptr) {
+  // With nothing in flight before it, an iteration that is complete keeps the order of answers.
+  if (result.enqueued != nullptr && air_.empty() && result.enqueued->done()) retire(result);
+  if (result.enqueued != nullptr)
     return enqueue(job, work, std::move(graph), std::move(result), start);
-  }
   retire_all(job);
   check_device(result, job, *graph);
   const Duration took = worker_.clock_.now() - start;

@@ -10,6 +10,7 @@
 #include "adaptor/operators/torch_tensors.h"
 #include "adaptor/run/torch_graph_runner.h"
 #include "base/limits.h"
+#include "memory/host_pool_access.h"
 #include "pipeline/image.h"
 #include "tests/support/graph_builder.h"
 
@@ -35,8 +36,11 @@ std::string refusal(const Build& build) {
   const BorrowedStorage image(static_cast<uint64_t>(layout.total().count()));
   HostRandomState random;
   const HostTorchDevice device;
+  memory::HostPoolAccess access;
+  StateMirror mirror(layout, {}, access);
   const auto loaded = TorchGraphRunner::load(
-      b.finish(), {.device = device, .layout = layout, .image = image, .random = random});
+      b.finish(), Placement::in_place(),
+      {.device = device, .layout = layout, .image = image, .random = random, .mirror = mirror});
   if (loaded) return "";
   EXPECT_EQ(loaded.error().code, ErrorCode::invalid_graph);
   EXPECT_THAT(loaded.error().message, HasSubstr("from train.py:"));

@@ -10,15 +10,20 @@
 #include <utility>
 #include <vector>
 
+#include "adaptor/device/device_lane.h"
 #include "adaptor/host/host_random_state.h"
 #include "adaptor/host/host_torch_device.h"
 #include "adaptor/operators/operator_list.h"
 #include "adaptor/operators/random_operators.h"
 #include "adaptor/operators/torch_tensors.h"
 #include "adaptor/run/torch_graph_runner.h"
+#include "adaptor/scope/lane_scope.h"
+#include "base/limits.h"
 #include "base/random.h"
 #include "lanes/graph/graph_check.h"
 #include "lanes/graph/graph_facts.h"
+#include "memory/host_pool_access.h"
+#include "memory/lane_arena.h"
 #include "pipeline/image.h"
 #include "tests/adaptor/guarded_memory.h"
 
@@ -31,6 +36,25 @@ using lanes::ValueIndex;
 
 // Slots of the image: an untouchable page, one operand, a page, the next, …, a page.
 constexpr uint32_t kSlotStep = 2;
+
+// Leaves the thread's allocations to the guarded ones; calls run when they are called.
+class BareLane final : public adaptor::DeviceLane {
+ public:
+  void enter(memory::LaneArena& /*arena*/, const lanes::NumericContext& /*context*/) override {}
+  void leave() override {}
+  uint64_t address_hash() const override { return 0; }
+  Status upload(void* to, const void* from, Bytes bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes.count()));
+    return {};
+  }
+  Status download(void* to, const void* from, Bytes bytes) override {
+    return upload(to, from, bytes);
+  }
+  Status node_enqueued() override { return {}; }
+  std::unique_ptr<lanes::EnqueuedIteration> enqueue() override { return nullptr; }
+  void drop_downloads() override {}
+  Status drain() override { return {}; }
+};
 
 uint64_t whole_pages(uint64_t bytes) {
   const uint64_t page = page_bytes();
@@ -251,8 +275,14 @@ CallReport run_call(const OperandCall& call, uint64_t seed) {
   adaptor::BorrowedStorage storage(static_cast<uint64_t>(layout.total().count()));
   adaptor::HostRandomState random_state;
   const adaptor::HostTorchDevice device;
-  auto loaded = adaptor::TorchGraphRunner::load(
-      graph, {.device = device, .layout = layout, .image = storage, .random = random_state});
+  memory::HostPoolAccess access;
+  adaptor::StateMirror mirror(layout, {}, access);
+  auto loaded = adaptor::TorchGraphRunner::load(graph, adaptor::Placement::in_place(),
+                                                {.device = device,
+                                                 .layout = layout,
+                                                 .image = storage,
+                                                 .random = random_state,
+                                                 .mirror = mirror});
   if (!loaded) return {CallOutcome::refused, loaded.error().message};
 
   Random random(seed);
@@ -277,6 +307,9 @@ CallReport run_call(const OperandCall& call, uint64_t seed) {
     views.push_back({.data = inputs.back().data(), .bytes = bytes});
   }
   adaptor::TorchGraphRunner& runner = *loaded.value();
+  BareLane lane;
+  memory::LaneArena arena(limits::kHostAlignment);
+  const adaptor::LaneScope scope(lane, arena, graph.context);
   if (Status begun = runner.begin(views); !begun) {
     return {CallOutcome::refused, begun.error().message};
   }

@@ -69,7 +69,7 @@ class JobInLane {
       const bool completed = report.outcome == IterationOutcome::completed;
       use_ = completed ? lane_.arena->end() : lane_.arena->abandon();
       address_hash_ = scope.address_hash();
-      if (completed) enqueued = graph_->runner().take_enqueued();
+      if (completed) enqueued = lane_.device->enqueue();
     }
     if (enqueued != nullptr) {
       if (const Status retired = enqueued->retire(); !retired) report.error = retired.error();

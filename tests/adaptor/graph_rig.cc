@@ -41,8 +41,12 @@ GraphRig::GraphRig(const lanes::Graph& graph, std::span<const lanes::ImageSlot> 
              poison ? std::optional(memory::LaneArena::kPoison) : std::nullopt) {
   const Status valid = lanes::check_graph(graph);
   LW_CHECK(valid.ok(), valid.ok() ? "" : valid.error().message);
-  auto loaded = adaptor::TorchGraphRunner::load(
-      graph, {.device = device_, .layout = layout_, .image = storage_, .random = random_});
+  auto loaded = adaptor::TorchGraphRunner::load(graph, adaptor::Placement::in_place(),
+                                                {.device = device_,
+                                                 .layout = layout_,
+                                                 .image = storage_,
+                                                 .random = random_,
+                                                 .mirror = mirror_});
   runner_ = std::move(loaded).value();
   auto* numbers = reinterpret_cast<float*>(image_->data());
   for (size_t i = 0; i < image_->size() / sizeof(float); ++i) {
@@ -67,7 +71,7 @@ void GraphRig::resize_lane(Bytes size) {
 
 lanes::IterationReport GraphRig::run(std::span<const lanes::InputView> inputs,
                                      std::span<const lanes::OutputView> outputs) {
-  const adaptor::LaneScope scope(device_lane_, arena_, runner_->graph().context);
+  const adaptor::LaneScope scope(device_lane_, arena_, runner_->program().graph.context);
   AlwaysGo hooks;
   lanes::ControlWord word;
   arena_.begin_probe();
@@ -77,7 +81,7 @@ lanes::IterationReport GraphRig::run(std::span<const lanes::InputView> inputs,
 }
 
 void GraphRig::abandon_at(size_t node, std::span<const lanes::InputView> inputs) {
-  const adaptor::LaneScope scope(device_lane_, arena_, runner_->graph().context);
+  const adaptor::LaneScope scope(device_lane_, arena_, runner_->program().graph.context);
   arena_.begin_probe();
   const Status begun = runner_->begin(inputs);
   LW_CHECK(begun.ok(), "the inputs are right");

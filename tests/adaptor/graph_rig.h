@@ -13,6 +13,7 @@
 #include "adaptor/operators/torch_tensors.h"
 #include "adaptor/run/torch_graph_runner.h"
 #include "lanes/executor.h"
+#include "memory/host_pool_access.h"
 #include "memory/lane_arena.h"
 #include "pipeline/image.h"
 
@@ -61,6 +62,8 @@ class GraphRig {
   pipeline::ImageLayout layout_;
   adaptor::BorrowedStorage storage_;
   std::unique_ptr<AlignedBytes> image_;
+  memory::HostPoolAccess access_;
+  adaptor::StateMirror mirror_{layout_, {}, access_};
   adaptor::HostRandomState random_;
   adaptor::HostTorchDevice device_;
   adaptor::HostLane device_lane_;

@@ -2,8 +2,10 @@
 // touches memory beyond its operands or stops the process: recorded calls of every operator
 // (operand_calls.txt) are broken at random, loaded and run as a job's graph is, with a page that
 // must not be touched behind every tensor. Each runs in a child process; one that dies is named
-// with its call. LANEWAY_CALLS=TEXT selects operators, LANEWAY_CALL runs one given call.
+// with its call. Every listed operator must have a recorded call, and every recorded call must run
+// unbroken. LANEWAY_CALLS=TEXT selects operators, LANEWAY_CALL runs one given call.
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -11,14 +13,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "adaptor/operators/operator_list.h"
+#include "adaptor/operators/random_operators.h"
 #include "base/random.h"
 #include "tests/adaptor/call_mutator.h"
 #include "tests/adaptor/call_rig.h"
@@ -32,10 +40,22 @@ namespace {
 constexpr size_t kTensorBudget = size_t{64} << 20;
 constexpr size_t kAddressSpace = size_t{8} << 30;  // over what the parent has mapped
 constexpr int kSecondsPerCall = 20;                // of the processor's time
+constexpr size_t kLeastCalls = 1'000;
+constexpr size_t kCallText = 1'000;
+constexpr size_t kUnbrokenShown = 50;
 
+// Shared between the test and the child that runs the calls.
 struct Progress {
   volatile uint64_t at;
   volatile uint64_t outcomes[4];
+  volatile uint64_t unbroken_done;
+  volatile uint64_t unbroken_not_done;
+  char not_done[kUnbrokenShown][kCallText];  // the first of those, and why
+};
+
+struct Ended {
+  std::vector<std::string> dead;  // calls that stopped their process
+  std::vector<std::string> slow;  // calls that were ended for their time
 };
 
 uint64_t seed_of(uint64_t seed, uint64_t index) { return Random(seed * 1'000'003 + index).next(); }
@@ -57,10 +77,10 @@ class Campaign {
     return made;
   }
 
-  // Runs all; gives what died.
-  std::vector<std::string> run() {
-    std::vector<std::string> dead;
-    const uint64_t count = lines_.size() * (rounds_ + 1);
+  // Runs all.
+  Ended run() {
+    Ended ended;
+    const uint64_t count = calls();
     uint64_t next = 0;
     while (next < count) {
       const pid_t child = fork();
@@ -69,17 +89,22 @@ class Campaign {
       waitpid(child, &status, 0);
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
       const uint64_t at = progress_->at;
-      // What takes long by its numbers alone ends at its time, and touches nothing.
-      const bool slow = WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM;
       next = at + 1;
-      if (slow) continue;
-      dead.push_back((WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit") +
-                     std::string(": ") + call_text(call(at)));
-      std::printf("%s\n", dead.back().c_str());
+      // What takes long by its numbers alone ends at its time, and touches nothing.
+      if (WIFSIGNALED(status) && WTERMSIG(status) == SIGVTALRM) {
+        ended.slow.push_back(call_text(call(at)));
+        std::printf("slow: %s\n", ended.slow.back().c_str());
+      } else {
+        ended.dead.push_back((WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit") +
+                             std::string(": ") + call_text(call(at)));
+        std::printf("%s\n", ended.dead.back().c_str());
+      }
       std::fflush(stdout);
     }
-    return dead;
+    return ended;
   }
+
+  uint64_t calls() const { return lines_.size() * (rounds_ + 1); }
 
   const Progress& progress() const { return *progress_; }
 
@@ -97,13 +122,21 @@ class Campaign {
       const CallReport report = run_call(call(index), seed_of(seed_, index));
       progress_->outcomes[static_cast<size_t>(report.outcome)] =
           progress_->outcomes[static_cast<size_t>(report.outcome)] + 1;
-      if (index < lines_.size() && report.outcome != CallOutcome::done &&
-          std::getenv("LANEWAY_CALLS_SHOW") != nullptr) {
-        std::printf("UNMUTATED %s\n   %s\n", lines_[index].c_str(), report.message.c_str());
-        std::fflush(stdout);
-      }
+      if (index < lines_.size()) note_unbroken(index, report);
     }
     _exit(0);
+  }
+
+  void note_unbroken(uint64_t index, const CallReport& report) {
+    if (report.outcome == CallOutcome::done) {
+      progress_->unbroken_done = progress_->unbroken_done + 1;
+      return;
+    }
+    const uint64_t number = progress_->unbroken_not_done;
+    progress_->unbroken_not_done = number + 1;
+    if (number >= kUnbrokenShown) return;
+    const std::string text = lines_[index] + "\n   " + report.message;
+    text.copy(progress_->not_done[number], kCallText - 1);  // the rest is zero
   }
 
   std::vector<std::string> lines_;
@@ -112,8 +145,7 @@ class Campaign {
   Progress* progress_;
 };
 
-std::vector<std::string> lines_of(const char* path) {
-  const char* wanted = std::getenv("LANEWAY_CALLS");
+std::vector<std::string> lines_of(const char* path, const char* wanted = nullptr) {
   std::ifstream file(path);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
@@ -136,20 +168,53 @@ TEST(OperandMutation, NoCallTouchesWhatIsNotItsOwn) {
   }
   const char* rounds = std::getenv("LANEWAY_ROUNDS");
   const uint64_t usual = long_form_asked_for() ? 500 : 10;
-  Campaign campaign(lines_of(LANEWAY_OPERAND_CALLS),
-                    rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : usual, seed);
-  const std::vector<std::string> dead = campaign.run();
+  const char* const wanted = std::getenv("LANEWAY_CALLS");
+  const std::vector<std::string> lines = lines_of(LANEWAY_OPERAND_CALLS, wanted);
+  ASSERT_GT(lines.size(), wanted == nullptr ? kLeastCalls : 0) << LANEWAY_OPERAND_CALLS;
+  Campaign campaign(lines, rounds != nullptr ? std::strtoull(rounds, nullptr, 10) : usual, seed);
+  const Ended ended = campaign.run();
   const Progress& p = campaign.progress();
-  std::printf("malformed %lu refused %lu failed %lu done %lu\n", p.outcomes[0], p.outcomes[1],
-              p.outcomes[2], p.outcomes[3]);
-  EXPECT_TRUE(dead.empty()) << dead.size() << " calls stopped the process";
+  std::printf("malformed %lu refused %lu failed %lu done %lu slow %zu\n", p.outcomes[0],
+              p.outcomes[1], p.outcomes[2], p.outcomes[3], ended.slow.size());
+  EXPECT_TRUE(ended.dead.empty()) << ended.dead.size() << " calls stopped the process";
+  EXPECT_EQ(p.outcomes[0] + p.outcomes[1] + p.outcomes[2] + p.outcomes[3] + ended.slow.size() +
+                ended.dead.size(),
+            campaign.calls());
+  EXPECT_LE(ended.slow.size(), campaign.calls() / 1'000) << "slow calls are skipped";
+  EXPECT_EQ(p.unbroken_done, lines.size());
+  for (uint64_t i = 0; i < std::min<uint64_t>(uint64_t{p.unbroken_not_done}, kUnbrokenShown); ++i) {
+    ADD_FAILURE() << "does not run unbroken: " << p.not_done[i];
+  }
+}
+
+// Those that only another device has kernels for cannot be called here.
+TEST(OperandMutation, EveryListedOperatorHasARecordedCall) {
+  adaptor::register_random_operators();
+  std::set<std::string, std::less<>> recorded;
+  for (const std::string& line : lines_of(LANEWAY_OPERAND_CALLS)) {
+    recorded.insert(line.substr(0, line.find(' ')));
+  }
+  for (const std::string_view name : adaptor::allowed_operators()) {
+    const auto handle = c10::Dispatcher::singleton().findSchema(adaptor::operator_name(name));
+    ASSERT_TRUE(handle.has_value()) << name;
+    const bool callable = handle->hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+                          handle->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect) ||
+                          handle->hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
+    EXPECT_EQ(recorded.contains(name), callable) << name;
+    recorded.erase(std::string(name));
+  }
+  for (const std::string& name : recorded) ADD_FAILURE() << name << " is not on the list";
 }
 
 // Each was found by the test above, before there was a rule about it.
 TEST(OperandMutation, RefusesWhatOnceReachedBeyondItsOperands) {
   at::set_num_threads(1);
   Campaign campaign(lines_of(LANEWAY_OPERAND_FAULTS), 0, 1);
-  EXPECT_TRUE(campaign.run().empty());
+  const Ended ended = campaign.run();
+  EXPECT_TRUE(ended.dead.empty());
+  EXPECT_TRUE(ended.slow.empty());
+  EXPECT_GT(campaign.calls(), 100U) << LANEWAY_OPERAND_FAULTS;
+  EXPECT_EQ(campaign.progress().unbroken_not_done, campaign.calls());
   EXPECT_EQ(campaign.progress().outcomes[static_cast<size_t>(CallOutcome::done)], 0U);
   const CallReport report = run_call(
       parse_call(

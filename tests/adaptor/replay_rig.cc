@@ -52,11 +52,9 @@ Left ReplayJob::run(std::span<const lanes::InputView> inputs,
     lanes::ControlWord word;
     const auto report = lanes::Executor(graph_->runner(), word, hooks).run(inputs, outputs);
     EXPECT_EQ(report.outcome, lanes::IterationOutcome::completed) << report.error.message;
-    const auto enqueued = graph_->runner().take_enqueued();
+    const auto enqueued = lane_->enqueue();
     learn(arena_.end());
-    if (enqueued != nullptr) {
-      EXPECT_TRUE(enqueued->retire());
-    }
+    EXPECT_TRUE(enqueued->retire());
   }
   Left left{{}, {}, job_->random_state()};
   for (const lanes::OutputView& output : outputs) {

@@ -11,6 +11,7 @@
 #include "adaptor/operators/torch_tensors.h"
 #include "adaptor/run/torch_graph_runner.h"
 #include "base/limits.h"
+#include "memory/host_pool_access.h"
 #include "tests/adaptor/graph_rig.h"
 #include "tests/support/graph_builder.h"
 
@@ -45,8 +46,11 @@ std::string refusal(const lanes::Graph& graph) {
   const BorrowedStorage image(static_cast<uint64_t>(layout.total().count()));
   HostRandomState random;
   const HostTorchDevice device;
+  memory::HostPoolAccess access;
+  StateMirror mirror(layout, {}, access);
   const auto loaded = TorchGraphRunner::load(
-      graph, {.device = device, .layout = layout, .image = image, .random = random});
+      graph, Placement::in_place(),
+      {.device = device, .layout = layout, .image = image, .random = random, .mirror = mirror});
   return loaded ? "" : loaded.error().message;
 }
 

@@ -22,9 +22,8 @@ class RemoteTorchDevice final : public adaptor::TorchDevice {
  public:
   c10::Device device() const override { return c10::Device(c10::DeviceType::CPU); }
   c10::DispatchKey key() const override { return c10::DispatchKey::CPU; }
-  bool is_host() const override { return false; }
-  // They do, but not on the devices that this one stands for.
-  bool operators_check_indices() const override { return false; }
+  // Those of the devices that this one stands for, although its kernels are the CPU's.
+  adaptor::KernelTraits traits() const override { return {}; }
   std::unique_ptr<adaptor::RandomState> make_random_state() const override {
     return std::make_unique<adaptor::HostRandomState>();
   }

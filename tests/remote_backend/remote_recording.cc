@@ -70,18 +70,6 @@ void for_each_tensor(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// While it lives the thread's memory is not the lane's.
-class OutsideLane {
- public:
-  explicit OutsideLane(RemoteLane& lane) : lane_(lane) { lane_.suspend(); }
-  ~OutsideLane() { lane_.resume(); }
-  OutsideLane(const OutsideLane&) = delete;
-  OutsideLane& operator=(const OutsideLane&) = delete;
-
- private:
-  RemoteLane& lane_;
-};
-
 }  // namespace
 
 void RemoteRecording::refuse(int what) { refused = what; }
@@ -91,7 +79,7 @@ int RemoteRecording::started() { return started_count; }
 RemoteRecording::RemoteRecording(RemoteLane& lane, adaptor::RandomState& random)
     : lane_(lane), random_(random) {
   {
-    const OutsideLane outside(lane_);
+    const adaptor::OutsideCpuLane outside;
     random_before_ = random_.get();
   }
   ++started_count;
@@ -114,7 +102,7 @@ void RemoteRecording::stop() {
   active = nullptr;
   c10::impl::tls_set_dispatch_key_included(kMode, false);
   lane_.set_recording(false);
-  const OutsideLane outside(lane_);
+  const adaptor::OutsideCpuLane outside;
   for (auto last = written_.rbegin(); last != written_.rend(); ++last) {
     last->place.copy_(last->before);
   }
@@ -128,12 +116,12 @@ void RemoteRecording::call(const c10::OperatorHandle& op, torch::jit::Stack& sta
   const size_t count = op.schema().arguments().size();
   Step step{op, {}, {}};
   {
-    const OutsideLane outside(lane_);
+    const adaptor::OutsideCpuLane outside;
     step.arguments = borrowed(lane_.remote(), torch::jit::Stack(stack.end() - count, stack.end()));
     save_written(op.schema(), step.arguments);
   }
   op.callBoxed(&stack);
-  const OutsideLane outside(lane_);
+  const adaptor::OutsideCpuLane outside;
   step.results = borrowed(
       lane_.remote(), torch::jit::Stack(stack.end() - op.schema().returns().size(), stack.end()));
   steps_.push_back(std::move(step));
@@ -171,7 +159,7 @@ void RemoteRecording::run(const Step& step) {
 }
 
 Status RemoteRecording::launch() {
-  const OutsideLane outside(lane_);
+  const adaptor::OutsideCpuLane outside;
   for (const Step& step : steps_) run(step);
   return {};
 }
