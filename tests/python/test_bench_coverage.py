@@ -1,5 +1,5 @@
 """The coverage bench: what it makes of workers that fail, differ, or run at given speeds; and the
-families' batches. The networks themselves are in test_capture_families.py."""
+families' batches. The networks themselves are rows of SUPPORT.md."""
 
 import pytest
 import torch

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 import laneway
+from laneway.capture.opaque import take_apart
 from support.eager import assert_same
 
 SAME, CLOSE, REFUSED, NOT_TORCH = (
@@ -97,11 +98,13 @@ class Trial:
         around: Callable[[nn.Module, Any], Callable[[], Any]] | None = None,
         warm_up: int = 0,
         learns: bool = True,
+        evaluates: bool = False,
         **options: Any,
     ) -> None:
         """Trains on the batches (tuples of arguments, or dictionaries of keywords) both ways, and
         compares results and state. `around(model, optimizer)` gives what to call after each step.
-        The first `warm_up` batches are run eagerly in both. `learns`: the row changes weights."""
+        The first `warm_up` batches are run eagerly in both. `learns`: the row changes weights.
+        `evaluates`: an inference of the trained step is compared as well, on the first batch."""
         batches = list(batches)
         run = closure or step_of(loss_fn)
 
@@ -138,11 +141,27 @@ class Trial:
                 found.append(_call(step, batch))
                 after_each()
             state = step.state_dict()
+            if evaluates:
+                call = _inputs(batches[0], has_target=loss_fn is not None)
+                self._compare_inference(twin, laneway.inference(step), call)
         self.compare(expected, found, "results")
         self.compare(dict(twin.state_dict()), dict(state["model"]), "model")
         self.compare(twin_optimizer.state_dict()["state"], state["optimizer"]["state"], "optimizer")
         if learns and _equal(before, twin.state_dict()):
             raise AssertionError("the row trains nothing")
+
+    def _compare_inference(self, twin: nn.Module, predict: Any, call: Any) -> None:
+        """Holds an inference's results, which may be objects with tensors inside (the caches of
+        language models), against those of `twin` in evaluation mode."""
+        ours = _call(predict, call)
+        with torch.no_grad():
+            theirs = _call(twin.eval(), call)
+        if type(ours) is not type(theirs):
+            raise AssertionError(f"the inference returns {type(ours)}, eager {type(theirs)}")
+        found = [take_apart(result)[1] for result in (theirs, ours)]
+        if not found[0]:
+            raise AssertionError("the inference returns no tensor")
+        self.compare(*found, "inference")
 
     def infer(
         self,
@@ -213,6 +232,11 @@ def _call(function: Callable[..., Any], call: Any, *first: Any) -> Any:
     if isinstance(call, dict):
         return function(*first, **call)
     return function(*first, *call)
+
+
+def _inputs(batch: Any, has_target: bool) -> Any:
+    """A batch without its target, as the model is called with."""
+    return batch[:-1] if has_target and isinstance(batch, tuple) else batch
 
 
 def _nothing() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from support.networks import HUGGING_FACE, VISION, vision_loss
 from support.support_table import Group
 from support.trial import Trial, adamw, sgd
-from test_capture_families import HUGGING_FACE, VISION, vision_loss
 
 CLASSES = 5
 
@@ -119,28 +119,28 @@ NOTE = "Small forms, two steps each; `./dev bench coverage` trains the full ones
 TORCHVISION = Group("torchvision's families", NOTE)
 WAYS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple], Callable[..., Any]]] = {
     "AlexNet": (of_torchvision("alexnet"), lambda: pictures(64), vision_loss),
-    "ConvNeXt": (VISION["convnext"][0], pictures, vision_loss),
-    "DenseNet": (VISION["densenet"][0], pictures, vision_loss),
+    "ConvNeXt": (VISION["convnext"], pictures, vision_loss),
+    "DenseNet": (VISION["densenet"], pictures, vision_loss),
     "EfficientNet": (efficientnet(1), pictures, vision_loss),
     "EfficientNetV2": (efficientnet(2), pictures, vision_loss),
-    "GoogLeNet, auxiliary classifiers": (VISION["googlenet"][0], pictures, vision_loss),
-    "MaxViT": (VISION["maxvit"][0], pictures, vision_loss),
-    "MNASNet": (VISION["mnasnet0_5"][0], pictures, vision_loss),
+    "GoogLeNet, auxiliary classifiers": (VISION["googlenet"], pictures, vision_loss),
+    "MaxViT": (VISION["maxvit"], pictures, vision_loss),
+    "MNASNet": (VISION["mnasnet0_5"], pictures, vision_loss),
     "MobileNetV2": (of_torchvision("mobilenet_v2", width_mult=0.25), pictures, vision_loss),
-    "MobileNetV3": (VISION["mobilenet_v3_small"][0], pictures, vision_loss),
-    "RegNet": (VISION["regnet_y_400mf"][0], pictures, vision_loss),
+    "MobileNetV3": (VISION["mobilenet_v3_small"], pictures, vision_loss),
+    "RegNet": (VISION["regnet_y_400mf"], pictures, vision_loss),
     "ResNet, basic blocks": (resnet("BasicBlock"), pictures, vision_loss),
     "ResNet, bottlenecks (ResNeXt, wide)": (
         resnet("Bottleneck", groups=4, width_per_group=4),
         pictures,
         vision_loss,
     ),
-    "ShuffleNetV2": (VISION["shufflenet_v2_x0_5"][0], pictures, vision_loss),
-    "SqueezeNet": (VISION["squeezenet1_1"][0], pictures, vision_loss),
+    "ShuffleNetV2": (VISION["shufflenet_v2_x0_5"], pictures, vision_loss),
+    "SqueezeNet": (VISION["squeezenet1_1"], pictures, vision_loss),
     "Swin": (swin("v1"), pictures, vision_loss),
     "Swin V2": (swin("v2"), pictures, vision_loss),
     "VGG with batch normalisation": (vgg, pictures, vision_loss),
-    "Vision Transformer": (VISION["vit"][0], pictures, vision_loss),
+    "Vision Transformer": (VISION["vit"], pictures, vision_loss),
     "FCN (segmentation)": (segmentation("fcn"), pixels, of_pixels),
     "DeepLabV3 (segmentation)": (segmentation("deeplab"), pixels, of_pixels),
     "R3D (video)": (video, clip, vision_loss),
@@ -149,7 +149,7 @@ WAYS: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple], Callable[...
 
 def train(trial: Trial, way: tuple) -> None:
     make, batch, loss_fn = way
-    trial.train(make, [batch(), batch()], loss_fn, sgd)
+    trial.train(make, [batch(), batch()], loss_fn, sgd, evaluates=True)
 
 
 TORCHVISION.each(WAYS, train)
@@ -222,7 +222,7 @@ TITLES = {
 
 def train_text(trial: Trial, name: str) -> None:
     make, batch = HUGGING_FACE[name]
-    trial.train(make, [batch(), batch()], None, adamw)
+    trial.train(make, [batch(), batch()], None, adamw, evaluates=True)
 
 
 HUGGING.each({TITLES.get(name, name): name for name in HUGGING_FACE}, train_text)
