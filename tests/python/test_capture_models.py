@@ -1,6 +1,6 @@
-"""The ten models of the benches, captured and trained, leave the bits of eager.
+"""The models of the benches, captured and trained, leave the bits of eager.
 
-Three steps each (one for the slowest), with the optimizer as the bench has it; loss, parameters,
+Three steps each (one for densenet121), with the optimizer as the bench has it; loss, parameters,
 buffers, optimizer state and random state are compared after every step.
 """
 
@@ -14,12 +14,14 @@ from laneway.capture.capture import capture_train_step
 from support.eager import assert_same, eager_step
 from support.reference_executor import ReferenceJob
 
-STEPS = {"vgg11": 1, "densenet121": 1}
+STEPS = {"densenet121": 1}
+# vgg11 has the operators of cnn on a hundred times the bytes; test_engine_models.py trains it.
+TRAINED = [name for name in NAMES if name != "vgg11"]
 FUSED = ("mlp", "cnn", "gpt", "lstm")
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [(n, "default") for n in NAMES] + [(n, "fused") for n in FUSED]
+    ("name", "form"), [(n, "default") for n in TRAINED] + [(n, "fused") for n in FUSED]
 )
 def test_model_leaves_the_bits_of_eager(name: str, form: str) -> None:
     ours, eager = make(name, 1, form), make(name, 1, form)

@@ -46,7 +46,8 @@ def test_under_inference_mode_too():
 
 @pytest.mark.parametrize("name", ["mobilenet_v3_small", "squeezenet1_1", "shufflenet_v2_x0_5"])
 def test_models_of_torchvision(name):
-    torchvision = pytest.importorskip("torchvision")
+    import torchvision
+
     model = torchvision.models.get_model(name).eval()
     with torch.no_grad():
         compare(model, [(torch.randn(2, 3, 64, 64),), (torch.randn(1, 3, 64, 64),)])
@@ -54,7 +55,8 @@ def test_models_of_torchvision(name):
 
 
 def test_a_model_of_transformers_with_a_mask_by_name():
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     config = transformers.DistilBertConfig(
         vocab_size=64, dim=32, n_heads=4, n_layers=2, hidden_dim=64, max_position_embeddings=32
     )
@@ -69,7 +71,8 @@ def test_a_model_of_transformers_with_a_mask_by_name():
 
 def test_a_model_of_transformers_that_goes_on_from_a_cache():
     """A cache is given, and comes back longer: other shapes in each call."""
-    transformers = pytest.importorskip("transformers")
+    import transformers
+
     config = transformers.GPT2Config(
         vocab_size=64,
         n_embd=32,

@@ -1,5 +1,5 @@
-"""The fault points of the service's programs, as their sources have them: a new point is tried by
-the tests without anybody adding it to a list."""
+"""The fault points of the service's programs, read from their sources: the tests try a new point
+without a list of their own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ _SERVICE = Path(__file__).resolve().parents[3] / "service"
 
 
 def fault_points(program: str) -> list[str]:
-    """ "PROGRAM.POINT" for every point in the program's folder, in alphabetical order."""
+    """ "PROGRAM.POINT" for every point in the program's folder, in alphabetical order. Raises
+    ValueError when the folder has none, because then the tests would try nothing."""
     found = set()
-    for path in (_SERVICE / program).glob("*.cc"):
+    for path in (_SERVICE / program).rglob("*.cc"):
         found |= set(re.findall(rf'fault_point\("({program}\.\w+)"\)', path.read_text()))
+    if not found:
+        raise ValueError(f"{_SERVICE / program} has no fault point {program}.NAME")
     return sorted(found)
