@@ -1,4 +1,4 @@
-"""Real tensors that a step reaches from outside: masks in plain attributes, Python literals.
+"""Real tensors that a step uses but does not get as arguments: masks in attributes, literals.
 
 Each becomes a slot of the job's image, once. Tensors that would make the step wrong are refused:
 the model's own, reached past the model (their gradients would be lost), and others that require a

@@ -1,5 +1,5 @@
-"""Errors that come up because a capture runs on tensors without data, told apart from errors of the
-user's own code, which eager execution raises as well and which stay as they are."""
+"""Distinguishes errors that a capture causes, because its tensors have no data, from errors of the
+user's code. Eager execution raises the latter too, and the capture passes them on unchanged."""
 
 from __future__ import annotations
 

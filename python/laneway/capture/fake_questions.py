@@ -1,4 +1,4 @@
-"""Libraries that ask torch whether a tensor is a fake hear no while a step is captured.
+"""During a capture, libraries that ask torch whether a tensor is a fake get the answer no.
 
 Hugging Face's models do not look into a mask when it is a fake, and then compute otherwise than in
 eager. A capture works out what they would see (known_numbers.py), so they are to look. The question

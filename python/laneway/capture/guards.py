@@ -9,8 +9,6 @@ Neither ever writes to what it is given.
 from __future__ import annotations
 
 import dataclasses
-import math
-import operator
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from laneway.graph.graph_ir import (
     NO_VALUE,
     TORCH_OF_DTYPE,
+    TORCH_OF_FORMAT,
     Argument,
     DeviceArgument,
     DType,
@@ -31,26 +30,10 @@ from laneway.graph.graph_ir import (
     ValueArgument,
     collect_values,
 )
+from laneway.operators.scalars import SCALAR_OPERATORS
 
 Number = bool | int | float
 
-_FORMATS = {
-    MemoryFormat.contiguous: torch.contiguous_format,
-    MemoryFormat.preserve: torch.preserve_format,
-    MemoryFormat.channels_last: torch.channels_last,
-    MemoryFormat.channels_last_3d: torch.channels_last_3d,
-}
-_SCALAR_OPERATORS = {
-    "scalar::add": operator.add,
-    "scalar::sub": operator.sub,
-    "scalar::mul": operator.mul,
-    "scalar::div": operator.truediv,
-    "scalar::pow": operator.pow,
-    "scalar::min": min,
-    "scalar::max": max,
-    "scalar::neg": operator.neg,
-    "scalar::sqrt": math.sqrt,
-}
 # They take from their first argument how it looks, and nothing of what it holds.
 LIKE_OPERATORS = frozenset(
     {
@@ -229,7 +212,7 @@ class Program:
         if isinstance(argument, DType):
             return TORCH_OF_DTYPE[argument]
         if isinstance(argument, MemoryFormat):
-            return _FORMATS[argument]
+            return TORCH_OF_FORMAT[argument]
         if isinstance(argument, LayoutArgument):
             return torch.strided
         return torch.device("cpu") if isinstance(argument, DeviceArgument) else argument
@@ -266,8 +249,8 @@ def exactly(number: Number) -> bytes | int:
 
 def operator_of(name: str) -> Callable[..., Any] | None:
     """What runs nodes of this name; None when nothing does here."""
-    if name in _SCALAR_OPERATORS:
-        return _SCALAR_OPERATORS[name]
+    if name in SCALAR_OPERATORS:
+        return SCALAR_OPERATORS[name]
     namespace, _, rest = name.partition("::")
     family, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), family, None)

@@ -16,7 +16,8 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-_SYMBOLS = (torch.SymFloat, torch.SymInt, torch.SymBool)
+from laneway.operators.scalars import SYMBOLS
+
 # What holds no tensor, or is the user's own and handed on as it is.
 _WHOLE = (
     type(None),
@@ -58,7 +59,7 @@ def take_apart(value: Any) -> tuple[bytes, list[Any]]:
 
     class Pickler(pickle.Pickler):
         def persistent_id(self, part: Any) -> int | None:
-            if not isinstance(part, (torch.Tensor, *_SYMBOLS)):
+            if not isinstance(part, (torch.Tensor, *SYMBOLS)):
                 return None
             if id(part) not in places:
                 places[id(part)] = len(found)

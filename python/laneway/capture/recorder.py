@@ -24,12 +24,12 @@ from laneway.cuda.cuda_calls import CudaCalls
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import (
     DTYPE_OF_TORCH,
+    FORMAT_OF_TORCH,
     NO_VALUE,
     Argument,
     DeviceArgument,
     GeneratorArgument,
     LayoutArgument,
-    MemoryFormat,
     Node,
     NodeResult,
     StorageKind,
@@ -40,18 +40,9 @@ from laneway.graph.slots import SlotTable
 from laneway.graph.target import Target
 from laneway.operators import layouts, operators, refusal_words, whole_operators
 from laneway.operators.direct_fakes import DirectFakes
-from laneway.operators.scalars import ScalarNode
+from laneway.operators.scalars import SYMBOLS, ScalarNode
 
 _STALE = "_laneway_stale"
-_FORMATS = {
-    torch.contiguous_format: MemoryFormat.contiguous,
-    torch.preserve_format: MemoryFormat.preserve,
-    torch.channels_last: MemoryFormat.channels_last,
-    torch.channels_last_3d: MemoryFormat.channels_last_3d,
-}
-# They answer Python with a truth that tensors decide.
-_ANSWERING_OPERATORS = frozenset({torch.ops.aten.equal.default, torch.ops.aten.allclose.default})
-_SYMBOLS = (torch.SymFloat, torch.SymInt, torch.SymBool)
 # Any number will do where only shapes and dtypes are asked for.
 _OF_SYMBOL = {torch.SymFloat: 1.0, torch.SymInt: 1, torch.SymBool: True}
 _UNKNOWN_SHAPE = (
@@ -181,7 +172,7 @@ class Recorder(TorchDispatchMode):
         try:
             if func is torch.ops.aten._local_scalar_dense.default:
                 return self._number_from(args[0], source)
-            if func in _ANSWERING_OPERATORS:
+            if func in operators.ANSWERED_BY_DATA:
                 return self._answer(func, args)
             if self.target.is_composite(func) and func.name() not in whole_operators.OPERATORS:
                 with self:
@@ -285,7 +276,7 @@ class Recorder(TorchDispatchMode):
             ) from error
 
     def _plain(self, value: Any) -> Any:
-        if isinstance(value, _SYMBOLS):
+        if isinstance(value, SYMBOLS):
             return _OF_SYMBOL[type(value)]
         if isinstance(value, (list, tuple)):
             return type(value)(map(self._plain, value))
@@ -302,12 +293,12 @@ class Recorder(TorchDispatchMode):
             return value
         if isinstance(value, (list, tuple)):
             return [self._argument(element) for element in value]
-        if isinstance(value, _SYMBOLS):
+        if isinstance(value, SYMBOLS):
             return value.node.argument()
         if isinstance(value, torch.dtype) and value in DTYPE_OF_TORCH:
             return DTYPE_OF_TORCH[value]
         if isinstance(value, torch.memory_format):
-            return _FORMATS[value]
+            return FORMAT_OF_TORCH[value]
         if value is torch.strided:
             return LayoutArgument()
         if isinstance(value, torch.device) and value.type == "cpu":

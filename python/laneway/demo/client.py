@@ -1,8 +1,8 @@
 """A client of the demo, a process of its own: `python -m laneway.demo.client JOB --address …`.
 
-It tells the parent how it goes, one JSON object a line on standard output, and hears "go" (all are
-there: train), "stop" (train no further) and "close" (end the job) on standard input; when that
-ends, the parent is gone, and so is the client soon.
+The client reports its progress on standard output, one JSON object on a line. It reads commands
+from standard input: "go" (all clients are ready: train), "stop" (stop training), "close" (end the
+job). When standard input closes, the parent has ended, and the client ends too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether two trainings ended with the same bits, and if not, where they differ."""
+"""Compares the final states of two trainings bit by bit and names the tensors that differ."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the demo shows while it runs: lines that change in place on a terminal, a line now and then
-otherwise."""
+"""The progress output of the demo: lines that change in place on a terminal, single lines from time
+to time otherwise."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The processes that the demo starts, a lanewayd and its clients: started, heard, ended. Whatever
-happens to the demo, they end: clients when their standard input does, lanewayd with its parent."""
+"""Starts the processes of the demo (a lanewayd and its clients), reads their messages, ends them.
+They end also when the demo is killed: a client when its standard input closes, lanewayd with its
+parent."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A job while it trains through Laneway, and the requests that its weights answer meanwhile; each
-on a thread of its own."""
+"""Two threads: one trains a job through Laneway, the other sends requests that the job's current
+weights answer."""
 
 from __future__ import annotations
 

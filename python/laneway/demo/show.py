@@ -1,4 +1,4 @@
-"""What both forms of the demo share: how it begins and ends, what is compared and what is said."""
+"""The parts that both forms of the demo share: start and end, the comparison, and the messages."""
 
 from __future__ import annotations
 

@@ -67,6 +67,17 @@ class MemoryFormat(enum.IntEnum):
     channels_last_3d = 3
 
 
+FORMAT_OF_TORCH: dict[torch.memory_format, MemoryFormat] = {
+    torch.contiguous_format: MemoryFormat.contiguous,
+    torch.preserve_format: MemoryFormat.preserve,
+    torch.channels_last: MemoryFormat.channels_last,
+    torch.channels_last_3d: MemoryFormat.channels_last_3d,
+}
+TORCH_OF_FORMAT: dict[MemoryFormat, torch.memory_format] = {
+    ours: theirs for theirs, ours in FORMAT_OF_TORCH.items()
+}
+
+
 class GraphKind(enum.IntEnum):
     train = 0
     evaluate = 1

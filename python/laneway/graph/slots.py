@@ -72,7 +72,7 @@ class Slot:
 
 
 class HasSlots(Protocol):
-    """A job's image, as far as a capture that joins it must know."""
+    """The part of a job's image that a joining capture uses."""
 
     @property
     def slots(self) -> list[Slot]: ...

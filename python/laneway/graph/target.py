@@ -1,8 +1,8 @@
-"""Target: whose kernels will run a graph, which decides what a capture records.
+"""Target: the kernels that will run a graph, the CPU's or CUDA's.
 
-A capture runs on CPU fakes whatever the target is, so without one torch picks what it would pick on
-a CPU. For a service on CUDA it must record what eager execution picks there: see cuda_decisions.py
-for what torch decides in Python, and cuda_forms.py for what it decides in C++.
+Every capture runs on fake tensors of the CPU, for which torch selects the CPU's operators. A
+capture for CUDA must record the operators that eager execution selects on CUDA: cuda_decisions.py has the
+decisions that torch takes in Python, cuda_forms.py those that it takes in C++.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _REMEDIES = {
 
 
 class Target(enum.Enum):
-    """The value is what Service.kernels answers."""
+    """The values are those of Service.kernels."""
 
     cpu = "cpu"
     cuda = "cuda"
 
     @property
     def dispatch_key(self) -> str:
-        """The dispatcher's name of the kernels."""
+        """The name of the kernels in torch's dispatcher."""
         return {"cpu": "CPU", "cuda": "CUDA"}[self.value]
 
     def check_kernels(self, graph: Graph) -> None:
-        """Raises CaptureError, naming operator and line, for an operator of which the dispatcher of
-        this process knows no kernel for CUDA, neither its own nor one made of other operators. No
-        device is needed to ask. The CPU's operators ran on fakes of the CPU's."""
+        """Raises CaptureError, which names operator and line, for an operator without a kernel for
+        CUDA in this process's dispatcher, neither of its own nor composed of other operators. Needs
+        no device. For the CPU nothing is checked: the operators ran on CPU fakes."""
         if self is Target.cpu:
             return
         for node in graph.nodes:
@@ -57,13 +57,13 @@ class Target(enum.Enum):
                 )
 
     def is_composite(self, overload: torch._ops.OpOverload) -> bool:
-        """Whether the target runs the operator as a sequence of others. Some have such a form for
-        other devices and a kernel of their own on this one, with other bits."""
+        """Whether the target runs the operator as a sequence of others. Some operators are composite
+        on one device and have a kernel with other bits on another."""
         return _is_composite(overload.name(), self.dispatch_key)
 
 
 def captured_for() -> Target | None:
-    """Whom this thread captures for just now; None when it does not."""
+    """The target of the capture that this thread runs; None outside a capture."""
     target = getattr(_get_current_dispatch_mode(), "target", None)
     return target if isinstance(target, Target) else None
 

@@ -1,1 +1,1 @@
-"""What a user holds: services, steps, inferences, attachments, futures."""
+"""The objects of the user: services, steps, inferences, attachments, futures."""

@@ -1,1 +1,1 @@
-"""The C library, this process and the programs of the service: what everything else stands on."""
+"""The C interface, locks and changes of this process, and the programs of the service."""

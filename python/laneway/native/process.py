@@ -1,8 +1,8 @@
-"""What a process does to those who live in it: locks that know their process, changes of the
-process that threads share, waits that hear Ctrl-C.
+"""Locks that know their process, changes of the process that all threads share, and waits that
+Ctrl-C interrupts.
 
-A child made by fork() inherits locks in the state in which other
-threads of the parent held them, but not those threads: waiting there would never end."""
+A child made by fork() inherits each lock as the parent's threads held it, but not the threads that
+would release it: a wait for such a lock would never end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from laneway.errors import ServiceUnavailable
 
 
 class ProcessLock:
-    """A re-entrant lock for the threads of the process that made it. In any other process entering
+    """A re-entrant lock for the threads of the process that made it. In any other process `with`
     raises ServiceUnavailable instead of waiting."""
 
     __slots__ = ("_lock", "_pid")
@@ -25,11 +25,11 @@ class ProcessLock:
         self._pid = os.getpid()
 
     def is_here(self) -> bool:
-        """Whether this process is the lock's."""
+        """Whether this process made the lock."""
         return os.getpid() == self._pid
 
     def check(self) -> None:
-        """Raises ServiceUnavailable, naming both processes, unless this process is the lock's."""
+        """Raises ServiceUnavailable, which names both processes, unless this process made the lock."""
         if not self.is_here():
             raise ServiceUnavailable(
                 f"the service belongs to process {self._pid}, this is process {os.getpid()}, which "
@@ -46,11 +46,12 @@ class ProcessLock:
 
 
 class SharedChange:
-    """A change of something that all threads see (an attribute of a class, say), made by the first
-    thread that enters and undone by the last that leaves. In a child made by fork() those inside
-    are not there, save the thread that forked. Made by modules, once and for all.
+    """A change that all threads see (for example an attribute of a class). The first thread that
+    enters makes the change, the last thread that leaves undoes it. In a child made by fork() only
+    the entries of the thread that forked count.
 
-    `undo` may come without `make`: a fork may fall between the two."""
+    Requires: the object lives as long as the process (a module's global). `undo` must work without
+    `make` before it, because a fork may happen between the two."""
 
     def __init__(self, make: Callable[[], object], undo: Callable[[], object]) -> None:
         self._make, self._undo = make, undo
@@ -81,8 +82,9 @@ class SharedChange:
 
 
 def run_interruptibly(call: Callable[[Any], object], argument: Any) -> None:
-    """call(argument), of the library, which may wait for an iteration to end. Ctrl-C is heard at
-    once; the call then goes on by itself, and the interpreter does not end before it."""
+    """Runs call(argument), a function of the C library that may wait for an iteration. Ctrl-C raises
+    KeyboardInterrupt at once; the call then continues in a thread of its own, and the interpreter
+    ends after it."""
     if threading.current_thread() is not threading.main_thread() or not _can_start_threads():
         call(argument)
         return
@@ -92,5 +94,5 @@ def run_interruptibly(call: Callable[[Any], object], argument: Any) -> None:
 
 
 def _can_start_threads() -> bool:
-    # Not once the interpreter has joined its threads: its exit handlers run then.
+    # False when exit handlers run: the interpreter has then joined its threads.
     return threading.main_thread().is_alive()

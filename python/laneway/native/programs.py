@@ -1,4 +1,4 @@
-"""Where the service's programs are."""
+"""Finds the programs of the service."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def program(name: str) -> Path | None:
-    """Where it is: in $LANEWAY_BUILD/bin, else in the installed package, beside this Python, or on
-    the PATH."""
+    """The path of the program: in $LANEWAY_BUILD/bin, else in the installed package, beside this
+    Python, or on the PATH; None when it is in none of them."""
     build = os.environ.get("LANEWAY_BUILD")
     installed = Path(__file__).resolve().parents[1] / "bin"
     folders = [Path(build) / "bin"] if build else [installed, Path(sys.executable).parent]

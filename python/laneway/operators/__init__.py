@@ -1,1 +1,1 @@
-"""Facts about single operators of torch: how they are recorded, what their fakes get wrong."""
+"""Facts about single operators of torch: how a capture records them, and errors of their fakes."""

@@ -1,4 +1,4 @@
-"""The CTC loss as a part of a graph, which has sizes that no lengths decide.
+"""The CTC loss in a form whose sizes do not depend on the lengths of the targets.
 
 torch's kernel makes a table whose width is that of the longest target of the batch. For lengths
 that are tensors the batch gets one more row, whose target is as long as the tensor of targets

@@ -1,4 +1,4 @@
-"""How results really lie in memory, where an operator's fake form says something else.
+"""The strides of results, for operators whose fake tensors have other strides than the kernels.
 
 A capture decides by the strides of fakes: what is a view and what a copy, and how a result is laid
 out for the user. For most operators fakes have the strides of the CPU's kernels. For those named

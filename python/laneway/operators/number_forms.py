@@ -1,9 +1,9 @@
-"""What torch's own Python decides by a number that only an iteration knows, in a form that a graph
-can hold: the larger of two numbers, the factor of a cumulative average, an optimizer that takes
-another way from its sixth step on.
+"""Decisions of torch's own Python by a number that is known only in an iteration, in a form that a
+graph can hold: the larger of two numbers, the factor of a cumulative average, an optimizer that
+takes another branch from its sixth step on.
 
-A capture puts these forms in the places where torch looks the originals up. They are the originals
-for whatever is no number of a graph, so that threads that are not capturing notice nothing.
+During a capture these functions replace torch's. For arguments that are no numbers of a graph they
+do what torch's functions do, so that threads that do not capture see no difference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What capture must know about operators beyond their schemas.
+"""Facts about operators that their schemas do not have.
 
 Three tables: operators that hide what they write, renamed to forms that say so; operators that are
 refused, each with what to do instead; and how an operator that draws random numbers is made to draw
@@ -29,6 +29,8 @@ CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
 
 # They answer with a Python value that shapes alone decide.
 ANSWERED_BY_SHAPES = frozenset({aten.is_same_size.default, aten._has_same_storage_numel.default})
+# These return a Python bool that depends on the data of tensors.
+ANSWERED_BY_DATA = frozenset({aten.equal.default, aten.allclose.default})
 
 _MUTATES_REMEDY = "it changes a tensor's memory in place: make a new tensor instead"
 _PACKED_REMEDY = (

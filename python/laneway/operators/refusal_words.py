@@ -1,5 +1,5 @@
-"""What to do instead, where the same words would not fit every case: by operator, and by the
-function of torch that decides something which the user did not."""
+"""The remedies of refusals that need words of their own: by operator, and by the function of torch
+that took a decision in the user's place."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ refused with the user's line.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,20 @@ Record = Callable[[str, list, ValueKind], int]
 # iteration of the graph, None when that is not known
 Known = Callable[[tuple[Argument, ...], Callable[..., Any] | None], "bool | int | float | None"]
 
+# The Python function of each operator of number nodes.
+SCALAR_OPERATORS = {
+    "scalar::add": operator.add,
+    "scalar::sub": operator.sub,
+    "scalar::mul": operator.mul,
+    "scalar::div": operator.truediv,
+    "scalar::pow": operator.pow,
+    "scalar::min": min,
+    "scalar::max": max,
+    "scalar::neg": operator.neg,
+    "scalar::sqrt": math.sqrt,
+}
+# The types of Python numbers that a capture does not know.
+SYMBOLS = (torch.SymFloat, torch.SymInt, torch.SymBool)
 _SCALAR_DATA_REMEDY = (
     "keep the decision in tensors (torch.where, multiplication by a mask) or take it outside the "
     "step"

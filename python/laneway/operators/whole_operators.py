@@ -1,4 +1,4 @@
-"""Operators made of others that torch takes apart in another way for the fakes of a capture.
+"""Composite operators that torch decomposes in another way for the fake tensors of a capture.
 
 Some of ATen's composite operators ask whether a tensor is of a class of its own, as fakes are, and
 then take a way that needs no data: singular values without vectors are computed with them, the

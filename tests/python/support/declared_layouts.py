@@ -13,6 +13,7 @@ from laneway.capture.capture import CapturedJobGraph, capture_train_step
 from laneway.graph.graph_ir import (
     NO_VALUE,
     TORCH_OF_DTYPE,
+    TORCH_OF_FORMAT,
     DeviceArgument,
     DType,
     GeneratorArgument,
@@ -24,7 +25,6 @@ from laneway.graph.graph_ir import (
     ValueKind,
 )
 from laneway.graph.target import Target
-from support.reference_executor import _FORMATS as FORMATS
 from support.reference_executor import resolve
 
 _NUMBERS = {ValueKind.integer: 1, ValueKind.real: 1.0, ValueKind.boolean: True}
@@ -72,7 +72,7 @@ class _Calls:
         if isinstance(argument, DType):
             return TORCH_OF_DTYPE[argument]
         if isinstance(argument, MemoryFormat):
-            return FORMATS[argument]
+            return TORCH_OF_FORMAT[argument]
         if isinstance(argument, LayoutArgument):
             return torch.strided
         if isinstance(argument, DeviceArgument):

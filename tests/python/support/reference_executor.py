@@ -8,8 +8,6 @@ first_write or outside of a node's declared writes.
 
 from __future__ import annotations
 
-import math
-import operator
 from typing import Any
 
 import torch
@@ -19,6 +17,7 @@ from laneway.capture.optimizers import StateTensor
 from laneway.graph.graph_ir import (
     NO_VALUE,
     TORCH_OF_DTYPE,
+    TORCH_OF_FORMAT,
     DeviceArgument,
     DType,
     GeneratorArgument,
@@ -31,24 +30,8 @@ from laneway.graph.graph_ir import (
     ValueKind,
 )
 from laneway.graph.slots import Slot
+from laneway.operators.scalars import SCALAR_OPERATORS
 
-_FORMATS = {
-    MemoryFormat.contiguous: torch.contiguous_format,
-    MemoryFormat.preserve: torch.preserve_format,
-    MemoryFormat.channels_last: torch.channels_last,
-    MemoryFormat.channels_last_3d: torch.channels_last_3d,
-}
-_SCALAR_OPERATORS = {
-    "scalar::add": operator.add,
-    "scalar::sub": operator.sub,
-    "scalar::mul": operator.mul,
-    "scalar::div": operator.truediv,
-    "scalar::pow": operator.pow,
-    "scalar::min": min,
-    "scalar::max": max,
-    "scalar::neg": operator.neg,
-    "scalar::sqrt": math.sqrt,
-}
 _RANDOM_OPERATORS = {
     "laneway::random_state": lambda generator: generator.get_state(),
     "laneway::restore_random_state": lambda state, generator: generator.set_state(state),
@@ -187,7 +170,7 @@ class _Run:
         if isinstance(argument, DType):
             return TORCH_OF_DTYPE[argument]
         if isinstance(argument, MemoryFormat):
-            return _FORMATS[argument]
+            return TORCH_OF_FORMAT[argument]
         if isinstance(argument, LayoutArgument):
             return torch.strided
         if isinstance(argument, DeviceArgument):
@@ -201,8 +184,8 @@ class _Run:
     def _run(self, node: Node) -> None:
         args = [self._argument(a) for name, a in node.arguments if not name]
         kwargs = {name: self._argument(a) for name, a in node.arguments if name}
-        if node.op in _SCALAR_OPERATORS:
-            result = _SCALAR_OPERATORS[node.op](*args)
+        if node.op in SCALAR_OPERATORS:
+            result = SCALAR_OPERATORS[node.op](*args)
         elif node.op in _RANDOM_OPERATORS:
             result = _RANDOM_OPERATORS[node.op](*args, **kwargs)
         else:
