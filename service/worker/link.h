@@ -12,6 +12,7 @@
 
 #include "memory/os/shared_memory.h"
 #include "service/transport/ring_server.h"
+#include "service/worker/bookkeeping.h"
 
 namespace laneway::service {
 
@@ -25,11 +26,13 @@ struct Link {
   const uint64_t key;     // in its worker
   const std::shared_ptr<RingServer> ring;
   // Of the requests that were taken and are not published: one, and what is in flight.
-  std::vector<std::shared_ptr<RingWork>> works;
-  std::map<uint32_t, std::shared_ptr<memory::SharedMemory>> segments;  // by the client's number
+  std::vector<std::shared_ptr<RingWork>> works LW_GUARDED_BY(kBookkeeping);
+  std::map<uint32_t, std::shared_ptr<memory::SharedMemory>> segments
+      LW_GUARDED_BY(kBookkeeping);  // by the client's number
   // A predecessor died while it wrote this client's bytes over the state: it comes first.
-  std::optional<RingRequest> rewrite;
-  bool watched = false;  // by the worker's watcher: no turn of the job looks for its requests
+  std::optional<RingRequest> rewrite LW_GUARDED_BY(kBookkeeping);
+  bool watched LW_GUARDED_BY(kBookkeeping) =
+      false;  // by the worker's watcher: no turn of the job looks for its requests
 };
 
 }  // namespace laneway::service

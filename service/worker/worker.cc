@@ -16,7 +16,7 @@ namespace {
 // something else meanwhile (Ctrl-C). The hand-over of some 50 us is a thousandth of that.
 constexpr Duration kLongIteration = milliseconds(50);
 
-Error job_is_over(const WorkerJob& job) {
+Error job_is_over(const WorkerJob& job) LW_REQUIRES(kBookkeeping) {
   if (job.end_reason) return *job.end_reason;
   return Error{ErrorCode::unavailable,
                "job '" + job.name + "' was closed; make a new step to go on"};
@@ -263,7 +263,7 @@ void Worker::join_retired() {
 
 bool Worker::may_replay(const WorkerJob& job) const {
   if (job.replay != wire::Replay::automatic) return job.replay == wire::Replay::on;
-  return std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) {
+  return std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) LW_REQUIRES(kBookkeeping) {
     const WorkerJob& other = *entry.second;
     return &other != &job && other.admitted == job.admitted &&
            other.phase == WorkerJob::Phase::placed;

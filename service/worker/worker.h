@@ -29,6 +29,7 @@
 #include "lanes/report.h"
 #include "memory/planned_tape.h"
 #include "service/journal/journal.h"
+#include "service/worker/bookkeeping.h"
 #include "service/worker/event_poll.h"
 #include "service/worker/iteration_observer.h"
 #include "service/worker/plan_cache.h"
@@ -136,6 +137,7 @@ class Worker final : public lanes::ActionSink {
 
  private:
   friend class WorkerLane;
+  using MutexLock = BookkeepingLock;  // in these classes mutex_ is taken by no other
 
   void perform(const lanes::AdmitJob& action);
   void perform(const lanes::QueueJob& action);
@@ -151,9 +153,9 @@ class Worker final : public lanes::ActionSink {
   // Its image could not be written.
   void drop_unplaced(const JobHandle& job, const Error& why);
 
-  WorkerJob* find(JobId id) LW_REQUIRES(mutex_);
-  WorkerLane* lane_of_region(RegionId id) LW_REQUIRES(mutex_);
-  Status check_open(const WorkerJob& job) const LW_REQUIRES(mutex_);
+  WorkerJob* find(JobId id) LW_REQUIRES(kBookkeeping);
+  WorkerLane* lane_of_region(RegionId id) LW_REQUIRES(kBookkeeping);
+  Status check_open(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
   // What the work does to the job's state, now; by whoever has set `running`. Of device_lost the
   // worker knows already.
   Status access_now(WorkerJob& job, Work& work);
@@ -164,38 +166,38 @@ class Worker final : public lanes::ActionSink {
   void tell_of_lost_jobs();
   // With a journal: who is to blame is left to a successor, unless one job alone ran a graph.
   void leave_to_successor(const std::string& told, WorkerJob& reporter, bool ran_graph)
-      LW_REQUIRES(mutex_);
+      LW_REQUIRES(kBookkeeping);
   // Jobs that were at work on a device when it failed are tried again one at a time, with nobody
   // else at work: who was it fails alone. Whether the lane may begin the next work of its job.
-  bool may_begin(const WorkerLane& lane) const LW_REQUIRES(mutex_);
+  bool may_begin(const WorkerLane& lane) const LW_REQUIRES(kBookkeeping);
   // Nobody begins anything before the suspect has been at work.
-  void begin_trial(const WorkerJob& job) LW_REQUIRES(mutex_);
+  void begin_trial(const WorkerJob& job) LW_REQUIRES(kBookkeeping);
   // Nor is it at work any more.
-  void end_trial(const WorkerJob& job) LW_REQUIRES(mutex_);
+  void end_trial(const WorkerJob& job) LW_REQUIRES(kBookkeeping);
   // What a lane can have at most beside this job's image.
   Bytes room_beside_image(const WorkerJob& job) const;
   // Whether the device's work of its iterations may be replayed as a whole: what is replayed runs
   // to its end, so that a job that shares its lane does it only when asked to.
-  bool may_replay(const WorkerJob& job) const LW_REQUIRES(mutex_);
-  void end_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
+  bool may_replay(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
+  void end_job(WorkerJob& job, Error reason) LW_REQUIRES(kBookkeeping);
   // Work that was queued and will not run; where the answers go is told outside of the mutex.
   using Cancelled = std::deque<std::shared_ptr<Work>>;
   // Nothing further of the job runs. True when the core has to be told.
-  bool stop_job(WorkerJob& job, Cancelled& cancelled) LW_REQUIRES(mutex_);
+  bool stop_job(WorkerJob& job, Cancelled& cancelled) LW_REQUIRES(mutex_, kBookkeeping);
   void join_retired();
 
   // The links of a job without a turn are looked after by the watcher. watch_links: true when one
   // has a request already, and nothing is watched.
-  bool watch_links(WorkerJob& job) LW_REQUIRES(mutex_);
-  void unwatch_links(WorkerJob& job) LW_REQUIRES(mutex_);
+  bool watch_links(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  void unwatch_links(WorkerJob& job) LW_REQUIRES(kBookkeeping);
   void run_watcher();
   // Requests may have come: tells the core, or does what needs no turn.
   void attend_links(const JobHandle& job);
 
-  void recover_lanes() LW_REQUIRES(mutex_);
-  void recover_job(WorkerJob& job) LW_REQUIRES(mutex_);
-  void recover_link(WorkerJob& job, Link& link) LW_REQUIRES(mutex_);
-  void fail_job(WorkerJob& job, Error reason) LW_REQUIRES(mutex_);
+  void recover_lanes() LW_REQUIRES(kBookkeeping);
+  void recover_job(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  void recover_link(WorkerJob& job, Link& link) LW_REQUIRES(kBookkeeping);
+  void fail_job(WorkerJob& job, Error reason) LW_REQUIRES(kBookkeeping);
 
   adaptor::Backend& backend_;
   std::byte* const pool_;
@@ -208,24 +210,27 @@ class Worker final : public lanes::ActionSink {
   PlanCache plan_cache_;
 
   Mutex mutex_;
-  bool closing_ LW_GUARDED_BY(mutex_) = false;               // close_all began: no new jobs
-  bool closed_ LW_GUARDED_BY(mutex_) = false;                // all jobs have ended: no new lanes
-  std::optional<Error> device_error_ LW_GUARDED_BY(mutex_);  // it failed for good
-  std::vector<JobHandle> lost_jobs_ LW_GUARDED_BY(mutex_);   // by it, and the core is to be told
-  const WorkerJob* tried_ LW_GUARDED_BY(mutex_) = nullptr;   // the suspect whose trial it is
-  std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(mutex_);
-  std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(mutex_);  // threads to be joined
+  bool closing_ LW_GUARDED_BY(kBookkeeping) = false;  // close_all began: no new jobs
+  bool closed_ LW_GUARDED_BY(kBookkeeping) = false;   // all jobs have ended: no new lanes
+  std::optional<Error> device_error_ LW_GUARDED_BY(kBookkeeping);  // it failed for good
+  std::vector<JobHandle> lost_jobs_
+      LW_GUARDED_BY(kBookkeeping);  // by it, and the core is to be told
+  const WorkerJob* tried_ LW_GUARDED_BY(kBookkeeping) = nullptr;  // the suspect whose trial it is
+  std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(kBookkeeping);
+  std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(kBookkeeping);
+  std::vector<std::unique_ptr<WorkerLane>> retired_
+      LW_GUARDED_BY(kBookkeeping);  // threads to be joined
   // Jobs of several users have been here: regions are cleared between them.
-  bool many_users_ LW_GUARDED_BY(mutex_) = false;
-  std::optional<uint32_t> user_ LW_GUARDED_BY(mutex_);
-  TurnId last_turn_ LW_GUARDED_BY(mutex_);
-  RegionId last_region_ LW_GUARDED_BY(mutex_);
-  uint64_t last_link_ LW_GUARDED_BY(mutex_) = 0;
-  std::map<uint64_t, std::weak_ptr<WorkerJob>> link_jobs_ LW_GUARDED_BY(mutex_);  // by Link::key
+  bool many_users_ LW_GUARDED_BY(kBookkeeping) = false;
+  std::optional<uint32_t> user_ LW_GUARDED_BY(kBookkeeping);
+  TurnId last_turn_ LW_GUARDED_BY(kBookkeeping);
+  RegionId last_region_ LW_GUARDED_BY(kBookkeeping);
+  uint64_t last_link_ LW_GUARDED_BY(kBookkeeping) = 0;
+  std::map<uint64_t, std::weak_ptr<WorkerJob>> link_jobs_
+      LW_GUARDED_BY(kBookkeeping);           // by Link::key
   std::unique_ptr<EventPoll> watcher_poll_;  // made for the first link, gone with the worker
   std::thread watcher_;
-  bool watcher_stops_ LW_GUARDED_BY(mutex_) = false;
+  bool watcher_stops_ LW_GUARDED_BY(kBookkeeping) = false;
 };
 
 }  // namespace laneway::service

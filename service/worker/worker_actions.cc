@@ -33,6 +33,7 @@ void Worker::perform(const lanes::QueueJob& action) {
 void Worker::perform(const lanes::RefuseJob& action) {
   const Error error{ErrorCode::out_of_memory, lanes::reason_text(action.reason)};
   std::deque<std::shared_ptr<Work>> refused;
+  std::optional<Error> why;
   JobHandle gone;
   {
     MutexLock lock(mutex_);
@@ -54,14 +55,16 @@ void Worker::perform(const lanes::RefuseJob& action) {
       while (job->running) job->changed.wait(mutex_);
       end_job(*job, std::move(reason));
       gone = job;
+      why = job->end_reason;
     }
   }
   for (const auto& work : refused) work->complete(error);
-  if (gone != nullptr) events_.job_gone(gone->id, gone->end_reason);
+  if (gone != nullptr) events_.job_gone(gone->id, why);
 }
 
 void Worker::perform(const lanes::PlaceImage& action) {
   JobHandle job;
+  LaneId admitted;
   {
     MutexLock lock(mutex_);
     const auto found = jobs_.find(action.job);
@@ -70,10 +73,11 @@ void Worker::perform(const lanes::PlaceImage& action) {
     while (job->running) job->changed.wait(mutex_);
     if (job->phase != WorkerJob::Phase::waiting) return;
     job->running = true;
+    admitted = job->admitted;
     job->image_offset = action.offset;
     job->image_size = action.size;
   }
-  if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
+  if (job->journal) job->journal->placing(admitted, action.offset, action.size);
   std::byte* const image = pool_ + action.offset.count();
   // Every byte of the image is written, so nothing of its former owner is left.
   const Status written =
@@ -111,6 +115,7 @@ void Worker::perform(const lanes::DropImage& action) {
   std::deque<std::shared_ptr<Work>> dropped;
   JobHandle job;
   Error reason;
+  std::optional<Error> why;
   {
     MutexLock lock(mutex_);
     const auto found = jobs_.find(action.job);
@@ -121,9 +126,10 @@ void Worker::perform(const lanes::DropImage& action) {
     reason = job->end_reason.value_or(
         Error{ErrorCode::cancelled, "job '" + job->name + "' was ended before this iteration ran"});
     end_job(*job, reason);
+    why = job->end_reason;
   }
   for (const auto& work : dropped) work->complete(reason);
-  events_.job_gone(job->id, job->end_reason);
+  events_.job_gone(job->id, why);
 }
 
 void Worker::perform(const lanes::OpenRegion& action) {

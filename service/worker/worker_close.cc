@@ -28,16 +28,18 @@ void Worker::begin_close(const JobHandle& job, const Error& reason) {
   Cancelled cancelled;
   bool announce = false;
   bool gone = false;
+  std::optional<Error> why;
   {
     MutexLock lock(mutex_);
     const bool was_over = job->phase == WorkerJob::Phase::ended;
     if (!job->close_reason) job->close_reason = reason;
     announce = stop_job(*job, cancelled);
     gone = !was_over && job->phase == WorkerJob::Phase::ended;
+    why = job->end_reason;
   }
   for (const auto& work : cancelled) work->complete(reason);
   if (announce) events_.post(lanes::JobEnded{.job = job->id});
-  if (gone) events_.job_gone(job->id, job->end_reason);
+  if (gone) events_.job_gone(job->id, why);
 }
 
 void Worker::close_all() {

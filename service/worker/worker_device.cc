@@ -78,9 +78,10 @@ bool Worker::may_begin(const WorkerLane& lane) const {
   const WorkerJob& job = *lane.job_;
   if (tried_ != nullptr && tried_ != &job) return false;
   if (job.suspected == 0) return true;
-  return std::none_of(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
-    return entry.second.get() != &lane && entry.second->busy_;
-  });
+  return std::none_of(lanes_.begin(), lanes_.end(),
+                      [&](const auto& entry) LW_REQUIRES(kBookkeeping) {
+                        return entry.second.get() != &lane && entry.second->busy_;
+                      });
 }
 
 void Worker::begin_trial(const WorkerJob& job) {

@@ -20,6 +20,7 @@
 #include "lanes/reason.h"
 #include "service/journal/journal.h"
 #include "service/wire/job_spec.h"
+#include "service/worker/bookkeeping.h"
 #include "service/worker/initial_image.h"
 #include "service/worker/link.h"
 #include "service/worker/work.h"
@@ -45,6 +46,8 @@ struct NewJob {
 };
 
 struct WorkerJob {
+  enum class Phase : uint8_t { waiting, placed, ended };
+
   explicit WorkerJob(NewJob from);
 
   const JobId id;
@@ -56,56 +59,64 @@ struct WorkerJob {
   std::optional<JobJournal> journal;
   uint32_t enqueued = 0;  // iterations that its lane has not retired yet
 
-  // --- guarded by the worker's mutex -----------------------------------------------------------
-  enum class Phase : uint8_t { waiting, placed, ended };
+  // --- changed with the mutex held, by the thread that has set `running` or when none has: to read
+  // them, either is enough --------------------------------------------------------------------
   Phase phase = Phase::waiting;
-  std::map<uint32_t, GraphHandle> graphs;  // by number
-  uint32_t next_graph = 0;                 // numbers are not used twice
-  lanes::Reason reason;                    // while it waits
-  std::optional<Error> end_reason;         // why it ended, when not by its client's wish
-  std::optional<Error> close_reason;       // what its links are told, unless end_reason
-  InitialImage initial;                    // the image's bytes until it is placed
-  std::byte* image = nullptr;              // where they are then
-  LaneId admitted;                         // the lane that it was admitted into
-  Bytes image_offset;                      // where its memory is, once it has some
-  Bytes image_size;
-  WorkerLane* lane = nullptr;  // while a turn is open
-  uint64_t iterations = 0;     // of turns that have ended
-  Duration busy;               //
-  bool recovered = false;      // until the journal was looked at
-  bool running = false;        // an iteration or a state access is under way, or in flight
-  uint32_t visitors = 0;       // wait for it to be idle; no next piece of work starts before
-  uint32_t suspected = 0;      // iterations that it still does with the device to itself
-  bool closing = false;        // no further work is taken
-  std::deque<std::shared_ptr<Work>> queue;
+  InitialImage initial;        // the image's bytes until it is placed
+  std::byte* image = nullptr;  // where they are then
+
+  // --- guarded by the worker's mutex -----------------------------------------------------------
+  std::map<uint32_t, GraphHandle> graphs LW_GUARDED_BY(kBookkeeping);  // by number
+  uint32_t next_graph LW_GUARDED_BY(kBookkeeping) = 0;                 // numbers are not used twice
+  lanes::Reason reason LW_GUARDED_BY(kBookkeeping);                    // while it waits
+  std::optional<Error> end_reason
+      LW_GUARDED_BY(kBookkeeping);  // why it ended, when not by its client's wish
+  std::optional<Error> close_reason
+      LW_GUARDED_BY(kBookkeeping);                 // what its links are told, unless end_reason
+  LaneId admitted LW_GUARDED_BY(kBookkeeping);     // the lane that it was admitted into
+  Bytes image_offset LW_GUARDED_BY(kBookkeeping);  // where its memory is, once it has some
+  Bytes image_size LW_GUARDED_BY(kBookkeeping);
+  WorkerLane* lane LW_GUARDED_BY(kBookkeeping) = nullptr;  // while a turn is open
+  uint64_t iterations LW_GUARDED_BY(kBookkeeping) = 0;     // of turns that have ended
+  Duration busy LW_GUARDED_BY(kBookkeeping);               //
+  bool recovered LW_GUARDED_BY(kBookkeeping) = false;      // until the journal was looked at
+  bool running LW_GUARDED_BY(kBookkeeping) =
+      false;  // an iteration or a state access is under way, or in flight
+  uint32_t visitors LW_GUARDED_BY(kBookkeeping) =
+      0;  // wait for it to be idle; no next piece of work starts before
+  uint32_t suspected LW_GUARDED_BY(kBookkeeping) =
+      0;  // iterations that it still does with the device to itself
+  bool closing LW_GUARDED_BY(kBookkeeping) = false;  // no further work is taken
+  std::deque<std::shared_ptr<Work>> queue LW_GUARDED_BY(kBookkeeping);
   // Other processes that submit; their requests come after what is queued.
-  std::vector<std::shared_ptr<Link>> links;
-  size_t next_link = 0;  // whose turn it is among them
-  CondVar changed;       // phase, running
+  std::vector<std::shared_ptr<Link>> links LW_GUARDED_BY(kBookkeeping);
+  size_t next_link LW_GUARDED_BY(kBookkeeping) = 0;  // whose turn it is among them
+  CondVar changed;                                   // phase, running
 
   // A suspect: an iteration went well, or there is no work left; then it is none any more.
-  void served();
-  void acquit();
+  void served() LW_REQUIRES(kBookkeeping);
+  void acquit() LW_REQUIRES(kBookkeeping);
   // Work is there.
-  bool ready() const;
+  bool ready() const LW_REQUIRES(kBookkeeping);
   // The next piece of work, if there is any.
-  std::shared_ptr<Work> take_next();
+  std::shared_ptr<Work> take_next() LW_REQUIRES(kBookkeeping);
   // The next request of a link, if it is an access to the state and nothing is before it.
-  std::shared_ptr<Work> take_access();
+  std::shared_ptr<Work> take_access() LW_REQUIRES(kBookkeeping);
   // `pool`: the one that the image is placed in.
   SlotPlaces places(memory::PoolAccess& pool) const;
   // One that no request of that link is at work in.
-  std::shared_ptr<RingWork> free_work(Link& link);
+  std::shared_ptr<RingWork> free_work(Link& link) LW_REQUIRES(kBookkeeping);
   // What is next in that link, if anything is.
-  std::shared_ptr<Work> take_from(Link& link);
+  std::shared_ptr<Work> take_from(Link& link) LW_REQUIRES(kBookkeeping);
   // Why it is over.
-  Error over() const;
+  Error over() const LW_REQUIRES(kBookkeeping);
   // Tells everybody who submits that it is; when nothing runs.
-  void close_links();
+  void close_links() LW_REQUIRES(kBookkeeping);
   // What a lane must have for any of its graphs.
-  Bytes need() const;
+  Bytes need() const LW_REQUIRES(kBookkeeping);
   // The number under which the graph is known from now on: the next, or the one that it had before.
-  uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, std::optional<uint32_t> number = {});
+  uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, std::optional<uint32_t> number = {})
+      LW_REQUIRES(kBookkeeping);
 };
 
 }  // namespace laneway::service

@@ -30,6 +30,7 @@
 #include "lanes/turn.h"
 #include "memory/lane_arena.h"
 #include "service/wire/iteration_note.h"
+#include "service/worker/bookkeeping.h"
 #include "service/worker/event_poll.h"
 #include "service/worker/iteration.h"
 #include "service/worker/worker_job.h"
@@ -49,22 +50,22 @@ class WorkerLane {
   LaneId id() const { return id_; }
 
   // All of these with the worker's mutex held.
-  void set_region(RegionId region, std::byte* base, Bytes size);
-  RegionId region() const { return region_; }
-  void grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job);
+  void set_region(RegionId region, std::byte* base, Bytes size) LW_REQUIRES(kBookkeeping);
+  RegionId region() const LW_REQUIRES(kBookkeeping) { return region_; }
+  void grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) LW_REQUIRES(kBookkeeping);
   // True when the turn ended at once; then `ended` is the report to post.
-  bool recall(TurnId turn, lanes::TurnEnded& ended);
+  bool recall(TurnId turn, lanes::TurnEnded& ended) LW_REQUIRES(kBookkeeping);
   // Something that the thread may have waited for is there: work, or the end of what ran.
-  void work_arrived();
+  void work_arrived() LW_REQUIRES(kBookkeeping);
   // Somebody waits for the job: what is in flight is retired now.
-  void retire_soon() {
+  void retire_soon() LW_REQUIRES(kBookkeeping) {
     if (has_enqueued_) work_arrived();
   }
   // A link joined or leaves the job whose turn is open.
-  void link_added(const Link& link);
-  void link_dropped(const Link& link);
-  void stop();
-  bool can_run_now(const WorkerJob& job) const;
+  void link_added(const Link& link) LW_REQUIRES(kBookkeeping);
+  void link_dropped(const Link& link) LW_REQUIRES(kBookkeeping);
+  void stop() LW_REQUIRES(kBookkeeping);
+  bool can_run_now(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
 
   bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
   // Without the mutex, not from the lane's own thread.
@@ -72,6 +73,7 @@ class WorkerLane {
 
  private:
   friend class Worker;
+  using MutexLock = BookkeepingLock;
 
   // What a piece of work did to the turn.
   struct Outcome {
@@ -83,7 +85,9 @@ class WorkerLane {
 
   class Commit;
 
-  void thread_main();
+  // Lets go of the mutex and takes it again, as do the three below that say so: more than the
+  // analysis can follow.
+  void thread_main() LW_NO_THREAD_SAFETY_ANALYSIS;
   // Mutex not held; `busy` and `running` set by the caller, cleared by finish.
   IterationResult run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
                       std::span<const lanes::OutputView> outputs, CommitEntry* commit = nullptr);
@@ -92,26 +96,28 @@ class WorkerLane {
   void note_iteration(const WorkerJob& job, const WorkerGraph& graph, TimePoint start,
                       Duration took, wire::IterationOutcome outcome);
   // Mutex held: nothing of the lane or the job is under way any more.
-  void end_work(WorkerJob& job);
+  void end_work(WorkerJob& job) LW_REQUIRES(kBookkeeping);
   // Mutex held: takes the result into the books; the job is not running afterwards.
-  Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took);
-  lanes::TurnEnded end_turn(lanes::TurnEnd why);
-  bool budget_used() const;
+  Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took)
+      LW_REQUIRES(kBookkeeping);
+  lanes::TurnEnded end_turn(lanes::TurnEnd why) LW_REQUIRES(kBookkeeping);
+  bool budget_used() const LW_REQUIRES(kBookkeeping);
   // A turn with a bound and nothing to run is given back: somebody waits for the lane.
-  bool to_be_given_back() const;
+  bool to_be_given_back() const LW_REQUIRES(kBookkeeping);
   // What thread_main waits for.
-  bool has_next() const;
+  bool has_next() const LW_REQUIRES(kBookkeeping);
   // The turn of a suspect: it is next, when it has work.
-  void seek_trial();
+  void seek_trial() LW_REQUIRES(kBookkeeping);
   // Waits for work_arrived or a request of a link, at most so long; there may be nothing then.
-  void wait_for_work(std::optional<Duration> most = {});
+  void wait_for_work(std::optional<Duration> most = {})
+      LW_REQUIRES(kBookkeeping) LW_NO_THREAD_SAFETY_ANALYSIS;
   // What does not fit to what was in the region: zeros in their place.
   void clear_region(WorkerJob& job);
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
   Outcome run_access(WorkerJob& job, Work& work);
   Outcome run_iteration_work(WorkerJob& job, const std::shared_ptr<Work>& work);
   // Mutex held: work that taught nothing is done, or all that was in flight has retired.
-  Outcome finish_unrun(WorkerJob& job);
+  Outcome finish_unrun(WorkerJob& job) LW_REQUIRES(kBookkeeping);
 
   // --- what is in flight (worker_lane_enqueued.cc); mutex not held unless said
   // --------------------
@@ -130,12 +136,12 @@ class WorkerLane {
   // So that one more may be enqueued.
   void make_room_to_enqueue(WorkerJob& job);
   // Mutex held. Whether all must be retired before anything else.
-  bool must_retire() const;
+  bool must_retire() const LW_REQUIRES(kBookkeeping);
   // Mutex held, and let go of meanwhile. Nothing is to be begun now: waits until something has
   // retired, or there is something to do.
-  void rest_while_enqueued();
+  void rest_while_enqueued() LW_REQUIRES(kBookkeeping) LW_NO_THREAD_SAFETY_ANALYSIS;
   // Mutex held, and let go of meanwhile. Lands all, and ends what has to end then.
-  void settle();
+  void settle() LW_REQUIRES(kBookkeeping) LW_NO_THREAD_SAFETY_ANALYSIS;
 
   Worker& worker_;
   const LaneId id_;
@@ -143,28 +149,33 @@ class WorkerLane {
   memory::LaneArena arena_;
   std::deque<InTheAir> air_;  // oldest first
   TimePoint last_retirement_;
-  std::optional<Error> crash_;  // of an enqueued iteration in this turn, or of the device: the job is over
+  std::optional<Error>
+      crash_;  // of an enqueued iteration in this turn, or of the device: the job is over
 
-  // --- guarded by the worker's mutex -----------------------------------------------------------
-  RegionId region_;
+  // --- changed with the mutex held and never while `busy`: to read them, either is enough -------
   std::byte* base_ = nullptr;
   Bytes size_;
-  std::optional<lanes::Turn> turn_;
-  std::shared_ptr<WorkerJob> job_;  // the turn's
-  bool recalled_ = false;
   bool replay_ = false;  // iterations of this turn may be replayed
-  bool busy_ = false;
-  bool has_enqueued_ = false;  // busy, with iterations in flight
-  bool turn_over_ = false;     // as soon as all have retired
-  bool stopping_ = false;
-  uint64_t turn_iterations_ = 0;
-  Duration turn_busy_;
-  TimePoint turn_start_;
-  std::optional<uint32_t> last_user_;  // whose bytes are in the region; none: anybody's
-  bool clear_first_ = false;           // they are none of the turn's job's business
+
+  // --- guarded by the worker's mutex -----------------------------------------------------------
+  RegionId region_ LW_GUARDED_BY(kBookkeeping);
+  std::optional<lanes::Turn> turn_ LW_GUARDED_BY(kBookkeeping);
+  std::shared_ptr<WorkerJob> job_ LW_GUARDED_BY(kBookkeeping);  // the turn's
+  bool recalled_ LW_GUARDED_BY(kBookkeeping) = false;
+  bool busy_ LW_GUARDED_BY(kBookkeeping) = false;
+  bool has_enqueued_ LW_GUARDED_BY(kBookkeeping) = false;  // busy, with iterations in flight
+  bool turn_over_ LW_GUARDED_BY(kBookkeeping) = false;     // as soon as all have retired
+  bool stopping_ LW_GUARDED_BY(kBookkeeping) = false;
+  uint64_t turn_iterations_ LW_GUARDED_BY(kBookkeeping) = 0;
+  Duration turn_busy_ LW_GUARDED_BY(kBookkeeping);
+  TimePoint turn_start_ LW_GUARDED_BY(kBookkeeping);
+  std::optional<uint32_t> last_user_
+      LW_GUARDED_BY(kBookkeeping);  // whose bytes are in the region; none: anybody's
+  bool clear_first_ LW_GUARDED_BY(kBookkeeping) =
+      false;  // they are none of the turn's job's business
   CondVar wake_;
-  std::unique_ptr<EventPoll> poll_;  // made for the first job with links
-  bool polling_ = false;             // the thread waits in it
+  std::unique_ptr<EventPoll> poll_;                   // made for the first job with links
+  bool polling_ LW_GUARDED_BY(kBookkeeping) = false;  // the thread waits in it
 
   std::thread thread_;  // last: starts when all else is there
 };

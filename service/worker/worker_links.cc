@@ -10,7 +10,7 @@
 namespace laneway::service {
 namespace {
 
-Link* find_link(const WorkerJob& job, uint32_t number) {
+Link* find_link(const WorkerJob& job, uint32_t number) LW_REQUIRES(kBookkeeping) {
   for (const auto& link : job.links) {
     if (link->number == number) return link.get();
   }

@@ -87,10 +87,10 @@ TEST(WorkerGraphs, NoLongerCountInTheNeedOnceDropped) {
   const auto large =
       job.worker().add_graph(*job.handle(), lanes::encode_graph(testing::doubling_graph(1 << 18)));
   ASSERT_TRUE(large) << large.error().message;
-  EXPECT_GE(job.handle()->need(), mib(1));
+  EXPECT_GE(job.worker().need(*job.handle()), mib(1));
   EXPECT_TRUE(job.run(1));
   ASSERT_TRUE(job.worker().drop_graph(*job.handle(), large.value()));
-  EXPECT_LT(job.handle()->need(), mib(1));
+  EXPECT_LT(job.worker().need(*job.handle()), mib(1));
   EXPECT_TRUE(job.run(1));
   EXPECT_EQ(job.read().value(), 6);
 }
