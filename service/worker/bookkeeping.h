@@ -17,6 +17,7 @@ class LW_THREAD_ANNOTATION(scoped_lockable) BookkeepingLock {
   explicit BookkeepingLock(Mutex& mutex)
       LW_THREAD_ANNOTATION(acquire_capability(mutex, kBookkeeping))
       : lock_(mutex) {}
+  // NOLINTNEXTLINE(modernize-use-equals-default): it is what the analysis is told of
   ~BookkeepingLock() LW_THREAD_ANNOTATION(release_capability()) {}
   BookkeepingLock(const BookkeepingLock&) = delete;
   BookkeepingLock& operator=(const BookkeepingLock&) = delete;

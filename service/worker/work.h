@@ -26,7 +26,7 @@ namespace laneway::service {
 using StateAccess = std::function<Status(const SlotPlaces& places)>;
 
 // Longer limits of waits are none.
-inline constexpr Duration kLongestWait = seconds(365 * 86'400);
+inline constexpr Duration kLongestWait = seconds(int64_t{365} * 86'400);
 
 class Work {
  public:
