@@ -55,9 +55,9 @@ class NumericScope {
 // Equal keys mean that two jobs may run at the same time (what differs belongs to the thread).
 uint64_t context_key(const lanes::NumericContext& context);
 
-// Has torch make its process-wide state now rather than at its first use. Such state is destroyed at
-// exit in the reverse order of its making: before handlers that were registered earlier, which would
-// have stopped the lanes that use it.
+// Has torch make its process-wide state now rather than at its first use. Such state is destroyed
+// at exit in the reverse order of its making: before handlers that were registered earlier, which
+// would have stopped the lanes that use it.
 void wake_torch();
 
 }  // namespace laneway::adaptor
