@@ -81,4 +81,8 @@ struct Snapshot {
   std::vector<PoolPiece> pool;
 };
 
+struct CoreState;
+// All but the policy.
+Snapshot take_snapshot(const CoreState& core);
+
 }  // namespace laneway::lanes

@@ -15,9 +15,11 @@ void encode_record(const trace::Record& record, std::vector<std::byte>& bytes) {
 
 Result<trace::Record> decode_record(std::span<const std::byte> bytes) {
   BoundedInput archive(bytes);
-  trace::Record record;
+  // Read where it is returned: gcc 12 takes the move of a variant of these for one of something
+  // uninitialized.
+  Result<trace::Record> record{trace::Record()};
   try {
-    archive(record);
+    archive(record.value());
   } catch (const std::exception& thrown) {  // no memory left, in the worst case
     archive.fail(thrown.what());
   }

@@ -32,6 +32,7 @@ class SchedulerTest : public testing::Test {
     SchedulerConfig config;
     config.capacity = units(pool_units);
     config.reserve = units(reserve_units);
+    config.check_every = 1;
     config.max_lanes = max_lanes;
     scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
   }

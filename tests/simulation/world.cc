@@ -22,6 +22,7 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
                    .slice = microseconds(random_.between(0, 3) * 500)};
   if (config.budget.slice == Duration(0)) config.budget.iterations += 1;
   config.patience = milliseconds(random_.between(1, 5));
+  config.check_every = 1;
   max_delay_us_ = random_.between(0, 300);
   worker_keeps_idle_turns_ = random_.chance(0.3);
   faults_ = random_.chance(0.7);

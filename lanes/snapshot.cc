@@ -1,7 +1,8 @@
-// Scheduler, part: the snapshot for status and checkers.
+#include "lanes/snapshot.h"
+
 #include <algorithm>
 
-#include "lanes/scheduler.h"
+#include "lanes/core_state.h"
 
 namespace laneway::lanes {
 namespace {
@@ -31,52 +32,32 @@ std::vector<PoolPiece> tile(std::vector<PoolPiece> taken, Bytes capacity) {
 
 }  // namespace
 
-JobStatus Scheduler::status_of(const Job& job) const {
-  return {.id = job.view.id,
-          .session = job.view.session,
-          .name = job.name,
-          .job_class = job.view.job_class,
-          .priority = job.view.priority,
-          .weight = job.view.weight,
-          .state = job.state(),
-          .lane = job.view.lane,
-          .ready = job.view.ready,
-          .persistent = job.view.persistent,
-          .ephemeral = job.view.ephemeral,
-          .iterations = job.view.iterations,
-          .total_iterations = job.view.total_iterations,
-          .device_time = job.view.busy,
-          .reason = job.reason};
-}
-
-Snapshot Scheduler::snapshot() const {
+Snapshot take_snapshot(const CoreState& core) {
   Snapshot all;
-  all.policy = policy_->name();
-  all.policy_faults = policy_faults_;
-  all.ignored_events = ignored_events_;
-  all.worker_up = worker_up_;
-  all.capacity = pool_.capacity();
-  all.reserve = pool_.reserve();
-  all.claimed = pool_.claimed();
+  all.ignored_events = core.ignored_events;
+  all.worker_up = core.worker_up;
+  all.capacity = core.pool.capacity();
+  all.reserve = core.pool.reserve();
+  all.claimed = core.pool.claimed();
   for (size_t i = 0; i < memory::kClaimClassCount; ++i) {
-    all.claimed_by_class[i] = pool_.ledger().claimed(static_cast<memory::ClaimClass>(i));
+    all.claimed_by_class[i] = core.pool.ledger().claimed(static_cast<memory::ClaimClass>(i));
   }
-  all.largest_free = pool_.largest_free();
+  all.largest_free = core.pool.largest_free();
   std::vector<PoolPiece> taken;
-  for (const auto& [id, job] : jobs_) {
-    all.jobs.push_back(status_of(job));
+  for (const auto& [id, job] : core.jobs) {
+    all.jobs.push_back(core.status_of(job));
     if (!job.view.lane.valid()) continue;
     taken.push_back({.kind = PieceKind::image,
                      .offset = job.image_offset,
-                     .size = pool_.rounded(job.view.persistent),
+                     .size = core.pool.rounded(job.view.persistent),
                      .job = id,
                      .region = {},
                      .lane = {}});
   }
-  all.ended.assign(ended_.begin(), ended_.end());
-  for (const Lane& lane : lanes_) {
+  all.ended.assign(core.ended.begin(), core.ended.end());
+  for (const Lane& lane : core.lanes) {
     if (lane.state() == LaneState::closed) continue;
-    const policies::LaneView& view = *view_.lane(lane.id);
+    const policies::LaneView& view = *core.view.lane(lane.id);
     LaneStatus status{.id = lane.id,
                       .region = lane.region.id,
                       .state = lane.state(),
@@ -92,7 +73,7 @@ Snapshot Scheduler::snapshot() const {
                      .region = lane.region.id,
                      .lane = lane.id});
   }
-  all.pool = tile(std::move(taken), pool_.capacity());
+  all.pool = tile(std::move(taken), core.pool.capacity());
   return all;
 }
 

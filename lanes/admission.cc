@@ -1,0 +1,145 @@
+#include "lanes/admission.h"
+
+namespace laneway::lanes {
+namespace {
+
+ReasonCode reason_of(Room room) {
+  switch (room) {
+    case Room::done: return ReasonCode::none;
+    case Room::full: return ReasonCode::pool_full;
+    case Room::fragmented: return ReasonCode::pool_fragmented;
+  }
+  return ReasonCode::pool_full;
+}
+
+}  // namespace
+
+void Admission::admit_waiting() {
+  // Every round admits a job or marks one as tried, so this ends.
+  while (!core_.admission_closed() && !core_.view.waiting().empty()) {
+    const policies::AdmitDecision decision = policy_.admit(core_);
+    if (!decision.job.valid()) return;
+    Job& job = core_.job_of(decision.job);
+    const ReasonCode code = try_admit(job, decision);
+    if (code == ReasonCode::none) continue;
+    job.reason = core_.make_reason(code, job);
+    job.view.tried_version = core_.view.version();
+  }
+}
+
+ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decision) {
+  if (decision.lane.valid()) return admit_to_lane(job, core_.lane_of(decision.lane));
+  ReasonCode code = ReasonCode::lanes_exhausted;
+  const LaneId free_lane = closed_lane();
+  if (free_lane.valid()) {
+    code = admit_to_new_lane(job, free_lane);
+    if (code == ReasonCode::none) return code;
+  }
+  if (decision.may_share && admit_to_some_lane(job) == ReasonCode::none) return ReasonCode::none;
+  return code;
+}
+
+LaneId Admission::closed_lane() const {
+  for (const Lane& lane : core_.lanes) {
+    if (lane.state() == LaneState::closed) return lane.id;
+  }
+  return {};
+}
+
+ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
+  Lane& lane = core_.lane_of(id);
+  Room room = core_.pool.place_image(job.view.id, job.view.persistent, &job.image_offset);
+  if (room != Room::done) return reason_of(room);
+  lane.region = Region{};
+  lane.region.id = core_.region_ids.next();
+  lane.region.lane = id;
+  room = core_.pool.open_region(lane.region, job.view.ephemeral);
+  if (room != Room::done) {
+    core_.pool.drop_image(job.view.id);
+    lane.region = Region{};
+    return reason_of(room);
+  }
+  lane.move_to(LaneState::idle);
+  core_.view.open_lane(id, lane.region.size);
+  core_.actions.push_back(AdmitJob{job.view.id, id});
+  core_.actions.push_back(OpenRegion{lane.region.id, id, lane.region.offset, lane.region.size});
+  enter_lane(job, lane);
+  return ReasonCode::none;
+}
+
+ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
+  Room room = core_.pool.place_image(job.view.id, job.view.persistent, &job.image_offset);
+  if (room != Room::done) return reason_of(room);
+  const bool grows = core_.pool.rounded(job.view.ephemeral) > lane.region.size;
+  if (grows && lane.open()) {
+    // Only between two turns: if that is all that is missing, ask for the boundary.
+    room = core_.pool.could_resize(lane.region, job.view.ephemeral);
+    core_.pool.drop_image(job.view.id);
+    if (room != Room::done) return reason_of(room);
+    lane.admission_wanted = true;
+    turns_.recall(lane);
+    return ReasonCode::pool_full;
+  }
+  if (grows) room = core_.pool.resize_region(lane.region, job.view.ephemeral);
+  if (room != Room::done) {
+    core_.pool.drop_image(job.view.id);
+    return reason_of(room);
+  }
+  core_.actions.push_back(AdmitJob{job.view.id, lane.id});
+  if (grows) regions_.report_region(lane);
+  enter_lane(job, lane);
+  return ReasonCode::none;
+}
+
+ReasonCode Admission::admit_to_some_lane(Job& job) {
+  const Bytes need = core_.pool.rounded(job.view.ephemeral);
+  Lane* roomy = nullptr;
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() == LaneState::closed || lane.region.size < need) continue;
+    const auto jobs_in = [this](const Lane& l) { return core_.view.lane(l.id)->jobs.size(); };
+    if (roomy == nullptr || jobs_in(lane) < jobs_in(*roomy)) roomy = &lane;
+  }
+  if (roomy != nullptr) return admit_to_lane(job, *roomy);
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() != LaneState::idle) continue;
+    if (admit_to_lane(job, lane) == ReasonCode::none) return ReasonCode::none;
+  }
+  for (Lane& lane : core_.lanes) {
+    if (!lane.open()) continue;
+    admit_to_lane(job, lane);
+    if (lane.admission_wanted) break;
+  }
+  return ReasonCode::pool_full;
+}
+
+void Admission::enter_lane(Job& job, Lane& lane) {
+  core_.view.remove_waiting(job.view);
+  job.view.lane = lane.id;
+  core_.view.add_to_lane(job.view);
+  job.reason = {};
+  job.move_to(JobState::staged);
+  core_.actions.push_back(
+      PlaceImage{job.view.id, job.image_offset, core_.pool.rounded(job.view.persistent)});
+  core_.touch(lane);
+}
+
+void Admission::tell_queue() {
+  uint32_t position = 0;
+  for (const policies::JobView* view : core_.view.waiting()) {
+    Job& job = core_.job_of(view->id);
+    ++position;
+    if (!core_.view.was_tried(*view)) {
+      // Nobody asked the pool about this one: it waits for those before it, the first one (while
+      // admission is closed) for memory that others have a right to.
+      const bool first_in_line = position == 1 && core_.admission_closed();
+      job.reason =
+          core_.make_reason(first_in_line ? ReasonCode::pool_full : ReasonCode::behind_others, job);
+    }
+    job.reason.position = position;
+    if (job.reason.code == job.sent_reason.code && position == job.sent_reason.position) continue;
+    job.sent_reason = job.reason;
+    core_.actions.push_back(QueueJob{view->id, job.reason});
+  }
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,115 @@
+#include "lanes/core_check.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+
+namespace laneway::lanes {
+namespace {
+
+std::string named(const Lane& lane) { return "lane " + std::to_string(lane.id.value()); }
+std::string named(const Job& job) { return "job " + std::to_string(job.view.id.value()); }
+
+struct Piece {
+  Bytes offset;
+  Bytes size;
+};
+
+void check_pieces(const CoreState& core, std::vector<Piece> pieces) {
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+  Bytes sum = core.pool.reserve();
+  Bytes end;
+  for (const Piece& piece : pieces) {
+    LW_CHECK(piece.offset >= end, "two ranges of the pool overlap");
+    end = piece.offset + piece.size;
+    sum += piece.size;
+  }
+  LW_CHECK(end <= core.pool.capacity(), "a range ends behind the pool");
+  LW_CHECK(sum == core.pool.claimed(), "images and regions are not what the ledger counts");
+}
+
+// `jobs` is in the order of arrival.
+bool holds(const std::vector<const policies::JobView*>& jobs, const Job& job) {
+  const auto place = std::lower_bound(
+      jobs.begin(), jobs.end(), job.view.arrival,
+      [](const policies::JobView* one, uint64_t arrival) { return one->arrival < arrival; });
+  return place != jobs.end() && *place == &job.view;
+}
+
+void check_job(const CoreState& core, const Job& job) {
+  const bool admitted = job.view.lane.valid();
+  LW_CHECK((job.state() == JobState::waiting) != admitted, named(job) + ": lane against state");
+  LW_CHECK(job.view.running == (job.state() == JobState::running), named(job) + ": running");
+  LW_CHECK(!job.view.ready || job.state() == JobState::resident, named(job) + ": ready");
+  LW_CHECK(!job.ending || job.state() == JobState::running, named(job) + ": its end is overdue");
+  if (!admitted) return;
+  const policies::LaneView* lane = core.view.lane(job.view.lane);
+  LW_CHECK(lane != nullptr, named(job) + " is in a lane that does not exist");
+  LW_CHECK(holds(lane->ready, job) == job.view.ready, named(job) + ": among ready");
+}
+
+// Adds the number of the lane's jobs to *members.
+void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
+  const policies::LaneView& view = *core.view.lane(lane.id);
+  for (const policies::JobView* job : view.jobs) {
+    LW_CHECK(&core.job_of(job->id).view == job && job->lane == lane.id,
+             named(lane) + " has a job of another lane");
+    // While a turn is open a job whose need grew waits for the boundary.
+    const bool fits = core.pool.rounded(job->ephemeral) <= lane.region.size;
+    const JobState state = core.job_of(job->id).state();
+    LW_CHECK(lane.open() || (state == JobState::held ? !fits : fits || state == JobState::staged),
+             named(lane) + ": a job is on the wrong side of held");
+  }
+  *members += view.jobs.size();
+}
+
+}  // namespace
+
+void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lane) {
+  LW_CHECK(core.pool.claimed() <= core.pool.capacity(), "claims exceed the pool");
+  const policies::LaneView* view = core.view.lane(lane.id);
+  LW_CHECK((view != nullptr) == (lane.state() != LaneState::closed), named(lane) + ": view");
+  LW_CHECK(turns.open_turn(lane.id).valid() == lane.open(), named(lane) + ": turn against state");
+  if (view == nullptr) return;
+  LW_CHECK(view->region == lane.region.size, named(lane) + ": size of its region");
+  LW_CHECK(view->running.valid() == lane.open(), named(lane) + ": running against state");
+  if (!lane.open()) return;
+  LW_CHECK(turns.open_turn(lane.id) == lane.turn.id && view->running == lane.turn.job,
+           named(lane) + ": another turn is open");
+  const Job& job = core.job_of(lane.turn.job);
+  LW_CHECK(job.state() == JobState::running && job.view.lane == lane.id,
+           named(job) + " has a turn in a lane that it is not in");
+  const TurnEnvelope& envelope = lane.turn.envelope;
+  LW_CHECK(envelope.base == lane.region.offset && envelope.ceiling == lane.region.size,
+           named(lane) + ": its region changed while a turn was open");
+}
+
+void check_all(const CoreState& core, const TurnControl& turns) {
+  std::vector<Piece> pieces;
+  uint64_t members = core.view.waiting().size();
+  for (const Lane& lane : core.lanes) {
+    check_lane(core, turns, lane);
+    if (lane.state() == LaneState::closed) continue;
+    pieces.push_back({lane.region.offset, lane.region.size});
+    check_members(core, lane, &members);
+  }
+  uint32_t held = 0;
+  for (const auto& [id, job] : core.jobs) {
+    check_job(core, job);
+    held += job.state() == JobState::held;
+    if (job.view.lane.valid()) {
+      pieces.push_back({job.image_offset, core.pool.rounded(job.view.persistent)});
+    }
+  }
+  for (const policies::JobView* job : core.view.waiting()) {
+    LW_CHECK(core.job_of(job->id).state() == JobState::waiting, "an admitted job waits");
+  }
+  LW_CHECK(members == core.jobs.size(), "the view does not show every job exactly once");
+  LW_CHECK(held == core.held_jobs, "held jobs are miscounted");
+  check_pieces(core, std::move(pieces));
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,22 @@
+// What must hold between two events of the core, whatever happened: checks that stop the process.
+// They do their own arithmetic and change nothing.
+#pragma once
+
+#include "lanes/core_state.h"
+#include "lanes/turn_control.h"
+
+namespace laneway::lanes {
+
+// The sum of claims, and that the lane's open turn, the lane's state, the view and the job that
+// runs tell the same. Costs a few look-ups.
+void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lane);
+
+// The same for all lanes, and:
+//  - images, regions and the reserve add up to what the ledger counts, and do not overlap;
+//  - every job stands in the view exactly where its state says: waiting, in its lane, among the
+//  ready;
+//  - held jobs are those that their idle lane's region is too small for, and are counted.
+// Costs a walk over all jobs.
+void check_all(const CoreState& core, const TurnControl& turns);
+
+}  // namespace laneway::lanes

@@ -1,0 +1,110 @@
+#include "lanes/core_state.h"
+
+#include "base/check.h"
+
+namespace laneway::lanes {
+
+CoreState::CoreState(const SchedulerConfig& wanted)
+    : config(wanted),
+      pool(wanted.capacity, wanted.reserve, wanted.alignment),
+      view(wanted.max_lanes),
+      lanes(wanted.max_lanes),
+      wanted_capacity(pool.capacity()) {
+  LW_CHECK(wanted.max_lanes >= 1 && wanted.max_lanes <= limits::kMaxLanes,
+           "the number of lanes is out of its limits");
+  LW_CHECK(wanted.budget.iterations > 0 || wanted.budget.slice > Duration(0),
+           "a turn's budget needs a bound");
+  LW_CHECK(wanted.check_every > 0, "the state must be checked some time");
+  for (size_t i = 0; i < lanes.size(); ++i) lanes[i].id = LaneId(i + 1);
+  memory_changed();
+}
+
+Job* CoreState::find_job(JobId id) {
+  const auto found = jobs.find(id);
+  return found == jobs.end() ? nullptr : &found->second;
+}
+
+Job& CoreState::job_of(JobId id) {
+  Job* job = find_job(id);
+  LW_CHECK(job != nullptr, "the core lost a job");
+  return *job;
+}
+
+const Job& CoreState::job_of(JobId id) const {
+  const auto found = jobs.find(id);
+  LW_CHECK(found != jobs.end(), "the core lost a job");
+  return found->second;
+}
+
+Lane& CoreState::lane_of(LaneId id) {
+  LW_CHECK(id.valid() && id.value() <= lanes.size(), "no such lane");
+  return lanes[id.value() - 1];
+}
+
+Job CoreState::new_job(const JobOffered& offer) {
+  Job job;
+  job.name = offer.name;
+  job.view.id = offer.job;
+  job.view.session = offer.session;
+  job.view.job_class = offer.job_class;
+  job.view.priority = offer.priority;
+  job.view.weight = offer.weight;
+  job.view.arrival = ++arrivals;
+  job.view.offered_at = now;
+  job.view.persistent = offer.persistent;
+  job.view.ephemeral = offer.ephemeral;
+  job.view.context_key = offer.context_key;
+  job.view.total_iterations = offer.total_iterations;
+  job.view.iteration_estimate = offer.iteration_estimate;
+  job.view.update_remaining();
+  return job;
+}
+
+void CoreState::touch(Lane& lane) {
+  if (lane.touched) return;
+  lane.touched = true;
+  touched.push_back(lane.id);
+}
+
+void CoreState::memory_changed() {
+  memory_has_changed = true;
+  view.set_pool({.capacity = pool.capacity(),
+                 .claimed = pool.claimed(),
+                 .largest_free = pool.largest_free()});
+}
+
+Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
+  // An otherwise empty pool has everything but the reserve.
+  const bool empty_pool = code == ReasonCode::larger_than_pool;
+  return {.code = code,
+          .persistent = job.view.persistent,
+          .region = job.view.ephemeral,
+          .capacity = empty_pool ? pool.capacity() - pool.reserve() : pool.capacity(),
+          .claimed = pool.claimed(),
+          .largest_free = pool.largest_free(),
+          .position = 0};
+}
+
+bool CoreState::admission_closed() const {
+  return held_jobs > 0 || wanted_capacity < pool.capacity();
+}
+
+JobStatus CoreState::status_of(const Job& job) const {
+  return {.id = job.view.id,
+          .session = job.view.session,
+          .name = job.name,
+          .job_class = job.view.job_class,
+          .priority = job.view.priority,
+          .weight = job.view.weight,
+          .state = job.state(),
+          .lane = job.view.lane,
+          .ready = job.view.ready,
+          .persistent = job.view.persistent,
+          .ephemeral = job.view.ephemeral,
+          .iterations = job.view.iterations,
+          .total_iterations = job.view.total_iterations,
+          .device_time = job.view.busy,
+          .reason = job.reason};
+}
+
+}  // namespace laneway::lanes

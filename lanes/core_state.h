@@ -1,0 +1,84 @@
+// CoreState: what the parts of the core share: jobs, lanes, the pool, the view that policies see,
+// and the actions of the event that is being handled. Plain data with look-ups; each part
+// (turn_control, job_exit, region_control, admission, restore) changes it by its own rules, and
+// core_check.h says what must hold between two events. Belongs to one Scheduler; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "base/limits.h"
+#include "base/time.h"
+#include "lanes/action.h"
+#include "lanes/job.h"
+#include "lanes/job_offered.h"
+#include "lanes/lane.h"
+#include "lanes/pool_map.h"
+#include "lanes/snapshot.h"
+#include "policies/view.h"
+
+namespace laneway::lanes {
+
+struct SchedulerConfig {
+  Bytes capacity;  // of the pool
+  Bytes reserve;   // never given to jobs; must be smaller than the capacity
+  int64_t alignment = limits::kHostAlignment;
+  uint32_t max_lanes = limits::kMaxLanes;  // 1 … limits::kMaxLanes
+  uint32_t max_jobs = limits::kMaxJobs;
+  // Bound of a turn while others wait for the lane; one of the two must be a bound.
+  TurnBudget budget{.iterations = 16, .slice = milliseconds(20)};
+  // A bounded turn that is still open after twice its slice (or after this, when it has no slice)
+  // is recalled: its job may have nothing to run.
+  Duration patience = milliseconds(50);
+  // All of the state is checked after so many events (core_check.h), what an event touched after
+  // each.
+  uint32_t check_every = 1024;
+};
+
+struct CoreState {
+  explicit CoreState(const SchedulerConfig& wanted);
+
+  // Nullptr when there is no such job.
+  Job* find_job(JobId id);
+  // The job must exist.
+  Job& job_of(JobId id);
+  const Job& job_of(JobId id) const;
+  // `id` must be 1 … config.max_lanes.
+  Lane& lane_of(LaneId id);
+  // The job as offered, next in the order of arrival; it is not entered anywhere yet.
+  Job new_job(const JobOffered& offer);
+  // The lane is looked at when the event has been handled.
+  void touch(Lane& lane);
+  // Memory or a lane was freed: jobs that found no room are tried again, when the event has been
+  // handled.
+  void memory_changed();
+  // Jobs that are in already come first: while one of them is held for memory, or the pool is to
+  // shrink, no other is let in.
+  bool admission_closed() const;
+  Reason make_reason(ReasonCode code, const Job& job) const;
+  JobStatus status_of(const Job& job) const;
+
+  SchedulerConfig config;
+  PoolMap pool;
+  policies::View view;
+  std::map<JobId, Job> jobs;
+  std::vector<Lane> lanes;      // slot i is lane i + 1
+  std::vector<LaneId> touched;  // to look at when the event has been handled
+  std::vector<Action> actions;
+  IdSource<RegionId> region_ids;
+  uint64_t arrivals = 0;
+  TimePoint now;
+  bool worker_up = true;
+  bool memory_has_changed = false;
+  bool queue_has_changed = false;  // a waiting job came or went
+  uint32_t held_jobs = 0;
+  Bytes wanted_capacity;  // what CapacityChanged asked for; equal to the pool's when done
+  uint64_t ignored_events = 0;
+  std::deque<JobStatus> ended;  // the last few, for status
+};
+
+}  // namespace laneway::lanes

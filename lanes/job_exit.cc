@@ -1,0 +1,53 @@
+#include "lanes/job_exit.h"
+
+namespace laneway::lanes {
+namespace {
+
+constexpr size_t kEndedRemembered = 32;  // enough for a status page
+
+}  // namespace
+
+void JobExit::end_job(Job& job, JobState end_state) {
+  if (job.ending) return;
+  if (job.state() != JobState::running) {
+    forget_job(job, end_state);
+    return;
+  }
+  job.ending = true;
+  job.end_state = end_state;
+  turns_.recall(core_.lane_of(job.view.lane));
+}
+
+void JobExit::forget_job(Job& job, JobState end_state) {
+  const JobId id = job.view.id;
+  if (job.state() == JobState::waiting) {
+    core_.view.remove_waiting(job.view);
+    core_.queue_has_changed = true;
+  } else {
+    if (job.state() == JobState::held) --core_.held_jobs;
+    Lane& lane = core_.lane_of(job.view.lane);
+    if (job.view.ready) core_.view.remove_ready(job.view);
+    core_.view.remove_from_lane(job.view);
+    core_.actions.push_back(DropImage{id});
+    core_.pool.drop_image(id);
+    lane.fit_wanted = true;
+    core_.touch(lane);
+    // The lane's region may shrink: between two turns, and soon if others wait for memory.
+    if (lane.open() && (!core_.view.waiting().empty() || core_.held_jobs > 0)) turns_.recall(lane);
+    core_.memory_changed();
+  }
+  job.move_to(end_state);
+  job.view.lane = {};
+  core_.ended.push_back(core_.status_of(job));
+  if (core_.ended.size() > kEndedRemembered) core_.ended.pop_front();
+  core_.jobs.erase(id);
+}
+
+void JobExit::refuse_for_good(Job& job) {
+  core_.actions.push_back(
+      RefuseJob{job.view.id, core_.make_reason(ReasonCode::larger_than_pool, job)});
+  job.reason = core_.make_reason(ReasonCode::larger_than_pool, job);
+  end_job(job, JobState::failed);
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,151 @@
+#include "lanes/restore.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace laneway::lanes {
+namespace {
+
+// No core comes to such an id by counting; a report that has one must not make ids wrap around.
+constexpr uint64_t kLargestId = UINT64_MAX / 2;
+// Sums of times stay far from overflow.
+constexpr Duration kLongestBusy = Duration(INT64_MAX / 2);
+
+template <class IdType>
+bool is_countable(IdType id) {
+  return id.valid() && id.value() <= kLargestId;
+}
+
+}  // namespace
+
+void Restore::take_over(WorkerReport report) {
+  if (!core_.jobs.empty()) {
+    ++core_.ignored_events;
+    return;
+  }
+  core_.worker_up = true;
+  if (report.last_turn.value() <= kLargestId) turns_.continue_after(report.last_turn);
+  if (report.last_region.value() <= kLargestId) core_.region_ids.continue_after(report.last_region);
+  for (const ReportedRegion& region : report.regions) restore_region(region);
+  std::stable_sort(report.jobs.begin(), report.jobs.end(),
+                   [](const auto& a, const auto& b) { return a.offer.job < b.offer.job; });
+  for (const ReportedJob& job : report.jobs) restore_job(job);
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() != LaneState::closed) settle_restored(lane);
+  }
+  for (const ReportedJob& job : report.jobs) {
+    Job* over = job.over ? core_.find_job(job.offer.job) : nullptr;
+    if (over != nullptr) exit_.end_job(*over, JobState::failed);
+  }
+  core_.queue_has_changed = true;
+  core_.memory_changed();
+}
+
+void Restore::restore_region(const ReportedRegion& reported) {
+  const bool known =
+      std::any_of(core_.lanes.begin(), core_.lanes.end(),
+                  [&reported](const Lane& lane) { return lane.region.id == reported.region; });
+  if (!is_countable(reported.region) || known) {
+    ++core_.ignored_events;  // to close it would close another one
+    return;
+  }
+  core_.region_ids.continue_after(reported.region);
+  const uint64_t number = reported.lane.value();
+  if (number >= 1 && number <= core_.lanes.size()) {
+    Lane& lane = core_.lane_of(reported.lane);
+    Region region{.id = reported.region,
+                  .lane = reported.lane,
+                  .offset = reported.offset,
+                  .size = reported.size,
+                  .claim = {}};
+    if (lane.state() == LaneState::closed && core_.pool.claim_region(region)) {
+      lane.region = region;
+      lane.move_to(LaneState::idle);
+      core_.view.open_lane(lane.id, region.size);
+      return;
+    }
+  }
+  core_.actions.push_back(CloseRegion{reported.region});
+}
+
+void Restore::restore_job(const ReportedJob& reported) {
+  const JobOffered& offer = reported.offer;
+  if (!offer.job.valid() || core_.find_job(offer.job) != nullptr) {
+    ++core_.ignored_events;
+    return;
+  }
+  Job job = core_.new_job(offer);
+  job.view.iterations = reported.iterations;
+  job.view.busy = std::clamp(reported.busy, Duration(), kLongestBusy);
+  job.view.update_remaining();
+  job.work_announced = reported.ready;
+  if (is_countable(reported.turn)) turns_.continue_after(reported.turn);
+  if (core_.jobs.size() >= core_.config.max_jobs)
+    return reject(job, reported, ReasonCode::too_many_jobs);
+  if (reported.lane.valid()) return restore_admitted(std::move(job), reported);
+  if (reported.turn.valid()) return reject(job, reported, ReasonCode::contradicted);
+  if (reported.over) return reject(job, reported, ReasonCode::cancelled);
+  if (!core_.pool.could_ever_fit(offer.persistent, offer.ephemeral)) {
+    return reject(job, reported, ReasonCode::larger_than_pool);
+  }
+  const Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
+  core_.view.add_waiting(kept.view);
+}
+
+void Restore::restore_admitted(Job job, const ReportedJob& reported) {
+  const JobOffered& offer = reported.offer;
+  const bool lane_known = reported.lane.value() <= core_.lanes.size() &&
+                          core_.lane_of(reported.lane).state() != LaneState::closed;
+  const bool turn_possible = !reported.turn.valid() || (lane_known && may_reopen(reported));
+  if (!lane_known || !turn_possible ||
+      !core_.pool.claim_image(offer.job, offer.persistent, reported.image_offset,
+                              reported.image_size)) {
+    return reject(job, reported, ReasonCode::contradicted);
+  }
+  job.image_offset = reported.image_offset;
+  job.view.lane = reported.lane;
+  Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
+  core_.view.add_to_lane(kept.view);
+  kept.move_to(JobState::staged);
+  if (reported.placed) {
+    kept.move_to(JobState::resident);
+  } else if (!reported.over) {
+    core_.actions.push_back(PlaceImage{offer.job, kept.image_offset, reported.image_size});
+  }
+  if (reported.turn.valid()) turns_.reopen(core_.lane_of(reported.lane), kept, reported.turn);
+}
+
+bool Restore::may_reopen(const ReportedJob& reported) {
+  return is_countable(reported.turn) && reported.placed &&
+         turns_.may_reopen(core_.lane_of(reported.lane), reported.turn, reported.offer.context_key);
+}
+
+void Restore::reject(const Job& job, const ReportedJob& reported, ReasonCode code) {
+  if (reported.turn.valid()) core_.actions.push_back(RecallTurn{reported.turn, reported.lane});
+  core_.actions.push_back(RefuseJob{job.view.id, core_.make_reason(code, job)});
+  if (reported.lane.valid()) core_.actions.push_back(DropImage{job.view.id});
+}
+
+void Restore::settle_restored(Lane& lane) {
+  std::vector<JobId> jobs;
+  for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) jobs.push_back(job->id);
+  Bytes need;
+  for (const JobId id : jobs) {
+    Job& job = core_.job_of(id);
+    if (!core_.pool.could_ever_fit(job.view.persistent, job.view.ephemeral)) {
+      exit_.refuse_for_good(job);  // its need grew past the pool while nobody listened
+      continue;
+    }
+    need = std::max(need, core_.pool.rounded(job.view.ephemeral));
+    if (job.work_announced) turns_.announce_work(job);
+  }
+  lane.fit_wanted = lane.fit_wanted || need != lane.region.size;
+  core_.touch(lane);
+  if (lane.open() && need > lane.region.size) {
+    regions_.mark_held(lane);
+    turns_.recall(lane);
+  }
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,159 @@
+#include "lanes/turn_control.h"
+
+#include <algorithm>
+#include <set>
+
+namespace laneway::lanes {
+
+TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
+    : core_(core),
+      policy_(policy),
+      open_turns_(core.lanes.size()),
+      deadlines_(core.lanes.size(), TimePoint::never()) {}
+
+TimePoint TurnControl::next_wakeup() const {
+  return *std::min_element(deadlines_.begin(), deadlines_.end());
+}
+
+Lane* TurnControl::lane_of_turn(TurnId turn) {
+  const auto slot = std::find(open_turns_.begin(), open_turns_.end(), turn);
+  if (!turn.valid() || slot == open_turns_.end()) return nullptr;
+  return &core_.lanes[static_cast<size_t>(slot - open_turns_.begin())];
+}
+
+bool TurnControl::may_reopen(const Lane& lane, TurnId turn, uint64_t context_key) {
+  return !lane.open() && lane_of_turn(turn) == nullptr && contexts_.may_open(context_key);
+}
+
+void TurnControl::announce_work(Job& job) {
+  job.work_announced = true;
+  if (job.state() != JobState::resident || job.view.ready) return;
+  job.view.ready = true;
+  job.view.ready_since = core_.now;
+  core_.view.add_ready(job.view);
+  Lane& lane = core_.lane_of(job.view.lane);
+  core_.touch(lane);
+  if (lane.open() && !lane.bounded) recall(lane);
+}
+
+void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget) {
+  job.view.running = true;
+  job.move_to(JobState::running);
+  core_.view.set_running(lane.id, job.view.id);
+  lane.move_to(LaneState::granted);
+  lane.turn = {.id = turn,
+               .lane = lane.id,
+               .job = job.view.id,
+               .envelope = {.region = lane.region.id,
+                            .base = lane.region.offset,
+                            .ceiling = lane.region.size,
+                            .budget = budget}};
+  open_turns_[lane.id.value() - 1] = turn;
+  contexts_.opened(job.view.context_key);
+}
+
+void TurnControl::reopen(Lane& lane, Job& job, TurnId turn) {
+  lane.bounded = false;
+  begin_turn(lane, job, turn, {});
+}
+
+void TurnControl::close_turn(Lane& lane) {
+  const size_t slot = lane.id.value() - 1;
+  Job& job = core_.job_of(lane.turn.job);
+  open_turns_[slot] = {};
+  deadlines_[slot] = TimePoint::never();
+  lane.move_to(LaneState::idle);
+  lane.bounded = false;
+  core_.view.set_running(lane.id, {});
+  job.view.running = false;
+  job.move_to(JobState::resident);
+  contexts_.closed();
+  core_.touch(lane);
+}
+
+void TurnControl::recall(Lane& lane) {
+  if (lane.state() != LaneState::granted) return;
+  lane.move_to(LaneState::recalled);
+  deadlines_[lane.id.value() - 1] = TimePoint::never();
+  core_.actions.push_back(RecallTurn{lane.turn.id, lane.id});
+}
+
+void TurnControl::recall_unbounded() {
+  for (Lane& lane : core_.lanes) {
+    if (lane.open() && !lane.bounded) recall(lane);
+  }
+}
+
+void TurnControl::try_grant(Lane& lane) {
+  if (!core_.worker_up || lane.state() != LaneState::idle) return;
+  const policies::LaneView& view = *core_.view.lane(lane.id);
+  if (view.ready.empty()) return;
+  Job& job = core_.job_of(policy_.pick(core_, lane, view.ready));
+  if (contexts_.may_open(job.view.context_key)) {
+    grant(lane, job);
+    return;
+  }
+  job.reason = core_.make_reason(ReasonCode::context_conflict, job);
+  if (contexts_.wait(job.view.context_key)) recall_unbounded();
+}
+
+void TurnControl::grant(Lane& lane, Job& job) {
+  core_.view.remove_ready(job.view);
+  job.view.ready = false;
+  job.work_announced = false;
+  job.reason = {};
+  lane.bounded = !core_.view.lane(lane.id)->ready.empty() || contexts_.contended();
+  const TurnBudget budget = lane.bounded ? core_.config.budget : TurnBudget{};
+  begin_turn(lane, job, turn_ids_.next(), budget);
+  if (lane.bounded) {
+    const bool sliced = budget.slice > Duration(0);
+    deadlines_[lane.id.value() - 1] =
+        core_.now + (sliced ? budget.slice * 2 : core_.config.patience);
+  }
+  core_.actions.push_back(GrantTurn{lane.turn});
+}
+
+// Keys wait. When the open turns have ended, the one that waited longest gets a turn in every lane
+// that has a job of it; a key whose jobs are gone meanwhile is passed over.
+void TurnControl::settle_contexts() {
+  if (!contexts_.contended() || !core_.worker_up) return;
+  std::set<uint64_t> keys;
+  for (const Lane& lane : core_.lanes) {
+    if (lane.state() != LaneState::idle) continue;
+    for (const policies::JobView* job : core_.view.lane(lane.id)->ready)
+      keys.insert(job->context_key);
+  }
+  contexts_.keep_only(keys);
+  while (contexts_.next_may_open()) grant_context(contexts_.take_next());
+  if (contexts_.contended()) return;
+  for (Lane& lane : core_.lanes) try_grant(lane);
+}
+
+void TurnControl::grant_context(uint64_t key) {
+  std::vector<const policies::JobView*> candidates;
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() != LaneState::idle) continue;
+    candidates.clear();
+    for (const policies::JobView* job : core_.view.lane(lane.id)->ready) {
+      if (job->context_key == key) candidates.push_back(job);
+    }
+    if (!candidates.empty()) grant(lane, core_.job_of(policy_.pick(core_, lane, candidates)));
+  }
+}
+
+void TurnControl::recall_overdue() {
+  for (size_t i = 0; i < core_.lanes.size(); ++i) {
+    if (deadlines_[i] > core_.now) continue;
+    deadlines_[i] = TimePoint::never();
+    Lane& lane = core_.lanes[i];
+    const bool wanted = lane.fit_wanted || lane.admission_wanted || contexts_.contended() ||
+                        !core_.view.lane(lane.id)->ready.empty();
+    if (wanted) {
+      recall(lane);
+    } else {
+      lane.bounded = false;  // whoever comes next recalls it at once
+    }
+  }
+}
+
+}  // namespace laneway::lanes
