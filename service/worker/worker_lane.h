@@ -11,8 +11,8 @@
 // They have before the turn ends, before anything else is done with the job, and, of jobs with a
 // journal, before the next iteration writes to the job's state.
 //
-// The worker's mutex guards everything below the line; the arena, the device's lane and what is in
-// flight belong to whoever has set `busy`.
+// The worker's mutex guards everything below the line; the arena, the device's lane and what is
+// in flight belong to whoever has set `busy`.
 #pragma once
 
 #include <deque>

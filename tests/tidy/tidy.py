@@ -10,7 +10,20 @@ import tempfile
 
 from tree import TIDY, Fixture, Tree
 
-CHECKS = ("includes", "links", "headers", "formatting", "banned", "lengths", "words", "readmes")
+CHECKS = (
+    "includes",
+    "links",
+    "headers",
+    "formatting",
+    "banned",
+    "lengths",
+    "words",
+    "readmes",
+    "unused",
+    "classes",
+    "stale",
+    "python_layers",
+)
 
 
 def look_at_checkout(check, build: pathlib.Path | None, tools: dict[str, str]) -> int:

@@ -40,10 +40,18 @@ class Tree:
         self.root = root
         self.build = build
         self.tools = tools  # compiler, torch_include, clang_format
-        self.layers = tomllib.loads((TIDY / "layers.toml").read_text())
-        self.rules = tomllib.loads((TIDY / "rules.toml").read_text())
         self.paths = sorted(self._list())
+        # A small tree that a check is tried on has tables of its own, or those of this folder.
+        self.layers = self._table("layers.toml")
+        self.rules = self._table("rules.toml")
         self._texts: dict[str, str] = {}
+
+    def has_table(self, name: str) -> bool:
+        return f"tests/tidy/{name}" in self.paths
+
+    def _table(self, name: str) -> dict:
+        folder = self.root / "tests/tidy" if self.has_table(name) else TIDY
+        return tomllib.loads((folder / name).read_text())
 
     def _list(self) -> list[str]:
         if (self.root / ".git").exists():

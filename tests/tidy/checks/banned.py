@@ -87,7 +87,7 @@ FIXTURES = [
         "[core-clock]",
     ),
     Fixture("a lock in the core", {"lanes/scheduler.h": "std::mutex m;\n"}, "[core-thread]"),
-    Fixture("a thread at the edge", {"lanes/lane_thread.cc": "std::thread t;\n"}, None),
+    Fixture("a thread at the edge", {"lanes/core_loop.cc": "std::thread t;\n"}, None),
     Fixture(
         "the environment in the core",
         {"lanes/job.cc": 'auto x = getenv("X");\n'},

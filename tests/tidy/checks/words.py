@@ -3,7 +3,7 @@ must name them, is left out."""
 
 import re
 
-from tree import Finding, Fixture, Tree
+from tree import Finding, Fixture, Tree, matches
 
 SKIPPED = ("tests/tidy/", "LICENSE")
 SUFFIXES = (
@@ -28,8 +28,13 @@ def run(tree: Tree) -> list[Finding]:
     for path in tree.paths:
         if path.startswith(SKIPPED) or not (path.endswith(SUFFIXES) or path in ("dev", ".ci/run")):
             continue
+        rules = [
+            rule
+            for rule in tree.rules["words"]
+            if "files" not in rule or matches(path, rule["files"])
+        ]
         for number, line in enumerate(tree.text(path).splitlines(), 1):
-            for rule in tree.rules["words"]:
+            for rule in rules:
                 found = re.search(rule["pattern"], line)
                 if found:
                     text = f'"{found.group()}" stays out: {rule["why"]} [{rule["rule"]}]'
@@ -49,5 +54,11 @@ FIXTURES = [
         "a folder named work below another", {"base/a.cc": "// build/work/x and ~/work/y\n"}, None
     ),
     Fixture("a registry", {"dev": "pip install -i https://pypi.org/simple x\n"}, "[registry-host]"),
+    Fixture(
+        "a word of the field",
+        {"service/a.cc": "// Iterations in flight: kMaxInFlight, in_flight_.\n"},
+        None,
+    ),
+    Fixture("a household word", {"service/a.cc": "// The flight has landed.\n"}, "[household]"),
     Fixture("talk about organisation", {"ROADMAP.md": "Done in issue 12.\n"}, "[organisation]"),
 ]
