@@ -1,0 +1,67 @@
+// The checks of the core find each kind of contradiction: a state that is whole passes, and one
+// field that is bent stops the process.
+#include "lanes/core_check.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "policies/fifo.h"
+
+namespace laneway::lanes {
+namespace {
+
+SchedulerConfig small() {
+  SchedulerConfig config;
+  config.capacity = mib(1);
+  config.max_lanes = 2;
+  return config;
+}
+
+class CoreCheckDeathTest : public testing::Test {
+ protected:
+  CoreCheckDeathTest() {
+    JobOffered offer;
+    offer.job = JobId(1);
+    offer.persistent = kib(4);
+    offer.ephemeral = kib(4);
+    Job& job = core_.jobs.emplace(offer.job, core_.new_job(offer)).first->second;
+    core_.view.add_waiting(job.view);
+  }
+  Job& job() { return core_.job_of(JobId(1)); }
+
+  CoreState core_{small()};
+  CheckedPolicy policy_{std::make_unique<policies::Fifo>()};
+  TurnControl turns_{core_, policy_};
+};
+
+TEST_F(CoreCheckDeathTest, PassesAStateThatIsWhole) { check_all(core_, turns_); }
+
+TEST_F(CoreCheckDeathTest, FindsAWaitingJobThatIsInALane) {
+  job().view.lane = LaneId(1);
+  EXPECT_DEATH(check_all(core_, turns_), "lane against state");
+}
+
+TEST_F(CoreCheckDeathTest, FindsAJobThatTheViewDoesNotShow) {
+  core_.view.remove_waiting(job().view);
+  EXPECT_DEATH(check_all(core_, turns_), "every job exactly once");
+}
+
+TEST_F(CoreCheckDeathTest, FindsBytesThatBelongToNoJob) {
+  Bytes offset;
+  ASSERT_EQ(core_.pool.place_image(JobId(2), kib(4), &offset), Room::done);
+  EXPECT_DEATH(check_all(core_, turns_), "not what the ledger counts");
+}
+
+TEST_F(CoreCheckDeathTest, FindsHeldJobsThatAreMiscounted) {
+  core_.held_jobs = 1;
+  EXPECT_DEATH(check_all(core_, turns_), "held jobs are miscounted");
+}
+
+TEST_F(CoreCheckDeathTest, FindsALaneThatPoliciesDoNotSee) {
+  core_.lanes[0].move_to(LaneState::idle);
+  EXPECT_DEATH(check_lane(core_, turns_, core_.lanes[0]), "lane 1: view");
+}
+
+}  // namespace
+}  // namespace laneway::lanes
