@@ -15,6 +15,7 @@ namespace {
 // child does not have. Threads inside, and threads that are forking.
 std::atomic<uint32_t> users{0};
 std::atomic<uint32_t> forks{0};
+thread_local bool has_forked = false;
 
 void leave() {
   if (users.fetch_sub(1) == 1 && forks.load() != 0) users.notify_all();
@@ -36,6 +37,7 @@ void after_in_child() {
   LaneBlocks::instance().release_in_child();
   users.store(0);
   forks.store(0);
+  has_forked = true;
 }
 
 bool watch_forks() {
@@ -57,5 +59,7 @@ TorchUse::TorchUse() {
 }
 
 TorchUse::~TorchUse() { leave(); }
+
+bool thread_has_forked() { return has_forked; }
 
 }  // namespace laneway::adaptor

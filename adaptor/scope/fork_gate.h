@@ -17,4 +17,8 @@ class TorchUse {
   TorchUse& operator=(const TorchUse&) = delete;
 };
 
+// Whether this thread is the one that a fork() left of the parent's: threads that a library keeps
+// for it are not in this process. Forks before the first TorchUse are not known.
+bool thread_has_forked();
+
 }  // namespace laneway::adaptor

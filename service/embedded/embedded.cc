@@ -71,6 +71,7 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
       backend_(std::move(backend)),
       pool_(std::move(pool)),
       worker_(new Worker(*backend_, pool_->data(), options.pool, *this, clock_)) {
+  worker_->share_process();
   lanes::SchedulerConfig config;
   config.capacity = options.pool;
   config.alignment = backend_->alignment();

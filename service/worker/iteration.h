@@ -54,7 +54,8 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               std::span<const lanes::OutputView> outputs,
                               CommitEntry* commit = nullptr);
 
-// Waits for its enqueued iteration, if it has one; an enqueued iteration that fails has failed for good.
+// Waits for its enqueued iteration, if it has one; an enqueued iteration that fails has failed for
+// good.
 void retire(IterationResult& result);
 
 // Plans the tape of a completed probe.

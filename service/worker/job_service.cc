@@ -57,8 +57,7 @@ std::vector<lanes::ImageSlot> image_slots(const wire::JobSpec& spec) {
   return slots;
 }
 
-lanes::JobOffered offer_of(const wire::to_worker::AddJob& message,
-                           const adaptor::MadeJob& torch) {
+lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor::MadeJob& torch) {
   return {.job = JobId(message.job),
           .session = SessionId(message.session),
           .name = message.spec.name,

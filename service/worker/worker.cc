@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "service/api/job_form.h"
+#include "service/worker/thread_team.h"
 
 namespace laneway::service {
 namespace {
@@ -158,6 +159,9 @@ std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
 }
 
 Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
+  if (shares_process_ && work->is_iteration() && work->graph()->uses_team()) {
+    end_callers_team(clock_);
+  }
   bool announce = false;
   {
     MutexLock lock(mutex_);

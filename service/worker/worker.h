@@ -62,6 +62,9 @@ class Worker final : public lanes::ActionSink {
   ~Worker() override;
   // Hears of what lanes run from queues and rings; outlives the worker. Set before there is a job.
   void set_iteration_observer(IterationObserver* observer) { iterations_ = observer; }
+  // The user's own threads compute in this process too (embedded mode): no thread keeps OpenMP
+  // threads while another one computes (thread_team.h). Called before there is a job.
+  void share_process() { shares_process_ = true; }
 
   // Called by the core's loop alone.
   void carry_out(const std::vector<lanes::Action>& actions) override;
@@ -207,6 +210,7 @@ class Worker final : public lanes::ActionSink {
   Journal* const journal_;
   bool pool_is_new_ = false;
   IterationObserver* iterations_ = nullptr;  // none: no trace is written
+  bool shares_process_ = false;              // with the user's own threads
   PlanCache plan_cache_;
 
   Mutex mutex_;

@@ -36,6 +36,9 @@ struct GraphPlan {
 struct WorkerGraph {
   WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph);
 
+  // Whether an iteration may use OpenMP threads beside the one that runs it.
+  bool uses_team() const { return torch->graph().context.threads > 1; }
+
   const uint32_t number;
   const std::unique_ptr<adaptor::DeviceGraph> torch;
   const wire::GraphInfo info;  // as clients see it

@@ -196,6 +196,7 @@ void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const Wor
 
 WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, IterationResult result,
                                        Duration took) {
+  if (graph.uses_team()) team_used_ = worker_.clock_.now();
   end_work(job);
   job.changed.notify_all();
   GraphPlan& plan = graph.plan;
@@ -267,7 +268,7 @@ void WorkerLane::thread_main() {
     }
     seek_trial();
     if (!has_next()) {
-      has_enqueued_ ? rest_while_enqueued() : wait_for_work();
+      has_enqueued_ ? rest_while_enqueued() : rest_while_idle();
       continue;
     }
     const std::shared_ptr<WorkerJob> job = job_;

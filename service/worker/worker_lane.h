@@ -111,6 +111,9 @@ class WorkerLane {
   // Waits for work_arrived or a request of a link, at most so long; there may be nothing then.
   void wait_for_work(std::optional<Duration> most = {})
       LW_REQUIRES(kBookkeeping) LW_NO_THREAD_SAFETY_ANALYSIS;
+  // Mutex held, and let go of meanwhile. wait_for_work, until the lane's thread has kept OpenMP
+  // threads for long enough without use: then ends them.
+  void rest_while_idle() LW_REQUIRES(kBookkeeping) LW_NO_THREAD_SAFETY_ANALYSIS;
   // What does not fit to what was in the region: zeros in their place.
   void clear_region(WorkerJob& job);
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
@@ -149,6 +152,9 @@ class WorkerLane {
   memory::LaneArena arena_;
   std::deque<InTheAir> air_;  // oldest first
   TimePoint last_retirement_;
+  // When an iteration of the lane last used OpenMP threads; empty when the lane's thread keeps
+  // none.
+  std::optional<TimePoint> team_used_ LW_GUARDED_BY(kBookkeeping);
   std::optional<Error>
       crash_;  // of an enqueued iteration in this turn, or of the device: the job is over
 

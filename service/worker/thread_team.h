@@ -1,0 +1,28 @@
+// Teams: the OpenMP threads that a thread keeps between iterations of graphs that were captured
+// with more than one thread. Two threads of one process must not both keep a team for long, because
+// OpenMP then makes every barrier of both a sleep (adaptor/scope/thread_count.h). A team can be
+// ended by its own thread alone, hence the rules:
+//
+// - A synchronous iteration runs on the caller's thread where it may (Worker::try_run): it uses the
+//   team that the caller's eager work uses.
+// - A lane's thread that has nothing to run ends its team (WorkerLane::rest_while_idle): soon in a
+//   process that it shares with eager work, late in the worker's own process, where another team is
+//   another lane's.
+// - A thread that leaves an iteration to a lane's thread ends its own team (end_callers_team).
+#pragma once
+
+#include "base/clock.h"
+#include "base/time.h"
+
+namespace laneway::service {
+
+// How long a lane's thread keeps a team without using it, in a process that it shares with eager
+// work, and in the worker's own: starting another one costs some 50 us.
+inline constexpr Duration kTeamRestShared = milliseconds(1);
+inline constexpr Duration kTeamRestAlone = milliseconds(100);
+
+// Ends the team of the calling thread, at most once in 2 ms: a thread that computes in between
+// starts another one each time.
+void end_callers_team(const Clock& clock);
+
+}  // namespace laneway::service
