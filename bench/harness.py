@@ -76,8 +76,11 @@ def pin(cores: Sequence[int]) -> None:
         os.sched_setaffinity(0, set(cores))
 
 
-def single_thread_environment(threads: int) -> dict[str, str]:
-    """Environment for a measured process: every threading runtime gets `threads` threads."""
+def single_thread_environment(threads: int | None) -> dict[str, str]:
+    """Environment for a measured process: every threading runtime gets `threads` threads; None
+    leaves it the count that it takes by itself."""
+    if threads is None:
+        return {}
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return {name: str(threads) for name in names}
 

@@ -3,10 +3,15 @@ what does it cost to have the engine in a service instead of in the process?
 
 Each variant runs in a process of its own and the parent tells them in turn to run a trial. Eager
 runs twice, with malloc as it comes and with a malloc that keeps what was freed (no page faults);
-the faster of the two counts. All variants but inductor's must end with the same bits."""
+the faster of the two counts. All variants but inductor's must end with the same bits.
+
+The cases `*_threads` have torch's own number of threads (OMP_NUM_THREADS, if that is set). Two
+threads of a process with OpenMP threads of their own would slow each other down, and the user's
+eager work: so eager is also measured beside an idle embedded service, against eager alone."""
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -30,16 +35,28 @@ VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
     "service_inflight2": ("service_inflight2", {}),
     "inductor": ("inductor", KEEPING_MALLOC),
 }
+# Of the cases with torch's own number of threads.
+THREADED: dict[str, tuple[str, dict[str, str]]] = {
+    "eager": ("eager", {}),
+    "eager_keep": ("eager", KEEPING_MALLOC),
+    "eager_beside_embedded": ("eager_beside_embedded", {}),
+    "embedded": ("embedded", {}),
+    "service": ("service", {}),
+}
 BASELINES = ("eager", "eager_keep")
 SAME_BITS = (
     "eager",
     "eager_keep",
+    "eager_beside_embedded",
     "embedded",
     "embedded_inflight2",
     "service",
     "service_inflight2",
 )
 IN_FLIGHT_OF_EMBEDDED = at_least(0.95)
+THREADED_MEDIAN = at_least(0.97)
+THREADED_MEAN = at_least(1.0)  # geometric, over the cases
+BESIDE_EMBEDDED = at_least(0.98)
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,11 @@ class Case:
     sync: Target | None = None
     in_flight: Target | None = None
     service: Target | None = None  # through a daemon, against eager
+    threaded: bool = False  # with torch's own number of threads; its targets are for medians
+
+    @property
+    def variants(self) -> dict[str, tuple[str, dict[str, str]]]:
+        return THREADED if self.threaded else VARIANTS
 
 
 CASES = (
@@ -61,6 +83,10 @@ CASES = (
     Case("mlp_fused", "mlp", "fused"),
     Case("gpt_fused", "gpt", "fused"),
     Case("cnn_fused", "cnn", "fused"),
+    *(
+        Case(f"{model}_threads", model, "default", threaded=True)
+        for model in ("mlp", "cnn", "gpt", "resnet18", "mobilenet_v3_small")
+    ),
 )
 
 
@@ -75,6 +101,7 @@ def run(options: Options) -> Report:
         if options.wants(case.name):
             progress(f"overhead: {case.name}")
             _measure(case, options, report, calibration)
+    _report_threaded_means(report)
     samples = calibration.samples_ms
     report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
     return report
@@ -101,7 +128,10 @@ def _measure(case: Case, options: Options, report: Report, calibration: Calibrat
         _report_times(case, times, notes, report)
         for name, reason in failed.items():
             report.add(case.name, f"{name}_us", None, "us", note=reason)
-        _report_ratios(case, times, failed, report)
+        if case.threaded:
+            _report_threaded(case, times, failed, report)
+        else:
+            _report_ratios(case, times, failed, report)
         _report_bits(case, workers, report)
 
 
@@ -111,9 +141,10 @@ def _start(
     """Workers that are ready, and the reason for each variant that is not."""
     workers: dict[str, Worker] = {}
     failed: dict[str, str] = {}
-    for name, (runner, environment) in VARIANTS.items():
+    for name, (runner, environment) in case.variants.items():
         make = {"name": case.model, "seed": 0, "form": case.form, "runner": runner}
-        make |= {"threads": options.threads, "cores": list(options.cores)}
+        threads = None if case.threaded else options.threads
+        make |= {"threads": threads, "cores": list(options.cores)}
         worker = stack.enter_context(Worker(make, environment))
         try:
             worker.make()
@@ -184,6 +215,37 @@ def _report_ratios(
         note = f"lower end of 95 %; median {ratio.median:.3f}, against {against}"
         more = {"median": ratio.median, "high": ratio.high}
         report.add(case.name, metric, ratio.low, "ratio", target, note=note, **more)
+
+
+def _report_threaded(
+    case: Case, times: dict[str, list[list[int]]], failed: dict[str, str], report: Report
+) -> None:
+    means = {n: [sum(trial) / len(trial) for trial in trials] for n, trials in times.items()}
+    for variant, metric, against, target in (
+        ("embedded", "embedded_over_eager", BASELINES, THREADED_MEDIAN),
+        ("service", "service_over_eager", BASELINES, THREADED_MEDIAN),
+        ("eager_beside_embedded", "eager_beside_embedded_over_eager", ("eager",), BESIDE_EMBEDDED),
+    ):
+        if variant in failed:
+            report.add(case.name, metric, None, "ratio", target, note=failed[variant])
+        elif variant in means:
+            ratio = stats.bootstrap_ratio([means[name] for name in against], means[variant])
+            note = f"median; 95 % from {ratio.low:.3f} to {ratio.high:.3f}"
+            more = {"low": ratio.low, "high": ratio.high}
+            report.add(case.name, metric, ratio.median, "ratio", target, note=note, **more)
+
+
+def _report_threaded_means(report: Report) -> None:
+    """Geometric means over the cases with torch's own number of threads that were measured."""
+    cases = {case.name for case in CASES if case.threaded}
+    for metric in ("embedded_over_eager", "service_over_eager"):
+        rows = [r for r in report.rows if r["case"] in cases and r["metric"] == metric]
+        if not rows:
+            continue
+        lacking = [row["case"] for row in rows if row["value"] is None]
+        mean = None if lacking else math.prod(row["value"] for row in rows) ** (1 / len(rows))
+        note = f"without {', '.join(lacking)}" if lacking else f"of {len(rows)} cases"
+        report.add("all_threads", f"{metric}_mean", mean, "ratio", THREADED_MEAN, note=note)
 
 
 def _report_bits(case: Case, workers: dict[str, Worker], report: Report) -> None:

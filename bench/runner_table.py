@@ -6,6 +6,7 @@ from .gpu.runners import make_on_device
 from .models import Workload
 from .runners import (
     Eager,
+    EagerBesideEmbedded,
     Embedded,
     EmbeddedInFlight,
     Inductor,
@@ -17,6 +18,7 @@ from .runners import (
 RUNNERS = {
     "eager": Eager,
     "inductor": Inductor,
+    "eager_beside_embedded": EagerBesideEmbedded,
     "embedded": Embedded,
     "embedded_inflight2": EmbeddedInFlight,
     "service": Service,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from .daemon import Daemon
-from .models import Batch, Workload, arguments, pool_for
+from .models import Batch, Workload, arguments, make, pool_for
 from .state import training_state
 
 Batches = Iterable[Batch]
@@ -175,6 +175,23 @@ class Embedded:
     def close(self) -> None:
         self.step.close()
         self.service.close()
+
+
+class EagerBesideEmbedded(Eager):
+    """Plain PyTorch while an embedded service is open that has run a job and is idle now."""
+
+    WARM_UP = 5  # iterations of the job: on the lane's thread first, then on this one
+
+    def __init__(self, work: Workload) -> None:
+        # The job trains a workload of its own and leaves the generator as it was, so that what is
+        # measured ends with the bits of eager alone.
+        with torch.random.fork_rng(devices=[]):
+            self._embedded = Embedded(make(work.name))
+            self._embedded.run([work.batch(0)] * self.WARM_UP)
+        super().__init__(work)
+
+    def close(self) -> None:
+        self._embedded.close()
 
 
 class EmbeddedInFlight(Embedded):

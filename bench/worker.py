@@ -6,7 +6,8 @@ reads one JSON object a line from stdin and answers each with one line on what w
 {"make": {name, seed, form, runner, threads, cores}} -> {"about"}; {"trial": n} -> {"times_ns",
 "minor_faults"}; {"window": seconds} -> {"iterations", "seconds"}; {"digest": true} -> {"digest"};
 {"digests": true} -> {"digests"}; {"addresses": n} -> {"changes", "off_tape", "done"}; {"report":
-true} -> what the service says about the job. "make" may also hold "device". End of input ends it,
+true} -> what the service says about the job. "make" may also hold "device"; "threads"
+is null for torch's own count. End of input ends it,
 and so does a failure, which is answered {"error": text}. The client side is `Worker`."""
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class _Trials:
         seed: int,
         form: str,
         runner: str,
-        threads: int,
+        threads: int | None,
         cores: Sequence[int],
         device: str | None = None,
     ) -> None:
@@ -143,7 +144,8 @@ class _Trials:
         from .runner_table import make_runner
 
         harness.pin(cores)
-        torch.set_num_threads(threads)
+        if threads is not None:
+            torch.set_num_threads(threads)
         self._work = make(name, seed, form)
         torch.manual_seed(seed)  # what the model draws while it trains
         self._runner = make_runner(runner, self._work, device)

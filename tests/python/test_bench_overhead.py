@@ -77,3 +77,45 @@ def test_a_variant_that_did_not_run_leaves_null_and_its_reason():
     row = rows_of(times, {"inductor": "it made no graph"})["embedded_over_inductor"]
     assert row["value"] is None and row["holds"] is None
     assert row["note"] == "inductor: it made no graph"
+
+
+def threaded_rows(eager_us, beside_us, embedded_us, failed=None):
+    """The rows of two cases, the second with half of the first's embedded time, and their means."""
+    report = Report("overhead")
+    first, second = [case for case in overhead.CASES if case.threaded][:2]
+    us = {"eager": eager_us, "eager_keep": 2 * eager_us, "eager_beside_embedded": beside_us}
+    us |= {"embedded": embedded_us, "service": eager_us}
+    for case, divisor in ((first, 1), (second, 2)):
+        times = {name: [[t * 1000] * 4] * 6 for name, t in us.items()}
+        times["embedded"] = [[embedded_us * 1000 / divisor] * 4] * 6
+        if failed and case is second:
+            del times["embedded"]
+        overhead._report_threaded(case, times, failed if case is second and failed else {}, report)
+    overhead._report_threaded_means(report)
+    return {(row["case"], row["metric"]): row for row in report.rows}
+
+
+def test_cases_with_torchs_own_thread_count_hold_their_medians_to_targets():
+    """Eager 400 us, 500 beside a service; embedded 400 and 200: ratios 1 and 2, their mean 1.41."""
+    rows = threaded_rows(400, 500, 400)
+    assert rows["mlp_threads", "embedded_over_eager"]["value"] == pytest.approx(1)
+    assert rows["mlp_threads", "embedded_over_eager"]["holds"] is True
+    assert rows["mlp_threads", "eager_beside_embedded_over_eager"]["value"] == pytest.approx(0.8)
+    assert rows["mlp_threads", "eager_beside_embedded_over_eager"]["holds"] is False
+    mean = rows["all_threads", "embedded_over_eager_mean"]
+    assert mean["value"] == pytest.approx(2**0.5) and mean["holds"] is True
+
+
+def test_a_mean_is_null_when_a_case_has_no_value():
+    rows = threaded_rows(400, 400, 400, failed={"embedded": "it did not start"})
+    mean = rows["all_threads", "embedded_over_eager_mean"]
+    assert mean["value"] is None and "cnn_threads" in mean["note"]
+
+
+def test_eager_beside_a_service_trains_as_alone():
+    with Worker(make()) as alone, Worker(make(runner="eager_beside_embedded")) as beside:
+        alone.make()
+        beside.make()
+        alone.trial(3)
+        beside.trial(3)
+        assert alone.digest() == beside.digest()
