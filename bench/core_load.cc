@@ -77,8 +77,8 @@ lanes::JobOffered CoreLoad::offer(uint64_t job) {
   lanes::JobOffered offered;
   offered.job = JobId(job);
   offered.session = SessionId(1);
-  offered.name = "job" + std::to_string(job);
-  offered.total_iterations = made.total;
+  offered.options.name = "job" + std::to_string(job);
+  offered.options.total_iterations = made.total;
   offered.iteration_estimate = Duration(made.iteration_ns);
   offered.persistent = shape_.arrivals ? mib(random_.between(10, 500)) : mib(100);
   offered.ephemeral = shape_.arrivals ? mib(random_.between(8, 64)) : mib(32);

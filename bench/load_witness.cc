@@ -23,7 +23,7 @@ void LoadWitness::learn(const lanes::Event& event) {
     ++counts_.arrivals;
     Known& job = jobs_[offered->job];
     job.arrival = counts_.arrivals + forgotten_arrivals_;
-    job.total = offered->total_iterations;
+    job.total = offered->options.total_iterations;
     job.estimate_ns = offered->iteration_estimate.ns();
   } else if (const auto* ended = std::get_if<lanes::TurnEnded>(&event)) {
     Known& job = jobs_.at(open_.at(ended->turn));

@@ -43,18 +43,14 @@ Lane& CoreState::lane_of(LaneId id) {
 
 Job CoreState::new_job(const JobOffered& offer) {
   Job job;
-  job.name = offer.name;
   job.view.id = offer.job;
   job.view.session = offer.session;
-  job.view.job_class = offer.job_class;
-  job.view.priority = offer.priority;
-  job.view.weight = offer.weight;
+  job.view.options = offer.options;
   job.view.arrival = ++arrivals;
   job.view.offered_at = now;
   job.view.persistent = offer.persistent;
   job.view.ephemeral = offer.ephemeral;
   job.view.context_key = offer.context_key;
-  job.view.total_iterations = offer.total_iterations;
   job.view.iteration_estimate = offer.iteration_estimate;
   job.view.update_remaining();
   return job;
@@ -92,17 +88,13 @@ bool CoreState::admission_closed() const {
 JobStatus CoreState::status_of(const Job& job) const {
   return {.id = job.view.id,
           .session = job.view.session,
-          .name = job.name,
-          .job_class = job.view.job_class,
-          .priority = job.view.priority,
-          .weight = job.view.weight,
+          .options = job.view.options,
           .state = job.state(),
           .lane = job.view.lane,
           .ready = job.view.ready,
           .persistent = job.view.persistent,
           .ephemeral = job.view.ephemeral,
           .iterations = job.view.iterations,
-          .total_iterations = job.view.total_iterations,
           .device_time = job.view.busy,
           .reason = job.reason};
 }

@@ -44,7 +44,6 @@ Status check_job_transition(JobState from, JobState to);
 
 struct Job {
   policies::JobView view;  // identity, sizes, progress: what policies see
-  std::string name;
 
   Bytes image_offset;
 

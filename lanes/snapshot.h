@@ -20,17 +20,13 @@ namespace laneway::lanes {
 struct JobStatus {
   JobId id;
   SessionId session;
-  std::string name;
-  policies::JobClass job_class = policies::JobClass::training;
-  int32_t priority = 0;
-  double weight = 1.0;
+  JobOptions options;
   JobState state = JobState::waiting;
   LaneId lane;  // none: not admitted, or over
   bool ready = false;
   Bytes persistent;
   Bytes ephemeral;
   uint64_t iterations = 0;
-  uint64_t total_iterations = 0;  // 0: unknown
   Duration device_time;
   Reason reason;  // position in it, from 1, while it waits
   // By the clock on the wall, an iteration lately; zero: unknown. Not the core's to know: whoever

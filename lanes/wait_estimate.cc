@@ -13,15 +13,15 @@ constexpr double kLongestNs = 1e15;
 // What a job that holds memory still has to run, alone in its lane; nothing when not known. Its
 // pace was seen while `sharers` jobs, itself included, took turns.
 std::optional<double> work_left_ns(const JobStatus& job, size_t sharers) {
-  if (job.total_iterations == 0 || job.iterations == 0 || job.device_time <= Duration()) {
+  if (job.options.total_iterations == 0 || job.iterations == 0 || job.device_time <= Duration()) {
     return std::nullopt;
   }
-  if (job.iterations >= job.total_iterations) return 0.0;
+  if (job.iterations >= job.options.total_iterations) return 0.0;
   const double device =
       static_cast<double>(job.device_time.ns()) / static_cast<double>(job.iterations);
   const double pace = static_cast<double>(job.pace.ns()) / static_cast<double>(sharers);
   const double mean = std::max(device, pace);
-  const double left = mean * static_cast<double>(job.total_iterations - job.iterations);
+  const double left = mean * static_cast<double>(job.options.total_iterations - job.iterations);
   return std::min(left, kLongestNs);
 }
 

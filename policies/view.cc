@@ -31,11 +31,12 @@ Duration JobView::mean_iteration_time() const {
 
 void JobView::update_remaining() {
   const int64_t mean_ns = mean_iteration_time().ns();
-  if (total_iterations == 0 || mean_ns <= 0) {
+  if (options.total_iterations == 0 || mean_ns <= 0) {
     remaining_ns = kUnknown;
     return;
   }
-  const uint64_t left = total_iterations > iterations ? total_iterations - iterations : 0;
+  const uint64_t total = options.total_iterations;
+  const uint64_t left = total > iterations ? total - iterations : 0;
   // Counts come from clients: the product saturates just below "unknown".
   const uint64_t most = static_cast<uint64_t>(kUnknown - 1) / static_cast<uint64_t>(mean_ns);
   remaining_ns = left > most ? kUnknown - 1 : static_cast<int64_t>(left) * mean_ns;

@@ -12,31 +12,28 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/job_options.h"
 #include "base/time.h"
-#include "policies/job_class.h"
 
 namespace laneway::policies {
 
 struct JobView {
   JobId id;
   SessionId session;
-  JobClass job_class = JobClass::training;
-  int32_t priority = 0;  // higher is more urgent
-  double weight = 1.0;
+  JobOptions options;    // as its client chose them
   uint64_t arrival = 0;  // 1, 2, 3, … in the order of the offers: unique, breaks every tie
   TimePoint offered_at;
-  LaneId lane;                    // none while waiting
-  Bytes persistent;               // its image
-  Bytes ephemeral;                // what its lane's region must have
-  uint64_t context_key = 0;       // jobs with different keys never run at the same time
-  uint64_t total_iterations = 0;  // 0: unknown
-  uint64_t iterations = 0;        // done so far
-  Duration busy;                  // spent on them
-  Duration iteration_estimate;    // the client's guess, used until one is measured; 0: unknown
-  bool ready = false;             // stands in its lane's `ready`
-  TimePoint ready_since;          // when its oldest queued submission was announced
-  bool running = false;           // has an open turn
-  uint64_t tried_version = 0;     // see View::was_tried
+  LaneId lane;                  // none while waiting
+  Bytes persistent;             // its image
+  Bytes ephemeral;              // what its lane's region must have
+  uint64_t context_key = 0;     // jobs with different keys never run at the same time
+  uint64_t iterations = 0;      // done so far
+  Duration busy;                // spent on them
+  Duration iteration_estimate;  // the client's guess, used until one is measured; 0: unknown
+  bool ready = false;           // stands in its lane's `ready`
+  TimePoint ready_since;        // when its oldest queued submission was announced
+  bool running = false;         // has an open turn
+  uint64_t tried_version = 0;   // see View::was_tried
 
   // Measured mean, else the estimate; 0 when neither is known.
   Duration mean_iteration_time() const;

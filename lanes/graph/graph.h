@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/image_slot.h"
+
 namespace laneway::lanes {
 
 // Numbered as in the binary form; never renumber.
@@ -169,20 +171,8 @@ struct Graph {
   friend bool operator==(const Graph&, const Graph&) = default;
 };
 
-// A slot of a job's image: one persistent tensor's storage.
-enum class SlotKind : uint8_t {
-  parameter = 0,
-  buffer = 1,
-  optimizer_state = 2,
-  gradient = 3,
-  constant = 4
-};
-
-struct ImageSlot {
-  std::string name;  // "model/0.weight", "optimizer/0/exp_avg": for messages and maps
-  SlotKind kind = SlotKind::parameter;
-  uint64_t bytes = 0;
-  friend bool operator==(const ImageSlot&, const ImageSlot&) = default;
-};
+// The slots of a job's image, which a graph's persistent values lie in.
+using laneway::ImageSlot;
+using laneway::SlotKind;
 
 }  // namespace laneway::lanes

@@ -1,6 +1,6 @@
 // The border of laneway.h: nothing but a code and a sentence crosses it, and a handle works in its
-// own process alone. Shared by both libraries; a handle type has `owner` (an OwnerProcess) and
-// `check()`, which says whether it may be used now. Thread-safe.
+// own process alone. Shared by both libraries; a handle type has `owner`, an OwnerProcess.
+// Thread-safe.
 #pragma once
 
 #include <exception>
@@ -30,8 +30,8 @@ int guarded(laneway_error* error, const Body& body) {
   }
 }
 
-// The same for a function of `handle`: without one, in a process that is not the handle's, and
-// when it may not be used any more, the body does not run.
+// The same for a function of `handle`: without one, and in a process that is not the handle's, the
+// body does not run.
 template <class Handle, class Body>
 int guarded(Handle* handle, laneway_error* error, const Body& body) {
   return guarded(error, [&] {
@@ -39,7 +39,6 @@ int guarded(Handle* handle, laneway_error* error, const Body& body) {
       return report(error, LANEWAY_INVALID_ARGUMENT, "the handle is NULL");
     }
     if (!handle->owner.is_this()) return report(error, handle->owner.error_elsewhere());
-    if (const Status usable = handle->check(); !usable) return report(error, usable);
     return body();
   });
 }

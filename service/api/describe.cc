@@ -11,7 +11,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<const char*, 5> kSlotKinds = {"parameter", "buffer", "optimizer_state",
                                                    "gradient", "constant"};
 constexpr std::array<const char*, 4> kValueKinds = {"tensor", "real", "integer", "boolean"};
-constexpr std::array<const char*, 3> kClasses = {"training", "inference", "best_effort"};
 
 Json describe(const wire::GraphInfo& graph) {
   Json inputs = Json::array();
@@ -35,7 +34,7 @@ Json describe(const wire::GraphInfo& graph) {
 
 std::string describe_json(const JobForm& job) {
   Json slots = Json::array();
-  for (const wire::SlotSpec& slot : job.slots) {
+  for (const ImageSlot& slot : job.slots) {
     slots.push_back({{"name", slot.name},
                      {"kind", kSlotKinds.at(static_cast<size_t>(slot.kind))},
                      {"bytes", slot.bytes}});
@@ -43,7 +42,7 @@ std::string describe_json(const JobForm& job) {
   Json graphs = Json::array();
   for (const wire::GraphInfo& graph : job.graphs) graphs.push_back(describe(graph));
   const Json all = {{"name", job.name},
-                    {"class", kClasses.at(static_cast<size_t>(job.job_class))},
+                    {"class", job_class_name(job.job_class)},
                     {"slots", std::move(slots)},
                     {"graphs", std::move(graphs)}};
   // Names come from clients: what is no UTF-8 is replaced.

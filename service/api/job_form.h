@@ -17,8 +17,8 @@ namespace laneway::service {
 
 struct JobForm {
   std::string name;
-  wire::JobClass job_class = wire::JobClass::training;
-  std::vector<wire::SlotSpec> slots;
+  JobClass job_class = JobClass::training;
+  std::vector<ImageSlot> slots;
   std::vector<wire::GraphInfo> graphs;
 };
 
@@ -27,13 +27,8 @@ Status check_inputs(const wire::GraphInfo& graph, std::span<const laneway_input>
 // There is room for each output; else invalid_argument names the output.
 Status check_outputs(const wire::GraphInfo& graph, std::span<const laneway_output> outputs);
 // The slots that are named exist and have the sizes that are given.
-Status check_slots(const std::string& job, std::span<const wire::SlotSpec> slots,
+Status check_slots(const std::string& job, std::span<const ImageSlot> slots,
                    std::span<const laneway_slot_copy> copies);
-// The options are there, of a known size, and name kinds and classes that exist. What lies behind
-// the caller's size is not read: see is_shared and replay_of.
-Status check_job_options(const laneway_job_options* options, const void* graph);
-bool is_shared(const laneway_job_options& options);
-wire::Replay replay_of(const laneway_job_options& options);
 Error no_such_graph(const std::string& job, uint32_t number);
 
 // As laneway_job_describe says.

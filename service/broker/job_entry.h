@@ -52,7 +52,7 @@ struct JobEntry {
 
   JobId id() const { return JobId(record.job); }
   SessionId owner() const { return SessionId(record.session); }
-  const std::string& name() const { return record.spec.name; }
+  const std::string& name() const { return record.spec.options.name; }
 
   wire::held::Job record;
   Descriptor initial;  // until the image is placed

@@ -14,15 +14,16 @@
 namespace laneway::service {
 namespace {
 
-Status check_spec(const wire::JobSpec& spec) {
-  if (spec.name.size() > limits::kMaxStringBytes) {
+Status check_options(const JobOptions& options) {
+  if (options.name.size() > limits::kMaxStringBytes) {
     return Error{ErrorCode::invalid_argument,
-                 "the job's name has " + std::to_string(spec.name.size()) + " bytes; at most " +
+                 "the job's name has " + std::to_string(options.name.size()) + " bytes; at most " +
                      std::to_string(limits::kMaxStringBytes) + " are allowed"};
   }
-  if (!std::isfinite(spec.weight) || spec.weight <= 0) {
-    return Error{ErrorCode::invalid_argument, "the job's weight is " + std::to_string(spec.weight) +
-                                                  "; it must be a number above 0"};
+  if (!std::isfinite(options.weight) || options.weight <= 0) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "the job's weight is " + std::to_string(options.weight) + "; it must be a number above 0"};
   }
   return {};
 }
@@ -79,7 +80,9 @@ void JobRegistry::create(const Origin& from, const wire::CreateJob& request,
                                                    " descriptors (graph, initial bytes); " +
                                                    std::to_string(fds.size()) + " came"});
   }
-  if (Status fine = check_spec(request.spec); !fine) return replies_.fail(from.to, fine.error());
+  if (Status valid = check_options(request.spec.options); !valid) {
+    return replies_.fail(from.to, valid.error());
+  }
   if (Status room = check_room(from); !room) return replies_.fail(from.to, room.error());
   const JobId id = table_.next_id();
   hold("n", wire::encode(wire::held::LastJob{id.value()}), {});
@@ -92,7 +95,8 @@ void JobRegistry::create(const Origin& from, const wire::CreateJob& request,
                   .last_link = 0,
                   .first_graph_dropped = false,
                   .spec = request.spec};
-  if (entry.record.spec.name.empty()) entry.record.spec.name = "job-" + std::to_string(id.value());
+  std::string& name = entry.record.spec.options.name;
+  if (name.empty()) name = "job-" + std::to_string(id.value());
   GraphEntry graph;
   graph.graph = std::move(fds[0]);
   graph.session = from.to.session;
@@ -149,14 +153,9 @@ void JobRegistry::answer_created(JobEntry& job) {
 void JobRegistry::offer(JobEntry& job) {
   if (!core_->running() || !job.added || job.offered || job.closing) return;
   job.offered = true;
-  const wire::JobSpec& spec = job.record.spec;
   core_->post(lanes::JobOffered{.job = job.id(),
                                 .session = job.owner(),
-                                .name = spec.name,
-                                .job_class = static_cast<policies::JobClass>(spec.job_class),
-                                .priority = spec.priority,
-                                .weight = spec.weight,
-                                .total_iterations = spec.total_iterations,
+                                .options = job.record.spec.options,
                                 .iteration_estimate = Duration(),
                                 .persistent = job.persistent,
                                 .ephemeral = job.ephemeral,

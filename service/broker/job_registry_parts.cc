@@ -82,7 +82,7 @@ std::vector<Descriptor> JobRegistry::link_copies(const LinkEntry& link) {
 void JobRegistry::attach(const Origin& from, const wire::AttachJob& request) {
   std::vector<JobEntry*> named = table_.find_named(request.name);
   std::erase_if(named, [&](const JobEntry* job) {
-    return job->record.user != from.user || !job->record.spec.shared || job->closing;
+    return job->record.user != from.user || !job->record.spec.options.shared || job->closing;
   });
   if (named.size() != 1) {
     const std::string why =
@@ -111,7 +111,7 @@ void JobRegistry::answer_attached(JobEntry& job, uint32_t number) {
   if (!link.reply || !job.added) return;
   wire::JobAttached reply{.job = job.id().value(),
                           .name = job.name(),
-                          .job_class = job.record.spec.job_class,
+                          .job_class = job.record.spec.options.job_class,
                           .slots = job.record.spec.slots,
                           .graphs = {},
                           .link = number};

@@ -155,13 +155,8 @@ void JobRegistry::correct(lanes::WorkerReport& report) {
   for (lanes::ReportedJob& reported : report.jobs) {
     const JobEntry* job = table_.find(reported.offer.job);
     if (job == nullptr) continue;
-    const wire::JobSpec& spec = job->record.spec;
     reported.offer.session = job->owner();
-    reported.offer.name = spec.name;
-    reported.offer.job_class = static_cast<policies::JobClass>(spec.job_class);
-    reported.offer.priority = spec.priority;
-    reported.offer.weight = spec.weight;
-    reported.offer.total_iterations = spec.total_iterations;
+    reported.offer.options = job->record.spec.options;
   }
 }
 

@@ -30,38 +30,28 @@ Result<memory::SharedMemory> graph_memory(std::span<const std::byte> graph) {
   return memory_with("laneway-graph", graph);
 }
 
-wire::JobSpec spec_of(const laneway_job_options& options) {
-  wire::JobSpec spec;
-  if (options.name != nullptr) spec.name = options.name;
-  spec.job_class = static_cast<wire::JobClass>(options.job_class);
-  spec.priority = options.priority;
-  if (options.weight > 0) spec.weight = options.weight;
-  spec.total_iterations = options.total_iterations;
-  spec.shared = is_shared(options);
-  spec.replay = replay_of(options);
-  const auto* random = static_cast<const uint8_t*>(options.random_state);
-  if (random != nullptr) spec.random_state.assign(random, random + options.random_state_bytes);
-  for (uint32_t i = 0; i < options.slot_count; ++i) {
-    const laneway_slot& slot = options.slots[i];
-    spec.slots.push_back({.name = slot.name != nullptr ? slot.name : "",
-                          .kind = static_cast<wire::SlotKind>(slot.kind),
-                          .bytes = slot.bytes});
-    spec.has_initial = spec.has_initial || (slot.initial != nullptr && slot.bytes > 0);
+wire::JobSpec spec_of(const JobRequest& request) {
+  wire::JobSpec spec{
+      .options = request.options, .slots = request.slots, .random_state = {}, .has_initial = false};
+  const auto* random = reinterpret_cast<const uint8_t*>(request.random_state.data());
+  spec.random_state.assign(random, random + request.random_state.size());
+  for (size_t i = 0; i < request.slots.size(); ++i) {
+    const bool given = request.initial[i] != nullptr && request.slots[i].bytes > 0;
+    spec.has_initial = spec.has_initial || given;
   }
   return spec;
 }
 
 // The slots' first bytes, each written once, where the worker looks for them.
-Result<memory::SharedMemory> initial_memory(const laneway_job_options& options,
-                                            const wire::JobSpec& spec) {
-  const SlotOffsets places = wire::slot_offsets(spec.slots);
+Result<memory::SharedMemory> initial_memory(const JobRequest& request) {
+  const SlotOffsets places = wire::slot_offsets(request.slots);
   auto memory =
       memory::SharedMemory::create("laneway-initial", Bytes(static_cast<int64_t>(places.total)));
   if (!memory) return memory;
-  for (uint32_t i = 0; i < options.slot_count; ++i) {
-    const laneway_slot& slot = options.slots[i];
-    if (slot.initial == nullptr || slot.bytes == 0) continue;
-    std::memcpy(memory.value().data() + places.offsets[i], slot.initial, slot.bytes);
+  for (size_t i = 0; i < request.slots.size(); ++i) {
+    const uint64_t bytes = request.slots[i].bytes;
+    if (request.initial[i] == nullptr || bytes == 0) continue;
+    std::memcpy(memory.value().data() + places.offsets[i], request.initial[i], bytes);
   }
   return memory;
 }
@@ -69,22 +59,24 @@ Result<memory::SharedMemory> initial_memory(const laneway_job_options& options,
 }  // namespace
 
 Result<std::shared_ptr<ClientJob>> ClientJob::create(std::shared_ptr<Connection> connection,
-                                                     const laneway_job_options& options,
+                                                     const JobRequest& request,
                                                      std::span<const std::byte> graph,
                                                      const Clock& clock) {
   auto graph_bytes = graph_memory(graph);
   if (!graph_bytes) return graph_bytes.error();
-  wire::CreateJob create{.spec = spec_of(options)};
+  wire::CreateJob create{.spec = spec_of(request)};
   std::vector<int> fds = {graph_bytes.value().descriptor()};
   std::optional<memory::SharedMemory> initial;
   if (create.spec.has_initial) {
-    auto made = initial_memory(options, create.spec);
+    auto made = initial_memory(request);
     if (!made) return made.error();
     initial.emplace(std::move(made).value());
     fds.push_back(initial->descriptor());
   }
-  JobForm form{
-      .name = {}, .job_class = create.spec.job_class, .slots = create.spec.slots, .graphs = {}};
+  JobForm form{.name = {},
+               .job_class = create.spec.options.job_class,
+               .slots = create.spec.slots,
+               .graphs = {}};
   auto reply = connection->request_for<wire::JobCreated>(std::move(create), fds);
   if (!reply) return reply.error();
   wire::JobCreated& created = reply.value().first;
@@ -232,7 +224,8 @@ Result<std::string> ClientJob::report(bool with_tapes) {
   return std::move(text.value().first.text);
 }
 
-JobForm ClientJob::form() {
+Result<JobForm> ClientJob::form() {
+  if (Status open = check_open(); !open) return open.error();
   JobForm form{.name = name_, .job_class = job_class_, .slots = slots_, .graphs = {}};
   MutexLock lock(mutex_);
   for (const auto& [number, graph] : graphs_) form.graphs.push_back(graph->info);

@@ -16,47 +16,39 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "service/api/job_form.h"
+#include "service/api/job_front.h"
+#include "service/api/job_request.h"
 #include "service/client/block_pool.h"
 #include "service/client/connection.h"
 #include "service/client/submission.h"
 
 namespace laneway::service {
 
-class ClientJob {
+class ClientJob final : public JobFront {
  public:
-  using SubmissionHandle = std::shared_ptr<Submission>;
-
-  // The job that `options` (checked) describe.
   static Result<std::shared_ptr<ClientJob>> create(std::shared_ptr<Connection> connection,
-                                                   const laneway_job_options& options,
+                                                   const JobRequest& request,
                                                    std::span<const std::byte> graph,
                                                    const Clock& clock);
   static Result<std::shared_ptr<ClientJob>> attach(std::shared_ptr<Connection> connection,
                                                    const std::string& name, const Clock& clock);
 
-  Result<uint32_t> add_graph(std::span<const std::byte> graph) LW_EXCLUDES(mutex_);
-  Status drop_graph(uint32_t number) LW_EXCLUDES(mutex_);
-  // Nothing when `timeout` passed (negative: no limit); *reason then says what it waits for.
-  std::optional<Status> wait_placed(Duration timeout, std::string* reason);
-  Result<std::string> report(bool with_tapes);
-  JobForm form() LW_EXCLUDES(mutex_);
-  // Whether it was closed here, or its service was.
-  Status check_open() const;
-  // Idempotent; see laneway_job_close.
-  void close() LW_EXCLUDES(mutex_);
-  // The service was closed here: nobody is asked.
+  Result<JobForm> form() override LW_EXCLUDES(mutex_);
+  Result<uint32_t> add_graph(std::span<const std::byte> graph) override LW_EXCLUDES(mutex_);
+  Status drop_graph(uint32_t number) override LW_EXCLUDES(mutex_);
+  std::optional<Status> wait_placed(Duration timeout, std::string* reason) override;
+  Result<std::string> report(bool with_tapes) override;
+  void close() override LW_EXCLUDES(mutex_);
+  // The service was closed here: the job ends without a request to the broker.
   void abandon();
 
-  Result<SubmissionHandle> submit(uint32_t graph, std::span<const laneway_input> inputs)
+  Submitted run(uint32_t graph, std::span<const laneway_input> inputs,
+                std::span<const laneway_output> outputs) override LW_EXCLUDES(mutex_);
+  Submitted submit(uint32_t graph, std::span<const laneway_input> inputs) override
       LW_EXCLUDES(mutex_);
-  // The same after checking that there is room for the outputs.
-  Result<SubmissionHandle> submit(uint32_t graph, std::span<const laneway_input> inputs,
-                                  std::span<const laneway_output> outputs) LW_EXCLUDES(mutex_);
-  Result<SubmissionHandle> read_state(std::span<const laneway_slot_copy> copies,
-                                      void* random_state);
-  Result<SubmissionHandle> write_state(std::span<const laneway_slot_copy> copies,
-                                       const void* random_state);
+  Submitted read_state(std::span<const laneway_slot_copy> copies, void* random_state) override;
+  Submitted write_state(std::span<const laneway_slot_copy> copies,
+                        const void* random_state) override;
 
  private:
   // What a reply says of a job: its number there, the link's, and the link's descriptors.
@@ -76,8 +68,12 @@ class ClientJob {
 
   void know(wire::GraphInfo info) LW_EXCLUDES(mutex_);
   Result<std::shared_ptr<const ClientGraph>> find_graph(uint32_t number) LW_EXCLUDES(mutex_);
-  Result<SubmissionHandle> submit(std::shared_ptr<const ClientGraph> graph,
-                                  std::span<const laneway_input> inputs) LW_EXCLUDES(mutex_);
+  // unavailable once the job was closed here, or its service was.
+  Status check_open() const;
+  // Requires: `inputs` fit the graph.
+  Result<std::shared_ptr<Submission>> queue(std::shared_ptr<const ClientGraph> graph,
+                                            std::span<const laneway_input> inputs)
+      LW_EXCLUDES(mutex_);
   // A block of the graph; results that nobody has fetched make room where they must.
   Result<BlockLease> take_block(const ClientGraph& graph) LW_EXCLUDES(mutex_);
   Result<StateBlock> state_block(std::span<const laneway_slot_copy> copies, bool random_state);
@@ -88,8 +84,8 @@ class ClientJob {
   const uint64_t id_;
   const uint32_t closing_link_;  // of an attached job: what ends with it
   const std::string name_;
-  const wire::JobClass job_class_;
-  const std::vector<wire::SlotSpec> slots_;
+  const JobClass job_class_;
+  const std::vector<ImageSlot> slots_;
   const std::shared_ptr<RingClient> ring_;
   const std::shared_ptr<JobLink> link_;
   const std::shared_ptr<StatePool> state_;

@@ -26,6 +26,24 @@ void write_inputs(const ClientGraph& graph, std::span<const laneway_input> input
   }
 }
 
+// How long one call may wait on its own. Then its caller gets control back, which may have a signal
+// to handle.
+constexpr Duration kAtOnce = milliseconds(50);
+
+// The outcome of a request when it comes at once; else the request.
+JobFront::Submitted settle(Result<std::shared_ptr<Submission>> submitted,
+                           std::span<const laneway_output> outputs) {
+  if (!submitted) return submitted.error();
+  Submission& submission = *submitted.value();
+  const auto done = submission.wait(kAtOnce);
+  if (!done) return std::shared_ptr<SubmissionFront>(std::move(submitted).value());
+  if (!*done) return done->error();
+  if (!outputs.empty()) {
+    if (Status copied = submission.copy_outputs(outputs); !copied) return copied.error();
+  }
+  return std::shared_ptr<SubmissionFront>();
+}
+
 }  // namespace
 
 // A block for an access to the state, with its header and entries.
@@ -43,26 +61,26 @@ Result<std::shared_ptr<const ClientGraph>> ClientJob::find_graph(uint32_t number
   return found->second;
 }
 
-Result<ClientJob::SubmissionHandle> ClientJob::submit(uint32_t graph,
-                                                      std::span<const laneway_input> inputs) {
+JobFront::Submitted ClientJob::submit(uint32_t graph, std::span<const laneway_input> inputs) {
   auto found = find_graph(graph);
   if (!found) return found.error();
-  return submit(std::move(found).value(), inputs);
+  if (Status fit = check_inputs(found.value()->info, inputs); !fit) return fit.error();
+  auto queued = queue(std::move(found).value(), inputs);
+  if (!queued) return queued.error();
+  return std::shared_ptr<SubmissionFront>(std::move(queued).value());
 }
 
-Result<ClientJob::SubmissionHandle> ClientJob::submit(uint32_t graph,
-                                                      std::span<const laneway_input> inputs,
-                                                      std::span<const laneway_output> outputs) {
+JobFront::Submitted ClientJob::run(uint32_t graph, std::span<const laneway_input> inputs,
+                                   std::span<const laneway_output> outputs) {
   auto found = find_graph(graph);
   if (!found) return found.error();
   if (Status fit = check_inputs(found.value()->info, inputs); !fit) return fit.error();
   if (Status fit = check_outputs(found.value()->info, outputs); !fit) return fit.error();
-  return submit(std::move(found).value(), inputs);
+  return settle(queue(std::move(found).value(), inputs), outputs);
 }
 
-Result<ClientJob::SubmissionHandle> ClientJob::submit(std::shared_ptr<const ClientGraph> graph,
-                                                      std::span<const laneway_input> inputs) {
-  if (Status fit = check_inputs(graph->info, inputs); !fit) return fit.error();
+Result<std::shared_ptr<Submission>> ClientJob::queue(std::shared_ptr<const ClientGraph> graph,
+                                                     std::span<const laneway_input> inputs) {
   auto block = take_block(*graph);
   if (!block) return block.error();
   write_inputs(*graph, inputs, block.value()->data());
@@ -91,7 +109,7 @@ Result<BlockLease> ClientJob::take_block(const ClientGraph& graph) {
   }
   std::deque<std::weak_ptr<Submission>> still;
   for (const auto& weak : unfetched) {
-    const SubmissionHandle submission = weak.lock();
+    const std::shared_ptr<Submission> submission = weak.lock();
     if (submission != nullptr && !submission->spill()) still.push_back(weak);
   }
   {
@@ -137,8 +155,8 @@ Result<ClientJob::StateBlock> ClientJob::state_block(std::span<const laneway_slo
   return made;
 }
 
-Result<ClientJob::SubmissionHandle> ClientJob::read_state(std::span<const laneway_slot_copy> copies,
-                                                          void* random_state) {
+JobFront::Submitted ClientJob::read_state(std::span<const laneway_slot_copy> copies,
+                                          void* random_state) {
   auto made = state_block(copies, random_state != nullptr);
   if (!made) return made.error();
   StateBlock& state = made.value();
@@ -150,12 +168,13 @@ Result<ClientJob::SubmissionHandle> ClientJob::read_state(std::span<const lanewa
                      .random_state = random_state,
                      .random_offset = state.random_offset,
                      .job_closed = closed_};
-  return std::make_shared<Submission>(ring_, std::move(entry).value(), std::move(state.block),
-                                      std::move(wanted));
+  return settle(std::make_shared<Submission>(ring_, std::move(entry).value(),
+                                             std::move(state.block), std::move(wanted)),
+                {});
 }
 
-Result<ClientJob::SubmissionHandle> ClientJob::write_state(
-    std::span<const laneway_slot_copy> copies, const void* random_state) {
+JobFront::Submitted ClientJob::write_state(std::span<const laneway_slot_copy> copies,
+                                           const void* random_state) {
   auto made = state_block(copies, random_state != nullptr);
   if (!made) return made.error();
   StateBlock& state = made.value();
@@ -169,8 +188,9 @@ Result<ClientJob::SubmissionHandle> ClientJob::write_state(
   auto entry = enqueue({.kind = RingKind::write_state, .segment = state.block->segment->number()},
                        state.block);
   if (!entry) return entry.error();
-  return std::make_shared<Submission>(ring_, std::move(entry).value(), std::move(state.block),
-                                      std::optional<StateCopies>());
+  return settle(std::make_shared<Submission>(ring_, std::move(entry).value(),
+                                             std::move(state.block), std::optional<StateCopies>()),
+                {});
 }
 
 }  // namespace laneway::service

@@ -16,12 +16,6 @@ const Clock& process_clock() {
 // A process that ends does not wait for its jobs to; the service ends them all the same.
 constexpr Duration kExitPatience = seconds(2);
 
-Error bad_command(const std::string& command, bool argument) {
-  return Error{ErrorCode::invalid_argument,
-               "command '" + command + "' with" + (argument ? "" : "out") +
-                   " an argument: there are \"kill\" JOB, \"policy\" TEXT and \"shutdown\""};
-}
-
 }  // namespace
 
 Result<std::shared_ptr<ClientService>> ClientService::connect(const Connection::Options& options) {
@@ -30,21 +24,21 @@ Result<std::shared_ptr<ClientService>> ClientService::connect(const Connection::
   return std::shared_ptr<ClientService>(new ClientService(std::move(connection).value()));
 }
 
-Result<std::shared_ptr<ClientJob>> ClientService::create_job(const laneway_job_options& options,
-                                                             std::span<const std::byte> graph) {
-  return keep(ClientJob::create(connection_, options, graph, process_clock()));
+Result<std::shared_ptr<JobFront>> ClientService::create_job(const JobRequest& request,
+                                                            std::span<const std::byte> graph) {
+  return keep(ClientJob::create(connection_, request, graph, process_clock()));
 }
 
-Result<std::shared_ptr<ClientJob>> ClientService::attach(const std::string& name) {
+Result<std::shared_ptr<JobFront>> ClientService::attach(const std::string& name) {
   return keep(ClientJob::attach(connection_, name, process_clock()));
 }
 
-Result<std::shared_ptr<ClientJob>> ClientService::keep(Result<std::shared_ptr<ClientJob>> job) {
-  if (!job) return job;
+Result<std::shared_ptr<JobFront>> ClientService::keep(Result<std::shared_ptr<ClientJob>> job) {
+  if (!job) return job.error();
   MutexLock lock(mutex_);
   std::erase_if(jobs_, [](const auto& known) { return known.expired(); });
   jobs_.push_back(job.value());
-  return job;
+  return std::shared_ptr<JobFront>(std::move(job).value());
 }
 
 Result<std::string> ClientService::status() {
@@ -60,7 +54,7 @@ Status ClientService::command(const std::string& command, const char* argument) 
   } else if (command == "policy" && argument != nullptr) {
     request = wire::SetPolicy{.policy = argument};
   } else if (command != "shutdown" || argument != nullptr) {
-    return bad_command(command, argument != nullptr);
+    return no_such_command(command, argument != nullptr);
   }
   const auto done = connection_->request_for<wire::Done>(request);
   return done ? Status() : Status(done.error());

@@ -1,5 +1,5 @@
-// ClientService: a connection with the jobs that were made over it; what laneway_service is in the
-// client library. Thread-safe.
+// ClientService: a connection with the jobs that were made over it, as laneway.h shows it.
+// Closing it ends the session. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,33 +11,30 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "service/api/close_at_exit.h"
+#include "service/api/service_front.h"
 #include "service/client/client_job.h"
 #include "service/client/connection.h"
 
 namespace laneway::service {
 
-class ClientService final : public OpenService {
+class ClientService final : public ServiceFront, public OpenService {
  public:
   static Result<std::shared_ptr<ClientService>> connect(const Connection::Options& options);
 
-  Result<std::shared_ptr<ClientJob>> create_job(const laneway_job_options& options,
-                                                std::span<const std::byte> graph)
+  Result<std::shared_ptr<JobFront>> create_job(const JobRequest& request,
+                                               std::span<const std::byte> graph) override
       LW_EXCLUDES(mutex_);
-  Result<std::shared_ptr<ClientJob>> attach(const std::string& name) LW_EXCLUDES(mutex_);
-  Result<std::string> status();
-  // Of the service; lives as long as this object.
-  const char* kernels() const { return connection_->welcome().kernels.c_str(); }
-  // As laneway_service_command says.
-  Status command(const std::string& command, const char* argument);
-
-  // Ends the session and its jobs. Idempotent.
-  void close() LW_EXCLUDES(mutex_);
+  Result<std::shared_ptr<JobFront>> attach(const std::string& name) override LW_EXCLUDES(mutex_);
+  Result<std::string> status() override;
+  Status command(const std::string& command, const char* argument) override;
+  const char* kernels() const override { return connection_->welcome().kernels.c_str(); }
+  void close() override LW_EXCLUDES(mutex_);
   void close_for_exit() override LW_EXCLUDES(mutex_);
 
  private:
   explicit ClientService(std::shared_ptr<Connection> connection)
       : connection_(std::move(connection)) {}
-  Result<std::shared_ptr<ClientJob>> keep(Result<std::shared_ptr<ClientJob>> job)
+  Result<std::shared_ptr<JobFront>> keep(Result<std::shared_ptr<ClientJob>> job)
       LW_EXCLUDES(mutex_);
   void close_within(Duration patience) LW_EXCLUDES(mutex_);
 

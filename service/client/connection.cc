@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "base/version.h"
 #include "memory/os/child_descriptors.h"
 #include "service/transport/unix_socket.h"
 #include "service/wire/codec.h"
@@ -12,7 +13,6 @@
 namespace laneway::service {
 namespace {
 
-constexpr const char* kVersion = "0.1.0";
 // How often somebody who waits for a reply looks whether the service is still there.
 constexpr Duration kLook = milliseconds(100);
 // A service that is there answers a greeting within moments; it may be under heavy load.
@@ -86,7 +86,7 @@ Status Connection::greet(Descriptor lifeline, const std::string& program) {
   MutexLock lock(mutex_);
   if (Status set = set_lifeline(std::move(lifeline)); !set) return set;
   Result<Reply> reply = exchange(
-      wire::Hello{.client_version = kVersion, .program = program.substr(0, kMostProgramBytes)}, {},
+      wire::Hello{.client_version = version(), .program = program.substr(0, kMostProgramBytes)}, {},
       until);
   if (!reply) return reply.error();
   auto* welcome = std::get_if<wire::Welcome>(&reply.value().message);

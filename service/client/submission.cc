@@ -57,6 +57,11 @@ Status Submission::copy_outputs(std::span<const laneway_output> to) {
   return {};
 }
 
+Status Submission::cancel() {
+  if (ring_->cancel(entry_)) return {};
+  return Error{ErrorCode::refused, "the iteration has begun or is done; wait for it"};
+}
+
 const std::byte* Submission::outputs() const {
   return block_ != nullptr ? block_->data() + outputs_begin(*graph_) : spilled_.data();
 }

@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "service/api/laneway.h"
+#include "service/api/submission_front.h"
 #include "service/client/block_pool.h"
 #include "service/transport/block_layout.h"
 #include "service/transport/ring_client.h"
@@ -36,7 +36,7 @@ struct StateCopies {
   std::shared_ptr<const std::atomic<bool>> job_closed;
 };
 
-class Submission {
+class Submission final : public SubmissionFront {
  public:
   Submission(std::shared_ptr<RingClient> ring, RingClient::Handle entry, BlockLease block,
              std::shared_ptr<const ClientGraph> graph)
@@ -52,12 +52,10 @@ class Submission {
         block_(std::move(block)),
         copies_(std::move(copies)) {}
 
-  // Nothing when `timeout` passed (negative: no limit; zero: only look). What a read of the state
-  // has read is copied out when this first tells that it went well.
-  std::optional<Status> wait(Duration timeout) LW_EXCLUDES(mutex_);
-  // After it went well. invalid_argument when number or sizes of the outputs differ.
-  Status copy_outputs(std::span<const laneway_output> to) LW_EXCLUDES(mutex_);
-  bool cancel() { return ring_->cancel(entry_); }
+  // The first wait() that returns success also copies out what a read of the state has read.
+  std::optional<Status> wait(Duration timeout) override LW_EXCLUDES(mutex_);
+  Status copy_outputs(std::span<const laneway_output> to) override LW_EXCLUDES(mutex_);
+  Status cancel() override;
   // If it is done: puts its outputs elsewhere, so that its block is free. Whether it was.
   bool spill() LW_EXCLUDES(mutex_);
 

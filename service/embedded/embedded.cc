@@ -121,15 +121,11 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
     if (Status set = made.set_random_state(request.random_state); !set) return set.error();
   }
   const JobId id(last_job_.fetch_add(1) + 1);
-  const std::string name =
-      request.name.empty() ? "job-" + std::to_string(id.value()) : request.name;
+  JobOptions options = request.options;
+  if (options.name.empty()) options.name = "job-" + std::to_string(id.value());
   lanes::JobOffered offer{.job = id,
                           .session = kSession,
-                          .name = name,
-                          .job_class = request.job_class,
-                          .priority = request.priority,
-                          .weight = request.weight,
-                          .total_iterations = request.total_iterations,
+                          .options = std::move(options),
                           .iteration_estimate = Duration(),
                           .persistent = made.layout().total(),
                           .ephemeral = torch.value().graph->probe_need(),
@@ -137,16 +133,13 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
   // One that is larger than the pool will be refused, and has no use for its bytes.
   InitialImage initial;
   if (made.layout().total() <= pool_size_) initial = InitialImage(request.slots, request.initial);
-  JobHandle job = worker_->add_job({.id = id,
-                                    .name = name,
-                                    .torch = std::move(torch).value(),
-                                    .initial = std::move(initial),
-                                    .replay = request.replay});
+  JobHandle job = worker_->add_job(
+      {.offer = offer, .torch = std::move(torch).value(), .initial = std::move(initial)});
   if (job == nullptr) return closed_error();
   {
     MutexLock lock(jobs_mutex_);
-    std::erase_if(jobs_, [](const Known& known) { return known.job.expired(); });
-    jobs_.push_back({.job = job, .job_class = request.job_class, .shared = request.shared});
+    std::erase_if(jobs_, [](const auto& known) { return known.expired(); });
+    jobs_.push_back(job);
   }
   post(std::move(offer));
   // Already refused? Then the caller hears it now.
@@ -156,13 +149,13 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
   return job;
 }
 
-Result<EmbeddedService::Attached> EmbeddedService::attach(const std::string& name) {
+Result<JobHandle> EmbeddedService::attach(const std::string& name) {
   if (closed_) return closed_error();
   MutexLock lock(jobs_mutex_);
   for (auto known = jobs_.rbegin(); known != jobs_.rend(); ++known) {
-    JobHandle job = known->job.lock();
+    JobHandle job = known->lock();
     if (job == nullptr || job->name != name || worker_->is_over(*job)) continue;
-    if (known->shared) return Attached{.job = std::move(job), .job_class = known->job_class};
+    if (job->offer.options.shared) return job;
   }
   return Error{ErrorCode::refused, "there is no job '" + name +
                                        "' of this user that others may attach to (shared=True)"};
@@ -173,8 +166,8 @@ Status EmbeddedService::kill(const std::string& job) {
   JobHandle found;
   {
     MutexLock lock(jobs_mutex_);
-    for (const Known& known : jobs_) {
-      JobHandle held = known.job.lock();
+    for (const auto& known : jobs_) {
+      JobHandle held = known.lock();
       if (held == nullptr || worker_->is_over(*held)) continue;
       if (held->name == job || std::to_string(held->id.value()) == job) found = std::move(held);
     }

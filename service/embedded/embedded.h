@@ -15,7 +15,7 @@
 #include "base/result.h"
 #include "lanes/core_loop.h"
 #include "service/api/close_at_exit.h"
-#include "service/wire/job_spec.h"
+#include "service/api/job_request.h"
 #include "service/worker/worker.h"
 
 namespace laneway::service {
@@ -28,20 +28,6 @@ struct EmbeddedOptions {
   uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all lanes share all
 };
 
-// What a client says about a job.
-struct JobRequest {
-  std::string name;
-  lanes::JobClass job_class = lanes::JobClass::training;
-  int32_t priority = 0;
-  double weight = 1.0;
-  uint64_t total_iterations = 0;
-  std::vector<lanes::ImageSlot> slots;
-  std::vector<const void*> initial;         // by slot; null: zeros
-  std::span<const std::byte> random_state;  // empty: torch's default seed
-  bool shared = false;                      // others of the process may attach to it
-  wire::Replay replay = wire::Replay::automatic;
-};
-
 class EmbeddedService final : public OpenService, private EventSink {
  public:
   static Result<std::unique_ptr<EmbeddedService>> open(const EmbeddedOptions& options);
@@ -50,12 +36,8 @@ class EmbeddedService final : public OpenService, private EventSink {
   // Refused at once (with the arithmetic) when it can never fit; else it may be waiting.
   Result<JobHandle> create_job(const JobRequest& request, std::span<const std::byte> graph)
       LW_EXCLUDES(jobs_mutex_);
-  struct Attached {
-    JobHandle job;
-    lanes::JobClass job_class = lanes::JobClass::training;
-  };
   // The newest job of this name, if it was made shared; else refused.
-  Result<Attached> attach(const std::string& name) LW_EXCLUDES(jobs_mutex_);
+  Result<JobHandle> attach(const std::string& name) LW_EXCLUDES(jobs_mutex_);
   // Ends the job of this name or number; invalid_argument when there is none.
   Status kill(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   Status set_policy(const std::string& text);
@@ -81,13 +63,6 @@ class EmbeddedService final : public OpenService, private EventSink {
   const TimePoint start_ = clock_.now();
   const std::string device_name_;
   const std::string kernels_;
-  // A job that somebody may hold.
-  struct Known {
-    std::weak_ptr<WorkerJob> job;
-    lanes::JobClass job_class = lanes::JobClass::training;
-    bool shared = false;
-  };
-
   // The pool's bytes go back, unless an operator still uses some: then they stay for good.
   void free_pool() LW_REQUIRES(close_mutex_);
 
@@ -100,7 +75,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   std::atomic<bool> closed_{false};
   Mutex close_mutex_;
   Mutex jobs_mutex_;
-  std::vector<Known> jobs_ LW_GUARDED_BY(jobs_mutex_);  // oldest first
+  std::vector<std::weak_ptr<WorkerJob>> jobs_ LW_GUARDED_BY(jobs_mutex_);  // oldest first
 };
 
 }  // namespace laneway::service

@@ -19,15 +19,6 @@ Json ids(const std::vector<IdType>& list) {
   return array;
 }
 
-const char* class_name(policies::JobClass job_class) {
-  switch (job_class) {
-    case policies::JobClass::training: return "training";
-    case policies::JobClass::inference: return "inference";
-    case policies::JobClass::best_effort: return "best_effort";
-  }
-  return "unknown";
-}
-
 Json reason_json(const lanes::Reason& reason) {
   if (reason.code == lanes::ReasonCode::none) return nullptr;
   return {{"code", lanes::reason_code_name(reason.code)},
@@ -44,11 +35,11 @@ Json reason_json(const lanes::Reason& reason) {
 Json job_line(const lanes::JobStatus& job, const JobFacts& facts) {
   const bool waits = job.state == lanes::JobState::waiting && job.reason.position > 0;
   return {{"id", job.id.value()},
-          {"name", job.name},
+          {"name", job.options.name},
           {"user", facts.user},
-          {"class", class_name(job.job_class)},
-          {"priority", job.priority},
-          {"weight", job.weight},
+          {"class", job_class_name(job.options.job_class)},
+          {"priority", job.options.priority},
+          {"weight", job.options.weight},
           {"state", lanes::job_state_name(job.state)},
           {"lane", id_or_null(job.lane)},
           {"persistent_bytes", job.persistent.count()},

@@ -6,10 +6,10 @@ namespace laneway::service {
 
 void JobNames::hear(const lanes::Event& event) {
   if (const auto* offered = std::get_if<lanes::JobOffered>(&event)) {
-    names_[offered->job] = offered->name;
+    names_[offered->job] = offered->options.name;
   } else if (const auto* reported = std::get_if<lanes::WorkerReported>(&event)) {
     for (const lanes::ReportedJob& job : reported->report.jobs) {
-      names_[job.offer.job] = job.offer.name;
+      names_[job.offer.job] = job.offer.options.name;
     }
   }
 }

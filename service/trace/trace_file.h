@@ -7,13 +7,14 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/job_options.h"
 #include "base/result.h"
 #include "service/transport/descriptor.h"
 
 namespace laneway::service {
 
 // Raised when the header or any record changes. A file of another version is refused.
-inline constexpr uint32_t kTraceVersion = 1;
+inline constexpr uint32_t kTraceVersion = 1 + kJobOptionsVersion;
 
 struct TraceHeader {
   char magic[8] = {'L', 'N', 'W', 'Y', 'T', 'R', 'C', 'E'};

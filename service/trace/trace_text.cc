@@ -40,12 +40,13 @@ class Words {
   explicit Words(const JobNames& names) : names_(names) {}
 
   std::string operator()(const lanes::JobOffered& event) const {
-    std::string line = "JobOffered job " + text(event.job.value()) + " '" + event.name +
+    std::string line = "JobOffered job " + text(event.job.value()) + " '" + event.options.name +
                        "' of session " + text(event.session.value()) + ": " +
-                       policies::job_class_name(event.job_class) + ", priority " +
-                       std::to_string(event.priority) + ", image " +
+                       job_class_name(event.options.job_class) + ", priority " +
+                       std::to_string(event.options.priority) + ", image " +
                        format_bytes(event.persistent) + ", lane " + format_bytes(event.ephemeral);
-    if (event.total_iterations > 0) line += ", " + text(event.total_iterations) + " iterations";
+    if (event.options.total_iterations > 0)
+      line += ", " + text(event.options.total_iterations) + " iterations";
     return line;
   }
   std::string operator()(const lanes::JobEnded& event) const {

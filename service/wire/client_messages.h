@@ -36,8 +36,10 @@ struct Bye {  // -> Done: the session ends and its jobs with it
 };
 
 struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobCreated
-  static constexpr MessageType kType{
-      .number = 3, .version = 2, .name = "CreateJob", .max_bytes = limits::kMaxRequestBytes};
+  static constexpr MessageType kType{.number = 3,
+                                     .version = 2 + kJobOptionsVersion,
+                                     .name = "CreateJob",
+                                     .max_bytes = limits::kMaxRequestBytes};
   JobSpec spec;
   friend bool operator==(const CreateJob&, const CreateJob&) = default;
   template <class A>

@@ -67,7 +67,7 @@ struct JobAttached {  // + the same as JobCreated, of a link of its own
   uint64_t job = 0;
   std::string name;
   JobClass job_class = JobClass::training;
-  std::vector<SlotSpec> slots;
+  std::vector<ImageSlot> slots;
   std::vector<GraphInfo> graphs;
   uint32_t link = 0;
   friend bool operator==(const JobAttached&, const JobAttached&) = default;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "base/job_options.h"
 #include "base/limits.h"
 #include "base/result.h"
 #include "lanes/action.h"
@@ -12,7 +13,6 @@
 #include "lanes/reason.h"
 #include "lanes/report.h"
 #include "lanes/turn.h"
-#include "policies/job_class.h"
 #include "service/wire/graph_info.h"
 #include "service/wire/iteration_note.h"
 #include "service/wire/job_spec.h"
@@ -33,8 +33,6 @@ template <>
 inline constexpr uint8_t kEnumeratorCount<JobClass> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<Replay> = 3;
-template <>
-inline constexpr uint8_t kEnumeratorCount<policies::JobClass> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<WorkerRole> = 2;
 template <>
@@ -59,7 +57,7 @@ inline constexpr uint32_t kMaxElements<OutputInfo> = limits::kMaxGraphOutputs;
 template <>
 inline constexpr uint32_t kMaxElements<GraphInfo> = limits::kMaxGraphsPerJob;
 template <>
-inline constexpr uint32_t kMaxElements<SlotSpec> = limits::kMaxImageSlots;
+inline constexpr uint32_t kMaxElements<ImageSlot> = limits::kMaxImageSlots;
 template <>
 inline constexpr uint32_t kMaxElements<lanes::ReportedJob> = limits::kMaxJobs;
 template <>

@@ -13,7 +13,8 @@
 namespace laneway::wire::held {
 
 struct Job {  // + [graph 0, initial bytes while spec.has_initial]
-  static constexpr MessageType kType{.number = 411, .version = 2, .name = "held::Job"};
+  static constexpr MessageType kType{
+      .number = 411, .version = 2 + kJobOptionsVersion, .name = "held::Job"};
   uint64_t job = 0;
   uint64_t session = 0;
   uint64_t request = 0;

@@ -21,9 +21,9 @@ inline service::BlockLayout block_layout(const GraphInfo& graph) {
   return service::block_layout(inputs, outputs);
 }
 
-inline service::SlotOffsets slot_offsets(const std::vector<SlotSpec>& slots) {
+inline service::SlotOffsets slot_offsets(const std::vector<ImageSlot>& slots) {
   std::vector<uint64_t> bytes;
-  for (const SlotSpec& slot : slots) bytes.push_back(slot.bytes);
+  for (const ImageSlot& slot : slots) bytes.push_back(slot.bytes);
   return service::slot_offsets(bytes);
 }
 

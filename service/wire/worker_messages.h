@@ -24,7 +24,8 @@
 namespace laneway::wire::to_worker {
 
 struct AddJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobAdded or Reply
-  static constexpr MessageType kType{.number = 201, .version = 2, .name = "to_worker::AddJob"};
+  static constexpr MessageType kType{
+      .number = 201, .version = 2 + kJobOptionsVersion, .name = "to_worker::AddJob"};
   uint64_t request = 0;
   uint64_t job = 0;
   uint64_t session = 0;
@@ -240,7 +241,8 @@ struct JobText {
 
 // Events that were told before it belong to the broker before; those after it are about its state.
 struct Report {
-  static constexpr MessageType kType{.number = 257, .name = "from_worker::Report"};
+  static constexpr MessageType kType{
+      .number = 257, .version = 1 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
   template <class A>
   void serialize(A& archive) {

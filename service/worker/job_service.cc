@@ -47,24 +47,11 @@ Result<std::vector<std::byte>> read_graph(Descriptor memfd) {
   return std::vector<std::byte>(memory.value().data(), memory.value().data() + status.st_size);
 }
 
-std::vector<lanes::ImageSlot> image_slots(const wire::JobSpec& spec) {
-  std::vector<lanes::ImageSlot> slots;
-  slots.reserve(spec.slots.size());
-  for (const wire::SlotSpec& slot : spec.slots) {
-    slots.push_back(
-        {.name = slot.name, .kind = static_cast<lanes::SlotKind>(slot.kind), .bytes = slot.bytes});
-  }
-  return slots;
-}
-
-lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor::MadeJob& torch) {
+lanes::JobOffered offer_of(const wire::to_worker::AddJob& message,
+                           const adaptor::MadeJob& torch) {
   return {.job = JobId(message.job),
           .session = SessionId(message.session),
-          .name = message.spec.name,
-          .job_class = static_cast<lanes::JobClass>(message.spec.job_class),
-          .priority = message.spec.priority,
-          .weight = message.spec.weight,
-          .total_iterations = message.spec.total_iterations,
+          .options = message.spec.options,
           .iteration_estimate = Duration(),
           .persistent = torch.job->layout().total(),
           .ephemeral = torch.graph->probe_need(),
@@ -116,11 +103,11 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   const JobId id(message.job);
   const bool recovered = journal.job() == id;
   if (recovered && journal.is_over()) {
-    return Error{ErrorCode::unavailable, "job '" + spec.name + "' is over"};
+    return Error{ErrorCode::unavailable, "job '" + spec.options.name + "' is over"};
   }
   Result<std::vector<std::byte>> graph = read_graph(std::move(fds[0]));
   if (!graph) return graph.error();
-  const std::vector<lanes::ImageSlot> slots = image_slots(spec);
+  const std::vector<ImageSlot>& slots = spec.slots;
   auto torch = adaptor::make_job(backend_, slots, graph.value(), capacity_);
   if (!torch) return torch.error();
   adaptor::DeviceJob& made = *torch.value().job;
@@ -147,13 +134,10 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   }
   if (!recovered) journal.open(id, made.random_state());
   lanes::JobOffered offer = offer_of(message, torch.value());
-  JobHandle job = worker_.add_job({.id = id,
-                                   .name = spec.name,
+  JobHandle job = worker_.add_job({.offer = std::move(offer),
                                    .torch = std::move(torch).value(),
                                    .initial = std::move(initial),
                                    .user = message.user,
-                                   .replay = spec.replay,
-                                   .offer = std::move(offer),
                                    .journal = journal,
                                    .recovered = recovered});
   if (job == nullptr) return Error{ErrorCode::unavailable, "the worker is closing"};

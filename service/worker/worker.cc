@@ -266,7 +266,8 @@ void Worker::join_retired() {
 }
 
 bool Worker::may_replay(const WorkerJob& job) const {
-  if (job.replay != wire::Replay::automatic) return job.replay == wire::Replay::on;
+  const Replay replay = job.offer.options.replay;
+  if (replay != Replay::automatic) return replay == Replay::on;
   return std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) LW_REQUIRES(kBookkeeping) {
     const WorkerJob& other = *entry.second;
     return &other != &job && other.admitted == job.admitted &&

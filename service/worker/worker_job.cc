@@ -8,11 +8,8 @@
 namespace laneway::service {
 
 WorkerJob::WorkerJob(NewJob from)
-    : id(from.id),
-      name(std::move(from.name)),
+    : offer(std::move(from.offer)),
       user(from.user),
-      replay(from.replay),
-      offer(std::move(from.offer)),
       torch(std::move(from.torch.job)),
       journal(from.journal),
       initial(std::move(from.initial)),

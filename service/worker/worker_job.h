@@ -32,15 +32,11 @@ class WorkerLane;
 
 // What a job is made from.
 struct NewJob {
-  JobId id;
-  std::string name;
+  lanes::JobOffered offer;  // what the core is told of it, also a core that comes later
   adaptor::MadeJob torch;
   InitialImage initial;  // of no bytes when the job is larger than the pool
   uint32_t user = 0;     // uid
-  wire::Replay replay = wire::Replay::automatic;
-  // Of jobs of other processes: what the core was told, for a core that comes later; and where the
-  // job's steps are written down.
-  lanes::JobOffered offer{};
+  // Of jobs of other processes: where the job's steps are written down.
   std::optional<JobJournal> journal{};
   bool recovered = false;  // the journal tells of a predecessor's work
 };
@@ -50,11 +46,10 @@ struct WorkerJob {
 
   explicit WorkerJob(NewJob from);
 
-  const JobId id;
-  const std::string name;
-  const uint32_t user;
-  const wire::Replay replay;
   const lanes::JobOffered offer;
+  const JobId id = offer.job;
+  const std::string& name = offer.options.name;
+  const uint32_t user;
   const std::unique_ptr<adaptor::DeviceJob> torch;
   std::optional<JobJournal> journal;
   uint32_t enqueued = 0;  // iterations that its lane has not retired yet

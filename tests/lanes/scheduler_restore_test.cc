@@ -19,7 +19,7 @@ class RestoreTest : public SchedulerTest {
     ReportedJob job;
     job.offer.job = JobId(id);
     job.offer.session = SessionId(1);
-    job.offer.name = "job" + std::to_string(id);
+    job.offer.options.name = "job" + std::to_string(id);
     job.offer.persistent = units(persistent);
     job.offer.ephemeral = units(ephemeral);
     return job;
@@ -292,7 +292,7 @@ class Garbage {
     job.offer.persistent = bytes();
     job.offer.ephemeral = bytes();
     job.offer.context_key = random_.below(2);
-    job.offer.total_iterations = random_.next();
+    job.offer.options.total_iterations = random_.next();
     job.lane = LaneId(number(6));
     job.image_offset = bytes();
     job.image_size = random_.chance(0.8) ? std::max(job.offer.persistent, Bytes(64)) : bytes();

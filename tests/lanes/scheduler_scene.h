@@ -46,7 +46,7 @@ class SchedulerTest : public testing::Test {
     JobOffered job;
     job.job = JobId(id);
     job.session = SessionId(session);
-    job.name = "job" + std::to_string(id);
+    job.options.name = "job" + std::to_string(id);
     job.persistent = units(persistent);
     job.ephemeral = units(ephemeral);
     job.context_key = context_key;

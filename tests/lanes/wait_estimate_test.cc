@@ -26,7 +26,7 @@ class WaitEstimate : public testing::Test {
     job.state = JobState::resident;
     job.lane = LaneId(lane);
     job.iterations = 10;
-    job.total_iterations = 10 + left;
+    job.options.total_iterations = 10 + left;
     job.device_time = seconds(10);
     now_.claimed += Bytes(persistent);
     return job;
@@ -91,7 +91,7 @@ TEST_F(WaitEstimate, JobsOfOneLaneShareItsTime) {
 
 TEST_F(WaitEstimate, IsUnknownWhenItDependsOnWhatIsNotKnown) {
   runs(1, 40, 20, 1, 30);
-  runs(2, 10, 10, 2, 5).total_iterations = 0;  // goes on for ever, as far as is known
+  runs(2, 10, 10, 2, 5).options.total_iterations = 0;  // goes on for ever, as far as is known
   region(1, 20);
   region(2, 10);
   waits(3, 60, 15, 1);  // 75: 20 free and job 1's 60 suffice
@@ -105,7 +105,7 @@ TEST_F(WaitEstimate, IsUnknownWhenItDependsOnWhatIsNotKnown) {
 
 TEST_F(WaitEstimate, AnEndlessNeighbourSlowsALaneDown) {
   runs(1, 40, 20, 1, 6);
-  runs(2, 20, 20, 1, 0).total_iterations = 0;
+  runs(2, 20, 20, 1, 0).options.total_iterations = 0;
   region(1, 20);
   waits(3, 30, 20, 1);
   EXPECT_DOUBLE_EQ(estimate(3), 12.0);

@@ -28,7 +28,7 @@ class Scene {
   }
   // `left` iterations of `mean` each.
   static void set_remaining(JobView& job, uint64_t left, Duration mean) {
-    job.total_iterations = job.iterations + left;
+    job.options.total_iterations = job.iterations + left;
     job.iteration_estimate = mean;
     job.update_remaining();
   }

@@ -34,25 +34,25 @@ TEST(View, ALaneExistsBetweenOpenAndClose) {
 
 TEST(View, RemainingTimeIsUnknownWithoutACountOrATime) {
   JobView job;
-  job.total_iterations = 10;
+  job.options.total_iterations = 10;
   job.update_remaining();
   EXPECT_EQ(job.remaining(), std::nullopt);
   job.iteration_estimate = milliseconds(2);
   job.update_remaining();
   EXPECT_EQ(job.remaining(), milliseconds(20));
-  job.total_iterations = 0;
+  job.options.total_iterations = 0;
   job.update_remaining();
   EXPECT_EQ(job.remaining(), std::nullopt);
 }
 
 TEST(View, RemainingTimeNeverOverflowsAndNeverGetsNegative) {
   JobView job;
-  job.total_iterations = UINT64_MAX;
+  job.options.total_iterations = UINT64_MAX;
   job.iteration_estimate = seconds(1'000'000);
   job.update_remaining();
   ASSERT_TRUE(job.remaining().has_value());
   EXPECT_GT(job.remaining()->ns(), 0);
-  job.total_iterations = 3;
+  job.options.total_iterations = 3;
   job.iterations = 5;  // a client that submits more than it said
   job.update_remaining();
   EXPECT_EQ(job.remaining(), Duration(0));

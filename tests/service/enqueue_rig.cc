@@ -142,19 +142,14 @@ service::JobHandle EnqueueService::add_job(const std::string& name,
   const JobId id(++last_job_);
   lanes::JobOffered offer{.job = id,
                           .session = SessionId(1),
-                          .name = name,
-                          .job_class = lanes::JobClass::training,
-                          .priority = 0,
-                          .weight = 1,
-                          .total_iterations = 0,
+                          .options = {.name = name},
                           .iteration_estimate = Duration(),
                           .persistent = torch.value().job->layout().total(),
                           .ephemeral = torch.value().graph->probe_need(),
                           .context_key = torch.value().job->context_key()};
   if (journal) journal->open(id, torch.value().job->random_state());
   const service::JobHandle job =
-      worker_->add_job({.id = id,
-                        .name = name,
+      worker_->add_job({.offer = offer,
                         .torch = std::move(torch).value(),
                         .initial = service::InitialImage(adding_slots(kCount)),
                         .journal = journal});

@@ -20,7 +20,7 @@ std::unique_ptr<service::EmbeddedService> open_service(uint32_t lanes, Bytes poo
 TinyJob::TinyJob(service::EmbeddedService& service, std::string name, int64_t count)
     : service_(service), count_(count), input_(static_cast<size_t>(count)) {
   service::JobRequest request;
-  request.name = std::move(name);
+  request.options.name = std::move(name);
   request.slots = adding_slots(count);
   request.initial = {nullptr};
   job_ = service.create_job(request, lanes::encode_graph(adding_graph(count))).value();

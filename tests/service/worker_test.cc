@@ -110,7 +110,7 @@ TEST(Worker, RefusesAJobThatCanNeverFit) {
   const auto service = open_service(/*lanes=*/2, mib(1));
   TinyJob small(*service, "small");
   JobRequest request;
-  request.name = "large";
+  request.options.name = "large";
   request.slots = testing::adding_slots(1 << 20);
   request.initial = {nullptr};
   const auto refused =
@@ -155,7 +155,7 @@ TEST(Worker, AJobMayHaveNoState) {
   const auto service = open_service(/*lanes=*/1);
   const lanes::Graph graph = testing::doubling_graph(2);
   JobRequest request;
-  request.name = "stateless";
+  request.options.name = "stateless";
   const JobHandle job = service->create_job(request, lanes::encode_graph(graph)).value();
   Worker& worker = service->worker();
   for (int i = 0; i < 3; ++i) {

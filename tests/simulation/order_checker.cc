@@ -14,9 +14,9 @@ int64_t remaining_ns(const SeenJob& job) {
   if (job.iterations > 0 && job.busy_ns > 0) {
     mean = job.busy_ns / static_cast<int64_t>(job.iterations);
   }
-  if (job.offer.total_iterations == 0 || mean == 0) return kUnknown;
-  const int64_t left =
-      static_cast<int64_t>(job.offer.total_iterations) - static_cast<int64_t>(job.iterations);
+  if (job.offer.options.total_iterations == 0 || mean == 0) return kUnknown;
+  const int64_t left = static_cast<int64_t>(job.offer.options.total_iterations) -
+                       static_cast<int64_t>(job.iterations);
   return std::max<int64_t>(left, 0) * mean;
 }
 

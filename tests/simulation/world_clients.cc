@@ -25,11 +25,11 @@ void World::plan_clients() {
     client.iteration = microseconds(random_.between(10, 2000));
     client.think = microseconds(random_.chance(0.3) ? random_.between(0, 3000) : 0);
     client.offer.session = SessionId(random_.below(clients_.size()) + 1);
-    client.offer.name = "job" + std::to_string(id.value());
+    client.offer.options.name = "job" + std::to_string(id.value());
     client.offer.persistent = Bytes(persistent);
     client.offer.ephemeral = Bytes(estimate);
     client.known_need = estimate;
-    client.offer.total_iterations = random_.chance(0.8) ? client.total : 0;
+    client.offer.options.total_iterations = random_.chance(0.8) ? client.total : 0;
     if (random_.chance(0.5)) client.offer.iteration_estimate = client.iteration;
     at(microseconds(random_.between(0, 30'000)), [this, number = id.value()] { arrive(number); });
   }

@@ -158,8 +158,8 @@ class BrokerLoop : public ::testing::Test {
   }
   static wire::CreateJob job(const std::string& name) {
     wire::CreateJob request;
-    request.spec.name = name;
-    request.spec.slots = {{"weight", wire::SlotKind::parameter, 640}};
+    request.spec.options.name = name;
+    request.spec.slots = {{"weight", SlotKind::parameter, 640}};
     return request;
   }
 

@@ -20,7 +20,7 @@ wire::GraphInfo info(uint32_t graph) {
 
 Bytes image_bytes(const FakeWorker::Job& job) {
   Bytes sum;
-  for (const wire::SlotSpec& slot : job.message.spec.slots) {
+  for (const ImageSlot& slot : job.message.spec.slots) {
     sum += Bytes(static_cast<int64_t>(slot.bytes));
   }
   return sum;
@@ -95,7 +95,7 @@ FakeWorker::Job* FakeWorker::find(uint64_t job) {
 void FakeWorker::on(const wire::to_worker::AddJob& message) {
   const JobId id(message.job);
   EXPECT_EQ(fds_.size(), message.spec.has_initial ? 2u : 1u);
-  if (message.spec.name == "refused") {
+  if (message.spec.options.name == "refused") {
     return reply(message.request, Error{ErrorCode::invalid_graph, "node 3 is not allowed"});
   }
   if (jobs.count(id) == 0) {
@@ -203,7 +203,7 @@ void FakeWorker::on(const wire::to_worker::Recovered& /*message*/) {
   for (const auto& [id, job] : jobs) {
     lanes::ReportedJob reported;
     reported.offer.job = id;
-    reported.offer.name = "as the worker knows it";
+    reported.offer.options.name = "as the worker knows it";
     reported.offer.persistent = image_bytes(job);
     reported.offer.ephemeral = kNeed;
     reported.lane = job.lane;

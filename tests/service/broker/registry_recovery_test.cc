@@ -187,7 +187,7 @@ TEST(RegistryRecovery, ANewBrokersCoreStandsWhereTheOldOneStood) {
   for (size_t i = 0; i < after.jobs.size(); ++i) {
     EXPECT_EQ(after.jobs[i].state, before.jobs[i].state);
     EXPECT_EQ(after.jobs[i].lane, before.jobs[i].lane);
-    EXPECT_EQ(after.jobs[i].name, before.jobs[i].name) << "the broker's own word counts";
+    EXPECT_EQ(after.jobs[i].options, before.jobs[i].options) << "the broker's own word counts";
     EXPECT_EQ(after.jobs[i].session, before.jobs[i].session);
     EXPECT_EQ(after.jobs[i].reason.position, before.jobs[i].reason.position);
   }

@@ -91,8 +91,8 @@ void RegistryRig::restart_worker() {
 
 wire::CreateJob RegistryRig::job(const std::string& name, uint64_t bytes, bool has_initial) {
   wire::CreateJob request;
-  request.spec.name = name;
-  request.spec.slots = {{"weight", wire::SlotKind::parameter, bytes}};
+  request.spec.options.name = name;
+  request.spec.slots = {{"weight", SlotKind::parameter, bytes}};
   request.spec.has_initial = has_initial;
   return request;
 }
@@ -111,7 +111,7 @@ std::vector<Descriptor> RegistryRig::files(size_t count) {
 uint64_t RegistryRig::create(uint64_t session, uint64_t number, const std::string& name,
                              uint64_t bytes, bool shared) {
   wire::CreateJob request = job(name, bytes);
-  request.spec.shared = shared;
+  request.spec.options.shared = shared;
   registry_->create(from(session, number), request, files(1));
   return get<wire::JobCreated>(session, number).job;
 }

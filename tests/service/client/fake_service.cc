@@ -160,7 +160,7 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
 wire::AnyReply FakeService::create(const wire::CreateJob& create, std::vector<Descriptor> message) {
   const uint64_t number = static_cast<uint64_t>(++jobs_made);
   Job& job = jobs_[number];
-  job.name = create.spec.name.empty() ? "job-1" : create.spec.name;
+  job.name = create.spec.options.name.empty() ? "job-1" : create.spec.options.name;
   job.slots = create.spec.slots;
   LW_CHECK(message.size() == (create.spec.has_initial ? 2u : 1u), "graph and initial bytes");
   if (create.spec.has_initial) {

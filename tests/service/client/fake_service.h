@@ -56,7 +56,7 @@ class FakeService {
     std::array<float, 4> slot{};
     bool shared = false;
     std::string name;
-    std::vector<wire::SlotSpec> slots;
+    std::vector<ImageSlot> slots;
   };
 
   void run(const std::stop_token& stop);

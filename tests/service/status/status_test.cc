@@ -31,8 +31,8 @@ class StatusTest : public testing::Test {
   void offer(uint64_t id, int64_t persistent, int64_t ephemeral) {
     lanes::JobOffered job;
     job.job = JobId(id);
-    job.name = "job" + std::to_string(id);
-    job.job_class = policies::JobClass::inference;
+    job.options.name = "job" + std::to_string(id);
+    job.options.job_class = JobClass::inference;
     job.persistent = Bytes(persistent);
     job.ephemeral = Bytes(ephemeral);
     core_->handle(TimePoint(), job);

@@ -62,7 +62,7 @@ Record iterated(int64_t at_us, int64_t took_us, uint64_t lane, uint64_t job) {
 Record offered(int64_t at_us, uint64_t job, const std::string& name) {
   lanes::JobOffered event;
   event.job = JobId(job);
-  event.name = name;
+  event.options.name = name;
   return heard(at_us, event);
 }
 

@@ -33,11 +33,11 @@ TEST(TraceText, JobsHaveTheNamesThatTheyWereOfferedOrReportedWith) {
   JobNames names;
   lanes::JobOffered offered;
   offered.job = JobId(3);
-  offered.name = "digits";
+  offered.options.name = "digits";
   names.hear(offered);
   lanes::WorkerReported reported;
   reported.report.jobs.emplace_back().offer.job = JobId(4);
-  reported.report.jobs.back().offer.name = "two\nlines";
+  reported.report.jobs.back().offer.options.name = "two\nlines";
   names.hear(reported);
   const auto line = [&](uint64_t job) {
     return entry_text(wire::trace::Decided{lanes::AdmitJob{JobId(job), LaneId(2)}}, names);

@@ -53,7 +53,8 @@ void expect_all_fields(const char* name) {
 TEST(Codec, SerializeForgetsNoMember) {
   for_each_message([]<class M, class Family>() { expect_all_fields<M>(M::kType.name); });
   expect_all_fields<JobSpec>("JobSpec");
-  expect_all_fields<SlotSpec>("SlotSpec");
+  expect_all_fields<JobOptions>("JobOptions");
+  expect_all_fields<ImageSlot>("ImageSlot");
   expect_all_fields<GraphInfo>("GraphInfo");
   expect_all_fields<InputInfo>("InputInfo");
   expect_all_fields<OutputInfo>("OutputInfo");

@@ -210,11 +210,8 @@ ProcessJob::ProcessJob(WorkerRig& rig, Form form) : rig_(rig) {
   message_.session = 1;
   message_.user = form.user;
   message_.record = static_cast<uint32_t>(last % limits::kMaxJobs);
-  message_.spec.name = form.name;
-  for (const lanes::ImageSlot& slot : form.slots) {
-    message_.spec.slots.push_back(
-        {.name = slot.name, .kind = static_cast<wire::SlotKind>(slot.kind), .bytes = slot.bytes});
-  }
+  message_.spec.options.name = form.name;
+  message_.spec.slots = form.slots;
   if (!form.initial.empty()) {
     initial_.emplace(shared("initial", form.initial.size()));
     std::memcpy(initial_->data(), form.initial.data(), form.initial.size());
@@ -258,11 +255,7 @@ void ProcessJob::tell_job(bool again) {
   }
   rig_.post(lanes::JobOffered{.job = id(),
                               .session = SessionId(1),
-                              .name = message_.spec.name,
-                              .job_class = lanes::JobClass::training,
-                              .priority = 0,
-                              .weight = 1,
-                              .total_iterations = 0,
+                              .options = message_.spec.options,
                               .iteration_estimate = Duration(),
                               .persistent = Bytes(static_cast<int64_t>(added.persistent)),
                               .ephemeral = Bytes(static_cast<int64_t>(added.ephemeral)),

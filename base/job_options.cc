@@ -1,6 +1,6 @@
-#include "policies/job_class.h"
+#include "base/job_options.h"
 
-namespace laneway::policies {
+namespace laneway {
 
 const char* job_class_name(JobClass job_class) {
   switch (job_class) {
@@ -11,4 +11,4 @@ const char* job_class_name(JobClass job_class) {
   return "unknown";
 }
 
-}  // namespace laneway::policies
+}  // namespace laneway

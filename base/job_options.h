@@ -1,0 +1,40 @@
+// JobOptions: what a client chooses for a job, in one struct that every step embeds whole: the
+// C interface fills it once (service/api/job_request.h), messages and the broker's records carry
+// it, the core is offered it, policies and the status read it. service/README.md lists the steps
+// for one more option. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace laneway {
+
+// Numbered as in messages and in laneway.h; never renumber. Policies may weigh the class of a job;
+// safety never depends on it.
+enum class JobClass : uint8_t { training = 0, inference = 1, best_effort = 2 };
+// "training", "inference", "best_effort".
+const char* job_class_name(JobClass job_class);
+
+// Whether a device's work of an iteration is recorded and replayed.
+enum class Replay : uint8_t { automatic = 0, on = 1, off = 2 };
+
+// Raise it with every change of the fields: the versions of all messages and files that carry
+// JobOptions follow.
+inline constexpr uint16_t kJobOptionsVersion = 1;
+
+struct JobOptions {
+  std::string name;  // empty in a request: the service gives "job-N"
+  JobClass job_class = JobClass::training;
+  int32_t priority = 0;  // higher is more urgent, where a policy reads it
+  double weight = 1.0;
+  uint64_t total_iterations = 0;  // 0: unknown
+  bool shared = false;            // other sessions of the same user may attach
+  Replay replay = Replay::automatic;
+  friend bool operator==(const JobOptions&, const JobOptions&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(name, job_class, priority, weight, total_iterations, shared, replay);
+  }
+};
+
+}  // namespace laneway

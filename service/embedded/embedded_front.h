@@ -1,0 +1,30 @@
+// EmbeddedFront: an EmbeddedService as laneway.h shows it. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "service/api/service_front.h"
+#include "service/embedded/embedded.h"
+
+namespace laneway::service {
+
+class EmbeddedFront final : public ServiceFront {
+ public:
+  explicit EmbeddedFront(std::shared_ptr<EmbeddedService> service) : service_(std::move(service)) {}
+
+  Result<std::shared_ptr<JobFront>> create_job(const JobRequest& request,
+                                               std::span<const std::byte> graph) override;
+  Result<std::shared_ptr<JobFront>> attach(const std::string& name) override;
+  Result<std::string> status() override { return service_->status(); }
+  Status command(const std::string& command, const char* argument) override;
+  const char* kernels() const override { return service_->kernels().c_str(); }
+  void close() override { service_->close(); }
+
+ private:
+  const std::shared_ptr<EmbeddedService> service_;
+};
+
+}  // namespace laneway::service
