@@ -9,7 +9,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "lanes/wait_estimate.h"
-#include "service/broker/keys.h"
 
 namespace laneway::service {
 namespace {
@@ -85,7 +84,7 @@ void JobRegistry::create(const Origin& from, const wire::CreateJob& request,
   }
   if (Status room = check_room(from); !room) return replies_.fail(from.to, room.error());
   const JobId id = table_.next_id();
-  hold("n", wire::encode(wire::held::LastJob{id.value()}), {});
+  store_.hold_last_id(id);
   JobEntry entry;
   entry.record = {.job = id.value(),
                   .session = from.to.session.value(),
@@ -104,14 +103,14 @@ void JobRegistry::create(const Origin& from, const wire::CreateJob& request,
   if (request.spec.has_initial) entry.initial = std::move(fds[1]);
   entry.creator = from.to;
   JobEntry& job = *table_.add(std::move(entry)).value();
-  hold_job(job);
+  store_.hold_job(job);
   fault_point("broker.job_held");
   if (const Result<uint32_t> link = make_link(job, from); !link) {
     return forget(job, link.error());
   }
   fault_point("broker.link_held");
-  tell_job(job);
-  tell_link(job, job.record.last_link);
+  requests_.send_job(job);
+  requests_.send_link(job, job.record.last_link);
   fault_point("broker.job_sent");
 }
 
@@ -123,7 +122,7 @@ void JobRegistry::resume(JobEntry& job, const Origin& from) {
   if (!linked && !job.closing) {
     const Result<uint32_t> link = make_link(job, from);
     if (!link) return replies_.refuse(job.creator, link.error());
-    tell_link(job, link.value());
+    requests_.send_link(job, link.value());
   }
   answer_created(job);
 }
@@ -201,7 +200,7 @@ void JobRegistry::end_job(JobEntry& job, const Error& told, bool cancelled) {
   if (job.closing) return;
   job.closing = told;
   fault_point("broker.close_begun");
-  tell_close(job);
+  requests_.send_close(job);
   core_->post(lanes::JobEnded{.job = job.id(), .cancelled = cancelled});
 }
 
@@ -237,17 +236,8 @@ void JobRegistry::close_all(const Error& reason) {
 // it after that.
 void JobRegistry::forget(JobEntry& job, std::optional<Error> why) {
   const JobId id = job.id();
-  holder_.release(job_key(id));
-  for (const auto& [number, link] : job.links) {
-    for (const auto& [segment, entry] : link.segments) {
-      holder_.release(segment_key(id, number, segment));
-    }
-    holder_.release(link_key(id, number));
-  }
-  for (const auto& [number, graph] : job.graphs) {
-    if (number != 0) holder_.release(graph_key(id, number));
-  }
-  std::erase_if(told_, [id](const auto& one) { return one.second.job == id; });
+  store_.release_job(job);
+  requests_.forget_additions(id);
   if (!why) why = job.refused;
   const Error told = why ? *why : job.closing.value_or(gone_error(id.value(), {}));
   JobEntry gone = std::move(job);
@@ -264,15 +254,10 @@ void JobRegistry::answer_all(JobEntry& job, const Error& told) {
     replies_.refuse(link.reply, told);
     for (auto& [segment, entry] : link.segments) replies_.refuse(entry.reply, told);
   }
-  for (auto it = asks_.begin(); it != asks_.end();) {
-    if (it->second.job != job.id()) {
-      ++it;
-      continue;
-    }
+  for (const WorkerRequests::Question& question : requests_.take_questions(job.id())) {
     // What was to be dropped is gone; what was asked has no answer any more.
-    const bool report = std::holds_alternative<wire::to_worker::JobReport>(it->second.question);
-    report ? replies_.refuse(it->second.to, told) : replies_.answer(it->second.to, wire::Done{});
-    it = asks_.erase(it);
+    ReplyTo to = question.to;
+    question.is_report() ? replies_.refuse(to, told) : replies_.answer(to, wire::Done{});
   }
 }
 
@@ -283,7 +268,7 @@ void JobRegistry::image_placed(JobEntry& job) {
     // As many bytes as the image: nobody needs them any more.
     job.initial.reset();
     job.record.spec.has_initial = false;
-    hold_job(job);
+    store_.hold_job(job);
   }
   for (const JobEntry::Waiter& waiter : job.waiters) replies_.send(waiter.to, wire::JobPlaced{});
   job.waiters.clear();

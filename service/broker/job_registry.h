@@ -7,7 +7,9 @@
 // Not thread-safe.
 //
 // Its parts: job_registry.cc (jobs), job_registry_parts.cc (graphs, links, segments),
-// job_registry_worker.cc (what the worker says), job_registry_recovery.cc (new broker, new worker).
+// job_registry_worker.cc (answers of the worker), job_registry_recovery.cc (new broker, new
+// worker). WorkerRequests has the requests to the worker that are not answered yet, JobStore what
+// the supervisor holds.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +25,12 @@
 #include "lanes/core_loop.h"
 #include "lanes/snapshot.h"
 #include "service/broker/broker_core.h"
-#include "service/broker/descriptor_store.h"
+#include "service/broker/job_store.h"
 #include "service/broker/job_table.h"
 #include "service/broker/replies.h"
 #include "service/broker/trace_log.h"
 #include "service/broker/worker_link.h"
+#include "service/broker/worker_requests.h"
 #include "service/journal/journal_view.h"
 #include "service/wire/client_messages.h"
 
@@ -36,8 +39,8 @@ namespace laneway::service {
 class JobRegistry final : public lanes::ActionSink {
  public:
   // All outlive the registry; `core` is set before anything else is called.
-  JobRegistry(DescriptorStore& holder, WorkerLink& worker, Replies& replies, const Clock& clock)
-      : holder_(holder), worker_(worker), replies_(replies), clock_(clock) {}
+  JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& replies, const Clock& clock)
+      : store_(store), worker_(worker), requests_(worker), replies_(replies), clock_(clock) {}
   void set_core(BrokerCore& core) { core_ = &core; }
   // What the worker writes down, which outlives the registry as well; without it only turns that
   // have ended count.
@@ -94,16 +97,6 @@ class JobRegistry final : public lanes::ActionSink {
   lanes::Snapshot snapshot();
 
  private:
-  // A question to the worker whose answer is a client's; asked again after a restart of the worker.
-  struct Ask {
-    ReplyTo to;
-    JobId job;
-    uint32_t graph = 0;
-    std::variant<wire::to_worker::DropGraph, wire::to_worker::DropLink,
-                 wire::to_worker::DropSegment, wire::to_worker::JobReport>
-        question;
-  };
-
   // What the session may speak of: its own job or one that it is attached to.
   Result<JobEntry*> job_of(const Origin& from, uint64_t job);
   Result<LinkEntry*> link_of(const Origin& from, JobEntry& job, uint32_t link);
@@ -129,22 +122,9 @@ class JobRegistry final : public lanes::ActionSink {
   void detach_link(JobEntry& job, uint32_t number, ReplyTo to);
   void drop_link(JobEntry& job, uint32_t link, ReplyTo to);
   void drop_graphs_of(JobEntry& job, SessionId session);
-  void ask(Ask what);
-  void ask_again();
   std::vector<Descriptor> link_copies(const LinkEntry& link);
 
-  // Holding, in one place each.
-  void hold(const std::string& key, std::vector<std::byte> note,
-            const std::vector<const Descriptor*>& fds);
-  void hold_job(const JobEntry& job);
-  void hold_link(const JobEntry& job, uint32_t link);
-
-  // job_registry_worker.cc: messages to it and from it.
-  void tell_job(JobEntry& job);
-  void tell_graph(JobEntry& job, uint32_t number);
-  void tell_link(JobEntry& job, uint32_t link);
-  void tell_segment(JobEntry& job, uint32_t link, uint32_t segment);
-  void tell_close(const JobEntry& job);
+  // job_registry_worker.cc: messages from the worker.
   void on(const wire::from_worker::Reply& message);
   void on(const wire::from_worker::JobAdded& message);
   void on(const wire::from_worker::GraphAdded& message);
@@ -154,31 +134,21 @@ class JobRegistry final : public lanes::ActionSink {
   void on(const wire::from_worker::Report& message);
   void on(const wire::from_worker::Iterations& message);
   void on_event(const lanes::Event& event);
-  void on_told_reply(JobId job, const wire::from_worker::Reply& message);
+  void on_reply(const WorkerRequests::Addition& addition, const wire::from_worker::Reply& message);
+  void on_reply(const WorkerRequests::Question& question, const wire::from_worker::Reply& message);
 
   // job_registry_recovery.cc
   void correct(lanes::WorkerReport& report);
-  Status restore_job(const std::vector<std::byte>& note, std::vector<Descriptor> fds);
-  Status restore_part(const std::string& key, const std::vector<uint64_t>& numbers,
-                      const std::vector<std::byte>& note, std::vector<Descriptor> fds);
 
-  DescriptorStore& holder_;
+  JobStore store_;
   WorkerLink& worker_;
+  WorkerRequests requests_;
   Replies& replies_;
   const Clock& clock_;
   BrokerCore* core_ = nullptr;
   const JournalView* journal_ = nullptr;
   TraceLog* trace_ = nullptr;  // none: no trace is written
   JobTable table_;
-  std::map<uint64_t, Ask> asks_;  // by the worker's request
-  // What else was asked, by request: so that a refusal finds its subject.
-  struct Told {
-    JobId job;
-    enum class Part : uint8_t { job, graph, link, segment } part = Part::job;
-    uint32_t number = 0;
-    uint32_t segment = 0;
-  };
-  std::map<uint64_t, Told> told_;
   std::optional<Error> closed_;  // close_all was called
 };
 

@@ -1,4 +1,4 @@
-// The registry's parts of jobs: graphs, links and their segments; and how they are held.
+// The registry, part: graphs of jobs, links and their segments.
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +6,6 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "service/broker/job_registry.h"
-#include "service/broker/keys.h"
 
 namespace laneway::service {
 namespace {
@@ -30,30 +29,6 @@ uint32_t next_number(const Map& map) {
 
 }  // namespace
 
-void JobRegistry::hold(const std::string& key, std::vector<std::byte> note,
-                       const std::vector<const Descriptor*>& fds) {
-  auto copied = copies(fds);
-  if (!copied) {
-    log_error("what belongs to '" + key + "' is not held: " + copied.error().message);
-    return;
-  }
-  holder_.hold(key, std::move(note), std::move(copied).value());
-}
-
-void JobRegistry::hold_job(const JobEntry& job) {
-  std::vector<const Descriptor*> fds{&job.graphs.at(0).graph};
-  if (job.initial.valid()) fds.push_back(&job.initial);
-  hold(job_key(job.id()), wire::encode(job.record), fds);
-}
-
-void JobRegistry::hold_link(const JobEntry& job, uint32_t number) {
-  const LinkEntry& link = job.links.at(number);
-  const LinkFiles& files = link.files;
-  hold(link_key(job.id(), number),
-       wire::encode(wire::held::Link{link.session.value(), link.request}),
-       {&files.ring, &files.submit, &files.done_read, &files.done_write});
-}
-
 Result<uint32_t> JobRegistry::make_link(JobEntry& job, const Origin& from) {
   if (job.links.size() >= limits::kMaxLinksPerJob) {
     return over_limit("clients of one job", limits::kMaxLinksPerJob, "let one detach first");
@@ -67,8 +42,8 @@ Result<uint32_t> JobRegistry::make_link(JobEntry& job, const Origin& from) {
   link.files = std::move(files).value();
   job.links.emplace(number, std::move(link));
   // Numbers of links are not used twice: the journal names requests by them.
-  hold_job(job);
-  hold_link(job, number);
+  store_.hold_job(job);
+  store_.hold_link(job, number);
   return number;
 }
 
@@ -102,7 +77,7 @@ void JobRegistry::attach(const Origin& from, const wire::AttachJob& request) {
   if (!link) return replies_.fail(from.to, link.error());
   job.links.at(link.value()).reply = from.to;
   fault_point("broker.link_held");
-  tell_link(job, link.value());
+  requests_.send_link(job, link.value());
   answer_attached(job, link.value());
 }
 
@@ -146,10 +121,9 @@ void JobRegistry::add_graph(const Origin& from, const wire::AddGraph& request,
   graph.session = from.to.session;
   graph.request = from.to.number;
   graph.reply = from.to;
-  hold(graph_key(job.id(), number),
-       wire::encode(wire::held::Graph{graph.session.value(), graph.request}), {&graph.graph});
+  store_.hold_graph(job, number);
   fault_point("broker.graph_held");
-  tell_graph(job, number);
+  requests_.send_graph(job, number);
 }
 
 void JobRegistry::drop_graph(const Origin& from, const wire::DropGraph& request) {
@@ -168,7 +142,7 @@ void JobRegistry::drop_graph(const Origin& from, const wire::DropGraph& request)
   wire::to_worker::DropGraph question;
   question.job = request.job;
   question.number = request.number;
-  ask({.to = from.to, .job = job.id(), .graph = request.number, .question = question});
+  requests_.ask({.to = from.to, .job = job.id(), .graph = request.number, .message = question});
 }
 
 void JobRegistry::drop_graphs_of(JobEntry& job, SessionId session) {
@@ -177,7 +151,7 @@ void JobRegistry::drop_graphs_of(JobEntry& job, SessionId session) {
     wire::to_worker::DropGraph question;
     question.job = job.id().value();
     question.number = number;
-    ask({.to = {}, .job = job.id(), .graph = number, .question = question});
+    requests_.ask({.to = {}, .job = job.id(), .graph = number, .message = question});
   }
 }
 
@@ -213,10 +187,9 @@ void JobRegistry::add_segment(const Origin& from, const wire::AddSegment& reques
   segment.memory = std::move(fds[0]);
   segment.bytes = request.bytes;
   segment.reply = from.to;
-  hold(segment_key(job.id(), request.link, request.segment),
-       wire::encode(wire::held::Segment{request.bytes}), {&segment.memory});
+  store_.hold_segment(job, request.link, request.segment);
   fault_point("broker.segment_held");
-  tell_segment(job, request.link, request.segment);
+  requests_.send_segment(job, request.link, request.segment);
 }
 
 void JobRegistry::drop_segment(const Origin& from, const wire::DropSegment& request) {
@@ -224,13 +197,13 @@ void JobRegistry::drop_segment(const Origin& from, const wire::DropSegment& requ
   if (job == nullptr) return replies_.send(from.to, wire::Done{});
   const Result<LinkEntry*> link = link_of(from, *job, request.link);
   if (!link) return replies_.fail(from.to, link.error());
-  holder_.release(segment_key(job->id(), request.link, request.segment));
+  store_.release_segment(job->id(), request.link, request.segment);
   link.value()->segments.erase(request.segment);
   wire::to_worker::DropSegment question;
   question.job = request.job;
   question.link = request.link;
   question.segment = request.segment;
-  ask({.to = from.to, .job = job->id(), .graph = 0, .question = question});
+  requests_.ask({.to = from.to, .job = job->id(), .graph = 0, .message = question});
 }
 
 // An attached client goes: its links, and the graphs that it added.
@@ -256,16 +229,12 @@ void JobRegistry::detach_link(JobEntry& job, uint32_t number, ReplyTo to) {
 }
 
 void JobRegistry::drop_link(JobEntry& job, uint32_t number, ReplyTo to) {
-  const LinkEntry& link = job.links.at(number);
-  for (const auto& [segment, entry] : link.segments) {
-    holder_.release(segment_key(job.id(), number, segment));
-  }
-  holder_.release(link_key(job.id(), number));
+  store_.release_link(job, number);
   job.links.erase(number);
   wire::to_worker::DropLink question;
   question.job = job.id().value();
   question.link = number;
-  ask({.to = to, .job = job.id(), .graph = 0, .question = question});
+  requests_.ask({.to = to, .job = job.id(), .graph = 0, .message = question});
 }
 
 void JobRegistry::report(const Origin& from, const wire::JobReport& request) {
@@ -274,24 +243,7 @@ void JobRegistry::report(const Origin& from, const wire::JobReport& request) {
   wire::to_worker::JobReport question;
   question.job = request.job;
   question.with_tapes = request.with_tapes;
-  ask({.to = from.to, .job = found.value()->id(), .graph = 0, .question = question});
-}
-
-void JobRegistry::ask(Ask what) {
-  const uint64_t request = worker_.next_request();
-  std::visit(
-      [&](auto& question) {
-        question.request = request;
-        worker_.send(question);
-      },
-      what.question);
-  asks_.emplace(request, std::move(what));
-}
-
-void JobRegistry::ask_again() {
-  for (auto& [request, what] : asks_) {
-    std::visit([this](const auto& question) { worker_.send(question); }, what.question);
-  }
+  requests_.ask({.to = from.to, .job = found.value()->id(), .graph = 0, .message = question});
 }
 
 }  // namespace laneway::service

@@ -1,11 +1,10 @@
-// The registry and the worker: what it is told of jobs, and what its answers mean.
+// The registry, part: messages of the worker, and what each of them changes.
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "service/broker/job_registry.h"
-#include "service/broker/keys.h"
 #include "service/broker/user_names.h"
 #include "service/status/status.h"
 
@@ -31,63 +30,6 @@ std::string with_status(const std::string& text, const std::string& line) {
 
 }  // namespace
 
-void JobRegistry::tell_job(JobEntry& job) {
-  wire::to_worker::AddJob message;
-  message.request = worker_.next_request();
-  message.job = job.id().value();
-  message.session = job.owner().value();
-  message.user = job.record.user;
-  message.record = job.record.record;
-  message.spec = job.record.spec;
-  told_[message.request] = {.job = job.id(), .part = Told::Part::job, .number = 0, .segment = 0};
-  std::vector<const Descriptor*> fds{&job.graphs.at(0).graph};
-  if (job.initial.valid()) fds.push_back(&job.initial);
-  worker_.send(message, fds);
-}
-
-void JobRegistry::tell_graph(JobEntry& job, uint32_t number) {
-  wire::to_worker::AddGraph message;
-  message.request = worker_.next_request();
-  message.job = job.id().value();
-  message.numbered = true;
-  message.number = number;
-  told_[message.request] = {
-      .job = job.id(), .part = Told::Part::graph, .number = number, .segment = 0};
-  worker_.send(message, {&job.graphs.at(number).graph});
-}
-
-void JobRegistry::tell_link(JobEntry& job, uint32_t number) {
-  wire::to_worker::AddLink message;
-  message.request = worker_.next_request();
-  message.job = job.id().value();
-  message.link = number;
-  told_[message.request] = {
-      .job = job.id(), .part = Told::Part::link, .number = number, .segment = 0};
-  const LinkFiles& files = job.links.at(number).files;
-  worker_.send(message, {&files.ring, &files.submit, &files.done_write});
-}
-
-void JobRegistry::tell_segment(JobEntry& job, uint32_t link, uint32_t segment) {
-  const SegmentEntry& entry = job.links.at(link).segments.at(segment);
-  wire::to_worker::AddSegment message;
-  message.request = worker_.next_request();
-  message.job = job.id().value();
-  message.link = link;
-  message.segment = segment;
-  message.bytes = entry.bytes;
-  told_[message.request] = {
-      .job = job.id(), .part = Told::Part::segment, .number = link, .segment = segment};
-  worker_.send(message, {&entry.memory});
-}
-
-void JobRegistry::tell_close(const JobEntry& job) {
-  wire::to_worker::CloseJob message;
-  message.job = job.id().value();
-  message.code = job.closing->code;
-  message.reason = short_enough(job.closing->message);
-  worker_.send(message);
-}
-
 void JobRegistry::read_worker() {
   while (auto message = worker_.receive()) {
     std::visit([this](const auto& one) { on(one); }, *message);
@@ -95,77 +37,77 @@ void JobRegistry::read_worker() {
 }
 
 void JobRegistry::on(const wire::from_worker::Reply& message) {
-  if (const auto told = told_.find(message.request); told != told_.end()) {
-    const JobId job = told->second.job;
-    on_told_reply(job, message);
-    return;
+  if (const auto addition = requests_.take_addition(message.request)) {
+    on_reply(*addition, message);
+  } else if (const auto question = requests_.take_question(message.request)) {
+    on_reply(*question, message);
   }
-  const auto found = asks_.find(message.request);
-  if (found == asks_.end()) return;
-  Ask what = std::move(found->second);
-  asks_.erase(found);
-  const bool drops_graph = std::holds_alternative<wire::to_worker::DropGraph>(what.question);
-  const bool reports = std::holds_alternative<wire::to_worker::JobReport>(what.question);
-  JobEntry* job = table_.find(what.job);
-  if (!message.ok && (drops_graph || reports)) {
-    return replies_.refuse(what.to, {message.code, message.message});
+}
+
+void JobRegistry::on_reply(const WorkerRequests::Question& question,
+                           const wire::from_worker::Reply& message) {
+  ReplyTo to = question.to;
+  JobEntry* job = table_.find(question.job);
+  if (!message.ok && (question.drops_graph() || question.is_report())) {
+    return replies_.refuse(to, {message.code, message.message});
   }
-  if (drops_graph && job != nullptr) {
-    if (what.graph == 0) {
+  if (question.drops_graph() && job != nullptr) {
+    if (question.graph == 0) {
       // The graph itself stays held: it is what the job's layout is made from.
       job->record.first_graph_dropped = true;
       job->graphs.at(0).info.reset();
-      hold_job(*job);
+      store_.hold_job(*job);
     } else {
-      holder_.release(graph_key(what.job, what.graph));
-      job->graphs.erase(what.graph);
+      store_.release_graph(question.job, question.graph);
+      job->graphs.erase(question.graph);
     }
   }
   // A segment or link that the worker does not know is gone just as well.
-  replies_.answer(what.to, wire::Done{});
+  replies_.answer(to, wire::Done{});
 }
 
 // The plain answer to something that was added; refusals undo it.
-void JobRegistry::on_told_reply(JobId id, const wire::from_worker::Reply& message) {
-  const Told told = told_.extract(message.request).mapped();
-  JobEntry* job = table_.find(id);
+void JobRegistry::on_reply(const WorkerRequests::Addition& added,
+                           const wire::from_worker::Reply& message) {
+  using Part = WorkerRequests::Addition::Part;
+  JobEntry* job = table_.find(added.job);
   if (job == nullptr) return;
   const Error error{message.code, message.message};
-  if (told.part == Told::Part::job) {
+  if (added.part == Part::job) {
     if (message.ok) return;
     // The worker has nothing of it, so nobody else tells its clients.
     for (const auto& [number, link] : job->links) link.files.close_ring(error);
     return forget(*job, error);
   }
-  if (told.part == Told::Part::graph) {
-    const auto graph = job->graphs.find(told.number);
+  if (added.part == Part::graph) {
+    const auto graph = job->graphs.find(added.number);
     if (message.ok || graph == job->graphs.end()) return;
     replies_.refuse(graph->second.reply, error);
-    holder_.release(graph_key(id, told.number));
+    store_.release_graph(added.job, added.number);
     job->graphs.erase(graph);
     return;
   }
-  const auto link = job->links.find(told.number);
+  const auto link = job->links.find(added.number);
   if (link == job->links.end()) return;
-  if (told.part == Told::Part::link) {
+  if (added.part == Part::link) {
     if (message.ok) return;
     log_error("job '" + job->name() + "' has a link less: " + error.message);
     link->second.files.close_ring(error);
     return;
   }
-  const auto segment = link->second.segments.find(told.segment);
+  const auto segment = link->second.segments.find(added.segment);
   if (segment == link->second.segments.end()) return;
   if (message.ok) {
     segment->second.added = true;
     return replies_.answer(segment->second.reply, wire::Done{});
   }
   replies_.refuse(segment->second.reply, error);
-  holder_.release(segment_key(id, told.number, told.segment));
+  store_.release_segment(added.job, added.number, added.segment);
   link->second.segments.erase(segment);
 }
 
 void JobRegistry::on(const wire::from_worker::JobAdded& message) {
-  told_.erase(message.request);
+  requests_.take_addition(message.request);
   JobEntry* job = table_.find(JobId(message.job));
   if (job == nullptr) return;
   fault_point("broker.job_added");
@@ -180,7 +122,7 @@ void JobRegistry::on(const wire::from_worker::JobAdded& message) {
 }
 
 void JobRegistry::on(const wire::from_worker::GraphAdded& message) {
-  told_.erase(message.request);
+  requests_.take_addition(message.request);
   JobEntry* job = table_.find(JobId(message.job));
   if (job == nullptr) return;
   const auto graph = job->graphs.find(message.graph.number);
@@ -220,14 +162,13 @@ void JobRegistry::on(const wire::from_worker::JobGone& message) {
 }
 
 void JobRegistry::on(const wire::from_worker::JobText& message) {
-  const auto found = asks_.find(message.request);
-  if (found == asks_.end()) return;
-  Ask what = std::move(found->second);
-  asks_.erase(found);
-  const JobEntry* job = table_.find(what.job);
+  const auto question = requests_.take_question(message.request);
+  if (!question) return;
+  const JobEntry* job = table_.find(question->job);
   const JobFacts facts{.user = job == nullptr ? "" : user_name(job->record.user), .wait_s = {}};
-  const std::string line = job_line_json(snapshot(), what.job, facts);
-  replies_.answer(what.to, wire::Text{with_status(message.text, line)});
+  const std::string line = job_line_json(snapshot(), question->job, facts);
+  ReplyTo to = question->to;
+  replies_.answer(to, wire::Text{with_status(message.text, line)});
 }
 
 void JobRegistry::on(const wire::from_worker::Iterations& message) {

@@ -1,0 +1,69 @@
+// WorkerRequests: the requests about jobs that the broker has sent to the worker and that are not
+// answered yet: additions (of a job, a graph, a link, a segment), so that a refusal finds its
+// subject, and questions, whose answer is a client's. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "service/broker/job_entry.h"
+#include "service/broker/replies.h"
+#include "service/broker/worker_link.h"
+
+namespace laneway::service {
+
+class WorkerRequests {
+ public:
+  struct Addition {
+    JobId job;
+    enum class Part : uint8_t { job, graph, link, segment } part = Part::job;
+    uint32_t number = 0;  // of the graph, or the link
+    uint32_t segment = 0;
+  };
+  // Sent again after a restart of the worker.
+  struct Question {
+    ReplyTo to;  // nowhere: no client waits for the answer
+    JobId job;
+    uint32_t graph = 0;
+    std::variant<wire::to_worker::DropGraph, wire::to_worker::DropLink,
+                 wire::to_worker::DropSegment, wire::to_worker::JobReport>
+        message;
+
+    bool is_report() const { return std::holds_alternative<wire::to_worker::JobReport>(message); }
+    bool drops_graph() const { return std::holds_alternative<wire::to_worker::DropGraph>(message); }
+  };
+
+  // `worker` must outlive the object.
+  explicit WorkerRequests(WorkerLink& worker) : worker_(worker) {}
+
+  void send_job(const JobEntry& job);
+  void send_graph(const JobEntry& job, uint32_t number);
+  void send_link(const JobEntry& job, uint32_t number);
+  void send_segment(const JobEntry& job, uint32_t link, uint32_t segment);
+  // Requires: job.closing.
+  void send_close(const JobEntry& job);
+
+  void ask(Question question);
+  void ask_again();
+
+  // The request that the worker has answered, which is then no longer pending; nothing when it is
+  // none of this kind.
+  std::optional<Addition> take_addition(uint64_t request);
+  std::optional<Question> take_question(uint64_t request);
+  // All questions about the job, which are then no longer pending.
+  std::vector<Question> take_questions(JobId job);
+  // Answers to these additions are ignored.
+  void forget_additions(JobId job);
+  void forget_additions() { additions_.clear(); }
+
+ private:
+  WorkerLink& worker_;
+  std::map<uint64_t, Addition> additions_;  // by request
+  std::map<uint64_t, Question> questions_;  // by request
+};
+
+}  // namespace laneway::service
