@@ -47,4 +47,4 @@ def test_a_clock_around_what_is_not_there_is_an_error():
 
     assert laneway.jobs.step is not None
     with pytest.raises(AttributeError):
-        capture_probe._timed("step", "no_such_function")
+        capture_probe._timed("jobs.step", "no_such_function")

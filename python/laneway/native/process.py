@@ -82,9 +82,9 @@ class SharedChange:
 
 
 def run_interruptibly(call: Callable[[Any], object], argument: Any) -> None:
-    """Runs call(argument), a function of the C library that may wait for an iteration. Ctrl-C raises
-    KeyboardInterrupt at once; the call then continues in a thread of its own, and the interpreter
-    ends after it."""
+    """Runs call(argument), a function of the C library that may wait for an iteration. Ctrl-C
+    raises KeyboardInterrupt at once; the call then continues in a thread of its own, and the
+    interpreter ends after it."""
     if threading.current_thread() is not threading.main_thread() or not _can_start_threads():
         call(argument)
         return
