@@ -17,6 +17,7 @@ const char* error_code_name(ErrorCode code) {
     case ErrorCode::internal: return "internal";
     case ErrorCode::device_lost: return "device_lost";
     case ErrorCode::other_layout: return "other_layout";
+    case ErrorCode::busy: return "busy";
   }
   return "unknown";
 }

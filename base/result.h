@@ -16,7 +16,7 @@ enum class ErrorCode {
   invalid_argument,  // the caller passed something wrong
   invalid_graph,     // a graph breaks a rule of its format, or of an operator
   out_of_memory,     // a limit of memory was met and waiting cannot help
-  refused,           // the service refused, with the reason
+  refused,           // the service refused for good, with the reason: the same call fails again
   unavailable,       // the other side is not there (any more)
   failed,            // a job or an operation failed while it ran
   quarantined,       // the job caused faults and is not run again
@@ -26,6 +26,7 @@ enum class ErrorCode {
   internal,          // a fault of Laneway itself that could be contained
   device_lost,       // the device failed for good: this process cannot use it any more
   other_layout,      // an operator laid a result out otherwise than its graph declares
+  busy,              // a limit is used up for now: the same call can succeed later
 };
 
 // The code's name as in the enum, for messages and logs.

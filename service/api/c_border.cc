@@ -23,6 +23,7 @@ int code_of(ErrorCode code) {
     case ErrorCode::internal: return LANEWAY_INTERNAL;
     case ErrorCode::device_lost: return LANEWAY_DEVICE_LOST;
     case ErrorCode::other_layout: return LANEWAY_OTHER_LAYOUT;
+    case ErrorCode::busy: return LANEWAY_BUSY;
   }
   return LANEWAY_INTERNAL;
 }

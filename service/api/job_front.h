@@ -43,8 +43,12 @@ class JobFront {
   // One iteration. Null when it is done and `outputs` are filled; else the queued iteration.
   virtual Submitted run(uint32_t graph, std::span<const laneway_input> inputs,
                         std::span<const laneway_output> outputs) = 0;
-  // Queues one iteration; the inputs are copied.
+  // Queues one iteration; the inputs are copied. busy: limits::kMaxInFlight requests are not done
+  // yet, see wait_for_room.
   virtual Submitted submit(uint32_t graph, std::span<const laneway_input> inputs) = 0;
+  // Success when the job can take one more request, or why it takes none any more; nothing when
+  // `timeout` passed (negative: no limit).
+  virtual std::optional<Status> wait_for_room(Duration timeout) = 0;
   // An ordered access to the state. Null when it is done; else `copies` and what they point to
   // must stay until the access is done or the job is closed. `random_state` may be null.
   virtual Submitted read_state(std::span<const laneway_slot_copy> copies, void* random_state) = 0;

@@ -36,7 +36,7 @@ typedef enum laneway_code {
   LANEWAY_INVALID_ARGUMENT = 2,
   LANEWAY_INVALID_GRAPH = 3,
   LANEWAY_OUT_OF_MEMORY = 4,
-  LANEWAY_REFUSED = 5,
+  LANEWAY_REFUSED = 5, /* for good: the same call fails again */
   LANEWAY_UNAVAILABLE = 6,
   LANEWAY_FAILED = 7,
   LANEWAY_QUARANTINED = 8,
@@ -44,9 +44,11 @@ typedef enum laneway_code {
   LANEWAY_TIMED_OUT = 10,
   LANEWAY_UNSUPPORTED = 11,
   LANEWAY_INTERNAL = 12,
-  LANEWAY_DEVICE_LOST = 13, /* the device failed for good; a daemon goes on with another worker */
-  LANEWAY_OTHER_LAYOUT = 14 /* a result has other strides than its graph declares; the message names
-                               node and operator, the job is as before the iteration */
+  LANEWAY_DEVICE_LOST = 13,  /* the device failed for good; a daemon goes on with another worker */
+  LANEWAY_OTHER_LAYOUT = 14, /* a result has other strides than its graph declares; the message
+                                names node and operator, the job is as before the iteration */
+  LANEWAY_BUSY = 15 /* as many requests as a job may have are not done yet; nothing was queued. The
+                       same call can succeed after laneway_wait_for_room */
 } laneway_code;
 
 typedef struct laneway_error {
@@ -221,10 +223,13 @@ LANEWAY_API int laneway_run(laneway_job* job, uint32_t graph, const laneway_inpu
                             uint32_t output_count, laneway_submission** pending,
                             laneway_error* error);
 /* Queues one iteration; inputs are copied. Iterations of a job run in the order of submission.
- * LANEWAY_REFUSED when limits::kMaxInFlight are not done yet. */
+ * LANEWAY_BUSY when limits::kMaxInFlight are not done yet. */
 LANEWAY_API int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs,
                                uint32_t input_count, laneway_submission** submission,
                                laneway_error* error);
+/* Waits until the job can take one more request: what to do after LANEWAY_BUSY. LANEWAY_PENDING
+ * when `timeout_ns` passed (< 0: no limit), the reason when the job takes nothing any more. */
+LANEWAY_API int laneway_wait_for_room(laneway_job* job, int64_t timeout_ns, laneway_error* error);
 /* Waits for it; LANEWAY_PENDING when `timeout_ns` passed (0: only look; < 0: no limit). When it is
  * done, fills `outputs` (as many as the graph has, or 0). May be called again. */
 LANEWAY_API int laneway_wait(laneway_submission* submission, int64_t timeout_ns,

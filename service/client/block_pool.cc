@@ -29,9 +29,9 @@ Result<BlockLease> BlockPool::take() {
     made_ += more;
   }
   if (more == 0) {
-    return Error{ErrorCode::refused, std::to_string(limits::kMaxInFlight) +
-                                         " iterations are in flight, which is the limit; wait for "
-                                         "one of them"};
+    return Error{ErrorCode::busy, std::to_string(limits::kMaxInFlight) +
+                                      " iterations are in flight, which is the limit; wait for "
+                                      "one of them"};
   }
   auto segment = link_->make_segment(stride_ * more);
   MutexLock lock(mutex_);

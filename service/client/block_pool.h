@@ -27,8 +27,8 @@ class BlockPool : public std::enable_shared_from_this<BlockPool> {
   BlockPool(std::shared_ptr<JobLink> link, uint64_t stride)
       : link_(std::move(link)), stride_(stride) {}
 
-  // A block that is the caller's until the last copy of the lease is gone. refused: as many as can
-  // be in flight are out; else why there is no memory.
+  // A block that is the caller's until the last copy of the lease is gone. busy: as many as can be
+  // in flight are out; else why there is no memory.
   Result<BlockLease> take() LW_EXCLUDES(mutex_);
 
  private:

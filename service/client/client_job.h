@@ -46,6 +46,7 @@ class ClientJob final : public JobFront {
                 std::span<const laneway_output> outputs) override LW_EXCLUDES(mutex_);
   Submitted submit(uint32_t graph, std::span<const laneway_input> inputs) override
       LW_EXCLUDES(mutex_);
+  std::optional<Status> wait_for_room(Duration timeout) override;
   Submitted read_state(std::span<const laneway_slot_copy> copies, void* random_state) override;
   Submitted write_state(std::span<const laneway_slot_copy> copies,
                         const void* random_state) override;

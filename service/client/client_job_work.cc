@@ -100,7 +100,7 @@ Result<std::shared_ptr<Submission>> ClientJob::queue(std::shared_ptr<const Clien
 
 Result<BlockLease> ClientJob::take_block(const ClientGraph& graph) {
   auto block = graph.blocks->take();
-  if (block || block.error().code != ErrorCode::refused) return block;
+  if (block || block.error().code != ErrorCode::busy) return block;
   // All are out, some of them perhaps only because nobody has fetched the results yet.
   std::deque<std::weak_ptr<Submission>> unfetched;
   {
@@ -119,11 +119,16 @@ Result<BlockLease> ClientJob::take_block(const ClientGraph& graph) {
   return graph.blocks->take();
 }
 
+std::optional<Status> ClientJob::wait_for_room(Duration timeout) {
+  if (Status open = check_open(); !open) return open;
+  return ring_->wait_for_room(timeout);
+}
+
 Result<RingClient::Handle> ClientJob::enqueue(const RingClient::Request& request,
                                               BlockLease block) {
   auto entry = ring_->submit(request, std::move(block));
-  if (entry || entry.error().code != ErrorCode::refused || !ring_->check_open()) return entry;
-  return Error{ErrorCode::refused, "job '" + name_ + "' has " + entry.error().message};
+  if (entry || entry.error().code != ErrorCode::busy) return entry;
+  return Error{ErrorCode::busy, "job '" + name_ + "' has " + entry.error().message};
 }
 
 Result<ClientJob::StateBlock> ClientJob::state_block(std::span<const laneway_slot_copy> copies,

@@ -143,6 +143,11 @@ JobFront::Submitted EmbeddedJob::submit(uint32_t graph, std::span<const laneway_
   return queue(std::move(found).value(), inputs);
 }
 
+std::optional<Status> EmbeddedJob::wait_for_room(Duration timeout) {
+  if (Status open = check_open(); !open) return open;
+  return worker().wait_for_room(*job_, timeout);
+}
+
 JobFront::Submitted EmbeddedJob::queue(GraphHandle graph, std::span<const laneway_input> inputs) {
   auto work = std::make_shared<EmbeddedWork>(service_, job_, std::move(graph), as_views(inputs));
   if (Status queued = worker().submit(job_, work); !queued) return queued.error();

@@ -29,6 +29,7 @@ class EmbeddedJob final : public JobFront {
   Submitted run(uint32_t graph, std::span<const laneway_input> inputs,
                 std::span<const laneway_output> outputs) override;
   Submitted submit(uint32_t graph, std::span<const laneway_input> inputs) override;
+  std::optional<Status> wait_for_room(Duration timeout) override;
   Submitted read_state(std::span<const laneway_slot_copy> copies, void* random_state) override;
   Submitted write_state(std::span<const laneway_slot_copy> copies,
                         const void* random_state) override;

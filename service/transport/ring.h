@@ -124,7 +124,7 @@ inline constexpr uint64_t kRingBytes = sizeof(RingMemory);
 inline constexpr uint32_t ring_code(ErrorCode code) { return static_cast<uint32_t>(code) + 2; }
 // What `code`, which is not 0, means; internal for one that means nothing.
 inline constexpr ErrorCode ring_error(uint32_t code) {
-  const bool known = code >= 2 && code <= ring_code(ErrorCode::other_layout);
+  const bool known = code >= 2 && code <= ring_code(ErrorCode::busy);
   return known ? static_cast<ErrorCode>(code - 2) : ErrorCode::internal;
 }
 

@@ -15,9 +15,9 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 
 Error too_many() {
-  return Error{ErrorCode::refused, std::to_string(kRingSlots) +
-                                       " iterations are in flight, which is the limit; wait for "
-                                       "one of them"};
+  return Error{ErrorCode::busy, std::to_string(kRingSlots) +
+                                    " iterations are in flight, which is the limit; wait for "
+                                    "one of them"};
 }
 
 // A thread at the doorbell looks up so often: somebody may have abandoned the ring, which rings
@@ -90,10 +90,26 @@ Result<RingClient::Handle> RingClient::submit(const Request& request,
 std::optional<Status> RingClient::wait(const Handle& entry, Duration timeout) {
   const bool unlimited = timeout.ns() < 0;
   const TimePoint until = unlimited ? TimePoint::never() : clock_.now() + timeout;
-  MutexLock lock(mutex_);
   while (true) {
-    if (!entry->answer) harvest();
-    if (entry->answer || timeout.ns() == 0) return entry->answer;
+  MutexLock lock(mutex_);
+  if (entry->answer) return entry->answer;
+  return wait_until(timeout, [&entry] { return entry->answer; });
+}
+
+std::optional<Status> RingClient::wait_for_room(Duration timeout) {
+  MutexLock lock(mutex_);
+  return wait_until(timeout, [this]() LW_REQUIRES(mutex_) -> std::optional<Status> {
+    if (over_) return Status(*over_);
+    if (in_flight_.size() < kRingSlots) return Status();
+    return std::nullopt;
+  });
+}
+
+template <class Outcome>
+std::optional<Status> RingClient::wait_until(Duration timeout, Outcome outcome) {
+    harvest();
+    std::optional<Status> reached = outcome();
+    if (reached || timeout.ns() == 0) return reached;
     if (!unlimited && clock_.now() >= until) return std::nullopt;
     if (!looking_) {
       check_doorbell(until);

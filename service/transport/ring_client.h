@@ -48,13 +48,17 @@ class RingClient {
   RingClient& operator=(const RingClient&) = delete;
 
   // `keeps` is what the request's block must not outlive; it is let go when the request is done.
-  // refused: kRingSlots are not done yet; else the reason why the ring was closed.
+  // busy: kRingSlots are not done yet (see wait_for_room); else the reason why the ring was closed.
   Result<Handle> submit(const Request& request, std::shared_ptr<const void> keeps)
       LW_EXCLUDES(mutex_);
   // The answer; nothing when `timeout` passed (negative: no limit; zero: only look).
   std::optional<Status> wait(const Handle& entry, Duration timeout) LW_EXCLUDES(mutex_);
   // Whether it will not run: it is answered as cancelled then.
   bool cancel(const Handle& entry) LW_EXCLUDES(mutex_);
+  // Success when fewer than kRingSlots requests are not done, so that submit can take one more; the
+  // reason why the ring was closed, if it was; nothing when `timeout` passed, which is read as
+  // wait() reads it.
+  std::optional<Status> wait_for_room(Duration timeout) LW_EXCLUDES(mutex_);
   // Why nothing further is taken, if so.
   Status check_open() LW_EXCLUDES(mutex_);
   // From here on the other side is not waited for: what has no answer gets this one.
@@ -66,6 +70,9 @@ class RingClient {
   RingMemory& ring() const { return *reinterpret_cast<RingMemory*>(memory_.data()); }
   // Takes the answers that are there; a closed ring's reason is the answer to the rest.
   void harvest() LW_REQUIRES(mutex_);
+  // Harvests until `outcome()` gives something, or the time has passed.
+  template <class Outcome>
+  std::optional<Status> wait_until(Duration timeout, Outcome outcome) LW_REQUIRES(mutex_);
   void answer_rest(const Error& reason) LW_REQUIRES(mutex_);
   // Blocks until the doorbell rings or the time is there; the mutex is not held meanwhile.
   void check_doorbell(TimePoint until) LW_REQUIRES(mutex_);

@@ -24,7 +24,7 @@ namespace laneway::wire {
 template <class Enum>
 inline constexpr uint8_t kEnumeratorCount = 0;
 template <>
-inline constexpr uint8_t kEnumeratorCount<ErrorCode> = 13;
+inline constexpr uint8_t kEnumeratorCount<ErrorCode> = 14;
 template <>
 inline constexpr uint8_t kEnumeratorCount<ValueKind> = 4;
 template <>
@@ -44,7 +44,7 @@ inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 11;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
 
-static_assert(static_cast<int>(ErrorCode::other_layout) == 12);
+static_assert(static_cast<int>(ErrorCode::busy) == 13);
 static_assert(static_cast<int>(lanes::ReasonCode::contradicted) == 10);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
 

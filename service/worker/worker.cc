@@ -167,10 +167,10 @@ Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
     MutexLock lock(mutex_);
     if (Status open = check_open(*job); !open) return open;
     if (job->queue.size() >= limits::kMaxInFlight) {
-      return Error{ErrorCode::refused, "job '" + job->name + "' has " +
-                                           std::to_string(job->queue.size()) +
-                                           " iterations in flight, which is the limit; wait for "
-                                           "one of them"};
+      return Error{ErrorCode::busy, "job '" + job->name + "' has " +
+                                        std::to_string(job->queue.size()) +
+                                        " iterations in flight, which is the limit; wait for "
+                                        "one of them"};
     }
     job->queue.push_back(std::move(work));
     if (job->lane != nullptr) {
@@ -181,6 +181,23 @@ Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
   }
   if (announce) events_.post(lanes::WorkReady{.job = job->id});
   return {};
+}
+
+std::optional<Status> Worker::wait_for_room(WorkerJob& job, Duration timeout) {
+  const bool unlimited = timeout.ns() < 0;
+  const TimePoint until = unlimited ? TimePoint::never() : clock_.now() + timeout;
+  MutexLock lock(mutex_);
+  while (true) {
+    if (Status open = check_open(job); !open) return open;
+    if (job.queue.size() < limits::kMaxInFlight) return Status();
+    if (unlimited) {
+      job.changed.wait(mutex_);
+    } else if (const Duration left = until - clock_.now(); left.ns() > 0) {
+      job.changed.wait_for(mutex_, left);
+    } else {
+      return std::nullopt;
+    }
+  }
 }
 
 bool Worker::cancel(WorkerJob& job, const std::shared_ptr<Work>& work) {

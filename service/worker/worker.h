@@ -89,8 +89,11 @@ class Worker final : public lanes::ActionSink {
   std::optional<Status> try_run(WorkerJob& job, WorkerGraph& graph,
                                 std::span<const lanes::InputView> inputs,
                                 std::span<const lanes::OutputView> outputs);
-  // Queues; refused when kMaxInFlight are queued already, or the job is over.
+  // Queues; busy when kMaxInFlight are queued already, else the reason why the job is over.
   Status submit(const JobHandle& job, std::shared_ptr<Work> work);
+  // Success when fewer than kMaxInFlight are queued, or the reason why the job is over; nothing
+  // when `timeout` passed (negative: no limit).
+  std::optional<Status> wait_for_room(WorkerJob& job, Duration timeout);
   // Takes back what is queued and has not begun: it then is complete, as cancelled. False
   // otherwise.
   bool cancel(WorkerJob& job, const std::shared_ptr<Work>& work);

@@ -283,6 +283,7 @@ void WorkerLane::thread_main() {
     mutex.lock();
   }
   mutex.unlock();
+    job->changed.notify_all();      // the queue has room
   if (device_) (void)device_.value()->drain();  // a device that failed has nothing under way
 }
 

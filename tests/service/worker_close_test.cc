@@ -40,7 +40,7 @@ TEST(WorkerClose, WhileAnotherThreadRunsTheJob) {
         } else {
           const auto pending = job.submit(1);
           if (!pending) {
-            if (pending.error().code == ErrorCode::refused) continue;
+            if (pending.error().code == ErrorCode::busy) continue;
             EXPECT_TRUE(says_closed(pending.error())) << pending.error().message;
             return;
           }

@@ -59,7 +59,7 @@ class Client {
   void submit(float value) {
     Result<Pending> pending = job_->submit(value);
     if (!pending) {
-      EXPECT_EQ(pending.error().code, ErrorCode::refused) << pending.error().message;
+      EXPECT_EQ(pending.error().code, ErrorCode::busy) << pending.error().message;
       drain(0);
       return;
     }

@@ -99,9 +99,11 @@ TEST(Worker, RefusesMoreThanItsLimitInFlight) {
     }
     const auto refused = job.submit(1);
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code, ErrorCode::refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::busy);
+    EXPECT_FALSE(service->worker().wait_for_room(*job.handle(), milliseconds(1)).has_value());
     EXPECT_THAT(refused.error().message, HasSubstr("'eager' has 64 iterations in flight"));
   }
+  EXPECT_TRUE(service->worker().wait_for_room(*job.handle(), Duration(-1))->ok());
   for (const auto& [work, expected] : pending) EXPECT_TRUE(job.wait(work, expected));
   EXPECT_EQ(job.read().value(), 2 * (1 + limits::kMaxInFlight));
 }

@@ -11,11 +11,11 @@ from torch.optim import Optimizer
 
 from laneway.capture.capture import CapturedJobGraph
 from laneway.capture.signature import OtherForm
-from laneway.errors import LayoutError, Refused
+from laneway.errors import LayoutError
 from laneway.graph.graph_ir import TORCH_OF_DTYPE, ValueKind
 from laneway.jobs import written_inputs
 from laneway.jobs.inputs import Binder, Frame
-from laneway.jobs.job import Future, Job, Outputs
+from laneway.jobs.job import Buffers, Future, Job, Outputs
 from laneway.native import bindings
 
 
@@ -86,12 +86,14 @@ class GraphCall:
             self._binder.give_back(frame)
             return self._outputs.rebuild(buffers, targets)
         if code == bindings.PENDING:
-            future = Future(self._job, frame.pending[0], self._outputs, frame.targets)
+            future = Future(
+                self._job, frame.pending[0], self._outputs, frame.targets, buffers=buffers
+            )
             self._binder.give_back(frame)
             return future.result()
+        if code == bindings.BUSY:
+            return self._submitted(frame, frame.targets, buffers=buffers).result()
         error = bindings.exception_of(code, frame.error)
-        if isinstance(error, Refused):  # too many in flight: take a place behind them
-            return self._submitted(frame, frame.targets).result()
         self._binder.give_back(frame)
         raise error
 
@@ -110,6 +112,7 @@ class GraphCall:
         frame: Frame,
         targets: list[torch.Tensor],
         on_other_layout: Callable[[LayoutError], None] | None = None,
+        buffers: Buffers | None = None,
     ) -> Future:
         try:
             while True:
@@ -123,13 +126,12 @@ class GraphCall:
                 )
                 if code == bindings.OK:
                     break
-                error = bindings.exception_of(code, frame.error)
-                if not isinstance(error, Refused):
-                    raise error
+                if code != bindings.BUSY:
+                    raise bindings.exception_of(code, frame.error)
                 self._job.wait_for_room()
-            future = Future(self._job, frame.pending[0], self._outputs, targets, on_other_layout)
-            self._job.submitted(future)
-            return future
+            return Future(
+                self._job, frame.pending[0], self._outputs, targets, on_other_layout, buffers
+            )
         finally:
             self._binder.give_back(frame)
 

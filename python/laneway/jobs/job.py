@@ -4,7 +4,6 @@ it that was submitted. Steps and inferences are made of these."""
 from __future__ import annotations
 
 import asyncio
-import collections
 import json
 import time
 import weakref
@@ -22,7 +21,6 @@ from laneway.native.process import ProcessLock, run_interruptibly
 
 # Waits happen in slices, so that Ctrl-C is heard.
 _SLICE_NS = 100_000_000
-_REMEMBERED = 64  # submissions of a job: limits::kMaxInFlight
 
 
 class Future:
@@ -35,12 +33,14 @@ class Future:
         outputs: Outputs,
         targets: Sequence[torch.Tensor] = (),
         on_other_layout: Callable[[LayoutError], None] | None = None,
+        buffers: Buffers | None = None,
     ) -> None:
         self._job = job
         self._handle = ffi.gc(handle, job.library.lib.laneway_submission_release)
         self._outputs = outputs
         self._targets = targets
         self._on_other_layout = on_other_layout
+        self._buffers = buffers  # room for the outputs, where there is some already
         self._lock = ProcessLock()
         self._done = False
         self._value: Any = None
@@ -89,21 +89,20 @@ class Future:
         if self._done:
             return True
         self._lock.check()
-        error = bindings.new_error()
-        buffers = self._outputs.buffers()
-        code = self._job.library.lib.laneway_wait(
-            self._handle, timeout_ns, buffers.native, len(buffers.tensors), error
-        )
-        if code == bindings.PENDING:
+        wait = self._job.library.lib.laneway_wait
+        # Without outputs: room for them is made when there is something to put there.
+        if wait(self._handle, timeout_ns, ffi.NULL, 0, ffi.NULL) == bindings.PENDING:
             return False
         with self._lock:
             if self._done:
                 return True
+            buffers, error = self._buffers or self._outputs.buffers(), bindings.new_error()
+            code = wait(self._handle, 0, buffers.native, len(buffers.tensors), error)
             if code == bindings.OK:
                 self._value = self._outputs.rebuild(buffers, self._targets)
-                self._targets = ()
             else:
                 self._error = self._failed(bindings.exception_of(code, error))
+            self._targets, self._buffers = (), None
             self._done = True
         return True
 
@@ -178,7 +177,6 @@ class Job:
         self._lock = ProcessLock()
         self._end = weakref.finalize(self, _end_unheld, self._handle, self._lock, self.library)
         self._end.atexit = False  # its service does that
-        self._in_flight: collections.deque[weakref.ref[Future]] = collections.deque()
         self.name = name or json.loads(self._report(self._handle, False))["name"]
         service.add_job(self)
 
@@ -226,22 +224,16 @@ class Job:
         if handle is not None:
             self.library.lib.laneway_job_drop_graph(handle, index, ffi.NULL)
 
-    def submitted(self, future: Future) -> None:
-        """Notes a submission, for wait_for_room."""
-        while len(self._in_flight) >= _REMEMBERED:
-            self._in_flight.popleft()
-        self._in_flight.append(weakref.ref(future))
-
     def wait_for_room(self) -> None:
-        """Waits until the oldest submission that somebody still holds is done, or a moment."""
-        try:
-            oldest = self._in_flight.popleft()()
-        except IndexError:
-            oldest = None
-        if oldest is None:
-            time.sleep(0.001)
-            return
-        oldest.wait()
+        """Waits until the job can take one more request. Raises the reason when it takes none any
+        more."""
+        error = bindings.new_error()
+        while True:
+            code = self.library.lib.laneway_wait_for_room(self.handle(), _SLICE_NS, error)
+            if code == bindings.OK:
+                return
+            if code != bindings.PENDING:
+                raise bindings.exception_of(code, error)
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, bytes and, per graph, what is known of its memory; with tapes, the
@@ -288,7 +280,11 @@ class Job:
             copies[i].data = storage.data_ptr()
         pending, error = ffi.new("laneway_submission **"), bindings.new_error()
         address = 0 if state is None else state.data_ptr()
-        code = call(self.handle(), copies, len(slots), address, pending, error)
+        while True:
+            code = call(self.handle(), copies, len(slots), address, pending, error)
+            if code != bindings.BUSY:
+                break
+            self.wait_for_room()
         if code == bindings.PENDING:
             # What the library still reads or fills must outlive an interrupted wait.
             keep = (copies, storages, state)

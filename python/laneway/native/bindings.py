@@ -99,6 +99,7 @@ int laneway_run(laneway_job* job, uint32_t graph, const laneway_input* inputs,
                 laneway_submission** pending, laneway_error* error);
 int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs,
                    uint32_t input_count, laneway_submission** submission, laneway_error* error);
+int laneway_wait_for_room(laneway_job* job, int64_t timeout_ns, laneway_error* error);
 int laneway_wait(laneway_submission* submission, int64_t timeout_ns, const laneway_output* outputs,
                  uint32_t output_count, laneway_error* error);
 int laneway_cancel(laneway_submission* submission, laneway_error* error);
@@ -119,6 +120,7 @@ ABI_VERSION = 1
 OK = 0
 PENDING = 1
 UNAVAILABLE = 6
+BUSY = 15
 RANDOM_STATE_BYTES = 5056
 
 _EXCEPTIONS: dict[int, type[errors.Error]] = {
@@ -135,6 +137,7 @@ _EXCEPTIONS: dict[int, type[errors.Error]] = {
     12: errors.Error,
     13: errors.DeviceLost,
     14: errors.LayoutError,
+    15: errors.Refused,  # busy: a caller that can wait for room does that instead
 }
 
 ffi = cffi.FFI()

@@ -107,14 +107,27 @@ TEST_F(ClientTest, SixtyFourInFlightAndNoMore) {
   const Floats one{};
   const laneway_input input = input_of(one);
   laneway_submission* more = nullptr;
-  EXPECT_EQ(laneway_submit(job_, 0, &input, 1, &more, &error_), LANEWAY_REFUSED);
+  EXPECT_EQ(laneway_submit(job_, 0, &input, 1, &more, &error_), LANEWAY_BUSY);
+  EXPECT_EQ(laneway_wait_for_room(job_, 0, &error_), LANEWAY_PENDING);
   EXPECT_EQ(laneway_wait(all[0], 0, nullptr, 0, &error_), LANEWAY_PENDING);
   fake_.hold_back(false);
+  ASSERT_EQ(laneway_wait_for_room(job_, -1, &error_), LANEWAY_OK) << error_.message;
+  all.push_back(submit({1, 0, 0, 0}));
   Floats sum{};
   for (size_t i = 0; i < all.size(); ++i) {
     ASSERT_EQ(fetch(all[i], &sum), LANEWAY_OK) << error_.message;
     EXPECT_EQ(sum[0], static_cast<float>(i + 2));
   }
+}
+
+TEST_F(ClientTest, ASegmentThatIsRefusedForGoodIsNotBusy) {
+  fake_.refuse_segments();
+  const Floats one{};
+  const laneway_input input = input_of(one);
+  laneway_submission* submission = nullptr;
+  EXPECT_EQ(laneway_submit(job_, 0, &input, 1, &submission, &error_), LANEWAY_REFUSED);
+  EXPECT_STREQ(error_.message, "no segment more");
+  EXPECT_EQ(laneway_wait_for_room(job_, -1, &error_), LANEWAY_OK) << "nothing is in flight";
 }
 
 TEST_F(ClientTest, ResultsThatNobodyFetchedDoNotHoldBlocks) {

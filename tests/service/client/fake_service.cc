@@ -132,6 +132,7 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
     return reply;
   }
   if (const auto* segment = std::get_if<wire::AddSegment>(&request)) {
+    if (refuses_segments_) return wire::Failure{ErrorCode::refused, "no segment more"};
     jobs_.at(segment->job)
         .segments.emplace(segment->segment,
                           attach(descriptor_messages_[number].at(0), segment->bytes));

@@ -44,6 +44,9 @@ class FakeService {
   // No iteration is begun while it is held back.
   void hold_back(bool held) { held_ = held; }
 
+  // No further segment is taken, for good.
+  void refuse_segments() { refuses_segments_ = true; }
+
   std::atomic<int> requests{0};   // came, repeated ones too
   std::atomic<int> jobs_made{0};  // by requests of different numbers
   std::atomic<bool> said_bye{false};
@@ -78,6 +81,7 @@ class FakeService {
   std::map<uint64_t, Job> jobs_;
   std::atomic<int> to_lose_{0};
   std::atomic<bool> held_{false};
+  std::atomic<bool> refuses_segments_{false};
   std::jthread thread_;
 };
 

@@ -109,10 +109,13 @@ TEST_F(RingClientTest, SixtyFourAreTakenAndNoMore) {
   for (uint32_t i = 0; i < kRingSlots; ++i) entries.push_back(submit(i));
   const auto refused = client_->submit({}, nullptr);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, ErrorCode::refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::busy);
+  EXPECT_FALSE(client_->wait_for_room(Duration()).has_value());
+  EXPECT_FALSE(client_->wait_for_room(milliseconds(1)).has_value());
   EXPECT_FALSE(client_->wait(entries.front(), Duration()).has_value());
   EXPECT_FALSE(client_->wait(entries.front(), milliseconds(1)).has_value());
   EXPECT_TRUE(serve_one([](const RingRequest&) { return Status(); }));
+  EXPECT_TRUE(client_->wait_for_room(kForever)->ok());
   entries.push_back(submit(kRingSlots));
   serve([](const RingRequest&) { return Status(); });
   for (const auto& entry : entries) EXPECT_TRUE(client_->wait(entry, kForever)->ok());
@@ -188,6 +191,18 @@ TEST_F(RingClientTest, AClosedRingAnswersTheRest) {
   EXPECT_TRUE(client_->wait(first, kForever)->ok());
   EXPECT_EQ(client_->submit({}, nullptr).error().message, "the job was killed");
   EXPECT_EQ(client_->check_open().error().code, ErrorCode::failed);
+}
+
+TEST_F(RingClientTest, AFullRingThatIsRefusedForGoodIsNotBusy) {
+  for (uint32_t i = 0; i < kRingSlots; ++i) (void)submit(i);
+  std::jthread closer([this] { server_->close(Error{ErrorCode::refused, "no room for ever"}); });
+  const auto room = client_->wait_for_room(kForever);
+  ASSERT_TRUE(room.has_value());
+  EXPECT_EQ(room->error().code, ErrorCode::refused);
+  const auto answer = client_->submit({}, nullptr);
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.error().code, ErrorCode::refused);
+  EXPECT_EQ(answer.error().message, "no room for ever");
 }
 
 TEST_F(RingClientTest, AServiceThatIsGoneIsHeard) {

@@ -123,7 +123,7 @@ TEST(CodecDamage, BoolsEnumsAndTextsThatAreNoneAreRefused) {
   bytes.back() = std::byte{2};
   EXPECT_FALSE(accepts<AnyRequest>(bytes));
   bytes = encode(Failure{ErrorCode::internal, ""});
-  bytes.at(kHeaderBytes) = std::byte{13};
+  bytes.at(kHeaderBytes) = std::byte{14};
   EXPECT_FALSE(accepts<AnyReply>(bytes));
   bytes = encode(KillJob{.job = "x"});
   bytes.back() = std::byte{0xff};

@@ -90,7 +90,7 @@ TEST(Codec, CountsOfEnumeratorsAreThoseOfTheEnums) {
     EXPECT_STREQ(name_of(static_cast<Enum>(static_cast<int>(last) + 1)), "unknown");
     EXPECT_EQ(kEnumeratorCount<Enum>, static_cast<int>(last) + 1);
   };
-  known(error_code_name, ErrorCode::other_layout);
+  known(error_code_name, ErrorCode::busy);
   known(lanes::reason_code_name, lanes::ReasonCode::contradicted);
 }
 
