@@ -162,9 +162,9 @@ inline constexpr Bytes kMaxLibraryWorkspace = Bytes(1 << 30);
 // driver's, and the modules of kernels that are loaded later.
 inline constexpr int64_t kDevicePoolPercent = 90;
 
-// How long a lane's thread looks all the time whether something was retired or came before it rests in
-// between: about what waking a thread costs. From then on it looks again after a thirty-second of
-// the time that it has waited already, within the next two: late by little, busy for little.
+// How long a lane's thread looks all the time whether something was retired or came before it rests
+// in between: about what waking a thread costs. From then on it looks again after a thirty-second
+// of the time that it has waited already, within the next two: late by little, busy for little.
 inline constexpr Duration kLandingSpin = microseconds(50);
 inline constexpr Duration kShortestLandingRest = microseconds(20);
 inline constexpr Duration kLongestLandingRest = microseconds(200);

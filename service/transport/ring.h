@@ -6,7 +6,9 @@
 //
 // Neither side trusts what the other writes: everything shared is atomic, is read once into private
 // memory and checked there (transport/ring_client, transport/ring_server). Data is published by the
-// stores of the two counters. Who is about to block sets its `…_waits` flag, looks at the counter
+// stores of the two counters. A side that waits may first spin for a short time, in which it only
+// looks at the other's counter (transport/adaptive_spin): its flag stays down, so that it is not
+// woken. Who is about to block sets its `…_waits` flag, looks at the counter
 // again and only then blocks; who counts up looks at that flag afterwards, and wakes the other side
 // only if it is set. Counters and flags are stored and loaded in the one order of all (seq_cst), so
 // one of the two sees the other. The worker is woken by an eventfd that it never reads (it waits
@@ -75,8 +77,14 @@ struct RingHeader {
   alignas(64) std::atomic<uint32_t> closed;
   std::atomic<uint32_t> closed_code;  // ring_code
   std::atomic<uint32_t> closed_bytes;
-  uint32_t reserved;
+  // Threads that compute in the worker while it is at a request of this ring: cores that a waiting
+  // client must leave alone. Written by the worker; 0 until the first request.
+  std::atomic<uint32_t> worker_threads;
   RingText<2048> closed_text;
+  // The cores that either process may run on, as bits (transport/adaptive_spin); 0: not known. Each
+  // is written by its own side when it attaches.
+  std::atomic<uint64_t> client_cores;
+  std::atomic<uint64_t> worker_cores;
 };
 
 enum class RingKind : uint32_t { iteration = 0, read_state = 1, write_state = 2 };

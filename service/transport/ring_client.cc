@@ -24,6 +24,9 @@ Error too_many() {
 // nothing.
 constexpr int kLongestLookMs = 1'000;
 
+// No machine has as many cores: the other side may have written any number.
+constexpr uint32_t kMostThreads = 1u << 20;
+
 // Rounded up, so that nobody comes back early and asks again.
 int poll_timeout(TimePoint now, TimePoint until) {
   const int64_t left_ns = std::min((until - now).ns(), int64_t{kLongestLookMs} * 1'000'000);
@@ -58,8 +61,10 @@ RingClient::RingClient(memory::SharedMemory memory, Descriptor wake, Descriptor 
     : memory_(std::move(memory)),
       wake_(std::move(wake)),
       doorbell_(std::move(doorbell)),
-      clock_(clock) {
+      clock_(clock),
+      spin_(clock) {
   submitted_ = ring().header.submitted.load(relaxed);
+  ring().header.client_cores.store(usable_cores(), relaxed);
 }
 
 Result<RingClient::Handle> RingClient::submit(const Request& request,
@@ -88,9 +93,6 @@ Result<RingClient::Handle> RingClient::submit(const Request& request,
 }
 
 std::optional<Status> RingClient::wait(const Handle& entry, Duration timeout) {
-  const bool unlimited = timeout.ns() < 0;
-  const TimePoint until = unlimited ? TimePoint::never() : clock_.now() + timeout;
-  while (true) {
   MutexLock lock(mutex_);
   if (entry->answer) return entry->answer;
   return wait_until(timeout, [&entry] { return entry->answer; });
@@ -107,6 +109,9 @@ std::optional<Status> RingClient::wait_for_room(Duration timeout) {
 
 template <class Outcome>
 std::optional<Status> RingClient::wait_until(Duration timeout, Outcome outcome) {
+  const bool unlimited = timeout.ns() < 0;
+  const TimePoint until = unlimited ? TimePoint::never() : clock_.now() + timeout;
+  while (true) {
     harvest();
     std::optional<Status> reached = outcome();
     if (reached || timeout.ns() == 0) return reached;
@@ -124,9 +129,31 @@ std::optional<Status> RingClient::wait_until(Duration timeout, Outcome outcome) 
 void RingClient::check_doorbell(TimePoint until) {
   looking_ = true;
   RingHeader& header = ring().header;
-  header.client_waits.store(1);
   const uint64_t harvested = submitted_ - in_flight_.size();
+  mutex_.unlock();
+  const AwaitedThreads worker{
+      .threads = std::clamp(header.worker_threads.load(relaxed), 1u, kMostThreads),
+      .cores = header.worker_cores.load(relaxed)};
+  const bool came = spin_.spin(worker, until, [&header, harvested] {
+    return header.done.load(std::memory_order_acquire) != harvested ||
+           header.closed.load(std::memory_order_acquire) != 0;
+  });
+  mutex_.lock();
+  const bool hung_up = !came && !over_ && sleep_at_doorbell(until, harvested);
+  looking_ = false;
+  harvest();
+  if (hung_up) {
+    answer_rest(Error{ErrorCode::unavailable,
+                      "the service has ended, and its jobs with it: start lanewayd again, connect "
+                      "anew and go on from your last state_dict"});
+  }
+  looked_.notify_all();
+}
+
+bool RingClient::sleep_at_doorbell(TimePoint until, uint64_t harvested) {
+  RingHeader& header = ring().header;
   bool hung_up = false;
+  header.client_waits.store(1);
   if (header.done.load() == harvested && header.closed.load(std::memory_order_acquire) == 0) {
     const int timeout_ms = poll_timeout(clock_.now(), until);
     mutex_.unlock();
@@ -142,14 +169,8 @@ void RingClient::check_doorbell(TimePoint until) {
     mutex_.lock();
   }
   header.client_waits.store(0, relaxed);
-  looking_ = false;
-  harvest();
-  if (hung_up) {
-    answer_rest(Error{ErrorCode::unavailable,
-                      "the service has ended, and its jobs with it: start lanewayd again, connect "
-                      "anew and go on from your last state_dict"});
-  }
-  looked_.notify_all();
+  if (header.done.load(relaxed) != harvested) spin_.slept();
+  return hung_up;
 }
 
 void RingClient::harvest() {

@@ -1,7 +1,8 @@
 // RingClient: the submitting side of one ring (transport/ring.h). Requests go in, answers come out
 // in the same order; whoever waits harvests them for all: one thread looks at the doorbell, the
-// others wait for that thread. A request answered at once costs a single-threaded caller at most
-// one write (the worker sleeps), one poll and one read. Answers that nobody waits for are kept by
+// others wait for that thread, which may spin before it sleeps (transport/adaptive_spin). A request
+// answered at once costs a single-threaded caller at most one write (the worker sleeps), one poll
+// and one read; none of them where both sides spin. Answers that nobody waits for are kept by
 // their entry alone. Thread-safe.
 #pragma once
 
@@ -14,6 +15,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "memory/os/shared_memory.h"
+#include "service/transport/adaptive_spin.h"
 #include "service/transport/descriptor.h"
 #include "service/transport/ring.h"
 
@@ -53,12 +55,12 @@ class RingClient {
       LW_EXCLUDES(mutex_);
   // The answer; nothing when `timeout` passed (negative: no limit; zero: only look).
   std::optional<Status> wait(const Handle& entry, Duration timeout) LW_EXCLUDES(mutex_);
-  // Whether it will not run: it is answered as cancelled then.
-  bool cancel(const Handle& entry) LW_EXCLUDES(mutex_);
   // Success when fewer than kRingSlots requests are not done, so that submit can take one more; the
   // reason why the ring was closed, if it was; nothing when `timeout` passed, which is read as
   // wait() reads it.
   std::optional<Status> wait_for_room(Duration timeout) LW_EXCLUDES(mutex_);
+  // Whether it will not run: it is answered as cancelled then.
+  bool cancel(const Handle& entry) LW_EXCLUDES(mutex_);
   // Why nothing further is taken, if so.
   Status check_open() LW_EXCLUDES(mutex_);
   // From here on the other side is not waited for: what has no answer gets this one.
@@ -68,19 +70,24 @@ class RingClient {
   RingClient(memory::SharedMemory memory, Descriptor wake, Descriptor doorbell, const Clock& clock);
 
   RingMemory& ring() const { return *reinterpret_cast<RingMemory*>(memory_.data()); }
-  // Takes the answers that are there; a closed ring's reason is the answer to the rest.
-  void harvest() LW_REQUIRES(mutex_);
   // Harvests until `outcome()` gives something, or the time has passed.
   template <class Outcome>
   std::optional<Status> wait_until(Duration timeout, Outcome outcome) LW_REQUIRES(mutex_);
+  // Takes the answers that are there; a closed ring's reason is the answer to the rest.
+  void harvest() LW_REQUIRES(mutex_);
   void answer_rest(const Error& reason) LW_REQUIRES(mutex_);
-  // Blocks until the doorbell rings or the time is there; the mutex is not held meanwhile.
+  // Spins, then blocks until the doorbell rings or the time is there; the mutex is not held
+  // meanwhile.
   void check_doorbell(TimePoint until) LW_REQUIRES(mutex_);
+  // The second half of it: whether the other end of the doorbell is closed.
+  bool sleep_at_doorbell(TimePoint until, uint64_t harvested) LW_REQUIRES(mutex_);
 
   memory::SharedMemory memory_;
   const Descriptor wake_;
   const Descriptor doorbell_;
   const Clock& clock_;
+
+  AdaptiveSpin spin_;  // of the thread that has set looking_
 
   Mutex mutex_;
   CondVar looked_;  // the thread at the doorbell has come back

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "service/transport/adaptive_spin.h"
 
 namespace laneway::service {
 namespace {
@@ -48,6 +49,7 @@ RingServer::RingServer(memory::SharedMemory memory, Descriptor wake, Descriptor 
     : memory_(std::move(memory)), wake_(std::move(wake)), doorbell_(std::move(doorbell)) {
   done_ = header().done.load(std::memory_order_acquire);
   taken_.store(done_, relaxed);
+  header().worker_cores.store(usable_cores(), relaxed);
 }
 
 std::optional<RingKind> RingServer::next_kind() const {

@@ -66,6 +66,14 @@ class RingServer {
   bool arm();
   void disarm() { header().worker_waits.store(0, std::memory_order_relaxed); }
 
+  // The cores that the client may run on, as bits; 0: not known.
+  uint64_t client_cores() const { return header().client_cores.load(std::memory_order_relaxed); }
+  // So many threads compute in this process while the requests taken last are under way.
+  void publish_threads(uint32_t threads) {
+    if (header().worker_threads.load(std::memory_order_relaxed) == threads) return;
+    header().worker_threads.store(threads, std::memory_order_relaxed);
+  }
+
   // Nothing further is taken, for this reason; wakes the client. The first reason stands.
   void close(const Error& reason);
   bool closed() const { return header().closed.load(std::memory_order_acquire) != 0; }

@@ -47,8 +47,7 @@ Result<std::vector<std::byte>> read_graph(Descriptor memfd) {
   return std::vector<std::byte>(memory.value().data(), memory.value().data() + status.st_size);
 }
 
-lanes::JobOffered offer_of(const wire::to_worker::AddJob& message,
-                           const adaptor::MadeJob& torch) {
+lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor::MadeJob& torch) {
   return {.job = JobId(message.job),
           .session = SessionId(message.session),
           .options = message.spec.options,

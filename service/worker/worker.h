@@ -230,6 +230,8 @@ class Worker final : public lanes::ActionSink {
   // Jobs of several users have been here: regions are cleared between them.
   bool many_users_ LW_GUARDED_BY(kBookkeeping) = false;
   std::optional<uint32_t> user_ LW_GUARDED_BY(kBookkeeping);
+  // Threads that the work in progress of all lanes computes with.
+  uint32_t computing_threads_ LW_GUARDED_BY(kBookkeeping) = 0;
   TurnId last_turn_ LW_GUARDED_BY(kBookkeeping);
   RegionId last_region_ LW_GUARDED_BY(kBookkeeping);
   uint64_t last_link_ LW_GUARDED_BY(kBookkeeping) = 0;

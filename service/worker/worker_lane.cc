@@ -22,6 +22,12 @@ wire::IterationOutcome outcome_of(IterationEnd end) {
   return wire::IterationOutcome::failed_for_good;
 }
 
+// Threads that the work computes with; a copy of state needs one.
+uint32_t threads_of(const Work& work) {
+  if (work.graph() == nullptr) return 1;
+  return static_cast<uint32_t>(work.graph()->torch->graph().context.threads);
+}
+
 // Only where the CPU can write it.
 std::optional<unsigned char> poison(adaptor::Backend& backend) {
   const bool addressable = backend.device().capabilities().pool_is_addressable;
@@ -54,6 +60,7 @@ WorkerLane::WorkerLane(Worker& worker, LaneId id,
       id_(id),
       device_(std::move(device)),
       arena_(worker.backend_.alignment(), poison(worker.backend_)),
+      spin_(worker.clock_),
       thread_([this] { thread_main(); }) {}
 
 WorkerLane::~WorkerLane() { LW_CHECK(!thread_.joinable(), "a lane's thread is joined before"); }
@@ -89,6 +96,7 @@ void WorkerLane::grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) 
 }
 
 void WorkerLane::work_arrived() {
+  arrivals_.fetch_add(1, std::memory_order_relaxed);
   wake_.notify_one();
   if (polling_) poll_->wake();
 }
@@ -245,6 +253,7 @@ void WorkerLane::end_work(WorkerJob& job) {
   busy_ = false;
   has_enqueued_ = false;
   job.running = false;
+  worker_.computing_threads_ -= std::exchange(threads_, 0);
   if (job.suspected > 0 && !job.ready()) job.acquit();
   worker_.end_trial(job);
 }
@@ -274,8 +283,10 @@ void WorkerLane::thread_main() {
     const std::shared_ptr<WorkerJob> job = job_;
     std::shared_ptr<Work> work = job->take_next();
     if (work == nullptr) continue;  // a client broke its ring
+    job->changed.notify_all();      // the queue has room
     job->running = true;
     busy_ = true;
+    begin_computing(threads_of(*work));
     const bool clear = std::exchange(clear_first_, false);
     mutex.unlock();
     if (clear) clear_region(*job);
@@ -283,36 +294,12 @@ void WorkerLane::thread_main() {
     mutex.lock();
   }
   mutex.unlock();
-    job->changed.notify_all();      // the queue has room
   if (device_) (void)device_.value()->drain();  // a device that failed has nothing under way
 }
 
 void WorkerLane::clear_region(WorkerJob& job) {
   const Status cleared = worker_.backend_.pool_access().fill(base_, std::byte{0}, size_);
   if (!cleared) crash_ = worker_.device_failed(cleared.error(), job, "");
-}
-
-void WorkerLane::wait_for_work(std::optional<Duration> most) {
-  Mutex& mutex = worker_.mutex_;
-  // What keeps the next request from being taken wakes the lane when it is over; to look at rings
-  // until then would be to spin, with the mutex that it waits for.
-  if (!turn_ || !job_ || job_->links.empty() || (job_->running && !has_enqueued_) ||
-      job_->closing || job_->visitors != 0 || !worker_.may_begin(*this)) {
-    most ? static_cast<void>(wake_.wait_for(mutex, *most)) : wake_.wait(mutex);
-    return;
-  }
-  bool ready = false;
-  for (const auto& link : job_->links) ready = !link->ring->arm() || ready;
-  if (!ready) {
-    polling_ = true;
-    mutex.unlock();
-    most ? poll_->wait_for(*most) : poll_->wait();
-    mutex.lock();
-    polling_ = false;
-  }
-  // The turn may be another job's by now; if there is none, its links are the watcher's.
-  if (!job_) return;
-  for (const auto& link : job_->links) link->ring->disarm();
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the last owner, so that it ends in here

@@ -15,12 +15,14 @@
 // in flight belong to whoever has set `busy`.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "adaptor/device/device_lane.h"
 #include "base/clock.h"
@@ -29,6 +31,7 @@
 #include "lanes/event.h"
 #include "lanes/turn.h"
 #include "memory/lane_arena.h"
+#include "service/transport/adaptive_spin.h"
 #include "service/wire/iteration_note.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/event_poll.h"
@@ -114,6 +117,11 @@ class WorkerLane {
   // Mutex held, and let go of meanwhile. wait_for_work, until the lane's thread has kept OpenMP
   // threads for long enough without use: then ends them.
   void rest_while_idle() LW_REQUIRES(kBookkeeping) LW_NO_THREAD_SAFETY_ANALYSIS;
+  // Mutex held, and released meanwhile. Spins until a link has a request or work_arrived is called;
+  // whether the caller must look again before it sleeps.
+  bool spin_for_work() LW_REQUIRES(kBookkeeping) LW_NO_THREAD_SAFETY_ANALYSIS;
+  // Mutex held. The lane begins work that computes with so many threads; end_work ends that.
+  void begin_computing(uint32_t threads) LW_REQUIRES(kBookkeeping);
   // What does not fit to what was in the region: zeros in their place.
   void clear_region(WorkerJob& job);
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
@@ -182,6 +190,12 @@ class WorkerLane {
   CondVar wake_;
   std::unique_ptr<EventPoll> poll_;                   // made for the first job with links
   bool polling_ LW_GUARDED_BY(kBookkeeping) = false;  // the thread waits in it
+  uint32_t threads_ LW_GUARDED_BY(kBookkeeping) = 0;  // that the lane computes with now
+  std::atomic<uint64_t> arrivals_{0};  // calls of work_arrived: written with the mutex held
+
+  // The thread's own.
+  AdaptiveSpin spin_;
+  std::vector<std::shared_ptr<Link>> watched_;  // by spin_for_work
 
   std::thread thread_;  // last: starts when all else is there
 };
