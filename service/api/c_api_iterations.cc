@@ -49,14 +49,6 @@ int laneway_submit(laneway_job* job, uint32_t graph, const laneway_input* inputs
 
 int laneway_wait_for_room(laneway_job* job, int64_t timeout_ns, laneway_error* error) {
   return guarded(job, error, [&] {
-    const auto room = job->job->wait_for_room(Duration(timeout_ns));
-    if (!room) return report(error, LANEWAY_PENDING, "as many requests as before are not done yet");
-    return report(error, *room);
-  });
-}
-
-int laneway_wait_for_room(laneway_job* job, int64_t timeout_ns, laneway_error* error) {
-  return guarded(job, error, [&] {
     const auto room = job->front->wait_for_room(Duration(timeout_ns));
     if (!room) return report(error, LANEWAY_PENDING, "as many requests as before are not done yet");
     return report(error, *room);

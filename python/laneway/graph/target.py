@@ -1,8 +1,8 @@
 """Target: the kernels that will run a graph, the CPU's or CUDA's.
 
 Every capture runs on fake tensors of the CPU, for which torch selects the CPU's operators. A
-capture for CUDA must record the operators that eager execution selects on CUDA: cuda_decisions.py has the
-decisions that torch takes in Python, cuda_forms.py those that it takes in C++.
+capture for CUDA must record the operators that eager execution selects on CUDA: cuda_decisions.py
+has the decisions that torch takes in Python, cuda_forms.py those that it takes in C++.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Target(enum.Enum):
                 )
 
     def is_composite(self, overload: torch._ops.OpOverload) -> bool:
-        """Whether the target runs the operator as a sequence of others. Some operators are composite
-        on one device and have a kernel with other bits on another."""
+        """Whether the target runs the operator as a sequence of others. Some operators are
+        composite on one device and have a kernel with other bits on another."""
         return _is_composite(overload.name(), self.dispatch_key)
 
 

@@ -1,9 +1,9 @@
 """The C interface of Laneway (service/api/laneway.h) through cffi, loaded on demand.
 
-Two shared objects implement it. The embedded library contains the engine and links the libtorch that
-`import torch` has loaded, so both must have the same torch version; that is checked before the first
-call. The client library talks to a lanewayd and does not use torch. An environment variable names
-the path of each; without it the path is lib/ beside this package.
+Two shared objects implement it. The embedded library contains the engine and links the libtorch
+that `import torch` has loaded, so both must have the same torch version; that is checked before the
+first call. The client library talks to a lanewayd and does not use torch. An environment variable
+names the path of each; without it the path is lib/ beside this package.
 """
 
 from __future__ import annotations

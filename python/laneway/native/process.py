@@ -29,7 +29,7 @@ class ProcessLock:
         return os.getpid() == self._pid
 
     def check(self) -> None:
-        """Raises ServiceUnavailable, which names both processes, unless this process made the lock."""
+        """Raises ServiceUnavailable, which names both processes, unless this one made the lock."""
         if not self.is_here():
             raise ServiceUnavailable(
                 f"the service belongs to process {self._pid}, this is process {os.getpid()}, which "
