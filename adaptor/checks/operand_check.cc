@@ -86,7 +86,7 @@ constexpr Rule kRules[] = {
     {"aten::_native_batch_norm_legit_functional", kBatchNorm},
     {"aten::_native_batch_norm_legit_no_training", kStatisticsGiven},
     {"aten::_native_multi_head_attention",
-     "query[*Q]:T key[*K]:T value[*V]:T qkv_weight[_ _]:T qkv_bias[_]:T proj_weight[_ _]:T proj_bias[_]:T"},
+     "query[*Q]:T key[*K]:T value[*V]:T qkv_weight[_ _]:T qkv_bias[_]:T proj_weight[_ _]:T proj_bias[_]:T", check_head_count},
     {"aten::_pdist_backward", "self[N M]", check_pair_count},
     {"aten::_pdist_forward", "self[N M]"},
     {"aten::_reshape_alias_copy", "self[*S]!", check_dense_copy},

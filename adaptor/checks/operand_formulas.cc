@@ -336,6 +336,12 @@ Status check_dense_copy(Operands& operands) {
   return Operands::wrong("size", "reaches beyond 'self'");
 }
 
+Status check_head_count(Operands& operands) {
+  const auto heads = operands.arguments().integer("num_head");
+  if (heads && *heads > 0) return {};
+  return Operands::wrong("num_head", "must be a constant above 0: sizes are divided by it");
+}
+
 Status check_square_scores(Operands& operands) {
   const Sizes& self = *operands.sizes("self");
   if (operands.arguments().integer("mask_type") == 2) return {};

@@ -29,6 +29,7 @@ Status check_half_transform(Operands& operands);  // of one back to real numbers
 Status check_whole_steps(Operands& operands);     // of arange and range
 Status check_dense_copy(Operands& operands);      // of _reshape_alias_copy
 
+Status check_head_count(Operands& operands);     // num_head is a positive constant
 Status check_square_scores(Operands& operands);  // of _masked_softmax with a mask a row or a pair
 Status check_training(Operands& operands);
 Status check_whole_division(Operands& operands);   // stops the process at the smallest integer

@@ -16,7 +16,11 @@ void WorkerLane::wait_for_work(std::optional<Duration> most) {
     most ? static_cast<void>(wake_.wait_for(mutex, *most)) : wake_.wait(mutex);
     return;
   }
-  if (!most && spin_for_work()) return;
+  if (!most) {
+    // The mutex was released meanwhile: when the turn is another job's, the caller looks again.
+    const std::shared_ptr<WorkerJob> job = job_;
+    if (spin_for_work() || !turn_ || job_ != job || job_->links.empty()) return;
+  }
   bool ready = false;
   for (const auto& link : job_->links) ready = !link->ring->arm() || ready;
   if (!ready) {

@@ -9,7 +9,7 @@ from support.daemon import DEADLINE_S, Lanewayd
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LANEWAY_BUILD", ROOT / "build" / "dev"))
-EXAMPLES = BUILD / "service" / "api"
+EXAMPLES = BUILD / "service" / "client"
 WRITE_GRAPH = BUILD / "tests" / "service" / "write_tiny_graph"
 
 

@@ -351,7 +351,6 @@ TEST_F(JobRegistryTest, TheServicesEndEndsAllJobsWithItsReason) {
 
 TEST_F(JobRegistryTest, AWorkerCannotSpeakForOthers) {
   create(1, 1, "job", 640);
-  worker.tell(lanes::JobEnded{JobId(1), true});
   worker.tell(lanes::CapacityChanged{Bytes(64)});
   worker.tell(lanes::ImagePlaced{JobId(77)});
   settle();
