@@ -3,7 +3,7 @@
 //     laneway-runner-alone GRAPH CORE
 //
 // Loads the graph in the file GRAPH (without slots; each input 16 zero bytes, one output of 16) and
-// runs it with the executor on this thread: no lane, no turn, nobody else. CORE as for
+// runs it with the executor on this thread: no lane's thread, no turn, nobody else. CORE as for
 // laneway-ring-roundtrip. Trials as in bench/trial_loop.h.
 #include <cstdio>
 #include <cstdlib>
@@ -15,10 +15,12 @@
 
 #include "adaptor/host/host_backend.h"
 #include "adaptor/run/torch_job.h"
+#include "adaptor/scope/lane_scope.h"
 #include "base/bytes.h"
 #include "bench/trial_loop.h"
 #include "lanes/control_word.h"
 #include "lanes/executor.h"
+#include "memory/lane_arena.h"
 
 namespace {
 
@@ -49,6 +51,13 @@ int main(int argc, char** argv) {
   auto made = laneway::adaptor::TorchJob::make(backend, {}, std::as_bytes(std::span(graph)),
                                                laneway::mib(1));
   if (!made) fail(made.error().message);
+  auto lane = backend.make_lane();
+  if (!lane) fail(lane.error().message);
+  alignas(64) static std::byte ephemeral[1 << 16];
+  laneway::memory::LaneArena arena(backend.alignment());
+  arena.bind(ephemeral, laneway::Bytes(sizeof ephemeral));
+  const laneway::adaptor::LaneScope scope(*lane.value(), arena,
+                                          made.value().graph->graph().context);
   NoHooks hooks;
   laneway::lanes::ControlWord word;
   laneway::lanes::Executor executor(made.value().graph->runner(), word, hooks);
@@ -61,10 +70,12 @@ int main(int argc, char** argv) {
   output.data = out;
   output.bytes = sizeof(out);
   return laneway::bench::serve_trials([&] {
+    arena.begin_probe();
     const int64_t start = laneway::bench::now_ns();
     const auto report = executor.run({&input, 1}, {&output, 1});
     const int64_t end = laneway::bench::now_ns();
     if (report.outcome != laneway::lanes::IterationOutcome::completed) fail(report.error.message);
+    (void)arena.end();
     return end - start;
   });
 }
