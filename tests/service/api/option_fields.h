@@ -25,7 +25,10 @@ class DistinctFields {
   void fill(T& value) { value = static_cast<T>(static_cast<int>(value) + 1); }
   template <class T>
   requires std::is_arithmetic_v<T>
-  void fill(T& value) { value = static_cast<T>(100 + ++last_); }
+  void fill(T& value) {
+    const int number = 100 + ++last_;
+    value = static_cast<T>(number);
+  }
 
   int last_ = 0;
 };
