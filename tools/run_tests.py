@@ -193,7 +193,7 @@ def run_clang_tidy() -> Part:
         print("dev: clang-tidy is left out: git has no commit to compare with")
         return part
     if shutil.which("clang-tidy") is None:
-        part.failures.append("clang-tidy is not installed: ./dev setup installs it")
+        part.failures.append("clang-tidy is not installed: ./dev lint installs it")
         return part
     units = lint.compile_units([path for path in changed if path.endswith(lint.CPP)])
     left_out = units[MOST_TIDY_SOURCES:]

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "adaptor/scope/lane_blocks.h"
+#include "adaptor/scope/thread_count.h"
 #include "tests/service/synthetic/synthetic_lane.h"
 
 namespace laneway::testing {
@@ -35,5 +36,8 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
   backend->pool_access().set_bandwidth(options.copy_bandwidth_per_s);
   return std::unique_ptr<Backend>(std::move(backend));
 }
+
+// The synthetic device computes without OpenMP, so no thread keeps a team.
+void end_thread_team() {}
 
 }  // namespace laneway::adaptor
