@@ -26,7 +26,7 @@ Status wake_torch_cuda(uint32_t index) {
                       "device: open the device first, and look at torch.cuda.is_available()");
     }
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
-    const auto count = static_cast<uint32_t>(c10::cuda::device_count());
+    const auto count = static_cast<uint32_t>(static_cast<int>(c10::cuda::device_count()));
     if (index >= count) {
       return no_torch(device, "it sees " + std::to_string(count) + " devices");
     }

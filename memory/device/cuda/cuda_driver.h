@@ -69,6 +69,7 @@
 namespace laneway::memory {
 
 struct CudaDriver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a name cannot be declared in parentheses
 #define LW_CUDA_MEMBER(name, version) decltype(&::name) name = nullptr;
   LW_CUDA_REQUIRED_ENTRIES(LW_CUDA_MEMBER)
   LW_CUDA_OPTIONAL_ENTRIES(LW_CUDA_MEMBER)
