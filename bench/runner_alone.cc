@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: laneway-runner-alone GRAPH CORE (-1: anywhere)\n");
     return 2;
   }
-  laneway::bench::stay_on_core(std::atoi(argv[2]));
+  laneway::bench::stay_on_core(static_cast<int>(std::strtol(argv[2], nullptr, 10)));
   std::ifstream file(argv[1], std::ios::binary);
   const std::vector<char> graph{std::istreambuf_iterator<char>(file), {}};
   laneway::adaptor::HostBackend backend;
