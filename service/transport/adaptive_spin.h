@@ -11,8 +11,8 @@
 //
 // Cores are short, and the waiter does not spin, when this process and the other one together may
 // not run on as many as the threads need that it waits for, and all of this process that spin. They
-// are also short when a spinning
-// thread finds that it did not run for a while: all credit is lost then.
+// are also short when a spinning thread finds that it did not run for a while: all credit is lost
+// then.
 //
 // One thread at a time.
 #pragma once
