@@ -5,22 +5,28 @@
 
 Both run embedded, each in a process of its own over its own code and libraries, told in turn to run
 a trial (A B B A). The rounds are paired; `value` is the lower end of the 95 % interval, and the
-median over the cases is the figure to reach."""
+median over the cases is the figure to reach.
+
+The cases `*_service` run through a lanewayd of each checkout's own. There the processor time of an
+iteration is compared as well: that of the client's process and of all of lanewayd's."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
 from . import models, stats
+from .daemon import cpu_of_all_s
 from .harness import Calibration, Options, interleaved, progress
-from .report import ROOT, Report, at_least
+from .report import ROOT, Report, at_least, at_most
 from .worker import Worker, WorkerFailed
 
 NO_SLOWER = at_least(0.98)
+NO_MORE_CPU = at_most(1.01)
+SERVED = ("mlp", "gpt")  # an iteration of some 0.1 ms, and one of some 20 ms
 
 
 def cases() -> list[str]:
-    return [*models.NAMES]
+    return [*models.NAMES, *(f"{name}_service" for name in SERVED)]
 
 
 def run(options: Options) -> Report:
@@ -48,9 +54,12 @@ def _measure(
 ) -> dict[str, list[float]] | None:
     """The mean times of each one's trials; None when one of them does not run it."""
     checkouts = {"this": ROOT, "other": options.other}
-    make = {"name": name, "seed": 0, "form": "default", "runner": "embedded"}
+    served = name.endswith("_service")
+    make = {"name": name.removesuffix("_service"), "seed": 0, "form": "default"}
+    make |= {"runner": "service" if served else "embedded"}
     make |= {"threads": options.threads, "cores": list(options.cores)}
     means: dict[str, list[float]] = {which: [] for which in checkouts}
+    cpu: dict[str, list[float]] = {which: [] for which in checkouts}
     with ExitStack() as stack:
         workers = {}
         try:
@@ -68,8 +77,11 @@ def _measure(
         for order in interleaved(list(workers), options.trials):
             calibration.sample()
             for which in order:
+                before = cpu_of_all_s(workers[which].pid)
                 times = workers[which].trial(iterations)["times_ns"]
+                used = cpu_of_all_s(workers[which].pid) - before
                 means[which].append(sum(times) / len(times))
+                cpu[which].append(used / iterations * 1e6)
         same = workers["this"].digest() == workers["other"].digest()
     ratio = stats.bootstrap_ratio([means["other"]], means["this"])
     interval = {"median": ratio.median, "high": ratio.high}
@@ -78,4 +90,17 @@ def _measure(
         us = [sample / 1000 for sample in samples]
         report.add(name, f"{which}_us", stats.median(us), "us", samples=us)
     report.add(name, "state_equal", float(same), "bool")
+    if served:
+        _report_cpu(name, cpu, report)
     return means
+
+
+def _report_cpu(name: str, cpu: dict[str, list[float]], report: Report) -> None:
+    """Processor time of an iteration, of the client and the service, in microseconds."""
+    ratio = stats.bootstrap_ratio([cpu["this"]], cpu["other"])
+    interval = {"low": ratio.low, "high": ratio.high}
+    note = f"median; 95 % from {ratio.low:.3f} to {ratio.high:.3f}"
+    target = NO_MORE_CPU
+    report.add(name, "cpu_over_other", ratio.median, "ratio", target, note=note, **interval)
+    for which, samples in cpu.items():
+        report.add(name, f"{which}_cpu_us", stats.median(samples), "us", samples=samples)

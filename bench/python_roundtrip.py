@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import sys
 import time
 
@@ -30,9 +31,13 @@ def main(arguments: list[str]) -> int:
         print("ready", flush=True)
         for line in sys.stdin:
             times = []
+            count, gap_us = map(int, line.split())
+            gap = random.Random(0)  # the same gaps in each trial
             gc.collect()
             gc.disable()
-            for _ in range(int(line)):
+            for _ in range(count):
+                if gap_us:
+                    time.sleep(gap.uniform(0, 2e-6 * gap_us))
                 start = clock()
                 predict(x)
                 times.append(clock() - start)

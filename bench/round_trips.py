@@ -49,18 +49,23 @@ class RoundTrips:
             self.__exit__()
             raise
 
-    def ask(self, count: int) -> None:
-        """Begins a trial of `count` round trips; times() waits for it."""
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask(self, count: int, gap_us: int = 0) -> None:
+        """Begins a trial of `count` round trips, before each of which the program sleeps for a
+        random time of `gap_us` on average; times() waits for it."""
         assert self._process.stdin
-        self._process.stdin.write(f"{count}\n")
+        self._process.stdin.write(f"{count} {gap_us}\n")
         self._process.stdin.flush()
 
     def times(self) -> list[int]:
         """The times of the trial that was asked for, in nanoseconds."""
         return [int(word) for word in self._answer().split()]
 
-    def trial(self, count: int) -> list[int]:
-        self.ask(count)
+    def trial(self, count: int, gap_us: int = 0) -> list[int]:
+        self.ask(count, gap_us)
         return self.times()
 
     def __enter__(self) -> RoundTrips:

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <random>
+#include <thread>
 
 namespace laneway::bench {
 
@@ -12,11 +14,17 @@ int serve_trials(const std::function<int64_t()>& round_trip) {
   std::printf("ready\n");
   std::fflush(stdout);
   unsigned long long count = 0;
+  unsigned long long gap_us = 0;
   std::vector<int64_t> times;
-  while (std::scanf("%llu", &count) == 1) {
+  while (std::scanf("%llu %llu", &count, &gap_us) == 2) {
     times.clear();
     times.reserve(count);
-    for (unsigned long long i = 0; i < count; ++i) times.push_back(round_trip());
+    std::mt19937 random;  // the same gaps in each trial
+    std::uniform_int_distribution<uint64_t> gap(0, 2 * gap_us);
+    for (unsigned long long i = 0; i < count; ++i) {
+      if (gap_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(gap(random)));
+      times.push_back(round_trip());
+    }
     for (const int64_t time : times) std::printf("%lld ", static_cast<long long>(time));
     std::printf("\n");
     std::fflush(stdout);

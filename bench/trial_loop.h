@@ -1,7 +1,8 @@
-// Trials on demand: the form in which the latency programs are driven. A line "N" on stdin asks for
-// a trial of N round trips; the answer is one line on stdout with their times in nanoseconds. End
-// of input ends the program. So trials of several programs can be interleaved without any of them
-// starting anew.
+// Trials on demand: the form in which the latency programs are driven. A line "N GAP" on stdin asks
+// for a trial of N round trips; before each the program sleeps for a random time between 0 and
+// 2 x GAP microseconds (not at all when GAP is 0). The answer is one line on stdout with the times
+// of the round trips in nanoseconds. End of input ends the program. So trials of several programs
+// can be interleaved without any of them starting anew.
 #pragma once
 
 #include <cstdint>

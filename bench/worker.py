@@ -64,6 +64,10 @@ class Worker:
         self.about: dict[str, Any] = {}
         self._make = make
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def make(self) -> None:
         """Builds the workload and its runner; WorkerFailed says why not."""
         self.about = self._ask({"make": self._make})["about"]

@@ -36,11 +36,11 @@ struct AwaitedThreads {
 
 class AdaptiveSpin {
  public:
-  // What a wake-up across cores costs is some 10 us, on both sides together; a thread that sleeps
-  // for less than this gains nothing.
-  static constexpr Duration kLongestSpin = microseconds(50);
+  // A wake-up across cores takes some 10 us, and 30 us and more where a halted virtual core has to
+  // be scheduled first. An answer whose giver has to be woken comes within this time.
+  static constexpr Duration kLongestSpin = microseconds(100);
   // With the time that waking up takes; a spin may have met what came within this.
-  static constexpr Duration kPromisingSleep = microseconds(100);
+  static constexpr Duration kPromisingSleep = microseconds(150);
   // Two looks are further apart only when the thread was taken off its core.
   static constexpr Duration kOffCore = microseconds(25);
   static constexpr int32_t kMostCredit = 16;

@@ -1,11 +1,16 @@
 """The benches of the service: their arithmetic on times that are given, and their programs for
 real where they need no daemon."""
 
+import os
+import subprocess
+import sys
+import time
+
 import pytest
 
 from bench import latency, throughput
-from bench.daemon import cpu_s
-from bench.harness import find_program
+from bench.daemon import cpu_of_all_s, cpu_s
+from bench.harness import Options, find_program
 from bench.report import Report
 from bench.round_trips import RoundTrips, write_empty_graph
 
@@ -83,10 +88,37 @@ def test_a_program_that_ends_is_reported_with_its_last_words(tmp_path):
         RoundTrips(command)
 
 
-def test_processor_time_is_counted_in_seconds():
-    import os
-    import time
+def test_a_trial_with_gaps_sleeps_between_round_trips_and_does_not_time_the_sleep():
+    with RoundTrips([str(find_program("laneway-ring-roundtrip")), "-1", "-1"]) as ring:
+        started = time.monotonic()
+        times = ring.trial(20, gap_us=2_000)
+        took = time.monotonic() - started
+    gaps = took - sum(times) / 1e9
+    assert len(times) == 20 and gaps > 20 * 0.5e-3  # 40 ms on average; sleeps are never shorter
 
+
+def test_processor_time_of_descendants_counts():
+    code = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\ninput()"
+    shell = f"{sys.executable} -c '{code}'; true"
+    with subprocess.Popen(
+        ["sh", "-c", shell], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        parent.stdout.readline()
+        used = cpu_of_all_s(parent.pid)
+        parent.stdin.close()
+    assert used >= 0.2
+
+
+def test_idle_clients_and_services_are_measured(monkeypatch):
+    monkeypatch.setattr(latency, "QUICK_IDLE_S", 0.1)
+    report = Report("latency")
+    latency._measure_idle(Options(quick=True), report)
+    rows = {row["metric"]: row["value"] for row in report.rows}
+    assert set(rows) == {"service_percent", "c_client_percent", "python_client_percent"}
+    assert all(0 <= value < 100 for value in rows.values())
+
+
+def test_processor_time_is_counted_in_seconds():
     before = cpu_s(os.getpid())
     end = time.process_time() + 0.05
     while time.process_time() < end:
