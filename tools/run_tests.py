@@ -22,6 +22,8 @@ import unseen_lines
 
 ROOT = build.ROOT
 PRESETS = ("dev", "asan", "tsan", "clang")
+# On request: the preset's folder of tests, which alone is built and run.
+TESTS_OF = {"asan-torch": "tests/adaptor"}
 # Seconds that one C++ test may take before it counts as hung; the sanitizers slow it about tenfold.
 TEST_TIMEOUT_S = 600
 LONG_TEST_TIMEOUT_S = 7200  # with --long, under sanitizers, on a small machine
@@ -56,7 +58,8 @@ def build_part(preset: str) -> Part:
     """Builds `preset`; the whole of the clang preset, whose test is that it compiles."""
     part = Part(preset)
     try:
-        build.build(preset, quiet=True)
+        targets = [f"{TESTS_OF[preset]}/all"] if preset in TESTS_OF else None
+        build.build(preset, targets, quiet=True)
     except build.BuildError as error:
         part.failures.append(f"build of preset {preset}: {error}")
         return part
@@ -66,7 +69,7 @@ def build_part(preset: str) -> Part:
 
 
 def run_ctest(part: Part, label: str | None) -> None:
-    directory = build.build_directory(part.name)
+    directory = build.build_directory(part.name) / TESTS_OF.get(part.name, "")
     report = directory / "ctest.xml"
     report.unlink(missing_ok=True)
     command = ["ctest", "--test-dir", str(directory), f"-j{os.cpu_count() or 1}"]
@@ -260,14 +263,18 @@ def parse_arguments() -> argparse.Namespace:
         prog="./dev test",
         description="Build and run the tests. Without options: the dev preset with every label, "
         "the Python tests, clang-tidy over what changed, and the torch-free tests again under the "
-        "address and thread sanitizers and clang's thread-safety analysis. The last line is "
+        "address and thread sanitizers and clang's thread-safety analysis. The preset asan-torch, "
+        "on request, has adaptor/ with LibTorch under the address sanitizer. The last line is "
         '"N passed, N failed"; the exit code is 0 only if none failed and at least one ran.',
         epilog="LANEWAY_SEED=N repeats the random tests with that seed.",
     )
     parser.add_argument("--fast", action="store_true", help="the dev preset and Python only")
     parser.add_argument("--label", help="only C++ tests with this label (unit, property, tidy, …)")
     parser.add_argument(
-        "--preset", action="append", choices=PRESETS, help="only this preset (repeatable)"
+        "--preset",
+        action="append",
+        choices=(*PRESETS, *TESTS_OF),
+        help="only this preset (repeatable)",
     )
     parser.add_argument(
         "--long", action="store_true", help="long forms of tests that have one (LANEWAY_LONG=1)"

@@ -36,7 +36,7 @@ void put_word(std::span<std::byte> bytes, size_t offset, uint64_t word) {
 
 at::Tensor bytes_tensor(std::span<const std::byte> bytes) {
   at::Tensor made = at::empty({static_cast<int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(made.mutable_data_ptr(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(made.mutable_data_ptr(), bytes.data(), bytes.size());
   return made;
 }
 

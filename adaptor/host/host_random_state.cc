@@ -16,7 +16,7 @@ at::CPUGeneratorImpl* HostRandomState::implementation() const {
 Status HostRandomState::set(std::span<const std::byte> state) {
   try {
     at::Tensor bytes = at::empty({static_cast<int64_t>(state.size())}, at::kByte);
-    std::memcpy(bytes.mutable_data_ptr(), state.data(), state.size());
+    if (!state.empty()) std::memcpy(bytes.mutable_data_ptr(), state.data(), state.size());
     generator_.set_state(bytes);
     return {};
   } catch (const std::exception& error) {
