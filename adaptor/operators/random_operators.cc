@@ -4,8 +4,11 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "adaptor/operators/torch_tensors.h"
 
@@ -25,11 +28,18 @@ at::Tensor random_state(std::optional<at::Generator> generator, std::optional<at
   return device ? state.to(*device) : state;
 }
 
+bool is_zero(const at::Tensor& state) {
+  const std::span bytes(static_cast<const std::byte*>(state.const_data_ptr()), state.nbytes());
+  return !bytes.empty() &&
+         std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{}; });
+}
+
 void restore_random_state(const at::Tensor& state, std::optional<at::Generator> generator) {
   at::Generator& to = given(generator);
   const at::Tensor here = on_host(state);
   // torch reads the state from where its storage begins; a slot lies anywhere in the image.
   const at::Tensor alone = here.storage_offset() == 0 ? here : here.clone();
+  if (is_zero(alone)) return;
   const std::lock_guard<std::mutex> lock(to.mutex());
   to.set_state(alone);
 }

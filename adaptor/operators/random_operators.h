@@ -7,7 +7,8 @@
 //     given
 //   laneway::restore_random_state(Tensor state, *, Generator? generator=None) -> ()
 //     throws c10::Error for bytes that are no state, with the generator as it was; waits for a
-//     state that is not on the CPU
+//     state that is not on the CPU. A state of zeros, which no generator has, leaves the generator
+//     as it is: a submission whose draws follow those of the one before it
 //
 // Like every operator with a generator they get the job's own and make an iteration one that is
 // rewound when it is abandoned.

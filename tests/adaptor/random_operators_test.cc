@@ -103,6 +103,22 @@ TEST(RandomOperators, LeaveNoTraceInAnIterationThatIsGivenUp) {
   }
 }
 
+TEST(RandomOperators, AStateOfZerosLeavesTheGeneratorAsItIs) {
+  GraphBuilder b("follows");
+  restore(b, b.input({kState}, lanes::DType::uint8));
+  b.output(draw(b));
+  GraphRig rig(b.finish(), {});
+  HostRandomState twin;
+  const std::vector<std::byte> zeros(static_cast<size_t>(kState));
+  const std::vector<lanes::InputView> inputs = {{.data = zeros.data(), .bytes = zeros.size()}};
+  for (int iteration = 0; iteration < 2; ++iteration) {
+    Mask mask{};
+    const std::vector<lanes::OutputView> outputs = {{.data = mask.data(), .bytes = sizeof(mask)}};
+    ASSERT_EQ(rig.run(inputs, outputs).outcome, IterationOutcome::completed);
+    EXPECT_EQ(mask, drawn_by_hand(twin));
+  }
+}
+
 TEST(RandomOperators, RefuseBytesThatAreNoState) {
   for (const int64_t size : {kState, kState - 1}) {
     GraphBuilder b("forged");

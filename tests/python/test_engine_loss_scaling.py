@@ -25,6 +25,7 @@ from support.scaled_training import (
     make_scaler,
     plain,
     start,
+    state_of,
 )
 
 
@@ -43,7 +44,7 @@ def test_the_engine_equals_eager(make_closure: Any, optimizer: str) -> None:
         ) as step,
     ):
         assert_same(expected, [step(*batch) for batch in data], "results")
-        assert_same(twins.eager_state(), step.state_dict(), "state")
+        assert_same(twins.eager_state(), state_of(step), "state")
         assert twins.scaler.state_dict() == make_scaler().state_dict()
         step.sync_to(twins.model, twins.optimizer, twins.scaler)
     assert_same(twins.twin.state_dict(), twins.model.state_dict())
@@ -71,7 +72,7 @@ def test_scaled_gradients_accumulated_over_calls_equal_eager(optimizer: str) -> 
         for number, batch in enumerate(data):
             call = (*batch, number % 2 == 1)
             assert_same(twins.eager(call), step(*call), f"call {number}")
-            state = step.state_dict()
+            state = state_of(step)
             del state["gradients"]
             assert_same(twins.eager_state(), state, f"call {number}")
 
@@ -96,9 +97,9 @@ def test_a_call_that_does_not_scale_leaves_the_scaler_as_it_is() -> None:
         for number, batch in enumerate(data):
             call = (*batch, number % 2 == 0)
             assert_same(twins.eager(call), step(*call), f"call {number}")
-            assert_same(twins.eager_state(), step.state_dict(), f"call {number}")
+            assert_same(twins.eager_state(), state_of(step), f"call {number}")
         step.load_state_dict(step.state_dict())
-        assert_same(twins.eager_state(), step.state_dict())
+        assert_same(twins.eager_state(), state_of(step))
 
 
 @pytest.mark.parametrize("prepared", [True, False])
@@ -114,9 +115,9 @@ def test_a_scalers_state_is_taken_back(prepared: bool) -> None:
         if prepared:
             step.prepare(*data[0])
         step.load_state_dict(state)
-        assert_same(state, step.state_dict(), "as it was loaded")
+        assert_same(state, state_of(step), "as it was loaded")
         assert_same(expected, [step(*batch) for batch in data], "results")
-        assert_same(twins.eager_state(), step.state_dict(), "state")
+        assert_same(twins.eager_state(), state_of(step), "state")
 
 
 def test_states_that_do_not_fit_are_refused() -> None:

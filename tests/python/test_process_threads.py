@@ -82,7 +82,8 @@ def test_threads_inside_one_step_with_errors_among_them():
         torch.manual_seed(1)
         for _ in range(80):
             eager_step(model, loss_fn, optimizer, (x, y))
-        assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+        assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                     "random": torch.get_rng_state()},
                     step.state_dict(), "state")
     """,
     )
@@ -115,7 +116,8 @@ def test_training_goes_on_unchanged_while_others_capture_the_model():
         torch.manual_seed(1)
         for _ in range(count):
             eager_step(model, loss_fn, optimizer, (x, y))
-        assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict()},
+        assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                     "random": torch.get_rng_state()},
                     step.state_dict(), "state")
     """,
     )

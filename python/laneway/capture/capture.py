@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from laneway.capture import side_effects
+from laneway.capture import shared_random, side_effects
 from laneway.capture.fake_job import FakeJob, new_fake_mode
 from laneway.capture.functional_buffers import put_off_writes
+from laneway.capture.given_generators import steady
 from laneway.capture.guards import Guards
 from laneway.capture.joining import join
 from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, order_late
@@ -51,9 +52,11 @@ class CapturedJobGraph:
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
     `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The last
     outputs are what the step leaves in the inputs at `written_inputs`. `guards` say which calls of
-    the signature's form are the graph's; None: all. The rest is there for training steps only: the
-    optimizer's layout; whether its step() was called; the loss scaler, if one is used; the
-    parameters whose gradients are state, and for each whether it has one after the step.
+    the signature's form are the graph's; None: all. `generators` are those of the client's that the
+    graph draws from: their states are the last inputs of the signature and the last outputs. The
+    rest is there for training steps only: the optimizer's layout; whether its step() was called;
+    the loss scaler, if one is used; the parameters whose gradients are state, and for each whether
+    it has one after the step.
     """
 
     graph: Graph
@@ -63,6 +66,7 @@ class CapturedJobGraph:
     fixed: list[torch.Tensor] = dataclasses.field(default_factory=list)
     written_inputs: list[int] = dataclasses.field(default_factory=list)
     guards: Guards | None = None
+    generators: list[torch.Generator] = dataclasses.field(default_factory=list)
     optimizer_layout: OptimizerLayout | None = None
     scaler: CapturedScaler | None = None
     steps_optimizer: bool = False
@@ -91,6 +95,7 @@ class _Training:
     name: str
     slots_of: CapturedJobGraph | None
     target: Target
+    shares_random: bool
 
 
 def capture_train_step(
@@ -104,6 +109,7 @@ def capture_train_step(
     slots_of: CapturedJobGraph | None = None,
     keep_gradients: bool | None = None,
     target: Target = Target.cpu,
+    shares_random: bool = False,
 ) -> CapturedJobGraph:
     """One whole training step as a graph: forward, backward, optimizer.
 
@@ -113,6 +119,7 @@ def capture_train_step(
     `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
     gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
     leaves some without a step of the optimizer. `target` is whose kernels will run the graph.
+    `shares_random`: it draws from the client's generators as eager does, else from the job's.
     Raises CaptureError, naming operator, line and remedy, when the step cannot be recorded.
     """
     training = _Training(
@@ -125,6 +132,7 @@ def capture_train_step(
         name,
         slots_of,
         target,
+        shares_random,
     )
     if slots_of is not None:
         return _capture_once(training, frozenset(slots_of.gradients))
@@ -147,17 +155,21 @@ def capture_inference(
     name: str = "inference",
     closure: Callable[..., Any] | None = None,
     target: Target = Target.cpu,
+    shares_random: bool = False,
 ) -> CapturedJobGraph:
     """model(*inputs, **kwargs), or closure(model, *inputs, **kwargs), without gradients as a graph,
     in evaluation mode unless told.
 
     With `slots_of` the graph belongs to that job, which it joins: tensors that both use have the
-    slots that they have there.
+    slots that they have there. `shares_random` as for capture_train_step; the generator of the job
+    is left as it was.
     """
 
-    def run() -> tuple[tuple[FakeJob, SlotTable, InputSignature, list[int], Any], Any]:
+    def run_once() -> tuple[FakeJob, SlotTable, InputSignature, list[int], Any]:
         slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
-        job = FakeJob(new_fake_mode(), slots, [("model", model)], target=target)
+        job = FakeJob(
+            new_fake_mode(), slots, [("model", model)], target=target, shares_random=shares_random
+        )
         args, kwargs, signature, inputs = fake_inputs(
             job.recorder, tuple(example_inputs), dict(example_kwargs or {})
         )
@@ -169,7 +181,11 @@ def capture_inference(
                     return closure(model, *args, **kwargs)
                 return model(*args, **kwargs)
 
-        return (job, slots, signature, inputs, job.run(infer)), job.counted
+        return job, slots, signature, inputs, job.run(infer)
+
+    def run() -> tuple[Any, side_effects.Numbers]:
+        ran = steady(run_once, lambda ran: ran[0].recorder.generators)
+        return ran, ran[0].counted
 
     job, slots, signature, inputs, result = side_effects.settled(run)
     outputs_signature, outputs = bind_outputs(job.recorder, result)
@@ -178,7 +194,10 @@ def capture_inference(
     written = _written_inputs(job, signature)
     outputs += [inputs[position] for position in written]
     guards = job.recorder.known.guards()
-    graph, _ = _finish(job, inputs, outputs, name, GraphKind.inference, keep_slots=True)
+    generators = shared_random.bind_given(job.recorder, signature, inputs, outputs)
+    draft = _draft(job, inputs, outputs)
+    generators += shared_random.add_default(job.recorder, draft, signature, keeps_own=True)
+    graph, _ = _finish(job, draft, name, GraphKind.inference, keep_slots=True)
     captured = CapturedJobGraph(
         graph,
         slots.slots,
@@ -186,6 +205,7 @@ def capture_inference(
         outputs_signature,
         written_inputs=written,
         guards=guards,
+        generators=generators,
     )
     return captured if slots_of is None else _joined(captured, slots_of)
 
@@ -215,7 +235,10 @@ def _capture_once(
     outputs += [inputs[position] for position in written]
     held = job.slots_for_kept(training.optimizer, layout)
     guards = job.recorder.known.guards()
-    graph, kept = _finish(job, inputs, outputs, training.name, GraphKind.train, not first, held)
+    generators = shared_random.bind_given(job.recorder, signature, inputs, outputs)
+    draft = _draft(job, inputs, outputs)
+    generators += shared_random.add_default(job.recorder, draft, signature)
+    graph, kept = _finish(job, draft, training.name, GraphKind.train, not first, held)
     captured = CapturedJobGraph(
         graph,
         job.recorder.slots.kept(kept),
@@ -223,6 +246,7 @@ def _capture_once(
         outputs_signature,
         written_inputs=written,
         guards=guards,
+        generators=generators,
         optimizer_layout=layout.renumbered(kept),
         scaler=job.scaler,
         steps_optimizer=job.stepped,
@@ -237,7 +261,9 @@ def _run(
     """The step run on fakes."""
 
     def run() -> tuple[Any, side_effects.Numbers]:
-        ran = _run_once(training, kept_gradients)
+        ran = steady(
+            lambda: _run_once(training, kept_gradients), lambda ran: ran[0].recorder.generators
+        )
         return ran, ran[0].counted
 
     return side_effects.settled(run)
@@ -252,7 +278,9 @@ def _run_once(
     if isinstance(training.loss_fn, torch.nn.Module):
         modules.append(("loss", training.loss_fn))
     fake_mode = new_fake_mode()
-    job = FakeJob(fake_mode, slots, modules, kept_gradients, training.target)
+    job = FakeJob(
+        fake_mode, slots, modules, kept_gradients, training.target, training.shares_random
+    )
     layout, copied = job.add_optimizer(training.optimizer)
     args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)
     learning_rate_inputs(job.recorder, copied, signature, inputs)
@@ -315,17 +343,8 @@ def _own_loss(result: Any) -> Any:
     return loss
 
 
-def _finish(
-    job: FakeJob,
-    inputs: list[int],
-    outputs: list[int],
-    name: str,
-    kind: GraphKind,
-    keep_slots: bool = False,
-    held: Collection[int] = (),
-) -> tuple[Graph, list[int]]:
-    """The graph in its late form, and the old numbers of the slots that stay, in their new order.
-    State that was created for parameters which get no gradient has no slot, unless it is `held`."""
+def _draft(job: FakeJob, inputs: list[int], outputs: list[int]) -> Draft:
+    """What was recorded, without what has no effect."""
     recorder = job.recorder
     draft = Draft(
         recorder.table.storages,
@@ -342,6 +361,20 @@ def _finish(
     merge_views(draft)
     drop_idle_states(draft)
     drop_dead(draft)
+    return draft
+
+
+def _finish(
+    job: FakeJob,
+    draft: Draft,
+    name: str,
+    kind: GraphKind,
+    keep_slots: bool = False,
+    held: Collection[int] = (),
+) -> tuple[Graph, list[int]]:
+    """The graph in its late form, and the old numbers of the slots that stay, in their new order.
+    State that was created for parameters which get no gradient has no slot, unless it is `held`."""
+    recorder = job.recorder
     put_off_writes(draft)
     order_late(draft)
     used = {

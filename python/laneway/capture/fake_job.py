@@ -58,10 +58,11 @@ class FakeJob:
         modules: list[tuple[str, torch.nn.Module]],
         kept_gradients: frozenset[Path] | None = frozenset(),
         target: Target = Target.cpu,
+        shares_random: bool = False,
     ) -> None:
         for _, module in modules:
             _check_module(module)
-        self.recorder = Recorder(fake_mode, slots, target)
+        self.recorder = Recorder(fake_mode, slots, target, shares_random)
         self._target = target
         self.scaler: loss_scaling.CapturedScaler | None = None  # what run() met
         self.gradients = Gradients(self.recorder, kept_gradients)

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
 from laneway.capture.late_form import Draft, rename
@@ -33,6 +34,8 @@ _capturing = threading.local()  # .recorder: the capture of this thread, if ther
 
 class RandomStateRecorder(Protocol):
     """The part of a recorder that records reads and restores of the random state."""
+
+    fake_mode: FakeTensorMode
 
     def read_random_state(self) -> torch.Tensor:
         """Records a read; returns the tensor of the state's bytes."""

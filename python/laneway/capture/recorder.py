@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from laneway.capture import addressed, random_state
 from laneway.capture.constants import Constants
 from laneway.capture.fake_failures import check_real
+from laneway.capture.given_generators import GivenGenerators, drawing_from
 from laneway.capture.known_numbers import KnownNumbers
 from laneway.capture.user_lines import UserLines
 from laneway.capture.value_table import ValueTable
@@ -72,14 +73,20 @@ class Recorder(TorchDispatchMode):
     late_form.Draft). One per capture, used by one thread; not to be used after it."""
 
     def __init__(
-        self, fake_mode: FakeTensorMode, slots: SlotTable, target: Target = Target.cpu
+        self,
+        fake_mode: FakeTensorMode,
+        slots: SlotTable,
+        target: Target = Target.cpu,
+        shares_random: bool = False,
     ) -> None:
+        """`shares_random`: the step draws from the client's generators, not from the job's."""
         super().__init__()
         self.target = target
         self._cuda = CudaCalls() if target is Target.cuda else None
         self.fake_mode = fake_mode
         self.slots = slots
         self.table = ValueTable()
+        self.generators = GivenGenerators(self.table) if shares_random else None
         self.constants = Constants(fake_mode, slots)
         self.addressed = addressed.Addressed(self.table, self.constants)
         self.nodes: list[Node] = []
@@ -197,7 +204,10 @@ class Recorder(TorchDispatchMode):
         if self._cuda is not None:
             args, kwargs = self._cuda.call(func, args, kwargs)
         func, args, kwargs = operators.declared_form(func, args, kwargs)
-        func, args, kwargs, generator = operators.without_generator(func, args, kwargs)
+        func, args, kwargs, generator, given = operators.without_generator(func, args, kwargs)
+        if given is not None:
+            with drawing_from(self, self.generators, given):
+                return self._record(func, args, kwargs, source)
         kept = args if self._cuda is None else self._cuda.arguments(func, args)
         arguments = [("", self._argument(value)) for value in kept]
         if func in addressed.OPERATORS:

@@ -27,6 +27,9 @@ from laneway.graph.slots import check_tensor
 _MOST_GAPS = 16 << 20
 
 
+GENERATOR = "generator"
+
+
 class OtherForm(Exception):
     """A call's arguments are not of the form that a graph was captured for; says in what."""
 
@@ -39,7 +42,9 @@ class TensorInput:
     dtype: torch.dtype
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    source: tuple  # ("input", n): the n-th tensor among the arguments; ("param_group", i, "lr")
+    # ("input", n): the n-th tensor among the arguments; ("param_group", i, "lr"); (GENERATOR, n):
+    # the state of the n-th of the client's generators that the graph draws from.
+    source: tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,13 +108,17 @@ class InputSignature:
 
     def values(
         self, args: tuple, kwargs: dict[str, Any] | None, optimizer: Optimizer | None
-    ) -> list[torch.Tensor | float]:
-        """Everything that one iteration needs, in the order of the graph's inputs."""
+    ) -> list[torch.Tensor | float | None]:
+        """What one iteration needs, in the order of the graph's inputs; None in the place of the
+        state of a generator."""
         tensors = iter(self.tensors(args, kwargs))
-        values: list[torch.Tensor | float] = []
+        values: list[torch.Tensor | float | None] = []
         for spec in self.specs:
             if spec.source[0] == "input":
                 values.append(next(tensors))
+                continue
+            if spec.source[0] == GENERATOR:
+                values.append(None)
                 continue
             _, group, key = spec.source
             current = optimizer.param_groups[group][key]

@@ -14,8 +14,10 @@ from laneway.capture.signature import OtherForm
 from laneway.errors import LayoutError
 from laneway.graph.graph_ir import TORCH_OF_DTYPE, ValueKind
 from laneway.jobs import written_inputs
+from laneway.jobs.draws import Drawn, Draws
 from laneway.jobs.inputs import Binder, Frame
-from laneway.jobs.job import Buffers, Future, Job, Outputs
+from laneway.jobs.job import Future, Job
+from laneway.jobs.outputs import Buffers, Outputs
 from laneway.native import bindings
 
 
@@ -39,7 +41,10 @@ class GraphCall:
         self._warned = False  # that submit() writes no argument
         self._guards = captured.guards
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
-        self._outputs = Outputs(specs, captured.outputs.rebuild)
+        generators = captured.generators
+        self._outputs = Outputs(specs, captured.outputs.rebuild, len(generators))
+        positions = self._binder.generator_positions
+        self._draws = Draws(job, generators, positions) if generators else None
         # Bound here: looking them up is part of every call.
         self._run = job.library.lib.laneway_run
         self._submit = job.library.lib.laneway_submit
@@ -70,6 +75,11 @@ class GraphCall:
 
     def run(self, frame: Frame) -> Any:
         """Runs one iteration and waits for its result."""
+        if self._draws is None:
+            return self._run_once(frame)
+        return self._draws.run(frame, self._run_once)
+
+    def _run_once(self, frame: Frame, drawn: Drawn | None = None) -> Any:
         buffers = self._outputs.buffers()
         code = self._run(
             self._job.handle(),
@@ -84,15 +94,20 @@ class GraphCall:
         if code == bindings.OK:
             targets = frame.targets
             self._binder.give_back(frame)
-            return self._outputs.rebuild(buffers, targets)
+            return self._outputs.rebuild(buffers, targets, drawn)
         if code == bindings.PENDING:
             future = Future(
-                self._job, frame.pending[0], self._outputs, frame.targets, buffers=buffers
+                self._job,
+                frame.pending[0],
+                self._outputs,
+                frame.targets,
+                buffers=buffers,
+                drawn=drawn,
             )
             self._binder.give_back(frame)
             return future.result()
         if code == bindings.BUSY:
-            return self._submitted(frame, frame.targets, buffers=buffers).result()
+            return self._submitted(frame, frame.targets, buffers=buffers, drawn=drawn).result()
         error = bindings.exception_of(code, frame.error)
         self._binder.give_back(frame)
         raise error
@@ -105,7 +120,11 @@ class GraphCall:
         if frame.targets and not self._warned:
             self._warned = True
             written_inputs.warn_of_submit()
-        return self._submitted(frame, [], on_other_layout)
+        if self._draws is None:
+            return self._submitted(frame, [], on_other_layout)
+        return self._draws.submit(
+            frame, lambda drawn: self._submitted(frame, [], on_other_layout, drawn=drawn)
+        )
 
     def _submitted(
         self,
@@ -113,6 +132,7 @@ class GraphCall:
         targets: list[torch.Tensor],
         on_other_layout: Callable[[LayoutError], None] | None = None,
         buffers: Buffers | None = None,
+        drawn: Drawn | None = None,
     ) -> Future:
         try:
             while True:
@@ -130,7 +150,13 @@ class GraphCall:
                     raise bindings.exception_of(code, frame.error)
                 self._job.wait_for_room()
             return Future(
-                self._job, frame.pending[0], self._outputs, targets, on_other_layout, buffers
+                self._job,
+                frame.pending[0],
+                self._outputs,
+                targets,
+                on_other_layout,
+                buffers,
+                drawn,
             )
         finally:
             self._binder.give_back(frame)

@@ -12,7 +12,7 @@ import torch
 from laneway.capture.capture import CapturedJobGraph, capture_inference
 from laneway.graph.slots import HasSlots
 from laneway.graph.target import Target
-from laneway.jobs import lazy_modules
+from laneway.jobs import draws, lazy_modules
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
@@ -39,6 +39,7 @@ class InferenceOptions:
     max_variants: int = 8
     shared: bool = False
     replay: str = "auto"
+    random: str | None = None
 
 
 class Inference:
@@ -58,7 +59,9 @@ class Inference:
         service = options.service if image is None else image.service
         self.service = service if service is not None else default_service()
         self.name = options.name
-        self._random_state = torch.get_rng_state()
+        self._target = Target(self.service.kernels)
+        self._shares_random = draws.is_shared(options.random, self._target)
+        self._random_state = torch.get_rng_state()  # of the job's own generator at first
         self._lock = ProcessLock()
         self._owned = OwnedJob("inference")
         self._captured: HasSlots | None = None  # its slots are the slots of the job's state
@@ -106,14 +109,13 @@ class Inference:
                     slots_of=self._captured,
                     name=self.name or "inference",
                     closure=self._options.closure,
-                    target=Target(self.service.kernels),
+                    target=self._target,
+                    shares_random=self._shares_random,
                 )
 
             with self._gate.capturing():
                 if self._captured is None and lazy_modules.has_lazy(self._model):
-                    self._random_state = lazy_modules.initialise(
-                        self._model, capture, self._random_state
-                    )
+                    self._initialise(capture)
                 captured = capture()
             if self.job is not None:
                 self.name = self.name or self.job.name
@@ -121,6 +123,12 @@ class Inference:
             self.job = self._offer(captured)
             self._captured, self.name = captured, self.job.name
             return call_of(self.job, 0, captured)
+
+    def _initialise(self, capture: Callable[[], CapturedJobGraph]) -> None:
+        before = draws.default_state() if self._shares_random else self._random_state
+        self._random_state = lazy_modules.initialise(self._model, capture, before)
+        if self._shares_random:
+            draws.set_default_state(self._random_state)
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
         options = self._options
@@ -153,6 +161,7 @@ def inference(
     max_variants: int = 8,
     shared: bool = False,
     replay: str = "auto",
+    random: str | None = None,
 ) -> Inference:
     """Makes an inference, to be called with inputs. With a model, the inference has a job of its
     own, with the model's weights at the first call. With a step, the inference is one more graph of
@@ -160,14 +169,15 @@ def inference(
 
     `closure(model, *inputs)` replaces the call model(*inputs), for example by an evaluation with
     losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
-    stay captured at a time. `service`, `name`, `priority`, `admission_timeout`, `shared` and
-    `replay` are those of train_step, for a job of the inference's own; an inference of a step
-    ignores all of them but `name`. Errors are those of train_step.
+    stay captured at a time. `service`, `name`, `priority`, `admission_timeout`, `shared`,
+    `replay` and `random` are those of train_step, for a job of the inference's own; an inference of
+    a step ignores all of them but `name` and `random`. Errors are those of train_step.
 
     Requires: a step that is given has a job, that is, it was called or prepared."""
     check_replay(replay)
+    draws.check_random(random)
     options = InferenceOptions(
-        service, name, priority, admission_timeout, closure, max_variants, shared, replay
+        service, name, priority, admission_timeout, closure, max_variants, shared, replay, random
     )
     if isinstance(model_or_step, TrainStep):
         return Inference(model_or_step.model, model_or_step, options)

@@ -11,7 +11,13 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from laneway.capture.signature import InputSignature, OtherForm, TensorInput, spanned_bytes
+from laneway.capture.signature import (
+    GENERATOR,
+    InputSignature,
+    OtherForm,
+    TensorInput,
+    spanned_bytes,
+)
 from laneway.errors import InvalidInput
 from laneway.jobs import written_inputs
 from laneway.native import bindings
@@ -60,6 +66,8 @@ class Binder:
             for position, s in enumerate(specs)
             if s.source[0] == "param_group"
         ]
+        # Of the states of generators, which whoever runs the frame puts in.
+        self.generator_positions = [p for p, s in enumerate(specs) if s.source[0] == GENERATOR]
         self._bytes = [
             spanned_bytes(s.sizes, s.strides, s.dtype) if isinstance(s, TensorInput) else 0
             for s in specs
@@ -135,5 +143,5 @@ class Binder:
             if isinstance(value, torch.Tensor):
                 frame.inputs[position].data = value.data_ptr()
                 frame.keep.append(value)
-            else:
+            elif value is not None:
                 frame.inputs[position].real = value

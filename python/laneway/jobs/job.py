@@ -14,7 +14,9 @@ import torch
 
 from laneway.errors import InvalidInput, LayoutError, Refused, ServiceUnavailable
 from laneway.graph.slots import Slot
-from laneway.jobs.written_inputs import write_back
+from laneway.jobs import draws
+from laneway.jobs.draws import Drawn
+from laneway.jobs.outputs import Buffers, Outputs
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.process import ProcessLock, run_interruptibly
@@ -34,6 +36,7 @@ class Future:
         targets: Sequence[torch.Tensor] = (),
         on_other_layout: Callable[[LayoutError], None] | None = None,
         buffers: Buffers | None = None,
+        drawn: Drawn | None = None,
     ) -> None:
         self._job = job
         self._handle = ffi.gc(handle, job.library.lib.laneway_submission_release)
@@ -41,6 +44,9 @@ class Future:
         self._targets = targets
         self._on_other_layout = on_other_layout
         self._buffers = buffers  # room for the outputs, where there is some already
+        self._drawn = drawn
+        if drawn is not None:
+            drawn.future = self
         self._lock = ProcessLock()
         self._done = False
         self._value: Any = None
@@ -99,11 +105,13 @@ class Future:
             buffers, error = self._buffers or self._outputs.buffers(), bindings.new_error()
             code = wait(self._handle, 0, buffers.native, len(buffers.tensors), error)
             if code == bindings.OK:
-                self._value = self._outputs.rebuild(buffers, self._targets)
+                self._value = self._outputs.rebuild(buffers, self._targets, self._drawn)
             else:
                 self._error = self._failed(bindings.exception_of(code, error))
             self._targets, self._buffers = (), None
             self._done = True
+        if self._drawn is not None:
+            draws.settle()
         return True
 
     def _failed(self, error: Exception) -> Exception:
@@ -115,54 +123,6 @@ class Future:
         except LayoutError:
             return error
         return LayoutError(f"{error}; submit it again: it is captured anew, with that layout")
-
-
-class Buffers:
-    """Fresh tensors for the outputs of one iteration, and their addresses for the library."""
-
-    __slots__ = ("native", "tensors")
-
-    def __init__(self, native: Any, tensors: list[torch.Tensor]) -> None:
-        self.native = native
-        self.tensors = tensors
-
-
-class Outputs:
-    """What the outputs of a graph look like: per output (dtype, sizes), a number being a 0-dim
-    float64 or int64 tensor; and how the result is made of them."""
-
-    def __init__(
-        self,
-        specs: list[tuple[torch.dtype, tuple[int, ...], type | None]],
-        rebuild: Callable[[list[Any]], Any],
-    ) -> None:
-        self._specs = specs
-        self._rebuild = rebuild
-        self._single_tensor = len(specs) == 1 and specs[0][2] is None
-        self._bytes = [
-            torch.empty(0, dtype=dtype).element_size() * _product(sizes)
-            for dtype, sizes, _ in specs
-        ]
-
-    def buffers(self) -> Buffers:
-        native = ffi.new("laneway_output[]", len(self._specs))
-        tensors = []
-        for i, (dtype, sizes, _) in enumerate(self._specs):
-            tensor = torch.empty(sizes, dtype=dtype)
-            native[i].data = tensor.data_ptr()
-            native[i].bytes = self._bytes[i]
-            tensors.append(tensor)
-        return Buffers(native, tensors)
-
-    def rebuild(self, buffers: Buffers, targets: Sequence[torch.Tensor] = ()) -> Any:
-        """The step's result. The last outputs are what the step left in `targets`."""
-        if targets:
-            write_back(targets, buffers.tensors[-len(targets) :])
-        values = [
-            tensor if number is None else number(tensor.item())
-            for tensor, (_, _, number) in zip(buffers.tensors, self._specs)
-        ]
-        return self._rebuild(values)
 
 
 class Job:
@@ -376,10 +336,3 @@ def create_job(
         if handle[0] != ffi.NULL:
             lib.laneway_job_close(handle[0])
         raise
-
-
-def _product(sizes: tuple[int, ...]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product

@@ -16,6 +16,7 @@ from laneway.capture.loss_scaling import CapturedScaler
 from laneway.capture.optimizers import StateTensor, parameters_of
 from laneway.errors import InvalidInput
 from laneway.graph.slots import Path, Slot, SlotTensor
+from laneway.jobs import draws
 from laneway.jobs.job import Job
 
 
@@ -31,19 +32,22 @@ class JobState:
         model: torch.nn.Module,
         optimizer: Optimizer,
         scaler: CapturedScaler | None,
+        shares_random: bool,
     ) -> None:
+        """`shares_random`: the job draws from torch's default generator, not from its own."""
         self._slots = captured.slots
         self._layout = captured.optimizer_layout
         self._kept = captured.gradients.keys()
         self._scaler = scaler
+        self._shares_random = shares_random
         self._job, self._model, self._optimizer = job, model, optimizer
         self._by_path = {t.path: (s, t) for s in captured.slots for t in s.tensors}
 
     def read(self, stepped: bool, gradients: Collection[Path]) -> dict[str, Any]:
-        """The state: entries "model" and "optimizer"; "gradients" where the job keeps gradients;
-        "scaler" where the job uses a scaler. `stepped`: the optimizer has taken at least one step.
-        `gradients`: the parameters that have a gradient now."""
-        storages, _ = self._job.read_state(self._slots)
+        """The state: entries "model", "optimizer" and "random"; "gradients" where the job keeps
+        gradients; "scaler" where the job uses a scaler. `stepped`: the optimizer has taken at least
+        one step. `gradients`: the parameters that have a gradient now."""
+        storages, random = self._job.read_state(self._slots, not self._shares_random)
 
         def tensor(slot: Slot, described: SlotTensor) -> torch.Tensor:
             # Each tensor is a copy: tensors that are views of one storage share no memory here.
@@ -61,6 +65,7 @@ class JobState:
         state = {
             "model": model,
             "optimizer": self._layout.state_dict(self._optimizer, entry, stepped=stepped),
+            "random": draws.default_state() if self._shares_random else random,
         }
         if self._kept:
             state["gradients"] = {
@@ -89,7 +94,8 @@ class JobState:
             for key in ("lr", "initial_lr"):
                 if key in given:
                     ours[key] = given[key]
-        self._job.write_state(self._slots, storages)
+        random = None if self._shares_random else state.get("random")
+        self._job.write_state(self._slots, storages, random)
         return present
 
     def _write_optimizer(self, given: dict[int, dict[str, Any]], storages: list) -> None:

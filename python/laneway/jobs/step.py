@@ -18,7 +18,7 @@ from laneway.capture.kept_gradients import gradient_path
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.slots import Path, Slot
 from laneway.graph.target import Target
-from laneway.jobs import lazy_modules
+from laneway.jobs import draws, lazy_modules
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
@@ -47,6 +47,7 @@ class StepOptions:
     max_variants: int
     shared: bool
     replay: str
+    random: str | None
 
 
 class TrainStep:
@@ -55,9 +56,9 @@ class TrainStep:
     The first call captures the step and submits the job. From then on parameters, buffers and
     optimizer state live in the service's pool; the client's `model` keeps its old weights until
     `sync_to`. A call of another form (shapes, dtypes, other arguments, hyperparameters, train() or
-    eval()) is captured again and uses the same state. Random operators draw from the job's
-    generator, a copy of torch's default generator at the time of train_step(). Thread-safe;
-    iterations run in the order of the calls.
+    eval()) is captured again and uses the same state. Random operators draw from the generators
+    that eager would draw from, and move them (see train_step's `random`). Thread-safe; iterations
+    run in the order of the calls.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class TrainStep:
         self.service = options.service if options.service is not None else default_service()
         self.name = options.name
         self._options = options
-        self._random_state = torch.get_rng_state()
+        self._target = Target(self.service.kernels)
+        self._shares_random = draws.is_shared(options.random, self._target)
+        self._random_state = torch.get_rng_state()  # of the job's own generator at first
         self._scaler_state: dict[str, Any] = {}  # loaded before the step was captured
         self._lock = ProcessLock()
         self._owned = OwnedJob("step")
@@ -109,25 +112,37 @@ class TrainStep:
 
     def state_dict(self) -> dict[str, Any]:
         """The state after all iterations submitted before: {"model": …, "optimizer": …} in torch's
-        own layouts, which plain torch can load. "gradients", by parameter, is an entry where the
-        job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
+        own layouts, which plain torch can load, and "random", the state of the generator that the
+        step draws from (torch's default one, or the job's). "gradients", by parameter, is an entry
+        where the job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
         with self._lock:
             self._check_open()
             if self.job is None or self.captured is None:
                 model = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
                 state = {"model": model, "optimizer": self.optimizer.state_dict()}
+                state["random"] = (
+                    draws.default_state() if self._shares_random else self._random_state.clone()
+                )
                 return state | ({"scaler": self._scaler_state} if self._scaler_state else {})
             return self._state().read(self._stepped, self._gradients)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Loads a state that state_dict() or plain torch made, after all iterations submitted
-        before. Raises InvalidInput, which names the entry that does not fit."""
+        before. The entry "random", where there is one, becomes the state of the generator that the
+        step draws from: torch's default one, or the job's. Raises InvalidInput, which names the
+        entry that does not fit."""
+        random = state.get("random")
         with self._lock:
             self._check_open()
+            draws.check_state(random)
+            if random is not None and self._shares_random:
+                draws.set_default_state(random)
             if self.job is None or self.captured is None:
                 self.model.load_state_dict(state["model"])
                 self.optimizer.load_state_dict(state["optimizer"])
                 self._scaler_state = dict(state.get("scaler") or {})
+                if random is not None:
+                    self._random_state = random.clone()
                 return
             self._gradients = self._state().write(state)
             self._stepped = bool(state["optimizer"]["state"])
@@ -219,7 +234,8 @@ class TrainStep:
                     self.name or "train",
                     self.captured,
                     self._options.keep_gradients,
-                    Target(self.service.kernels),
+                    self._target,
+                    self._shares_random,
                 )
             if self.job is not None:
                 return call_of(
@@ -250,13 +266,16 @@ class TrainStep:
         if self._options.closure is not None:
             raise CaptureError("the model has lazy modules", remedy=lazy_modules.REMEDY)
         given = inputs[:-1] if self.loss_fn is not None else inputs
+        before = draws.default_state() if self._shares_random else self._random_state
         self._random_state = lazy_modules.initialise(
             self.model,
             lambda: capture_inference(
-                self.model, given, kwargs, train_mode=True, target=Target(self.service.kernels)
+                self.model, given, kwargs, train_mode=True, target=self._target
             ),
-            self._random_state,
+            before,
         )
+        if self._shares_random:
+            draws.set_default_state(self._random_state)
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
         options = self._options
@@ -283,7 +302,7 @@ class TrainStep:
         last = self._variants.current
         # A form that does not scale its loss leaves the scaler's state as it is.
         scaler = (last.captured.scaler if last is not None else None) or captured.scaler
-        return JobState(captured, job, self.model, self.optimizer, scaler)
+        return JobState(captured, job, self.model, self.optimizer, scaler, self._shares_random)
 
 
 def train_step(
@@ -301,6 +320,7 @@ def train_step(
     max_variants: int = 8,
     shared: bool = False,
     replay: str = "auto",
+    random: str | None = None,
 ) -> TrainStep:
     """Makes a training step, to be called with batches. One call is one iteration:
     loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
@@ -324,11 +344,17 @@ def train_step(
     - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
     - `replay`: whether a device records an iteration's work and replays it, where the work needs
       nothing of the CPU: "auto" (the service decides), "on" or "off".
+    - `random`: "shared": a step draws from torch's default generator, and from the generators that
+      it gives to operators, and moves them, as eager does. Such steps of one process run one at a
+      time. "own": it draws from the job's generator, which begins as a copy of the default one.
+      None: "shared" where the job runs on the CPU, "own" on CUDA, whose generators draw other
+      numbers.
 
     Errors of the first call: CaptureError, OutOfMemory when the job cannot fit the pool, Refused,
     InvalidInput.
     """
     check_replay(replay)
+    draws.check_random(random)
     options = StepOptions(
         service=service,
         name=name,
@@ -341,6 +367,7 @@ def train_step(
         max_variants=max_variants,
         shared=shared,
         replay=replay,
+        random=random,
     )
     return TrainStep(model, loss_fn, optimizer, options)
 

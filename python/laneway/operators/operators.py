@@ -244,12 +244,13 @@ def _batch_norm_form(
 
 def without_generator(
     overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
-) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any], str | None]:
-    """A drawing call as one of an overload that takes a generator, without that argument, and the
-    argument's name; other calls as they are, and None. Raises CaptureError for a drawing operator
-    that takes no generator, and for a call that brings one of its own."""
+) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any], str | None, torch.Generator | None]:
+    """A drawing call as one of an overload that takes a generator, without that argument; the
+    argument's name; and the generator that the call brings, None for torch's default one. Other
+    calls as they are, and None twice. Raises CaptureError for a drawing operator that takes no
+    generator."""
     if not draws(overload, args, kwargs):
-        return overload, args, kwargs, None
+        return overload, args, kwargs, None, None
     if generator_argument(overload) is None:
         replaced = with_generator(overload)
         if replaced is None:
@@ -266,12 +267,9 @@ def without_generator(
         given = args[position]
         kwargs = {**dict(zip(names[position + 1 :], args[position + 1 :])), **kwargs}
         args = args[:position]
-    if given is not None and given is not torch.default_generator:
-        raise CaptureError(
-            "the step draws from a generator of its own",
-            remedy="draw from torch's default generator: leave generator= out",
-        )
-    return overload, args, {k: v for k, v in kwargs.items() if k != name}, name
+    if given is torch.default_generator:
+        given = None
+    return overload, args, {k: v for k, v in kwargs.items() if k != name}, name, given
 
 
 def check_allowed(overload: torch._ops.OpOverload) -> None:

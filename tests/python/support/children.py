@@ -40,11 +40,13 @@ def eager(count, seed=0, width=16, rows=4):
     torch.manual_seed(seed + 1)
     for number in range(count):
         eager_step(model, loss_fn, optimizer, batch(number, rows))
-    return {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+            "random": torch.get_rng_state()}
 
 def step_of(service, seed=0, width=16, **options):
     model, loss_fn, optimizer = make(seed, width)
     torch.manual_seed(seed + 1)
+    options = {"random": "own"} | options  # beside eager and other steps
     return laneway.train_step(model, loss_fn, optimizer, service, **options)
 """
 

@@ -28,6 +28,7 @@ def eager_state(name: str, seed: int, form: str, batches: list[Any]) -> dict[str
         "losses": losses,
         "model": twin.model.state_dict(),
         "optimizer": twin.optimizer.state_dict(),
+        "random": torch.get_rng_state(),
     }
 
 
@@ -36,7 +37,12 @@ def make_step(service: Any, name: str, seed: int, form: str = "default") -> Any:
     workload = models.make(name, seed, form)
     torch.manual_seed(seed + 100)
     return laneway.train_step(
-        workload.model, workload.loss_fn, workload.optimizer, service, name=f"{name}-{seed}"
+        workload.model,
+        workload.loss_fn,
+        workload.optimizer,
+        service,
+        name=f"{name}-{seed}",
+        random="own",  # many train side by side
     )
 
 

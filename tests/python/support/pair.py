@@ -37,7 +37,7 @@ class Pair:
         self.loss = loss
         self.model, self.optimizer = make(model())
         captured, optimizer = make(model())
-        self.step = laneway.train_step(captured, loss, optimizer, service, name=name)
+        self.step = laneway.train_step(captured, loss, optimizer, service, name=name, random="own")
 
     def __enter__(self) -> Pair:
         return self

@@ -132,4 +132,12 @@ def held(scaler: torch.amp.GradScaler) -> dict[str, Any]:
 
 
 def start(twins: Twins, service: Any) -> Any:
-    return laneway.train_step(twins.model, None, twins.optimizer, service, closure=twins.closure)
+    """A step whose job draws from its own generator: eager draws beside it."""
+    return laneway.train_step(
+        twins.model, None, twins.optimizer, service, closure=twins.closure, random="own"
+    )
+
+
+def state_of(step: Any) -> dict[str, Any]:
+    """The step's state as eager has it: without the state of the job's generator."""
+    return {key: value for key, value in step.state_dict().items() if key != "random"}

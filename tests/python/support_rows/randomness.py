@@ -13,8 +13,10 @@ from support_rows.functions import train
 
 DRAWS = Group(
     "Random numbers",
-    "A job draws from a generator of its own, a copy of torch's default generator when the step "
-    "was made; the numbers are those that eager would have drawn.",
+    "A step draws from torch's default generator, or from the one that an operator is given, and "
+    "moves it as eager does, also between the draws of data loaders and of other steps. With "
+    'random="own" a job draws from a generator of its own, a copy of the default one when the step '
+    "was made. What the rows say holds for both.",
 )
 DRAWS.each(
     {
@@ -54,7 +56,7 @@ DRAWS.each(
         "gumbel_softmax": lambda x: x + F.gumbel_softmax(x),
         "rrelu, in training": lambda x: F.rrelu(x, training=True),
         "drawing inside fork_rng": lambda x: x + forked(),
-        "a generator of the step's own": lambda x: (
+        "a generator that the step makes": lambda x: (
             x + torch.rand(5, generator=torch.Generator().manual_seed(3))
         ),
         "manual_seed in the step": lambda x: x + seeded(),

@@ -1,0 +1,79 @@
+"""Outputs: room for what an iteration returns, and the step's result made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from laneway.jobs.draws import Drawn
+from laneway.jobs.written_inputs import write_back
+from laneway.native.bindings import ffi
+
+
+class Buffers:
+    """Fresh tensors for the outputs of one iteration, and their addresses for the library."""
+
+    __slots__ = ("native", "tensors")
+
+    def __init__(self, native: Any, tensors: list[torch.Tensor]) -> None:
+        self.native = native
+        self.tensors = tensors
+
+
+class Outputs:
+    """What the outputs of a graph look like: per output (dtype, sizes), a number being a 0-dim
+    float64 or int64 tensor; and how the result is made of them."""
+
+    def __init__(
+        self,
+        specs: list[tuple[torch.dtype, tuple[int, ...], type | None]],
+        rebuild: Callable[[list[Any]], Any],
+        generators: int = 0,
+    ) -> None:
+        """The last `generators` outputs are the states of generators."""
+        self._specs = specs
+        self._rebuild = rebuild
+        self._generators = generators
+        self._single_tensor = len(specs) == 1 and specs[0][2] is None
+        self._bytes = [
+            torch.empty(0, dtype=dtype).element_size() * _product(sizes)
+            for dtype, sizes, _ in specs
+        ]
+
+    def buffers(self) -> Buffers:
+        native = ffi.new("laneway_output[]", len(self._specs))
+        tensors = []
+        for i, (dtype, sizes, _) in enumerate(self._specs):
+            tensor = torch.empty(sizes, dtype=dtype)
+            native[i].data = tensor.data_ptr()
+            native[i].bytes = self._bytes[i]
+            tensors.append(tensor)
+        return Buffers(native, tensors)
+
+    def rebuild(
+        self,
+        buffers: Buffers,
+        targets: Sequence[torch.Tensor] = (),
+        drawn: Drawn | None = None,
+    ) -> Any:
+        """The step's result. The last outputs are what the step left in `targets` and the states of
+        generators, which `drawn` gets."""
+        end = len(buffers.tensors) - self._generators
+        if drawn is not None:
+            drawn.left = buffers.tensors[end:]
+        if targets:
+            write_back(targets, buffers.tensors[end - len(targets) : end])
+        values = [
+            tensor if number is None else number(tensor.item())
+            for tensor, (_, _, number) in zip(buffers.tensors, self._specs)
+        ]
+        return self._rebuild(values)
+
+
+def _product(sizes: tuple[int, ...]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
