@@ -269,7 +269,11 @@ def parse_arguments() -> argparse.Namespace:
         epilog="LANEWAY_SEED=N repeats the random tests with that seed.",
     )
     parser.add_argument("--fast", action="store_true", help="the dev preset and Python only")
-    parser.add_argument("--label", help="only C++ tests with this label (unit, property, tidy, …)")
+    parser.add_argument(
+        "--label",
+        help="only tests with this label: unit, conformance, simulation, integration, gpu, tidy "
+        "(ctest), or python (pytest)",
+    )
     parser.add_argument(
         "--preset",
         action="append",

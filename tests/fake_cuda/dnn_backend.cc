@@ -1,6 +1,6 @@
-// cuDNN: graphs of operations (its backend API), as far as convolutions and attention of torch need
-// them. A description keeps the attributes that it is given; there is one engine for everything,
-// and a plan that is executed does nothing but look at its memory.
+// cuDNN: graphs of operations (its backend API), as far as torch's convolutions need them; cuDNN's
+// attention finds no plan here. A description keeps the attributes that it is given. One engine
+// serves every graph, and a plan that is executed only checks that its memory is there.
 #include <cudnn.h>
 
 #include <algorithm>
