@@ -1,8 +1,8 @@
-// FreeList: which ranges of [0, capacity) are taken. It hands out offsets only and touches no
-// memory, so that the same class keeps the pool (images from the bottom, regions from the top) and
-// a lane's best-fit allocator. Best fit: the smallest free piece that is large enough, so that
-// large pieces stay whole; neighbouring free pieces are always merged. Every size is rounded up to
-// the alignment, hence every offset is a multiple of it. Not thread-safe.
+// FreeList: records which ranges of [0, capacity) are taken. It hands out offsets only and touches
+// no memory, so the same class serves the pool (images from the bottom, regions from the top) and a
+// lane's best-fit allocator. Best fit: the smallest free piece that is large enough, so that large
+// pieces stay whole; neighbouring free pieces are always merged. Every size is rounded up to the
+// alignment, hence every offset is a multiple of it. Not thread-safe.
 //
 // Invariants: free pieces and taken ranges together tile [0, capacity) exactly; no two free pieces
 // touch.
@@ -18,34 +18,37 @@
 
 namespace laneway::memory {
 
-// Which end is favoured: `lowest` takes the lowest address among equally good pieces and cuts from
-// the piece's low end, `highest` the reverse. Two kinds of tenants that use different ends leave
-// the free bytes between them in one piece.
+// The end that an allocation favours: `lowest` takes the lowest address among equally good pieces
+// and cuts from the piece's low end, `highest` the reverse. Two kinds of tenants that use different
+// ends leave the free bytes between them in one piece.
 enum class Placement : uint8_t { lowest, highest };
 
-// A space that is never full: its top piece stays the largest and is therefore used last, so where
-// best fit puts things does not depend on how much memory there really is.
+// The capacity of a space that is never full: its top piece stays the largest and is therefore used
+// last, so the offsets of best fit do not depend on the real size of the memory.
 inline constexpr Bytes kUnboundedLane = Bytes(int64_t{1} << 60);
 
 class FreeList {
  public:
-  // `alignment` is a power of two; `capacity` is rounded down to a multiple of it.
+  // Requires: `alignment` is a power of two. `capacity` is rounded down to a multiple of it.
   FreeList(Bytes capacity, int64_t alignment);
 
-  // The offset of a range of at least `size` bytes (a size of 0 takes one unit of alignment), or
-  // nothing when no free piece is large enough.
+  // Takes a range of at least `size` bytes (a size of 0 takes one unit of alignment). Returns its
+  // offset, or nothing when no free piece is large enough.
   std::optional<Bytes> allocate(Bytes size, Placement placement = Placement::lowest);
-  // Takes exactly the range at `offset` (a multiple of the alignment); false, and nothing changed,
-  // unless all of it is free.
+  // Takes exactly the range at `offset`, which must be a multiple of the alignment. Returns false
+  // and changes nothing unless all of the range is free.
   bool allocate_at(Bytes offset, Bytes size);
-  // Gives a taken range back. `offset` is what allocate, allocate_at or resize gave last.
+  // Gives a taken range back. Requires: `offset` is the offset that allocate, allocate_at or resize
+  // returned last for this range.
   void free(Bytes offset);
 
   // Makes the range at `offset` `size` bytes long without moving the end that `kept_end` names:
-  // `lowest` grows and shrinks at the top, `highest` at the bottom. The range's new offset, or
-  // nothing, and nothing changed, when the neighbour in that direction is too small or taken.
+  // `lowest` grows and shrinks at the top, `highest` at the bottom. Returns the range's new offset,
+  // or changes nothing and returns nothing when the neighbour in that direction is too small or
+  // taken.
   std::optional<Bytes> resize(Bytes offset, Bytes size, Placement kept_end = Placement::lowest);
-  // Moves the end of the space. False, and nothing changed, when a taken range lies beyond it.
+  // Moves the end of the space. Returns false and changes nothing when a taken range lies beyond
+  // the new end.
   bool set_capacity(Bytes capacity);
 
   Bytes capacity() const { return Bytes(capacity_); }
@@ -53,21 +56,21 @@ class FreeList {
   Bytes taken_bytes() const { return Bytes(capacity_ - free_bytes_); }
   size_t taken_count() const { return taken_.size(); }
   size_t free_pieces() const { return free_.size(); }
-  // Longest free piece; 0 when nothing is free.
+  // Length of the longest free piece; 0 when nothing is free.
   Bytes largest_free() const;
-  // Longest run of free bytes that ends at or before `limit`.
+  // Length of the longest run of free bytes that ends at or before `limit`.
   Bytes largest_free_below(Bytes limit) const;
-  // Length of the taken range at `offset`, which must be one.
+  // Length of the taken range at `offset`. Requires: a taken range begins there.
   Bytes size_of(Bytes offset) const;
-  // Taken ranges, offset to size, ascending: for maps of the pool.
+  // The taken ranges, offset to size, ascending; maps of the pool are made from them.
   const std::map<int64_t, int64_t>& taken() const { return taken_; }
 
  private:
   using PieceMap = std::map<int64_t, int64_t>;  // offset -> size
 
   int64_t rounded(Bytes size) const;
-  void add_piece(int64_t offset, int64_t size);     // merges with its neighbours
-  void insert_piece(int64_t offset, int64_t size);  // as it is
+  void add_piece(int64_t offset, int64_t size);     // merges it with its neighbours
+  void insert_piece(int64_t offset, int64_t size);  // without merging
   void remove_piece(PieceMap::iterator piece);
   // Cuts [offset, offset + size) out of the free piece that contains it.
   void carve(PieceMap::iterator piece, int64_t offset, int64_t size);

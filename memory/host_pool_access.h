@@ -1,6 +1,6 @@
-// HostPoolAccess: a pool that the CPU can address, reached by plain copies on the caller's thread.
-// A settable bandwidth makes them cost what they would on a link, one copy a direction at a time;
-// without one, callers do not wait for each other. Thread-safe, but for confine_to.
+// HostPoolAccess: access to a pool that the CPU can address, by plain copies on the caller's
+// thread. With a bandwidth set, copies take as long as on a link, one copy per direction at a time;
+// without one, callers do not wait for each other. Thread-safe, except confine_to.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@ namespace laneway::memory {
 class HostPoolAccess final : public PoolAccess {
  public:
   HostPoolAccess() = default;
-  // `clock` outlives the object; tests give a ManualClock and a sleep that advances it.
+  // `clock` must outlive the object. Tests give a ManualClock and a sleep that advances it.
   HostPoolAccess(const Clock& clock, CopyEngine::Sleep sleep) : link_(clock, std::move(sleep)) {}
 
-  // Only [base, base + size) is the pool from here on; until then any address is taken for one of
-  // it. Before other threads use the object.
+  // From now on only addresses in [base, base + size) belong to the pool; before this call, every
+  // address does. Requires: no other thread uses the object yet.
   void confine_to(const void* base, Bytes size);
   // Bytes per second in each direction; 0: as fast as the machine copies.
   void set_bandwidth(int64_t bytes_per_s);

@@ -2,9 +2,9 @@
 // in a given order, each into the best gap between those already placed that are alive with it.
 // The inner loop of the planner. Reused over many orders; not thread-safe.
 //
-// What is placed is kept sorted by offset in blocks of at most kBlock, lifetimes apart from
-// offsets: most of the work is to pass over intervals of another time, sixteen in one comparison,
-// and an insertion moves one block at most.
+// Placed intervals are kept sorted by offset in blocks of at most kBlock, with lifetimes stored
+// apart from offsets. Most of the work is to skip intervals that are alive at another time, sixteen
+// in one comparison; an insertion moves one block at most.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct Interval {
   int32_t end = 0;
 };
 
-// Into which of the gaps that are large enough.
+// The gap that is chosen among those that are large enough.
 enum class GapRule : uint8_t { lowest, tightest };
 
 class IntervalPacker {
@@ -30,20 +30,21 @@ class IntervalPacker {
   explicit IntervalPacker(std::span<const Interval> intervals);
 
   struct Outcome {
-    bool complete = false;  // all placed below the limit
+    bool complete = false;  // all intervals are placed below the limit
     uint64_t peak = 0;
-    size_t failed_at = 0;  // position in the order of the first that had no room
+    size_t failed_at = 0;  // position in the order of the first interval without room
   };
-  // Places the intervals that `order` names; stops at the first that would end above `limit`.
+  // Places the intervals of `order`, in that order; stops at the first that would end above
+  // `limit`.
   Outcome pack(std::span<const uint32_t> order, GapRule rule, uint64_t limit);
 
-  // By interval, of the last complete pack.
+  // Offsets by interval, from the last complete pack.
   const std::vector<uint64_t>& offsets() const { return offsets_; }
-  // Pairs of intervals looked at so far: the measure of work.
+  // The number of pairs of intervals compared so far: the measure of work.
   uint64_t pairs() const { return pairs_; }
 
  private:
-  static constexpr size_t kStride = 16;  // compared at once
+  static constexpr size_t kStride = 16;  // intervals compared at once
   static constexpr size_t kBlock = 64;
   struct Block {
     size_t count = 0;

@@ -10,8 +10,9 @@
 // rebuilds what is alive and goes on with best fit in the same memory, recording, so that a new
 // tape is there at the end.
 //
-// Not fitting the lane is an expected outcome (nullptr): the iteration is then abandoned and the
-// lane grown. Freeing what is not alive, or beginning an iteration inside another, is a bug.
+// An allocation that does not fit the lane is an expected outcome (nullptr): the caller then
+// abandons the iteration and the lane grows. To free memory that is not alive, or to begin an
+// iteration inside another, is a bug.
 #pragma once
 
 #include <atomic>
@@ -32,88 +33,91 @@ namespace laneway::memory {
 
 class LaneArena {
  public:
-  // What an iteration used.
+  // The memory that an iteration used.
   struct Use {
     Bytes peak;                // end of the highest byte that was allocated
     uint64_t allocations = 0;  // of this iteration
-    Bytes live_bytes;          // still alive, as asked for; memory of earlier iterations included
+    Bytes live_bytes;  // still alive, in requested sizes; memory of earlier iterations included
     uint64_t live_count = 0;
-    uint64_t older_count = 0;            // of live_count: of earlier iterations
-    bool went_off_tape = false;          // planned, but did something else than its tape
-    bool skipped = false;                // some of it, see skip_rest and skip_to
-    std::optional<AllocationTape> tape;  // of a probe, and of an iteration that left its tape
-    std::vector<TapePosition> marks;     // of a probe: where its tape stood at each mark()
+    uint64_t older_count = 0;            // the part of live_count from earlier iterations
+    bool went_off_tape = false;          // a planned iteration differed from its tape
+    bool skipped = false;                // skip_rest or skip_to was called
+    std::optional<AllocationTape> tape;  // set for a probe, and for an iteration that left its tape
+    std::vector<TapePosition> marks;     // for a probe: the position of its tape at each mark()
   };
   // Memory that is alive between iterations.
   struct Block {
     std::byte* memory = nullptr;
     size_t bytes = 0;
   };
-  // What further allocations may count on.
+  // The room that further allocations have.
   struct Headroom {
     bool plan_covers_rest = false;  // on the tape, and the whole plan lies within the lane
     Bytes free;                     // best fit: all free bytes; planned: those above the plan
     Bytes largest;                  // best fit: longest free piece; planned: those above the plan
   };
 
-  // `alignment`: of every address, a power of two. `poison`: what fresh and freed bytes are filled
-  // with, if at all (tests; planned iterations are then as slow as others).
+  // Every address is a multiple of `alignment`. Fresh and freed bytes are filled with `poison`, if
+  // it is set (for tests; planned iterations are then as slow as others). Requires: `alignment` is
+  // a power of two.
   explicit LaneArena(int64_t alignment, std::optional<unsigned char> poison = std::nullopt);
   LaneArena(const LaneArena&) = delete;
   LaneArena& operator=(const LaneArena&) = delete;
 
   static constexpr unsigned char kPoison = 0xCD;
-  // What the environment asks for: LANEWAY_POISON=1 is kPoison, 0x00 to 0xFF that byte, anything
-  // else none.
+  // The poison that the environment variable LANEWAY_POISON selects: 1 is kPoison, 0x00 to 0xFF is
+  // that byte, any other text is none.
   static std::optional<unsigned char> poison_asked_for();
 
-  // Sets the lane's memory, aligned to the alignment; it must outlive its use. Only between
-  // iterations, with nothing alive.
+  // Sets the lane's memory, which must outlive its use. Requires: `base` is aligned, no iteration
+  // runs, nothing is alive.
   void bind(std::byte* base, Bytes capacity);
 
-  // Takes a block in that somebody still uses (an arena gave it up), as memory of an earlier
-  // iteration, if it begins within the lane: iterations get nothing over it. False when it does
-  // not. Only between iterations.
+  // Adopts a block that is still in use and that another arena gave up. The block counts as memory
+  // of an earlier iteration: no iteration gets memory over it. Returns false when the block does
+  // not begin within the lane. Requires: no iteration runs.
   bool adopt(std::byte* memory, size_t bytes);
-  // Forgets what is alive, and says what that was. Only between iterations.
+  // Forgets all live blocks and returns them. Requires: no iteration runs.
   std::vector<Block> give_up();
 
   void begin_probe();
-  // `planned` has this arena's alignment. Should memory of an earlier iteration be alive, the
+  // Requires: `planned` has this arena's alignment. If memory of an earlier iteration is alive, the
   // iteration starts off its tape.
   void begin_planned(std::shared_ptr<const PlannedTape> planned);
 
-  // The rest of a planned iteration follows its tape without asking: work that was recorded with
-  // the plan's addresses runs again. Nothing is allocated any more; what is freed belongs to the
-  // tape, and need not be. end() answers as for a tape that was followed.
+  // The rest of a planned iteration follows its tape without calls to the arena: recorded work with
+  // the plan's addresses runs again. After this call the caller must not allocate. It may free
+  // blocks of the tape, but need not. end() answers as for an iteration that followed its tape.
   void skip_rest();
-  // The same for a part of it: the iteration stands at `position` of its tape, and what is alive
-  // there may be freed as if it had been allocated. `position` is one that this plan's iterations
-  // pass. What is alive now stays so: nothing but what the part itself allocates may be different.
+  // The same for a part of the iteration: afterwards the iteration stands at `position` of its
+  // tape, and a block that is alive there may be freed as if it had been allocated. Blocks that are
+  // alive now stay alive. Requires: this plan's iterations pass `position`, and the skipped part
+  // frees no block that is alive now.
   void skip_to(const TapePosition& position);
-  // Where a planned iteration stands on its tape, frees of other threads that have arrived
-  // included; none off the tape, and where frees came in another order than the tape's.
+  // The position of a planned iteration on its tape, frees of other threads that have arrived
+  // included. None off the tape, and none where frees came in another order than the tape's.
   std::optional<TapePosition> position();
-  // What a planned iteration follows; null in others and off the tape.
+  // The tape that a planned iteration follows; null in other iterations and off the tape.
   std::shared_ptr<const PlannedTape> followed() const {
     return mode_ == Mode::planned ? planned_ : nullptr;
   }
   std::byte* base() const { return base_; }
 
-  // Notes where the tape of a probe stands now, frees of other threads that have arrived included.
-  // Only in a probe.
+  // Notes the present position of a probe's tape, frees of other threads that have arrived
+  // included. Requires: a probe runs.
   void mark();
 
-  // For tests: the `index`-th allocation (from 0) of the next iteration does not fit, whatever room
-  // there is. Between iterations; holds for one.
+  // For tests: the `index`-th allocation (from 0) of the next iteration does not fit, however much
+  // room there is. Holds for one iteration. Requires: no iteration runs.
   void refuse_at(uint64_t index);
 
-  // Memory for `bytes` bytes (0 gives an address of its own too), or nullptr when it does not fit
-  // the lane; the iteration can then free, and should be abandoned.
+  // Returns memory for `bytes` bytes (0 gives an address of its own too), or nullptr when it does
+  // not fit the lane. After nullptr the iteration can still free, and the caller should abandon it.
   void* allocate(size_t bytes);
-  // `memory` is from allocate and alive. Also between iterations, for what outlived its own.
+  // Requires: `memory` came from allocate and is alive. May also be called between iterations, for
+  // memory that outlived its iteration.
   void free(void* memory);
-  // The same from any other thread; takes effect at the next allocate, end or abandon.
+  // The same, for any other thread. Takes effect at the next allocate, end or abandon.
   void free_remote(void* memory);
 
   bool contains(const void* memory) const {
@@ -122,10 +126,10 @@ class LaneArena {
     return address - base < static_cast<uintptr_t>(capacity_.count());
   }
 
-  // Ends the iteration. What is still alive stays valid until freed.
+  // Ends the iteration. Memory that is still alive stays valid until it is freed.
   Use end();
-  // Ends an iteration that is given up, and drops what was recorded: the Use has no tape and is
-  // never off it. The caller looks at live_count, which should be 0.
+  // Ends an iteration that is abandoned, and drops its recorded tape: the Use has no tape, and its
+  // went_off_tape is false. The caller must check live_count, which should be 0.
   Use abandon();
 
   Headroom headroom() const;
@@ -137,37 +141,39 @@ class LaneArena {
   enum class Mode : uint8_t { idle, best_fit, planned };
   struct Live {
     uint64_t bytes = 0;
-    uint32_t index = 0;  // in the tape being recorded; kOlder: of an earlier iteration
+    uint32_t index = 0;  // in the tape being recorded; kOlder: from an earlier iteration
   };
   static constexpr uint32_t kOlder = UINT32_MAX;
   static constexpr uint64_t kNoneRefused = UINT64_MAX;
 
   void* allocate_slow(size_t bytes);
   void* allocate_best_fit(size_t bytes);
-  void* take_step(size_t bytes);  // the next planned offset, if it is the one asked for
+  void* take_step(size_t bytes);  // the next planned offset, if the tape has this allocation next
   void free_slow(uint64_t offset);
   void free_best_fit(uint64_t offset);
   void drain_remote();
   void start_best_fit();
-  // The fast way is open to a planned iteration that may take it at all.
+  // Whether a planned iteration may take the fast path at all.
   bool may_be_fast() const {
     return !poison_ && refused_ == kNoneRefused && planned_->plan.peak <= capacity_;
   }
-  // Whether the frees so far are the tape's first `frees`; then the log is empty afterwards.
+  // Whether the frees so far are the tape's first `frees` frees; if so, odd_frees_ is empty
+  // afterwards.
   bool reconcile(size_t frees);
-  // From planned to best fit: rebuilds what is alive and the tape so far.
+  // Switches from planned to best fit: rebuilds the set of live blocks and the tape so far.
   void leave_tape();
   Use close(bool off_tape);
-  // The end of an iteration that did what its tape says.
+  // Ends an iteration that followed its tape.
   Use close_planned();
   size_t steps_taken() const { return static_cast<size_t>(step_ - planned_->steps.data()); }
 
-  // Read at every allocation and free.
+  // These are read at every allocation and free.
   std::byte* base_ = nullptr;
   const PlannedTape::Step* step_ = nullptr;  // the next planned allocation
-  const uint64_t* free_offsets_ = nullptr;   // of the taped frees
+  const uint64_t* free_offsets_ = nullptr;   // offsets of the taped frees
   uint32_t freed_ = 0;                       // taped frees that happened, in taped order
-  // Planned, nothing logged, plan within the lane, no poison: else the slow way decides.
+  // True when the iteration is planned, odd_frees_ is empty, the plan fits the lane and there is no
+  // poison; otherwise the slow path decides.
   bool fast_ = false;
   std::atomic<bool> remote_pending_{false};
 
@@ -177,9 +183,10 @@ class LaneArena {
   Bytes capacity_;
 
   std::shared_ptr<const PlannedTape> planned_;
-  std::vector<uint64_t> odd_frees_;  // offsets freed out of the taped order since it was last met
+  std::vector<uint64_t>
+      odd_frees_;  // offsets freed out of the taped order since the order last matched
 
-  FreeList space_;  // unbounded: the lane's end is checked apart
+  FreeList space_;  // unbounded: the lane's end is checked separately
   std::unordered_map<uint64_t, Live> live_;
   AllocationTape tape_;  // being recorded
   std::vector<TapePosition> marks_;

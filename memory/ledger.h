@@ -1,10 +1,10 @@
-// Ledger: who holds which bytes of the pool, as claims, and the one rule that makes sharing safe:
-// the sum of all claims never exceeds the capacity. Every byte that anything may use stands in a
-// claim before it is used; nobody else adds bytes. The ledger knows amounts only: where they lie is
-// the free list's matter. Deterministic, not thread-safe (the core's one thread touches it).
+// Ledger: records as claims which owner holds how many bytes of the pool, and holds the one rule
+// that makes sharing safe: the sum of all claims never exceeds the capacity. Every byte stands in a
+// claim before it is used; only the ledger adds bytes. The ledger has amounts only; a free list has
+// the offsets. Deterministic, not thread-safe (only the core's thread uses it).
 //
-// What a claim counts: what it holds, but never less than its floor (the bytes that its owner was
-// promised and may take at any time).
+// A claim counts as the bytes that it holds, but never less than its floor: the bytes that its
+// owner was promised and may take at any time.
 #pragma once
 
 #include <array>
@@ -25,13 +25,13 @@ enum class ClaimClass : uint8_t {
 };
 inline constexpr size_t kClaimClassCount = 4;
 
-// When the bytes above the floor can be taken back.
+// When the service can take back the bytes above the floor.
 enum class Revocation : uint8_t { never, boundary, on_demand };
 
 enum class OwnerKind : uint8_t { service, session, job, region };
 struct ClaimOwner {
   OwnerKind kind = OwnerKind::service;
-  uint64_t id = 0;  // of that kind; 0 for the service
+  uint64_t id = 0;  // an id of that kind; 0 for the service
   friend auto operator<=>(const ClaimOwner&, const ClaimOwner&) = default;
 };
 
@@ -41,7 +41,7 @@ struct Claim {
   Revocation revocation = Revocation::never;
   Bytes floor;                       // 0 <= floor <= ceiling
   Bytes held;                        // 0 <= held <= ceiling
-  Bytes ceiling = Bytes(INT64_MAX);  // what the owner may hold at most
+  Bytes ceiling = Bytes(INT64_MAX);  // the most that the owner may hold
 
   Bytes counted() const { return held > floor ? held : floor; }
 };
@@ -63,14 +63,15 @@ class Ledger {
     LedgerOutcome outcome = LedgerOutcome::done;
     ClaimId id;  // valid only when done
   };
-  // Enters a claim, or changes nothing.
+  // Enters a claim, or changes nothing and returns why not.
   Made claim(const Claim& wanted);
-  // Sets what a claim holds. Shrinking always succeeds.
+  // Sets the bytes that a claim holds. Shrinking always succeeds.
   LedgerOutcome resize(ClaimId id, Bytes held);
-  // Sets what a claim was promised.
+  // Sets the bytes that a claim's owner was promised.
   LedgerOutcome set_floor(ClaimId id, Bytes floor);
   LedgerOutcome release(ClaimId id);
-  // no_room, and nothing changed, while the claims exceed the new capacity: release first.
+  // Returns no_room and changes nothing while the claims exceed the new capacity: release some
+  // first.
   LedgerOutcome set_capacity(Bytes capacity);
 
   // Whether `more` bytes could be claimed now: done, no_room or larger_than_capacity.
@@ -86,14 +87,15 @@ class Ledger {
   Bytes claimed(ClaimClass claim_class) const {
     return by_class_[static_cast<size_t>(claim_class)];
   }
-  // What all claims together hold above their floors and could give back that quickly or quicker:
-  // `boundary` includes what can be had on demand; `never` is 0.
+  // The bytes that all claims together hold above their floors and that can be taken back at
+  // `at_most` or sooner: `boundary` includes the claims that can be revoked on demand; `never`
+  // gives 0.
   Bytes revocable(Revocation at_most) const;
-  // What must be released before `needed` more bytes can be claimed; 0 when they fit.
+  // The bytes that must be released before `needed` more bytes can be claimed; 0 when they fit.
   Bytes shortfall(Bytes needed) const;
 
  private:
-  // Replaces what a claim counts; done, or why not.
+  // Replaces a claim's amounts. Returns done, or why it changed nothing.
   LedgerOutcome change(Claim& claim, const Claim& wanted);
 
   Bytes capacity_;

@@ -1,7 +1,7 @@
-// StreamPoolAccess: a pool that the CPU cannot address, reached over a stream of its device. Bytes
-// pass through two chunks of pinned memory in turn, so that the CPU fills or empties one while the
-// device copies the other; the caller's memory may be any. Thread-safe: calls come one after the
-// other. The device outlives it.
+// StreamPoolAccess: access to a pool that the CPU cannot address, over a stream of its device.
+// Bytes pass through two chunks of pinned memory in turn, so that the CPU fills or empties one
+// while the device copies the other; the caller's memory may be any. Thread-safe; calls run one
+// after the other. The device must outlive the object.
 #pragma once
 
 #include <array>
@@ -15,10 +15,12 @@ namespace laneway::memory {
 
 class StreamPoolAccess final : public PoolAccess {
  public:
-  // Takes two chunks of limits::kCopyChunk from the device's host memory. Errors as there.
+  // Allocates two chunks of limits::kCopyChunk from the device's host memory. Returns the errors of
+  // that allocation.
   static Result<std::unique_ptr<StreamPoolAccess>> create(Device& device);
 
-  // A range that leaves the pool is refused where it does: what lies before may be written.
+  // A range that leaves the pool is refused at the chunk that leaves it; the chunks before it may
+  // have been written.
   Status write(void* to_pool, const void* from, Bytes bytes) override LW_EXCLUDES(mutex_);
   Status read(void* to, const void* from_pool, Bytes bytes) override LW_EXCLUDES(mutex_);
   Status fill(void* to_pool, std::byte value, Bytes bytes) override LW_EXCLUDES(mutex_);
@@ -26,7 +28,7 @@ class StreamPoolAccess final : public PoolAccess {
  private:
   struct Chunk {
     std::unique_ptr<MemoryBlock> memory;
-    std::unique_ptr<Event> copied;  // the device is done with the memory
+    std::unique_ptr<Event> copied;  // recorded behind the last copy that uses the memory
   };
 
   StreamPoolAccess() = default;
@@ -34,7 +36,7 @@ class StreamPoolAccess final : public PoolAccess {
   Status enqueue_write(std::byte* to_pool, const std::byte* from, Bytes bytes) LW_REQUIRES(mutex_);
   Status enqueue_read(std::byte* to, const std::byte* from_pool, Bytes bytes) LW_REQUIRES(mutex_);
   Status start_read(size_t index, const std::byte* from_pool, Bytes bytes) LW_REQUIRES(mutex_);
-  // Nothing is under way when a call returns, whatever became of it.
+  // Waits until no copy is under way, also after an error.
   Status finish(Status status) LW_REQUIRES(mutex_);
 
   Mutex mutex_;

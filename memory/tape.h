@@ -1,6 +1,6 @@
-// AllocationTape: the sequence of allocation events of one iteration, as a probe records it: for
-// each allocation its size, and for each moment which allocations were freed by then, in order.
-// The same in every iteration, which is what makes a plan possible. Plain data.
+// AllocationTape: the sequence of allocation events of one iteration, as a probe records it: the
+// size of each allocation, and the frees between them, in order. The sequence is the same in every
+// iteration; therefore a plan is possible. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,20 @@
 namespace laneway::memory {
 
 struct TapeAllocation {
-  uint64_t bytes = 0;         // as asked for, before alignment
+  uint64_t bytes = 0;         // requested size, before alignment
   uint32_t frees_before = 0;  // how many frees of this iteration precede it
 };
 
-// How far a tape had come at some moment: where its writer stood when that moment was marked.
+// The position of a tape's writer at the moment of a mark.
 struct TapePosition {
-  uint32_t allocations = 0;  // made by then
-  uint32_t frees = 0;        // done by then
+  uint32_t allocations = 0;  // allocations made before the mark
+  uint32_t frees = 0;        // frees done before the mark
   friend bool operator==(const TapePosition&, const TapePosition&) = default;
 };
 
-// What an allocation of `bytes` takes of a lane: rounded up to `alignment` (a power of two), one
-// unit of it for an empty one, so that every live allocation has an address of its own.
+// The bytes of a lane that an allocation of `bytes` takes: rounded up to `alignment` (a power of
+// two); an empty allocation takes one unit, so that every live allocation has an address of its
+// own.
 constexpr Bytes padded_size(uint64_t bytes, int64_t alignment) {
   return Bytes(static_cast<int64_t>(bytes == 0 ? 1 : bytes)).aligned_up(alignment);
 }
@@ -33,10 +34,11 @@ struct AllocationTape {
   std::vector<uint32_t> frees;  // indices into allocations, in the order in which they were freed
   // Equal tapes have equal hashes on every machine: the key of plan caches.
   uint64_t hash() const;
-  // Whether frees name allocations made before them, each at most once, and counts never go back.
-  // What a LaneArena records always is; the functions that read tapes require it.
+  // Whether frees name allocations made before them, each at most once, and counts never decrease.
+  // The tapes of a LaneArena are well-formed; the functions that read tapes require it.
   bool well_formed() const;
-  // Highest sum of live bytes, each padded to `alignment`: no plan can be lower.
+  // The highest sum of live bytes, each allocation padded to `alignment`: no plan can have a lower
+  // peak.
   Bytes live_bound(int64_t alignment) const;
 };
 

@@ -1,5 +1,5 @@
-// BlockRanges: the address ranges of a device's pool blocks, and the check that what somebody wants
-// to copy or fill lies inside one of them. Thread-safe; must outlive the blocks.
+// BlockRanges: the address ranges of a device's pool blocks, and the check that the range of a copy
+// or fill lies inside one of them. Thread-safe; must outlive the blocks.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class BlockRanges {
   BlockRanges() = default;
   BlockRanges(const BlockRanges&) = delete;
   BlockRanges& operator=(const BlockRanges&) = delete;
-  // Every range was removed.
+  // Requires: every range was removed.
   ~BlockRanges();
 
   void add(const void* base, Bytes size);

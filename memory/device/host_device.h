@@ -1,4 +1,4 @@
-// HostDevice: the CPU as a device, complete: pool memory is a sealed memfd mapping, each stream a
+// HostDevice: the CPU as a complete device: pool memory is a sealed memfd mapping, each stream a
 // thread with an ordered queue, copies to and from the pool go over a copy engine with a settable
 // bandwidth. Thread-safe.
 #pragma once
@@ -18,7 +18,7 @@ class HostDevice final : public Device {
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size) override;
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size) override;
-  // A pool that another process made, mapped here. Takes the descriptor over. Errors as
+  // Maps a pool that another process made. Takes ownership of the descriptor. Errors as
   // SharedMemory::attach.
   Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size) {
     return memory_.attach_pool(descriptor, size);
@@ -26,7 +26,7 @@ class HostDevice final : public Device {
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
 
-  // As HostMemory.
+  // See HostMemory::require_pool.
   Status require_pool(const char* call, const void* address, Bytes bytes) const {
     return memory_.require_pool(call, address, bytes);
   }

@@ -1,6 +1,6 @@
-// HostEvent: an event for devices whose work CPU threads run. Each record is a Completion of its
-// own, so whoever waits for an earlier record is not released by a later one on another stream.
-// Completions outlive the event while enqueued work refers to them. Thread-safe.
+// HostEvent: an event for devices whose work runs on CPU threads. Each record is a Completion of
+// its own, so a later record on another stream does not release a thread that waits for an earlier
+// one. Completions outlive the event while enqueued work refers to them. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace laneway::memory {
 
-// Happens once.
+// A condition that becomes true once.
 class Completion {
  public:
   void complete();
@@ -27,7 +27,7 @@ class Completion {
 
 class HostEvent final : public Event {
  public:
-  // Returns when the completion has happened: waits for it, or works towards it.
+  // Returns when the completion is complete: waits for it, or runs the work before it.
   using Drive = std::function<void(const Completion&)>;
 
   explicit HostEvent(Drive drive) : drive_(std::move(drive)) {}
@@ -35,7 +35,7 @@ class HostEvent final : public Event {
   EventState query() const override;
   Status synchronize() override;
 
-  // A stream recorded the event: `record` completes when its work so far is done.
+  // A stream recorded the event: `record` completes when the stream's work so far is complete.
   void set_latest(std::shared_ptr<const Completion> record);
   // The latest record; null when there is none.
   std::shared_ptr<const Completion> latest() const;

@@ -20,7 +20,7 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size);
-  // A pool block of another process, mapped here. Takes the descriptor over. Errors as
+  // Maps a pool block of another process. Takes ownership of the descriptor. Errors as
   // SharedMemory::attach.
   Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size);
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size);

@@ -1,5 +1,5 @@
-// HostStream: a stream of the host device: one thread that runs an ordered queue of work. Enqueuing
-// is thread-safe although the interface asks for one feeder.
+// HostStream: a stream of the host device: one thread that runs an ordered queue of work. Several
+// threads may enqueue, although the interface requires one at a time.
 #pragma once
 
 #include <deque>
@@ -25,9 +25,9 @@ class HostStream final : public WorkStream {
 
   Mutex mutex_;
   CondVar changed_;
-  std::deque<Work> queue_ LW_GUARDED_BY(mutex_);  // the front one is being run
+  std::deque<Work> queue_ LW_GUARDED_BY(mutex_);  // the thread runs the front one
   bool ending_ LW_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: starts when the rest is there
+  std::thread thread_;  // last member: starts when all others are constructed
 };
 
 }  // namespace laneway::memory

@@ -1,6 +1,6 @@
-// WorkStream: the part of a stream that both CPU-run devices share: it checks what is enqueued and
-// turns each call into one piece of work. What becomes of the work (a thread runs it, a crank turns
-// it) is the subclass's matter.
+// WorkStream: the part of a stream that both devices of the CPU share: it checks each call and
+// turns it into one piece of work. The subclass decides how the work runs (on a thread, or when a
+// test cranks it).
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace laneway::memory {
 
-// Run in order; one with `after` starts only when that has happened.
+// Pieces run in order; a piece with `after` starts only when `after` is complete.
 struct Work {
   std::shared_ptr<const Completion> after;
   std::function<void()> run;
@@ -21,7 +21,7 @@ struct Work {
 
 class WorkStream : public Stream {
  public:
-  // Both outlive the stream.
+  // Both must outlive the stream.
   WorkStream(HostMemory& memory, CopyEngine& engine) : memory_(memory), engine_(engine) {}
 
   Status copy_to_device(void* to, const void* from_host, Bytes bytes) final;
@@ -41,7 +41,7 @@ class WorkStream : public Stream {
   CopyEngine& engine_;
 };
 
-// What enqueue answers when a stream is full.
+// The error of enqueue when a stream is full.
 Error stream_is_full();
 
 }  // namespace laneway::memory

@@ -1,5 +1,5 @@
-// OwnedDescriptor: closes a file descriptor on every way out unless it was released. Not
-// thread-safe.
+// OwnedDescriptor: owns a file descriptor and closes it in the destructor, unless it was released.
+// Not thread-safe.
 #pragma once
 
 #include <unistd.h>

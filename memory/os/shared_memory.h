@@ -1,8 +1,8 @@
 // SharedMemory: memory behind a descriptor (a sealed memfd) and its mapping here. Other processes
-// map the same bytes from the descriptor; because it is sealed, nobody can shrink it under a reader
-// (which would kill the reader with SIGBUS) or grow it. Move-only owner of both; the bytes live
-// until the last mapping and the last descriptor are gone. Not thread-safe itself; the bytes are
-// whatever their users make of them.
+// map the same bytes from the descriptor; because it is sealed, no process can shrink it under a
+// reader (which would kill the reader with SIGBUS) or grow it. Move-only owner of both; the bytes
+// live until the last mapping and the last descriptor are gone. The object is not thread-safe; its
+// users must order their accesses to the bytes.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,25 @@ namespace laneway::memory {
 class SharedMemory {
  public:
   struct Options {
-    // Have every page present before returning, instead of at first touch.
+    // Whether every page is made present before create returns, instead of at its first use.
     bool prefault = false;
   };
 
-  // `size` bytes, all zero, page-aligned; sealed against shrinking, growing and unsealing. `name`
-  // appears in /proc/PID/maps. Errors: invalid_argument for a size that is not positive,
-  // out_of_memory when the machine does not have it.
+  // Makes `size` bytes, all zero, page-aligned, sealed against shrinking, growing and unsealing.
+  // `name` appears in /proc/PID/maps. Errors: invalid_argument for a size that is not positive,
+  // out_of_memory when the machine has too little.
   static Result<SharedMemory> create(const std::string& name, Bytes size, Options options);
   static Result<SharedMemory> create(const std::string& name, Bytes size) {
     return create(name, size, Options());
   }
-  // Maps memory that another process made. Takes the descriptor over, also on failure. Error
-  // invalid_argument unless it is sealed as create does and has exactly `size` bytes.
+  // Maps memory that another process made. Takes ownership of the descriptor, also on failure.
+  // Error invalid_argument unless the memory is sealed as create does it and has exactly `size`
+  // bytes.
   static Result<SharedMemory> attach(int descriptor, Bytes size);
 
   // Children made by fork() get neither the mapping nor the descriptor: they can neither write the
-  // bytes nor keep them taken, and fork has no page tables of it to copy. Programs that are to
-  // share it are handed the descriptor. Error failed when the system refuses.
+  // bytes nor keep the memory in use, and fork() copies no page tables of it. A program that shares
+  // the memory must be sent the descriptor. Error failed when the system refuses.
   Status keep_from_children();
 
   SharedMemory(SharedMemory&& other) noexcept;
@@ -42,7 +43,7 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }
   Bytes size() const { return size_; }
-  // To hand to another process; stays owned by this object.
+  // The descriptor that may be sent to another process; this object keeps owning it.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -1,6 +1,7 @@
-// CudaContext: the primary context of one device, which everything in the process that uses CUDA
-// shares (LibTorch too): its memory, streams and errors are one. Retained as long as this object
-// lives. Remembers the first error that lasts. Thread-safe; outlives what is made in it.
+// CudaContext: the primary context of one device. All code of the process that uses CUDA shares it,
+// LibTorch included: memory, streams and errors. This object retains the context as long as it
+// lives, and remembers the first error that lasts. Thread-safe; must outlive all objects of the
+// context.
 #pragma once
 
 #include <cuda.h>
@@ -17,8 +18,8 @@ namespace laneway::memory {
 
 class CudaContext {
  public:
-  // Errors: unsupported where there is no such device (how many there are), else what the driver
-  // says.
+  // Errors: unsupported where there is no such device (the message has their number), else the
+  // driver's error.
   static Result<std::unique_ptr<CudaContext>> open(const CudaDriver& driver, int ordinal);
   ~CudaContext();
   CudaContext(const CudaContext&) = delete;
@@ -29,17 +30,17 @@ class CudaContext {
   CUcontext handle() const { return context_; }
   const std::string& name() const { return name_; }  // "cuda:0"
 
-  // Success, or the Error; one that lasts is remembered. `attempted` as in cuda_error.
+  // Returns success, or the Error, and remembers an error that lasts. `attempted` as in cuda_error.
   Status check(CUresult result, const char* attempted) const {
     return result == CUDA_SUCCESS ? Status() : failure(result, attempted);
   }
   Error failure(CUresult result, const std::string& attempted) const;
-  // The first error that lasts, of whatever call; ok before.
+  // The first error of any call that lasts; ok before there is one.
   Status health() const;
 
-  // Within its life the context is the calling thread's current one, as most calls need it; what
-  // was current before is so again afterwards. A thread that works with the context anyhow pays
-  // one look. When it cannot be made current, the call in it says why.
+  // As long as a Scope lives, the context is the calling thread's current one, as most calls need
+  // it; its destructor restores the former one. A thread whose current context it already is pays
+  // one query. When the context cannot be made current, the next driver call returns the error.
   class Scope {
    public:
     explicit Scope(const CudaContext& context);
@@ -52,8 +53,9 @@ class CudaContext {
     bool pushed_ = false;
   };
 
-  // A Scope for calls that the capture of a CUDA graph forbids to other threads (allocating,
-  // asking): somebody else in the process may be capturing, and has nothing to do with them.
+  // A Scope for calls (allocations, queries) that a capture of a CUDA graph forbids to other
+  // threads: another thread of the process may be capturing, and these calls do not concern its
+  // capture.
   class RelaxedScope {
    public:
     explicit RelaxedScope(const CudaContext& context);

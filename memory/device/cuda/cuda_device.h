@@ -1,7 +1,7 @@
 // CudaDevice: an NVIDIA GPU, through the driver alone. Its context is the primary one, so LibTorch
-// in the same process computes on the same memory. Beyond what every device has: pools of other
-// processes, partitions, freeing in the order of a stream, and whether it still lives.
-// Thread-safe. Unusable in children made by fork(): there every call fails with device_lost.
+// in the same process computes on the same memory. It adds to Device: pools of other processes,
+// partitions, frees in the order of a stream, and the device's health. Thread-safe. In children
+// made by fork() every call fails with device_lost.
 #pragma once
 
 #include <cuda.h>
@@ -23,35 +23,35 @@ namespace laneway::memory {
 
 class CudaDevice final : public Device {
  public:
-  // Error unsupported, saying what is missing (driver, version, device) and the remedy.
+  // Error unsupported names what is missing (driver, version, device) and the remedy.
   static Result<std::unique_ptr<CudaDevice>> open(int ordinal);
   ~CudaDevice() override;
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
   const Capabilities& capabilities() const override { return capabilities_; }
-  // Waits for blocks that are being freed before it says that there is no room.
+  // Waits for blocks that are being freed before it returns out_of_memory.
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size) override;
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size) override;
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
 
-  // A stream of that partition; null: of the whole device.
+  // Makes a stream of `partition`; null: of the whole device.
   Result<std::unique_ptr<CudaStream>> create_stream(const SmPartition* partition);
   // The driver's stream behind one of this device's.
   static CUstream native(Stream& stream);
 
-  // The pool that another process made with allocate_pool(size) and handed over the descriptor of,
-  // mapped here with the bytes that are in it. Takes the descriptor over, also on failure. Errors:
-  // invalid_argument when it is something else, unsupported where the platform cannot.
+  // Maps the pool that another process made with allocate_pool(size), with its bytes; `descriptor`
+  // is that block's. Takes ownership of the descriptor, also on failure. Errors: invalid_argument
+  // when the descriptor is of anything else, unsupported where the platform cannot map it.
   Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size);
-  // Frees a block of this device's, pool or host, when everything enqueued on the stream so far is
-  // done, and returns before. Its addresses are refused at once.
+  // Frees a block of this device, pool or host, when all work enqueued on `stream` so far is
+  // complete, and returns before that. Calls with the block's addresses are refused at once.
   void free_on(std::unique_ptr<MemoryBlock> block, Stream& stream);
   // See SmPartition::split.
   Result<std::vector<std::unique_ptr<SmPartition>>> partition(uint32_t sms);
 
-  // device_lost, with what the device said, once it failed for good; asks the device.
+  // device_lost with the device's error, once the device failed for good. Queries the device.
   Status health() const;
   Bytes free_memory() const { return memory_.free_memory(); }
   uint32_t sm_count() const { return sm_count_; }
@@ -59,7 +59,7 @@ class CudaDevice final : public Device {
   const CudaContext& context() const { return *context_; }
 
  private:
-  // Freed when the event is done.
+  // A block that is freed when the event is done.
   struct Leaving {
     std::unique_ptr<Event> done;
     std::unique_ptr<MemoryBlock> block;
@@ -67,11 +67,11 @@ class CudaDevice final : public Device {
 
   CudaDevice(std::unique_ptr<CudaContext> context, CUstream own, std::string name,
              uint32_t sm_count);
-  // Frees what is done; with `wait`, all.
+  // Frees the blocks whose events are done; with `wait`, waits and frees all.
   void free_leaving(bool wait);
 
   const std::unique_ptr<CudaContext> context_;
-  const CUstream own_;  // for clearing memory, and for asking whether the device lives
+  const CUstream own_;  // clears memory, and shows whether the device still works
   const std::string name_;
   const uint32_t sm_count_;
   CudaEventPool events_;

@@ -1,16 +1,16 @@
-// CudaDriver: the functions of NVIDIA's driver that Laneway calls, found at run time: nothing of
-// ours links a CUDA library, so that every program starts on a machine without a driver. Members
-// are named like the functions they are, and are called like them. The forms are those of our
-// headers, with one default stream for all threads (never the _ptsz ones).
-// Immutable; lives until the process ends.
+// CudaDriver: the functions of NVIDIA's driver that Laneway calls, found at run time: no part of
+// Laneway links a CUDA library, so every program starts on a machine without a driver. A member has
+// the name and the signature of its function. The forms are those of the headers that Laneway is
+// built with, with one default stream for all threads (never the _ptsz forms). Immutable; lives
+// until the process ends.
 #pragma once
 
 #include <cuda.h>
 
 #include "base/result.h"
 
-// Each with the CUDA version that brought the form we call. Every driver that is new enough has
-// these.
+// Each function with the CUDA version that introduced the form that is called. Every driver that is
+// new enough has all of them.
 #define LW_CUDA_REQUIRED_ENTRIES(X)   \
   X(cuInit, 2000)                     \
   X(cuDriverGetVersion, 2020)         \
@@ -46,7 +46,8 @@
   X(cuMemcpyDtoDAsync, 3020)          \
   X(cuMemsetD8Async, 3020)
 
-// Null where a platform does not have them; who needs one says so in words.
+// These are null where a platform does not have them; the code that needs one returns an error that
+// says so.
 #define LW_CUDA_OPTIONAL_ENTRIES(X)           \
   X(cuThreadExchangeStreamCaptureMode, 10010) \
   X(cuMemGetAllocationGranularity, 10020)     \
@@ -75,10 +76,10 @@ struct CudaDriver {
   LW_CUDA_OPTIONAL_ENTRIES(LW_CUDA_MEMBER)
 #undef LW_CUDA_MEMBER
 
-  // The process's driver, loaded at the first call. Error unsupported, saying what is missing (the
-  // library, a newer version, an entry) and the remedy; asked again, it looks again.
+  // The process's driver, loaded at the first call. Error unsupported names what is missing (the
+  // library, a newer version, an entry) and the remedy; the next call tries again.
   static Result<const CudaDriver*> load();
-  // The functions of that library, whatever load() has: for tests.
+  // The functions of `library`, independent of load(): for tests.
   static Result<CudaDriver> load_from(const char* library);
 };
 

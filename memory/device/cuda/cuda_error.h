@@ -1,5 +1,5 @@
-// CudaError: what the driver answers, as an Error: its name and text, what was attempted, the
-// remedy; and which errors never go away. Functions, because the driver's errors are numbers.
+// Functions that make an Error of a driver's result: its name and text, the attempted call, the
+// remedy; and that tell which errors last.
 #pragma once
 
 #include <cuda.h>
@@ -15,9 +15,9 @@ namespace laneway::memory {
 // device again.
 bool cuda_error_lasts(CUresult result);
 
-// `result` is not success. Codes: device_lost for those that last, out_of_memory, unsupported where
-// the platform cannot or may not, failed otherwise. `attempted` begins the sentence ("copy to the
-// device"), `device` is its name.
+// Requires: `result` is not success. Codes: device_lost for errors that last, out_of_memory,
+// unsupported where the platform cannot do or does not allow the call, failed otherwise.
+// `attempted` begins the sentence ("copy to the device"), `device` is the device's name.
 Error cuda_error(const CudaDriver& driver, CUresult result, const std::string& attempted,
                  const std::string& device);
 

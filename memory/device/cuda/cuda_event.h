@@ -1,5 +1,5 @@
-// CudaEvent: an event of the driver's, from the pool and back to it. Until it is recorded it counts
-// as done, whatever its former owner recorded. Thread-safe.
+// CudaEvent: an event of the driver, taken from the pool and given back to it. Until it is recorded
+// it counts as done, although a former owner may have recorded it. Thread-safe.
 #pragma once
 
 #include <cuda.h>
@@ -13,13 +13,13 @@ namespace laneway::memory {
 
 class CudaEvent final : public Event {
  public:
-  // `event` was taken from `pool`.
+  // Requires: `event` was taken from `pool`.
   CudaEvent(CudaEventPool& pool, CUevent event) : pool_(pool), event_(event) {}
   ~CudaEvent() override { pool_.give_back(event_); }
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
 
-  // A device that failed has done what it will do: done. synchronize() tells.
+  // Returns done when the device failed: nothing more will happen. synchronize() returns the error.
   EventState query() const override;
   Status synchronize() override;
 

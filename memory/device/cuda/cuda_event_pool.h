@@ -1,6 +1,6 @@
-// CudaEventPool: the driver's events, kept for the next who needs one: making one costs some
-// microseconds, and a lane uses thousands a second. They have no timing, which makes recording them
-// cheap. Thread-safe; outlives the events that it gave.
+// CudaEventPool: keeps unused events of the driver for the next user: to make one costs some
+// microseconds, and a lane uses thousands per second. The events have no timing, so recording them
+// is cheap. Thread-safe; must outlive the events that it gave.
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +22,7 @@ class CudaEventPool {
 
   const CudaContext& context() const { return context_; }
 
-  // One that may have been recorded before: its state means nothing until it is recorded again.
+  // The event may have been recorded before: its state means nothing until it is recorded again.
   Result<CUevent> take();
   void give_back(CUevent event);
 

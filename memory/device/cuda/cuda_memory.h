@@ -1,6 +1,6 @@
 // CudaMemory: the blocks of a CUDA device. Pool blocks are device memory, exported by a descriptor
-// where the platform allows it (DeviceMapping), else plain; host blocks are pinned. Thread-safe;
-// outlives its blocks.
+// where the platform allows it (DeviceMapping), else plain allocations; host blocks are pinned.
+// Thread-safe; must outlive its blocks.
 #pragma once
 
 #include <cuda.h>
@@ -17,8 +17,8 @@ namespace laneway::memory {
 
 class CudaMemory {
  public:
-  // `label` names the device in errors. `clearing` is a stream of the context on which fresh memory
-  // is cleared; it outlives this object.
+  // `label` names the device in errors. `clearing` is a stream of the context, on which fresh
+  // memory is cleared; it must outlive this object.
   CudaMemory(const CudaContext& context, std::string label, CUstream clearing);
 
   bool exportable() const { return exportable_; }
@@ -29,7 +29,7 @@ class CudaMemory {
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size);
   // As CudaDevice::attach_pool.
   Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size);
-  // From here on the block's addresses are refused, although its memory is still there.
+  // From now on calls with the block's addresses are refused, although its memory is still there.
   void retire(const MemoryBlock& block) { pool_blocks_.remove(block.data()); }
 
   Bytes free_memory() const;

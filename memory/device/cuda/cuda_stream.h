@@ -1,13 +1,14 @@
-// CudaStream: a stream of the driver's, of the whole device or of a partition of it. It never waits
-// for the default stream, nor that for it.
+// CudaStream: a stream of the driver, of the whole device or of a partition of it. It never waits
+// for the default stream, nor does the default stream wait for it.
 //
-// Copies from and to pinned memory return at once. Memory of the CPU's that is not pinned goes
-// through the driver's own: a copy to the device returns when the bytes were read, a copy to the
-// host when they are there.
+// Copies from and to pinned memory return at once. CPU memory that is not pinned is copied through
+// the driver's own pinned memory: a copy to the device returns when the bytes were read, a copy to
+// the host when they have arrived.
 //
-// The driver's queue holds about a thousand pieces of work; who enqueues more waits there for the
-// device (Capabilities::full_queue_waits), so limits::kMaxStreamQueue is only met where it does
-// not. What others enqueue on native() (LibTorch) is in the order of the stream, but not counted.
+// The driver's queue holds about a thousand pieces of work; a thread that enqueues more waits in
+// the driver (Capabilities::full_queue_waits), so limits::kMaxStreamQueue is reached only where the
+// driver does not wait. Work that LibTorch enqueues on native() is in the order of the stream, but
+// is not counted.
 #pragma once
 
 #include <cuda.h>
@@ -26,7 +27,7 @@ namespace laneway::memory {
 
 class CudaStream final : public Stream {
  public:
-  // Takes the stream over. Pool blocks and events outlive it.
+  // Takes ownership of the stream. `blocks` and `events` must outlive it.
   CudaStream(const BlockRanges& blocks, CudaEventPool& events, CUstream stream);
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
@@ -41,18 +42,19 @@ class CudaStream final : public Stream {
   Status fill(void* to, std::byte value, Bytes bytes) override;
   Status record(Event& event) override;
   Status wait(const Event& event) override;
-  // Functions of different streams may wait for each other: one must not wait for another's.
-  // They are not called any more once the device failed.
+  // The driver may call the functions of several streams one after the other, so a function must
+  // not wait for a function of another stream. After the device failed, functions are not called
+  // any more.
   Status host_function(std::function<void()> function) override;
   Status synchronize() override;
 
  private:
-  // Functions that the device has yet to call, in their order.
+  // The functions that the device has not called yet, in their order.
   struct HostCalls {
     Mutex mutex;
     std::deque<std::function<void()>> waiting LW_GUARDED_BY(mutex);
   };
-  // The event marks that everything up to the count is done.
+  // When the event is done, the first `count` pieces of work are.
   struct Mark {
     uint64_t count = 0;
     CUevent event = nullptr;
@@ -60,10 +62,10 @@ class CudaStream final : public Stream {
 
   static void call_next(void* calls);
 
-  // `enqueue` calls the driver; counted when it succeeded.
+  // `enqueue` calls the driver; a call that succeeded is counted.
   template <class Enqueue>
   Status run(const char* attempted, Enqueue enqueue);
-  // Looks at the marks when the queue seems full.
+  // Queries the marks when the queue seems full.
   Status require_room();
   void forget_done();
   void set_mark();
@@ -76,7 +78,7 @@ class CudaStream final : public Stream {
   const CUstream stream_;
   std::unique_ptr<HostCalls> host_calls_;
   uint64_t enqueued_ = 0;
-  uint64_t done_ = 0;  // at least so many
+  uint64_t done_ = 0;  // a lower bound
   std::deque<Mark> marks_;
 };
 

@@ -17,13 +17,14 @@ namespace laneway::memory {
 
 class DeviceMapping {
  public:
-  // Whether create works here: by making a small one. Drivers, containers and virtual machines that
-  // do not allow it say so in different calls.
+  // Whether create works on this platform: it makes and frees a small mapping. Drivers, containers
+  // and virtual machines that do not allow it fail in different calls.
   static bool possible(const CudaContext& context);
-  // At least `size` bytes, with whatever was in them. Errors: out_of_memory, unsupported.
+  // Makes a mapping of at least `size` bytes, not cleared. Errors: out_of_memory, unsupported.
   static Result<DeviceMapping> create(const CudaContext& context, Bytes size);
   // Maps memory that create made for `size` bytes, in this process or another, on the same device.
-  // Takes the descriptor over, also on failure. Error invalid_argument when it is something else.
+  // Takes ownership of the descriptor, also on failure. Error invalid_argument when the descriptor
+  // is of anything else.
   static Result<DeviceMapping> attach(const CudaContext& context, int descriptor, Bytes size);
 
   DeviceMapping(DeviceMapping&& other) noexcept;
@@ -31,11 +32,11 @@ class DeviceMapping {
   ~DeviceMapping();
 
   std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
-  // To hand to another process; stays owned by this object.
+  // The descriptor that may be sent to another process; this object keeps owning it.
   int descriptor() const { return descriptor_.get(); }
 
  private:
-  // Its physical memory, until it is mapped.
+  // The physical memory, until it is mapped.
   class Physical;
 
   static Result<DeviceMapping> map(const CudaContext& context, const Physical& physical,

@@ -1,10 +1,10 @@
-// SmPartition: a part of a device's multiprocessors (SMs) that only its streams compute on: a green
-// context of the driver's. Memory, events and errors are the primary context's, so its streams work
-// with all of them. It divides the SMs, not the bandwidth of memory nor the caches. Must outlive
-// its streams. Immutable.
+// SmPartition: a part of a device's multiprocessors (SMs) on which only its streams compute: a
+// green context of the driver. Memory, events and errors are the primary context's, so its streams
+// work with all of them. It divides the SMs, but neither the memory bandwidth nor the caches. Must
+// outlive its streams. Immutable.
 //
-// LibTorch's kernels get into it through a stream: CudaDevice::create_stream(partition), made
-// torch's current stream as an external one.
+// LibTorch's kernels run in it when a stream of CudaDevice::create_stream(partition) is torch's
+// current stream, as an external stream.
 #pragma once
 
 #include <cuda.h>
@@ -20,10 +20,11 @@ namespace laneway::memory {
 
 class SmPartition {
  public:
-  // As many disjoint partitions of equal size as the device has room for, of `sms` SMs each or the
-  // next number that the hardware can separate; what is left over is in none. Once for a device:
-  // the same SMs are handed out again each time. Errors: unsupported where the driver or the device
-  // has no green contexts, invalid_argument for 0 or more SMs than one partition can have.
+  // Makes as many disjoint partitions of equal size as the device has room for, of `sms` SMs each
+  // or the next number that the hardware can separate; SMs that are left over are in no partition.
+  // Requires: one call per device, because each call gives out the same SMs again. Errors:
+  // unsupported where the driver or the device has no green contexts, invalid_argument for 0 or
+  // more SMs than one partition can have.
   static Result<std::vector<std::unique_ptr<SmPartition>>> split(const CudaContext& context,
                                                                  uint32_t sms);
   ~SmPartition();
