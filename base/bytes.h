@@ -18,7 +18,7 @@ class Bytes {
   constexpr explicit Bytes(int64_t count) : count_(count) {}
 
   constexpr int64_t count() const { return count_; }
-  // Rounded up to a multiple of `alignment` (a power of two).
+  // The amount rounded up to a multiple of `alignment`. Requires: `alignment` is a power of two.
   constexpr Bytes aligned_up(int64_t alignment) const {
     return Bytes((count_ + alignment - 1) & ~(alignment - 1));
   }

@@ -1,6 +1,6 @@
-// LW_CHECK: a broken invariant is a bug; it stops the process with its place and message, in
-// release builds too. Never used for what a user, a client or a device can cause: those are a
-// Result (base/result.h) or an enum in the return value.
+// LW_CHECK: stops the process with place and message when an invariant is broken, which is a bug;
+// in release builds too. It must not be used for faults that a user, a client or a device can
+// cause: those are a Result (base/result.h) or an enum in the return value.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Clock: where time comes from, injected so that the core stays deterministic and tests crank a
-// ManualClock instead of sleeping. SteadyClock is thread-safe; ManualClock is too.
+// Clock: the source of time. It is injected, so that the core stays deterministic and tests advance
+// a ManualClock instead of sleeping. SteadyClock and ManualClock are thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class SteadyClock final : public Clock {
   TimePoint now() const override;
 };
 
-// Stands still until told to move. Never goes back.
+// A clock that moves only in advance(). Requires: `by` is not negative.
 class ManualClock final : public Clock {
  public:
   TimePoint now() const override { return TimePoint(ns_.load(std::memory_order_acquire)); }

@@ -1,9 +1,9 @@
 // Fault points: places in the service's programs where a test can have the process killed (SIGKILL
 // to itself, as a crash or the kernel's memory killer would), so that recovery is tried at every
-// step and not only where a signal happens to arrive. Armed by text, "broker.job_held:2" for the
-// second pass, several separated by commas; not armed, a point costs one load. Points count in one
-// process: whoever starts a killed process again leaves LANEWAY_FAULT out of its environment.
-// Thread-safe, but arm before the threads start.
+// step and not only where a signal happens to arrive. A text arms points: "broker.job_held:2" for
+// the second pass; commas separate several. A point that is not armed costs one load. Passes are
+// counted per process, so a program that starts a killed process again must leave LANEWAY_FAULT out
+// of its environment. Thread-safe. Requires: points are armed before threads start.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,15 @@ extern std::atomic<bool> armed;
 void pass(std::string_view name);
 }  // namespace fault_detail
 
-// Forgets what was armed before. invalid_argument names the part that is not PROGRAM.POINT[:nth].
-// Names are not checked against a list: one that no code passes does nothing.
+// Arms the points of `text`, and disarms all others. invalid_argument names the part that is not
+// PROGRAM.POINT[:nth]. Names are not checked against a list: a name that no code passes does
+// nothing.
 Status arm_fault_points(std::string_view text);
-// From LANEWAY_FAULT; nothing when it is not set.
+// Arms the points of LANEWAY_FAULT; none when it is not set.
 Status arm_fault_points_from_environment();
 
-// `name` is PROGRAM.POINT, as "worker.commit_entered". Does not return from the pass it is armed
-// for.
+// `name` is PROGRAM.POINT, as "worker.commit_entered". Does not return from the pass for which the
+// point is armed.
 inline void fault_point(std::string_view name) {
   if (fault_detail::armed.load(std::memory_order_relaxed)) [[unlikely]] {
     fault_detail::pass(name);

@@ -32,12 +32,12 @@ using RegionId = Id<struct RegionTag>;
 using ClaimId = Id<struct ClaimTag>;
 using TurnId = Id<struct TurnTag>;
 
-// Hands out 1, 2, 3, … Not thread-safe; each owner keeps its own.
+// Gives the ids 1, 2, 3, … Not thread-safe; each owner has its own.
 template <class IdType>
 class IdSource {
  public:
   IdType next() { return IdType(++last_); }
-  // From now on none is given that is not greater than `last` (already given by a predecessor).
+  // From now on every id is greater than `last`, which a predecessor has given already.
   void continue_after(IdType last) { last_ = std::max(last_, last.value()); }
 
  private:

@@ -1,7 +1,7 @@
-// JobOptions: what a client chooses for a job, in one struct that every step embeds whole: the
-// C interface fills it once (service/api/job_request.h), messages and the broker's records carry
-// it, the core is offered it, policies and the status read it. service/README.md lists the steps
-// for one more option. Plain data.
+// JobOptions: the options that a client chooses for a job, in one struct that every layer embeds as
+// a whole: the C interface fills it once (service/api/job_request.h), messages and the broker's
+// records carry it, the core is offered it, policies and the status read it. service/README.md
+// lists the steps that add an option. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ const char* job_class_name(JobClass job_class);
 // Whether a device's work of an iteration is recorded and replayed.
 enum class Replay : uint8_t { automatic = 0, on = 1, off = 2 };
 
-// Raise it with every change of the fields: the versions of all messages and files that carry
-// JobOptions follow.
+// Must be raised with every change of the fields: the versions of all messages and files that carry
+// JobOptions include it.
 inline constexpr uint16_t kJobOptionsVersion = 1;
 
 struct JobOptions {

@@ -1,5 +1,5 @@
-// Log lines for operators: one line an event, levels as usual, to standard error unless a file is
-// set. Thread-safe. spdlog is named in log.cc alone.
+// Log lines for operators: one line per event, with the usual levels, to standard error unless a
+// file is set. Thread-safe. Only log.cc includes spdlog.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@ namespace laneway {
 
 enum class LogLevel { debug, info, warning, error, off };
 
-// Reads "debug", "info", "warning", "error", "off"; else invalid_argument naming the text.
+// Reads "debug", "info", "warning", "error", "off". Any other text gives invalid_argument, which
+// names it.
 Result<LogLevel> parse_log_level(std::string_view text);
 // The word that parse_log_level reads.
 const char* log_level_name(LogLevel level);
 
 void set_log_level(LogLevel level);
-// Lines go to `path` (appended) from now on; error when it cannot be opened.
+// Lines are appended to `path` from now on. Error when the file cannot be opened.
 Status set_log_file(const std::string& path);
 
 void log_debug(const std::string& line);

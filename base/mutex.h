@@ -1,6 +1,6 @@
 // Mutex, MutexLock and CondVar: the standard ones with clang's thread-safety annotations, so that
 // the `clang` preset proves which lock guards which member. Used at the edge only; the core has no
-// locks. Wait with a condition in a loop at the caller.
+// locks. A caller must wait in a loop that tests its condition.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,8 @@
 #define LW_GUARDED_BY(x) LW_THREAD_ANNOTATION(guarded_by(x))
 #define LW_REQUIRES(...) LW_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
 #define LW_EXCLUDES(...) LW_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
-// For handlers of fork(), which take in one function what another gives back.
+// For functions that the analysis cannot follow, such as handlers of fork(): one function locks,
+// another unlocks.
 #define LW_NO_THREAD_SAFETY_ANALYSIS LW_THREAD_ANNOTATION(no_thread_safety_analysis)
 
 namespace laneway {
@@ -49,13 +50,13 @@ class LW_THREAD_ANNOTATION(scoped_lockable) MutexLock {
 
 class CondVar {
  public:
-  // Both need `mutex` held and hold it again on return; wake-ups may be spurious.
+  // Requires: the caller holds `mutex`, and holds it again on return. Wake-ups may be spurious.
   void wait(Mutex& mutex) LW_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
     lock.release();
   }
-  // False when `timeout` passed.
+  // The same, for at most `timeout`. Returns false when that time has passed.
   bool wait_for(Mutex& mutex, Duration timeout) LW_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     const auto status = condition_.wait_for(lock, std::chrono::nanoseconds(timeout.ns()));

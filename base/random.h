@@ -1,6 +1,6 @@
-// Random: the one source of chance for simulations, searches and tests: small, seeded, the same
+// Random: the only random generator for simulations, searches and tests: small, seeded, the same
 // sequence on every platform (splitmix64; Steele, Lea and Flood, "Fast splittable pseudorandom
-// number generators", 2014). Not for secrets. Not thread-safe; each owner keeps its own.
+// number generators", 2014). Must not be used for secrets. Not thread-safe; each owner has its own.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  // Uniform in [0, bound), bound > 0 (the bias is below bound / 2^64).
+  // Uniform in [0, bound); the bias is below bound / 2^64. Requires: bound > 0.
   uint64_t below(uint64_t bound) {
     LW_CHECK(bound > 0);
     return next() % bound;
   }
 
-  // Uniform in [low, high].
+  // Uniform in [low, high]. Requires: low <= high.
   int64_t between(int64_t low, int64_t high) {
     LW_CHECK(low <= high);
     return low + static_cast<int64_t>(below(static_cast<uint64_t>(high - low) + 1));

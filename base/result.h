@@ -1,7 +1,7 @@
-// Result<T>: how a failure is told (socket gone, bad message, file missing): a code that programs
-// test, and a sentence that names the thing, the value, the limit and the remedy. Expected
-// outcomes (no room now, queue full) are enums in the return value instead; bugs are LW_CHECK.
-// Value types; not thread-safe.
+// Result<T>: a value, or a failure (socket closed, bad message, file missing): a code that programs
+// test, and a sentence that names the thing, the value, the limit and the remedy. Expected outcomes
+// (no room now, queue full) are enums in the return value instead; bugs are LW_CHECK. Value types;
+// not thread-safe.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ enum class ErrorCode {
   invalid_graph,     // a graph breaks a rule of its format, or of an operator
   out_of_memory,     // a limit of memory was met and waiting cannot help
   refused,           // the service refused for good, with the reason: the same call fails again
-  unavailable,       // the other side is not there (any more)
+  unavailable,       // the other process does not exist (any more)
   failed,            // a job or an operation failed while it ran
   quarantined,       // the job caused faults and is not run again
-  cancelled,         // somebody asked for the end
+  cancelled,         // a caller asked for the end
   timed_out,         // the given time passed
-  unsupported,       // known, but not done by this build or device
+  unsupported,       // known, but this build or device cannot do it
   internal,          // a fault of Laneway itself that could be contained
   device_lost,       // the device failed for good: this process cannot use it any more
   other_layout,      // an operator laid a result out otherwise than its graph declares
@@ -37,7 +37,7 @@ struct Error {
   std::string message;
 };
 
-// Either a value or an Error. Reading the wrong side is a bug and stops the process.
+// Either a value or an Error. To read the side that is not there is a bug and stops the process.
 template <class T>
 class [[nodiscard]] Result {
  public:

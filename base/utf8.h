@@ -1,4 +1,5 @@
-// UTF-8: whether bytes that somebody sent are text. Pure functions.
+// UTF-8: functions that check whether received bytes are text, and that make text of them. Pure
+// functions.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@ namespace laneway {
 // Whether the bytes are well-formed UTF-8 (no overlong forms, no surrogates; RFC 3629).
 bool is_utf8(std::span<const std::byte> bytes);
 
-// `text` with '?' for every byte that is of no well-formed sequence, for texts of others (an
-// operator's error message, a program's name) on their way into a message.
+// `text` with '?' for every byte outside of well-formed sequences. For texts from outside Laneway
+// (an operator's error message, a program's name) that become part of a message.
 std::string to_utf8(std::string_view text);
 
 }  // namespace laneway

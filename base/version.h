@@ -1,4 +1,5 @@
-// The version of this build of Laneway: the project's, from the root CMakeLists.txt.
+// The version of this build of Laneway. The root CMakeLists.txt reads it from
+// python/laneway/VERSION.
 #pragma once
 
 namespace laneway {
