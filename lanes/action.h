@@ -1,6 +1,6 @@
-// Actions: everything the core ever asks for, as plain data, in the order in which they must be
-// carried out. Offsets and sizes are those of the ledger: whoever carries an action out adds no
-// bytes of its own.
+// Actions: all that the core asks the worker and the edge to do, as plain data, in the order in
+// which they must be carried out. Offsets and sizes are those of the ledger: the executor of an
+// action must not add bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@
 
 namespace laneway::lanes {
 
-// The job has a lane and memory; PlaceImage for it follows.
+// The job has a lane and memory; its PlaceImage follows.
 struct AdmitJob {
   JobId job;
   LaneId lane;
 };
-// The job waits; sent again whenever position or reason change.
+// The job waits. The core sends the action again whenever position or reason change.
 struct QueueJob {
   JobId job;
   Reason reason;
 };
-// The job will never run (again); it is forgotten. One that was admitted already (its need grew
-// past the pool) gets DropImage as well, afterwards.
+// The job will never run (again), and the core forgets it. For a job that was admitted already (its
+// need grew past the pool) DropImage follows.
 struct RefuseJob {
   JobId job;
   Reason reason;
 };
-// Image memory for a job, cleared by whoever carries this out; answered by ImagePlaced. Sent again
-// by a core that takes over from a report in which it is not placed.
+// Gives a job memory for its image. The executor must clear it, and answer with ImagePlaced. A core
+// that takes over sends the action again when its report says that the image is not placed.
 struct PlaceImage {
   JobId job;
   Bytes offset;
   Bytes size;
 };
-// The job is over: its image's memory is free once this was carried out.
+// The job is over: its image's memory is free once this action was carried out.
 struct DropImage {
   JobId job;
 };
@@ -46,8 +46,8 @@ struct OpenRegion {
   Bytes offset;
   Bytes size;
 };
-// Only between iterations of its lane; the region may also have another offset afterwards
-// (nothing in it is alive).
+// The region may get another offset too. Requires: no iteration of its lane runs, so nothing in the
+// region is alive.
 struct ResizeRegion {
   RegionId region;
   Bytes offset;
@@ -59,7 +59,7 @@ struct CloseRegion {
 struct GrantTurn {
   Turn turn;
 };
-// End this turn at the next iteration boundary and report it (TurnEnded).
+// Asks the lane to end this turn at the next iteration boundary and to report it (TurnEnded).
 struct RecallTurn {
   TurnId turn;
   LaneId lane;

@@ -1,6 +1,6 @@
-// Admission: which waiting job gets in, and where. The policy says who and where; its answer is
-// held against the ledger, the free list and the number of lanes, and carried out completely or not
-// at all. Part of the core; not thread-safe.
+// Admission: admits waiting jobs. The policy chooses the job and the lane; Admission checks the
+// answer against the ledger, the free list and the number of lanes, and carries it out completely
+// or not at all. Part of the core; not thread-safe.
 #pragma once
 
 #include "lanes/checked_policy.h"
@@ -12,24 +12,25 @@ namespace laneway::lanes {
 
 class Admission {
  public:
-  // All must outlive it.
+  // All arguments must outlive the object.
   Admission(CoreState& core, CheckedPolicy& policy, TurnControl& turns, RegionControl& regions)
       : core_(core), policy_(policy), turns_(turns), regions_(regions) {}
 
   // Admits jobs as long as the policy names one and there is room.
   void admit_waiting();
-  // Tells every waiting job whose position or reason changed.
+  // Emits QueueJob for every waiting job with a changed position or reason.
   void tell_queue();
 
  private:
-  // ReasonCode::none: the job is in.
+  // Returns ReasonCode::none when the job is admitted, else why not.
   ReasonCode try_admit(Job& job, const policies::AdmitDecision& decision);
   ReasonCode admit_to_new_lane(Job& job, LaneId lane);
   ReasonCode admit_to_lane(Job& job, Lane& lane);
-  // Preferred: a lane whose region is large enough, the one with the fewest jobs; then one that can
-  // grow now; then one that could grow between two turns (its turn is recalled and the job waits).
+  // Tries in this order: the lane with the fewest jobs among those with a region that is large
+  // enough; a lane that can grow now; a lane that could grow between two turns (its turn is
+  // recalled and the job waits).
   ReasonCode admit_to_some_lane(Job& job);
-  // None when all are open.
+  // A lane that is closed; none when all are open.
   LaneId closed_lane() const;
   void enter_lane(Job& job, Lane& lane);
 

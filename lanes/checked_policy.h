@@ -1,5 +1,5 @@
-// CheckedPolicy: the policy, and a first-come policy that answers in its place when it answers with
-// what cannot be done. Safety does not depend on a policy. Part of the core; not thread-safe.
+// CheckedPolicy: the policy, and a first-come policy that answers in its place when an answer
+// cannot be carried out. Safety does not depend on a policy. Part of the core; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ namespace laneway::lanes {
 
 class CheckedPolicy {
  public:
-  // `policy` must not be null.
+  // Requires: `policy` is not null.
   explicit CheckedPolicy(std::unique_ptr<policies::Policy> policy);
-  // This policy answers from now on; it must not be null.
+  // `policy` answers from now on. Requires: it is not null.
   void replace(std::unique_ptr<policies::Policy> policy);
 
-  // A waiting job that was not tried since memory changed, and a lane that exists or none; or no
-  // job.
+  // Returns a waiting job that was not tried since memory changed, with an existing lane or none;
+  // or no job.
   policies::AdmitDecision admit(CoreState& core);
-  // One of `candidates`, which must not be empty.
+  // Returns one of `candidates`. Requires: there is one.
   JobId pick(const CoreState& core, const Lane& lane,
              std::span<const policies::JobView* const> candidates);
 
   std::string_view name() const { return policy_->name(); }
-  // Answers that were replaced.
+  // How many answers were replaced.
   uint64_t faults() const { return faults_; }
 
  private:

@@ -1,7 +1,7 @@
 // ContextTurns: jobs whose process-wide numeric settings differ (their context keys) never have
-// open turns at the same time. This keeps which key is open and which keys wait, first come, first
-// served, so that none starves: once a key waits, no further turn of the open key starts; when the
-// open turns have ended the waiting key gets its turn. Deterministic, not thread-safe.
+// open turns at the same time. This class records the open key and the waiting keys, first come,
+// first served, so that none starves: once a key waits, no further turn of the open key starts;
+// when the open turns have ended the waiting key gets its turn. Deterministic, not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ class ContextTurns {
   void opened(uint64_t key);
   void closed();
 
-  // The key waits from now on; false when it did already.
+  // The key waits from now on. Returns false when it waited already.
   bool wait(uint64_t key);
-  // Some key waits: turns that are granted meanwhile need a bound.
+  // Whether a key waits: turns that are granted meanwhile need a bound.
   bool contended() const { return !queue_.empty(); }
-  // Keys that nobody waits for any more (their jobs are gone) are forgotten.
+  // Forgets the waiting keys that are not in `keys`: their jobs are gone.
   void keep_only(const std::set<uint64_t>& keys);
-  // The key that waited longest may be opened: no turn is open, or turns of just this key.
+  // Whether the key that waited longest may be opened: no turn is open, or only turns of this key.
   bool next_may_open() const;
-  // That key; it does not wait any more. Only while next_may_open().
+  // Returns that key, which does not wait any more. Requires: next_may_open().
   uint64_t take_next();
 
  private:

@@ -1,7 +1,6 @@
-// ControlWord: the one word that an executor tests before each node. Bits are set by other threads
-// (the core's side, a loader) and say that there is something to wait for or to
-// stop for; a zero word costs a relaxed load and a branch. Thread-safe. Borrowed by the executor,
-// owned by whoever owns the lane.
+// ControlWord: the word that an executor tests before each node. Other threads (the core's side, a
+// loader) set its bits when the executor must wait or stop; a zero word costs a relaxed load and a
+// branch. Thread-safe. The owner of the lane owns it; the executor borrows it.
 #pragma once
 
 #include <atomic>
@@ -9,9 +8,9 @@
 
 namespace laneway::lanes {
 
-// Bits of the word. The first two are acted on by the executor itself, the others by its hooks.
+// Bits of the word. The executor itself acts on the first two, its hooks act on the others.
 namespace control {
-inline constexpr uint32_t kAbandon = 1u << 0;  // give this iteration up if it has not committed
+inline constexpr uint32_t kAbandon = 1u << 0;  // abandon this iteration if it has not committed
 inline constexpr uint32_t kCancel = 1u << 1;   // the job is over: as kAbandon, and stays set
 inline constexpr uint32_t kPause = 1u << 2;    // hold between nodes until it is cleared
 inline constexpr uint32_t kGroup = 1u << 3;    // bytes that a coming node needs are not there yet
@@ -23,10 +22,10 @@ class ControlWord {
  public:
   // Whether any bit is set, at the cost of a plain load: nothing is ordered by it.
   bool any() const { return word_.load(std::memory_order_relaxed) != 0; }
-  // The bits, and with them all that their setters wrote before.
+  // The bits. All that their setters wrote before is visible afterwards.
   uint32_t bits() const { return word_.load(std::memory_order_acquire); }
 
-  // Wakes whoever waits in wait_change.
+  // Wakes the thread that waits in wait_change.
   void set(uint32_t bits) {
     word_.fetch_or(bits, std::memory_order_release);
     word_.notify_all();

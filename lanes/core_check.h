@@ -1,5 +1,5 @@
-// What must hold between two events of the core, whatever happened: checks that stop the process.
-// They do their own arithmetic and change nothing.
+// Checks of the invariants that hold between two events of the core. A broken one stops the
+// process. They do their own arithmetic and change nothing.
 #pragma once
 
 #include "lanes/core_state.h"
@@ -7,8 +7,8 @@
 
 namespace laneway::lanes {
 
-// The sum of claims, and that the lane's open turn, the lane's state, the view and the job that
-// runs tell the same. Costs a few look-ups.
+// Checks the sum of claims, and that the lane's open turn, the lane's state, the view and the
+// running job agree. Costs a few look-ups.
 void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lane);
 
 // The same for all lanes, and:

@@ -1,11 +1,11 @@
-// CoreLoop: the thread-safe front of the scheduler at the edge. Events may be posted from any
-// thread; whoever posts while nobody is at it drains the queue, so one thread at a time drives the
-// core and events are handled in the order in which they were posted. Actions go to the sink
-// outside of every lock, one event's actions after the other's. Posting from within the sink only
+// CoreLoop: the thread-safe front of the scheduler at the edge. Any thread may post events. A
+// thread that posts while no thread drains the queue drains it, so one thread at a time drives the
+// core, and events are handled in the order in which they were posted. Actions go to the sink
+// outside of every lock, one event's actions after the other's. A post from within the sink only
 // queues: nothing recurses, and nothing acts inside a callback.
 //
-// Wake-ups of the core (turns to recall) are fired by a thread of the loop's own, unless the owner
-// cranks them itself (tests with a manual clock, the simulator).
+// A thread of the loop fires the core's wake-ups (turns to recall), unless the owner cranks them
+// (tests with a manual clock, the simulator).
 #pragma once
 
 #include <atomic>
@@ -21,11 +21,12 @@
 
 namespace laneway::lanes {
 
-// Carries out what the core decided.
+// Carries out the actions of the core.
 class ActionSink {
  public:
   virtual ~ActionSink() = default;
-  // Never called by two threads at once. May post; must not wait for another event's actions.
+  // At most one thread at a time calls it. It may post; it must not wait for another event's
+  // actions.
   virtual void carry_out(const std::vector<Action>& actions) = 0;
 };
 
@@ -36,17 +37,18 @@ class CoreLoop {
   // `clock` and `sink` must outlive the loop.
   CoreLoop(std::unique_ptr<Scheduler> scheduler, const Clock& clock, ActionSink& sink,
            Timer timer = Timer::own_thread);
-  // Nobody may post any more. Events that are queued are still handled.
+  // Handles the events that are still queued. Requires: no thread posts any more.
   ~CoreLoop();
   CoreLoop(const CoreLoop&) = delete;
   CoreLoop& operator=(const CoreLoop&) = delete;
 
-  // Queues the event; if no other thread is draining, handles it (and what comes meanwhile) before
-  // it returns. More than limits::kMaxPostedEvents waiting events are a bug of the caller: every
-  // source has a bound of its own far below.
+  // Queues the event. If no other thread drains the queue, handles this event, and those that come
+  // meanwhile, before it returns. More than limits::kMaxPostedEvents waiting events are a bug of
+  // the caller: every source has a bound of its own far below.
   void post(Event event) LW_EXCLUDES(queue_mutex_, core_mutex_);
 
-  // Runs `fn(const Scheduler&)` while no event is handled, for status. `fn` must not post.
+  // Runs `fn(const Scheduler&)` while no event is handled, for status. Requires: `fn` does not
+  // post.
   template <class Function>
   auto read(Function fn) LW_EXCLUDES(core_mutex_) {
     MutexLock lock(core_mutex_);
@@ -55,14 +57,14 @@ class CoreLoop {
 
   void set_policy(std::unique_ptr<policies::Policy> policy) LW_EXCLUDES(queue_mutex_, core_mutex_);
 
-  // When TimerFired is due: for owners that crank.
+  // The time at which TimerFired is due, for owners that crank.
   TimePoint next_wakeup() LW_EXCLUDES(core_mutex_);
   // Posts TimerFired if it is due.
   void fire_due() LW_EXCLUDES(queue_mutex_, core_mutex_);
 
  private:
   void drain();
-  // The core handles one event; its actions go to *actions.
+  // Lets the core handle one event; the actions go to *actions.
   void handle(const Event& event, std::vector<Action>* actions) LW_EXCLUDES(core_mutex_);
   void run_timer() LW_EXCLUDES(timer_mutex_);
 

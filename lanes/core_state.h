@@ -1,7 +1,8 @@
-// CoreState: what the parts of the core share: jobs, lanes, the pool, the view that policies see,
-// and the actions of the event that is being handled. Plain data with look-ups; each part
-// (turn_control, job_exit, region_control, admission, restore) changes it by its own rules, and
-// core_check.h says what must hold between two events. Belongs to one Scheduler; not thread-safe.
+// CoreState: the state that the parts of the core share: jobs, lanes, the pool, the view that
+// policies see, and the actions of the event that is being handled. Plain data with look-ups; each
+// part (turn_control, job_exit, region_control, admission, restore) changes it by its own rules,
+// and core_check.h has the invariants between two events. Belongs to one Scheduler; not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -34,30 +35,30 @@ struct SchedulerConfig {
   // A bounded turn that is still open after twice its slice (or after this, when it has no slice)
   // is recalled: its job may have nothing to run.
   Duration patience = milliseconds(50);
-  // All of the state is checked after so many events (core_check.h), what an event touched after
-  // each.
+  // The whole state is checked after this number of events (core_check.h), the lanes that an event
+  // touched after each event.
   uint32_t check_every = 1024;
 };
 
 struct CoreState {
   explicit CoreState(const SchedulerConfig& wanted);
 
-  // Nullptr when there is no such job.
+  // The job, or nullptr when there is no such job.
   Job* find_job(JobId id);
-  // The job must exist.
+  // Requires: the job exists.
   Job& job_of(JobId id);
   const Job& job_of(JobId id) const;
-  // `id` must be 1 … config.max_lanes.
+  // Requires: `id` is 1 … config.max_lanes.
   Lane& lane_of(LaneId id);
-  // The job as offered, next in the order of arrival; it is not entered anywhere yet.
+  // Makes a job of the offer, next in the order of arrival; it is not in `jobs` yet.
   Job new_job(const JobOffered& offer);
-  // The lane is looked at when the event has been handled.
+  // Marks the lane: settle() looks at it when the event has been handled.
   void touch(Lane& lane);
-  // Memory or a lane was freed: jobs that found no room are tried again, when the event has been
-  // handled.
+  // Must be called when memory or a lane was freed: jobs without room are tried again when the
+  // event has been handled.
   void memory_changed();
-  // Jobs that are in already come first: while one of them is held for memory, or the pool is to
-  // shrink, no other is let in.
+  // Whether no job may be admitted: admitted jobs come first, so admission is closed while one of
+  // them is held for memory, and while the pool must shrink.
   bool admission_closed() const;
   Reason make_reason(ReasonCode code, const Job& job) const;
   JobStatus status_of(const Job& job) const;
@@ -67,7 +68,7 @@ struct CoreState {
   policies::View view;
   std::map<JobId, Job> jobs;
   std::vector<Lane> lanes;      // slot i is lane i + 1
-  std::vector<LaneId> touched;  // to look at when the event has been handled
+  std::vector<LaneId> touched;  // lanes that settle() looks at when the event has been handled
   std::vector<Action> actions;
   IdSource<RegionId> region_ids;
   uint64_t arrivals = 0;
@@ -76,7 +77,7 @@ struct CoreState {
   bool memory_has_changed = false;
   bool queue_has_changed = false;  // a waiting job came or went
   uint32_t held_jobs = 0;
-  Bytes wanted_capacity;  // what CapacityChanged asked for; equal to the pool's when done
+  Bytes wanted_capacity;  // as CapacityChanged asked; equal to the pool's capacity when done
   uint64_t ignored_events = 0;
   std::deque<JobStatus> ended;  // the last few, for status
 };

@@ -1,6 +1,6 @@
-// EnqueuedIteration: what of a finished iteration is still under way on its device: its last nodes,
-// and the outputs on their way to the client. Devices that compute when they are called have none.
-// One thread at a time.
+// EnqueuedIteration: an iteration of which all nodes are enqueued on its device, but not all work
+// is complete: its last nodes, and the copies of its outputs to the client. On devices that compute
+// during the call nothing is left to do. One thread at a time.
 #pragma once
 
 #include "base/result.h"
@@ -9,13 +9,13 @@ namespace laneway::lanes {
 
 class EnqueuedIteration {
  public:
-  // Waits until the device is done with it, and delivers nothing.
+  // Waits until the device has completed the work, and delivers no outputs.
   virtual ~EnqueuedIteration() = default;
 
-  // Whether retire() would not wait.
+  // Whether retire() would return without waiting.
   virtual bool done() const = 0;
-  // Waits, and copies the outputs to where they go. Called once. Error device_lost when the device
-  // failed, which lasts.
+  // Waits, and copies the outputs to their places. Must be called at most once. Error device_lost
+  // when the device failed for good.
   virtual Status retire() = 0;
 };
 

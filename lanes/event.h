@@ -1,6 +1,6 @@
-// Events: everything the core ever learns, as plain data. The edge makes them (a client's message,
-// a worker's report, a timer) and Scheduler::handle(now, event) consumes them one at a time. The
-// core given the same events decides identically.
+// Events: the only input of the core, as plain data. The edge makes them (a client's message, a
+// worker's report, a timer) and Scheduler::handle(now, event) consumes them one at a time. Given
+// the same events, the core decides the same.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,16 @@ struct JobEnded {
 struct WorkReady {
   JobId job;
 };
-// What an ended turn really used.
+// The iterations, time and memory that an ended turn used.
 struct TurnEnded {
   TurnId turn;
   TurnEnd end = TurnEnd::idle;
   uint64_t iterations = 0;  // completed in this turn
   Duration busy;            // time spent running them
   bool more_ready = false;  // submissions are still queued
-  // The job's region need as known now (planned peak, or estimate); 0: as before. After out_of_lane
-  // what it needs at least: one that is not above the lane's size is raised by a quarter of that.
+  // The job's region need as known now (planned peak, or estimate); 0: unchanged. After out_of_lane
+  // it is a lower bound: the core raises a need that is not above the lane's size to that size and
+  // a quarter.
   Bytes ephemeral;
 };
 // A region's need changed outside a turn (a graph was added to the job).
@@ -40,7 +41,7 @@ struct NeedChanged {
   JobId job;
   Bytes ephemeral;
 };
-// The image's bytes are where PlaceImage said.
+// The image's bytes lie at PlaceImage's offset.
 struct ImagePlaced {
   JobId job;
 };
@@ -49,8 +50,8 @@ struct CapacityChanged {
   Bytes capacity;
 };
 struct TimerFired {};
-// A worker that is up says everything it knows. Rebuilds a core that knows no job yet (made anew
-// for a new broker or worker); one that knows jobs ignores it.
+// The whole state of a worker that has started. It rebuilds a core without jobs (made for a new
+// broker or worker); a core with jobs ignores it.
 struct WorkerReported {
   WorkerReport report;
 };

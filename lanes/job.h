@@ -1,7 +1,7 @@
-// Job: what the core knows of one job, and the state machine that it goes through. The states are
-// those that `laneway status` shows. Some are reached only by capabilities that this build does not
-// have yet (preemption between nodes, eviction, quarantine); they stand in the table, and going
-// there is refused by name. Plain data plus a pure function; not thread-safe.
+// Job: the core's record of one job, and the state machine of jobs. `laneway status` shows the
+// states. Some states need capabilities that this build does not have yet (preemption between
+// nodes, eviction, quarantine); they stand in the table, and a transition to them is refused by
+// name. Plain data plus a pure function; not thread-safe.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ namespace laneway::lanes {
 
 enum class JobState : uint8_t {
   waiting,      // not admitted: its reason says why
-  staged,       // admitted; its image is on the way into the pool
+  staged,       // admitted; its image is being placed in the pool
   resident,     // its image is in the pool; it runs when it has work and is picked
   running,      // a turn is open
   paused,       // (later) stopped between two nodes
-  held,         // resident, but its lane is too small for it until memory is free
+  held,         // resident, but its lane's region is too small for it until memory is free
   evicting,     // (later) its image is being written back
   away,         // (later) its image is outside the pool
   restoring,    // (later) its image is coming back
@@ -43,22 +43,22 @@ Transition job_transition(JobState from, JobState to);
 Status check_job_transition(JobState from, JobState to);
 
 struct Job {
-  policies::JobView view;  // identity, sizes, progress: what policies see
+  policies::JobView view;  // identity, sizes, progress, as policies see them
 
   Bytes image_offset;
 
-  // Work was announced and no turn has looked for it yet. While a turn is open the worker may have
-  // taken the work already; a turn that finds nothing is harmless, a lost announcement is not.
+  // True when work was announced and no turn was opened for it yet. While a turn is open the worker
+  // may have taken the work already; a turn without work does no harm, a lost announcement would.
   bool work_announced = false;
-  // Its end was asked for while a turn was open; carried out when the turn has ended.
+  // True when its end was requested while a turn was open; it ends when the turn has ended.
   bool ending = false;
   JobState end_state = JobState::finished;
 
   Reason reason;       // why it waits or is held; code none otherwise
-  Reason sent_reason;  // as last told by QueueJob
+  Reason sent_reason;  // as the last QueueJob had it
 
   JobState state() const { return state_; }
-  // A transition that is not allowed is a bug of the core.
+  // Requires: the transition is allowed; another one is a bug of the core.
   void move_to(JobState state);
 
  private:

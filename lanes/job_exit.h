@@ -1,5 +1,5 @@
-// JobExit: how a job leaves the core: at once, or when its open turn has ended. Part of the core;
-// not thread-safe.
+// JobExit: takes jobs out of the core: at once, or when the job's open turn has ended. Part of the
+// core; not thread-safe.
 #pragma once
 
 #include "lanes/core_state.h"
@@ -9,15 +9,14 @@ namespace laneway::lanes {
 
 class JobExit {
  public:
-  // Both must outlive it.
+  // Both must outlive the object.
   JobExit(CoreState& core, TurnControl& turns) : core_(core), turns_(turns) {}
 
-  // The job ends in this state: at once (`job` is gone then), or when its open turn is over.
+  // Ends the job in this state: at once (`job` is then destroyed), or when its open turn is over.
   void end_job(Job& job, JobState end_state);
-  // Takes the job out of everything and forgets it; `job` is gone afterwards. Requires: no turn of
-  // it is open.
+  // Removes the job from all records; `job` is destroyed. Requires: no turn of the job is open.
   void forget_job(Job& job, JobState end_state);
-  // Larger than the pool: the job fails, with the arithmetic. As end_job.
+  // Fails a job that is larger than the pool, with the arithmetic. Ends it as end_job does.
   void refuse_for_good(Job& job);
 
  private:

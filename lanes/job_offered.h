@@ -1,5 +1,5 @@
-// JobOffered: what the core is told of a job when it asks for admission. A header of its own,
-// because a worker's report repeats it for every job that it knows. Plain data.
+// JobOffered: the description of a job that asks the core for admission. It has a header of its
+// own, because a worker's report repeats it for every job. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace laneway::lanes {
 
-// A job asks for admission. Ids are given by the edge.
+// A job asks for admission. The edge assigns the ids.
 struct JobOffered {
   JobId job;
   SessionId session;
   JobOptions options;
   Duration iteration_estimate;  // 0: unknown
   Bytes persistent;             // the image, exact
-  Bytes ephemeral;              // what a region must have for it, estimated until probed
+  Bytes ephemeral;              // the region that it needs, estimated until probed
   uint64_t context_key = 0;     // jobs with different keys never run at the same time
 };
 

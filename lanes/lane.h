@@ -28,17 +28,17 @@ struct Lane {
   Region region;
   // While a turn is open:
   Turn turn;
-  bool bounded = false;  // it has a budget because others wait
-  // The jobs' needs changed: the region is fitted to them when no turn is open.
+  bool bounded = false;  // the turn has a budget because other jobs wait
+  // True when the jobs' needs changed: the region is fitted to them when no turn is open.
   bool fit_wanted = false;
-  // A waiting job needs this lane between two turns.
+  // True when a waiting job needs this lane between two turns.
   bool admission_wanted = false;
-  // It is listed among the lanes to look at when the event is handled.
+  // True when the lane is in CoreState::touched.
   bool touched = false;
 
   bool open() const { return state_ == LaneState::granted || state_ == LaneState::recalled; }
   LaneState state() const { return state_; }
-  // A transition that is not allowed is a bug of the core.
+  // Requires: the transition is allowed; another one is a bug of the core.
   void move_to(LaneState state);
 
  private:

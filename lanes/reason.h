@@ -1,5 +1,5 @@
 // Reason: why a job waits or was refused, as a code and the numbers of the arithmetic. The core
-// makes reasons; sentences are made at the edge from them (reason_text).
+// makes reasons; the edge makes sentences of them (reason_text).
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ enum class ReasonCode : uint8_t {
   too_many_jobs,     // refused: limits::kMaxJobs
   context_conflict,  // waits: running jobs have other process-wide numeric flags
   cancelled,
-  contradicted,  // refused: what its worker says of it can't be true beside the rest of its report
+  contradicted,  // refused: the worker's report of the job contradicts the rest of the report
 };
 
 // The numbers that the code's sentence needs; unused ones stay zero.
 struct Reason {
   ReasonCode code = ReasonCode::none;
-  Bytes persistent;       // what the job needs for its image
-  Bytes region;           // what it needs for a lane
+  Bytes persistent;       // of the job's image
+  Bytes region;           // the region that the job needs
   Bytes capacity;         // the pool
-  Bytes claimed;          // by everybody now
+  Bytes claimed;          // the sum of all claims now
   Bytes largest_free;     // longest free piece of the pool
   uint32_t position = 0;  // in the queue, from 1
 };

@@ -1,6 +1,6 @@
-// Region: a contiguous piece of the pool for what iterations allocate, and the class that keeps
-// where regions and images lie: PoolMap (lanes/pool_map.h). A region without an iteration running
-// holds nothing that is alive, so between turns it may be resized and moved freely.
+// Region: a contiguous piece of the pool from which iterations allocate; PoolMap (lanes/pool_map.h)
+// keeps the places of regions and images. While no iteration runs, nothing in a region is alive, so
+// between turns it may be resized and moved freely.
 #pragma once
 
 #include "base/bytes.h"
@@ -10,7 +10,7 @@ namespace laneway::lanes {
 
 struct Region {
   RegionId id;
-  LaneId lane;  // regions of one lane; two-ended ones come with their own capability
+  LaneId lane;  // the region's only lane
   Bytes offset;
   Bytes size;
   ClaimId claim;

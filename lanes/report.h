@@ -1,10 +1,9 @@
-// WorkerReport: everything that a worker knows of jobs, lanes and turns, as plain data: enough to
-// make a new core that goes on where the old one stopped. Taken at one moment of the worker, after
-// everything that the old core asked for was carried out: what the worker tells the core afterwards
-// is about the state that the report shows. The one path for a new broker (whose worker went on
-// meanwhile) and for a new worker (which reads its predecessor's journal).
+// WorkerReport: a worker's whole state of jobs, lanes and turns, as plain data: enough for a new
+// core to continue where the old one stopped. It shows one moment of the worker, after all actions
+// of the old core were carried out; later events of the worker refer to this state. A new broker
+// (its worker kept running) and a new worker (it read its predecessor's journal) both use it.
 //
-// A report comes from another process: the core believes no number of it unchecked.
+// A report comes from another process: the core checks every number of it.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +18,20 @@ namespace laneway::lanes {
 
 struct ReportedJob {
   JobOffered offer;  // with the needs as known now
-  // None: the job was not admitted. Else its image has its range, whether its bytes are there or
-  // not, and a region of this lane is in the report.
+  // None: the job was not admitted. Else its image has a range, although its bytes may not be there
+  // yet, and the report has a region of this lane.
   LaneId lane;
   Bytes image_offset;
-  Bytes image_size;     // as PlaceImage gave it
-  bool placed = false;  // the image's bytes are there: no PlaceImage is needed, ImagePlaced is told
-  bool ready = false;   // submissions are queued that no open turn will look for
-  // It failed or was closed: it runs no more, and its memory is to be given back.
+  Bytes image_size;  // as in PlaceImage
+  bool placed =
+      false;  // the image's bytes are there: PlaceImage is not needed, ImagePlaced was posted
+  bool ready = false;  // submissions are queued that no open turn will take
+  // The job failed or was closed: it does not run any more, and its memory must be given back.
   bool over = false;
-  // Of turns that have ended. What an open turn did comes with its TurnEnded.
+  // Counts of turns that have ended. Those of an open turn come with its TurnEnded.
   uint64_t iterations = 0;
   Duration busy;
-  TurnId turn;  // open; none
+  TurnId turn;  // the open turn, or none
 };
 
 struct ReportedRegion {
@@ -44,8 +44,8 @@ struct ReportedRegion {
 struct WorkerReport {
   std::vector<ReportedJob> jobs;
   std::vector<ReportedRegion> regions;
-  // The last ids that the worker has seen: the new core's begin behind them, so that what is still
-  // under way about an old one can't be taken for a new one.
+  // The last ids that the worker has seen. The new core's ids begin behind them, so that a late
+  // message about an old turn or region cannot be taken for one about a new one.
   TurnId last_turn;
   RegionId last_region;
 };

@@ -1,7 +1,7 @@
-// Restore: a core made anew from a worker's report. Regions first, then jobs in the order of their
-// ids, each completely or not at all: what contradicts something that was taken in before it (or
-// the pool) is refused or closed by actions, and nothing of it is kept. Turns that are open stay
-// open, as turns without bound. Part of the core; not thread-safe.
+// Restore: rebuilds a core from a worker's report: regions first, then jobs in the order of their
+// ids, each completely or not at all. An entry that contradicts an earlier one (or the pool) is
+// refused or closed by actions, and no part of it is kept. Open turns stay open, as turns without
+// bound. Part of the core; not thread-safe.
 #pragma once
 
 #include "lanes/core_state.h"
@@ -14,11 +14,11 @@ namespace laneway::lanes {
 
 class Restore {
  public:
-  // All must outlive it.
+  // All arguments must outlive the object.
   Restore(CoreState& core, TurnControl& turns, JobExit& exit, RegionControl& regions)
       : core_(core), turns_(turns), exit_(exit), regions_(regions) {}
 
-  // Ignored, and counted as such, by a core that knows jobs already.
+  // A core that has jobs already ignores the report and counts it as ignored.
   void take_over(WorkerReport report);
 
  private:
@@ -26,9 +26,10 @@ class Restore {
   void restore_job(const ReportedJob& reported);
   void restore_admitted(Job job, const ReportedJob& reported);
   bool may_reopen(const ReportedJob& reported);
-  // The job is not taken in: the worker ends its turn and forgets it, its bytes belong to no job.
+  // Refuses the job: the worker ends its turn and forgets it, and its bytes belong to no job.
   void reject(const Job& job, const ReportedJob& reported, ReasonCode code);
-  // All jobs are known: the lane gets the size that they need, and turns to those with work.
+  // Gives the lane the size that its jobs need, and turns to those with work. Requires: all jobs
+  // are restored.
   void settle_restored(Lane& lane);
 
   CoreState& core_;

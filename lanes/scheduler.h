@@ -1,9 +1,9 @@
-// Scheduler: the core. It decides who is admitted, where images and regions lie and whose turn it
-// is: handle(now, event) -> actions, next_wakeup(). Deterministic: no clock, thread, lock, file,
-// environment or unordered iteration; given the same events (and times) it decides the same, in the
-// service and in the simulator. Not thread-safe (lanes/core_loop.h is its front).
+// Scheduler: the core. It decides which jobs are admitted, where images and regions lie and which
+// job gets a turn: handle(now, event) -> actions, next_wakeup(). Deterministic: no clock, thread,
+// lock, file, environment or unordered iteration; given the same events (and times) it decides the
+// same, in the service and in the simulator. Not thread-safe (lanes/core_loop.h is its front).
 //
-// What always holds, before any action is given out:
+// These invariants hold before any action is returned:
 //  - sum of images + sum of regions + every other claim <= capacity; ranges do not overlap;
 //  - a lane has at most one open turn, and its job has an image in the pool and fits the region;
 //  - turns of jobs with different context keys are never open at the same time;
@@ -11,13 +11,12 @@
 //
 // How an event is handled: on(event) changes state and marks what it touched; settle() then fits
 // regions at turn boundaries, retries held and waiting jobs when memory or lanes changed, and gives
-// the next turns. Everything that can free memory goes through the same settle(), so nobody waits
+// the next turns. Every change that can free memory goes through the same settle(), so no job waits
 // for something that has happened already.
 //
-// Its parts, each over the same CoreState: turn_control (whose turn it is), job_exit (how jobs
-// leave), region_control (where regions lie), admission (who gets in), restore (a core made anew
-// from a report), checked_policy, core_check (what must hold between two events). Here: what an
-// event means, and settle().
+// Its parts, each over the same CoreState: turn_control (turns), job_exit (the end of jobs),
+// region_control (places and sizes of regions), admission, restore (a core rebuilt from a report),
+// checked_policy, core_check (the invariants). This class has the handlers of events, and settle().
 #pragma once
 
 #include <cstdint>
@@ -42,24 +41,25 @@ namespace laneway::lanes {
 
 class Scheduler {
  public:
-  // The configuration must keep the bounds that stand at its fields; the policy must not be null.
+  // Requires: `config` is within the bounds at its fields; `policy` is not null.
   Scheduler(const SchedulerConfig& config, std::unique_ptr<policies::Policy> policy);
   Scheduler(const Scheduler&) = delete;  // its parts refer to each other
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // The actions, in the order in which they must be carried out; valid until the next call. Times
-  // that go back are taken as the latest one seen.
+  // Returns the actions, in the order in which they must be carried out; valid until the next call.
+  // A time before the latest one counts as the latest one.
   const std::vector<Action>& handle(TimePoint now, const Event& event);
-  // When handle(now, TimerFired) is due; TimePoint::never() when nothing waits for time to pass.
+  // The time at which handle(now, TimerFired) is due; TimePoint::never() when nothing waits for a
+  // time.
   TimePoint next_wakeup() const;
 
-  // From the next question on this policy answers.
+  // `policy` answers from the next question on.
   void set_policy(std::unique_ptr<policies::Policy> policy);
 
   Snapshot snapshot() const;
   const policies::View& view() const { return core_.view; }
   const PoolMap& pool() const { return core_.pool; }
-  // Answers of the policy that were refused.
+  // How many answers of the policy were refused.
   uint64_t policy_faults() const { return policy_.faults(); }
 
  private:
@@ -73,7 +73,7 @@ class Scheduler {
   void on(const CapacityChanged& event);
   void on(const TimerFired& event);
   void on(const WorkerReported& event);
-  // Nullptr, and an ignored event is counted, when there is no such job.
+  // The job; when there is none, counts an ignored event and returns nullptr.
   Job* known_job(JobId id);
   void become_resident(Job& job);
   void account(Job& job, const TurnEnded& event);

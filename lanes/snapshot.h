@@ -1,5 +1,5 @@
-// Snapshot: the core's state as plain data, for `status`, maps of the pool and checkers. A copy:
-// valid as long as one likes. Sequences are ordered by id, the pool's pieces by offset.
+// Snapshot: a copy of the core's state as plain data, for `status`, maps of the pool and checkers.
+// Sequences are ordered by id, the pool's pieces by offset.
 #pragma once
 
 #include <array>
@@ -28,8 +28,8 @@ struct JobStatus {
   Bytes ephemeral;
   uint64_t iterations = 0;
   Duration device_time;
-  Reason reason;  // position in it, from 1, while it waits
-  // By the clock on the wall, an iteration lately; zero: unknown. Not the core's to know: whoever
+  Reason reason;  // while the job waits; its position counts from 1
+  // Wall-clock time per iteration lately; zero: unknown. The core does not know it: the code that
   // shows the snapshot fills it in.
   Duration pace = Duration();
 };
@@ -50,7 +50,7 @@ struct RegionStatus {
 };
 
 enum class PieceKind : uint8_t { free, image, region };
-// Who holds which bytes; the pieces tile [0, capacity).
+// A piece of the pool and its owner; the pieces tile [0, capacity).
 struct PoolPiece {
   PieceKind kind = PieceKind::free;
   Bytes offset;
@@ -63,22 +63,22 @@ struct PoolPiece {
 struct Snapshot {
   std::string policy;
   uint64_t policy_faults = 0;   // answers that were refused
-  uint64_t ignored_events = 0;  // about things that do not exist (any more)
+  uint64_t ignored_events = 0;  // about jobs or turns that do not exist (any more)
   bool worker_up = true;
   Bytes capacity;
   Bytes reserve;
   Bytes claimed;  // reserve included
   std::array<Bytes, memory::kClaimClassCount> claimed_by_class{};
   Bytes largest_free;
-  std::vector<JobStatus> jobs;   // that exist
-  std::vector<JobStatus> ended;  // the last few that are over, oldest first
+  std::vector<JobStatus> jobs;   // the jobs that exist
+  std::vector<JobStatus> ended;  // the last few jobs that are over, oldest first
   std::vector<LaneStatus> lanes;
   std::vector<RegionStatus> regions;
   std::vector<PoolPiece> pool;
 };
 
 struct CoreState;
-// All but the policy.
+// Fills in all fields but those of the policy.
 Snapshot take_snapshot(const CoreState& core);
 
 }  // namespace laneway::lanes

@@ -1,8 +1,8 @@
-// Turn: what a job is granted in a lane. Inside its envelope the worker goes on without asking the
-// core: it runs up to `iterations` iterations or until `slice` has passed, whichever comes first,
-// and ends the turn at an iteration boundary. With nothing left to run, a turn without any bound is
-// kept until it is recalled (nobody else wants the lane); one with a bound is given back at once,
-// because somebody does. Plain data, crosses from the core to the worker.
+// Turn: the grant of a lane to a job. Within it the worker runs iterations without asking the core:
+// up to `iterations` iterations or until `slice` has passed, whichever comes first; it ends the
+// turn at an iteration boundary. When no work is left, a turn without any bound stays open until it
+// is recalled, because no other job wants the lane; a turn with a bound is given back at once.
+// Plain data that the core sends to the worker.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct TurnBudget {
   Duration slice;
 };
 
-// Where in the pool a lane may allocate.
+// The range of the pool in which a lane may allocate, and the turn's budget.
 struct TurnEnvelope {
   RegionId region;
   Bytes base;     // offset of the region in the pool
@@ -34,12 +34,12 @@ struct Turn {
   TurnEnvelope envelope;
 };
 
-// Why a turn came to its end.
+// Why a turn ended.
 enum class TurnEnd : uint8_t {
   idle,         // recalled or given back with nothing left to run
   budget,       // used up, more work is ready
   out_of_lane,  // an iteration did not fit its lane and was abandoned before its commit phase
-  failed,       // an iteration failed; the job goes no further
+  failed,       // an iteration failed; the job ends
 };
 
 }  // namespace laneway::lanes

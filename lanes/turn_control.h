@@ -1,6 +1,6 @@
-// TurnControl: whose turn it is. A turn without a rival stays open as long as its job likes; when a
-// rival gets ready the turn is recalled, and while rivals exist turns have a budget. Part of the
-// core; not thread-safe.
+// TurnControl: grants and recalls turns. A turn without a rival stays open; when a rival gets ready
+// the turn is recalled, and while rivals exist turns have a budget. Part of the core; not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,25 @@ namespace laneway::lanes {
 
 class TurnControl {
  public:
-  // Both must outlive it.
+  // Both must outlive the object.
   TurnControl(CoreState& core, CheckedPolicy& policy);
 
-  // The job has work: it is a candidate for the next turn of its lane, if it is resident.
+  // Records that the job has work: it is a candidate for the next turn of its lane, if it is
+  // resident.
   void announce_work(Job& job);
   // Opens a turn in the lane if it is idle and has a candidate that may run now.
   void try_grant(Lane& lane);
-  // Asks the lane's open turn to end; nothing when there is none, or it was asked already.
+  // Asks the lane's open turn to end. Does nothing when no turn is open, or it was asked already.
   void recall(Lane& lane);
-  // The lane's turn is over. Requires: lane.open().
+  // Records that the lane's turn is over. Requires: lane.open().
   void close_turn(Lane& lane);
-  // If keys of numeric contexts wait: the one that waited longest gets its turns when it may.
+  // If keys of numeric contexts wait, gives turns to the one that waited longest as soon as it may
+  // run.
   void settle_contexts();
 
-  // Bounded turns whose time is up are recalled if a rival still wants the lane.
+  // Recalls the bounded turns that have used their time, if a rival still wants the lane.
   void recall_overdue();
-  // When recall_overdue is due; TimePoint::never() when no bounded turn is open.
+  // The time at which recall_overdue is due; TimePoint::never() when no bounded turn is open.
   TimePoint next_wakeup() const;
 
   // The lane in which this turn is open, or nullptr.
@@ -40,12 +42,12 @@ class TurnControl {
   // The open turn of the lane; none when no turn is open.
   TurnId open_turn(LaneId lane) const { return open_turns_[lane.value() - 1]; }
 
-  // For a core that takes over: turns begin behind this id.
+  // For a core that takes over: new turns get ids behind this one.
   void continue_after(TurnId turn) { turn_ids_.continue_after(turn); }
   // Whether a turn that a worker reports can be open in this lane.
   bool may_reopen(const Lane& lane, TurnId turn, uint64_t context_key);
-  // Opens it, without a bound: no report says whether it has one, and a recall too many does no
-  // harm. Requires: may_reopen, and `job` is resident in the lane.
+  // Opens that turn without a bound: reports have no bounds, and a superfluous recall does no harm.
+  // Requires: may_reopen, and `job` is resident in the lane.
   void reopen(Lane& lane, Job& job, TurnId turn);
 
  private:
@@ -57,7 +59,7 @@ class TurnControl {
   CoreState& core_;
   CheckedPolicy& policy_;
   std::vector<TurnId> open_turns_;    // by slot; none when no turn is open
-  std::vector<TimePoint> deadlines_;  // by slot: of bounded turns, else never
+  std::vector<TimePoint> deadlines_;  // by slot: of bounded turns; never for others
   ContextTurns contexts_;
   IdSource<TurnId> turn_ids_;
 };

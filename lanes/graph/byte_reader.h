@@ -1,8 +1,8 @@
-// ByteReader: reads little-endian fields from bytes that nobody vouches for. The first thing that
-// is wrong is kept as the error, with the field and the byte offset; from then on every read gives
-// zero, so a decoder reads straight on and looks at failed() in its loops. Nothing is allocated on
-// the word of a count: counts are checked against a limit and against the bytes that are left.
-// Borrows the bytes. Not thread-safe.
+// ByteReader: reads little-endian fields from untrusted bytes. The first fault is kept as the
+// error, with the field and the byte offset; from then on every read gives zero, so a decoder may
+// go on reading and tests failed() in its loops. No memory is allocated by an unchecked count:
+// counts are checked against a limit and against the bytes that are left. Borrows the bytes. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ class ByteReader {
   explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
   bool failed() const { return failed_; }
-  // Of the first failure; only when failed().
+  // The error of the first failure. Requires: failed().
   const Error& error() const { return error_; }
   size_t offset() const { return at_; }
   size_t left() const { return bytes_.size() - at_; }
 
-  // `field` names what is read, in messages; it must outlive the reader (a literal).
+  // `field` is the field's name in messages; it must outlive the reader (a literal).
   uint8_t u8(const char* field);
   uint32_t u32(const char* field);
   uint64_t u64(const char* field);
@@ -34,7 +34,8 @@ class ByteReader {
   bool boolean(const char* field);
   // A u8 below `count`.
   uint8_t enumerator(const char* field, uint8_t count);
-  // A u32 of at most `limit` things of which each takes at least `bytes_each` of what is left.
+  // A u32 of at most `limit` elements, each of which takes at least `bytes_each` of the bytes that
+  // are left.
   uint32_t count(const char* field, uint64_t limit, uint64_t bytes_each);
   // A u32 length of at most `limit`, and that many bytes of UTF-8.
   std::string text(const char* field, uint64_t limit);

@@ -1,7 +1,7 @@
 // Graph: one iteration as data. Operator calls (nodes) over numbered values; nothing in it is code
 // and nothing in it is an address. Python's capture writes it, graph_codec carries it, graph_check
-// validates what needs no operator schema, graph_sizes derives P, E and first uses, and the adaptor
-// resolves the operators. A plain value: freely moved, not shared between threads while changed.
+// validates all that needs no operator schema, graph_sizes derives P, E and first uses, and the
+// adaptor resolves the operators. A plain value; not thread-safe while it is changed.
 //
 // Storage is the unit of memory: values that are views of each other name the same storage. A
 // storage is persistent (a slot of the job's image), an input (bytes that the client sends with
@@ -65,7 +65,7 @@ struct Value {
 
 using ValueIndex = uint32_t;
 inline constexpr ValueIndex kNoValue =
-    UINT32_MAX;  // a result that nobody uses or that is not given
+    UINT32_MAX;  // a result that is not used or that the operator does not give
 
 enum class MemoryFormat : uint8_t {
   contiguous = 0,
@@ -126,7 +126,8 @@ struct NamedArgument {
 // Tensor[] return has as many as it has elements.
 struct NodeResult {
   bool is_list = false;
-  std::vector<ValueIndex> values;  // kNoValue where nobody uses it or the operator gives none
+  std::vector<ValueIndex>
+      values;  // kNoValue where the result is not used or the operator gives none
   friend bool operator==(const NodeResult&, const NodeResult&) = default;
 };
 
@@ -136,16 +137,17 @@ struct Node {
                    // numbers
   std::vector<NamedArgument> arguments;
   std::vector<NodeResult> results;
-  std::vector<ValueIndex> writes;  // values among the arguments whose bytes it changes
-  std::string source;              // the user's line, "train.py:42 in forward"; may be empty
+  std::vector<ValueIndex>
+      writes;          // the values among the arguments with bytes that the node changes
+  std::string source;  // the user's line, "train.py:42 in forward"; may be empty
   friend bool operator==(const Node&, const Node&) = default;
 };
 
 enum class GraphKind : uint8_t { train = 0, evaluate = 1, inference = 2 };
 
-// What the process-wide state of torch was at capture; the lane sets it before an iteration.
-// Jobs whose contexts differ in anything but `threads` and `flush_denormal`, which belong to a
-// thread, never run at the same time.
+// Torch's process-wide state at capture; the lane sets it before an iteration. `threads` and
+// `flush_denormal` belong to a thread; jobs with contexts that differ in any other field never run
+// at the same time.
 struct NumericContext {
   int32_t threads = 1;
   bool mkldnn = true;
@@ -171,7 +173,7 @@ struct Graph {
   friend bool operator==(const Graph&, const Graph&) = default;
 };
 
-// The slots of a job's image, which a graph's persistent values lie in.
+// The slots of a job's image, in which a graph's persistent values lie.
 using laneway::ImageSlot;
 using laneway::SlotKind;
 

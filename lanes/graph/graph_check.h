@@ -1,7 +1,7 @@
 // Validation of a graph that needs no operator schemas: after it, every index is in range, every
-// value is defined once and before its use, every view lies inside its storage, what is written is
-// known, and sizes can be summed without overflow; graph_sizes and the adaptor rely on
-// it. It runs in the order of the rules in graph_rules.h and stops at the first that is broken.
+// value is defined once and before its use, every view lies inside its storage, all writes are
+// declared, and sizes can be summed without overflow; graph_sizes and the adaptor rely on that. It
+// runs in the order of the rules in graph_rules.h and stops at the first that is broken.
 // Thread-safe (no state); linear in the size of the graph.
 #pragma once
 

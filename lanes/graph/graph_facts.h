@@ -1,5 +1,5 @@
-// GraphFacts: what follows from a graph's lists and is asked again and again: where each value is
-// defined, which node makes each ephemeral storage, and a walk over the values among a node's
+// GraphFacts: facts that follow from a graph's lists and that several rules need: the definition of
+// each value, the node that makes each ephemeral storage, and a walk over the values among a node's
 // arguments. Works on graphs that were not checked: indices out of range are skipped, the first
 // definition wins. Plain data, computed once.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace laneway::lanes {
 
-// Where a value comes from, beside the index of a node.
+// The origins of a value other than a node.
 inline constexpr uint32_t kNowhere = UINT32_MAX;        // no input, node or slot gives it
-inline constexpr uint32_t kFromInput = UINT32_MAX - 1;  // there when the iteration begins
+inline constexpr uint32_t kFromInput = UINT32_MAX - 1;  // an input of the iteration
 inline constexpr uint32_t kFromImage = UINT32_MAX - 2;  // a persistent tensor that no node makes
 
 struct GraphFacts {

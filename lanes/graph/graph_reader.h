@@ -1,7 +1,7 @@
-// GraphReader: the decoding half of the graph codec (graph_codec.h has the format). What a graph
-// may make it hold is bounded by the bytes that are really there and by base/limits.h: tables grow
-// with what was read, never by a count alone; arguments and copied texts have limits in total,
-// because few bytes can name many of them. One object reads one graph. Not thread-safe.
+// GraphReader: the decoding half of the graph codec (graph_codec.h has the format). Its memory is
+// bounded by the bytes that are really there and by base/limits.h: tables grow with the bytes that
+// were read, never by a count alone; arguments and copied texts have limits in total, because few
+// bytes can name many of them. One object reads one graph. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Sizes of a graph, known before it ever runs: its persistent bytes in order of first use (the
-// layout of an image), what dies after each node, the allocation tape that follows, the curve
-// e(t), its peak E and what an iteration can still need from each node on. All of it is exact but
-// for what operators allocate inside themselves (workspaces), which only a probe sees. The graph
-// must have passed check_graph. Pure functions and plain data.
+// layout of an image), the values that die after each node, the allocation tape that follows, the
+// curve e(t), its peak E and the bytes that an iteration can still need from each node on. All are
+// exact except for the memory that operators allocate internally (workspaces), which only a probe
+// sees. Requires: the graph has passed check_graph. Pure functions and plain data.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace laneway::lanes {
 
-// Lists of indices, one per node, in one array: what is done "after node i".
+// Lists of indices, one per node, in one array: the entries "after node i".
 class PerNodeLists {
  public:
   // The pairs (nodes[k], items[k]) sorted by node; items of one node keep their order.
@@ -34,8 +34,8 @@ class PerNodeLists {
 
 // Lifetimes within one iteration.
 struct GraphLifetimes {
-  // Values that nobody uses after node i: inputs and node results, ascending. Outputs are never in
-  // it (finish reads them), nor persistent tensors that no node makes, nor unused inputs.
+  // Values that are not used after node i: inputs and node results, ascending. It never has outputs
+  // (finish reads them), persistent tensors that no node makes, or unused inputs.
   PerNodeLists values_dying;
   // Ephemeral storages whose last value dies after node i, in the order in which dropping
   // values_dying in its order frees them. A storage of an output lives to the end.
@@ -49,13 +49,13 @@ struct GraphMemory {
   // One allocation per ephemeral storage that has bytes, at the node that makes it, and its free
   // after the node of its last use; storages of outputs are freed at the end.
   memory::AllocationTape tape;
-  // Where the tape stands before each node, and behind the last one (outputs still alive).
+  // The position of the tape before each node, and behind the last one (outputs still alive).
   std::vector<memory::TapePosition> marks;
   // e(t): bytes alive while node i runs (its results there, nothing freed yet), each allocation
   // rounded up to the alignment.
   std::vector<Bytes> live;
-  // The highest of live[i], live[i + 1], …: what can still be reached from node i on. One entry
-  // more than nodes; the last is what the outputs hold at the end.
+  // The highest of live[i], live[i + 1], …: the bytes that the iteration can still reach from node
+  // i on. One entry more than nodes; the last has the bytes of the outputs at the end.
   std::vector<Bytes> reach;
   Bytes peak;  // E: the highest of all, reach[0]
 };
@@ -66,7 +66,7 @@ std::vector<uint32_t> first_use_order(const Graph& graph, uint32_t slot_count);
 
 GraphLifetimes graph_lifetimes(const Graph& graph);
 
-// `alignment` is a power of two.
+// Requires: `alignment` is a power of two.
 GraphMemory predict_memory(const Graph& graph, const GraphLifetimes& lifetimes, int64_t alignment);
 
 }  // namespace laneway::lanes

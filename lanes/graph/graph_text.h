@@ -1,6 +1,6 @@
-// How parts of a graph are named in messages and dumps, in one place, so that both say the same.
-// Texts that came from a client are shown with control characters replaced. Works on graphs that
-// were not checked. Pure functions.
+// The names of a graph's parts in messages and dumps, in one place, so that both use the same.
+// Control characters in a client's texts are replaced. Works on graphs that were not checked. Pure
+// functions.
 #pragma once
 
 #include <string>
