@@ -1,7 +1,7 @@
 // ChainPlanner: finds the runs of elementwise nodes of a graph that an ElementwiseChain can execute
-// together. A chain takes the place of its last node; its earlier nodes wait until then, which is
-// only right while no node between reads or writes what the chain writes, or writes what it reads.
-// Pure function of the graph.
+// together. A chain takes the place of its last node; its earlier nodes run later than in the
+// graph. That is correct only while no node between reads or writes what the chain writes, or
+// writes what the chain reads. Pure function of the graph.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 namespace laneway::adaptor {
 
 struct PlannedChain {
-  std::vector<uint32_t> nodes;  // in order; the last is where the chain runs
+  std::vector<uint32_t> nodes;  // in order; the chain runs in place of the last
   ElementwiseChain chain;
 };
 
-// Nothing for graphs that run with several threads where torch would split the work among them.
+// The chains of a graph. A node that torch would split among several threads is in none.
 std::vector<PlannedChain> plan_chains(const lanes::Graph& graph);
 
 }  // namespace laneway::adaptor

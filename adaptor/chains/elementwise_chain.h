@@ -4,9 +4,9 @@
 // operand through memory once per node and pays the dispatcher for each. The bits are torch's own:
 // see elementwise_kernels.h.
 //
-// A chain is planned from a graph's declared layouts and run on actual tensors; when those turn out
-// to have other strides, run() declines and the caller executes the nodes one by one. One thread at
-// a time.
+// A chain is planned from a graph's declared layouts and run on actual tensors; when those have
+// other strides, run() returns false and the caller must run the nodes one by one. One thread at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace laneway::adaptor {
 
-// A number of a node: a constant, or a value of the iteration.
+// A number argument of a node: a constant, or a value of the iteration.
 struct ChainNumber {
   double constant = 0;
   lanes::ValueIndex value = lanes::kNoValue;
   bool negated = false;
 };
 
-// Where an operand lies: an entry of ElementwiseChain's tensors, or of its temporaries.
+// The place of an operand: an entry of ElementwiseChain's tensors, or of its temporaries.
 struct ChainOperand {
   bool temporary = false;
   uint32_t index = 0;
@@ -34,7 +34,7 @@ struct ChainOperand {
 
 // One node of a chain.
 struct ChainStep {
-  bool is_sqrt = false;  // else `kernel`
+  bool is_sqrt = false;  // if false, `kernel` computes the step
   ElementwiseKernel kernel = nullptr;
   ChainOperand out, a, b, c;
   ChainNumber s, t{.constant = 1};
@@ -42,12 +42,14 @@ struct ChainStep {
 
 class ElementwiseChain {
  public:
-  // Bytes of one tile of one operand: an Adam step's seven operands stay within 256 KiB.
+  // Elements of one tile of one operand: the tiles of an Adam step's seven operands take less than
+  // 256 KiB.
   static constexpr size_t kTileElements = 8'192;
   static constexpr size_t kMaxTemporaries = 4;
 
-  // `tensors` are the values of operands that come from outside; all have `sizes` and `strides`.
-  // `results` are values that later nodes read, each the same tensor as an entry of `tensors`.
+  // `tensors` are the values of the operands from outside the chain; all have `sizes` and
+  // `strides`. `results` are values that later nodes read; each is the same tensor as an entry of
+  // `tensors`.
   struct Result {
     lanes::ValueIndex value = lanes::kNoValue;
     uint32_t tensor = 0;
@@ -56,7 +58,8 @@ class ElementwiseChain {
                    std::vector<lanes::ValueIndex> tensors, std::vector<ChainStep> steps,
                    std::vector<Result> results);
 
-  // False, with nothing done, when an operand does not have the planned layout.
+  // Runs the chain. Returns false and does nothing when an operand does not have the planned
+  // layout.
   bool run(ValueTable& values);
 
  private:
@@ -73,17 +76,17 @@ class ElementwiseChain {
   std::vector<Result> results_;
   size_t elements_ = 1;
 
-  // Of the iteration that runs.
+  // State of the running iteration.
   std::vector<float*> bases_;
   std::vector<std::pair<float, float>> numbers_;  // s and t by step
   std::vector<std::vector<float>> temporaries_;
-  // Square roots go through torch, on views of a whole tile and of the last one.
+  // Torch computes square roots, on views of a whole tile and of the last, shorter one.
   struct RootViews {
     BorrowedStorage in, out;
     at::Tensor in_view, out_view;
     explicit RootViews(size_t count);
   };
-  std::vector<RootViews> roots_;  // of a whole tile, of the rest
+  std::vector<RootViews> roots_;  // for a whole tile, and for the last one
 };
 
 }  // namespace laneway::adaptor

@@ -1,8 +1,8 @@
 // Elementwise arithmetic on float32, bit for bit what torch's CPU operators compute: the building
 // blocks of ElementwiseChain. Where a formula can be evaluated with or without contraction into
-// fused multiply-adds, both forms stand here; which one torch's build uses on this processor is
-// found out by comparing with torch once per process, and an operator that neither form matches is
-// left to torch. Square roots are always torch's own (its library's are not rounded correctly).
+// fused multiply-adds, both forms are here. The process compares them once with torch to find the
+// form that torch's build uses on this processor; an operator that neither form matches is left to
+// torch. Torch always computes square roots (its library does not round them correctly).
 // Thread-safe.
 #pragma once
 
@@ -38,11 +38,11 @@ struct ElementwiseOperands {
 // Computes `count` elements.
 using ElementwiseKernel = void (*)(const ElementwiseOperands& operands, size_t count);
 
-// The form of `op` that equals torch's operator here, or nothing. The first call compares all of
-// them with torch (about a millisecond).
+// The form of `op` that equals torch's operator on this processor, or nothing. The first call
+// compares all forms with torch (about a millisecond).
 std::optional<ElementwiseKernel> elementwise_kernel(ElementwiseOp op);
 
-// All forms that are tried, for tests.
+// The forms that are compared, for tests.
 size_t elementwise_form_count(ElementwiseOp op);
 ElementwiseKernel elementwise_form(ElementwiseOp op, size_t form);
 

@@ -1,5 +1,5 @@
-// ElementwiseNode: a graph's node as a chain sees it: which arithmetic, on which values and
-// numbers. Pure function of the graph.
+// ElementwiseNode: a graph's node as a chain sees it: its arithmetic, its values and its numbers.
+// Pure function of the graph.
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 namespace laneway::adaptor {
 
 struct ElementwiseNode {
-  std::optional<ElementwiseOp> op;  // none: square root
+  std::optional<ElementwiseOp> op;  // none: a square root
   lanes::ValueIndex a = lanes::kNoValue, b = lanes::kNoValue, c = lanes::kNoValue;
   ChainNumber s, t{.constant = 1};
-  lanes::ValueIndex result = lanes::kNoValue;  // in place and unnamed: a
+  lanes::ValueIndex result = lanes::kNoValue;  // `a` for a node in place without a result
 };
 
-// Nothing for nodes of any other kind.
+// The node as elementwise arithmetic; nothing for other nodes.
 std::optional<ElementwiseNode> read_elementwise(const lanes::Graph& graph, const lanes::Node& node);
 
 }  // namespace laneway::adaptor

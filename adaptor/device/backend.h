@@ -1,8 +1,7 @@
-// Backend: a device as worker and adaptor see it: memory and streams below, and the lanes above;
-// adaptor/device/torch_backend.h adds torch's side. Names nothing of torch, so that the worker can
-// hold one. "host" is in this
-// library; "cuda:N" is a plugin (adaptor/device/device_plugin.h), loaded when it is asked for.
-// Thread-safe; outlives everything that was made from it.
+// Backend: a device as worker and adaptor see it: its memory and streams, and its lanes;
+// adaptor/device/torch_backend.h adds torch's side. Includes nothing of torch, so that the worker
+// can hold one. "host" is in this library; "cuda:N" is a plugin (adaptor/device/device_plugin.h),
+// loaded when it is opened. Thread-safe; must outlive all objects that it made.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@ struct BackendOptions {
   // Multiprocessors of each lane's own partition; 0: all lanes share all of them. Devices without
   // partitions refuse any other value.
   uint32_t lane_sms = 0;
-  // At which bytes come into the host's pool, per second; 0: as fast as the machine copies.
+  // Bytes per second of copies into and out of the host's pool; 0: as fast as the machine copies.
   int64_t copy_bandwidth_per_s = 0;
 };
 
@@ -33,30 +32,31 @@ class Backend {
 
   virtual memory::Device& device() = 0;
   virtual memory::PoolAccess& pool_access() = 0;
-  // Error out_of_memory or unsupported, naming what the device does not have.
+  // Makes a lane. Error out_of_memory or unsupported names what the device does not have.
   virtual Result<std::unique_ptr<DeviceLane>> make_lane() = 0;
 
-  // Which kernels run: "cpu" or "cuda". What clients capture for.
+  // The kernels that run, for which clients capture: "cpu" or "cuda".
   virtual std::string kernels() const = 0;
-  // Bytes that a pool may have: what is free on the device now.
+  // The bytes that are free on the device now: the most that a pool may have.
   virtual Bytes free_memory() const = 0;
-  // The pool that another process made and exported, mapped here. Takes the descriptor over.
-  // unsupported where the platform cannot.
+  // Maps the pool that another process made and exported. Takes ownership of the descriptor.
+  // unsupported where the platform cannot map it.
   virtual Result<std::unique_ptr<memory::MemoryBlock>> attach_pool(int descriptor, Bytes size) = 0;
-  // Blocks of iterations that ended, still used by somebody, within `size` bytes from `base`.
+  // The number of blocks within `size` bytes from `base` that are still in use after their
+  // iterations ended.
   virtual size_t escaped_within(const std::byte* base, Bytes size) = 0;
-  // device_lost, with what the device said, once it failed for good: no call of this process will
-  // work any more.
+  // device_lost with the device's error, once the device failed for good: no call of this process
+  // will succeed any more.
   virtual Status health() const = 0;
 
-  // Of offsets in the pool: images, their slots, allocations.
+  // The alignment of offsets in the pool: of images, their slots, allocations.
   int64_t alignment() { return device().capabilities().alignment; }
 };
 
-// "host" or "cuda:N". Process-wide state of what computes there exists from then on, and so lasts
-// longer than what is registered later to run at exit. Errors: invalid_argument for any other text
-// and for options that the device does not have, unsupported, saying what is missing, where there
-// is no such device.
+// Opens "host" or "cuda:N". The process-wide state of the libraries that compute there exists from
+// then on, so it is destroyed after handlers that are registered later to run at exit. Errors:
+// invalid_argument for any other name and for options that the device does not have; unsupported,
+// with what is missing, where there is no such device.
 Result<std::unique_ptr<Backend>> open_backend(std::string_view name, const BackendOptions& options);
 
 }  // namespace laneway::adaptor

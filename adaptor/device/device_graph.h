@@ -1,8 +1,8 @@
 // DeviceGraph: one graph of a DeviceJob, decoded, checked and made ready for its device. It uses
-// its job's image and generator, so it must not run after the job's end; destroying it later is
-// fine. One thread at a time runs it; every thread may call what is const.
+// its job's image and generator, so it must not run after the job's end; it may be destroyed later.
+// One thread at a time may run it; any thread may call its const functions.
 //
-// LibTorch stands behind it in adaptor/run; tests of the worker have arithmetic of their own.
+// adaptor/run implements it over LibTorch; tests of the worker implement it with simple arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ class DeviceGraph {
   virtual ~DeviceGraph() = default;
 
   virtual const lanes::Graph& graph() const = 0;
-  // What capture's sizes predict: E, and the need from each node on.
+  // The prediction from the capture's sizes: E, and the need from each node on.
   virtual const lanes::GraphMemory& memory() const = 0;
-  // What a lane must have for the first, unplanned iteration.
+  // The memory that a lane must have for the first, unplanned iteration.
   virtual Bytes probe_need() const = 0;
   // Whether an iteration changes the job's random state.
   virtual bool draws() const = 0;

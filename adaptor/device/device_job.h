@@ -1,8 +1,8 @@
-// DeviceJob: a job as its device has it: its image, its generator, and the maker of its graphs. One
-// thread at a time, but for what is const.
+// DeviceJob: a job on its device: its image and its generator; it makes the job's graphs. One
+// thread at a time, except for const functions.
 //
-// make_job is the seam between the worker and what computes: adaptor/run defines it over LibTorch,
-// and tests of the worker link a definition of their own.
+// make_job is the seam between the worker and the computing library: adaptor/run defines it over
+// LibTorch, and tests of the worker link a definition of their own.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,19 @@ class DeviceJob {
  public:
   virtual ~DeviceJob() = default;
 
-  // A further graph over the same image. out_of_memory when it predicts more than `most` ephemeral
-  // bytes, invalid_argument when its process-wide math flags are not the job's.
+  // Makes a further graph over the same image. out_of_memory when the graph's prediction is above
+  // `most` ephemeral bytes, invalid_argument when its process-wide math flags are not the job's.
   virtual Result<std::unique_ptr<DeviceGraph>> make_graph(std::span<const std::byte> graph,
                                                           Bytes most) = 0;
 
-  // The bytes of torch.get_rng_state().
+  // The random state, in the form of torch.get_rng_state().
   virtual Status set_random_state(std::span<const std::byte> state) = 0;
   virtual std::vector<std::byte> random_state() const = 0;
 
-  // Where the image's bytes are now; nullptr: nowhere. Requires: no iteration runs.
+  // Sets the address of the image's bytes; nullptr: the image has no place. Requires: no iteration
+  // runs.
   virtual void bind_image(std::byte* base) = 0;
-  // State was written by something else than the job's graphs, where the image is bound or to bytes
+  // Must be called after anything but the job's graphs wrote state, in the bound image or in bytes
   // that are not placed yet. Requires: every iteration has retired.
   virtual void state_written() = 0;
 
@@ -49,10 +50,10 @@ struct MadeJob {
   std::unique_ptr<DeviceGraph> graph;  // the first
 };
 
-// On `backend`, which outlives the job and was opened by open_backend. Slots in the order of their
-// numbers; the image's layout follows the first graph's use. `first_graph` is its binary form.
-// invalid_graph says what is wrong with it. Estimates stay within a pool of `pool` bytes where the
-// prediction does.
+// Makes a job and its first graph. `slots` are in the order of their numbers; the image's layout
+// follows the first graph's use of them. `first_graph` is the graph's binary form. invalid_graph
+// has the rule that it breaks. Estimates stay within a pool of `pool` bytes where the prediction
+// does. Requires: `backend` was opened by open_backend and outlives the job.
 Result<MadeJob> make_job(Backend& backend, std::vector<lanes::ImageSlot> slots,
                          std::span<const std::byte> first_graph, Bytes pool);
 

@@ -1,8 +1,8 @@
-// DeviceLane: what a lane has of its device: the stream on which its iterations run, the memory
-// through which inputs and outputs pass, the bound on how far the CPU runs ahead. Names nothing of
-// torch. Made by a Backend, used by one thread at a time: the one that has the lane.
+// DeviceLane: a lane's part of its device: the stream on which its iterations run, the memory
+// through which inputs and outputs pass, the bound on how far the CPU runs ahead. Includes nothing
+// of torch. A Backend makes it; one thread at a time may use it, the one that owns the lane.
 //
-// The CPU's lane computes when it is called, so its iterations are complete when they are enqueued.
+// The CPU's lane computes during the calls, so its iterations are complete when they are enqueued.
 #pragma once
 
 #include <atomic>
@@ -19,32 +19,34 @@ namespace laneway::adaptor {
 
 class DeviceLane {
  public:
-  // Drained before.
+  // Requires: the lane is drained.
   virtual ~DeviceLane() = default;
 
-  // Of this lane alone, also when it is gone and another one lies where it lay.
+  // A number that no other lane of the process has or will have.
   uint64_t number() const { return number_; }
 
-  // Between the two, torch's allocations on the device that this thread makes come from `arena`,
-  // and its work goes to the lane's stream, under the graph's numeric context. One lane at a time
-  // per thread; the arena begins and ends its iterations in between.
+  // Between enter and leave, this thread's torch allocations on the device come from `arena`, and
+  // its work goes to the lane's stream, under the graph's numeric context. Requires: the thread has
+  // entered no other lane, and the arena's iterations begin and end in between.
   virtual void enter(memory::LaneArena& arena, const lanes::NumericContext& context) = 0;
   virtual void leave() = 0;
-  // Over the addresses of the lane's allocations since enter, in their order.
+  // A hash of the addresses of the lane's allocations since enter, in their order.
   virtual uint64_t address_hash() const = 0;
 
-  // Copies in the order of the stream. `from_host` may be reused on return; `to_host` is written
-  // when the enqueued iteration is retired.
+  // Enqueues a copy in the order of the stream. `from_host` may be reused on return; `to_host` is
+  // written when the enqueued iteration is retired.
   virtual Status upload(void* to_device, const void* from_host, Bytes bytes) = 0;
   virtual Status download(void* to_host, const void* from_device, Bytes bytes) = 0;
-  // A node was enqueued. Waits while too much is (limits::kRunAhead). Error device_lost.
+  // Must be called after each node that was enqueued. Waits while too much work is enqueued
+  // (limits::kRunAhead). Error device_lost.
   virtual Status node_enqueued() = 0;
-  // Everything enqueued so far, with the downloads since the last call. Never null.
+  // Returns the work enqueued so far as an iteration, with the downloads since the last call. Never
+  // null.
   virtual std::unique_ptr<lanes::EnqueuedIteration> enqueue() = 0;
-  // Forgets the downloads since the last enqueue, after waiting for the stream: an iteration was
-  // given up.
+  // For an iteration that was abandoned: waits for the stream, and forgets the downloads since the
+  // last enqueue.
   virtual void drop_downloads() = 0;
-  // Returns when everything enqueued is done.
+  // Returns when all enqueued work is complete.
   virtual Status drain() = 0;
 
  private:

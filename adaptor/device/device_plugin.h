@@ -1,6 +1,6 @@
-// DevicePlugin: what a shared object with a device exports: one function, kDevicePluginEntry, that
-// gives this table. Plugins are built together with the rest: version and torch's version must be
-// the loader's.
+// DevicePlugin: the table of a shared object with a device. The object exports one function,
+// kDevicePluginEntry, that returns the table. Plugins are built together with the rest: their
+// versions and torch's version must be the loader's.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct DevicePlugin {
   uint32_t version = kDevicePluginVersion;
   const char* laneway_version = nullptr;
   const char* torch_version = nullptr;
-  // `index` as in "cuda:N".
+  // `index` is the N of "cuda:N".
   Result<std::unique_ptr<Backend>> (*open)(uint32_t index, const BackendOptions& options) = nullptr;
 };
 
 // The plugin's table: $LANEWAY_CUDA_PLUGIN, else liblaneway_cuda.so beside the library or program
-// that this code is in, else in its build folder. Loaded once, never unloaded. unsupported, with
-// the path and the reason, when there is none or it is of another build.
+// that this code is in, else in its build folder. The plugin is loaded once and never unloaded.
+// unsupported, with the path and the reason, when there is none or it is of another build.
 Result<const DevicePlugin*> load_device_plugin();
 
 }  // namespace laneway::adaptor

@@ -1,5 +1,5 @@
-// Graph admission: the checks of a graph that is to join a job, and the estimate of what its first
-// iteration needs. The same for every device. Pure functions.
+// Graph admission: the checks of a graph that joins a job, and the estimate of the memory of its
+// first iteration. The same for every device. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -16,13 +16,15 @@ namespace laneway::adaptor {
 Result<lanes::Graph> decode_job_graph(std::span<const std::byte> bytes,
                                       std::span<const lanes::ImageSlot> slots);
 
-// What a lane must have for the first, unplanned iteration; at most `most` where the prediction is.
+// The memory that a lane must have for the first, unplanned iteration; at most `most` where the
+// prediction is at most `most`.
 Bytes probe_need_of(const lanes::GraphMemory& memory, Bytes most, int64_t alignment);
 
 // out_of_memory, with the arithmetic, when the graph needs more than `most` beside its job's image.
 Status check_room(const lanes::Graph& graph, const lanes::GraphMemory& memory, Bytes most);
 
-// invalid_argument: the graph's process-wide math flags are not those of its job's first graph.
+// The error (invalid_argument) of a graph with other process-wide math flags than its job's first
+// graph.
 Error other_numeric_context(const lanes::Graph& graph);
 
 }  // namespace laneway::adaptor

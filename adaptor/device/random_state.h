@@ -1,7 +1,7 @@
-// RandomState: a job's own generator. It starts as a copy of the client's default generator when
-// the step was made and is passed to every operator that takes a generator, so the process's
-// default generator is never touched. An iteration marks it at its start; rewind takes it back.
-// Made by the job's device (torch_device.h). One thread at a time.
+// RandomState: a job's own generator. It starts as a copy of the client's default generator at the
+// time when the step was made, and every operator that takes a generator gets it, so the process's
+// default generator is never used. An iteration calls mark() at its start; rewind() restores that
+// state. The job's device makes it (torch_device.h). One thread at a time.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -18,8 +18,8 @@ class RandomState {
  public:
   virtual ~RandomState() = default;
 
-  // What get() gave, or the bytes of torch.get_rng_state() of a client; invalid_argument, with the
-  // state as it was, when they are neither.
+  // Sets the state from the bytes of get() or of a client's torch.get_rng_state(). Any other bytes
+  // give invalid_argument and leave the state unchanged.
   virtual Status set(std::span<const std::byte> state) = 0;
   virtual std::vector<std::byte> get() const = 0;
 

@@ -1,11 +1,12 @@
 // RunAhead: keeps the CPU from enqueuing much more than limits::kRunAhead of work on a stream, so
-// that a lane that is to stop has stopped soon after, and never makes the device wait for the CPU.
+// that a lane stops soon after it must; it never makes the device wait for the CPU.
 //
-// Every few nodes it leaves a mark (an event) on the stream. How long a node takes is learnt from
-// when marks are seen done: the device was busy between two of them if a further mark was waiting
-// all the time, so that the time between them is that of the nodes between them. If it had caught
-// up, the time since they were enqueued is an upper bound; while a mark is not done, the time that
-// passed is a lower one. No event is timed, and a device that keeps up is never waited for.
+// Every few nodes it leaves a mark (an event) on the stream. The time of a node is learnt from the
+// moments at which marks are seen done. If a further mark was pending all the time between two
+// marks, the device was busy, and the time between them is that of the nodes between them. If the
+// device had caught up, the time since the nodes were enqueued is an upper bound; while a mark is
+// pending, the time that has passed is a lower bound. No event is timed, and the CPU never waits
+// for a device that keeps up.
 //
 // One thread at a time.
 #pragma once
@@ -23,19 +24,20 @@ namespace laneway::adaptor {
 
 class RunAhead {
  public:
-  // All outlive it.
+  // All arguments must outlive the object.
   RunAhead(memory::Device& device, memory::Stream& stream, const Clock& clock)
       : device_(device), stream_(stream), clock_(clock) {}
 
-  // A node was enqueued. Waits for the oldest mark while the work behind it, which keeps the device
-  // busy meanwhile, is estimated at more than limits::kRunAhead, or limits::kMaxRunAheadMarks are
-  // there. The stream's error if something failed.
+  // Must be called after each node that was enqueued. Waits for the oldest mark while the work
+  // behind that mark, which keeps the device busy meanwhile, is estimated at more than
+  // limits::kRunAhead, or limits::kMaxRunAheadMarks marks are pending. Returns the stream's error
+  // if it failed.
   Status node_enqueued();
-  // Everything enqueued is done: somebody waited for the stream.
+  // Must be called when a caller has waited for the stream: all enqueued work is complete.
   void drained();
 
-  // For tests and figures: nodes behind the newest mark that is known to be done; what a node is
-  // taken to need; how often it waited.
+  // For tests and figures: the nodes behind the newest mark that is known to be done; the estimated
+  // time of a node; the number of waits.
   uint64_t nodes_ahead() const { return marked_nodes_ + unmarked_nodes_; }
   Duration node_time() const { return Duration(static_cast<int64_t>(node_ns_)); }
   uint64_t waits() const { return waits_; }
@@ -43,8 +45,8 @@ class RunAhead {
  private:
   struct Mark {
     std::unique_ptr<memory::Event> event;
-    uint32_t nodes = 0;  // since the mark before
-    TimePoint after;     // when the mark before was left
+    uint32_t nodes = 0;  // nodes since the mark before
+    TimePoint after;     // the time of the mark before
     TimePoint left;
   };
 
@@ -64,8 +66,8 @@ class RunAhead {
   uint32_t unmarked_nodes_ = 0;  // behind the newest
   uint32_t nodes_per_mark_ = 1;
   TimePoint last_mark_;
-  double node_ns_ = 0;  // 0: nothing is known yet
-  // When a mark was last seen done, while the device has been busy ever since.
+  double node_ns_ = 0;  // 0: not known yet
+  // The time when a mark was last seen done, if the device has been busy ever since.
   TimePoint busy_since_;
   bool busy_ = false;
   uint64_t waits_ = 0;

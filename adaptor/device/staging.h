@@ -1,11 +1,11 @@
 // Staging: a lane's pinned memory, through which inputs and outputs pass between the client's
-// memory and the device. An iteration takes what it needs from blocks of its own (a batch), which
-// go back together when its copies are done: with as many batches as there are iterations under
-// way, space is never reused too early and nothing is searched. Blocks grow to what an iteration
-// was seen to need and are kept, up to limits::kMaxLaneStaging.
+// memory and the device. An iteration takes its room from blocks of its own (a batch), which go
+// back together when its copies are done. Each iteration in flight has a batch, so room is never
+// reused too early and no search is needed. Blocks grow to the largest batch seen and are kept, up
+// to limits::kMaxLaneStaging.
 //
-// Thread-safe; a batch belongs to one thread at a time. Outlives its batches, and goes before its
-// device.
+// Thread-safe; a batch belongs to one thread at a time. Must outlive its batches, and must be
+// destroyed before its device.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace laneway::adaptor {
 
 class Staging {
  public:
-  // What one iteration has taken.
+  // The blocks that one iteration has taken.
   class Batch {
    public:
     bool empty() const { return blocks_.empty(); }
@@ -33,16 +33,17 @@ class Staging {
     Bytes asked_;  // together
   };
 
-  // `device` outlives it.
+  // `device` must outlive the object.
   explicit Staging(memory::Device& device) : device_(device) {}
 
-  // Room for `bytes` (positive), aligned to a cache line; null when the limit is reached or the
-  // machine gives no more.
+  // Returns room for `bytes`, aligned to a cache line; null when the limit is reached or the
+  // machine has no more. Requires: `bytes` is positive.
   std::byte* take(Batch& batch, Bytes bytes) LW_EXCLUDES(mutex_);
-  // No copy uses it any more. The batch is empty afterwards.
+  // Gives the batch's blocks back; the batch is empty afterwards. Requires: no copy uses them any
+  // more.
   void give_back(Batch& batch) LW_EXCLUDES(mutex_);
 
-  // All blocks, in use or not.
+  // The bytes of all blocks, in use or not.
   Bytes held() const LW_EXCLUDES(mutex_);
 
  private:

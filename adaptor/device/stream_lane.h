@@ -1,9 +1,9 @@
-// StreamLane: what a lane has of a device that it reaches over a memory::Stream: everything of
-// DeviceLane but entering. Inputs and outputs pass through pinned memory
-// (adaptor/device/staging.h); what finds no room there is copied while the caller waits. Names
-// nothing of torch.
+// StreamLane: a lane of a device with a memory::Stream: all of DeviceLane except enter and leave.
+// Inputs and outputs pass through pinned memory (adaptor/device/staging.h); bytes without room
+// there are copied while the caller waits. Includes nothing of torch.
 //
-// One thread at a time. Its enqueued iterations may outlive it, and end before the device.
+// One thread at a time. Its enqueued iterations may outlive it; they must be destroyed before the
+// device.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@
 
 namespace laneway::adaptor {
 
-// `status` as callers of a lane see it: the device's own failures are device_lost.
+// `status` for callers of a lane: the device's own failures become device_lost.
 Status as_device_status(Status status);
 
 class StreamLane : public DeviceLane {
  public:
-  // `device` and `clock` outlive the lane.
+  // `device` and `clock` must outlive the lane.
   StreamLane(memory::Device& device, std::unique_ptr<memory::Stream> stream, const Clock& clock);
-  // Waits for the stream.
+  // The destructor waits for the stream.
   ~StreamLane() override;
   StreamLane(const StreamLane&) = delete;
   StreamLane& operator=(const StreamLane&) = delete;
 
-  // May be overridden by a lane that has to wait for it.
+  // A lane that must wait for the copy may override it.
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) final;
   Status node_enqueued() final;
@@ -40,8 +40,8 @@ class StreamLane : public DeviceLane {
   void drop_downloads() final;
   Status drain() final;
 
-  // While nodes are written down instead of run (adaptor/device/torch_device.h, Recording) no marks
-  // are left among them.
+  // While a Recording records nodes (adaptor/device/torch_device.h), the lane puts no marks among
+  // them.
   void set_recording(bool on) { recording_ = on; }
 
   memory::Stream& stream() { return *stream_; }
@@ -49,7 +49,7 @@ class StreamLane : public DeviceLane {
   const Staging& staging() const { return *staging_; }
 
  protected:
-  // For enter, which cannot fail: until accept, everything that a lane is asked for is this error.
+  // For enter, which cannot fail: from refuse to accept, every call of the lane returns this error.
   void refuse(Error error) { refusal_ = std::move(error); }
   void accept() { refusal_ = {}; }
 
@@ -60,14 +60,15 @@ class StreamLane : public DeviceLane {
     const std::byte* staged = nullptr;
     Bytes bytes;
   };
-  // Of the iteration that is being enqueued.
+  // The copies of the iteration that is being enqueued.
   struct Copies {
     Staging::Batch batch;
     std::vector<Download> downloads;
-    std::vector<std::unique_ptr<std::byte[]>> unpinned;  // of downloads that found no room
+    std::vector<std::unique_ptr<std::byte[]>>
+        unpinned;  // buffers of downloads without room in the batch
   };
 
-  // Again after waiting, when the stream's queue is full.
+  // Calls `call`; when the stream's queue is full, waits and calls it again.
   Status enqueue(const std::function<Status()>& call);
   Status synchronize();
 

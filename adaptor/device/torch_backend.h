@@ -1,5 +1,5 @@
-// TorchBackend: a Backend whose jobs LibTorch computes; its graphs are loaded for its TorchDevice.
-// Names nothing of torch. Thread-safe, as every Backend.
+// TorchBackend: a Backend with jobs that LibTorch computes; graphs are loaded for its TorchDevice.
+// Includes nothing of torch. Thread-safe, as every Backend.
 #pragma once
 
 #include "adaptor/device/backend.h"

@@ -1,6 +1,6 @@
-// TorchDevice: a device as torch knows it, for the runner of graphs: where tensors are, which
-// kernels run, and how these behave. Graphs are captured on the CPU and retargeted when they are
-// loaded (adaptor/run/placement.h). Thread-safe.
+// TorchDevice: a device as torch knows it, for the runner of graphs: the device of its tensors, the
+// key of its kernels, and how these kernels behave. Graphs are captured on the CPU and retargeted
+// when they are loaded (adaptor/run/placement.h). Thread-safe.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,28 +14,28 @@
 
 namespace laneway::adaptor {
 
-// A sequence of device work that was written down instead of run, and can be run again and again.
+// A sequence of device work that was recorded instead of run, and can be launched many times.
 class Recording {
  public:
   virtual ~Recording() = default;
-  // No further work is written down. Error failed when some of it cannot be.
+  // Ends the recording. Error failed when a part of the work cannot be recorded.
   virtual Status end() = 0;
-  // Enqueues all of it, in the order of the lane's stream. Draws advance the generator as in an
-  // ordinary run.
+  // Enqueues all of the work, in the order of the lane's stream. Draws advance the generator as in
+  // an ordinary run.
   virtual Status launch() = 0;
 };
 
-// What a device's kernels do, for the making of programs (adaptor/run/graph_program.h).
+// How a device's kernels behave, for the loader of programs (adaptor/run/graph_program.h).
 struct KernelTraits {
-  // Operators refuse bad indices by an exception and have then done nothing. Where they do not,
-  // indices are looked at before every operator that trusts them.
+  // Operators refuse bad indices by an exception and have then changed nothing. Where they do not,
+  // indices are checked before every operator that trusts them.
   bool check_indices = false;
-  // Looking at a tensor's contents waits for the device, so contents that are the same in every
-  // iteration are looked at once.
+  // Reading a tensor's contents waits for the device, so contents that are the same in every
+  // iteration are checked once.
   bool looking_waits = true;
   // Results have the strides that they had when the graph was captured.
   bool lay_out_as_captured = false;
-  // adaptor/chains computes on its tensors.
+  // adaptor/chains can compute on the device's tensors.
   bool run_chains = false;
 };
 
@@ -44,12 +44,12 @@ class TorchDevice {
   virtual ~TorchDevice() = default;
 
   virtual c10::Device device() const = 0;
-  // The key whose kernels run on it.
+  // The dispatch key of its kernels.
   virtual c10::DispatchKey key() const = 0;
   virtual KernelTraits traits() const = 0;
   virtual std::unique_ptr<RandomState> make_random_state() const = 0;
-  // What this thread enqueues on the lane from here on is written down, `random` registered with
-  // it. unsupported where the device has no such thing.
+  // Starts to record the work that this thread enqueues on the lane, with the draws of `random`.
+  // unsupported where the device cannot record.
   virtual Result<std::unique_ptr<Recording>> start_recording(DeviceLane& lane,
                                                              RandomState& random) const = 0;
 };

@@ -1,5 +1,5 @@
-// HostBackend: the CPU as a backend: everything happens when it is called, in memory that everybody
-// can reach. Names nothing of torch. Thread-safe.
+// HostBackend: the CPU as a backend: all work is complete when a call returns, and the pool is
+// memory that the CPU can address. Includes nothing of torch. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ class HostBackend final : public TorchBackend {
   TorchDevice& torch() override;
   Result<std::unique_ptr<DeviceLane>> make_lane() override;
   std::string kernels() const override { return "cpu"; }
-  // Of the machine.
+  // The free memory of the machine.
   Bytes free_memory() const override;
   Result<std::unique_ptr<memory::MemoryBlock>> attach_pool(int descriptor, Bytes size) override;
   size_t escaped_within(const std::byte* base, Bytes size) override;

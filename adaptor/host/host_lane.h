@@ -1,4 +1,4 @@
-// HostLane: a lane of the CPU. Work is done when a call returns, so that copies are plain ones and
+// HostLane: a lane of the CPU. Work is complete when a call returns, so copies are plain ones and
 // iterations are complete when they are enqueued.
 #pragma once
 
@@ -32,7 +32,7 @@ class HostLane final : public DeviceLane {
     NumericScope numeric;
     LaneBinding binding;
   };
-  std::optional<Bound> bound_;  // between enter and leave
+  std::optional<Bound> bound_;  // set between enter and leave
 };
 
 }  // namespace laneway::adaptor

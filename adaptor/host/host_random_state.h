@@ -1,5 +1,5 @@
-// HostRandomState: the generator of a job whose random numbers the CPU draws. Its state is what
-// torch.get_rng_state() gives. One thread at a time.
+// HostRandomState: the generator of a job that draws its random numbers on the CPU. Its state has
+// the form of torch.get_rng_state(). One thread at a time.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -12,7 +12,7 @@ namespace laneway::adaptor {
 
 class HostRandomState final : public RandomState {
  public:
-  // Seeded with torch's default seed until set.
+  // The generator has torch's default seed until set().
   HostRandomState();
 
   Status set(std::span<const std::byte> state) override;

@@ -1,10 +1,10 @@
 // LaneBlocks: the arenas that are bound now, and the blocks that outlived their iteration, for
-// frees that come from a thread without that binding. There is one for the process.
+// frees on threads without a binding. There is one object per process.
 //
-// An operator should keep nothing beyond its iteration: the job ends with an error when one does.
-// Its block is then escaped: it belongs to no arena until it is freed, whenever and by whomever
-// that is done, and no iteration gets memory at it meanwhile: an arena that is bound over it takes
-// it in as alive, and gives it up again. Thread-safe.
+// An operator must not keep a block beyond its iteration: the job then ends with an error. The
+// block is *escaped*: it belongs to no arena until it is freed, at any time and on any thread, and
+// no iteration gets memory over it meanwhile: an arena that is bound over it adopts it as alive,
+// and gives it up when it is unbound. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,22 @@ namespace laneway::adaptor {
 
 class LaneBlocks {
  public:
-  // The process's; lives as long as the process.
+  // The process's object; it lives as long as the process.
   static LaneBlocks& instance();
 
-  // Escaped blocks go in and out with an arena that is between iterations.
+  // Binds or unbinds an arena; it adopts the escaped blocks within it, and gives them up. Requires:
+  // no iteration runs in the arena.
   void add(memory::LaneArena& arena) LW_EXCLUDES(mutex_);
   void remove(memory::LaneArena& arena) LW_EXCLUDES(mutex_);
-  // False when the block is neither a bound arena's nor escaped.
+  // Frees a block. Returns false when it is neither in a bound arena nor escaped.
   bool free(void* block) LW_EXCLUDES(mutex_);
-  // Whether it lies in a bound arena or in an escaped block.
+  // Whether `memory` lies in a bound arena or in an escaped block.
   bool holds(const void* memory) LW_EXCLUDES(mutex_);
-  // Escaped blocks within `size` bytes from `base`.
+  // The number of escaped blocks within `size` bytes from `base`.
   size_t escaped_within(const std::byte* base, Bytes size) LW_EXCLUDES(mutex_);
 
-  // Around fork(): the child finds everything whole, the mutex free, and no arena bound, because
-  // the threads that bound them are not there.
+  // For the handlers of fork(): in the child the records are consistent, the mutex is free and no
+  // arena is bound, because the threads with the bindings do not exist there.
   void hold();
   void release_in_parent();
   void release_in_child();

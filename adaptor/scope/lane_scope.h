@@ -1,6 +1,6 @@
-// LaneScope: what an executing thread stands in during an iteration: bound to the lane's arena and
-// stream, with the graph's numeric context and below autograd, and keeping fork() waiting. Names
-// nothing of torch, for the worker above.
+// LaneScope: the scope in which a thread runs an iteration: the thread is bound to the lane's arena
+// and stream, has the graph's numeric context, is below autograd, and holds a TorchUse (fork()
+// waits). Includes nothing of torch, for the worker above.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ memory::LaneArena* current_arena();
 
 class LaneScope {
  public:
-  // All outlive the scope.
+  // All arguments must outlive the scope.
   LaneScope(DeviceLane& lane, memory::LaneArena& arena, const lanes::NumericContext& context);
   ~LaneScope();
   LaneScope(const LaneScope&) = delete;

@@ -1,16 +1,17 @@
-// The state of torch in which nodes run, for a scope, on this thread; what was there is put back.
+// The state of torch in which nodes run, on this thread, for a scope; the destructor restores the
+// former state.
 //
 // DispatchScope: below autograd, autocast, functorch and Python's modes, not in inference mode,
-// gradient mode on because oneDNN's recurrent layers look at it (OperatorCall turns it off for
-// those that were captured so).
+// gradient mode on because oneDNN's recurrent layers test it (OperatorCall turns it off for those
+// that were captured with it off).
 //
-// NumericScope: that, and what a graph recorded of torch's numeric state (thread count, math
-// flags, default dtype). Thread count and flushing of denormals belong to the thread. The other
-// flags are process-wide in torch: the core never runs jobs whose flags differ at the same time,
-// but eager work of the user's that runs at the very time of such an iteration sees the job's. The
-// first scope in sets them and the last one out puts back what the first found, so that an
-// iteration that ends does not change the flags under another one's feet; a flag that already has
-// its value is not touched.
+// NumericScope: a DispatchScope, and the numeric state of torch that a graph recorded (thread
+// count, math flags, default dtype). Thread count and flushing of denormals belong to the thread.
+// The other flags are process-wide in torch: the core never runs jobs whose flags differ at the
+// same time, but the user's eager work during such an iteration sees the job's flags. The first
+// scope sets them and the last one restores the values that the first found, so the end of one
+// iteration does not change the flags during another; a flag that already has its value is not
+// written.
 #pragma once
 
 #include <c10/core/AutogradState.h>
@@ -35,7 +36,7 @@ class DispatchScope {
  private:
   c10::impl::ForceDispatchKeyGuard dispatch_;
   c10::AutoGradMode grad_mode_;
-  const bool inference_mode_;  // the caller's
+  const bool inference_mode_;  // the caller's mode
 };
 
 class NumericScope {
@@ -52,12 +53,13 @@ class NumericScope {
   const bool flushed_before_;  // on this thread
 };
 
-// Equal keys mean that two jobs may run at the same time (what differs belongs to the thread).
+// Two jobs with equal keys may run at the same time: their contexts differ only in settings of the
+// thread.
 uint64_t context_key(const lanes::NumericContext& context);
 
-// Has torch make its process-wide state now rather than at its first use. Such state is destroyed
-// at exit in the reverse order of its making: before handlers that were registered earlier, which
-// would have stopped the lanes that use it.
+// Makes torch create its process-wide state now and not at its first use. At exit such state is
+// destroyed in the reverse order of its creation: state that is created later would be destroyed
+// before the handlers run that stop the lanes.
 void wake_torch();
 
 }  // namespace laneway::adaptor
