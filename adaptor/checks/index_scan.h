@@ -1,6 +1,7 @@
 // index_scan: finds integers outside of a range among the elements of a tensor in plain memory.
-// Made for indices that an iteration is about to use: one pass without a branch an element, and
-// only where something is wrong a second one that says what. Pure functions; no torch.
+// Made for indices that an iteration is about to use: one pass without a branch per element, and a
+// second pass, which finds the element, only when the first has found a fault. Pure functions; no
+// torch.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace laneway::adaptor {
 
-// The integers low, low + 1, … low + count - 1, and one more.
+// The integers low, low + 1, … low + count - 1, and `also`.
 struct IndexRange {
   int64_t low = 0;
   uint64_t count = 0;
@@ -20,19 +21,20 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-// Which elements of a storage: `offset` and strides in elements of `dtype`. Two sets are equal when
-// they are the same elements, whatever order a tensor has them in.
+// A set of elements of a storage: `offset` and strides in elements of `dtype`. Two sets are equal
+// when they have the same elements, in any order.
 class IndexElements {
  public:
-  // No dimension is negative, strides are not either.
+  // Requires: no size and no stride is negative.
   IndexElements(lanes::DType dtype, int64_t offset, const std::vector<int64_t>& sizes,
                 const std::vector<int64_t>& strides);
 
   lanes::DType dtype() const { return dtype_; }
   int64_t offset() const { return offset_; }
 
-  // The first in memory that lies outside of `range`: its value, and its place in elements from
-  // `base`, which is the storage's start. Nothing when all lie inside. The dtype is an integer's.
+  // The first element in memory outside of `range`: its value, and its place in elements from
+  // `base`, the storage's start. Nothing when all elements are inside. Requires: the dtype is an
+  // integer's.
   struct Outside {
     int64_t value = 0;
     int64_t place = 0;
@@ -54,11 +56,11 @@ class IndexElements {
   lanes::DType dtype_;
   int64_t offset_;
   bool empty_ = false;
-  std::vector<Dimension> outer_;  // largest stride first; adjacent ones merged
+  std::vector<Dimension> outer_;  // largest stride first; adjacent dimensions are merged
   Dimension inner_;
 };
 
-// Whether `dtype` is one of integers (booleans are masks, not indices).
+// Whether `dtype` is an integer type (booleans are masks, not indices).
 bool is_index_dtype(lanes::DType dtype);
 
 }  // namespace laneway::adaptor

@@ -1,6 +1,6 @@
-// index_trace: which bytes of an input a tensor of the graph is, when all that lies between are
-// views, copies and casts that keep every integer. So that what an operator will index with can be
-// looked at before the iteration starts. Pure functions over a graph that has passed graph_check.
+// index_trace: finds the elements of an input that a tensor of the graph is made of, if only views,
+// copies and casts that keep every integer lie between. With it an operator's indices can be
+// checked before the iteration starts. Pure functions over a graph that has passed graph_check.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ struct InputElements {
   IndexElements elements;
 };
 
-// Answers for one graph, which outlives it.
+// The trace of one graph, which must outlive the object.
 class IndexTrace {
  public:
   explicit IndexTrace(const lanes::Graph& graph);
 
-  // Nothing when `value` is computed, lies in the image, or is written by some node.
+  // The input's elements that `value` is made of. Nothing when it is computed, lies in the image,
+  // or is written by a node.
   std::optional<InputElements> find(lanes::ValueIndex value) const;
 
-  // Whether some node writes bytes of the storage that `value` lies on.
+  // Whether a node writes bytes of the storage of `value`.
   bool is_written(lanes::ValueIndex value) const { return written_[graph_.values[value].storage]; }
   // The node that made the storage of `value`; kNowhere for inputs and the image.
   uint32_t maker(lanes::ValueIndex value) const { return made_by_[graph_.values[value].storage]; }

@@ -1,7 +1,8 @@
-// OperandCheck: operands that torch's kernels trust, held to what the kernels take them for (sizes,
-// dtypes, lists, strides), so that a graph made by hand cannot make one reach beyond its tensors.
-// The table of rules is in operand_check.cc; every listed operator that has none checks itself
-// (tests/adaptor/operand_mutation_test.cc tries them all). Made once a graph; thread-safe to use.
+// OperandCheck: checks the operands that torch's kernels trust (sizes, dtypes, lists, strides), so
+// that a graph made by hand cannot make a kernel access memory outside of its tensors. The table of
+// rules is in operand_check.cc; every listed operator without a rule checks its operands itself
+// (tests/adaptor/operand_mutation_test.cc tries them all). One object per graph; thread-safe once
+// made.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -18,15 +19,16 @@ namespace laneway::adaptor {
 
 class OperandCheck {
  public:
-  // `is_static` says of each value whether its declared strides are its own (inputs, slots, their
-  // views). invalid_graph names node, operator, user line, operand, what it has and must have.
+  // `is_static` tells for each value whether its declared strides are known to hold (inputs, slots,
+  // their views). invalid_graph names node, operator, user line, operand, its property and the
+  // required one.
   static Result<OperandCheck> make(const lanes::Graph& graph, const std::vector<bool>& is_static);
 
-  // Nodes with operands of which not all is known before they run, in order.
+  // The nodes with operands that must be checked just before they run, in order.
   const std::vector<uint32_t>& checked_nodes() const { return checked_nodes_; }
-  // The first node before which contents of tensors are looked at.
+  // The first node with a check that reads contents of tensors.
   std::optional<uint32_t> first_reader_of_contents() const;
-  // ok when what `node` is about to take is what it needs; `values` as Graph::values.
+  // ok when the operands that `node` is about to take are as required; `values` as Graph::values.
   Status check_node(uint32_t node, const std::vector<c10::IValue>& values) const;
 
  private:

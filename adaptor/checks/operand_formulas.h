@@ -1,6 +1,7 @@
-// operand_formulas: the rules about operands that the language of operands.h has no words for: a
-// formula over constants, lists of tensors, what depends on a flag. Each takes operands that have
-// passed the rule's pattern, whose letters it may ask for, and gives invalid_graph or ok. Pure.
+// operand_formulas: the rules about operands that the language of operands.h cannot express:
+// formulas over constants, lists of tensors, rules that depend on a flag. Each function gets
+// operands that have matched the rule's pattern, may use the pattern's letters, and returns
+// invalid_graph or ok. Pure functions.
 #pragma once
 
 #include "adaptor/checks/operands.h"
@@ -21,7 +22,7 @@ Status check_unfold_backward(Operands& operands);
 Status check_lu_pivots(Operands& operands);
 Status check_cdist_backward(Operands& operands);
 Status check_pair_count(Operands& operands);  // of _pdist_backward
-Status check_pooled(Operands& operands);      // something, where there is a gradient
+Status check_pooled(Operands& operands);      // not empty, where there is a gradient
 Status check_margin_gradient(Operands& operands);
 Status check_median_dim(Operands& operands);
 Status check_transform_dims(Operands& operands);  // of a Fourier transform

@@ -1,6 +1,6 @@
-// Operands: what a rule about an operator's operands sees of one node: the sizes, dtypes and lists
-// that the graph declares, by the names of the operator's schema, and a small language of shapes to
-// hold them to. Lives for one look; the graph outlives it.
+// Operands: one node's operands for the rules about its operator: the sizes, dtypes and lists that
+// the graph declares, by the names of the operator's schema, and a small language of shapes to
+// match them against. One object per match; the graph must outlive it.
 //
 // The language, entries separated by blanks and taken from the left:
 //   name[N C *S]   a tensor: sizes by letter, `*S` any number of sizes, `_` any size, `4H`, `2`.
@@ -28,17 +28,17 @@
 
 namespace laneway::adaptor {
 
-// What an operator needs of a tensor beyond sizes and dtype. Of tensors that the iteration makes it
-// is known only when the operator is about to run.
+// A requirement of an operator on a tensor beyond sizes and dtype. For tensors that the iteration
+// makes it can be checked only when the operator is about to run.
 struct OperandNeed {
   enum class Kind : uint8_t {
     not_expanded,     // no element of memory stands for several elements
     dense_rows,       // the elements of a row lie side by side
     not_expanded_in,  // of dimension `number`
-    last_reaches,     // the last element is `number` or more
+    last_reaches,     // the last element is at least `number`
     divides,          // not the smallest integer where `other` (or `number`) is -1
     not_smallest,     // no element is the smallest integer of its dtype
-    counts,           // no element is negative; together they are `number`, unless that is -1
+    counts,           // no element is negative; their sum is `number`, unless `number` is -1
   };
   lanes::ValueIndex value = lanes::kNoValue;
   Kind kind = Kind::not_expanded;
@@ -59,22 +59,25 @@ class Operands {
  public:
   Operands(const lanes::Graph& graph, const lanes::Node& node);
 
-  // invalid_graph: which operand, what it has, what it must have.
+  // Matches the operands with a pattern of the language. invalid_graph names the operand, its
+  // property and the required one.
   Status match(std::string_view pattern);
 
-  // Of what match has bound; 0 and nothing for others.
+  // The size, or the sizes, that match has bound to a letter; 0 or none for a letter that it has
+  // not bound.
   int64_t size(std::string_view letter) const;
   const std::vector<int64_t>& group(std::string_view letter) const;
 
-  // A tensor's sizes; of a number, which torch makes a tensor of, none. nullptr: not given.
+  // A tensor's sizes; empty for a number, which torch makes a tensor without dimensions. nullptr
+  // when the operand is not given.
   const std::vector<int64_t>* sizes(std::string_view name) const;
-  // The tensors of a list; nothing where one of them is none.
+  // The tensors of a list; nothing when one of the list's elements is no tensor.
   std::optional<std::vector<lanes::ValueIndex>> list(std::string_view name) const;
   bool is_given(std::string_view name) const;
   const NodeArguments& arguments() const { return arguments_; }
   const lanes::Value& value(lanes::ValueIndex index) const { return graph_.values[index]; }
 
-  // The dimension that the argument names, counted from the front.
+  // The dimension that the argument gives, counted from the front.
   std::optional<size_t> dimension(std::string_view name, size_t rank) const;
 
   void need(OperandNeed needed) { needs_.push_back(std::move(needed)); }

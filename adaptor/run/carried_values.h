@@ -1,8 +1,8 @@
-// CarriedValues: what the recorded first part of an iteration (adaptor/run/replay.h) leaves to the
-// nodes behind it. When the part is replayed none of its nodes runs, so these values are made
-// again: tensors over the addresses at which the recording writes, whose memory goes back to the
-// lane's arena when they are dropped, as it would have (LaneArena::skip_to). Tensors that view the
-// same memory do so again.
+// CarriedValues: the values that the recorded first part of an iteration (adaptor/run/replay.h)
+// leaves to the nodes behind it. When the part is replayed none of its nodes runs, so these values
+// are made again: tensors over the addresses at which the recording writes. When they are dropped,
+// their memory goes back to the lane's arena, as in an ordinary run (LaneArena::skip_to). Tensors
+// that view the same memory do so again.
 //
 // Holds no memory of a lane. One thread at a time.
 #pragma once
@@ -26,18 +26,19 @@ class CarriedValues {
  public:
   using IsBorrowed = std::function<bool(const at::Tensor&)>;
 
-  // Of those of `indices` that have a value now. None when one of them is neither the arena's nor
-  // borrowed memory, or is not told by its sizes, strides and dtype.
+  // Notes those of `indices` that have a value now. None when one of them lies neither in the arena
+  // nor in borrowed memory, or when sizes, strides and dtype do not describe it completely.
   static std::optional<CarriedValues> note(std::span<const lanes::ValueIndex> indices,
                                            const ValueTable& values, const memory::LaneArena& arena,
                                            const IsBorrowed& is_borrowed);
 
-  // Puts them into `values`. Only when the arena stands where it stood at the note.
+  // Puts the values into `values`. Requires: the arena is at the position of its tape at which
+  // note() was called.
   void restore(ValueTable& values) const;
 
  private:
   struct Block {
-    void* memory = nullptr;  // null: it has no bytes
+    void* memory = nullptr;  // null: the block has no bytes
     uint64_t bytes = 0;
     c10::Device device = c10::DeviceType::CPU;
   };

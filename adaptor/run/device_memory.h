@@ -1,6 +1,6 @@
-// device_memory: what an iteration needs of its lane on a device that is not the host beyond what
-// its nodes make: its inputs lie in the lane's memory too, and outputs that are not dense are made
-// so before they leave. Pure functions.
+// device_memory: the memory that an iteration on a device other than the host needs in its lane
+// beside its nodes' values: its inputs lie there too, and outputs that are not dense get dense
+// copies before they leave. Pure functions.
 #pragma once
 
 #include "adaptor/run/placement.h"
@@ -9,8 +9,8 @@
 
 namespace laneway::adaptor {
 
-// The graph's inputs, allocated before the first node and freed at the end, and its outputs' dense
-// copies, added to what capture's sizes predict.
+// Returns `memory`, the prediction from the capture's sizes, with the graph's inputs (allocated
+// before the first node, freed at the end) and the dense copies of its outputs.
 lanes::GraphMemory with_transfers(lanes::GraphMemory memory, const lanes::Graph& graph,
                                   const Placement& placement, int64_t alignment);
 

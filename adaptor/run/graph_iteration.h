@@ -1,9 +1,9 @@
 // GraphIteration: the values of a program's iteration, and the steps by which it runs node by node
 // (adaptor/run/graph_program.h): inputs brought to the lane's device, checks, calls, outputs
-// brought back. It is kept from one iteration to the next; between them it holds no memory of a
-// lane.
+// brought back. The object serves all iterations of its program; between them it holds no memory of
+// a lane.
 //
-// Requires: from begin to the end the thread is in a LaneScope, the same one. One thread at a time.
+// Requires: from begin to the iteration's end the thread is in one LaneScope. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,29 +21,30 @@ namespace laneway::adaptor {
 
 class GraphIteration {
  public:
-  // `program` outlives it.
+  // `program` must outlive the object.
   explicit GraphIteration(const GraphProgram& program);
 
-  // See lanes::GraphRunner::begin. The bytes of `inputs` must stay until the end.
+  // See lanes::GraphRunner::begin. The bytes of `inputs` must stay valid until the iteration's end.
   Status begin(std::span<const lanes::InputView> inputs);
-  // Before the first node: inputs that the device cannot reach are copied into the lane's memory.
-  // Does nothing when they are there.
+  // Copies inputs that the device cannot reach into the lane's memory. Must be called before the
+  // first node; a second call does nothing.
   lanes::NodeOutcome send_inputs();
   lanes::NodeOutcome run_node(size_t index);
-  // Copies the outputs out, or enqueues that on the lane.
+  // Copies the outputs to their places, or enqueues these copies on the lane.
   Status fetch_outputs(std::span<const lanes::OutputView> outputs);
-  // Behind the outputs: what the CPU's nodes wrote goes into the image.
+  // Writes the state that the CPU's nodes changed into the image. Must be called after
+  // fetch_outputs.
   Status flush();
-  // The iteration is complete: drops every value.
+  // Ends a complete iteration: drops every value.
   void completed();
-  // The iteration failed behind its last node: drops every value.
+  // Ends an iteration that failed behind its last node: drops every value.
   void failed();
-  // The iteration is taken back: drops every value, puts the random state back.
+  // Abandons the iteration: drops every value and restores the random state.
   void abandon();
-  // Takes the iteration back to where its inputs were sent, to run its nodes once more.
+  // Restores the state after send_inputs, so that the iteration's nodes can run once more.
   void start_again();
 
-  // What failed last. A node's error names node, operator and user line.
+  // The last error. A node's error names node, operator and user line.
   const Error& last_error() const { return last_error_; }
   void fail(size_t node, const std::string& what, ErrorCode code = ErrorCode::failed);
 
@@ -51,13 +52,14 @@ class GraphIteration {
   std::span<const lanes::InputView> inputs() const { return given_; }
   DeviceLane& lane() { return *lane_; }
   ValueTable& values() { return values_; }
-  // Of the job's state, see StateMirror::begin.
+  // The epoch of the job's state, see StateMirror::begin.
   uint64_t epoch() const { return epoch_; }
-  // Whether the results of a whole iteration were found as the graph declares them.
+  // Whether the results of a whole iteration have been compared with the graph and agreed.
   bool verified() const { return verified_; }
-  // Whether an output is in the CPU's memory already.
+  // Whether the output lies in the CPU's memory already.
   bool is_here(lanes::ValueIndex output) const;
-  // Its elements one after another; stays until the iteration's end. Throws what torch throws.
+  // The output with its elements one after another; valid until the iteration's end. Throws what
+  // torch throws.
   const at::Tensor& dense(const at::Tensor& output);
 
  private:
@@ -82,7 +84,7 @@ class GraphIteration {
   std::vector<at::Tensor> sent_;      // the lane's memory under inputs_
   std::vector<at::Tensor> outgoing_;  // dense copies of outputs
   uint64_t epoch_ = 0;
-  uint64_t looked_epoch_ = 0;  // in which stable indices were found right
+  uint64_t looked_epoch_ = 0;  // the epoch in which stable indices were checked
   bool verified_ = false;
   Error last_error_;
 };

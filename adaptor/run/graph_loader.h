@@ -1,4 +1,4 @@
-// load_program: makes a graph into a program: everything that is found out once, when a graph is
+// load_program: makes a program of a graph: all work that is done once per graph, when it is
 // loaded.
 #pragma once
 

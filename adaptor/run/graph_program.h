@@ -1,9 +1,9 @@
-// GraphProgram: a graph of a job as it is run: every operator resolved and checked against its
-// schema, persistent tensors and inputs as views of borrowed storages, views of those evaluated
-// once, checks, chains of elementwise nodes, and where everything lies. load_program
-// (adaptor/run/graph_loader.h) makes it; nothing changes it afterwards.
+// GraphProgram: a job's graph in the form in which it runs: every operator resolved and checked
+// against its schema, persistent tensors and inputs as views of borrowed storages, views of those
+// evaluated once, checks, chains of elementwise nodes, and the placement of values. load_program
+// (adaptor/run/graph_loader.h) makes it; it is immutable afterwards.
 //
-// It holds no value of an iteration (adaptor/run/graph_iteration.h). Thread-safe to read.
+// It holds no value of an iteration (adaptor/run/graph_iteration.h). Several threads may read it.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace laneway::adaptor {
 
-// The parts of a job that its programs use. Requires: all of it outlives them.
+// The parts of a job that its programs use. Requires: all of them outlive the programs.
 struct JobParts {
   const TorchDevice& device;
   const pipeline::ImageLayout& layout;
@@ -36,23 +36,23 @@ struct JobParts {
 };
 
 struct GraphProgram {
-  // Nodes of a chain but its last run with that one; views were evaluated when the graph was
-  // loaded.
+  // done_elsewhere: the nodes of a chain other than its last, which run with the last; and views
+  // that were evaluated when the graph was loaded.
   enum class StepKind : uint8_t { call, scalar, chain, done_elsewhere };
-  // What one node takes in an iteration.
+  // The work of one node in an iteration.
   struct Step {
     StepKind kind = StepKind::done_elsewhere;
     bool check_operands = false;           // before it runs: OperandCheck::check_node
     bool check_indices = false;            // before it runs: IndexCheck::check_node
     bool check_results = false;            // in every iteration, not only in the first
-    bool on_host = false;                  // a node of the CPU's, see Placement
-    bool enqueues = true;                  // work on the lane's device
+    bool on_host = false;                  // a node that runs on the CPU, see Placement
+    bool enqueues = true;                  // the node enqueues work on the lane's device
     uint32_t index = 0;                    // into calls, scalars or chains
     std::vector<lanes::ValueIndex> drops;  // values that no later node uses
   };
   struct Chain {
     PlannedChain planned;
-    std::vector<uint32_t> calls;  // its nodes one by one, for when the layouts are not as declared
+    std::vector<uint32_t> calls;  // its nodes one by one, used when the layouts are not as declared
   };
 
   GraphProgram(lanes::Graph loaded, Placement placed, const JobParts& parts)
@@ -64,17 +64,17 @@ struct GraphProgram {
   GraphProgram(const GraphProgram&) = delete;
   GraphProgram& operator=(const GraphProgram&) = delete;
 
-  // Where the tensors of a node lie.
+  // The device of a node's tensors.
   c10::Device device_of(size_t node) const {
     return placement.node_on_host(node) ? c10::Device(c10::DeviceType::CPU) : job.device.device();
   }
   // Whether the tensor lies in the image, in its mirror or in an input.
   bool is_borrowed(const at::Tensor& tensor) const;
-  // Steps that run in an iteration.
+  // The number of steps that run in an iteration.
   size_t live_step_count() const;
 
-  // The results of a node that ran, compared with the graph's declarations: dtype, sizes, memory,
-  // and strides where a node relies on them. invalid_graph or other_layout.
+  // Compares the results of a node that ran with the graph's declarations: dtype, sizes, memory,
+  // and strides where a node relies on them. Errors: invalid_graph, other_layout.
   Status check_node_results(size_t node, const ValueTable& results) const;
 
   const lanes::Graph graph;
@@ -83,17 +83,18 @@ struct GraphProgram {
   bool draws = false;                   // an iteration changes the job's random state
   std::vector<bool> strided;            // by storage, see strided_storages
   std::vector<BorrowedStorage> inputs;  // by graph input; those of numbers have no bytes
-  ValueTable values;                    // the static ones, which are the same in every iteration
+  ValueTable values;                    // the static values, which are the same in every iteration
   StaticValues is_static;
   std::vector<lanes::ValueIndex> dynamic;  // the others
   std::optional<IndexCheck> index_check;
   std::optional<OperandCheck> operand_check;
   std::vector<OperatorCall> calls;
   std::vector<ScalarCall> scalars;
-  std::vector<Chain> chains;  // an iteration runs copies, which have room for numbers in between
+  std::vector<Chain> chains;  // an iteration runs copies of them, which have room for its numbers
   std::vector<Step> steps;    // by node
-  std::vector<StateMirror::Piece> flushed;  // of the mirror: what the CPU's nodes may write
-  // The device writes slots that other graphs of the job use on the CPU.
+  std::vector<StateMirror::Piece>
+      flushed;  // the pieces of the mirror that the CPU's nodes may write
+  // Whether the device writes slots that other graphs of the job use on the CPU.
   bool writes_mirror_on_device = false;
 
  private:

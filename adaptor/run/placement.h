@@ -1,9 +1,9 @@
-// Placement: what of a graph runs on the CPU although its job is on another device. Optimizers read
-// their step counters as Python numbers in every step; on the device each of these reads would wait
-// for it. So storages of a single number are the CPU's, as in plain PyTorch, where nothing but
-// plain arithmetic touches them and something reads them as numbers. So are states of the
-// generator, which is an object of the CPU's, and learning rates that a fused optimizer takes as
-// tensors. Everything else is the device's: placing a number on the CPU that nobody reads would
+// Placement: the values and nodes of a graph that stay on the CPU although its job is on another
+// device. Optimizers read their step counters as Python numbers in every step; each of these reads
+// would wait for the device. So, as in plain PyTorch, storages of a single number are the CPU's
+// where only plain arithmetic touches them and a node reads them as numbers. States of the
+// generator, which is an object of the CPU, and learning rates that a fused optimizer takes as
+// tensors are the CPU's too. All other values are the device's: a number that no node reads would
 // only keep work from it.
 //
 // On the CPU itself there is nothing to place (in_place).
@@ -21,34 +21,36 @@
 
 namespace laneway::adaptor {
 
-// Whether a node of this operator may run on the CPU over numbers that are there: it computes every
-// element from its arguments alone, draws nothing and gives the same bits as on the device.
+// Whether a node of this operator may run on the CPU over numbers that lie there: it must compute
+// every element from its arguments alone, draw nothing and give the same bits as on the device.
 bool runs_on_host(std::string_view op);
 
 class Placement {
  public:
-  // Of a device whose memory is the CPU's too: everything is where the CPU reaches it, and no node
-  // has to be moved.
+  // The placement for a device with memory that the CPU can address: every value is in place, and
+  // no node moves.
   static Placement in_place();
-  // `slot_may_be_on_host` is asked for slots of the image.
+  // The placement of a graph on another device. `slot_may_be_on_host` says which slots of the image
+  // may be the CPU's.
   static Placement of(const lanes::Graph& graph,
                       const std::function<bool(uint32_t slot)>& slot_may_be_on_host);
 
-  // Whether the CPU reaches its bytes: nothing has to be copied.
+  // Whether the CPU can address the storage's bytes, so that no copy is needed.
   bool storage_on_host(uint32_t storage) const {
     return in_place_ || (storage < storages_.size() && storages_[storage]);
   }
-  // Of a tensor value.
+  // The same for the storage of a tensor value.
   bool value_on_host(const lanes::Graph& graph, lanes::ValueIndex value) const {
     return storage_on_host(graph.values[value].storage);
   }
-  // Whether the device reads and writes everything where the CPU has it.
+  // Whether the device reads and writes all values in memory that the CPU can address.
   bool is_in_place() const { return in_place_; }
-  // Whether a node runs on the CPU although its job is on another device: all tensors that it
-  // touches are there, and there is one. Nodes over Python numbers alone are nowhere.
+  // Whether a node runs on the CPU although its job is on another device: it touches at least one
+  // tensor, and all its tensors are the CPU's. False for nodes over Python numbers alone, which run
+  // on no device.
   bool node_on_host(size_t node) const { return node < nodes_.size() && nodes_[node]; }
 
-  // The slots of the image that are there, ascending, and whether a node writes one.
+  // The slots of the image that are the CPU's, ascending; and whether a node writes one of them.
   const std::vector<uint32_t>& host_slots() const { return host_slots_; }
   bool writes_host_slots() const { return writes_host_slots_; }
 

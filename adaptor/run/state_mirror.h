@@ -1,11 +1,12 @@
-// StateMirror: what a job on a device that is not the host keeps on the CPU of its state: the slots
-// that its graphs use there (adaptor/run/placement.h), in memory laid out like the end of the
-// image, where they lie together. The image stays the truth for everybody else: what an iteration
-// wrote is copied into it at the iteration's end, in the order of the lane's stream, and read from
-// it when somebody else wrote there.
+// StateMirror: the part of a job's state that is kept on the CPU although the job is on another
+// device: the slots that its graphs use on the CPU (adaptor/run/placement.h), in memory laid out
+// like the end of the image, where they lie together. For all other readers and writers the image
+// is authoritative: slots that an iteration wrote are copied into the image at the iteration's end,
+// in the order of the lane's stream, and the mirror reads the image again after another writer
+// changed it.
 //
-// It also says when state changed under a graph, for what is looked at only once otherwise. One
-// thread at a time.
+// It also counts changes of state that a graph did not make, for checks that otherwise run only
+// once. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -22,47 +23,48 @@
 
 namespace laneway::adaptor {
 
-// `order` with the slots of `last` behind all others.
+// Returns `order` with the slots of `last` behind all others.
 std::vector<uint32_t> placed_last(std::span<const uint32_t> order, std::span<const uint32_t> last);
 
 class StateMirror {
  public:
-  // `slots` are the last of the layout; `layout` and `access` outlive the mirror.
+  // Requires: `slots` are the last of the layout; `layout` and `access` outlive the mirror.
   StateMirror(const pipeline::ImageLayout& layout, std::span<const uint32_t> slots,
               memory::PoolAccess& access);
 
   bool has(uint32_t slot) const { return has_[slot]; }
   const BorrowedStorage& storage() const { return storage_; }
-  // Of a slot that it has, within the storage.
+  // The offset of a slot within the storage. Requires: has(slot).
   Bytes offset(uint32_t slot) const { return layout_.offset(slot) - begin_; }
   struct Piece {
     Bytes offset;  // within the storage
     Bytes size;
   };
-  // Where these slots lie, which it has: as few pieces as none of its other slots lies in.
+  // The places of `slots`, in as few pieces as possible; no piece holds another slot. Requires: the
+  // mirror has these slots.
   std::vector<Piece> pieces_of(std::span<const uint32_t> slots) const;
 
-  // The image lies at `image` from now on (null: nowhere), with other contents.
+  // The image lies at `image` from now on (null: it has no place), with other contents.
   void bind(std::byte* image);
-  // Somebody but this job's graphs wrote state.
+  // Must be called after anything but this job's graphs wrote state.
   void state_written();
-  // Some graph writes slots that it has on the device.
+  // Must be called when a graph writes slots of the mirror on the device.
   void written_on_device() { stale_ = true; }
-  // A graph's iteration begins. A number that is the same only while nothing of the state can have
-  // changed but by that graph's own iterations.
+  // Must be called when a graph's iteration begins. Returns an epoch: it is the same for two
+  // iterations of a graph only if no other writer can have changed the state in between.
   uint64_t begin(const void* graph);
 
-  // Reads what it has from the image, if that changed; waits for the lane then.
+  // Reads the mirror's slots from the image, if the image changed; then it waits for the lane.
   Status refresh(DeviceLane& lane);
-  // Writes these pieces into the image, in the order of the lane's stream. What a graph has on the
-  // device it may have written there.
+  // Writes these pieces into the image, in the order of the lane's stream. Other pieces may have
+  // been written on the device, so they must not be in `pieces`.
   Status flush(DeviceLane& lane, std::span<const Piece> pieces);
 
  private:
   const pipeline::ImageLayout& layout_;
   memory::PoolAccess& access_;
   std::vector<bool> has_;
-  Bytes begin_;  // of its slots in the image
+  Bytes begin_;  // where its slots begin in the image
   Bytes size_;
   std::unique_ptr<std::byte[]> bytes_;
   BorrowedStorage storage_;

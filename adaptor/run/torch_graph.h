@@ -1,7 +1,7 @@
 // TorchGraph: one graph of a TorchJob, decoded, checked and resolved against torch's dispatcher,
-// with what capture's sizes predict of its memory. Made by TorchJob, whose image and generator it
-// uses: it is not run after that job's end (destroying it later is fine). Names nothing of torch.
-// Run by one thread at a time; what is const any thread may read.
+// with the prediction of its memory from the capture's sizes. TorchJob makes it; it uses the job's
+// image and generator, so it must not run after the job's end (it may be destroyed later). Includes
+// nothing of torch. One thread at a time may run it; any thread may call its const functions.
 #pragma once
 
 #include <memory>

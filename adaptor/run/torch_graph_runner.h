@@ -1,7 +1,7 @@
 // TorchGraphRunner: runs a graph's nodes through torch's dispatcher (lanes/graph_runner.h): a
-// program, its iteration, and the replayer of what was recorded. It takes the same way on every
-// device: what a device has nothing to do for (copies of inputs on the CPU, recordings where there
-// are none) is nothing there.
+// program, its iteration, and the replayer of recordings. It takes the same steps on every device;
+// a step that a device does not need (copies of inputs on the CPU, recordings where there are none)
+// does nothing there.
 //
 // Requires: the executing thread is in a LaneScope from begin to the end of the iteration. One
 // thread at a time.
@@ -40,7 +40,7 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   explicit TorchGraphRunner(std::unique_ptr<const GraphProgram> program)
       : program_(std::move(program)), iteration_(*program_), replayer_(iteration_) {}
 
-  // Before the first node: inputs are sent, recording or replaying begins.
+  // Sends the inputs, and begins recording or replaying. Called before the first node.
   lanes::NodeOutcome start();
   Status deliver(std::span<const lanes::OutputView> outputs);
 

@@ -1,5 +1,5 @@
-// TorchJob: a job on LibTorch: its image (one borrowed storage) and its generator, and the maker of
-// its graphs. One thread at a time, but for what is const.
+// TorchJob: a job on LibTorch: its image (one borrowed storage) and its generator; it makes the
+// job's graphs. One thread at a time, except for const functions.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class TorchJob final : public DeviceJob {
     std::unique_ptr<TorchJob> job;
     std::unique_ptr<TorchGraph> graph;
   };
-  // As make_job.
+  // See make_job.
   static Result<Made> make(TorchBackend& backend, std::vector<lanes::ImageSlot> slots,
                            std::span<const std::byte> first_graph, Bytes pool);
   ~TorchJob() override;
