@@ -1,5 +1,5 @@
 // CudaBackend: a CUDA device for worker and adaptor: memory/device/cuda below, LibTorch's CUDA side
-// above, in one context. Thread-safe; lives until everything made from it is gone.
+// above, in one context. Thread-safe; must outlive all objects that it made.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace laneway::adaptor {
 
 class CudaBackend final : public TorchBackend {
  public:
-  // unsupported, saying what is missing: the driver, the device, torch's CUDA side, partitions.
+  // unsupported names what is missing: the driver, the device, torch's CUDA side, or partitions.
   static Result<std::unique_ptr<Backend>> open(uint32_t index, const BackendOptions& options);
 
   memory::CudaDevice& device() override { return *device_; }

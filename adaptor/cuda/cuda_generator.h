@@ -1,7 +1,8 @@
 // CudaGenerator: torch's CUDA generator, whose state has the form of the CPU's: graphs are captured
 // on the CPU, where the state is 5,056 bytes, and may hold it as a value; journals and clients keep
-// it in that form too. It is a state that a CPU generator takes: freshly seeded with our seed, with
-// our offset in two fields that the CPU ignores (see cuda_generator.cc). One thread at a time.
+// it in that form too. It is the state of a CPU generator that was just seeded with the CUDA
+// generator's seed; the offset and a mark are in two fields that the CPU ignores (see
+// cuda_generator.cc). One thread at a time.
 #pragma once
 
 #include <ATen/cuda/CUDAGeneratorImpl.h>
@@ -17,17 +18,17 @@ namespace laneway::adaptor {
 
 class CudaGenerator final : public at::CUDAGeneratorImpl {
  public:
-  // Of device `index`, seeded with torch's default seed.
+  // A generator of device `index`, with torch's default seed.
   explicit CudaGenerator(c10::DeviceIndex index);
 
-  // Any of: what state_bytes() gave; torch.get_rng_state(), of which the seed counts, from the
-  // beginning of its sequence; torch.cuda.get_rng_state(). invalid_argument for anything else, with
-  // the generator as it was.
+  // Sets the state from the bytes of state_bytes(), of torch.cuda.get_rng_state(), or of
+  // torch.get_rng_state(): of the last only the seed is used, with offset 0. Any other bytes give
+  // invalid_argument and leave the generator unchanged.
   Status set_state_bytes(std::span<const std::byte> state);
   std::vector<std::byte> state_bytes() const;
 
-  // torch's names for the two, for laneway::random_state and laneway::restore_random_state. Throw
-  // while draws are recorded.
+  // The two functions under torch's names, for laneway::random_state and
+  // laneway::restore_random_state. They throw while draws are recorded.
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
@@ -38,10 +39,11 @@ class CudaGenerator final : public at::CUDAGeneratorImpl {
   Position position() const;
   void set_position(Position position);
 
-  // While kernels are written down (CUDA graphs): they read seed and offset from the device when
-  // they run. `seed` and `offset` are int64 tensors of one element there.
+  // From begin_recording to end_recording, kernels are recorded (CUDA graphs): they read seed and
+  // offset from `seed` and `offset` when they run. Requires: both are int64 tensors of one element
+  // on the device.
   void begin_recording(const at::TensorBase& seed, const at::TensorBase& offset);
-  // How far an iteration's draws advance the offset.
+  // Returns by how much the recorded draws advance the offset.
   uint64_t end_recording();
 
  private:
@@ -49,7 +51,7 @@ class CudaGenerator final : public at::CUDAGeneratorImpl {
   void refuse_while_recording() const;
 
   const c10::intrusive_ptr<at::CUDAGeneratorState> torch_state_;
-  // A CPU generator's state for the seed that it is of.
+  // The state of a CPU generator that was seeded with form_seed_.
   mutable std::vector<std::byte> form_;
   mutable uint64_t form_seed_ = 0;
 };

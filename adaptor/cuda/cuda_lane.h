@@ -1,7 +1,7 @@
-// CudaLane: a lane of a CUDA device: a stream of its own (of a partition's, if lanes have one), and
-// what a thread stands in while it has entered: the stream as torch's current one, allocations from
-// the arena, the graph's numeric context. Whichever thread enters finds torch as it left it.
-// One thread at a time.
+// CudaLane: a lane of a CUDA device, with a stream of its own (of the lane's partition, if it has
+// one). While a thread has entered, the stream is torch's current one, allocations come from the
+// arena, and the graph's numeric context is set; leave() restores torch's former state on that
+// thread. One thread at a time.
 #pragma once
 
 #include <c10/cuda/CUDAStream.h>
@@ -18,12 +18,12 @@ namespace laneway::adaptor {
 
 class CudaLane final : public StreamLane {
  public:
-  // `device`, number `index` of torch's, and `clock` outlive the lane.
+  // `device`, which is torch's number `index`, and `clock` must outlive the lane.
   CudaLane(memory::CudaDevice& device, c10::DeviceIndex index, SmPartitions::Lease partition,
            std::unique_ptr<memory::CudaStream> stream, const Clock& clock);
   ~CudaLane() override;
 
-  // Should CUDA fail here, every further call of the lane says so until the next enter.
+  // If CUDA fails here, every further call of the lane returns that error until the next enter.
   void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
   void leave() override;
   uint64_t address_hash() const override;

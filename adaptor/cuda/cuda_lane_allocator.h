@@ -1,14 +1,15 @@
-// The hook between torch's CUDA allocations and lanes: what adaptor/host/cpu_lane_allocator is to
-// the CPU's. Installed once for the process, it gives a thread that is bound to a lane memory from
-// that lane's arena, and leaves every other thread (the user's own eager work, captures of graphs,
-// memory pools) to the allocator that was there. Frees go by address, whichever thread they come
-// from. Thread-safe.
+// The hook between torch's CUDA allocations and lanes, as adaptor/host/cpu_lane_allocator is for
+// the CPU. Installed once per process, it gives a thread that is bound to a lane memory from that
+// lane's arena; all other threads (the user's own eager work, captures of graphs, memory pools) get
+// theirs from the allocator that was there before. A free finds the arena by address, on any
+// thread. Thread-safe.
 //
-// Memory of the arena is handed out and taken back while kernels that use it are still enqueued.
-// That is right because all work of a lane is on its one stream, in order.
+// The arena gives and takes memory while kernels that use it are still enqueued. That is correct
+// because all work of a lane is on its one stream, in order.
 //
-// What torch keeps beyond an iteration (workspaces of cuBLAS, see cuda_workspaces.h; the seed that
-// a recorded graph reads) must not come from an arena: it is allocated in an OutsideLane.
+// Memory that torch keeps beyond an iteration (workspaces of cuBLAS, see cuda_workspaces.h; the
+// seed that a recorded graph reads) must not come from an arena: it must be allocated in an
+// OutsideLane.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,12 +23,13 @@
 
 namespace laneway::adaptor {
 
-// Puts it before torch's CUDA allocator, the first time that it is called. No CUDA call is made.
+// The first call installs the hook before torch's CUDA allocator; later calls do nothing. No CUDA
+// call is made.
 void install_cuda_lane_allocator();
 
-// While it lives, CUDA allocations of this thread come from `arena` and are used on `stream` alone.
-// One at a time per thread; an arena is bound to one thread at a time, and begins and ends its
-// iterations while it is.
+// While a binding lives, this thread's CUDA allocations come from `arena`, and only work on
+// `stream` may use them. Requires: the thread has no other binding, the arena is bound to no other
+// thread, and the arena's iterations begin and end within the binding.
 class CudaLaneBinding {
  public:
   CudaLaneBinding(memory::LaneArena& arena, c10::DeviceIndex device, cudaStream_t stream);
@@ -35,11 +37,11 @@ class CudaLaneBinding {
   CudaLaneBinding(const CudaLaneBinding&) = delete;
   CudaLaneBinding& operator=(const CudaLaneBinding&) = delete;
 
-  // Over the addresses of this binding's allocations, in order.
+  // A hash of the addresses of this binding's allocations, in order.
   uint64_t address_hash() const;
 };
 
-// While it lives, allocations of this thread are as if it were not bound.
+// While it lives, this thread's allocations do not come from its lane.
 class OutsideLane {
  public:
   OutsideLane();
@@ -48,7 +50,8 @@ class OutsideLane {
   OutsideLane& operator=(const OutsideLane&) = delete;
 };
 
-// Blocks of iterations that ended, still used by somebody, within `size` bytes from `base`.
+// The number of blocks within `size` bytes from `base` that are still in use after their iterations
+// ended.
 size_t cuda_blocks_escaped_within(const std::byte* base, Bytes size);
 
 }  // namespace laneway::adaptor

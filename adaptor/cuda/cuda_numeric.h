@@ -1,11 +1,11 @@
-// What a graph's numeric state means on CUDA beyond NumericScope (adaptor/scope/numeric_context.h,
-// which sets the precision of matrix products and deterministic algorithms for all devices): cuDNN
-// is not to try algorithms out, because what is fastest, and with it the bits, would differ from
-// one iteration to the next. What else torch has (TF32 in convolutions, reduced precision in
-// reductions) is the process's, as in eager.
+// The part of a graph's numeric state that only CUDA has. NumericScope
+// (adaptor/scope/numeric_context.h) sets the precision of matrix products and deterministic
+// algorithms for all devices; this scope forbids cuDNN to try algorithms out, because the fastest
+// one, and with it the bits, would differ from one iteration to the next. Torch's other settings
+// (TF32 in convolutions, reduced precision in reductions) are the process's, as in eager execution.
 //
-// The flag is process-wide in torch: the first scope in sets it, the last one out puts back what
-// the first found.
+// The flag is process-wide in torch: the first scope sets it, and the last one restores the value
+// that the first found.
 #pragma once
 
 namespace laneway::adaptor {

@@ -1,4 +1,4 @@
-// CudaRandomState: the generator of a job whose random numbers a CUDA device draws
+// CudaRandomState: the generator of a job that draws its random numbers on a CUDA device
 // (adaptor/cuda/cuda_generator.h). One thread at a time.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace laneway::adaptor {
 
 class CudaRandomState final : public RandomState {
  public:
-  // Of device `index`, seeded with torch's default seed until set.
+  // A generator of device `index`, with torch's default seed until set().
   explicit CudaRandomState(c10::DeviceIndex index);
 
   Status set(std::span<const std::byte> state) override;
@@ -23,8 +23,8 @@ class CudaRandomState final : public RandomState {
   void rewind() override;
 
   CudaGenerator& implementation() const;
-  // Two int64 numbers on the device, from which recorded kernels read seed and offset. Made at the
-  // first call, outside of any lane; kept with this object.
+  // Two int64 numbers on the device, from which recorded kernels read seed and offset. The first
+  // call allocates them, outside of any lane; they live as long as this object.
   const at::Tensor& recorded_position();
 
  private:

@@ -1,10 +1,10 @@
-// CudaRecording: an iteration's kernels as a CUDA graph. Captured directly from the lane's stream:
-// torch's own at::cuda::CUDAGraph would take the process's default generator along, in which the
+// CudaRecording: an iteration's kernels as a CUDA graph, captured directly from the lane's stream.
+// torch's own at::cuda::CUDAGraph would include the process's default generator, from which the
 // user's other threads could not draw meanwhile, and a memory pool, which a lane does not need: its
-// addresses are the plan's. Other threads go on with CUDA as if nothing were captured.
+// addresses are the plan's. A capture does not disturb other threads' use of CUDA.
 //
-// Made, ended and launched by the thread that has entered the lane. The CUDA graph owns no memory,
-// so that it may go at any time, whatever its addresses hold by then.
+// Requires: the thread that has entered the lane makes, ends and launches it. The CUDA graph owns
+// no memory, so it may be destroyed at any time.
 #pragma once
 
 #include <driver_types.h>
@@ -20,11 +20,12 @@ namespace laneway::adaptor {
 
 class CudaRecording final : public Recording {
  public:
-  // `lane`, whose `stream` it is, may go once it was ended, and it is not launched then; `random`
-  // outlives it. failed, with what CUDA said.
+  // Begins a recording on `stream`, which is `lane`'s. The lane may be destroyed after end(); the
+  // recording must not be launched then. `random` must outlive the recording. Error failed with
+  // CUDA's message.
   static Result<std::unique_ptr<Recording>> start(StreamLane& lane, cudaStream_t stream,
                                                   CudaRandomState& random);
-  // Gives an unfinished one up.
+  // Drops an unfinished recording.
   ~CudaRecording() override;
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
@@ -36,7 +37,7 @@ class CudaRecording final : public Recording {
   CudaRecording(StreamLane& lane, cudaStream_t stream, CudaRandomState& random)
       : lane_(lane), stream_(stream), random_(random) {}
 
-  // What was written down, which may be nothing after an error.
+  // Ends the capture and gives its graph, which may be null after an error.
   cudaError_t stop(cudaGraph_t* graph);
 
   StreamLane& lane_;
@@ -44,7 +45,7 @@ class CudaRecording final : public Recording {
   CudaRandomState& random_;
   bool recording_ = false;
   cudaGraphExec_t executable_ = nullptr;
-  uint64_t draws_ = 0;  // by how much an iteration advances the generator
+  uint64_t draws_ = 0;  // by how much a launch advances the generator
 };
 
 }  // namespace laneway::adaptor

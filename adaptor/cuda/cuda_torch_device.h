@@ -13,10 +13,12 @@ class CudaTorchDevice final : public TorchDevice {
 
   c10::Device device() const override { return {c10::DeviceType::CUDA, index_}; }
   c10::DispatchKey key() const override { return c10::DispatchKey::CUDA; }
-  // Kernels assert on a bad index, which ends every job of the process.
+  // Kernels assert on a bad index, which ends every job of the process, so no trait of the CPU
+  // holds.
   KernelTraits traits() const override { return {}; }
   std::unique_ptr<RandomState> make_random_state() const override;
-  // `lane` is one of this device's, entered by this thread; `random` was made here.
+  // Requires: `lane` is this device's and this thread has entered it; `random` was made by
+  // make_random_state.
   Result<std::unique_ptr<Recording>> start_recording(DeviceLane& lane,
                                                      RandomState& random) const override;
 

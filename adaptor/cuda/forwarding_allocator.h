@@ -1,5 +1,6 @@
-// ForwardingAllocator: torch's whole CUDA allocator interface, every call passed on to another one:
-// what CudaLaneAllocator says nothing about is as it was. As thread-safe as the other one.
+// ForwardingAllocator: torch's whole CUDA allocator interface, with every call passed on to another
+// allocator: functions that CudaLaneAllocator does not override behave as before. As thread-safe as
+// the other allocator.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -15,7 +16,7 @@ namespace laneway::adaptor {
 
 class ForwardingAllocator : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
  public:
-  // `base` lives as long as the process.
+  // `base` must live as long as the process.
   explicit ForwardingAllocator(CUDAAllocator& base) : base_(base) {}
 
   c10::DataPtr allocate(size_t bytes) override { return base_.allocate(bytes); }

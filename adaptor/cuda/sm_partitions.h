@@ -1,5 +1,5 @@
 // SmPartitions: the multiprocessors of a device, divided among lanes: each lane leases a partition
-// of its own and gives it back when it goes. Thread-safe; outlives its leases.
+// of its own and gives it back when it is destroyed. Thread-safe; must outlive its leases.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace laneway::adaptor {
 
 class SmPartitions {
  public:
-  // One lane's; empty: of the whole device.
+  // The partition of one lane; an empty lease stands for the whole device.
   class Lease {
    public:
     Lease() = default;
@@ -29,7 +29,8 @@ class SmPartitions {
     size_t index_ = 0;
   };
 
-  // `sms` multiprocessors for each lane. Errors: see memory::SmPartition::split.
+  // Divides the device into partitions of `sms` multiprocessors. Errors: see
+  // memory::SmPartition::split.
   static Result<std::unique_ptr<SmPartitions>> make(memory::CudaDevice& device, uint32_t sms);
 
   // unsupported when all are leased.

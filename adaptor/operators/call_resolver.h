@@ -1,5 +1,6 @@
-// CallResolver: makes an OperatorCall from a node, checking it against the operator's schema. Lives
-// for one resolve(). Every refusal names the node, the operator, the argument and the user's line.
+// CallResolver: makes an OperatorCall of a node, and checks it against the operator's schema. One
+// object per resolve(). Every refusal names the node, the operator, the argument and the user's
+// line.
 #pragma once
 
 #include <ATen/core/function_schema.h>
@@ -23,15 +24,16 @@ class CallResolver {
   using ListFill = OperatorCall::ListFill;
 
   Status find_operator();
-  // Positional arguments in schema order, then named ones, then defaults.
+  // Aligns the arguments with the schema: positional ones in schema order, then named ones, then
+  // defaults.
   Status align_arguments();
   Status place(size_t position, const lanes::Argument& argument);
   Status place_value(size_t position, const c10::Type& type, lanes::ValueIndex value);
   Status place_list(size_t position, const c10::Type& type, const lanes::ListArgument& list);
-  // Forms of a call that a graph must not have, although its operator is listed.
+  // Refuses forms of a call that a graph must not have, although its operator is listed.
   Status check_form() const;
   Status check_draws() const;
-  // Whether the operator runs on a device that is not the CPU.
+  // Refuses an operator without a kernel for the device, when that is not the CPU.
   Status check_kernel() const;
   Status check_writes() const;
   Status place_in_slot();

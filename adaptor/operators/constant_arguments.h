@@ -1,6 +1,6 @@
-// constant_arguments: the arguments of a node that are the same in every iteration, as torch takes
-// them: each is made of the schema's type, or refused with a sentence that says what was expected.
-// Pure functions.
+// constant_arguments: makes torch's values of a node's arguments that are the same in every
+// iteration: each gets the schema's type, or is refused with a sentence that names the expected
+// type. Pure functions.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -12,11 +12,11 @@
 
 namespace laneway::adaptor {
 
-// T of Optional[T]; the type itself when it is none.
+// T of Optional[T]; any other type itself.
 const c10::Type& without_optional(const c10::Type& type);
 
-// A constant of the schema's type. An argument that is a generator is the job's own, one that is a
-// device that of the resolver's choice: both are the caller's to place.
+// A constant of the schema's type. A generator argument gives `generator`, the job's own. A device
+// argument gives the CPU; for another device the caller must replace it.
 Result<c10::IValue> constant_argument(const c10::Type& type, const lanes::Argument& argument,
                                       const at::Generator& generator);
 Result<c10::IValue> constant_list(const c10::Type& element, const lanes::ListArgument& list,

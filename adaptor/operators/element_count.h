@@ -1,4 +1,4 @@
-// element_count: how many elements sizes stand for. Names nothing of torch.
+// element_count: the number of elements of a tensor's sizes. Includes nothing of torch.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace laneway::adaptor {
 
-// Their product, 1 where there are none. Sizes of a checked graph do not overflow unless there are
-// no elements at all; then it wraps on its way to zero.
+// The product of the sizes; 1 without sizes. The product of a checked graph's sizes overflows only
+// for tensors without elements, where the result is zero in any case.
 inline int64_t element_count(std::span<const int64_t> sizes) {
   uint64_t count = 1;
   for (const int64_t size : sizes) count *= static_cast<uint64_t>(size);

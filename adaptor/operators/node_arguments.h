@@ -1,5 +1,5 @@
 // NodeArguments: a node's arguments by the names of its operator's schema, whether they were given
-// by position or by name. Looks at the node and torch's schema; both outlive it.
+// by position or by name. The graph and the node must outlive it.
 #pragma once
 
 #include <ATen/core/function_schema.h>
@@ -15,19 +15,20 @@ namespace laneway::adaptor {
 
 class NodeArguments {
  public:
-  // Nothing is found by any name where this build of torch has no such operator.
+  // Where this build of torch has no such operator, no name finds an argument.
   NodeArguments(const lanes::Graph& graph, const lanes::Node& node);
 
-  // nullptr when it was not given or the schema has no such argument.
+  // The argument; nullptr when it was not given or the schema has no such argument.
   const lanes::Argument* find(std::string_view name) const;
-  // The value's index, kNoValue when the argument is no value.
+  // The value's index; kNoValue when the argument is no value.
   lanes::ValueIndex value(std::string_view name) const;
-  // The tensor that was given, nullptr when none was.
+  // The tensor that was given; nullptr when none was.
   const lanes::Value* tensor(std::string_view name) const;
-  // Constants, the schema's default where none was given; nothing for a value of the iteration.
+  // A constant argument, or the schema's default where none was given; nothing for a value of the
+  // iteration.
   std::optional<int64_t> integer(std::string_view name) const;
   std::optional<bool> truth(std::string_view name) const;
-  std::optional<double> real(std::string_view name) const;  // a whole number too
+  std::optional<double> real(std::string_view name) const;  // for an integer too
   std::optional<std::vector<int64_t>> integers(std::string_view name) const;
 
  private:

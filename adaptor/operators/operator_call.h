@@ -1,8 +1,8 @@
-// OperatorCall: one node of a graph, resolved against torch's dispatcher. Everything that does not
-// change from iteration to iteration (constants, defaults, persistent tensors and their views)
-// stands ready in a stack template; running it copies the template, fills in the values of this
-// iteration, and calls the kernel boxed. A value whose last use this is moves into the call, so its
-// memory is free as soon as the kernel is done.
+// OperatorCall: one node of a graph, resolved against torch's dispatcher. All arguments that are
+// the same in every iteration (constants, defaults, persistent tensors and their views) are in a
+// stack template; run() copies the template, fills in the values of this iteration, and calls the
+// kernel boxed. A value that is not used later moves into the call, so its memory is free as soon
+// as the kernel is done.
 //
 // resolve() is the schema check: the operator is on the list, each argument has the schema's type,
 // none is missing, the results are as many as the schema returns, and the node's declared writes
@@ -26,29 +26,32 @@ namespace laneway::adaptor {
 // The values of an iteration, indexed like Graph::values.
 using ValueTable = std::vector<c10::IValue>;
 
-// Which values are the same tensor object in every iteration (persistent, inputs, views of those).
+// By value: whether it is the same tensor object in every iteration (persistent, inputs, views of
+// those).
 using StaticValues = std::vector<bool>;
 
 class OperatorCall {
  public:
-  // invalid_graph names node, operator, argument and user line. `values` holds the static values.
-  // What it makes anew lies on `device`, for which it has a kernel.
+  // Resolves a node. `values` holds the static values. New tensors lie on `device`. invalid_graph
+  // names node, operator, argument and user line, also when the operator has no kernel for
+  // `device`.
   static Result<OperatorCall> resolve(const lanes::Graph& graph, size_t node_index,
                                       const at::Generator& generator, const ValueTable& values,
                                       const StaticValues& is_static,
                                       c10::Device device = c10::DeviceType::CPU);
 
-  // `last_use[v]` says whether value v is used by no later node and is no output.
+  // Moves into the call the values v with `last_use[v]`: no later node uses them, and they are no
+  // outputs.
   void move_last_uses(const std::vector<bool>& last_use);
 
   // Runs the node: reads its arguments from `values`, writes its results there. Throws what the
-  // kernel throws. `stack` is scratch, empty before and after.
+  // kernel throws. `stack` is scratch memory; it must be empty, and is empty afterwards.
   void run(ValueTable& values, torch::jit::Stack& stack) const;
 
   bool is_view() const { return is_view_; }
   bool is_random() const { return is_random_; }
-  // Whether equal arguments' shapes may give results of other shapes: masks, counts, sizes that
-  // are numbers of the iteration.
+  // Whether arguments of equal shapes may give results of other shapes: with masks, counts, or
+  // sizes that are numbers of the iteration.
   bool shape_depends_on_data() const { return shape_depends_on_data_; }
 
  private:
@@ -64,7 +67,7 @@ class OperatorCall {
     enum class Kind : uint8_t { tensors, optional_tensors, integers, numbers };
     uint32_t position = 0;
     Kind kind = Kind::tensors;
-    std::vector<c10::IValue> constants;     // one an element; unused where a value stands
+    std::vector<c10::IValue> constants;     // one per element; unused where `values` has one
     std::vector<lanes::ValueIndex> values;  // kNoValue: take the constant
   };
   struct Returned {
@@ -81,12 +84,12 @@ class OperatorCall {
   void store_results(ValueTable& values, torch::jit::Stack& stack) const;
 
   c10::OperatorHandle op_;
-  std::optional<bool> gradients_;  // whether they are recorded while it runs; unset: as they are
+  std::optional<bool> gradients_;  // the gradient mode while it runs; unset: unchanged
   std::vector<c10::IValue> template_;
   std::vector<Fill> fills_;
   std::vector<ListFill> list_fills_;
   std::vector<Returned> results_;
-  lanes::ValueIndex single_result_ = lanes::kNoValue;  // when there is one plain result
+  lanes::ValueIndex single_result_ = lanes::kNoValue;  // set when there is one plain result
   bool one_plain_result_ = false;
   bool is_view_ = false;
   bool is_random_ = false;

@@ -1,8 +1,8 @@
 // ScalarCall: a node over Python numbers ("scalar::pow"), or one that reads a number out of a 0-dim
-// tensor (aten::_local_scalar_dense), evaluated here instead of through the dispatcher: optimizers
+// tensor (aten::_local_scalar_dense), evaluated by this class instead of the dispatcher: optimizers
 // compute their bias corrections this way, and the result must equal Python's to the last bit.
-// Integers stay integers under add, sub, mul and neg, as in Python (those beyond 64 bits fail the
-// node); everything else is a double, and divisions by zero are IEEE's.
+// Integers stay integers under add, sub, mul and neg, as in Python (a result beyond 64 bits fails
+// the node); all other results are doubles, and divisions by zero follow IEEE 754.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ namespace laneway::adaptor {
 
 class ScalarCall {
  public:
-  // True for the nodes that this class evaluates.
+  // Whether this class evaluates the node.
   static bool handles(const lanes::Node& node);
-  // invalid_graph names node, operator and what is wrong.
+  // Resolves a node. invalid_graph names node, operator and the fault.
   static Result<ScalarCall> resolve(const lanes::Graph& graph, size_t node_index);
 
   void run(ValueTable& values) const;
@@ -28,7 +28,7 @@ class ScalarCall {
  private:
   enum class Operation : uint8_t { read, add, sub, mul, div, pow, min, max, neg, sqrt };
 
-  // A constant, or a value when `value` is one.
+  // A value of the iteration, or a constant when `value` is kNoValue.
   struct Operand {
     c10::IValue constant;
     lanes::ValueIndex value = lanes::kNoValue;

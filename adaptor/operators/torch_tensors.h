@@ -1,7 +1,7 @@
 // Tensors over memory that torch did not allocate: the slots of an image and the inputs of an
-// iteration. No tensor holds an address of its own: each views a BorrowedStorage, whose base is
-// swapped when the image is placed, moved or restored, or when an iteration brings its inputs.
-// One thread at a time.
+// iteration. No tensor holds an address of its own: each views a BorrowedStorage, whose base
+// changes when the image is placed, moved or restored, or when an iteration gets its inputs. One
+// thread at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,18 +14,18 @@ namespace laneway::adaptor {
 
 c10::ScalarType scalar_type(lanes::DType dtype);
 
-// The key whose kernels run on tensors of `device`.
+// The dispatch key of the kernels for tensors of `device`.
 c10::DispatchKey dispatch_key(c10::Device device);
 
-// A tensor of the CPU's with the contents of `tensor`: itself, or a copy for which the device is
-// waited for.
+// A CPU tensor with the contents of `tensor`: `tensor` itself, or a copy; the copy waits for the
+// device.
 at::Tensor on_host(const at::Tensor& tensor);
 
-// A storage of a fixed size over memory that somebody else owns. Tensors made from it follow every
-// rebind; they must not be used while it is unbound.
+// A storage of a fixed size over memory that it does not own. Its tensors follow every rebind; they
+// must not be used while it is unbound.
 class BorrowedStorage {
  public:
-  // Tensors made from it are `device`'s.
+  // Its tensors are on `device`.
   explicit BorrowedStorage(uint64_t bytes, c10::Device device = c10::DeviceType::CPU);
 
   void rebind(void* base);
