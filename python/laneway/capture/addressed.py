@@ -13,7 +13,7 @@ from laneway.graph.graph_ir import TORCH_OF_DTYPE, StorageKind
 
 aten = torch.ops.aten
 
-# How as_strided and its like name what they address.
+# The names of the argument that as_strided and similar operators address.
 OPERATORS = frozenset(
     {
         aten.as_strided.default,
@@ -25,9 +25,9 @@ OPERATORS = frozenset(
 
 
 class Addressed:
-    """Whose memory a step addresses by places in it. A job has the memory of what it is given from
-    the tensor's first element to its last, so places are right that are told from the first element
-    and lie between, or where the tensor is all of its memory."""
+    """The tensors whose memory a step addresses by places in it. A job has a tensor's memory from
+    its first element to its last. So a place is valid when it is relative to the first element and
+    lies between these two, or when the tensor is all of its memory."""
 
     def __init__(self, table: ValueTable, constants: Constants) -> None:
         self._table = table
@@ -37,8 +37,8 @@ class Addressed:
         self.inputs: set[int] = set()  # inputs that must be all of their memory in every call
 
     def note(self, value: int, func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> None:
-        """The memory of `value`, the first argument, is addressed. Raises CaptureError, without
-        operator and line, where the job has a part of it only."""
+        """Notes that the step addresses the memory of `value`, the first argument. Raises
+        CaptureError, without operator and line, when the job has only a part of that memory."""
         described = self._table.values[value]
         storage = self._table.storages[described.storage]
         if storage.kind == StorageKind.ephemeral:

@@ -1,10 +1,10 @@
 """Turns a training step or an inference, given as Python code, into a graph.
 
 The step runs once on fake tensors: the model's parameters and buffers, the optimizer's state and
-the example inputs are replaced by tensors without data, and a Recorder writes down every operator.
-Nothing of the user's is changed: not the model, not the optimizer, not gradients, not random state.
-The result holds the graph in the late form (see late_form.py), the slots of the job's image, and
-how inputs and outputs map to the graph's.
+the example inputs are replaced by tensors without data, and a Recorder records every operator. The
+user's model, optimizer, gradients and random state stay unchanged. The result holds the graph in
+the late form (see late_form.py), the slots of the job's image, and how inputs and outputs map to
+the graph's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Closure = Callable[..., Any]  # (model, optimizer, *inputs) -> loss | (loss, aux
 
 @dataclasses.dataclass
 class CapturedJobGraph:
-    """A graph with what is needed to run it from Python.
+    """A graph, with all that Python needs to run it.
 
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
     `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The last
@@ -84,7 +84,7 @@ class CapturedJobGraph:
 
 @dataclasses.dataclass
 class _Training:
-    """What one capture of a training step is made from."""
+    """The parts of one capture of a training step."""
 
     model: torch.nn.Module
     loss_fn: Callable[..., Any] | None
@@ -158,7 +158,7 @@ def capture_inference(
     shares_random: bool = False,
 ) -> CapturedJobGraph:
     """model(*inputs, **kwargs), or closure(model, *inputs, **kwargs), without gradients as a graph,
-    in evaluation mode unless told.
+    in evaluation mode unless `train_mode`.
 
     With `slots_of` the graph belongs to that job, which it joins: tensors that both use have the
     slots that they have there. `shares_random` as for capture_train_step; the generator of the job
@@ -211,11 +211,12 @@ def capture_inference(
 
 
 class _GradientsLeft(Exception):
-    """The step leaves gradients behind that no step of the optimizer used."""
+    """The step leaves gradients that no step of the optimizer used."""
 
 
 def _accumulated(training: _Training) -> frozenset[Path]:
-    """The parameters that get a gradient in the step, which is run for that and thrown away."""
+    """The parameters that get a gradient in the step. The step runs once for this answer, and its
+    graph is dropped."""
     job, *_ = _run(training, None)
     return frozenset(job.gradients.accumulated)
 
@@ -258,7 +259,7 @@ def _capture_once(
 def _run(
     training: _Training, kept_gradients: frozenset[Path] | None
 ) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
-    """The step run on fakes."""
+    """Runs the step on fakes."""
 
     def run() -> tuple[Any, side_effects.Numbers]:
         ran = steady(
@@ -291,7 +292,7 @@ def _run_once(
 
 
 def _written_inputs(job: FakeJob, signature: InputSignature) -> list[int]:
-    """Which of the caller's tensors the step writes."""
+    """The positions of the caller's tensors that the step writes."""
     written = job.recorder.written_inputs()
     return [p for p in written if signature.specs[p].source[0] == "input"]
 
@@ -330,7 +331,7 @@ def _default_step(loss_fn: Callable[..., Any] | None) -> Closure:
 
 
 def _own_loss(result: Any) -> Any:
-    """What a model that computes its loss itself returned, as a loss or (loss, aux…)."""
+    """The result of a model that computes its loss itself, as a loss or (loss, aux…)."""
     if not isinstance(result, Mapping):
         return result
     loss = result.get("loss")

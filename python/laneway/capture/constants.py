@@ -1,4 +1,4 @@
-"""Real tensors that a step uses but does not get as arguments: masks in attributes, literals.
+"""Real tensors that a step uses, but does not get as arguments: masks in attributes, literals.
 
 Each becomes a slot of the job's image, once. Tensors that would make the step wrong are refused:
 the model's own, reached past the model (their gradients would be lost), and others that require a
@@ -22,9 +22,9 @@ class Constants:
     def __init__(self, fake_mode: FakeTensorMode, slots: SlotTable) -> None:
         self._fake_mode = fake_mode
         self._slots = slots
-        self.parts: set[int] = set()  # slots that hold a part only of their tensor's memory
-        self._forbidden: dict[int, str] = {}  # storage -> why it must not be met
-        # The tensors are kept, so that their ids stay theirs.
+        self.parts: set[int] = set()  # slots that hold only a part of their tensor's memory
+        self._forbidden: dict[int, str] = {}  # storage -> why the step must not use it
+        # The tensors are kept, so that no other object gets their ids.
         self._fakes: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
 
     def forbid(self, tensor: torch.Tensor, why: str) -> None:
@@ -32,13 +32,13 @@ class Constants:
         self._forbidden[tensor.untyped_storage()._cdata] = why
 
     def find(self, tensor: torch.Tensor) -> FakeTensor | None:
-        """The fake of a real tensor that was met before."""
+        """The fake of a real tensor, if add() has made one."""
         known = self._fakes.get(id(tensor))
         return known[1] if known is not None else None
 
     def add(self, tensor: torch.Tensor) -> tuple[FakeTensor, Slot]:
-        """The fake of a real tensor and its slot, new or not. Raises CaptureError without operator
-        and line."""
+        """The fake of a real tensor and its slot; makes both if needed. Raises CaptureError without
+        operator and line."""
         check_tensor(tensor, "a tensor that the step captured")
         reason = self._forbidden.get(tensor.untyped_storage()._cdata)
         if reason is None and tensor.requires_grad:

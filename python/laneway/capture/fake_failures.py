@@ -15,7 +15,7 @@ _NOT_ALLOCATED = "data is not allocated yet"
 
 
 def data_wanted(error: Exception) -> CaptureError:
-    """For an error of code that reads the data of a tensor."""
+    """The error to raise for `error`, of code that reads the data of a tensor."""
     if _NOT_ALLOCATED in str(error):
         return CaptureError(
             "a function of torch reads a tensor's data to decide what it computes, and a graph is "

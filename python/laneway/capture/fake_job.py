@@ -32,18 +32,18 @@ _FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
 
 
 class _CaptureMode(FakeTensorMode):
-    """Leaves torch's table of device guards alone. A fake mode without a device would put in the
-    guard of the thread that enters it, which is gone with that thread, and the next look at the
-    table crashes; and autograd's engine, should it start after that, would start a thread for each
-    such guard, so that torch refuses every backward() in children made by fork()."""
+    """A fake mode that does not change torch's table of device guards. A fake mode without a device
+    would enter the guard of the thread that enters the mode. That guard ends with its thread, and
+    the next use of the table crashes. If autograd's engine starts after that, it starts a thread
+    for each such guard, so that torch refuses every backward() in children made by fork()."""
 
     @property
     def avoid_device_init(self) -> bool:
-        return False  # all tensors of a capture are the CPU's
+        return False  # all tensors of a capture are on the CPU
 
 
 def new_fake_mode() -> FakeTensorMode:
-    """The mode that a capture runs under."""
+    """The fake mode of a capture."""
     return _CaptureMode(allow_non_fake_inputs=True)
 
 
@@ -64,7 +64,7 @@ class FakeJob:
             _check_module(module)
         self.recorder = Recorder(fake_mode, slots, target, shares_random)
         self._target = target
-        self.scaler: loss_scaling.CapturedScaler | None = None  # what run() met
+        self.scaler: loss_scaling.CapturedScaler | None = None  # the scaler that run() found
         self.gradients = Gradients(self.recorder, kept_gradients)
         self.stepped = False  # the optimizer took a step
         self._modules = modules
@@ -120,14 +120,14 @@ class FakeJob:
         }
 
     def run(self, step: Callable[[], Any]) -> Any:
-        """step() with the modules on fakes, recorded."""
+        """Runs step() with the modules on fakes, and records it."""
         recorder = self.recorder
         watch = loss_scaling.Watch(recorder)
         for real in self._real:
             recorder.constants.forbid(
                 real, "a tensor of the model through a reference from outside of it"
             )
-        # Operators that fail on fakes fail in the client's hands; they need not be logged as well.
+        # An operator that fails on fakes raises an error in the client; a log line is not needed.
         modules = [module for _, module in self._modules]
         numbers = side_effects.python_numbers(modules)
         with swapped(modules, self._fakes), _quiet(_FAKE_LOGGER):
@@ -191,16 +191,17 @@ class FakeJob:
                     )
 
     def write_rebound_buffers(self) -> None:
-        """Buffers that the step assigned anew are written at the end of the graph."""
+        """Adds the writes of buffers that the step assigned anew to the end of the graph."""
         self.recorder.phase = "tail"
         with torch.no_grad(), self.recorder.fake_mode, self.recorder:
-            # All are cloned first: they may be views of buffers, each other's old contents.
+            # All are cloned first: each may be a view of a buffer with old contents of another.
             copies = [(target, source.clone()) for target, source in self._rebound]
             for target, source in copies:
                 target.copy_(source)
 
     def write_gradients(self) -> dict[Path, bool]:
-        """Kept gradients are written at the end of the graph. Result: Gradients.write_back's."""
+        """Adds the writes of kept gradients to the end of the graph. Returns the result of
+        Gradients.write_back."""
         self.recorder.phase = "tail"
         return self.gradients.write_back()
 
@@ -275,7 +276,7 @@ class FakeJob:
 
 @contextlib.contextmanager
 def _as_on(target: Target) -> Iterator[None]:
-    """Inside, torch decides by device what it would decide on the target."""
+    """Inside, torch's decisions by device are those for the target."""
     if target is Target.cpu:
         yield
         return
@@ -293,7 +294,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 def is_captured(module: torch.nn.Module) -> bool:
-    """Whether the module stands on fakes just now."""
+    """Whether the module has fake tensors now."""
     return any(isinstance(parameter, FakeTensor) for parameter in module.parameters())
 
 
@@ -302,7 +303,8 @@ def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
-    """Hooks on a parameter's gradient run in every backward pass, so they are recorded too."""
+    """Copies the hooks on a parameter's gradient to the fake. They run in every backward pass, so
+    they are recorded too."""
     for hook in (parameter._backward_hooks or {}).values():
         fake.register_hook(hook)
     for hook in (getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values():

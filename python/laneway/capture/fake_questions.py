@@ -1,10 +1,11 @@
 """During a capture, libraries that ask torch whether a tensor is a fake get the answer no.
 
-Hugging Face's models do not look into a mask when it is a fake, and then compute otherwise than in
-eager. A capture works out what they would see (known_numbers.py), so they are to look. The question
-goes to torch._subclasses.FakeTensor, where a class stands during captures that answers code of the
-capturing thread outside torch and this package; everybody else is told the truth. Whoever has taken
-the class itself from torch._subclasses.fake_tensor is not seen.
+Hugging Face's models do not read a mask when it is a fake, and then compute otherwise than in eager
+execution. A capture computes the numbers that they would read (known_numbers.py), so they should
+read the mask. Such code asks isinstance(…, torch._subclasses.FakeTensor). During captures another
+class has that name; it answers no to code of the capturing thread outside of torch and this
+package, and the truth to all other code. Code that imported the class from
+torch._subclasses.fake_tensor gets the truth too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _capturing = threading.local()  # .depth: how many captures this thread is insid
 
 @contextlib.contextmanager
 def denied() -> Iterator[None]:
-    """Inside, this thread's libraries take fakes for plain tensors."""
+    """Inside, libraries on this thread take fakes for plain tensors."""
     with _denying:
         _capturing.depth = getattr(_capturing, "depth", 0) + 1
         try:
@@ -50,7 +51,7 @@ class _Answering(type(FakeTensor)):
 
 
 class _StandIn(FakeTensor, metaclass=_Answering):
-    """Stands for FakeTensor, and has no instances of its own."""
+    """Has the place of FakeTensor, and no instances of its own."""
 
 
 def _stand_in() -> None:

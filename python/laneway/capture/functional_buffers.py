@@ -1,9 +1,9 @@
-"""Writes to persistent memory in the middle of a step, put off to its end.
+"""Moves writes to persistent memory from the middle of a step to its end.
 
-Batch normalisation updates running statistics in the forward pass; a step could not be taken back
-from there on. A storage that is written before the optimizer gets an ephemeral stand-in: a clone
+Batch normalisation updates running statistics in the forward pass; from there on a step could not
+be abandoned. A storage that is written before the optimizer gets an ephemeral stand-in: a clone
 made before its first use, which every node uses instead, and one copy_ back at the end. A write
-that nothing else in the step looks at (a counter) is simply moved to the end. Written inputs and
+that no other node of the step reads (a counter) is moved to the end as it is. Written inputs and
 written literals get stand-ins without the copy: the client's bytes are only read, and a literal is
 new in every iteration.
 """
@@ -72,7 +72,7 @@ class _StandIns:
             v for node in draft.nodes for result in node.results for v in result.values
         }
         self.on_storage: dict[int, list[int]] = {}
-        used = {v for node in draft.nodes for v in node.reads()}  # of others the nodes are gone
+        used = {v for node in draft.nodes for v in node.reads()}  # the nodes of others are gone
         for value in sorted(used | self.produced | {*draft.inputs, *draft.outputs}):
             if value == NO_VALUE:
                 continue
@@ -84,7 +84,7 @@ class _StandIns:
         self.tails: list[Node] = []
 
     def make(self, storage: int) -> None:
-        """A stand-in for `storage`: head nodes, tail nodes, and values renamed."""
+        """Makes a stand-in for `storage`: head nodes, tail nodes, and new names of values."""
         draft = self.draft
         on_it = self.on_storage[storage]
         roots = [v for v in on_it if v not in self.produced]
@@ -97,7 +97,7 @@ class _StandIns:
         whole = self._whole(roots, old)
         copy = self._value(dataclasses.replace(draft.values[whole], storage=new_storage))
         head = [_clone(whole, copy)]
-        if old.kind == StorageKind.input and whole not in roots:  # with gaps, or overlapping
+        if old.kind == StorageKind.input and whole not in roots:  # gaps or overlaps
             head.insert(0, _as_strided(roots[0], whole, draft.values[whole]))
         for root in roots:
             if root == whole:

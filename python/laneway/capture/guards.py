@@ -1,9 +1,9 @@
-"""Guards on the values of inputs: what a capture read out of its inputs in Python, and whether
-later calls say the same.
+"""Guards on the values of inputs: the numbers that a capture read from its inputs in Python, and
+the check that later calls give the same.
 
-A Program is recorded nodes that are run for real, apart from any graph, and what is asked of their
-numbers. Guards are a Program over the inputs of a call and the answers that the capture met.
-Neither ever writes to what it is given.
+A Program has recorded nodes, which run on real tensors outside of any graph, and questions about
+their numbers. Guards have a Program over the inputs of a call, and the answers at capture. Neither
+writes to its inputs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from laneway.operators.scalars import SCALAR_OPERATORS
 
 Number = bool | int | float
 
-# They take from their first argument how it looks, and nothing of what it holds.
+# They use the layout of their first argument, and not its contents.
 LIKE_OPERATORS = frozenset(
     {
         "aten::empty_like",
@@ -48,13 +48,14 @@ LIKE_OPERATORS = frozenset(
         "aten::zeros_like",
     }
 )
-# Recorded operators are what autocast made of the step's: it must not make others of them.
+# Autocast has been applied to the recorded operators already; it must not be applied again.
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """What is asked of numbers of a step: the only operand itself, or compute(*operands)."""
+    """A question about numbers of a step: the value of the only operand, or of
+    compute(*operands)."""
 
     operands: tuple[Argument, ...]
     compute: Callable[..., Number] | None = None
@@ -74,7 +75,7 @@ class Constant:
     described: Value
 
     def tensor(self, storage: torch.UntypedStorage) -> torch.Tensor:
-        """It, on these bytes."""
+        """The constant as a tensor over `storage`."""
         value = self.described
         tensor = torch.empty(0, dtype=TORCH_OF_DTYPE[value.dtype])
         return tensor.set_(storage, value.storage_offset, value.sizes, value.strides)
@@ -82,9 +83,8 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True)
 class Origins:
-    """What a program starts from, by value: tensors by their position among the inputs, constants,
-    and tensors of which only the layout counts. `written` are the values of the first two whose
-    bytes the program changes."""
+    """The values with which a program starts: inputs (by position), constants, and tensors of which
+    only the layout counts. `written` are the inputs and constants that the program writes."""
 
     inputs: dict[int, int]
     constants: dict[int, Constant]
@@ -111,7 +111,7 @@ class _Step:
     named: dict[str, Any]
     nested: bool  # lists among the arguments
     single: int | None  # the register of the only result, if it is a tensor or number
-    results: list[tuple[bool, list[int]]]  # else: whether it is a list, and registers
+    results: list[tuple[bool, list[int]]]  # else: by result, is it a list, its registers
 
 
 class Program:
@@ -144,7 +144,7 @@ class Program:
         self, inputs: Sequence[torch.Tensor], expected: Sequence[bytes | int] | None = None
     ) -> list[Number]:
         """Answers to the questions, in the order of `sources`; with `expected` (see exactly()) up
-        to the first that is another. Raises what the operators raise."""
+        to the first answer that differs. Raises what the operators raise."""
         if torch._C._len_torch_dispatch_stack():
             with _disable_current_modes():
                 return self._run(inputs, expected)
@@ -178,7 +178,7 @@ class Program:
         return found
 
     def _register(self, value: int) -> int:
-        if value == NO_VALUE:  # what nobody uses may be written over
+        if value == NO_VALUE:  # a tensor that is not used later may be overwritten
             value = -1
         if value not in self._register_of:
             self._register_of[value] = len(self._registers)
@@ -219,7 +219,7 @@ class Program:
 
 
 class Guards:
-    """A program and the answers that a capture met. Thread-safe."""
+    """A program and its answers at capture. Thread-safe."""
 
     def __init__(self, program: Program, inputs: Sequence[torch.Tensor]) -> None:
         self._program = program
@@ -227,11 +227,11 @@ class Guards:
         self._expected = [exactly(answer) for answer in self._answers]
 
     def difference(self, inputs: Sequence[torch.Tensor]) -> str | None:
-        """What these inputs answer otherwise, in words; None when nothing. They are as the graph
-        takes them."""
+        """The first answer that differs for these inputs, in words; None when all agree. Requires:
+        the inputs have the layout that the graph takes."""
         try:
             found = self._program.answers(inputs, self._expected)
-        except Exception as error:  # eager would raise it where it reads the number
+        except Exception as error:  # eager execution would raise it when it reads the number
             return f"reading what it decides by raises {type(error).__name__}"
         last = len(found) - 1
         if exactly(found[last]) == self._expected[last]:
@@ -243,12 +243,12 @@ class Guards:
 
 
 def exactly(number: Number) -> bytes | int:
-    """Equal for two numbers of a kind that no computation tells apart."""
+    """A key that is equal for two numbers of one type if no computation can distinguish them."""
     return struct.pack("<d", number) if type(number) is float else number
 
 
 def operator_of(name: str) -> Callable[..., Any] | None:
-    """What runs nodes of this name; None when nothing does here."""
+    """The function that runs nodes of this name; None when there is none."""
     if name in SCALAR_OPERATORS:
         return SCALAR_OPERATORS[name]
     namespace, _, rest = name.partition("::")
@@ -258,7 +258,7 @@ def operator_of(name: str) -> Callable[..., Any] | None:
 
 
 def _blank(register: int, value: Value) -> _Step:
-    """Makes a tensor that looks like this and holds anything."""
+    """A step that makes a tensor with the layout of `value` and any contents."""
     layout = [value.sizes, value.strides]
     dtype = {"dtype": TORCH_OF_DTYPE[value.dtype]}
     return _Step(torch.empty_strided, layout, dtype, False, register, [])

@@ -1,4 +1,4 @@
-"""Makes a capture fit the image of a job that is there already.
+"""Makes a capture fit the image of an existing job.
 
 An image never changes its layout while its job runs, so tensors that only a later graph uses
 (constants, literals) become inputs of that graph, the same in every iteration.
@@ -17,8 +17,9 @@ from laneway.graph.slots import Slot
 
 def join(graph: Graph, slots: list[Slot], known: int) -> tuple[Graph, list[torch.Tensor]]:
     """The graph with slots from number `known` on as inputs behind its others, and the tensors of
-    those inputs in order. Raises CaptureError for what cannot be one: state that the job's first
-    graph had no use for, a constant that is written or used through several views."""
+    those inputs in order. Raises CaptureError for a slot that cannot become an input: state that
+    the job's first graph did not use, or a constant that is written or used through several
+    views."""
     written = {graph.values[v].storage for node in graph.nodes for v in node.writes}
     roots = _roots(graph)
     inputs = list(graph.inputs)

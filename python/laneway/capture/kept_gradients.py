@@ -5,9 +5,9 @@ in the image. "No gradient" is the slot filled with negative zero, because negat
 for every x, the sign of zero included: accumulating into it gives the bits that eager gives when it
 stores the first gradient.
 
-Which parameters get one is found out by running the step once with a gradient for each (kept=None
-below): those that backward accumulates into. All others have none, so that an optimizer skips them
-as it does in eager.
+To find the parameters that need one, the step runs once with a gradient for each (kept=None below):
+they are those that backward accumulates into. All others have none, so that an optimizer skips them
+as in eager execution.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from laneway.graph.slots import Path
 
 
 def gradient_path(parameter: Path) -> Path:
-    """The path of the gradient of the parameter that has this path."""
+    """The path of the gradient of `parameter`."""
     return ("gradient", *parameter)
 
 
 class Gradients:
-    """What the fakes of parameters have as gradients. `kept` are the parameters whose gradients are
-    state; None: all of them, to find out which. One per capture."""
+    """The gradients of the fake parameters. `kept` are the parameters whose gradients are state;
+    None: all, to find these parameters. One per capture."""
 
     def __init__(self, recorder: Recorder, kept: frozenset[Path] | None = frozenset()) -> None:
         self._recorder = recorder
         self._kept = kept
         self._fakes: dict[Path, tuple[torch.Tensor, torch.Tensor]] = {}  # parameter, its gradient
-        self._others: dict[Path, torch.Tensor] = {}  # parameters without one
+        self._others: dict[Path, torch.Tensor] = {}  # parameters without a gradient
         self.accumulated: set[Path] = set()
 
     def attach(self, path: Path, parameter: torch.Tensor, fake: torch.Tensor) -> None:
-        """Gives `fake`, which stands for `parameter`, the gradient that it starts the step with."""
+        """Gives `fake`, which stands for `parameter`, its gradient at the start of the step."""
         if self._kept is None or path in self._kept:
             self._attach_kept(path, parameter, fake)
         elif not self._kept or parameter.grad is not None:
@@ -50,13 +50,13 @@ class Gradients:
             fake.register_post_accumulate_grad_hook(lambda _: self.accumulated.add(path))
 
     def left(self) -> bool:
-        """Whether the step left a gradient of its own making behind."""
+        """Whether the step left a gradient that it made."""
         return any(self._is_new(fake) for fake in self._others.values())
 
     def write_back(self) -> dict[Path, bool]:
-        """Brings each kept gradient's slot to what the step left: nothing to do where it was
-        accumulated in place, a copy where it is another tensor, negative zeros where it is None.
-        Result: for each, whether there is one after the step."""
+        """Writes the gradient that the step left into each kept gradient's slot: a copy where it is
+        another tensor, negative zeros where it is None; nothing is to do where it was accumulated
+        in place. Returns for each whether it is not None after the step."""
         if self._kept:
             for path, fake in self._others.items():
                 if self._is_new(fake):

@@ -1,11 +1,11 @@
-"""Numbers that a step reads from tensors and that can be worked out before it runs.
+"""Numbers that a step reads from tensors and that can be computed before it runs.
 
-A step may decide by what it reads from tensors that depend on nothing but constants, the program
-itself and the step's inputs: whether a mask that the model holds is causal, how long a table is,
-whether an attention mask masks anything. Such a number is worked out at capture, by running for
-real the nodes that lead to it, and the decision is taken as eager would take it. What came from
-inputs becomes a guard (guards.py): the graph holds for calls whose inputs give the same number. A
-number that depends on weights or state, or on chance is not known.
+A step may decide by numbers from tensors that depend only on constants, the program itself and the
+step's inputs: whether a mask of the model is causal, how long a table is, whether an attention mask
+has a False. The capture computes such a number: it runs the nodes that lead to it on real tensors,
+and the decision is that of eager execution. A number from inputs becomes a guard (guards.py): the
+graph fits calls with inputs that give the same number. A number that depends on weights, state or
+random numbers is not known.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from laneway.graph.slots import SlotTable
 
 
 class KnownNumbers:
-    """Looks into what a recorder has written so far; `nodes` and `fresh` (storages of Python
-    literals, new in every iteration) are the recorder's own and grow. One per capture."""
+    """Reads the nodes that a recorder has recorded so far; `nodes` and `fresh` (storages of Python
+    literals, new in every iteration) belong to the recorder and grow. One per capture."""
 
     def __init__(
         self, table: ValueTable, slots: SlotTable, nodes: list[Node], fresh: set[int]
@@ -58,17 +58,16 @@ class KnownNumbers:
         self._questions: list[Question] = []
 
     def give(self, value: int, example: torch.Tensor) -> None:
-        """What input `value` is in the call that the capture is for, laid out as the graph takes
-        it. Inputs are given in the order of the graph's."""
+        """Sets the tensor of input `value` in the captured call, in the layout that the graph
+        takes. Must be called in the order of the graph's inputs."""
         self._positions[value] = len(self._examples)
         self._examples.append(example)
 
     def number(
         self, operands: tuple[Argument, ...], compute: Callable[..., Number] | None = None
     ) -> Number | None:
-        """The number that the only operand is, or compute(*operands) of several, in every call
-        whose guards hold; None when that is not known. Raises what the operators that lead to it
-        raise."""
+        """The value of the only operand, or of compute(*operands), in every call for which the
+        guards hold; None when it is not known. Raises what the operators that lead to it raise."""
         question = Question(operands, compute)
         if question in self._answers:
             return self._answers[question]
@@ -78,7 +77,7 @@ class KnownNumbers:
         places, constants, inputs = leading
         try:
             (answer,) = self._program(places, [question]).answers(self._examples)
-        except NotImplementedError:  # operators of another device than the client's
+        except NotImplementedError:  # the operator is one of another device than the client's
             return None
         self._relied_on |= constants
         self._answers[question] = answer
@@ -88,14 +87,14 @@ class KnownNumbers:
         return answer
 
     def guards(self) -> Guards | None:
-        """What later calls must answer likewise; None when no answer came from inputs. To be asked
-        before the nodes are changed."""
+        """The guards for later calls; None when no answer came from inputs. Must be called before
+        the nodes are changed."""
         if not self._questions:
             return None
         return Guards(self._program(sorted(self._guarded), self._questions), self._examples)
 
     def check_writes(self, node: Node) -> None:
-        """Raises CaptureError for a node that changes what a known number came from."""
+        """Raises CaptureError for a node that writes a tensor from which a known number came."""
         for value in node.writes:
             if self._table.values[value].storage in self._relied_on:
                 raise CaptureError(
@@ -104,8 +103,9 @@ class KnownNumbers:
                 )
 
     def _nodes_before(self, values: list[int]) -> tuple[list[int], set[int], bool] | None:
-        """Positions of what must run to know the values, in order, the storages of constants that
-        it reads, and whether it reads inputs. None when it depends on more than these."""
+        """The positions of the nodes that must run to know the values, in order; the storages of
+        constants that they read; and whether they read inputs. None when the values depend on more
+        than these."""
         wanted, storages = set(values), self._storages_of(values)
         places: list[int] = []
         made: set[int] = set()
@@ -176,5 +176,5 @@ class KnownNumbers:
 
 
 def _read(node: Node) -> list[int]:
-    """The values of which the node reads more than how they look."""
+    """The values of which the node reads the contents, and not only the layout."""
     return node.reads()[1:] if node.op in LIKE_OPERATORS else node.reads()

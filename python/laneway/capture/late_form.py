@@ -1,6 +1,7 @@
-"""Brings recorded nodes into the late form: every write to persistent memory as late as it can be.
+"""Brings recorded nodes into the late form: every write to persistent memory comes as late as
+possible.
 
-Passes over a Draft, in this order: merge views, drop what nobody needs, give buffers that are
+The passes over a Draft, in this order: merge views, drop unused nodes, give buffers that are
 written in the middle an ephemeral stand-in (functional_buffers), order, and number anew.
 """
 
@@ -25,8 +26,8 @@ from laneway.graph.graph_ir import (
 
 @dataclasses.dataclass
 class Draft:
-    """A recorded step. `phases[i]` belongs to nodes[i]: "step" (forward, backward, whatever the
-    closure does), "optimizer" (inside Optimizer.step) or "tail" (writes put at the end)."""
+    """A recorded step. `phases[i]` belongs to nodes[i]: "step" (forward, backward, all other work
+    of the closure), "optimizer" (inside Optimizer.step) or "tail" (writes put at the end)."""
 
     storages: list[Storage]
     values: list[Value]
@@ -37,7 +38,7 @@ class Draft:
     draws: frozenset[str]  # names of operators that draw random numbers
     fresh: frozenset[int] = frozenset()  # storages of literals: their writes do not outlast a step
     lazy: frozenset[int] = frozenset()  # values that are conjugated or negated when read
-    # Storages that need no stand-in: forward and backward do not read what is written there.
+    # Storages that need no stand-in: forward and backward do not read their new contents.
     written_late: frozenset[int] = frozenset()
 
     def storage_of(self, value: int) -> int | None:
@@ -93,8 +94,8 @@ def drop_dead(draft: Draft) -> None:
 
 
 def merge_views(draft: Draft) -> None:
-    """Drops nodes that give a tensor which there is already: the same dtype, sizes, strides and
-    offset on the same storage, as the transpose of a transpose is."""
+    """Drops nodes with a result that exists already: the same dtype, sizes, strides and offset on
+    the same storage, as the transpose of a transpose."""
     known: dict[tuple, int] = {}
     renamed: dict[int, int] = {}
 
@@ -115,7 +116,7 @@ def merge_views(draft: Draft) -> None:
         results = [v for result in node.results for v in result.values]
         is_view = (
             len(results) == 1
-            and results[0] != NO_VALUE  # an operand handed back
+            and results[0] != NO_VALUE  # the result is an operand
             and not node.writes
             and results[0] not in draft.lazy
             and not any(v in draft.lazy for v in node.reads())
@@ -137,7 +138,7 @@ def merge_views(draft: Draft) -> None:
 
 def order_late(draft: Draft) -> None:
     """Moves nodes of the "step" phase that do not depend on any persistent write before the first
-    of them. Everything else keeps its order, the draws of random numbers among them."""
+    of them. All other nodes keep their order, the draws of random numbers included."""
     early: list[int] = []
     late: list[int] = []
     late_values: set[int] = set()

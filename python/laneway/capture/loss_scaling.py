@@ -1,10 +1,10 @@
 """A torch.amp.GradScaler that a step uses, as part of its graph.
 
-The closure reaches its scaler in a way of its own (a free variable, an attribute), so a capture
-watches the class: the first scaler that the capturing thread touches is put on fakes for the time
-of the capture and is as before afterwards. Its scale and growth tracker are slots of the job's
-image, made beforehand where torch makes them in the first scale(). Whether a step is skipped is
-decided inside fused optimizers, by an operator; others would have to know it on the host.
+The capture does not know how the closure reaches its scaler (a free variable, an attribute), so it
+watches the class: the first scaler that the capturing thread uses has fakes during the capture, and
+its own attributes again afterwards. Its scale and growth tracker are slots of the job's image;
+torch makes them in the first scale(), the capture before it. In fused optimizers an operator
+decides whether a step is skipped; other optimizers would need that decision on the host.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ class CapturedScaler:
     numbers: dict[str, Any]
 
     def attributes(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Where the user's scaler holds those numbers, and what they must be."""
+        """The attributes of the user's scaler that hold those numbers, and their required
+        values."""
         return self.scaler.__dict__, {_NUMBERS[key]: value for key, value in self.numbers.items()}
 
     def state_dict(self, slots: list[Slot], storages: list[torch.UntypedStorage]) -> dict[str, Any]:
-        """In the layout of GradScaler.state_dict(), from copies of the slots' bytes."""
+        """The state in the layout of GradScaler.state_dict(), from copies of the slots' bytes."""
         found = {key: _tensor(slots, key)[1] for key in _TENSORS}
         values = {key: t.view(storages[_tensor(slots, key)[0].index]) for key, t in found.items()}
         return {
@@ -70,7 +71,7 @@ class CapturedScaler:
             tensor.view(storages[slot.index]).fill_(given[key])
 
     def begin_from(self, slots: list[Slot], given: dict) -> None:
-        """Lets the image start with a state_dict. Raises as take()."""
+        """Sets the image's initial bytes from a state_dict. Raises as take()."""
         self._check(given)
         for key in _TENSORS:
             slot, tensor = _tensor(slots, key)
@@ -98,7 +99,7 @@ def known(scaler: CapturedScaler | None) -> CapturedScaler:
 
 
 def copy_to(scaler: GradScaler, state: dict[str, Any]) -> None:
-    """Lets `scaler` take the "scaler" of a step's state_dict. Raises InvalidInput when there is
+    """Loads the "scaler" of a step's state_dict into `scaler`. Raises InvalidInput when there is
     none."""
     if not state.get("scaler"):
         raise InvalidInput(
@@ -119,7 +120,8 @@ class ScalerRecorder(Protocol):
 
 
 class Watch:
-    """One per capture, used by its thread: the scaler that the step has touched, on fakes."""
+    """Finds the scaler that the step uses, and puts it on fakes. One per capture, used by its
+    thread."""
 
     def __init__(self, recorder: ScalerRecorder) -> None:
         self._recorder = recorder
@@ -152,8 +154,8 @@ class Watch:
         attributes["step"] = self._checked_step(scaler)
 
     def finish(self) -> CapturedScaler | None:
-        """After the step: its scaler, if it used one. Raises CaptureError when another iteration
-        could not follow, or would not be the same."""
+        """Called after the step: its scaler, if it used one. Raises CaptureError when no other
+        iteration could follow, or when it would differ."""
         if self._scaler is None:
             return None
         attributes = object.__getattribute__(self._scaler, "__dict__")
@@ -204,7 +206,8 @@ class Watch:
 
 @contextlib.contextmanager
 def watched_by(watch: Watch) -> Iterator[None]:
-    """Inside, `watch` meets every scaler that this thread touches; afterwards all is as before."""
+    """Inside, `watch` gets every scaler that this thread uses. Afterwards the class is as
+    before."""
     with _watching:
         around, _capturing.watch = getattr(_capturing, "watch", None), watch
         try:

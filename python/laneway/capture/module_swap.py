@@ -1,8 +1,8 @@
-"""Puts fake tensors in the place of a module's parameters and buffers for the time of a capture.
+"""Replaces a module's parameters and buffers by fake tensors during a capture.
 
 Unlike torch.func.functional_call the module keeps its identity, so that a user's closure can call
 it, list its parameters and read their gradients, and buffers that a step assigns anew are noticed.
-Everything in the modules' dictionaries is as before afterwards, whatever happened in between.
+Afterwards the modules' dictionaries are as before, also after an exception.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ _PRECISIONS = {"highest": 0, "high": 1, "medium": 2}
 
 
 def current_numeric_context() -> NumericContext:
-    """What the process-wide numeric state is now; changes nothing that outlasts the call."""
+    """The present process-wide numeric state. Changes nothing that outlasts the call."""
     default = torch.get_default_dtype()
     if default not in DTYPE_OF_TORCH:
         raise CaptureError(
@@ -30,6 +30,6 @@ def current_numeric_context() -> NumericContext:
 
 
 def _flushes_denormals() -> bool:
-    # torch sets the flag but does not read it back: halve the smallest normal number and look.
+    # torch can set the flag but not read it: halve the smallest normal number to test it.
     smallest = torch.tensor([torch.finfo(torch.float32).tiny], dtype=torch.float32)
     return bool((smallest * 0.5).eq(0).item())

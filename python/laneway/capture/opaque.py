@@ -1,8 +1,8 @@
 """Tensors inside objects that torch's pytree does not look into, such as a language model's cache.
 
-An object is taken apart by pickling it, with its tensors left out; what comes back has the same
-parts with other tensors in their places. So nothing must be known about its class but that it can
-be pickled.
+An object is taken apart by pickling it without its tensors; unpickling makes an object of the same
+parts with other tensors in their places. The capture needs no knowledge of its class, which must
+only support pickling.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from laneway.operators.scalars import SYMBOLS
 
-# What holds no tensor, or is the user's own and handed on as it is.
+# Types that hold no tensor, or that are the user's own and are passed on unchanged.
 _WHOLE = (
     type(None),
     bool,
@@ -38,7 +38,8 @@ _WHOLE = (
 
 
 class NotCopyable(Exception):
-    """The object cannot be pickled; says why. `found` are the tensors that were met before."""
+    """The object cannot be pickled; the message has the reason. `found` are the tensors found until
+    then."""
 
     def __init__(self, message: str, found: list[Any]) -> None:
         super().__init__(message)
@@ -46,13 +47,13 @@ class NotCopyable(Exception):
 
 
 def is_whole(leaf: Any) -> bool:
-    """Whether there is no need to look into the object."""
+    """Whether the object need not be taken apart."""
     return isinstance(leaf, _WHOLE)
 
 
 def take_apart(value: Any) -> tuple[bytes, list[Any]]:
     """The object without its tensors (and numbers that a step computes), and these in the order in
-    which they were met, each once. Raises NotCopyable."""
+    which they were found, each once. Raises NotCopyable."""
     found: list[Any] = []
     places: dict[int, int] = {}
     without = io.BytesIO()
@@ -68,13 +69,13 @@ def take_apart(value: Any) -> tuple[bytes, list[Any]]:
 
     try:
         Pickler(without).dump(value)
-    except Exception as error:  # whatever a class raises that is not made to be pickled
+    except Exception as error:  # a class that cannot be pickled may raise any exception
         raise NotCopyable(f"{type(error).__name__}: {error}", found) from error
     return without.getvalue(), found
 
 
 def put_together(without: bytes, part: Callable[[int], Any]) -> Any:
-    """A new object from what take_apart gave, with part(n) in the place of the n-th tensor."""
+    """A new object from the bytes of take_apart, with part(n) in the place of the n-th tensor."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, place: int) -> Any:

@@ -1,9 +1,9 @@
-"""The user's optimizer, copied so that a step on fake tensors leaves it alone.
+"""A copy of the user's optimizer, so that a step on fake tensors does not change the original.
 
-What torch creates lazily in the first step is created here first, so that the graph is that of
-every later step: zeros as torch makes them, and for SGD a momentum of *negative* zero, which makes
-momentum * buffer + gradient equal the copy of the gradient that eager's first step takes, sign of
-zero included. The copy holds fakes of parameters and state, and a symbol for each learning rate.
+State that torch creates in the first step is created before the capture, so that one graph fits all
+steps: zeros as torch makes them, and for SGD a momentum of *negative* zero, which makes momentum *
+buffer + gradient equal the copy of the gradient that eager's first step takes, sign of zero
+included. The copy holds fakes of parameters and state, and a symbol for each learning rate.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StateTensor:
 
 @dataclasses.dataclass
 class OptimizerLayout:
-    """How slots make up the optimizer's state: parameter index (as in state_dict) -> key -> entry,
+    """How the slots form the optimizer's state: parameter index (as in state_dict) -> key -> entry,
     which is a StateTensor or a value that no step changes."""
 
     entries: dict[int, dict[str, StateTensor | Any]]
@@ -62,7 +62,7 @@ class OptimizerLayout:
         return {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
 
     def renumbered(self, kept: list[int]) -> OptimizerLayout:
-        """The layout when slot kept[n] becomes slot n and all others go."""
+        """The layout after slot kept[n] has become slot n and all others are removed."""
         numbers = {old: new for new, old in enumerate(kept)}
         entries: dict[int, dict[str, Any]] = {}
         for index, of_parameter in self.entries.items():
@@ -79,7 +79,7 @@ class OptimizerLayout:
 
 
 def state_holder(state: dict[Any, dict[str, Any]]) -> collections.defaultdict:
-    """What torch's optimizers keep their state in."""
+    """A dictionary of the type in which torch's optimizers keep their state."""
     return collections.defaultdict(dict, state)
 
 
@@ -95,7 +95,8 @@ def parameters_of(optimizer: Optimizer) -> list[torch.Tensor]:
 
 
 def initial_state(optimizer: Optimizer) -> tuple[dict[int, dict[str, Any]], set[tuple[int, str]]]:
-    """The state as of the second step: what `optimizer` has, and what its first step would add.
+    """The state before the second step: the state that `optimizer` has, and the state that its
+    first step would add.
 
     Result: parameter index -> key -> tensor or value, and the (index, key) that were created here.
     The user's optimizer is not touched.
@@ -120,8 +121,8 @@ def initial_state(optimizer: Optimizer) -> tuple[dict[int, dict[str, Any]], set[
 
 
 def copy_optimizer(optimizer: Optimizer) -> Optimizer:
-    """A shallow copy with parameter groups of its own. Everything in __dict__ comes along (loss
-    scaling looks for attributes), except a step() that a scheduler has bound to the original."""
+    """A shallow copy with parameter groups of its own. It has all of __dict__ (loss scaling looks
+    for attributes), except a step() that a scheduler has bound to the original."""
     copied = object.__new__(type(optimizer))
     copied.__dict__.update(optimizer.__dict__)
     copied.__dict__.pop("step", None)
@@ -131,8 +132,8 @@ def copy_optimizer(optimizer: Optimizer) -> Optimizer:
 
 @contextlib.contextmanager
 def standing_in(copied: Optimizer, real: Optimizer) -> Iterator[None]:
-    """Inside, `real` is `copied` under another name, so that a closure may use the optimizer that
-    it knows from outside. Afterwards it is as before, the dictionary of its attributes included."""
+    """Inside, `real` has the attributes of `copied`, so that a closure may use the optimizer that
+    it refers to. Afterwards `real` is as before, the dictionary of its attributes included."""
     attributes = real.__dict__
     real.__dict__ = copied.__dict__
     try:
@@ -189,7 +190,7 @@ def _create_group_state(copied: Optimizer, group: dict[str, Any]) -> None:
         return
     create = getattr(copied, "_init_group", None)
     if create is None:
-        return  # FakeJob.check_optimizer refuses what the step makes
+        return  # FakeJob.check_optimizer refuses other state that the step makes
     lists = len(inspect.signature(create).parameters) - 1
     with torch.no_grad():
         create(group, *([] for _ in range(lists)))

@@ -1,12 +1,12 @@
 """The random state that a step reads and sets, as values of its graph.
 
-Activation checkpointing notes torch's random state in the forward pass, puts it back for the
-recomputation in the backward pass, and goes on where it was afterwards. In a graph the state of the
+Activation checkpointing saves torch's random state in the forward pass, restores it for the
+recomputation in the backward pass, and then continues where it was. In a graph the state of the
 job's generator is a tensor of bytes: "laneway::random_state" reads it, and
-"laneway::restore_random_state" puts it back, so masks are drawn again as eager draws them again and
-none is kept. Around a capture torch.get_rng_state, set_rng_state, manual_seed and what is made of
-them are answered here, for the capturing thread alone. What calls torch.default_generator's own
-methods is not seen.
+"laneway::restore_random_state" restores it, so the recomputation draws the masks again, as in eager
+execution, and the graph keeps none. During a capture this module answers torch.get_rng_state,
+set_rng_state, manual_seed and functions built on them, for the capturing thread alone. It does not
+see calls of torch.default_generator's own methods.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def served_by(recorder: RandomStateRecorder) -> Iterator[None]:
 
 
 class _ServedGenerator:
-    """Stands where torch.random keeps the default generator."""
+    """Replaces the default generator in torch.random."""
 
     def __init__(self, real: torch.Generator) -> None:
         self._real = real
@@ -111,9 +111,9 @@ _serving = SharedChange(_serve, _leave)
 
 
 def drop_idle_states(draft: Draft) -> None:
-    """Removes reads of the random state that nobody uses and restores that change nothing, or that
-    another restore undoes before a draw: a checkpoint without dropout leaves no trace. Reads of one
-    state become one. What stays counts as a draw for all later passes."""
+    """Removes unused reads of the random state, restores that change nothing, and restores that
+    another one undoes before a draw: a checkpoint without dropout leaves no nodes. Reads of one
+    state become one. Nodes that stay count as draws for all later passes."""
     before = -1
     while len(draft.nodes) != before and any(node.op in (READ, RESTORE) for node in draft.nodes):
         before = len(draft.nodes)
@@ -122,9 +122,10 @@ def drop_idle_states(draft: Draft) -> None:
 
 
 def _drop_unseen(draft: Draft) -> None:
-    """Drops reads without a use, and restores whose state nobody sees before the next restore."""
+    """Drops unused reads, and restores of a state that is not read or drawn from before the next
+    restore."""
     used = set(draft.outputs)
-    seen = True  # whether the state at this point is drawn from, read or left by the step
+    seen = True  # whether the step draws from, reads or leaves the state at this point
     kept: list[int] = []
     for index in range(len(draft.nodes) - 1, -1, -1):
         node = draft.nodes[index]
@@ -144,8 +145,8 @@ def _drop_unseen(draft: Draft) -> None:
 
 
 def _share_reads(draft: Draft) -> None:
-    """Makes reads of one state one, and drops restores of the state that is there already."""
-    # Bytes that the step changes itself are not what was read.
+    """Merges reads of one state, and drops restores of the present state."""
+    # A tensor that the step writes does not hold the state that was read.
     changed = {s for node in draft.nodes for s in draft.written(node)}
     state = 0  # the number of the state at this point, new with every draw
     states = 0

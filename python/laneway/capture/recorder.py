@@ -44,7 +44,7 @@ from laneway.operators.direct_fakes import DirectFakes
 from laneway.operators.scalars import SYMBOLS, ScalarNode
 
 _STALE = "_laneway_stale"
-# Any number will do where only shapes and dtypes are asked for.
+# Any number serves where only shapes and dtypes are computed.
 _OF_SYMBOL = {torch.SymFloat: 1.0, torch.SymInt: 1, torch.SymBool: True}
 _UNKNOWN_SHAPE = (
     fake_tensor.DynamicOutputShapeException,
@@ -97,7 +97,7 @@ class Recorder(TorchDispatchMode):
         self.known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
         self._direct = DirectFakes(fake_mode)
-        self.supports_higher_order_operators = True  # they come here, to be refused
+        self.supports_higher_order_operators = True  # they reach the recorder, which refuses them
 
     def add_number(self, kind: ValueKind, origin: str) -> tuple[int, Any]:
         """A number that is no tensor: its value, and the object that stands for it in Python."""
@@ -107,7 +107,8 @@ class Recorder(TorchDispatchMode):
         return index, node.symbol()
 
     def value_of(self, tensor: torch.Tensor) -> int:
-        """The value that `tensor` is. A real tensor met for the first time becomes a slot."""
+        """The value of `tensor`. A real tensor becomes a slot when it is used for the first
+        time."""
         known = self.table.find(tensor)
         if known is not None:
             return known
@@ -129,7 +130,7 @@ class Recorder(TorchDispatchMode):
         )
 
     def written_inputs(self) -> list[int]:
-        """Positions of the graph inputs whose bytes a node so far writes."""
+        """Positions of the graph inputs that a recorded node writes."""
         written = (self.table.values[value].storage for node in self.nodes for value in node.writes)
         storages = (self.table.storages[storage] for storage in written)
         return sorted({s.index for s in storages if s.kind == StorageKind.input})
@@ -143,8 +144,8 @@ class Recorder(TorchDispatchMode):
         return state
 
     def restore_random_state(self, state: torch.Tensor) -> None:
-        """Puts the job's generator into `state` at this point. Raises CaptureError for a tensor
-        that is none."""
+        """Records that the job's generator gets `state` at this point. Raises CaptureError for a
+        tensor that is no state."""
         is_state = isinstance(state, torch.Tensor) and state.dtype == torch.uint8
         if not is_state or tuple(state.shape) != (random_state.STATE_BYTES,):
             raise self.refusal(
@@ -225,8 +226,8 @@ class Recorder(TorchDispatchMode):
             self.table.same(result, value)
             return result
         if torch.Tag.inplace_view in func.tags:
-            # t_, squeeze_ and the like change only how a tensor looks at its bytes: the plain view
-            # is recorded, and the tensor is the new value from here on.
+            # t_, squeeze_ and similar operators change only a tensor's view of its bytes: the plain
+            # view is recorded, and the tensor is the new value from here on.
             results = [NodeResult(False, [self.table.add(args[0])])]
             op = operators.name_of(operators.plain_view(func))
             self._append(Node(op, arguments, results, [], source))
@@ -239,7 +240,8 @@ class Recorder(TorchDispatchMode):
         return result
 
     def _record_out(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Operators with out= may resize what they write; the plain one and a copy do not."""
+        """Records an operator with out= as the plain operator and a copy: out= may resize its
+        tensor, these two do not."""
         plain = operators.without_out(func)
         names = operators.out_arguments(func)
         outs = [kwargs.pop(name) for name in names if name in kwargs]
@@ -262,7 +264,7 @@ class Recorder(TorchDispatchMode):
         self.phases.append(self.phase)
 
     def _run_fake(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The call on fake tensors, with any number in place of numbers of the graph."""
+        """Makes the call on fake tensors, with any number in place of numbers of the graph."""
         args = tuple(map(self._plain, args))
         kwargs = {name: self._plain(value) for name, value in kwargs.items()}
         fake = None if self._cuda is None else self._cuda.fake(func)
@@ -347,7 +349,7 @@ class Recorder(TorchDispatchMode):
                 f"an operator returned {type(part).__name__}, only tensors can be results",
                 remedy="compute it outside the step",
             )
-        # An in-place operator hands its argument back.
+        # An in-place operator returns its argument.
         if written or self.table.find(part) is not None:
             return NO_VALUE
         return self.table.add(part)
@@ -368,8 +370,8 @@ class Recorder(TorchDispatchMode):
         return symbol
 
     def _answer(self, func: Any, args: tuple) -> bool:
-        """What an operator answers Python, where that is known. Its node is needed for guards only
-        and dropped from the graph."""
+        """The operator's answer to Python, where it is known. Its node is needed for guards only,
+        and is dropped from the graph."""
         operands = list(map(self._argument, args))
         index = self._record_scalar(operators.name_of(func), operands, ValueKind.boolean)
         answer = self.known.number((ValueArgument(index),))

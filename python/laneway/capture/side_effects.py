@@ -1,9 +1,9 @@
-"""What a step changes in Python and a graph cannot repeat, found while it runs on fakes.
+"""Finds changes that a step makes in Python and that a graph cannot repeat, while the step runs on
+fakes.
 
-The step's Python runs at capture only. A step of an optimizer that the capture did not put on
-fakes, a hyperparameter that it sets, a number that it counts up in a module would happen once and
-never again, and every later iteration would silently differ from eager. They are refused, and what
-was changed is put back.
+The step's Python runs at capture only. A step of an optimizer that is not on fakes, a new value of
+a hyperparameter, or a counter in a module would happen once and never again, and every later
+iteration would silently differ from eager execution. Such changes are refused and undone.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def one_optimizer(copied: Optimizer | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def same_hyperparameters(optimizers: list[Optimizer]) -> Iterator[None]:
-    """Raises CaptureError, and puts back what was there, when the body changes an entry of a
-    parameter group."""
+    """Raises CaptureError, and restores the entry, when the body changes an entry of a parameter
+    group."""
     before = [(o, o.param_groups, [dict(g) for g in o.param_groups]) for o in optimizers]
     yield
     changed = ""
@@ -80,7 +80,7 @@ def python_numbers(modules: list[torch.nn.Module]) -> Numbers:
 
 
 def changed_numbers(before: Numbers) -> Numbers:
-    """Those that have another value by now, with that value."""
+    """The numbers that have another value now, with that value."""
     return [
         (module, name, module.__dict__[name])
         for module, name, value in before
@@ -90,9 +90,9 @@ def changed_numbers(before: Numbers) -> Numbers:
 
 
 def settled(run: Callable[[], tuple[Any, Numbers]]) -> Any:
-    """What run() gives besides the numbers that it changes. When it changes some it is run once
-    more with them as they are then: what was only noted once stays, and what changes again raises
-    CaptureError."""
+    """The first part of run()'s result; the second are the numbers that it changes. If there are
+    any, run() is called once more with their new values: a number that changed only once keeps its
+    value, and one that changes again raises CaptureError."""
     result, changed = run()
     if not changed:
         return result
@@ -124,5 +124,5 @@ def _same(a: Any, b: Any) -> bool:
         return False
     try:
         return bool(a == b)
-    except Exception:  # what cannot be compared is not the same
+    except Exception:  # values that cannot be compared count as different
         return False

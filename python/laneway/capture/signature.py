@@ -1,9 +1,9 @@
-"""How a step's Python arguments become graph inputs, and graph outputs its Python result.
+"""Maps a step's Python arguments to graph inputs, and graph outputs to its Python result.
 
-Arguments and results may be nested (tuples, lists, dictionaries, whatever torch's pytree knows).
-Tensors among the arguments are graph inputs, in order; everything else is a constant of the capture
-and must be equal in every call. Learning rates follow as inputs of their own. Tensors inside other
-objects are found in results (opaque.py) and refused in arguments.
+Arguments and results may be nested (tuples, lists, dictionaries, and all other types that torch's
+pytree knows). Tensors among the arguments are graph inputs, in order; everything else is a constant
+of the capture and must be equal in every call. Learning rates follow as inputs of their own.
+Tensors inside other objects are found in results (opaque.py) and refused in arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from laneway.errors import CaptureError
 from laneway.graph.graph_ir import ValueKind
 from laneway.graph.slots import check_tensor
 
-# What a tensor spans beyond this is sent only where an eighth of it are its elements.
+# A tensor that spans more bytes is sent with its gaps only where its elements are at least an
+# eighth of them.
 _MOST_GAPS = 16 << 20
 
 
@@ -31,13 +32,13 @@ GENERATOR = "generator"
 
 
 class OtherForm(Exception):
-    """A call's arguments are not of the form that a graph was captured for; says in what."""
+    """A call's arguments do not have the form of the capture; the message names the difference."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TensorInput:
-    """A graph input that is a tensor, with the layout in which its bytes are expected: the
-    example's own, gaps included (see expected_strides)."""
+    """A graph input that is a tensor, with the layout that the graph expects: the example's own,
+    gaps included (see expected_strides)."""
 
     dtype: torch.dtype
     sizes: tuple[int, ...]
@@ -60,8 +61,8 @@ InputSpec = TensorInput | NumberInput
 
 @dataclasses.dataclass
 class InputSignature:
-    """The structure of (args, kwargs) and what is expected of each leaf. `specs` are in the order
-    of the graph's inputs. `whole` are the positions of those that must be all of their memory: the
+    """The structure of (args, kwargs) and the requirement on each leaf. `specs` are in the order of
+    the graph's inputs. `whole` are the positions of those that must be all of their memory: the
     graph addresses it (see addressed.py)."""
 
     structure: pytree.TreeSpec
@@ -70,7 +71,7 @@ class InputSignature:
     whole: set[int] = dataclasses.field(default_factory=set)
 
     def takes_plain_tensors(self) -> bool:
-        """Whether a call is just positional tensors, one graph input each."""
+        """Whether a call has only positional tensors, one for each graph input."""
         plain = pytree.tree_structure((tuple(range(len(self.leaves))), {}))
         return (
             not self.whole
@@ -79,8 +80,8 @@ class InputSignature:
         )
 
     def difference(self, args: tuple, kwargs: dict[str, Any] | None = None) -> str | None:
-        """In what a call's arguments are not those of the capture, in words; None when in nothing
-        that matters."""
+        """The difference between a call's arguments and those of the capture, in words; None when
+        no difference matters."""
         leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
         if structure != self.structure:
             return f"the arguments have the structure {structure} and had {self.structure}"
@@ -94,8 +95,9 @@ class InputSignature:
         return None
 
     def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
-        """The tensors of a call in the order of the graph's inputs, in the layout it expects.
-        Raises OtherForm for a call of other structure, shape, strides, dtype or constants."""
+        """The tensors of a call in the order of the graph's inputs, in the layouts that the graph
+        expects. Raises OtherForm for a call of other structure, shape, strides, dtype or
+        constants."""
         difference = self.difference(args, kwargs)
         if difference is not None:
             raise OtherForm(difference)
@@ -131,9 +133,9 @@ class InputSignature:
 
 @dataclasses.dataclass
 class OutputSignature:
-    """The structure of the result. A leaf is a position among the graph's outputs,
-    ("constant", value), or ("object", bytes, positions): what opaque.py put together again from the
-    outputs at these positions."""
+    """The structure of the result. A leaf is a position among the graph's outputs, ("constant",
+    value), or ("object", bytes, positions): an object that opaque.py puts together from the outputs
+    at these positions."""
 
     structure: pytree.TreeSpec
     leaves: list[int | tuple]
@@ -212,7 +214,7 @@ def learning_rate_inputs(
 
 
 def bind_outputs(recorder: Recorder, result: Any) -> tuple[OutputSignature, list[int]]:
-    """The signature of what the step returned, and the graph's outputs."""
+    """The signature of the step's result, and the graph's outputs."""
     leaves, structure = pytree.tree_flatten(result)
     signature = OutputSignature(structure, [])
     outputs: list[int] = []
@@ -239,7 +241,7 @@ def _taken_apart(leaf: Any) -> tuple[bytes, list[Any]]:
     try:
         return opaque.take_apart(leaf)
     except opaque.NotCopyable as error:
-        if not error.found:  # nothing says that there are any
+        if not error.found:  # the object may hold none
             return b"", []
         raise CaptureError(
             f"the step returns a {type(leaf).__name__} that holds tensors and cannot be copied "
@@ -288,7 +290,7 @@ def _laid_out(leaf: torch.Tensor, expected: TensorInput) -> torch.Tensor:
     if tuple(leaf.stride()) == expected.strides and not (leaf.is_conj() or leaf.is_neg()):
         return leaf
     made = torch.empty_strided(expected.sizes, expected.strides, dtype=expected.dtype)
-    # What is expanded is one element in memory.
+    # An expanded dimension is one element in memory.
     once = tuple(slice(1 if stride == 0 else None) for stride in expected.strides)
     made[once].copy_(leaf[once])
     return made
@@ -342,8 +344,9 @@ def _short(value: Any) -> str:
 
 
 def expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The tensor's own strides: kernels choose by them, and so do bits. Contiguous ones where its
-    elements lie so far apart that most of what would be sent lies between them."""
+    """The tensor's own strides, because kernels, and with them bits, are chosen by strides.
+    Contiguous strides where the elements lie so far apart that most of the sent bytes would lie
+    between them."""
     if tensor.is_conj() or tensor.is_neg():  # resolved first, as kernels do
         return tuple(torch.empty_like(tensor, device="meta").stride())
     if is_scattered(tensor):
@@ -352,7 +355,7 @@ def expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def spanned_bytes(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> int:
-    """From the first byte of such a tensor to behind the last."""
+    """The number of bytes from the first to the last byte of such a tensor."""
     if 0 in sizes:
         return 0
     steps = sum((size - 1) * stride for size, stride in zip(sizes, strides))
@@ -360,7 +363,7 @@ def spanned_bytes(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dty
 
 
 def is_scattered(tensor: torch.Tensor) -> bool:
-    """Whether its elements are copied together instead of sent as they lie."""
+    """Whether the tensor's elements are copied together before they are sent."""
     if torch.ops.aten.is_non_overlapping_and_dense(tensor):
         return False
     span = spanned_bytes(tensor.shape, tensor.stride(), tensor.dtype)
@@ -370,5 +373,5 @@ def is_scattered(tensor: torch.Tensor) -> bool:
 def _equal(given: Any, captured: Any) -> bool:
     try:
         return given is captured or (type(given) is type(captured) and bool(given == captured))
-    except Exception:  # an object whose comparison raises is not the same
+    except Exception:  # an object with a comparison that raises counts as different
         return False

@@ -1,4 +1,4 @@
-"""Which line of the user's program an operator comes from.
+"""Finds the line of the user's program that an operator comes from.
 
 A forward operator's line is the innermost frame outside torch and laneway. A backward operator has
 no frame of the user's; it gets the line of the forward operator whose gradient it computes, found
@@ -20,7 +20,7 @@ _INTERNAL = (
 )
 
 
-# What torch says when Python code wants the data of a tensor that has none.
+# Torch's messages when Python code reads the data of a tensor that has none.
 _NO_DATA = (
     "tensor subclasses",
     "FakeTensor",
@@ -38,7 +38,7 @@ def wants_data(error: Exception) -> bool:
 
 
 def line_of(error: BaseException) -> str:
-    """The innermost line of the user's in an exception's traceback; "" when there is none."""
+    """The innermost line of the user's code in an exception's traceback; "" when there is none."""
     found = ""
     trace = error.__traceback__
     while trace is not None:
@@ -55,7 +55,7 @@ def is_internal(code: CodeType) -> bool:
 
 
 def is_internal_file(name: str) -> bool:
-    """The same of a file."""
+    """The same for a file."""
     return name.startswith((*_INTERNAL, "<"))
 
 
@@ -68,14 +68,14 @@ class UserLines:
 
     def current(self, of_operator: bool = True) -> str:
         """The line that the operator being dispatched belongs to, "train.py:42 in forward"; "" when
-        there is none. With `of_operator` False no operator of autograd's is being dispatched."""
+        there is none. `of_operator` must be False when no operator is being dispatched."""
         backward = torch._C._current_autograd_node()
         if backward is not None:
             line = self._by_sequence.get(backward._sequence_nr())
             if line is not None:
                 return line
         line = self._innermost()
-        # The operator that an autograd node stands for is the first dispatched after its making.
+        # The operator of an autograd node is the first that is dispatched after the node was made.
         if of_operator:
             self._by_sequence.setdefault(torch._C._autograd._get_sequence_nr() - 1, line)
         return line

@@ -1,4 +1,4 @@
-"""Numbers the tensors of a capture: which value a fake tensor is, and on which storage it lies.
+"""Numbers the tensors of a capture: the value of each fake tensor, and its storage.
 
 A tensor remembers its number in an attribute, which lives as long as the tensor does; a storage is
 known by its address, which a weak reference keeps from being given to another.
@@ -18,7 +18,7 @@ _NUMBER = "_laneway_value"  # attribute of a fake tensor: (table, index of its v
 
 class ValueTable:
     """Storages and values in the order in which they appear. `lazy` are values that are conjugated
-    or negated only when they are read, so that their layout does not say all about them."""
+    or negated only when they are read, so that their layout does not describe them completely."""
 
     def __init__(self) -> None:
         self.storages: list[Storage] = []
@@ -28,7 +28,7 @@ class ValueTable:
         self._slot_storages: dict[int, int] = {}
 
     def find(self, tensor: torch.Tensor) -> int | None:
-        """The value that `tensor` is, or None when this table never met it. Raises CaptureError,
+        """The value of `tensor`, or None when this table does not have it. Raises CaptureError,
         without a line, for a tensor that was given other memory since."""
         known = tensor.__dict__.get(_NUMBER) if isinstance(tensor, FakeTensor) else None
         if known is None or known[0] is not self:
@@ -37,7 +37,7 @@ class ValueTable:
         return known[1]
 
     def same(self, tensor: torch.Tensor, index: int) -> None:
-        """Notes that `tensor` is value `index` too."""
+        """Records that `tensor` is value `index` too."""
         key = tensor.untyped_storage()
         storage = self.values[index].storage
         self._storage_numbers.setdefault(key._cdata, (StorageWeakRef(key), storage))
@@ -46,7 +46,7 @@ class ValueTable:
     def add(self, tensor: torch.Tensor) -> int:
         """A new value for `tensor`, on its storage if that is known, else on a new ephemeral one.
         Raises CaptureError, without a line, for a tensor that no graph can hold."""
-        _dtype_of(tensor)  # what has no storage must not be asked for it
+        _dtype_of(tensor)  # a tensor without a storage raises when it is asked for one
         storage = tensor.untyped_storage()
         known = self._storage_numbers.get(storage._cdata)
         if known is None:
