@@ -1,11 +1,11 @@
-"""Which kernel attention has on CUDA, decided from CPU fakes.
+"""Chooses the kernel of attention on CUDA, from CPU fakes.
 
-aten::_scaled_dot_product_efficient_attention wherever its documented conditions hold: four
+It is aten::_scaled_dot_product_efficient_attention wherever its documented conditions hold: four
 dimensions, one dtype of float16, bfloat16 and float32, head dimensions that its loads can be
 aligned to, no dropout (it would draw from a generator of its own), and not all fused forms switched
-off (torch.nn.attention.sdpa_kernel). Otherwise the attention's
-mathematical form, operator by operator. Flash attention and cuDNN's, which eager execution prefers
-for the 16-bit dtypes, compute the same to within rounding.
+off (torch.nn.attention.sdpa_kernel). Otherwise it is the mathematical form of attention, operator
+by operator. Flash attention and cuDNN's attention, which eager execution prefers for the 16-bit
+dtypes, give the same results except for rounding.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def attention(
 
 
 def _recorded(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with the layout that it has in the graph: one from outside of the step gets a slot
-    there, and lies in it densely."""
+    """The tensor with its layout in the graph: a tensor from outside of the step gets a slot, in
+    which it is dense."""
     return tensor if isinstance(tensor, FakeTensor) else aten.alias.default(tensor)
 
 
@@ -67,7 +67,7 @@ def _check(
     attn_mask: torch.Tensor | None,
     is_causal: bool,
 ) -> None:
-    """What scaled_dot_product_attention refuses on every device."""
+    """Raises for calls that scaled_dot_product_attention refuses on every device."""
     if not query.dtype == key.dtype == value.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
@@ -87,7 +87,8 @@ def _check(
 
 
 def _additive(mask: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | None:
-    """A mask that is added to the scores: a boolean one is where they take part."""
+    """The mask as numbers that are added to the scores; a boolean mask is True where a score takes
+    part."""
     if mask is None or mask.dtype != torch.bool:
         return mask
     zero = torch.zeros((), dtype=query.dtype, device=query.device)
@@ -95,7 +96,7 @@ def _additive(mask: torch.Tensor | None, query: torch.Tensor) -> torch.Tensor | 
 
 
 def _one_head_each(query: torch.Tensor, grouped: torch.Tensor) -> torch.Tensor:
-    """Keys or values that groups of heads share, once for each head of the query."""
+    """Keys or values that groups of heads share, repeated for each head of the query."""
     heads, groups = query.shape[-3], grouped.shape[-3]
     if groups == heads:
         return grouped
@@ -135,7 +136,7 @@ def _fits_kernel(
 
 
 def _loads(tensor: torch.Tensor, alignment: int) -> bool:
-    """Whether the kernel can load the heads of the tensor whole."""
+    """Whether the kernel can load the heads of the tensor with aligned loads."""
     size = tensor.shape[3]
     return (
         size > 0
@@ -147,7 +148,7 @@ def _loads(tensor: torch.Tensor, alignment: int) -> bool:
 
 
 def _aligned(mask: torch.Tensor) -> torch.Tensor:
-    """The mask on rows that begin where the kernel's loads do, wherever it ends."""
+    """The mask with rows that begin at the alignment of the kernel's loads."""
     if all(mask.stride(d) % _MASK_ALIGNMENT == 0 for d in range(mask.dim() - 1)):
         return mask
     length = mask.shape[-1]
@@ -156,12 +157,12 @@ def _aligned(mask: torch.Tensor) -> torch.Tensor:
 
 
 def arguments_in_graph(overload: torch._ops.OpOverload, args: tuple) -> tuple:
-    """The call's arguments as the graph has them. Seed and offset of a random number generator
-    stand for the masks of a dropout, of which there is none: what they hold means nothing, and on
-    which device they lie depends on how the kernel is run."""
+    """The call's arguments in the graph. Seed and offset of a random number generator stand for the
+    masks of a dropout. There is no dropout, so their contents mean nothing, and their device
+    depends on how the kernel is run."""
     return (*args[:7], None, None, *args[9:]) if overload is EFFICIENT_BACKWARD else args
 
 
 def results_in_graph(overload: torch._ops.OpOverload, results: Any) -> Any:
-    """The same of its results."""
+    """The same for the call's results."""
     return (*results[:2], None, None) if overload is EFFICIENT else results

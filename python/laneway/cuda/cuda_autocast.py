@@ -1,10 +1,10 @@
 """CUDA's autocast over the CPU fakes of a capture.
 
-torch.autocast("cuda") sets a state of the thread; what it does is done by kernels that the
-dispatcher finds for CUDA tensors only. So under the key of cuda_forms.py the same operators have
-kernels that follow the same four rules: run in the lower precision, run in float32, ask for a
-float32 result, run in the widest dtype of the arguments. Which operator has which rule is torch's
-list (ATen/autocast_mode.h); a test compares it with the kernels that this torch has for CUDA.
+torch.autocast("cuda") sets a state of the thread; the casts are made by kernels that the dispatcher
+finds for CUDA tensors only. So under the key of cuda_forms.py the same operators have kernels that
+follow the same four rules: run in the lower precision, run in float32, ask for a float32 result,
+run in the widest dtype of the arguments. The rule of each operator is from torch's list
+(ATen/autocast_mode.h); a test compares it with the kernels that this build of torch has for CUDA.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _casts = threading.local()  # .of: id of a weight -> the weight and its cast, un
 
 
 def forget_casts() -> None:
-    """Called by torch when the outermost autocast of this thread ends."""
+    """Drops the cached casts. Torch calls it when the outermost autocast of this thread ends."""
     _casts.of = {}
 
 
 def forms() -> Iterator[tuple[str, Form]]:
-    """Names of operators, and what does them under autocast or without it."""
+    """Names of operators, and the functions that run them, under autocast or without it."""
     rules = {
         _LOWER: _in_lower,
         _FLOAT32: _in_float32,
@@ -134,7 +134,7 @@ def _unsafe(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def _lower_dtype() -> torch.dtype | None:
-    """None without autocast."""
+    """The lower precision of autocast; None without autocast."""
     return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
 
 
@@ -169,7 +169,7 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
         and torch.is_autocast_cache_enabled()
     ):
         return value.to(dtype)
-    # A weight is cast once, however often it is used.
+    # A weight is cast once per autocast, although it may be used often.
     known = _casts.__dict__.setdefault("of", {})
     if id(value) not in known:
         known[id(value)] = (value, value.to(dtype))

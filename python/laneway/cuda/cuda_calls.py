@@ -1,4 +1,4 @@
-"""What a recorder must know of calls that will run on CUDA, beyond what it knows of all calls."""
+"""The treatment of recorded calls that will run on CUDA, beyond that of all calls."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class CudaCalls:
         return here(args), {name: here(value) for name, value in kwargs.items()}
 
     def arguments(self, overload: torch._ops.OpOverload, args: tuple) -> tuple:
-        """The arguments as the graph has them."""
+        """The call's arguments in the graph."""
         return cuda_attention.arguments_in_graph(overload, args)
 
     def results(self, overload: torch._ops.OpOverload, results: Any) -> Any:
-        """The results as the graph has them."""
+        """The call's results in the graph."""
         return cuda_attention.results_in_graph(overload, results)
 
     def fake(self, overload: torch._ops.OpOverload) -> Callable[..., Any] | None:
-        """What gives the operator's results on fakes, where torch has no such form, or one that
-        gives those of a CPU."""
+        """The function that gives the operator's results on fakes, where torch has none, or one
+        with the results of a CPU."""
         return _FAKES.get(overload)
 
 

@@ -1,11 +1,11 @@
-"""What torch decides in Python by looking at a tensor's device, decided as for CUDA.
+"""Makes the decisions that torch takes in Python by a tensor's device as for CUDA.
 
 Optimizers take their foreach forms for CUDA tensors, and gradients are clipped by foreach
-operators; capturable forms are taken there alone; attention modules have a fused form for
-inference whose CUDA kernel picks an implementation of its own in every call; autocast for CUDA is
-switched off in a process that sees no GPU. Inside `as_for_cuda`
-these questions of the capturing thread are answered for CUDA, though its tensors are fakes of the
-CPU's; other threads keep torch's answers.
+operators; capturable forms are accepted only there; attention modules have a fused form for
+inference with a CUDA kernel that chooses an implementation in every call; autocast for CUDA is
+switched off in a process without a GPU. Inside `as_for_cuda` these questions of the capturing
+thread get the answers for CUDA, although its tensors are fakes on the CPU; other threads get
+torch's answers.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def _form_of_optimizer(
     differentiable: bool,
     use_fused: bool = False,
 ) -> tuple[bool, bool]:
-    """Whether to take the fused, and whether the foreach form; never both. A fake stands for a
-    plain tensor or parameter: slots hold no others."""
+    """Whether to take the fused form, and whether the foreach form; never both. A fake stands for a
+    plain tensor or parameter, because slots hold no others."""
     if differentiable:
         return False, False
     present = [p for p in params if p is not None]
@@ -80,13 +80,13 @@ def _is_plain(tensor: torch.Tensor) -> bool:
     return isinstance(tensor, FakeTensor) or type(tensor) in (torch.Tensor, torch.nn.Parameter)
 
 
-# Function of torch's -> the answer for CUDA, given the function and its arguments.
+# A function of torch -> the answer for CUDA, given the function and its arguments.
 _ANSWERS = {
     "_default_to_fused_or_foreach": _form_of_optimizer,
     "_get_capturable_supported_devices": _capturable_devices,
     "_has_foreach_support": _has_foreach,
     "get_fastpath_enabled": _no,
-    # torch.autocast("cuda") asks these when it is made, and says when it ends.
+    # torch.autocast("cuda") calls these when it begins and when it ends.
     "amp_definitely_not_available": _no,
     "is_bf16_supported": _yes,
     "clear_autocast_cache": _forget_casts,
@@ -110,7 +110,7 @@ def _answering(original: Callable[..., Any], answer: Callable[..., Any]) -> Call
 
 
 def _decide() -> None:
-    # Each module has names of its own for these functions, and looks them up when it calls them.
+    # Each module has its own names for these functions, and looks them up at each call.
     for name, module in list(sys.modules.items()):
         if _HOMES.fullmatch(name) is None:
             continue

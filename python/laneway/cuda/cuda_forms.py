@@ -1,12 +1,12 @@
-"""What torch decides in C++ by looking at a tensor's device, decided as for CUDA.
+"""Makes the decisions that torch takes in C++ by a tensor's device as for CUDA.
 
-Attention and recurrent layers are operators made of others: which ones, their C++ code picks by the
-device of what it is given, above autograd, and for the CPU fakes of a capture it would pick the
+Attention and recurrent layers are composite operators: their C++ code chooses the parts by the
+device of its arguments, above autograd, and for the CPU fakes of a capture it would choose the
 CPU's. So inside `as_on_cuda` the capturing thread has a key of its own (thread_key.py), and the
-kernels registered here for that key pick what CUDA would run.
+kernels registered here for that key choose the parts that CUDA would run.
 
-The same key applies CUDA's autocast (see cuda_autocast.py), and keeps tensors that the step moves
-to "cuda" where they are: every tensor of a capture is on the device of its job.
+The same key applies CUDA's autocast (see cuda_autocast.py), and ignores moves to "cuda": every
+tensor of a capture is on the device of its job.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from laneway.operators.thread_key import Form, ThreadKey
 
 
 def as_on_cuda() -> contextlib.AbstractContextManager[None]:
-    """Inside, operators of this thread are taken apart as they are for CUDA tensors."""
+    """Inside, composite operators of this thread are decomposed as for CUDA tensors."""
     return _key.included()
 
 
 def _stay(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """A move to a CUDA device leaves the tensor where it is."""
+    """A move to a CUDA device: returns the tensor as it is."""
     return overload(*here(args), **{name: here(value) for name, value in kwargs.items()})
 
 
 def here(value: Any) -> Any:
-    """A call's argument, or its arguments, with the device of the capture's tensors in place of a
-    CUDA device."""
+    """A call's argument or arguments, with the device of the capture's tensors in place of a CUDA
+    device."""
     if isinstance(value, tuple):
         return tuple(map(here, value))
     is_cuda = isinstance(value, torch.device) and value.type == "cuda"

@@ -1,12 +1,12 @@
-"""Recurrent layers as CUDA has them: cuDNN's operator for all layers, directions and time steps.
+"""Recurrent layers on CUDA: cuDNN's operator for all layers, directions and time steps.
 
-Its weights are copied into one buffer in every call, inside of the operator: a job's parameters are
-slots of their own. It would draw its dropout between layers from a state that no graph has, so with
-dropout each layer is a call of its own and torch's dropout stands between them.
+The operator copies its weights into one buffer in every call, because a job's parameters are
+separate slots. Its dropout between layers would draw from a state that graphs do not have, so with
+dropout each layer is a call of its own, with torch's dropout between them.
 
-How large two of its results are (what it reserves for its backward, and the buffer of the weights)
-cuDNN says where it runs. In the graph they have no elements; the service lets them have any size,
-and lets nobody read them but the backward of the same call.
+Only cuDNN knows the size of two of its results (the reserve for its backward, and the buffer of the
+weights), when it runs. In the graph they have no elements; the service accepts any size, and lets
+only the backward of the same call read them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ CUDNN = aten._cudnn_rnn.default
 CUDNN_BACKWARD = aten._cudnn_rnn_backward.default
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_OPAQUE = "_laneway_opaque"  # attribute of a fake whose size only cuDNN knows
+_OPAQUE = "_laneway_opaque"  # attribute of a fake with a size that only cuDNN knows
 
 
 class _Mode(enum.IntEnum):
-    """cuDNN's numbers."""
+    """The numbers of cuDNN's modes."""
 
     relu = 0
     tanh = 1
@@ -133,8 +133,8 @@ def _run(
 
 
 def fake_forward(*args: Any) -> tuple[torch.Tensor, ...]:
-    """Results of the operator on fakes, with the layouts of the real ones; its own fake form gives
-    those of batch_first other strides, and no buffer."""
+    """The operator's results on fakes, with the layouts of the real ones; its own fake form gives
+    other strides for batch_first, and no buffer."""
     input, weight, _, _, hx, cx, _, hidden, projected, layers, batch_first = args[:11]
     directions = 2 if args[13] else 1
     steps, batch = (input.shape[1], input.shape[0]) if batch_first else input.shape[:2]
@@ -149,8 +149,8 @@ def fake_forward(*args: Any) -> tuple[torch.Tensor, ...]:
 
 
 def fake_backward(*args: Any) -> tuple[Any, ...]:
-    """The same of the backward operator, which has no fake form. Raises CaptureError for a layer in
-    evaluation mode, which has reserved nothing."""
+    """The same for the backward operator, which has no fake form. Raises CaptureError for a layer
+    in evaluation mode, which has no reserve."""
     input, weight, _, _, hx, cx, *_ = args
     batch_first, train, wanted = args[14], args[16], args[-1]
     if not train:
@@ -170,8 +170,8 @@ def fake_backward(*args: Any) -> tuple[Any, ...]:
 
 
 def check_opaque(overload: torch._ops.OpOverload, args: tuple) -> None:
-    """Raises CaptureError, without a line, for an operator that reads what only the backward of a
-    recurrent layer understands."""
+    """Raises CaptureError, without a line, for an operator that reads a result that only the
+    backward of a recurrent layer understands."""
     if overload is CUDNN_BACKWARD:
         return
     if any(isinstance(a, torch.Tensor) and a.__dict__.get(_OPAQUE) for a in args):

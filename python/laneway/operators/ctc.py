@@ -1,9 +1,9 @@
 """The CTC loss in a form whose sizes do not depend on the lengths of the targets.
 
-torch's kernel makes a table whose width is that of the longest target of the batch. For lengths
-that are tensors the batch gets one more row, whose target is as long as the tensor of targets
-allows, so that the width is known; it is dropped from the result and has no gradient. Rows do not
-look at each other: the bits of all others are those that eager gives.
+torch's kernel makes a table with the width of the batch's longest target. For lengths that are
+tensors the batch gets one more row with a target as long as the tensor of targets allows, so that
+the width is known; the row is dropped from the result and has no gradient. Rows do not depend on
+each other, so all other rows have eager's bits.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from laneway.errors import CaptureError
 from laneway.graph.target import Target, captured_for
 
 aten = torch.ops.aten
-_calling = threading.local()  # .longest: what the longest target of the call in hand has
+_calling = threading.local()  # .longest: the length of the longest target of the present call
 
 
 class _Loss(torch.autograd.Function):
-    """One loss a row."""
+    """One loss per row."""
 
     @staticmethod
     def forward(
@@ -102,8 +102,8 @@ def _lengths(given: Any) -> Any:
 
 
 def fake(operator: Any, args: tuple) -> Any:
-    """What the kernel gives for fakes; NotImplemented for another operator. Raises CaptureError for
-    a call that is not loss()'s."""
+    """The kernel's results on fakes; NotImplemented for another operator. Raises CaptureError for a
+    call that does not come from loss()."""
     if operator in (aten._ctc_loss_backward.default, aten._ctc_loss_backward.Tensor):
         return args[1].new_empty(args[1].shape)
     if operator not in (aten._ctc_loss.default, aten._ctc_loss.Tensor):

@@ -1,9 +1,9 @@
 """Runs the operators that most steps are made of on fake tensors, without a fake mode's dispatch.
 
-What a fake mode does for them in the end is to run their meta kernel on the fakes and wrap what it
-gives; before that it spends most of a capture's time on keys of its cache, and on decompositions
-whose every operator it dispatches again. Where all tensors are dense and alike even the kernel has
-nothing to find out. The result is the same, which a test holds for every operator named here.
+In the end a fake mode runs an operator's meta kernel on the fakes and wraps the result. Before that
+it computes keys of its cache, and dispatches every operator of a decomposition again, which takes
+most of a capture's time. Where all tensors are dense and alike not even the kernel is needed. The
+result is the same; a test compares it for every operator of these tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from laneway.operators import ctc
 
 aten = torch.ops.aten
 
-# Of floating tensors of one shape, dtype and row-major layout they make another such.
+# For floating tensors of one shape, dtype and row-major layout, these give another such tensor.
 ELEMENTWISE = frozenset(
     {
         aten.add.Scalar,
@@ -51,7 +51,7 @@ ELEMENTWISE = frozenset(
         aten.threshold_backward.default,
     }
 )
-# They give back their first argument, which keeps its shape.
+# These return their first argument, which keeps its shape.
 IN_PLACE = frozenset(
     {
         aten.add_.Scalar,
@@ -70,7 +70,7 @@ IN_PLACE = frozenset(
     }
 )
 # Results depend on sizes, strides and dtypes alone, and there is a meta kernel in C++ or one that
-# calls only such. No factory, no convolution, nothing that a fake mode treats in its own way.
+# calls only such. No factory, no convolution, no operator with special treatment in a fake mode.
 BY_META_KERNEL = frozenset(
     {
         aten.alias.default,
@@ -103,8 +103,8 @@ class DirectFakes:
         self._mode = fake_mode
 
     def run(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """func(*args, **kwargs) as the fake mode would give it; NotImplemented for what has to go
-        there."""
+        """The fake mode's result of func(*args, **kwargs); NotImplemented for calls that the fake
+        mode must run."""
         if func in ELEMENTWISE:
             return self._like(args[0]) if self._all_like_first(args, kwargs) else NotImplemented
         if func in IN_PLACE:
@@ -142,10 +142,11 @@ class DirectFakes:
         return True
 
     def _are_norm_operands(self, images: tuple, vectors: tuple) -> bool:
-        """Row-major tensors of one shape and dtype, and vectors of their second dimension."""
+        """Whether `images` are row-major tensors of one shape and dtype, and `vectors` have the
+        length of their second dimension."""
         first = images[0]
         if first.dtype not in (torch.float32, torch.float64) or first.dim() < 2:
-            return False  # statistics of others have a dtype of their own
+            return False  # for other dtypes the statistics have a dtype of their own
         if not self._all_like_first(images, {}):
             return False
         return all(
@@ -166,7 +167,7 @@ class DirectFakes:
         return self._wrapped(result)
 
     def _is_plain(self, tensor: Any) -> bool:
-        """A fake of this mode whose contents are unknown."""
+        """Whether `tensor` is a fake of this mode with unknown contents."""
         return (
             type(tensor) is FakeTensor
             and tensor.fake_mode is self._mode
@@ -185,7 +186,8 @@ class DirectFakes:
 
 
 def _is_row_major(tensor: torch.Tensor) -> bool:
-    """Has elements, and exactly the strides that torch gives a new tensor of its shape."""
+    """Whether the tensor has elements, and exactly the strides that torch gives a new tensor of its
+    shape."""
     expected = 1
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
         if stride != expected:

@@ -1,12 +1,12 @@
 """The strides of results, for operators whose fake tensors have other strides than the kernels.
 
-A capture decides by the strides of fakes: what is a view and what a copy, and how a result is laid
-out for the user. For most operators fakes have the strides of the CPU's kernels. For those named
-here they have not, so the kernel itself is run, once, on stand-ins for its operands. The lists were
-found by running PyTorch's own operator database on both (tests/python/test_fake_layouts.py). An
-operator that they miss is found by the job: its first iteration compares every result's layout with
-the graph's, and what differs is measured from then on (`distrust`), in this process, by a capture
-made anew.
+A capture decides by the strides of fakes: whether a result is a view or a copy, and its layout for
+the user. For most operators fakes have the strides of the CPU's kernels. For the operators listed
+here they have not, so the kernel itself runs once on stand-ins for its operands. The lists come
+from PyTorch's own operator database, run on both (tests/python/test_fake_layouts.py). The job finds
+an operator that the lists miss: its first iteration compares every result's layout with the
+graph's. If one differs, this process measures the operator from then on (`distrust`) and captures
+the call again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from laneway.operators import operators, whole_operators
 
 aten = torch.ops.aten
 
-# Reduced losses keep the memory of what they reduce.
+# Reduced losses keep the memory of the tensor that they reduce.
 _EVERYWHERE = frozenset({"aten::mse_loss", "aten::smooth_l1_loss"})
-# What other devices give differs from what the CPU gives: recurrent layers keep a workspace for the
-# backward pass, fused attention gives no weights that nobody asked for.
+# Other devices give other results than the CPU: recurrent layers keep a workspace for the backward
+# pass, fused attention gives no unused weights.
 _ON_CPU = frozenset(
     {
         "aten::mkldnn_rnn_layer",
@@ -42,7 +42,7 @@ _ON_CPU = frozenset(
         *whole_operators.OPERATORS,  # fakes cannot run them at all
     }
 )
-# Fakes believe that a permuted operand gives a permuted result, or the other way round.
+# For fakes a permuted operand gives a permuted result and in reality it does not, or the reverse.
 _ON_CPU_WHEN_UNUSUAL = frozenset(
     {
         "aten::_batch_norm_with_update",
@@ -116,8 +116,8 @@ _lock = threading.Lock()
 
 
 def distrust(operator: str) -> bool:
-    """From now on the operator ("aten::fft_c2c") is measured in captures for the CPU. False when it
-    was before: measuring does not help."""
+    """From now on captures for the CPU measure the operator ("aten::fft_c2c"). Returns False when
+    they did before: measuring does not help."""
     with _lock:
         known = operator in _distrusted or operator in _ON_CPU
         _distrusted.add(operator)
@@ -125,8 +125,8 @@ def distrust(operator: str) -> bool:
 
 
 def is_measured(overload: torch._ops.OpOverload, args: tuple, target: Target) -> bool:
-    """Whether the call's fake results may have other layouts, sizes, dtypes than the real ones, and
-    the CPU can show what those are."""
+    """Whether the call's fake results may have other layouts, sizes or dtypes than the real ones,
+    and the CPU can show the real ones."""
     name = overload.name()
     if name in _EVERYWHERE:
         return True
@@ -157,17 +157,17 @@ def _is_usual(tensor: torch.Tensor) -> bool:
 def measured(
     mode: FakeTensorMode, func: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
 ) -> Any:
-    """Fake results with the layouts and storages that the operator really gives. NotImplemented
-    when it takes none of the stand-ins: an inverse of zeros, say."""
+    """Fake results with the layouts and storages of the operator's real results. NotImplemented
+    when the operator accepts none of the stand-ins, for example an inverse of zeros."""
     draws_from = operators.generator_argument(func)
     if draws_from is not None:
-        kwargs = {**kwargs, draws_from: torch.Generator()}  # nobody's draws are used up
+        kwargs = {**kwargs, draws_from: torch.Generator()}  # not the user's generator
     for fill in (torch.Tensor.zero_, _ones, _identity):
         standing = _StandIns(fill)
         try:
             with _disable_current_modes(), torch._C._AutoDispatchBelowADInplaceOrView():
                 real = func(*standing.of(args), **standing.of(kwargs))
-        except Exception:  # whatever a kernel says of numbers that are nobody's
+        except Exception:  # a kernel may refuse the stand-ins' numbers with any exception
             continue
         with mode:
             fakes = _Fakes(standing)
@@ -176,7 +176,7 @@ def measured(
 
 
 class _StandIns:
-    """Real tensors that lie as the fakes of one call do, in memory of their own."""
+    """Real tensors with the layouts of one call's fakes, in memory of their own."""
 
     def __init__(self, fill: Callable[[torch.Tensor], Any]) -> None:
         self._fill = fill
@@ -189,7 +189,7 @@ class _StandIns:
 
     def _standing(self, given: torch.Tensor) -> torch.Tensor:
         count = given.untyped_storage().nbytes() // given.element_size()
-        memory = torch.zeros(count, dtype=given.dtype)  # some operators keep what is around it
+        memory = torch.zeros(count, dtype=given.dtype)  # operators may keep all of it
         made = memory.as_strided(given.shape, given.stride(), given.storage_offset())
         self._fill(made)
         self.fakes[made.untyped_storage()._cdata] = given
@@ -199,14 +199,14 @@ class _StandIns:
 
 
 class _Fakes:
-    """Fakes of real results: of one real storage, one fake storage."""
+    """Fakes of real results, with one fake storage per real storage."""
 
     def __init__(self, standing: _StandIns) -> None:
         self._standing = standing
         self._wholes: dict[tuple[int, torch.dtype], torch.Tensor] = {}
 
     def of(self, real: torch.Tensor) -> torch.Tensor:
-        if id(real) in self._standing.originals:  # an operand handed back
+        if id(real) in self._standing.originals:  # the result is an operand
             return self._standing.originals[id(real)]
         storage = real.untyped_storage()
         operand = self._standing.fakes.get(storage._cdata)

@@ -1,9 +1,9 @@
-"""Decisions of torch's own Python by a number that is known only in an iteration, in a form that a
-graph can hold: the larger of two numbers, the factor of a cumulative average, an optimizer that
-takes another branch from its sixth step on.
+"""Forms that a graph can hold of decisions in torch's own Python by a number that is known only in
+an iteration: the larger of two numbers, the factor of a cumulative average, an optimizer with
+another branch from its sixth step on.
 
 During a capture these functions replace torch's. For arguments that are no numbers of a graph they
-do what torch's functions do, so that threads that do not capture see no difference.
+behave as torch's functions, so threads that do not capture notice no difference.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from laneway.operators import ctc
 from laneway.operators.scalars import ScalarNode
 
 _SYMBOLS = (torch.SymFloat, torch.SymInt)
-# More than what separates a double that is above another, of the size of 5, from that.
+# More than the distance between two neighbouring doubles of about 5.
 _STEEP = 1e300
 
-_calling = threading.local()  # .momentum: of the batch normalisation that the thread is in
+_calling = threading.local()  # .momentum: that of the thread's present batch normalisation
 
 _adafactor = importlib.import_module("torch.optim._adafactor")
 _asgd = importlib.import_module("torch.optim.asgd")
@@ -35,12 +35,12 @@ _functional = torch.nn.functional
 
 
 def smaller(*given: Any) -> Any:
-    """min(), of two numbers of which one may be a graph's as well."""
+    """min() of numbers; of two numbers, one may be a graph's."""
     return _compared(builtins.min, "sym_min", given)
 
 
 def larger(*given: Any) -> Any:
-    """max() likewise; of a tensor of one double as well."""
+    """max(), likewise; a tensor of one double is allowed too."""
     if len(given) == 2 and isinstance(given[1], torch.Tensor) and captured_for():
         return given[1].clamp_min(given[0])
     return _compared(builtins.max, "sym_max", given)
@@ -78,7 +78,8 @@ def _batch_norm(
     momentum: Any = 0.1,
     eps: float = 1e-5,
 ) -> Any:
-    """torch's C++ takes a momentum that is a plain float only."""
+    """Batch normalisation with a momentum that may be a graph's number; torch's C++ takes plain
+    floats only."""
     given = (input, running_mean, running_var, weight, bias, training)
     if not isinstance(momentum, torch.SymFloat) or not isinstance(momentum.node, ScalarNode):
         return _plain["batch_norm"](*given, momentum, eps)
@@ -90,8 +91,8 @@ def _batch_norm(
 
 
 def momentum_of_call(given: float) -> Any:
-    """The momentum of the batch normalisation that this thread is in: `given`, or the number of
-    the graph that it stands for."""
+    """The momentum of this thread's present batch normalisation: `given`, or the number of the
+    graph that `given` stands for."""
     momentum = getattr(_calling, "momentum", None)
     return given if momentum is None else momentum
 
@@ -104,8 +105,8 @@ def _ctc_loss(*given: Any, **named: Any) -> Any:
 
 
 def _asgd_value(given: Any) -> Any:
-    """Where ASGD of lists makes a number of a step count and a tensor of that again, there is no
-    number in between."""
+    """The value itself: ASGD over lists makes a number of a step count and then a tensor of that
+    number; this form omits the number."""
     if isinstance(given, torch.Tensor) and captured_for():
         return given.double()
     return _plain["asgd_value"](given)
@@ -120,7 +121,8 @@ def _single_asgd(
     state_steps: list[Any],
     **options: Any,
 ) -> None:
-    """The average is a copy as long as its weight is 1: both are computed, one is taken."""
+    """ASGD's step. The average is a copy as long as its weight is 1; this form computes both and
+    selects one."""
     lists = (params, grads, axs, mus, etas, state_steps)
     if options["capturable"] or not captured_for():
         _plain["single_asgd"](*lists, **options)
@@ -240,7 +242,8 @@ def _radam_of_lists(
 
 
 def _rectification(beta2: float, count: Any) -> tuple[Any, Any]:
-    """1.0 where the step is rectified and else 0.0; and by how much it is, where it is."""
+    """1.0 where the step is rectified and else 0.0; and the factor of the rectification where it
+    is."""
     most = 2 / (1 - beta2) - 1
     length = most - 2 * count * (beta2**count) / (1 - beta2**count)
     rectified = smaller(1.0, larger(0.0, (length - 5.0) * _STEEP))
@@ -281,5 +284,5 @@ def _take_out() -> None:
             delattr(place, name)
 
 
-# Inside, torch's Python finds these forms.
+# Inside this context, torch's Python uses these forms.
 in_place = SharedChange(_put_in, _take_out)

@@ -1,8 +1,8 @@
 """Facts about operators that their schemas do not have.
 
-Three tables: operators that hide what they write, renamed to forms that say so; operators that are
-refused, each with what to do instead; and how an operator that draws random numbers is made to draw
-from the job's own generator.
+Three tables: operators that do not declare what they write, with forms that do; operators that are
+refused, each with a remedy; and operators that draw random numbers, with forms that draw from the
+job's own generator.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from laneway.operators import number_forms, refusal_words
 
 aten = torch.ops.aten
 
-# Operators of other namespaces are never recorded: their schemas are not ours to trust.
+# Operators of other namespaces are never recorded: their schemas cannot be trusted.
 ALLOWED_NAMESPACES = frozenset({"aten"})
 
-# Results that are the argument itself: no node is needed.
+# Operators that return their argument: no node is needed.
 IDENTITY_OPERATORS = frozenset({aten.detach.default, aten.alias.default, aten.detach_.default})
 
-# A new tensor from a Python literal: an alias as long as nobody writes to it (functional_buffers
-# gives what is written a copy of its own).
+# A new tensor from a Python literal: an alias as long as no node writes to it (functional_buffers
+# gives a written one a copy of its own).
 CONSTANT_OPERATORS = frozenset({aten.lift_fresh.default, aten.lift.default})
 
-# They answer with a Python value that shapes alone decide.
+# These return a Python value that depends on shapes alone.
 ANSWERED_BY_SHAPES = frozenset({aten.is_same_size.default, aten._has_same_storage_numel.default})
 # These return a Python bool that depends on the data of tensors.
 ANSWERED_BY_DATA = frozenset({aten.equal.default, aten.allclose.default})
@@ -61,10 +61,11 @@ REFUSED_OPERATORS: dict[str, str] = {
     "aten::record_stream": "streams belong to the service",
     "aten::native_dropout": _FUSED_DROPOUT_REMEDY,
     "aten::_fused_dropout": _FUSED_DROPOUT_REMEDY,
-    # Writes running statistics without saying so, and has no declared form.
+    # This operator writes running statistics that its schema does not declare, and has no declared
+    # form.
     "aten::batch_norm_update_stats": "use torch.nn.BatchNorm",
     "aten::_batch_norm_impl_index": "use torch.nn.BatchNorm",
-    # Keep memory of a lane between iterations.
+    # These keep memory of a lane between iterations.
     "aten::_unsafe_masked_index": "use torch.where(mask, x[indices], fill)",
     "aten::_unsafe_masked_index_put_accumulate": "use x.index_put(indices, torch.where(mask, "
     "values, 0), accumulate=True)",
@@ -93,13 +94,14 @@ def plain_view(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
 
 @functools.cache
 def out_arguments(overload: torch._ops.OpOverload) -> tuple[str, ...]:
-    """Names of the arguments that results are put into (out=)."""
+    """Names of the arguments that receive results (out=)."""
     return tuple(argument.name for argument in overload._schema.arguments if argument.is_out)
 
 
 @functools.cache
 def without_out(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
-    """The overload of the same operator that returns what this one puts into its out= arguments."""
+    """The overload of the same operator that returns the results that this one writes into its out=
+    arguments."""
     wanted = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
     for name in overload.overloadpacket.overloads():
         candidate = getattr(overload.overloadpacket, name)
@@ -110,7 +112,7 @@ def without_out(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None
 
 @functools.cache
 def written_positions(overload: torch._ops.OpOverload) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names of the arguments that the schema says are written."""
+    """Positions and names of the arguments that the schema declares as written."""
     written = [
         (position, argument.name)
         for position, argument in enumerate(overload._schema.arguments)
@@ -147,8 +149,8 @@ def may_draw(overload: torch._ops.OpOverload) -> bool:
 
 
 def draws(overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether this call draws random numbers: attention and recurrent layers do not without
-    dropout."""
+    """Whether this call draws random numbers. Attention and recurrent layers without dropout do
+    not."""
     if not may_draw(overload):
         return False
     for position, argument in enumerate(overload._schema.arguments):
@@ -175,8 +177,8 @@ def with_plain_integers(
     overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[tuple, dict[str, Any]]:
     """The call with plain integers and booleans where its schema wants such: sizes, dimensions and
-    flags shape the result, so a number of the graph must be known there. It may stand where any
-    number may, or a float. Raises CaptureError for one that is not known."""
+    flags shape the result, so a number of the graph must be known there. A graph's number may stay
+    where the schema takes any number, or a float. Raises CaptureError for one that is not known."""
     arguments = overload._schema.arguments
     types = {argument.name: str(argument.type) for argument in arguments}
 
@@ -206,13 +208,15 @@ def _holds_symbol(value: Any) -> bool:
 def declared_form(
     overload: torch._ops.OpOverload, args: tuple, kwargs: dict[str, Any]
 ) -> tuple[torch._ops.OpOverload, tuple, dict[str, Any]]:
-    """An equal call whose schema says what it writes; the call itself for almost all operators."""
+    """An equal call with a schema that declares its writes; for almost all operators the call
+    itself."""
     family = overload._schema.name
     if family == "aten::native_batch_norm" and overload is aten.native_batch_norm.default:
         named = _by_name(overload, args, kwargs)
         return _batch_norm_form(named)
     if overload is aten.mkldnn_rnn_layer.default:
-        # Its kernel asks not for this argument but for the mode, which the job sets by it.
+        # Its kernel does not use this argument but the gradient mode; the job sets the mode by the
+        # argument.
         return overload, (*args[:-1], torch.is_grad_enabled()), kwargs
     if family in ("aten::cudnn_batch_norm", "aten::miopen_batch_norm"):
         named = _by_name(overload, args, kwargs)

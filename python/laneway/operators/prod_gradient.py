@@ -1,8 +1,9 @@
-"""The gradient of torch.prod, which eager execution picks by whether its operand holds zeros.
+"""The gradient of torch.prod, which eager execution chooses by whether its operand holds zeros.
 
-Without zeros it divides the product by each element; with zeros it multiplies what lies before an
-element by what lies behind it. For fakes torch takes the second way always, whose rounding is
-another. Here both are computed and the step picks by the zeros that it finds.
+Without zeros it divides the product by each element; with zeros it multiplies the product of the
+elements before an element by the product of those behind it. For fakes torch always takes the
+second formula, which rounds differently. Here both are computed, and the step selects by the zeros
+in its operand.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 
 def prod(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """torch.prod of everything, or over one dimension; differentiable once."""
+    """torch.prod of all elements, or over one dimension; differentiable once."""
     tensor = args[0]
     if not (torch.is_grad_enabled() and tensor.requires_grad and tensor.dim() > 0):
         return overload(*args, **kwargs)

@@ -1,5 +1,5 @@
 """The remedies of refusals that need words of their own: by operator, and by the function of torch
-that took a decision in the user's place."""
+that made a decision for the user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESIZED = (
 RESIZED_AS = f"{RESIZED}; instead of torch.nn.CrossMapLRN2d use torch.nn.LocalResponseNorm"
 _PART = "x.index_select(dim, start + torch.arange(length))"
 
-# Of operators whose results have shapes that depend on data.
+# Remedies for operators with results whose shapes depend on data.
 _SHAPES = {
     "aten::index": "use masks of a fixed shape, torch.where(mask, x, 0) for x[mask], or compute it "
     "outside the step",
@@ -38,14 +38,14 @@ _SHAPES = {
     "aten::linalg_lstsq": "use torch.linalg.pinv(A) @ B, or compute it outside the step",
     "aten::_ctc_loss": "its work depends on the lengths: train with this loss eagerly",
 }
-# Of operators that answer Python.
+# Remedies for operators that return a Python value.
 _ANSWERS = {
     "aten::equal": "(a == b).all() has the answer as a tensor, for torch.where; or take the "
     "decision outside the step",
     "aten::allclose": "torch.isclose(a, b).all() has the answer as a tensor, for torch.where; or "
     "take the decision outside the step",
 }
-# (end of a file of torch's, function): who read a number to decide. "" is any function.
+# (end of a path in torch, function): the code that read a number to decide. "" is any function.
 _DECIDERS = {
     ("nn/functional.py", "gaussian_nll_loss"): "write it out: 0.5 * (var.log() + (input - target) "
     "** 2 / var) with var = var.clamp(min=eps)",
@@ -64,12 +64,12 @@ def of_unknown_shape(operator: str) -> str:
 
 
 def of_answer(operator: str) -> str:
-    """The remedy for an operator that answers Python."""
+    """The remedy for an operator that returns a Python value."""
     return _ANSWERS.get(operator, "keep the decision in tensors, or take it outside the step")
 
 
 def of_argument(value: object) -> str:
-    """The remedy for an argument of an operator that no graph holds."""
+    """The remedy for an argument of an operator that a graph cannot hold."""
     if isinstance(value, torch.layout):
         return (
             "keep tensors and gradients dense (embeddings: sparse=False, with Adam instead of "
@@ -81,7 +81,8 @@ def of_argument(value: object) -> str:
 
 
 def of_decision(otherwise: str) -> str:
-    """The remedy for a number that is read into Python just now, by whom it is read."""
+    """The remedy for a number that is being read into Python; it depends on the code that reads
+    it."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -95,8 +96,8 @@ def of_decision(otherwise: str) -> str:
 
 
 def of_place(name: str) -> tuple[str, str] | None:
-    """What the step does and the remedy, where torch asks numbers for `name` itself because data
-    say which part of a tensor is wanted; None for other names."""
+    """What the step does, and the remedy, where torch asks a number for the attribute `name`
+    because the part of a tensor depends on data; None for other names."""
     if name not in ("sym_and", "sym_or"):
         return None
     return "takes a part of a tensor, from a place on that is", f"use {_PART}"

@@ -1,11 +1,11 @@
 """Python numbers that a step computes, recorded as nodes "scalar::…" over number values.
 
-An optimizer in its default form reads its step count into a Python float and goes on in Python:
-1 - beta ** step. A learning rate changes between iterations. Both must stay values of the graph.
-ScalarNode is what torch wraps into a SymFloat, SymInt or SymBool: every arithmetic operation on it
-is written to the recorder instead of being computed. Where a number itself is needed (a branch, a
-conversion, a shape), it must be known before the step runs (known_numbers.py), or the step is
-refused with the user's line.
+An optimizer in its default form reads its step count into a Python float and computes with it in
+Python: 1 - beta ** step. A learning rate changes between iterations. Both must stay values of the
+graph. Torch wraps a ScalarNode into a SymFloat, SymInt or SymBool: every arithmetic operation on it
+is recorded instead of computed. Where a number itself is needed (a branch, a conversion, a shape),
+it must be known before the step runs (known_numbers.py), or the step is refused with the user's
+line.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from laneway.operators import refusal_words
 
 # (operator, operands, kind of the result) -> index of the result's value
 Record = Callable[[str, list, ValueKind], int]
-# operands, what is computed of them (None: the only one itself) -> the number that it is in every
-# iteration of the graph, None when that is not known
+# operands, the function of them (None: the only operand itself) -> its value in every iteration of
+# the graph, None when that is not known
 Known = Callable[[tuple[Argument, ...], Callable[..., Any] | None], "bool | int | float | None"]
 
 # The Python function of each operator of number nodes.
@@ -49,7 +49,8 @@ _SCALAR_DATA_REMEDY = (
 
 
 class ScalarNode:
-    """One number of the graph: a value index, or a constant that met one in an operation."""
+    """One number of the graph: a value index, or a constant that is an operand together with
+    one."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class ScalarNode:
         self.origin = origin
 
     def argument(self) -> Argument:
-        """How a node names this number."""
+        """This number as an argument of a node."""
         return self.literal if self.value is None else ValueArgument(self.value)
 
     def symbol(self) -> Any:
@@ -80,7 +81,7 @@ class ScalarNode:
             return torch.SymFloat(self)
         return torch.SymInt(self) if self.kind == ValueKind.integer else torch.SymBool(self)
 
-    # What torch asks of a node.
+    # Attributes and methods that torch requires of a node.
     def is_int(self) -> bool:
         return self.kind == ValueKind.integer
 
@@ -203,10 +204,11 @@ class ScalarNode:
         return self._comparison(operator.le, other)
 
     def expect_true(self, file: str, line: int) -> bool:
-        """torch's check that the base of a power is not negative; a negative one gives NaN."""
+        """Answers torch's check that the base of a power is not negative; a negative base gives
+        NaN."""
         return True
 
-    # Everything that needs the number itself.
+    # Operations that need the number itself.
     def guard_int(self, file: str, line: int) -> int:
         return self.int_()
 
@@ -222,7 +224,8 @@ class ScalarNode:
     def bool_(self) -> bool:
         if self.kind == ValueKind.boolean or self.value is None:
             return bool(self._number("a bool"))
-        # The truth is asked for, not the number: of it alone the step's way depends.
+        # Only the truth value is asked for, because the step depends on it alone and not on the
+        # number.
         return self._wanted("a bool", self._known((self.argument(), 0), operator.ne))
 
     def int_(self) -> int:
@@ -258,7 +261,7 @@ class ScalarNode:
         return number
 
     def _comparison(self, holds: Callable[[Any, Any], bool], other: ScalarNode) -> ScalarNode:
-        # Worked out when somebody asks: torch compares what it then does not look at.
+        # Computed when it is used: torch makes comparisons that it then ignores.
         def compared() -> bool | None:
             operands = (self, other)
             plain = [o.argument() for o in operands if o._compared is None]

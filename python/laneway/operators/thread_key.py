@@ -1,8 +1,8 @@
-"""ThreadKey: kernels of our own for torch's operators, for one thread while it captures.
+"""ThreadKey: Laneway's kernels for some of torch's operators, on one thread while it captures.
 
-The thread has one more dispatch key than others, one that this torch has no code for. The
-dispatcher comes to it before autograd, and before an operator that is made of others is taken
-apart, whoever calls it. For all other operators, and for all other threads, the key is not there.
+The thread has one more dispatch key than others, one that this build of torch does not use. The
+dispatcher handles it before autograd, and before a composite operator is decomposed, for every
+caller. The key has no effect on other operators and on other threads.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 
 import torch
 
-# A kernel: it gets the overload, then the call's arguments; what it calls does not come back to it.
+# A kernel: it gets the overload, then the call's arguments; its own calls do not reach it again.
 Form = Callable[..., Any]
 
 
 class ThreadKey:
-    """`name` is the key's; `forms()` gives the kernels by operator ("lstm.input": the overload
-    behind the dot, if it has a name). Thread-safe; one for each key in a process."""
+    """`name` is the key's name; `forms()` gives the kernels by operator ("lstm.input": the overload
+    behind the dot, if it has a name). Thread-safe. One object per key in a process."""
 
     def __init__(self, name: str, forms: Callable[[], dict[str, Form]]) -> None:
         self._name = name
         self._key = getattr(torch._C.DispatchKey, name)
         self._forms = forms
         self._registering = threading.Lock()
-        self._libraries: list[torch.library.Library] = []  # kept: with them the kernels would go
+        self._libraries: list[torch.library.Library] = []  # they own the kernels
 
     @contextlib.contextmanager
     def included(self) -> Iterator[None]:
@@ -50,7 +50,8 @@ class ThreadKey:
             dispatch._dispatch_tls_set_dispatch_key_excluded(key, was_excluded)
 
     def _register(self) -> None:
-        """Once in a process, when the first capture that needs the key begins."""
+        """Registers the kernels, once per process, when the first capture that needs the key
+        begins."""
         with self._registering:
             if self._libraries:
                 return
@@ -62,8 +63,8 @@ class ThreadKey:
             self._libraries.extend((every, ours))
 
     def _pass_by_higher_order_operators(self) -> None:
-        """torch.cond and its like have a dispatcher of their own, written in Python, which the
-        fallback is not asked by."""
+        """Lets higher-order operators pass: torch.cond and similar ones have a dispatcher of their
+        own, written in Python, that does not use the fallback."""
         torch._ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS.append(self._key)
         for operator in torch._ops._higher_order_ops.values():
             operator.fallthrough(self._key)

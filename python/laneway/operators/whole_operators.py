@@ -1,11 +1,11 @@
 """Composite operators that torch decomposes in another way for the fake tensors of a capture.
 
-Some of ATen's composite operators ask whether a tensor is of a class of its own, as fakes are, and
-then take a way that needs no data: singular values without vectors are computed with them, the
-gradient of cumprod by another formula. Others look at data on their way, to check an argument. Each
-of them is recorded as the one operator that it is, and the job takes it apart, over real tensors,
-as eager execution does. Where a gradient is needed autograd has to see the parts; there the two
-ways are the same, or the capture is refused by the part that needs data.
+Some of ATen's composite operators test whether a tensor is of a subclass, as fakes are, and then
+decompose in a way that needs no data: singular values without vectors are computed with them, the
+gradient of cumprod by another formula. Others read data, to check an argument. Each of them is
+recorded as one operator, and the job decomposes it over real tensors, as eager execution does.
+Where a gradient is needed, autograd must see the parts; there both decompositions are the same, or
+the part that needs data refuses the capture.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPERATORS = frozenset(f"aten::{name}" for name in _NAMES)
 
 
 def kept_whole() -> contextlib.AbstractContextManager[None]:
-    """Inside, this thread's calls of these operators reach the recorder undivided."""
+    """Inside, this thread's calls of these operators reach the recorder as one operator."""
     return _key.included()
 
 
@@ -52,7 +52,8 @@ def _whole(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
 def _split(
     _: torch._ops.OpOverload, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0
 ) -> list[torch.Tensor]:
-    """By a tensor that says where: its numbers are read as the step's own code would read them."""
+    """tensor_split by a tensor of indices: its numbers are read as the step's own code would read
+    them."""
     if places.dim() == 0:
         return torch.tensor_split(tensor, int(places.item()), dim)
     numbers = [int(places[i].item()) for i in range(places.shape[0])]
