@@ -1,1 +1,1 @@
-"""What stands behind torch.compile(backend="laneway")."""
+"""The implementation of torch.compile(backend="laneway")."""

@@ -1,5 +1,5 @@
-"""What the user of torch.compile is told: a warning at the line that called the compiled code, and
-what report() says of code that torch gives no graph of."""
+"""Notices for the user of torch.compile: a warning at the line that called the compiled code, and
+the entries of report() for code without a graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from laneway.capture.user_lines import is_internal, is_internal_file
 from laneway.compile.compile_options import CompileOptions
 from laneway.errors import CaptureError, Error
 
-# What torch calls the rest of a function behind a graph break.
+# Torch's name for the rest of a function behind a graph break.
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
 _HINTS = {
     "LSTM": "torch._dynamo.config.allow_rnn = True lets torch try",
@@ -38,7 +38,7 @@ _HINTS = {
 
 
 def warn_user(text: str) -> None:
-    """A RuntimeWarning at the innermost line that is neither torch's nor laneway's."""
+    """Issues a RuntimeWarning at the innermost line outside of torch and laneway."""
     level, frame = 1, sys._getframe()
     while frame is not None and is_internal(frame.f_code):
         level, frame = level + 1, frame.f_back
@@ -46,16 +46,16 @@ def warn_user(text: str) -> None:
 
 
 def name_of_function(name: str, filename: str, line: int) -> str:
-    """ "forward@model.py:12"; of a part behind a graph break, the function's that it is of."""
+    """ "forward@model.py:12"; for a part behind a graph break, the name of its function."""
     resumed = _RESUMED.fullmatch(name)
     return f"{resumed.group(1) if resumed else name}@{os.path.basename(filename)}:{line}"
 
 
 class FrameWatch:
-    """Torch runs code eagerly without a word, not even to the backend: what it finds that it cannot
-    make a graph of (a model with nn.LSTM, for one), what is between two graphs of a function, what
-    it skips, calls behind its limit of recompilations. So this looks at every function that torch
-    asks itself how to run, for this backend, and at what came of it. One per process."""
+    """Finds code that torch runs eagerly without notice, even to the backend: code without a graph
+    (a model with nn.LSTM, for example), code between two graphs of a function, functions that torch
+    skips, calls beyond its limit of recompilations. FrameWatch sees every function that torch
+    compiles for this backend, and the outcome. One per process."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str, str], str] = {}  # (function, file, reason) -> its name
@@ -68,12 +68,13 @@ class FrameWatch:
         self._graphs += 1
 
     def rows(self) -> list[dict[str, Any]]:
-        """For report(): functions that run eagerly, in whole or in part, without a graph."""
+        """The rows of report(): functions that run eagerly, in whole or in part, without a
+        graph."""
         told = list(self._told.items())
         return [{"name": name, "jobs": [], "eager": reason} for (*_, reason), name in told]
 
     def forget(self) -> None:
-        """Everything is told anew."""
+        """Forgets the notices, so that each is given again."""
         self._told.clear()
 
     def _asked(self) -> Any:
@@ -94,7 +95,7 @@ class FrameWatch:
     ) -> ConvertFrameReturn:
         whole = not isinstance(wrapper._torchdynamo_orig_backend, ConvertFrame)  # fullgraph=True
         try:
-            with compile_lock:  # what is counted in between is of this function
+            with compile_lock:  # counts in between belong to this function
                 graphs, before = self._graphs, _reasons()
                 answer = self._ask(wrapper, frame, *arguments)
                 met, partly = _reasons() - before, self._graphs > graphs
@@ -106,7 +107,7 @@ class FrameWatch:
             if not options.strict and (whole or isinstance(error, Unsupported)):
                 raise  # the user asked torch for it
             self._tell(options, frame, f"torch could not trace it: {_first_words(error)}", error)
-            # Only this call: what stood in the way may be what it was given.
+            # This call only: its arguments may be the reason.
             again = FrameExecStrategy(FrameAction.DEFAULT, FrameAction.DEFAULT)
             return ConvertFrameReturn(frame_exec_strategy=again, apply_to_code=False)
         if met:
@@ -125,7 +126,7 @@ class FrameWatch:
         cause: Exception | None = None,
         partly: bool = False,
     ) -> None:
-        """Warns, unless it was said before. Raises CaptureError instead if the options are
+        """Warns, unless the notice was given before. Raises CaptureError instead if the options are
         strict."""
         name = _name_of(frame)
         if options.strict:
@@ -141,7 +142,7 @@ class FrameWatch:
 
 
 def _reasons() -> collections.Counter[str]:
-    """Why torch made no graph, as often as it did."""
+    """Torch's reasons for no graph, with their counts."""
     return counters["graph_break"] + counters["unimplemented"]
 
 
@@ -157,7 +158,7 @@ def _said(reasons: list[str], has_graph: bool) -> str:
 
 
 def _first_words(reason: object) -> str:
-    """What torch found, and its explanation, without its pages of hints."""
+    """Torch's finding and its explanation, without the hints."""
     lines = [line.strip() for line in str(reason).strip().split("\n")]
     explanation = next((x for x in lines if x.startswith("Explanation: ")), "")
     explanation = explanation.removeprefix("Explanation: ").rstrip(".")
@@ -166,11 +167,11 @@ def _first_words(reason: object) -> str:
 
 
 def _why_skipped(frame: Any) -> str | None:
-    """Why torch did not look at a function; None where it looked and found no operator, and for
-    functions of torch's own, but for one that the user compiled."""
+    """Why torch did not trace a function. None where it traced and found no operator, and for
+    functions of torch, except one that the user compiled."""
     modes = _get_current_dispatch_mode_stack()
     if not modes or any(type(mode).__module__.startswith("laneway.") for mode in modes):
-        return None  # ours records what runs
+        return None  # Laneway's own mode records the operators
     asked_by = sys._getframe(3).f_code  # behind watched() and _watched()
     if is_internal_file(frame.f_code.co_filename) and asked_by.co_name != "compile_wrapper":
         return None

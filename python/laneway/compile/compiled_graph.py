@@ -1,4 +1,4 @@
-"""CompiledGraph: what torch.compile calls in the place of one graph that it made."""
+"""CompiledGraph: the callable that torch.compile runs in place of one of its graphs."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from laneway.errors import (
 # its own up to this many; then the one used longest ago ends.
 _MOST_JOBS = 8
 
-# Of the service, not of the graph: the user has to know, and another call may do.
+# Errors of the service, not of the graph: they are raised, and another call may succeed.
 _OF_THE_SERVICE = (ServiceUnavailable, OutOfMemory, Refused, DeviceLost, Quarantined)
 
 
 class CompiledGraph:
     """`code` is the graph; of its arguments those at `weights` (with their `names`) are state of
-    the jobs, those at `derived` follow from the shapes of the others. Results are always eager's,
-    and so are errors: a graph that cannot have them as a job, whatever the reason, runs eagerly,
-    and it is said once why. Thread-safe."""
+    the jobs, those at `derived` follow from the shapes of the others. Results and errors are always
+    eager's: a graph that cannot give them as a job runs eagerly, and one warning names the reason.
+    Thread-safe."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class CompiledGraph:
         self._options = options
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._jobs: list[GraphJob] = []  # the one used last first
+        self._jobs: list[GraphJob] = []  # the one that was used last is first
         self.name = name
         self.reason: str | None = None  # why it runs eagerly
 
@@ -78,7 +78,7 @@ class CompiledGraph:
         if isinstance(failed, (CaptureError, GraphError)):
             self.run_eagerly(str(failed), failed)
             return self._code(*arguments)
-        results = self._code(*arguments)  # raises what eager raises, if it does
+        results = self._code(*arguments)  # raises eager's error, if eager raises one
         kind = "" if isinstance(failed, Error) else f"{type(failed).__name__}: "
         self.run_eagerly(f"eager execution takes what its job fails on: {kind}{failed}", failed)
         return results
@@ -103,7 +103,7 @@ class CompiledGraph:
             return [job.image.name for job in self._jobs if not job.image.closed]
 
     def close(self) -> None:
-        """Lets its jobs go, which end unless other graphs use them."""
+        """Releases its jobs, which end unless other graphs use them."""
         with self._lock:
             self._jobs = []
 
@@ -125,10 +125,10 @@ class CompiledGraph:
         return self._job_for(arguments).run(arguments)
 
     def _job_for(self, arguments: Sequence[Any]) -> GraphJob:
-        """The job that knows most of the call's weights, or a new one when none knows any."""
+        """The job that has most of the call's weights, or a new one when none has any."""
         with self._lock:
             jobs = self._jobs
-            if any(job.image.closed for job in jobs):  # with its weights, or by another graph
+            if any(job.image.closed for job in jobs):  # closed by another graph or the weights' end
                 jobs[:] = [job for job in jobs if not job.image.closed]
             best = _best(jobs, arguments)
             if best is not None:
@@ -142,7 +142,7 @@ class CompiledGraph:
             return job
 
     def _new_job(self, arguments: Sequence[Any]) -> GraphJob:
-        # What torch cannot tell a change of is given anew in each call.
+        # Tensors whose changes torch does not count are inputs of each call.
         weights = {
             position: name
             for position, name in self._weights.items()

@@ -23,8 +23,8 @@ from laneway.jobs.written_inputs import share_memory
 
 
 class GraphJob:
-    """`code(*arguments)` is the graph; `weights` are the positions of the arguments that are the
-    image's, in its order, `fed` those that are given anew in each call. Thread-safe."""
+    """`code(*arguments)` is the graph; `weights` are the positions of the arguments in the image,
+    in the image's order, `fed` those of the inputs of each call. Thread-safe."""
 
     def __init__(
         self,
@@ -35,20 +35,20 @@ class GraphJob:
     ) -> None:
         self._code, self._weights, self._fed = code, weights, fed
         self.image = image
-        self._writes = False  # some form of the graph writes to the weights
-        self._writes_arguments = False  # some form writes to what it is given
-        self._calling = threading.local()  # .arguments: of the call that this thread is in
+        self._writes = False  # a form of the graph writes to the weights
+        self._writes_arguments = False  # a form of the graph writes to its inputs
+        self._calling = threading.local()  # .arguments: those of this thread's present call
         self._gate = gate_of(image.holder)
         self._variants = Variants(
             "compiled graph", image.options.max_variants, Conditions(), self._gate, self._capture
         )
 
     def may_be_of(self, arguments: Sequence[Any]) -> bool:
-        """Whether the first weight is the call's, or the job has none; a quick look."""
+        """Whether the first weight is the call's, or the job has none; a quick check."""
         return not self._weights or self.image.known([arguments[self._weights[0]]]) == 1
 
     def known(self, arguments: Sequence[Any]) -> int:
-        """How many of the job's weights are the call's; 1 if it has none."""
+        """How many of the job's weights are the call's; 1 if the job has none."""
         if not self._weights:
             return 1
         return self.image.known(self._tensors(arguments))
@@ -71,16 +71,16 @@ class GraphJob:
         finally:
             del self._calling.arguments
         results = plan.put_together(computed, arguments)
-        if plan.written and results is not None:  # else eager execution writes, once
+        if plan.written and results is not None:  # otherwise eager execution makes the write, once
             with self.image.state:
                 self.image.write_back(plan.written, self._tensors(arguments))
         return results
 
     def _check_writes(self, arguments: Sequence[Any]) -> None:
-        """Of a graph that writes, before it runs: raises Unfit when what it is given in each call
-        shares memory with weights, which the job has apart; and when it writes to what it is given
-        and the job has that in another layout, so that the results might not be put together and
-        eager execution would write once more."""
+        """Checks a graph that writes, before it runs. Raises Unfit when inputs of the call share
+        memory with weights, because the job has them in separate memory; and when the graph writes
+        to inputs that have another layout in the job: then the results might not be put together,
+        and eager execution would write a second time."""
         if not (self._writes or self._writes_arguments):
             return
         weights = self._tensors(arguments)
@@ -119,7 +119,7 @@ class GraphJob:
             return image.add(captured)
 
     def _body(self, holder: torch.nn.Module, *fed: Any) -> Any:
-        """What is captured: the graph on fakes."""
+        """The captured function: the graph on fakes."""
         arguments = list(self._calling.arguments)
         for position, value in zip(self._fed, fed):
             arguments[position] = value
@@ -129,7 +129,7 @@ class GraphJob:
         return (plan, *computed)
 
     def _written(self, captured: CapturedJobGraph) -> list[int]:
-        """Which of the weights lie on storages that the graph writes."""
+        """The positions of the weights on storages that the graph writes."""
         graph = captured.graph
         slots = set()
         for node in graph.nodes:

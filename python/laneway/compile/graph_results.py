@@ -1,9 +1,9 @@
-"""What a compiled graph returns, made of what its job computed: the layouts and the sharing of
-memory that eager execution would have given.
+"""Makes a compiled graph's results of its job's outputs, with the layouts and the sharing of memory
+of eager execution.
 
-A job's outputs come back contiguous, each with memory of its own. Eager results may have other
-strides, be views of arguments, or share memory with each other, and what runs after the graph can
-tell. Planned once, while the graph is captured.
+A job's outputs are contiguous, each with memory of its own. Eager results may have other strides,
+be views of arguments, or share memory with each other, and code after the graph may depend on that.
+The plan is made once, while the graph is captured.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Unfit(CaptureError):
 @dataclasses.dataclass(frozen=True)
 class Result:
     """One result: `constant`; or computed[`computed`] or arguments[`argument`] itself; or, with
-    `view` = (sizes, strides, offset from the source's first element), a view of it. Of an argument
-    the `strides` at capture are kept: a view is told in terms of them. Conjugated or negated, both
-    as a view that is so only when it is read, where `conjugated` or `negated` say so."""
+    `view` = (sizes, strides, offset from the source's first element), a view of it. For an
+    argument, `strides` are those at capture: a view is relative to them. `conjugated` and `negated`
+    mark a view that is conjugated or negated when it is read."""
 
     constant: Any = None
     computed: int | None = None
@@ -38,7 +38,7 @@ class Result:
 
 
 class ResultPlan:
-    """How the results of one form of a graph's calls are put together."""
+    """The plan of the results of one form of a graph's calls."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []
@@ -78,10 +78,10 @@ class Planner:
             if isinstance(a, torch.Tensor)
         }
         self._computed: list[Any] = []
-        self._bases: dict[int, int] = {}  # storage -> place among the computed
+        self._bases: dict[int, int] = {}  # storage -> position among the computed tensors
 
     def plan(self, outputs: Sequence[Any]) -> tuple[ResultPlan, list[Any]]:
-        """The plan, and what the job must compute for it."""
+        """The plan, and the tensors that the job must compute for it."""
         plan = ResultPlan()
         uses: dict[int, set[int]] = {}
         for output in outputs:
@@ -102,7 +102,7 @@ class Planner:
             if output is argument:
                 return Result(argument=position)
         conjugated, negated = output.is_conj(), output.is_neg()
-        if conjugated or negated:  # what it looks at, as it is
+        if conjugated or negated:  # the tensor of which it is a view, unchanged
             output = torch._neg_view(output) if negated else output
             plain = self._plain(output.conj() if conjugated else output, shared)
             return dataclasses.replace(plain, conjugated=conjugated, negated=negated)

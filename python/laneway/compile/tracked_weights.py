@@ -1,9 +1,9 @@
-"""TrackedWeights: tensors whose bytes a job has, and which of them its user has changed since.
+"""TrackedWeights: the tensors whose bytes a job has, and which of them the user has changed since.
 
 Torch counts writes to a tensor (its version). It does not count those through `.data`, through
-numpy, or by fused optimizers. So steps of those are counted here, and the address and some bytes of
-each tensor are looked at as well: what is left unseen is a write through `.data` or numpy into a
-part of a tensor only. Everything is held weakly.
+numpy, or by fused optimizers. So this module counts steps of fused optimizers, and also compares
+the address and some bytes of each tensor. It does not see a write through `.data` or numpy into a
+part of a tensor. It holds tensors by weak references.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ffi = cffi.FFI()
 _ffi.cdef("int memcmp(uintptr_t a, const char* b, size_t bytes);")
 _memcmp = _ffi.dlopen(None).memcmp
 
-_unversioned_steps = 0  # of fused optimizers in this process
+_unversioned_steps = 0  # steps of fused optimizers in this process
 
 
 def _count_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -36,11 +36,11 @@ register_optimizer_step_post_hook(_count_step)
 
 
 class OtherLayout(Exception):
-    """The tensors do not lie in memory as those did that the job was made with."""
+    """The tensors do not have the layout of those with which the job was made."""
 
 
 class TrackedWeights:
-    """`on_death` is called, in whatever thread, when the last of the tensors is gone. Used by one
+    """`on_death` is called, in any thread, when the last of the tensors is destroyed. Used by one
     thread at a time."""
 
     def __init__(self, tensors: Sequence[torch.Tensor], on_death: Callable[[], None]) -> None:
@@ -51,12 +51,12 @@ class TrackedWeights:
         self._known = [self._look(tensor) for tensor in tensors]
 
     def same(self, tensors: Sequence[torch.Tensor]) -> int:
-        """How many of the tensors are the very ones that are known."""
+        """How many of the tensors are the tracked ones."""
         return sum(known[0]() is tensor for known, tensor in zip(self._known, tensors))
 
     def changed(self, tensors: Sequence[torch.Tensor]) -> list[int]:
-        """The positions whose bytes may be others than at the last look. Raises OtherLayout when
-        one has no version: a tensor made in inference mode."""
+        """The positions of tensors that may have other bytes than at the last note(). Raises
+        OtherLayout when one has no version: a tensor made in inference mode."""
         if self._steps != _unversioned_steps:
             return list(range(len(tensors)))
         try:
@@ -72,7 +72,7 @@ class TrackedWeights:
             raise OtherLayout from error
 
     def note(self, tensors: Sequence[torch.Tensor], positions: Sequence[int]) -> None:
-        """From now on these tensors count as known. Raises OtherLayout, and nothing is noted."""
+        """Tracks these tensors from now on. If it raises OtherLayout, nothing has changed."""
         if (
             any(self._known[p][0]() is not tensors[p] for p in positions)
             or any(self._known[p][2] != tensors[p].data_ptr() for p in positions)
@@ -100,7 +100,7 @@ class TrackedWeights:
 
 
 def layout_of(tensors: Sequence[torch.Tensor]) -> list[tuple]:
-    """How tensors lie in memory: what an image keeps while its job runs."""
+    """The layouts of tensors, which an image keeps while its job runs."""
     first: dict[int, int] = {}
     layout = []
     for position, tensor in enumerate(tensors):
@@ -120,8 +120,8 @@ def layout_of(tensors: Sequence[torch.Tensor]) -> list[tuple]:
 
 
 def _probed(tensor: torch.Tensor) -> tuple[int, int]:
-    """Address and number of the bytes that are looked at: in the middle, as beginnings (padding)
-    are often zeros for ever."""
+    """Address and number of the compared bytes. They lie in the middle, because the beginning
+    (padding) is often always zero."""
     if tensor.numel() == 0:
         return 0, 0
     size = tensor.element_size()

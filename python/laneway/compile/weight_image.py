@@ -1,5 +1,5 @@
-"""WeightImage: the job over one set of weights, shared by all graphs that torch.compile made of the
-code that uses them: one image, whatever forms of call there are."""
+"""WeightImage: the job over one set of weights. All graphs that torch.compile made of code with
+these weights share it: one image for all forms of calls."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _images: weakref.WeakSet[WeightImage] = weakref.WeakSet()
 
 class WeightImage:
     """`holder` has the weights' memory (not the tensors) under their `names`, for captures. The job
-    is made with the first graph and ends with the weights, with close(), or when nobody holds this.
-    Thread-safe; of its locks `state` comes first."""
+    is made with the first graph and ends with the weights, with close(), or when the last reference
+    to this object is dropped. Thread-safe; a thread that takes several of its locks must take
+    `state` first."""
 
     def __init__(
         self,
@@ -39,7 +40,7 @@ class WeightImage:
         name: str,
     ) -> None:
         self.names, self.service, self.options, self.name = list(names), service, options, name
-        self.state = ProcessLock()  # of the weights' bytes
+        self.state = ProcessLock()  # guards the weights' bytes
         self.holder = torch.nn.Module()
         self.captured: CapturedJobGraph | None = None  # the first graph's
         self.closed = False
@@ -53,16 +54,17 @@ class WeightImage:
         _images.add(self)
 
     def known(self, tensors: Sequence[torch.Tensor]) -> int:
-        """How many of the weights are these."""
+        """How many of the weights are `tensors`."""
         return self._tracked.same(tensors)
 
     def fits(self, tensors: Sequence[torch.Tensor], names: Sequence[str]) -> bool:
-        """Whether it is the image of exactly these weights, in this process."""
+        """Whether this is the image of exactly these weights, in this process."""
         here = not self.closed and self._pid == os.getpid()
         return here and self.names == list(names) and self.known(tensors) == len(tensors)
 
     def bring_up_to_date(self, tensors: Sequence[torch.Tensor]) -> None:
-        """The job's weights are these, as they are now. Raises OtherLayout when they do not fit."""
+        """Writes the present bytes of these tensors to the job's weights. Raises OtherLayout when
+        they do not fit."""
         changed = self._tracked.changed(tensors)
         if not changed:
             return
@@ -78,7 +80,7 @@ class WeightImage:
             self._job.write_state([s for s, _ in slots.values()], [b for _, b in slots.values()])
 
     def write_back(self, positions: Sequence[int], tensors: Sequence[torch.Tensor]) -> None:
-        """What a graph wrote to the job's weights is written to the user's."""
+        """Copies weights that a graph wrote in the job to the user's tensors."""
         slots = {s.index: s for s in map(self._slot_of, positions)}
         storages, _ = self._job.read_state(list(slots.values()))
         by_slot = dict(zip(slots, storages))
@@ -104,7 +106,7 @@ class WeightImage:
             return call_of(self._job, 0, captured)
 
     def making(self) -> ProcessLock:
-        """To be held while a graph is captured and added."""
+        """The lock that must be held while a graph is captured and added."""
         return self._making
 
     def close(self) -> None:

@@ -36,15 +36,16 @@ from laneway.demo.workloads import (
 from laneway.jobs.service import parse_bytes
 
 ANSWERS = "answers"  # the client that has no job of its own
-SERVED = "mlp"  # whose weights it uses
-LAST_ROWS = 32  # of its last answers, which are compared
+SERVED = "mlp"  # the job whose weights it uses
+LAST_ROWS = 32  # the number of its last answers, which are compared
 EVERY_S = 0.1
-GRACE_S = 2.0  # to end in order, once the parent is gone
+GRACE_S = 2.0  # time for an orderly end after the parent has ended
 
 
 class Parent:
-    """The other side: `say` tells it something; `go`, `stop` and `close` are what it asked for,
-    each with those before it. `gone` is called, in a thread, some time after it went away."""
+    """The parent process: `say` sends it a message; `go`, `stop` and `close` are the commands that
+    it has sent, each including the ones before it. `gone` is called, in a thread, some time after
+    the parent has ended."""
 
     def __init__(
         self, commands: Iterable[str], out: TextIO, gone: Callable[[], object] = lambda: None
@@ -75,13 +76,13 @@ class Parent:
 
 
 class Connection:
-    """What clients need of the service."""
+    """The client's use of the service."""
 
     def __init__(self, address: str) -> None:
         self._service = laneway.connect(address)
 
     def train_step(self, model: torch.nn.Module, optimizer: Any, job: Job) -> Any:
-        """A step whose job others may use if it is the one that is served."""
+        """A step; other sessions may use its job if it is the served one."""
         return laneway.train_step(
             model,
             job.loss_fn,
@@ -93,7 +94,7 @@ class Connection:
         )
 
     def inference(self, model: torch.nn.Module) -> Any:
-        """The model's forward pass with the weights of the job that is served."""
+        """The model's forward pass with the weights of the served job."""
         return laneway.attach(SERVED, service=self._service).inference(model)
 
     def close(self) -> None:
@@ -101,8 +102,8 @@ class Connection:
 
 
 def train(job: Job, connection: Connection, parent: Parent, folder: Path) -> None:
-    """Trains, once all are there, until it is done or told to stop, and leaves the state in the
-    folder. The job that is served stays until it is told to close."""
+    """Trains, once all clients are ready, until it is done or must stop, and writes the state into
+    the folder. The served job stays until the command "close"."""
     model, optimizer = job.begin()
     started = time.perf_counter()
     step = connection.train_step(model, optimizer, job)
@@ -132,8 +133,8 @@ def train(job: Job, connection: Connection, parent: Parent, folder: Path) -> Non
 
 
 def answer(data: Digits, connection: Connection, parent: Parent, folder: Path) -> None:
-    """Asks the weights of the job that is served until told to stop; its last answers stay in the
-    folder."""
+    """Sends requests to the weights of the served job until it must stop; writes its last answers
+    into the folder."""
     started = time.perf_counter()
     predict = connection.inference(mlp()[0])
     predict(data.held_out_x[:REQUEST_ROWS])
@@ -177,9 +178,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(sys.argv[1:] if arguments is None else arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent acts on Ctrl-C
     torch.set_num_threads(1)
-    # A wait for admission hears nothing; the service notices when this process is gone.
+    # A wait for admission reads no command; the service notices when this process has ended.
     parent = Parent(sys.stdin, sys.stdout, lambda: os._exit(1))
     try:
         connection = Connection(options.address)

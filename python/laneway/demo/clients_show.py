@@ -1,4 +1,4 @@
-"""The demo with a lanewayd and a process for each job: what happens in which order."""
+"""The demo with a lanewayd and a process for each job: the order of its events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ Start = Callable[[str], Client]
 
 
 class ClientsShow(Show):
-    """Ends every process that it started, whatever happens. `start` starts a client by name."""
+    """Ends every process that it started, also after an exception. `start` starts a client by
+    name."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
@@ -89,7 +90,7 @@ class ClientsShow(Show):
         return Client(name, arguments)
 
     def _lead_on(self, start: Start) -> None:
-        """What follows from how far the clients are."""
+        """Sends the commands that follow from the clients' progress."""
         if ANSWERS not in self.clients and self._has(SERVED, "ready"):
             self.clients[ANSWERS] = start(ANSWERS)
         if LATE not in self.clients and self._has(TABLE, "ready"):
@@ -113,7 +114,8 @@ class ClientsShow(Show):
         return name in self.clients and event in self.clients[name].events
 
     def _all_there(self) -> bool:
-        """Those with room can begin, and the other waits (or has found room, and is to tell)."""
+        """Whether the clients with room can begin, and the other one waits (or has found room and
+        will report it)."""
         ready = all(self._has(name, "ready") for name in (SERVED, "cnn", TABLE, ANSWERS))
         return ready and (self.crowded is not None or self._has(LATE, "ready"))
 
@@ -150,7 +152,7 @@ class ClientsShow(Show):
             self.crowded = status
 
     def _progress(self, status: dict[str, Any]) -> tuple[list[str], str]:
-        """How it goes: as a table, and in brief."""
+        """The progress, as a table and in brief."""
         rows = [["job", "process", "iteration", "it/s", "loss", "lane", "persistent", "ephemeral"]]
         briefs = []
         for client in self.clients.values():
@@ -171,11 +173,11 @@ class ClientsShow(Show):
         lines = [self._answers(), *waits, ""]
         answers = [self._answers()] if self._has(ANSWERS, "progress") else []
         brief = "\n  ".join(["; ".join(briefs), *answers, *waits])
-        # Always as many lines: they replace each other.
+        # The number of lines is constant, because they replace each other.
         return [*columns(rows), *lines[:2]], brief
 
     def _how(self, client: Client) -> str:
-        """What it is at; iterations a second while it trains."""
+        """The client's activity; iterations per second while it trains."""
         if "trained" in client.events:
             return "done"
         if "progress" in client.events:
@@ -194,7 +196,7 @@ class ClientsShow(Show):
         return next(job for job in self.jobs if job.name == name)
 
     def results(self) -> None:
-        """What the trained jobs are worth, and what the pool held while the last one waited."""
+        """Shows the accuracy of the trained jobs, and the pool while the last one waited."""
         facts = {name: client.facts for name, client in self.clients.items()}
         self.display.result("\nHeld-out accuracy")
         for name in (SERVED, "cnn"):
@@ -207,7 +209,7 @@ class ClientsShow(Show):
             self.say_pool("The pool while late waited", self.crowded)
 
     def compare_all(self, folder: Path) -> None:
-        """Trains every job again by plain PyTorch, and compares states and answers."""
+        """Trains every job again with plain PyTorch, and compares states and answers."""
         self.display.say("\nThe same training by plain PyTorch, here and now:")
         for name, client in self.clients.items():
             if name == ANSWERS:

@@ -12,15 +12,15 @@ _LARGE_BYTES = 1 << 20
 
 
 def training_state(state: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Parameters, buffers and optimizer state of {"model", "optimizer"} (torch's own layouts), by
-    a name that says which they are."""
+    """Parameters, buffers and optimizer state of {"model", "optimizer"} (torch's own layouts), by a
+    name that identifies each."""
     named = dict(_tensors(state["model"], "model"))
     return named | dict(_tensors(state["optimizer"]["state"], "optimizer"))
 
 
 def digested(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The same with SHA-256 of its bytes in the place of each tensor of more than a MiB, for
-    states that go from process to process."""
+    """The same, with SHA-256 of its bytes in place of each tensor of more than a MiB, for states
+    that are sent between processes."""
     return {
         name: _digest(tensor) if tensor.nbytes > _LARGE_BYTES else tensor
         for name, tensor in state.items()

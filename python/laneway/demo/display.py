@@ -34,9 +34,9 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 class Display:
-    """Writes to `out`. `live` lines replace the ones before them on a terminal; without one a line
-    is printed every two seconds if it says something new. Quiet: only `result` says anything. One
-    thread uses it."""
+    """Writes to `out`. `live` lines replace the ones before them on a terminal; without a terminal
+    a line is printed every two seconds if it has changed. Quiet: only `result` prints. One thread
+    must use it."""
 
     def __init__(self, quiet: bool, out: TextIO | None = None) -> None:
         self._out = out or sys.stdout

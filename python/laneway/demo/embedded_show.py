@@ -27,7 +27,7 @@ Trained = tuple[Training, dict[str, torch.Tensor]]
 
 
 class EmbeddedShow(Show):
-    """Joins its threads and closes the service, whatever happens."""
+    """Joins its threads and closes the service, also after an exception."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
@@ -74,7 +74,7 @@ class EmbeddedShow(Show):
         return self._finish(service, trainings, requests, predict)
 
     def _run_threads(self, service: Any, trainings: list[Training], requests: Requests) -> None:
-        """Runs everything at once, shows how it goes, and joins it, interrupted or not."""
+        """Runs all threads at once, shows the progress, and joins them, also after an interrupt."""
         workers: list[Worker] = [*trainings, requests]
         deadline = time.monotonic() + (self.options.seconds or float("inf"))
         try:
@@ -98,7 +98,7 @@ class EmbeddedShow(Show):
     def _progress(
         self, service: Any, trainings: list[Training], requests: Requests
     ) -> tuple[list[str], str]:
-        """How it goes: as a table, and as one line."""
+        """The progress, as a table and as one line."""
         status = service.status()
         rows = [["job", "iteration", "it/s", "loss", "lane", "persistent", "ephemeral"]]
         for t in trainings:
@@ -118,7 +118,7 @@ class EmbeddedShow(Show):
     def _finish(
         self, service: Any, trainings: list[Training], requests: Requests, predict: Any
     ) -> list[Trained]:
-        """What the trained jobs are worth, and what the pool holds, before all is closed."""
+        """Shows the accuracy of the trained jobs, and the pool, before the service is closed."""
         self.display.result("\nHeld-out accuracy")
         states = []
         for t in trainings:
@@ -139,7 +139,7 @@ class EmbeddedShow(Show):
         return states
 
     def _check_answers(self, predict: Any, model: torch.nn.Module) -> None:
-        """Laneway's last answers against those of plain PyTorch with the same weights."""
+        """Compares Laneway's last answers with those of plain PyTorch with the same weights."""
         x = self.data.held_out_x[:32]
         if not torch.equal(predict(x), evaluate(model, x)):
             self.failures.append("the inference graph answers otherwise than plain PyTorch")

@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def missing_programs() -> str | None:
-    """What of the service is not built, in words; None when all is there."""
+    """The programs of the service that are not built, in words; None when all are there."""
     missing = [name for name in PROGRAMS if program(name) is None]
     if not bindings.library_path("client").exists():
         missing.append("liblaneway_client.so")
@@ -75,7 +75,7 @@ class Lanewayd:
             raise Failed(1, f"lanewayd ended with {code}: {self._said()}")
 
     def end(self) -> int:
-        """Its exit code, once it has ended and its socket is gone."""
+        """Ends lanewayd and returns its exit code, once its socket is removed."""
         _end(self._process, lambda: self._process.send_signal(signal.SIGTERM))
         self._process.stdout.close()
         return self._process.returncode
@@ -96,7 +96,7 @@ class Lanewayd:
 
 
 class Client:
-    """A client process. Its messages come through `next`."""
+    """A client process. hear() reads its messages."""
 
     def __init__(self, name: str, arguments: Sequence[str]) -> None:
         self.name = name
@@ -120,13 +120,13 @@ class Client:
         return self._process.pid
 
     def tell(self, command: str) -> None:
-        """Nothing happens when it has ended."""
+        """Sends the command; does nothing when the client has ended."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(command + "\n")
             self._process.stdin.flush()
 
     def hear(self) -> None:
-        """Takes what has come. Raises Failed when the client failed."""
+        """Reads the messages that have arrived. Raises Failed when the client failed."""
         while not self._messages.empty():
             message = self._messages.get()
             if message is None:
@@ -143,12 +143,12 @@ class Client:
             self.facts.update(message)
 
     def leave(self) -> None:
-        """Says that nobody waits for it any more; it ends soon."""
+        """Closes the client's standard input, so that it ends soon."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
 
     def end(self) -> None:
-        """Ends it if it has not ended."""
+        """Ends the client if it has not ended."""
         _end(self._process, self.leave)
         self._reader.join()
         self._process.stdout.close()
@@ -157,7 +157,7 @@ class Client:
         for line in self._process.stdout:
             try:
                 message = json.loads(line)
-            except ValueError:  # somebody printed something
+            except ValueError:  # a library printed another line
                 continue
             self._messages.put(message)
         self._messages.put(None)

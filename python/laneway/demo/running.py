@@ -1,5 +1,5 @@
-"""Two threads: one trains a job through Laneway, the other sends requests that the job's current
-weights answer."""
+"""Two kinds of threads: one trains a job through Laneway, the other sends requests to the job's
+current weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Worker(abc.ABC):
             self._thread.join()
 
     def wait(self, seconds: float) -> None:
-        """Until it ends, at most so long."""
+        """Waits until the thread ends, at most `seconds`."""
         self._thread.join(seconds)
 
     def alive(self) -> bool:
@@ -48,7 +48,7 @@ class Worker(abc.ABC):
     def _guarded(self) -> None:
         try:
             self.work()
-        except BaseException as error:  # shown by the main thread, which stops the others
+        except BaseException as error:  # the main thread shows it and stops the others
             self.error = error
             self.stop.set()
 
@@ -66,7 +66,8 @@ class Training(Worker):
         self._last = 0.0
 
     def warm_up(self) -> None:
-        """The first iterations, on the caller's thread: the step is captured, probed, planned."""
+        """Runs the first iterations, on the caller's thread: the step is captured, probed and
+        planned."""
         train(self.step, self.job, WARM_UP, self._count)
 
     def work(self) -> None:
@@ -85,7 +86,7 @@ class Training(Worker):
         return self._count(loss) and not self.stop.is_set()
 
     def recent_rate(self) -> float:
-        """Iterations a second over about the last half second."""
+        """Iterations per second over about the last half second."""
         total, count = 0.0, 0
         for seconds in reversed(self.times_s):
             total, count = total + seconds, count + 1
@@ -95,7 +96,7 @@ class Training(Worker):
 
 
 class Requests(Worker):
-    """Asks a job's current weights, over and over, until `until()` or told to stop."""
+    """Sends requests to a job's current weights until `until()` is true or it must stop."""
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ def times_text(seconds: list[float]) -> str:
 
 
 def lane_and_bytes(status: dict[str, Any], name: str) -> tuple[str, int, int]:
-    """A job's lane, persistent and ephemeral bytes, out of the service's status."""
+    """A job's lane, persistent and ephemeral bytes, from the service's status."""
     job = next((job for job in status["jobs"] if job["name"] == name), None)
     if job is None:
         return "-", 0, 0

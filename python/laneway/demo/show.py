@@ -27,8 +27,8 @@ class Failed(Exception):
 
 
 class Show(abc.ABC):
-    """Runs the demo once. `run` returns the exit code; whatever happens, what was started has ended
-    before it does."""
+    """Runs the demo once. `run` returns the exit code; all processes and threads that it started
+    have ended before it returns."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -36,7 +36,7 @@ class Show(abc.ABC):
         self.failures: list[str] = []
 
     def run(self) -> int:
-        torch.set_num_threads(1)  # one a job: the count is part of what makes results repeatable
+        torch.set_num_threads(1)  # one per job: results are repeatable only with equal counts
         try:
             self.prepare()
             self.show()
@@ -55,16 +55,16 @@ class Show(abc.ABC):
         return 1 if self.failures else 0
 
     def prepare(self) -> None:
-        """What is to be trained, on what."""
+        """Prepares the trainings and their data."""
         self.data = load_digits(self.options.seed)
         self.jobs = make_jobs(self.data, self.options.seed, self.options.epochs)
 
     @abc.abstractmethod
     def show(self) -> None:
-        """Everything between the start and the verdict."""
+        """All of the demo between its start and the verdict."""
 
     def say_accuracy(self, name: str, found: float) -> None:
-        """Of a job that has had time to learn."""
+        """Prints the accuracy of a job that has had time to learn."""
         enough = found >= ACCURACY
         self.display.result(
             f"  {name}  {found:.1%}{'' if enough else f', less than {ACCURACY:.0%}'}"
@@ -73,7 +73,8 @@ class Show(abc.ABC):
             self.failures.append(f"{name} has an accuracy of {found:.1%}, below {ACCURACY:.0%}")
 
     def say_answered(self, count: int, text: str) -> None:
-        """How many requests were answered while it trained: `text`, which begins with `count`."""
+        """Prints how many requests were answered during the training: `text`, which begins with
+        `count`."""
         self.display.result(f"\n{text}")
         if count == 0:
             self.failures.append("no request was answered while mlp trained")
@@ -89,8 +90,8 @@ class Show(abc.ABC):
             self.display.result(f"  {line}")
 
     def compare(self, job: Job, done: int, ours: dict[str, torch.Tensor]) -> torch.nn.Module:
-        """Trains the job as far by plain PyTorch, and says whether the states have the same bits.
-        Result: the model of plain PyTorch."""
+        """Trains the job as far with plain PyTorch, and prints whether the states have the same
+        bits. Returns the model of plain PyTorch."""
         model, optimizer = job.begin()
         started = time.perf_counter()
         train(EagerStep(model, job.loss_fn, optimizer), job, done)
@@ -113,7 +114,7 @@ def _told(code: int, text: str) -> int:
 
 
 def pool_map(status: dict[str, Any]) -> list[str]:
-    """Who holds which bytes of the pool, from its first to its last."""
+    """The pieces of the pool and their owners, from its first byte to its last."""
     jobs = {job["id"]: job["name"] for job in status["jobs"]}
     lanes = {lane["id"]: lane["jobs"] for lane in status["lanes"]}
     rows = [["from byte", "size", "held by"]]

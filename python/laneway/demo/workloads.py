@@ -1,7 +1,7 @@
-"""What the demo trains: two small models on scikit-learn's digits, with a held-out split, and two
+"""The demo's trainings: two small models on scikit-learn's digits, with a held-out split, and two
 that are large because of a frozen table.
 
-Everything is fixed by the seed: the split, the weights, the order of the batches."""
+The seed determines all of it: the split, the weights, the order of the batches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from torch import nn
 
 BATCH = 64
 HELD_OUT = 0.2
-TABLE_SHARE = 0.55  # of the pool: one fits beside the small jobs, two do not
+TABLE_SHARE = 0.55  # part of the pool: one fits beside the small jobs, two do not
 TABLE_WIDTH = 64
-TABLE_ITERATIONS = 8000  # long enough to see another wait for it
+TABLE_ITERATIONS = 8000  # long enough that another job must wait for it
 LATE_ITERATIONS = 200
 
 Step = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -94,7 +94,7 @@ def table_model(pool_bytes: int) -> tuple[nn.Module, torch.optim.Optimizer]:
 
 @dataclass(frozen=True)
 class Job:
-    """One training: how its model begins, and how many batches it sees in which order."""
+    """One training: its initial model, and the number and order of its batches."""
 
     name: str
     about: str
@@ -106,8 +106,8 @@ class Job:
     loss_fn = staticmethod(nn.functional.cross_entropy)
 
     def begin(self) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """Model and optimizer as they begin, and torch's default generator as the training draws
-        from it: called twice, it gives the same twice."""
+        """The initial model and optimizer; also seeds torch's default generator for the training.
+        Every call gives the same."""
         torch.manual_seed(self.seed)
         model, optimizer = self.make()
         torch.manual_seed(self.seed + 1)
@@ -142,7 +142,7 @@ def make_jobs(data: Digits, seed: int, epochs: int | None) -> list[Job]:
 
 
 def make_table_jobs(data: Digits, seed: int, pool_bytes: int) -> list[Job]:
-    """One, and another that finds no room before the first has ended."""
+    """One job, and another that has no room before the first has ended."""
     make = functools.partial(table_model, pool_bytes)
     about = f"a frozen table of {TABLE_SHARE:.0%} of the pool"
     return [
@@ -168,8 +168,8 @@ class EagerStep:
 def train(
     step: Step, job: Job, count: int, seen: Callable[[float], bool] | None = None, first: int = 0
 ) -> None:
-    """Runs the job's batches from the `first` up to the `count`-th through `step`, reading each
-    loss; `seen(loss)` hears it and says whether to go on."""
+    """Runs the job's batches from the `first` up to the `count`-th through `step`, and reads each
+    loss; `seen(loss)` returns whether to continue."""
     for batch in job.batches(count, first):
         loss = step(*batch).item()
         if seen is not None and not seen(loss):
