@@ -1,4 +1,4 @@
-"""Shows that the examples of the C interface (service/client/examples) do what they say against a
+"""Shows that the examples of the C interface (service/api/examples) do what they say against a
 lanewayd: a job made of a graph file, iterations, a second handle by name, the state."""
 
 import os
