@@ -8,6 +8,7 @@
 
 #include "adaptor/checks/paired_check.h"
 #include "adaptor/operators/torch_tensors.h"
+#include "base/room_error.h"
 #include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
@@ -144,21 +145,15 @@ Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64
                    std::to_string(declared.storage_offset)};
 }
 
-Error wrong_output_room(uint64_t bytes, uint64_t room) {
-  return Error{ErrorCode::invalid_argument, "an output has " + std::to_string(bytes) +
-                                                " bytes, room was given for " +
-                                                std::to_string(room)};
-}
-
 Status check_output_room(const c10::IValue& value, uint64_t bytes) {
   if (!value.isTensor()) {
     if (bytes == 8) return {};
-    return Error{ErrorCode::invalid_argument,
-                 "a number takes 8 bytes, room was given for " + std::to_string(bytes)};
+    return wrong_room("an output that is a number", "bytes", {.needed = 8, .given = bytes});
   }
   const at::Tensor& tensor = value.toTensor();
   if (tensor.defined() && bytes == tensor.nbytes()) return {};
-  return wrong_output_room(tensor.defined() ? tensor.nbytes() : 0, bytes);
+  return wrong_room("an output", "bytes",
+                    {.needed = tensor.defined() ? tensor.nbytes() : 0, .given = bytes});
 }
 
 Status copy_out(const c10::IValue& value, const lanes::OutputView& output) {

@@ -37,9 +37,6 @@ std::vector<bool> strided_storages(const lanes::Graph& graph);
 // place of `declared`, `base` elements behind the start of its storage.
 Status check_place(const at::Tensor& tensor, const lanes::Value& declared, int64_t base);
 
-// The error for an output of `bytes` bytes for which the client gave `room` bytes.
-Error wrong_output_room(uint64_t bytes, uint64_t room);
-
 // ok when a tensor or a number has `bytes` bytes as an output; else invalid_argument.
 Status check_output_room(const c10::IValue& value, uint64_t bytes);
 

@@ -8,6 +8,7 @@
 
 #include "adaptor/checks/result_check.h"
 #include "adaptor/scope/lane_scope.h"
+#include "base/room_error.h"
 #include "lanes/graph/graph_facts.h"
 
 namespace laneway::adaptor {
@@ -272,7 +273,8 @@ Status GraphReplayer::launch_whole(std::span<const lanes::OutputView> outputs) {
       fetched =
           lane.download(outputs[i].data, output.address, Bytes(static_cast<int64_t>(output.bytes)));
     } else {
-      fetched = wrong_output_room(output.bytes, outputs[i].bytes);
+      fetched =
+          wrong_room("an output", "bytes", {.needed = output.bytes, .given = outputs[i].bytes});
     }
     if (!fetched) return fetched;
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "adaptor/run/graph_loader.h"
+#include "base/room_error.h"
 
 namespace laneway::adaptor {
 
@@ -49,9 +50,8 @@ Status TorchGraphRunner::finish(std::span<const lanes::OutputView> outputs) {
 Status TorchGraphRunner::deliver(std::span<const lanes::OutputView> outputs) {
   const lanes::Graph& graph = program_->graph;
   if (outputs.size() != graph.outputs.size()) {
-    return Error{ErrorCode::invalid_argument,
-                 "graph '" + graph.name + "' has " + std::to_string(graph.outputs.size()) +
-                     " outputs, room was given for " + std::to_string(outputs.size())};
+    return wrong_room("graph '" + graph.name + "'", "outputs",
+                      {.needed = graph.outputs.size(), .given = outputs.size()});
   }
   if (graph.nodes.empty() && start() != lanes::NodeOutcome::done) return last_error();
   if (Status delivered = replayer_.deliver(outputs); !delivered) return delivered;

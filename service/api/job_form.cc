@@ -1,5 +1,7 @@
 #include "service/api/job_form.h"
 
+#include "base/room_error.h"
+
 namespace laneway::service {
 namespace {
 
@@ -18,8 +20,9 @@ Status check_inputs(const wire::GraphInfo& graph, std::span<const laneway_input>
     if (graph.inputs[i].kind != wire::ValueKind::tensor) continue;
     const uint64_t wanted = graph.inputs[i].bytes;
     if (inputs[i].bytes == wanted && (wanted == 0 || inputs[i].data != nullptr)) continue;
+    const uint64_t given = inputs[i].data == nullptr ? 0 : inputs[i].bytes;
     return invalid("input " + std::to_string(i) + " of graph '" + graph.name + "' has " +
-                   std::to_string(inputs[i].bytes) + " bytes, the graph was captured with " +
+                   std::to_string(given) + " bytes, the graph was captured with " +
                    std::to_string(wanted) + "; capture again for this shape and dtype");
   }
   return {};
@@ -27,15 +30,15 @@ Status check_inputs(const wire::GraphInfo& graph, std::span<const laneway_input>
 
 Status check_outputs(const wire::GraphInfo& graph, std::span<const laneway_output> outputs) {
   if (outputs.size() != graph.outputs.size()) {
-    return invalid("graph '" + graph.name + "' has " + std::to_string(graph.outputs.size()) +
-                   " outputs, room was given for " + std::to_string(outputs.size()));
+    return wrong_room("graph '" + graph.name + "'", "outputs",
+                      {.needed = graph.outputs.size(), .given = outputs.size()});
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const uint64_t wanted = graph.outputs[i].bytes;
     if (outputs[i].bytes == wanted && (wanted == 0 || outputs[i].data != nullptr)) continue;
-    return invalid("output " + std::to_string(i) + " of graph '" + graph.name + "' has " +
-                   std::to_string(wanted) + " bytes, room was given for " +
-                   std::to_string(outputs[i].bytes));
+    const uint64_t given = outputs[i].data == nullptr ? 0 : outputs[i].bytes;
+    return wrong_room("output " + std::to_string(i) + " of graph '" + graph.name + "'", "bytes",
+                      {.needed = wanted, .given = given});
   }
   return {};
 }

@@ -30,7 +30,8 @@ void write_inputs(const ClientGraph& graph, std::span<const laneway_input> input
 // to handle.
 constexpr Duration kAtOnce = milliseconds(50);
 
-// The outcome of a request when it comes at once; else the request.
+// The outcome of a request when it comes at once; else the request. Requires: `outputs` fit the
+// graph, or are none.
 JobFront::Submitted settle(Result<std::shared_ptr<Submission>> submitted,
                            std::span<const laneway_output> outputs) {
   if (!submitted) return submitted.error();
@@ -38,9 +39,7 @@ JobFront::Submitted settle(Result<std::shared_ptr<Submission>> submitted,
   const auto done = submission.wait(kAtOnce);
   if (!done) return std::shared_ptr<SubmissionFront>(std::move(submitted).value());
   if (!*done) return done->error();
-  if (!outputs.empty()) {
-    if (Status copied = submission.copy_outputs(outputs); !copied) return copied.error();
-  }
+  if (!outputs.empty()) submission.copy_fitting(outputs);
   return std::shared_ptr<SubmissionFront>();
 }
 

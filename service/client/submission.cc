@@ -1,9 +1,9 @@
 #include "service/client/submission.h"
 
 #include <cstring>
-#include <string>
 
 #include "base/limits.h"
+#include "service/api/job_form.h"
 
 namespace laneway::service {
 namespace {
@@ -36,25 +36,24 @@ std::optional<Status> Submission::wait(Duration timeout) {
 }
 
 Status Submission::copy_outputs(std::span<const laneway_output> to) {
-  MutexLock lock(mutex_);
-  const size_t count = graph_ == nullptr ? 0 : graph_->info.outputs.size();
-  if (to.size() != count) {
-    return Error{ErrorCode::invalid_argument, "the iteration has " + std::to_string(count) +
-                                                  " outputs, room was given for " +
-                                                  std::to_string(to.size())};
+  if (graph_ == nullptr) {
+    return Error{ErrorCode::invalid_argument,
+                 "the request reads or writes the job's state and has no outputs: give no room "
+                 "for any"};
   }
-  for (size_t i = 0; i < to.size(); ++i) {
-    const uint64_t bytes = graph_->info.outputs[i].bytes;
-    if (to[i].bytes != bytes) {
-      return Error{ErrorCode::invalid_argument,
-                   "output " + std::to_string(i) + " has " + std::to_string(bytes) +
-                       " bytes, room was given for " + std::to_string(to[i].bytes)};
-    }
-    if (bytes == 0) continue;
-    const uint64_t offset = graph_->layout.outputs[i] - outputs_begin(*graph_);
-    std::memcpy(to[i].data, outputs() + offset, bytes);
-  }
+  if (Status fit = check_outputs(graph_->info, to); !fit) return fit;
+  copy_fitting(to);
   return {};
+}
+
+void Submission::copy_fitting(std::span<const laneway_output> to) {
+  MutexLock lock(mutex_);
+  const std::byte* const from = outputs();
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].bytes == 0) continue;
+    std::memcpy(to[i].data, from + (graph_->layout.outputs[i] - outputs_begin(*graph_)),
+                to[i].bytes);
+  }
 }
 
 Status Submission::cancel() {

@@ -55,6 +55,8 @@ class Submission final : public SubmissionFront {
   // The first wait() that returns success also copies out what a read of the state has read.
   std::optional<Status> wait(Duration timeout) override LW_EXCLUDES(mutex_);
   Status copy_outputs(std::span<const laneway_output> to) override LW_EXCLUDES(mutex_);
+  // The same without a check. Requires: `to` fits the graph's outputs, see check_outputs.
+  void copy_fitting(std::span<const laneway_output> to) LW_EXCLUDES(mutex_);
   Status cancel() override;
   // If it is done: puts its outputs elsewhere, so that its block is free. Whether it was.
   bool spill() LW_EXCLUDES(mutex_);

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/room_error.h"
 
 namespace laneway::service {
 namespace {
@@ -73,15 +74,13 @@ std::optional<Status> Work::wait(Duration timeout) {
 
 Status Work::copy_outputs(std::span<const lanes::OutputView> to) const {
   if (to.size() != outputs_.size()) {
-    return Error{ErrorCode::invalid_argument,
-                 "the iteration has " + std::to_string(outputs_.size()) +
-                     " outputs, room was given for " + std::to_string(to.size())};
+    return wrong_room("the iteration", "outputs", {.needed = outputs_.size(), .given = to.size()});
   }
   for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i].bytes != outputs_[i].bytes) {
-      return Error{ErrorCode::invalid_argument,
-                   "output " + std::to_string(i) + " has " + std::to_string(outputs_[i].bytes) +
-                       " bytes, room was given for " + std::to_string(to[i].bytes)};
+    const uint64_t given = to[i].data == nullptr ? 0 : to[i].bytes;
+    if (given != outputs_[i].bytes) {
+      return wrong_room("output " + std::to_string(i) + " of the iteration", "bytes",
+                        {.needed = outputs_[i].bytes, .given = given});
     }
     if (to[i].bytes > 0) std::memcpy(to[i].data, outputs_[i].data, to[i].bytes);
   }

@@ -72,7 +72,10 @@ TEST(Work, CopiesOutputsOnlyToFittingPlaces) {
   EXPECT_THAT(work.copy_outputs({}).error().message,
               HasSubstr("has 1 outputs, room was given for 0"));
   const lanes::OutputView small{out, 4};
-  EXPECT_THAT(work.copy_outputs({&small, 1}).error().message, HasSubstr("output 0 has 8 bytes"));
+  EXPECT_EQ(work.copy_outputs({&small, 1}).error().message,
+            "output 0 of the iteration has 8 bytes, room was given for 4");
+  const lanes::OutputView nowhere{nullptr, 8};
+  EXPECT_THAT(work.copy_outputs({&nowhere, 1}).error().message, HasSubstr("room was given for 0"));
   const lanes::OutputView right{out, 8};
   ASSERT_TRUE(work.copy_outputs({&right, 1}));
   EXPECT_EQ(out[1], 4);

@@ -100,6 +100,22 @@ TEST_F(ClientTest, ArgumentsAreCheckedHere) {
             LANEWAY_INVALID_ARGUMENT);
 }
 
+TEST_F(ClientTest, AWaitChecksTheRoomForOutputsAndMayBeMadeAgain) {
+  laneway_submission* submission = submit({1, 0, 0, 0});
+  Floats sum{};
+  const laneway_output nowhere{.data = nullptr, .bytes = sizeof sum};
+  EXPECT_EQ(laneway_wait(submission, -1, &nowhere, 1, &error_), LANEWAY_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_.message, "output 0 of graph 'sum' has 16 bytes, room was given for 0");
+  const laneway_output small{.data = sum.data(), .bytes = 8};
+  EXPECT_EQ(laneway_wait(submission, -1, &small, 1, &error_), LANEWAY_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_.message, "output 0 of graph 'sum' has 16 bytes, room was given for 8");
+  const std::array two = {output_of(sum), output_of(sum)};
+  EXPECT_EQ(laneway_wait(submission, -1, two.data(), 2, &error_), LANEWAY_INVALID_ARGUMENT);
+  EXPECT_STREQ(error_.message, "graph 'sum' has 1 outputs, room was given for 2");
+  ASSERT_EQ(fetch(submission, &sum), LANEWAY_OK) << error_.message;
+  EXPECT_EQ(sum[0], 2);
+}
+
 TEST_F(ClientTest, SixtyFourInFlightAndNoMore) {
   fake_.hold_back(true);
   std::vector<laneway_submission*> all;
