@@ -147,6 +147,25 @@ def test_other_hyperparameters_modes_and_frozen_parameters_are_captured_again(se
     assert len(pair.graphs()) == 6
 
 
+def test_hooks_and_parts_of_the_model_that_change_are_captured_again(service):
+    """Each was once left out in silence: the step went on as if nothing had happened."""
+    pair = Pair(service, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9))
+    changes = [
+        lambda model: model.first.register_forward_hook(lambda _, args, result: result * 2),
+        lambda model: setattr(model, "drop", nn.Identity()),
+        lambda model: model.first.weight.register_hook(lambda gradient: gradient / 4),
+        lambda model: model.first._forward_hooks.clear(),
+    ]
+    pair.check(*batch(8))
+    for number, change in enumerate(changes, start=2):
+        change(pair.model)
+        change(pair.twin)
+        pair.check(*batch(8))
+        pair.check(*batch(8))
+        assert len(pair.graphs()) == number
+    pair.check_state()
+
+
 def test_arguments_that_are_no_tensors_are_constants_of_a_variant(service):
     torch.manual_seed(3)
     model = Net()

@@ -1,26 +1,28 @@
 """Conditions: what a capture takes as constant besides its arguments, and whether it still holds.
 
-Of the optimizer: every hyperparameter but the learning rate, and how many parameters each group
-has. Of a loss scaler: its factors. Of the modules: which are in training mode, and which parameters
-require a gradient.
+Of the optimizer: its groups, the parameters of each, and all hyperparameters but the learning rate.
+Of a loss scaler: its factors. Of the modules: see ModuleForm. Of all of them: their hooks.
+
+`hold` is called before every iteration and is exact. Torch counts changes of hooks alone, so `hold`
+looks at every module and parameter. It does so by lists that `now` made, and runs no byte code of
+Python for each.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+from operator import is_, itemgetter
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
 from laneway.capture.optimizers import PER_ITERATION
+from laneway.jobs.hook_watch import HookWatch
+from laneway.jobs.module_form import ModuleForm
 
 _NOT_LOOKED_AT = ("params", "initial_lr", "param_names", *PER_ITERATION)
-
-_MISSING = object()
-
-# Hyperparameters of each group with its number of parameters (and a loss scaler's numbers, as a
-# group of none); training modes; requires_grad flags.
-Snapshot = tuple[list[tuple[int, list[tuple[str, Any]]]], list[bool], list[bool]]
 
 
 class Conditions:
@@ -30,60 +32,94 @@ class Conditions:
         self, modules: list[torch.nn.Module] | None = None, optimizer: Optimizer | None = None
     ) -> None:
         self._optimizer = optimizer
-        self._modules = [m for root in modules or [] for m in root.modules()]
-        self._parameters = [p for root in modules or [] for p in root.parameters()]
-        self._others: list[tuple[int, dict[str, Any], dict[str, Any] | None]] = []
+        self._roots = modules or []
+        self._others: list[tuple[dict[str, Any], list[str]]] = []
 
     def add(self, holder: dict[str, Any], numbers: dict[str, Any]) -> None:
         """Also looks at the entries of `holder` that are named in `numbers`."""
-        self._others.append((0, holder, numbers))
+        self._others.append((holder, list(numbers)))
 
     def now(self) -> Snapshot:
-        return (
-            [
-                (count, [(key, group[key]) for key in (only or group) if key not in _NOT_LOOKED_AT])
-                for count, group, only in self._groups()
+        form = ModuleForm(self._roots)
+        return Snapshot(
+            groups=[
+                _Numbers(group, [key for key in group if key not in _NOT_LOOKED_AT], "params")
+                for group in self._groups()
             ],
-            [module.training for module in self._modules],
-            [parameter.requires_grad for parameter in self._parameters],
+            others=[(holder, _Numbers(holder, keys)) for holder, keys in self._others],
+            form=form,
+            hooks=HookWatch(form.modules, form.parameters, self._optimizer),
         )
 
     def hold(self, snapshot: Snapshot) -> bool:
-        """Whether everything is as in the snapshot; asked before every iteration."""
-        groups, training, trained = snapshot
-        current = self._groups()
-        if len(current) != len(groups):
-            return False
-        for (count, group, _), (known_count, known) in zip(current, groups):
-            if count != known_count:
-                return False
-            for key, value in known:
-                if group.get(key, _MISSING) is not value and group.get(key, _MISSING) != value:
-                    return False
-        return training == [m.training for m in self._modules] and trained == [
-            p.requires_grad for p in self._parameters
-        ]
+        """Whether everything is as in the snapshot."""
+        return self.difference(snapshot) is None
 
     def difference(self, snapshot: Snapshot) -> str | None:
         """What is not as in the snapshot, in words; None when all is."""
-        if self.hold(snapshot):
-            return None
-        groups, training, trained = self.now()
-        for (count, group), (known_count, known) in zip(groups, snapshot[0]):
-            if count != known_count:
-                return "a group of the optimizer has other parameters"
-            for (key, now), (_, before) in zip(group, known):
-                if now is not before and now != before:
-                    return f"{key} of the optimizer or scaler is {now} and was {before}"
-        if training != snapshot[1]:
-            return "modules were put into another mode by train() or eval()"
-        if trained != snapshot[2]:
-            return "other parameters require a gradient"
-        return "the optimizer has other groups"
+        groups = self._groups()
+        if len(groups) != len(snapshot.groups):
+            return "the optimizer has other groups"
+        for group, known in zip(groups, snapshot.groups):
+            if (difference := known.difference(group)) is not None:
+                return difference
+        for holder, known in snapshot.others:
+            if (difference := known.difference(holder)) is not None:
+                return difference
+        if not snapshot.hooks.hold():
+            return "hooks were added or removed"
+        return snapshot.form.difference()
 
-    def _groups(self) -> list[tuple[int, dict[str, Any], dict[str, Any] | None]]:
-        """Number of parameters, the entries, and which of them count (None: all)."""
-        if self._optimizer is None:
-            return []
-        groups = self._optimizer.param_groups
-        return [(len(group["params"]), group, None) for group in groups] + self._others
+    def _groups(self) -> list[dict[str, Any]]:
+        return [] if self._optimizer is None else self._optimizer.param_groups
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What Conditions saw at one time."""
+
+    groups: list[_Numbers]
+    others: list[tuple[dict[str, Any], _Numbers]]
+    form: ModuleForm
+    hooks: HookWatch
+
+
+class _Numbers:
+    """The values of some keys of a dictionary, and the objects in the list under the key `objects`
+    if that is given: a group of an optimizer has its parameters there."""
+
+    def __init__(self, holder: dict[str, Any], keys: list[str], objects: str | None = None) -> None:
+        self._keys = keys
+        self._read = _reader(keys)
+        # Copied because a list may be changed in place.
+        self._values = tuple(list(v) if type(v) is list else v for v in self._read(holder))
+        self._objects_key = objects
+        self._objects = list(holder[objects]) if objects else []
+
+    def difference(self, holder: dict[str, Any]) -> str | None:
+        """What is otherwise in the dictionary, in words; None when nothing is."""
+        try:
+            if self._read(holder) != self._values:
+                return self._different_value(holder)
+        except KeyError as missing:
+            return f"the optimizer or scaler has no {missing} any more"
+        if self._objects_key is not None:
+            given, known = holder[self._objects_key], self._objects
+            if len(given) != len(known) or not all(map(is_, given, known)):
+                return "a group of the optimizer has other parameters"
+        return None
+
+    def _different_value(self, holder: dict[str, Any]) -> str:
+        key, before = next(
+            (key, before)
+            for key, before in zip(self._keys, self._values)
+            if holder[key] is not before and holder[key] != before
+        )
+        return f"{key} of the optimizer or scaler is {holder[key]} and was {before}"
+
+
+def _reader(keys: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """What gives the values of the keys; itemgetter gives no tuple for fewer than two."""
+    if len(keys) > 1:
+        return itemgetter(*keys)
+    return lambda holder: tuple(holder[key] for key in keys)

@@ -22,6 +22,7 @@ from laneway.jobs import draws, lazy_modules
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
+from laneway.jobs.hook_watch import without_effect
 from laneway.jobs.job import Future, Job, check_replay, create_job
 from laneway.jobs.job_state import JobState, load_optimizer, release_created, set_gradients
 from laneway.jobs.owned_job import OwnedJob
@@ -56,9 +57,9 @@ class TrainStep:
     The first call captures the step and submits the job. From then on parameters, buffers and
     optimizer state live in the service's pool; the client's `model` keeps its old weights until
     `sync_to`. A call of another form (shapes, dtypes, other arguments, hyperparameters, train() or
-    eval()) is captured again and uses the same state. Random operators draw from the generators
-    that eager would draw from, and move them (see train_step's `random`). Thread-safe; iterations
-    run in the order of the calls.
+    eval(), hooks, parts of the model) is captured again and uses the same state. Random operators
+    draw from the generators that eager would draw from, and move them (see train_step's `random`).
+    Thread-safe; iterations run in the order of the calls.
     """
 
     def __init__(
@@ -379,6 +380,7 @@ def _slot_of(captured: CapturedJobGraph, path: Path) -> Slot:
 def _warn_when_called(model: torch.nn.Module, name: str) -> Callable[[], None]:
     """Warns once when `model` is called in training mode while its weights live in the service."""
 
+    @without_effect
     def warn(module: torch.nn.Module, args: Any) -> None:
         if not module.training or is_captured(module):
             return

@@ -124,6 +124,8 @@ BETWEEN.each(
             if len(o.param_groups) == 1
             else None
         ),
+        "a hook added": lambda m, o: m[0].register_forward_hook(lambda _, given, out: out * 2),
+        "a layer replaced by one without parameters": lambda m, o: m.__setitem__(1, nn.ReLU()),
     },
     changed,
 )

@@ -1,0 +1,88 @@
+"""HookWatch: whether modules, their parameters and an optimizer have the hooks that they had.
+
+Torch numbers all hooks of a process as they are registered (RemovableHandle). While the next
+number stays, no hook was added, so only the dictionaries that had hooks are compared, in case one
+was removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch.nn.modules import module as module_hooks
+from torch.optim import Optimizer
+from torch.optim import optimizer as optimizer_hooks
+from torch.utils.hooks import RemovableHandle
+
+_OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
+_OF_OPTIMIZERS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
+_OF_ALL = (
+    module_hooks._global_forward_pre_hooks,
+    module_hooks._global_forward_hooks,
+    module_hooks._global_backward_pre_hooks,
+    module_hooks._global_backward_hooks,
+    optimizer_hooks._global_optimizer_pre_hooks,
+    optimizer_hooks._global_optimizer_post_hooks,
+)
+
+_MARK = "_laneway_without_effect"
+
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+def without_effect(hook: Hook) -> Hook:
+    """Marks a hook of this package, which changes no result: HookWatch does not count it."""
+    setattr(hook, _MARK, True)
+    return hook
+
+
+class HookWatch:
+    """Keeps the objects and the hooks alive. Thread-safe."""
+
+    def __init__(
+        self,
+        modules: list[torch.nn.Module],
+        parameters: list[torch.Tensor],
+        optimizer: Optimizer | None,
+    ) -> None:
+        self._places = [(m, name) for m in modules for name in _OF_MODULES]
+        self._places += [(p, name) for p in parameters for name in _OF_PARAMETERS]
+        if optimizer is not None:
+            self._places += [(optimizer, name) for name in _OF_OPTIMIZERS]
+        # The number that the next hook gets, dictionaries that had hooks then, and copies of them.
+        self._seen, self._hooks = self._look()
+
+    def hold(self) -> bool:
+        number, held, known = self._seen
+        if RemovableHandle.next_id == number and held == known:
+            return True
+        seen, hooks = self._look()
+        if hooks != self._hooks:
+            return False
+        self._seen = seen
+        return True
+
+    def _look(self) -> tuple[tuple[int, list[dict], list[dict]], list[tuple[int, Any]]]:
+        """What is seen now, and the hooks with their places."""
+        number = RemovableHandle.next_id  # first: what is registered from here on is noticed later
+        places = list(self._dictionaries())
+        copies = [dict(hooks) for _, hooks in places]
+        hooks = [
+            (place, hook)
+            for (place, _), copy in zip(places, copies)
+            for hook in copy.values()
+            if not hasattr(hook, _MARK)
+        ]
+        return (number, [held for _, held in places], copies), hooks
+
+    def _dictionaries(self) -> Iterator[tuple[int, dict]]:
+        """Those that have hooks, with a number for each."""
+        for place, (owner, name) in enumerate(self._places):
+            hooks = getattr(owner, name)
+            if hooks:
+                yield place, hooks
+        if self._places:
+            yield from ((-n, hooks) for n, hooks in enumerate(_OF_ALL, 1) if hooks)

@@ -1,0 +1,73 @@
+"""ModuleForm: modules as a capture saw them, and whether they are so still.
+
+Of every module below the roots, the form says whether it is in training mode and which modules and
+parameters it consists of; of every parameter, whether it requires a gradient. It says nothing of
+the values of parameters and buffers, of which a job has its own, nor of plain attributes.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter, getitem, is_, itemgetter
+from typing import Any
+
+import torch
+
+_training_of = itemgetter("training")
+_training_of_module = attrgetter("training")
+_is_trained = attrgetter("requires_grad")
+
+
+class ModuleForm:
+    """Keeps the modules and parameters alive. Immutable."""
+
+    def __init__(self, roots: list[torch.nn.Module]) -> None:
+        self.modules = list({id(m): m for root in roots for m in root.modules()}.values())
+        self.parameters = list({id(p): p for root in roots for p in root.parameters()}.values())
+        # A module has its flag in its dictionary, unless its class computes it.
+        flags = [m.__dict__ for m in self.modules if _is_plain(m)]
+        self._training = [flag for flag in flags if flag["training"]]
+        self._evaluating = [flag for flag in flags if not flag["training"]]
+        self._computing = [m for m in self.modules if not _is_plain(m)]
+        self._computed = [*map(_training_of_module, self._computing)]
+        self._trained = [p for p in self.parameters if p.requires_grad]
+        self._frozen = [p for p in self.parameters if not p.requires_grad]
+        children = [m._modules for m in self.modules]
+        holders = [m._parameters for m in self.modules]
+        self._empty = [holder for holder in children + holders if not holder]
+        self._children = [holder for holder in children if holder]
+        self._known_children = [dict(holder) for holder in self._children]
+        # Parameters are compared by identity alone: `==` of two tensors would run an operator.
+        self._holders = [holder for holder in holders if holder]
+        entries = [(holder, *entry) for holder in self._holders for entry in holder.items()]
+        self._holder_of = [holder for holder, _, _ in entries]
+        self._name_of = [name for _, name, _ in entries]
+        self._entries: list[Any] = [parameter for _, _, parameter in entries]
+
+    def difference(self) -> str | None:
+        """What is otherwise now, in words; None when nothing is."""
+        if (
+            not all(map(_training_of, self._training))
+            or any(map(_training_of, self._evaluating))
+            or (self._computing and self._computed != [*map(_training_of_module, self._computing)])
+        ):
+            return "modules were put into another mode by train() or eval()"
+        if not self._has_parts():
+            return "modules or parameters of the model were added, replaced or removed"
+        if not all(map(_is_trained, self._trained)) or any(map(_is_trained, self._frozen)):
+            return "other parameters require a gradient"
+        return None
+
+    def _has_parts(self) -> bool:
+        """Whether the modules consist of the same modules and parameters."""
+        if any(self._empty) or self._children != self._known_children:
+            return False
+        try:
+            if not all(map(is_, map(getitem, self._holder_of, self._name_of), self._entries)):
+                return False
+        except KeyError:
+            return False
+        return sum(map(len, self._holders)) == len(self._entries)  # and no others
+
+
+def _is_plain(module: torch.nn.Module) -> bool:
+    return "training" in module.__dict__ and not hasattr(type(module), "training")
