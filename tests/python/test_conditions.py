@@ -133,6 +133,17 @@ def test_what_may_change_between_iterations_does_not_count() -> None:
     assert watched.difference() is None
 
 
+def test_without_flags_only_parts_and_hooks_count() -> None:
+    """As for inferences, whose capture sets the mode and takes no gradients."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    conditions = Conditions([model], flags=False)
+    snapshot = conditions.now()
+    model.eval().requires_grad_(False)
+    assert conditions.difference(snapshot) is None
+    model[1] = nn.Tanh()
+    assert conditions.difference(snapshot) == PARTS
+
+
 def test_a_change_that_is_taken_back_is_none() -> None:
     watched = Watched()
     weight, child = watched.model[0].weight, watched.model[1]

@@ -221,6 +221,22 @@ def test_inference_takes_many_forms_and_closures(service):
             assert_same(pair.twin(x, scale=0.5), alone(x, scale=0.5), "alone, scaled")
 
 
+def test_an_inference_notices_hooks_and_parts_of_the_model_that_change(service):
+    model = nn.Sequential(nn.Linear(6, 4), nn.ReLU()).eval()
+    predict = laneway.inference(model, service=service)
+    x, _ = batch(3)
+    changes = [
+        lambda: None,
+        lambda: model[0].register_forward_hook(lambda _, args, result: result * 2),
+        lambda: model.__setitem__(1, nn.Tanh()),
+        lambda: model[0]._forward_hooks.clear(),
+    ]
+    for change in changes:
+        change()
+        with torch.no_grad():
+            assert_same(model(x), predict(x), "output")
+
+
 def test_state_loads_between_variants_and_from_an_optimizer_with_new_tensors(service):
     pair = Pair(service)
     pair.check(*batch(8))

@@ -26,11 +26,16 @@ _NOT_LOOKED_AT = ("params", "initial_lr", "param_names", *PER_ITERATION)
 
 
 class Conditions:
-    """Looks at live objects; `now` takes a snapshot to compare with later."""
+    """Looks at live objects; `now` takes a snapshot to compare with later. Without `flags` the
+    training modes and requires_grad are left out: the capture has set its own."""
 
     def __init__(
-        self, modules: list[torch.nn.Module] | None = None, optimizer: Optimizer | None = None
+        self,
+        modules: list[torch.nn.Module] | None = None,
+        optimizer: Optimizer | None = None,
+        flags: bool = True,
     ) -> None:
+        self._flags = flags
         self._optimizer = optimizer
         self._roots = modules or []
         self._others: list[tuple[dict[str, Any], list[str]]] = []
@@ -40,7 +45,7 @@ class Conditions:
         self._others.append((holder, list(numbers)))
 
     def now(self) -> Snapshot:
-        form = ModuleForm(self._roots)
+        form = ModuleForm(self._roots, self._flags)
         return Snapshot(
             groups=[
                 _Numbers(group, [key for key in group if key not in _NOT_LOOKED_AT], "params")

@@ -46,10 +46,10 @@ class Inference:
     """Call an inference with inputs; it returns the model's outputs.
 
     The first call captures the model's forward pass in evaluation mode, without gradients. A call
-    of another form (shapes, dtypes, other arguments) is captured again. An inference of a training
-    step runs in the step's lane, between iterations, uses the weights of that moment, and keeps the
-    step alive. An inference with a job of its own ends that job at close(), or when the inference
-    and all its Futures are deleted. Thread-safe."""
+    of another form (shapes, dtypes, other arguments, hooks, parts of the model) is captured again.
+    An inference of a training step runs in the step's lane, between iterations, uses the weights of
+    that moment, and keeps the step alive. An inference with a job of its own ends that job at
+    close(), or when the inference and all its Futures are deleted. Thread-safe."""
 
     def __init__(
         self, model: torch.nn.Module, image: Image | None, options: InferenceOptions
@@ -68,7 +68,11 @@ class Inference:
         self.job: Job | None = None
         self._gate = gate_of(model)
         self._variants = Variants(
-            "inference", options.max_variants, Conditions(), self._gate, self._capture
+            "inference",
+            options.max_variants,
+            Conditions([model], flags=False),
+            self._gate,
+            self._capture,
         )
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:

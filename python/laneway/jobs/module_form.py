@@ -18,19 +18,21 @@ _is_trained = attrgetter("requires_grad")
 
 
 class ModuleForm:
-    """Keeps the modules and parameters alive. Immutable."""
+    """Keeps the modules and parameters alive. Immutable. Without `flags` it says nothing of the
+    training mode and of requires_grad."""
 
-    def __init__(self, roots: list[torch.nn.Module]) -> None:
+    def __init__(self, roots: list[torch.nn.Module], flags: bool) -> None:
         self.modules = list({id(m): m for root in roots for m in root.modules()}.values())
         self.parameters = list({id(p): p for root in roots for p in root.parameters()}.values())
         # A module has its flag in its dictionary, unless its class computes it.
-        flags = [m.__dict__ for m in self.modules if _is_plain(m)]
-        self._training = [flag for flag in flags if flag["training"]]
-        self._evaluating = [flag for flag in flags if not flag["training"]]
-        self._computing = [m for m in self.modules if not _is_plain(m)]
+        modules, parameters = (self.modules, self.parameters) if flags else ([], [])
+        attributes = [m.__dict__ for m in modules if _is_plain(m)]
+        self._training = [entries for entries in attributes if entries["training"]]
+        self._evaluating = [entries for entries in attributes if not entries["training"]]
+        self._computing = [m for m in modules if not _is_plain(m)]
         self._computed = [*map(_training_of_module, self._computing)]
-        self._trained = [p for p in self.parameters if p.requires_grad]
-        self._frozen = [p for p in self.parameters if not p.requires_grad]
+        self._trained = [p for p in parameters if p.requires_grad]
+        self._frozen = [p for p in parameters if not p.requires_grad]
         children = [m._modules for m in self.modules]
         holders = [m._parameters for m in self.modules]
         self._empty = [holder for holder in children + holders if not holder]
