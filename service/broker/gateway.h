@@ -13,16 +13,14 @@
 // on; sessions, descriptor messages, requests in work and waiting bytes have limits. One thread;
 // never blocks.
 //
-// Its parts: gateway.cc (opening, waiting, replies), gateway_requests.cc (ZeroMQ),
-// gateway_lifelines.cc (lifelines, and what was
-// held).
+// SessionTable has the sessions, Lifelines their connections; gateway.cc answers, and
+// gateway_requests.cc takes what comes over ZeroMQ.
 #pragma once
 
 #include <poll.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,15 +31,16 @@
 #include "base/time.h"
 #include "service/broker/client_session.h"
 #include "service/broker/descriptor_store.h"
+#include "service/broker/lifelines.h"
 #include "service/broker/request_sink.h"
-#include "service/transport/channel.h"
+#include "service/broker/session_table.h"
 #include "service/transport/descriptor.h"
 #include "service/transport/zmq_server.h"
 #include "service/wire/client_replies.h"
 
 namespace laneway::service {
 
-class Gateway {
+class Gateway final : private LifelineEvents {
  public:
   // What a client is told when it comes.
   struct Facts {
@@ -51,19 +50,13 @@ class Gateway {
     uint32_t max_in_flight = 0;
     std::string kernels;
   };
-  struct Counters {
-    uint64_t malformed = 0;  // messages and lifeline frames that were none
-    uint64_t refused = 0;    // that came from somebody else than they said, or past a limit
-    uint64_t repeated = 0;   // requests that came again
-  };
-
   // Both listeners are bound and listening, the first at `zmq_address` ("ipc://PATH").
-  // DescriptorStore, sink and clock outlive the gateway.
+  // Store, sink and clock must outlive the gateway.
   static Result<std::unique_ptr<Gateway>> open(Descriptor zmq_listener,
                                                const std::string& zmq_address,
-                                               Descriptor lifeline_listener,
-                                               DescriptorStore& holder, RequestSink& sink,
-                                               Facts facts, const Clock& clock = steady_clock());
+                                               Descriptor lifeline_listener, DescriptorStore& store,
+                                               RequestSink& sink, Facts facts,
+                                               const Clock& clock = steady_clock());
 
   // What was held under keys that begin with "s/" or "p/", before anything else is asked of it.
   // What makes no sense is released.
@@ -84,68 +77,40 @@ class Gateway {
 
   // Those that exist; not those that only said Hello.
   std::vector<Session> sessions() const;
-  Counters counters() const;
+  IntakeCounters counters() const;
 
  private:
-  // A connection to the lifeline's socket that has not said whose it is.
-  struct PendingConnection {
-    uint64_t id = 0;
-    Channel channel;
-    PeerCredentials peer;
-    TimePoint until;
-  };
-  using SessionPlace = std::map<SessionId, ClientSession>::iterator;
-
-  Gateway(ZmqServer server, Descriptor lifelines, Descriptor watch, DescriptorStore& holder,
+  Gateway(ZmqServer server, Descriptor lifelines, Descriptor watch, DescriptorStore& store,
           RequestSink& sink, Facts facts, const Clock& clock);
   static const Clock& steady_clock();
+
+  void on_lifeline(ClientSession& session) override;
+  void on_descriptor_message(ClientSession& session, uint64_t number) override;
+  void on_lifeline_end(ClientSession& session) override;
 
   // ---- ZeroMQ (gateway_requests.cc)
   void read_messages();
   void on_message(const ZmqServer::Message& message);
   void on_hello(const ZmqServer::Message& message, const wire::Envelope& envelope);
-  void on_bye(SessionPlace place, const std::string& route, const wire::Envelope& envelope);
-  void on_session_request(SessionPlace place, const std::string& route, uint64_t number,
+  void on_bye(ClientSession& session, const std::string& route, const wire::Envelope& envelope);
+  void on_session_request(ClientSession& session, const std::string& route, uint64_t number,
                           wire::AnyRequest message);
-  void deliver(SessionPlace place, uint64_t number, wire::AnyRequest message);
-  Status may_open_session(const PeerCredentials& peer) const;
+  void deliver(ClientSession& session, uint64_t number, wire::AnyRequest message);
   void welcome(const ClientSession& session, const std::string& route, uint64_t number);
   void answer(const std::string& route, const wire::Envelope& envelope,
               const wire::AnyReply& message);
   void refuse(const std::string& route, const wire::Envelope& envelope, Error error);
 
-  // ---- lifelines (gateway_lifelines.cc)
-  void accept_connections();
-  void read_pending(uint64_t id);
-  Status on_lifeline_hello(PendingConnection& pending, const Frame& frame);
-  void read_lifeline(SessionId session);
-  // False: the session has ended by it.
-  bool on_lifeline_frame(SessionPlace place, Frame frame);
-  void watch_lifeline(SessionPlace place, bool added);
-
-  // ---- ends
-  void end_session(SessionPlace place, bool died);
-  void end_overdue();
-
-  void hold_session(const Session& session, const Channel* lifeline);
-  void watch(int descriptor, uint64_t what, uint32_t events, bool added);
-  void unwatch(int descriptor);
+  void end_session(ClientSession& session, bool died);
+  void end_due();
 
   ZmqServer server_;
-  Descriptor lifelines_;
-  Descriptor watch_;  // an epoll of the lifelines' listener, pending connections and lifelines
-  DescriptorStore& holder_;
   RequestSink& sink_;
   const Facts facts_;
   const Clock& clock_;
-
-  std::map<SessionId, ClientSession> sessions_;
-  std::map<wire::Token, SessionId> by_token_;
-  std::map<uint64_t, PendingConnection> pending_connections_;
-  uint64_t last_pending_ = 0;
-  uint64_t last_session_ = 0;
-  uint64_t held_ids_ = 0;  // numbers up to this one are known to be given, should this process die
-  Counters counters_;
+  SessionTable sessions_;
+  Lifelines lifelines_;
+  IntakeCounters counters_;  // of messages over ZeroMQ
 };
 
 }  // namespace laneway::service

@@ -1,27 +1,19 @@
 // Gateway, the messages over ZeroMQ: who sent them, whether they came before, and Hello and Bye.
-#include <sys/random.h>
-
-#include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "service/broker/gateway.h"
-#include "service/broker/gateway_parts.h"
 #include "service/wire/codec.h"
-#include "service/wire/held_session.h"
 
 namespace laneway::service {
 namespace {
 
-Result<wire::Token> new_token() {
-  wire::Token token{};
-  if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
-    return Error{ErrorCode::failed, "the system gives no random numbers"};
-  }
-  return token;
-}
+// What one call of handle_ready takes, so that lifelines are not starved.
+constexpr int kMessagesAtOnce = 64;
 
 // How many descriptors come with a request.
 size_t descriptors_of(const wire::AnyRequest& message) {
@@ -36,7 +28,7 @@ size_t descriptors_of(const wire::AnyRequest& message) {
 }  // namespace
 
 void Gateway::read_messages() {
-  for (int i = 0; i < gateway::kMessagesAtOnce; ++i) {
+  for (int i = 0; i < kMessagesAtOnce; ++i) {
     const std::optional<ZmqServer::Message> message = server_.receive();
     if (!message) return;
     on_message(*message);
@@ -56,15 +48,13 @@ void Gateway::on_message(const ZmqServer::Message& message) {
   const wire::Envelope& envelope = header.value().envelope;
   const bool hello = header.value().type == wire::Hello::kType.number;
   if (hello && envelope.token == wire::Token{}) return on_hello(message, envelope);
-  const auto known = by_token_.find(envelope.token);
-  const SessionPlace place =
-      known == by_token_.end() ? sessions_.end() : sessions_.find(known->second);
-  if (place == sessions_.end()) {
+  ClientSession* const session = sessions_.find(envelope.token);
+  if (session == nullptr) {
     return refuse(message.route, envelope,
                   {ErrorCode::unavailable,
                    "the service does not know this session (any more): connect again"});
   }
-  const Session& who = place->second.who();
+  const Session& who = session->who();
   if (message.peer.uid != who.uid || message.peer.pid != who.pid) {
     return refuse(message.route, envelope,
                   {ErrorCode::refused, "this session belongs to another process"});
@@ -77,13 +67,13 @@ void Gateway::on_message(const ZmqServer::Message& message) {
                   wire::Failure{request.error().code, request.error().message});
   }
   if (std::holds_alternative<wire::Bye>(request.value())) {
-    return on_bye(place, message.route, envelope);
+    return on_bye(*session, message.route, envelope);
   }
-  if (!place->second.open()) {
+  if (!session->open()) {
     return refuse(message.route, envelope,
                   {ErrorCode::refused, "the session's lifeline is not open yet"});
   }
-  on_session_request(place, message.route, envelope.request, std::move(request).value());
+  on_session_request(*session, message.route, envelope.request, std::move(request).value());
 }
 
 void Gateway::on_hello(const ZmqServer::Message& message, const wire::Envelope& envelope) {
@@ -93,55 +83,17 @@ void Gateway::on_hello(const ZmqServer::Message& message, const wire::Envelope& 
     return answer(message.route, envelope,
                   wire::Failure{hello.error().code, hello.error().message});
   }
-  for (const auto& [id, session] : sessions_) {
-    // A route says little of who it is: its name may be another connection's by now.
-    const Session& who = session.who();
-    if (session.is_hello(message.route, envelope.request) && who.uid == message.peer.uid &&
-        who.pid == message.peer.pid) {
-      ++counters_.repeated;
-      return welcome(session, message.route, envelope.request);
-    }
+  const PeerCredentials& peer = message.peer;
+  if (const auto* known = sessions_.find_hello(peer, message.route, envelope.request)) {
+    ++counters_.repeated;
+    return welcome(*known, message.route, envelope.request);
   }
-  if (Status may = may_open_session(message.peer); !may) {
-    return refuse(message.route, envelope, may.error());
-  }
-  const Result<wire::Token> token = new_token();
-  if (!token) return refuse(message.route, envelope, token.error());
-  if (last_session_ >= held_ids_) {
-    // In steps, so that a successor never gives a number again and most Hellos need not say so.
-    held_ids_ = last_session_ + 64;
-    holder_.hold(gateway::kIdsKey, wire::encode(wire::held::SessionIds{held_ids_}), {});
-  }
-  const SessionId id(++last_session_);
-  Session who{.id = id,
-              .token = token.value(),
-              .uid = message.peer.uid,
-              .pid = message.peer.pid,
-              .name = hello.value().program};
-  const auto made =
-      sessions_.try_emplace(id, std::move(who), clock_.now() + limits::kLifelinePatience);
-  ClientSession& session = made.first->second;
+  const Result<ClientSession*> opened = sessions_.open(peer, hello.value().program);
+  if (!opened) return refuse(message.route, envelope, opened.error());
+  ClientSession& session = *opened.value();
   session.set_hello(message.route, envelope.request);
-  by_token_[token.value()] = id;
-  hold_session(session.who(), nullptr);
   fault_point("broker.hello");
   welcome(session, message.route, envelope.request);
-}
-
-Status Gateway::may_open_session(const PeerCredentials& peer) const {
-  if (sessions_.size() >= limits::kMaxSessions) {
-    return Error{ErrorCode::refused, "the service has " + std::to_string(sessions_.size()) +
-                                         " sessions, its limit: close one"};
-  }
-  const auto of_user = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& one) {
-    return one.second.who().uid == peer.uid;
-  });
-  if (of_user >= limits::kMaxSessionsPerUser) {
-    return Error{ErrorCode::refused, "user " + std::to_string(peer.uid) + " has " +
-                                         std::to_string(of_user) +
-                                         " sessions, the limit for one user: close one"};
-  }
-  return {};
 }
 
 void Gateway::welcome(const ClientSession& session, const std::string& route, uint64_t number) {
@@ -156,21 +108,21 @@ void Gateway::welcome(const ClientSession& session, const std::string& route, ui
   answer(route, {.request = number, .token = session.who().token}, message);
 }
 
-void Gateway::on_bye(SessionPlace place, const std::string& route, const wire::Envelope& envelope) {
+void Gateway::on_bye(ClientSession& session, const std::string& route,
+                     const wire::Envelope& envelope) {
   answer(route, envelope, wire::Done{});
-  end_session(place, false);
+  end_session(session, false);
 }
 
-void Gateway::on_session_request(SessionPlace place, const std::string& route, uint64_t number,
+void Gateway::on_session_request(ClientSession& session, const std::string& route, uint64_t number,
                                  wire::AnyRequest message) {
-  ClientSession& session = place->second;
   const wire::Envelope envelope{.request = number, .token = session.who().token};
   if (std::holds_alternative<wire::Hello>(message)) {
     return refuse(route, envelope, {ErrorCode::invalid_argument, "this session said Hello before"});
   }
   std::vector<uint64_t> released;
   const ClientSession::Arrival arrival = session.arrive(number, route, released);
-  for (const uint64_t one : released) holder_.release(gateway::message_key(place->first, one));
+  sessions_.release_descriptor_messages(session.who().id, released);
   switch (arrival) {
     case ClientSession::Arrival::fresh: break;
     case ClientSession::Arrival::answered:
@@ -191,20 +143,20 @@ void Gateway::on_session_request(SessionPlace place, const std::string& route, u
                          .until = clock_.now() + limits::kDescriptorMessagePatience};
     return;
   }
-  deliver(place, number, std::move(message));
+  deliver(session, number, std::move(message));
 }
 
-void Gateway::deliver(SessionPlace place, uint64_t number, wire::AnyRequest message) {
-  std::vector<Descriptor> fds = place->second.take_descriptor_message(number);
+void Gateway::deliver(ClientSession& session, uint64_t number, wire::AnyRequest message) {
+  std::vector<Descriptor> fds = session.take_descriptor_message(number);
   const size_t wanted = descriptors_of(message);
   if (fds.size() != wanted) {
     ++counters_.refused;
-    return reply(place->first, number,
+    return reply(session.who().id, number,
                  wire::Failure{ErrorCode::invalid_argument,
                                "the request brings " + std::to_string(wanted) +
                                    " descriptors and came with " + std::to_string(fds.size())});
   }
-  sink_.on_request({.session = place->first,
+  sink_.on_request({.session = session.who().id,
                     .number = number,
                     .message = std::move(message),
                     .fds = std::move(fds)});

@@ -1,0 +1,221 @@
+#include "service/broker/session_table.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "service/wire/codec.h"
+#include "service/wire/held_session.h"
+
+namespace laneway::service {
+namespace {
+
+// Ids are held in steps of so many: a successor must not give one again, and most Hellos need no
+// message to the supervisor about it.
+constexpr uint64_t kIdsAtOnce = 64;
+
+constexpr const char* kIdsKey = "s/ids";
+std::string session_key(SessionId session) { return "s/" + std::to_string(session.value()); }
+std::string message_key(SessionId session, uint64_t request) {
+  return "p/" + std::to_string(session.value()) + "/" + std::to_string(request);
+}
+
+Result<wire::Token> new_token() {
+  wire::Token token{};
+  if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size())) {
+    return Error{ErrorCode::failed, "the system gives no random numbers"};
+  }
+  return token;
+}
+
+// Copies to be held; fewer than `fds` when the process has no descriptors left.
+std::vector<Descriptor> copies_of(const std::vector<Descriptor>& fds) {
+  std::vector<Descriptor> copies;
+  for (const Descriptor& fd : fds) {
+    Result<Descriptor> copy = fd.duplicate();
+    if (copy) copies.push_back(std::move(copy).value());
+  }
+  return copies;
+}
+
+bool is_process(const Session& who, const PeerCredentials& peer) {
+  return who.uid == peer.uid && who.pid == peer.pid;
+}
+
+}  // namespace
+
+Result<ClientSession*> SessionTable::open(const PeerCredentials& peer, const std::string& program) {
+  if (Status room = check_room(peer); !room) return room.error();
+  const Result<wire::Token> token = new_token();
+  if (!token) return token.error();
+  ClientSession& session = add(
+      {.id = next_id(), .token = token.value(), .uid = peer.uid, .pid = peer.pid, .name = program});
+  hold(session, {});
+  return &session;
+}
+
+Status SessionTable::check_room(const PeerCredentials& peer) const {
+  if (sessions_.size() >= limits::kMaxSessions) {
+    return Error{ErrorCode::refused, "the service has " + std::to_string(sessions_.size()) +
+                                         " sessions, its limit: close one"};
+  }
+  const auto of_user = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& one) {
+    return one.second.who().uid == peer.uid;
+  });
+  if (of_user >= limits::kMaxSessionsPerUser) {
+    return Error{ErrorCode::refused, "user " + std::to_string(peer.uid) + " has " +
+                                         std::to_string(of_user) +
+                                         " sessions, the limit for one user: close one"};
+  }
+  return {};
+}
+
+SessionId SessionTable::next_id() {
+  if (last_id_ >= held_ids_) {
+    held_ids_ = last_id_ + kIdsAtOnce;
+    store_.hold(kIdsKey, wire::encode(wire::held::SessionIds{held_ids_}), {});
+  }
+  return SessionId(++last_id_);
+}
+
+ClientSession& SessionTable::add(Session who) {
+  const SessionId id = who.id;
+  by_token_[who.token] = id;
+  const TimePoint until = clock_.now() + limits::kLifelinePatience;
+  return sessions_.try_emplace(id, std::move(who), until).first->second;
+}
+
+ClientSession* SessionTable::find(SessionId id) {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+ClientSession* SessionTable::find(const wire::Token& token) {
+  const auto found = by_token_.find(token);
+  return found == by_token_.end() ? nullptr : find(found->second);
+}
+
+ClientSession* SessionTable::find_hello(const PeerCredentials& peer, const std::string& route,
+                                        uint64_t number) {
+  for (auto& [id, session] : sessions_) {
+    // The route alone does not identify the process: its name may be another connection's by now.
+    if (session.is_hello(route, number) && is_process(session.who(), peer)) return &session;
+  }
+  return nullptr;
+}
+
+void SessionTable::hold(const ClientSession& session, std::vector<Descriptor> lifeline) {
+  const Session& who = session.who();
+  store_.hold(session_key(who.id),
+              wire::encode(wire::held::Session{.session = who.id.value(),
+                                               .token = who.token,
+                                               .user = who.uid,
+                                               .pid = who.pid,
+                                               .program = who.name}),
+              std::move(lifeline));
+}
+
+void SessionTable::set_lifeline(ClientSession& session, Channel lifeline) {
+  session.open_with(std::move(lifeline));
+  std::vector<Descriptor> held;
+  Result<Descriptor> copy = session.lifeline().socket().duplicate();
+  if (copy) held.push_back(std::move(copy).value());
+  hold(session, std::move(held));
+}
+
+void SessionTable::add_descriptor_message(ClientSession& session, uint64_t number,
+                                          std::vector<Descriptor> fds) {
+  store_.hold(message_key(session.who().id, number), {}, copies_of(fds));
+  session.add_descriptor_message(number, std::move(fds));
+}
+
+void SessionTable::drop_descriptor_message(ClientSession& session, uint64_t number) {
+  if (session.drop_descriptor_message(number)) {
+    store_.release(message_key(session.who().id, number));
+  }
+}
+
+void SessionTable::release_descriptor_messages(SessionId session,
+                                               const std::vector<uint64_t>& numbers) {
+  for (const uint64_t number : numbers) store_.release(message_key(session, number));
+}
+
+void SessionTable::erase(SessionId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  release_descriptor_messages(id, found->second.messages());
+  store_.release(session_key(id));
+  by_token_.erase(found->second.who().token);
+  sessions_.erase(found);
+}
+
+ClientSession* SessionTable::restore(const std::string& key, const std::vector<std::byte>& note,
+                                     std::vector<Descriptor> fds) {
+  if (key == kIdsKey) {
+    const Result<wire::held::SessionIds> ids = wire::decode_message<wire::held::SessionIds>(note);
+    if (ids) held_ids_ = last_id_ = std::max(last_id_, ids.value().last);
+    return nullptr;
+  }
+  if (ClientSession* const session = restore_session(key, note)) {
+    if (fds.empty()) return nullptr;
+    session->open_with(Channel(std::move(fds.front()), kLifelineLimits));
+    return session;
+  }
+  if (restore_descriptor_message(key, fds)) return nullptr;
+  log_error("what is held under '" + key + "' makes no sense and is released");
+  store_.release(key);
+  return nullptr;
+}
+
+ClientSession* SessionTable::restore_session(const std::string& key,
+                                             const std::vector<std::byte>& note) {
+  if (!key.starts_with("s/")) return nullptr;
+  const Result<wire::held::Session> held = wire::decode_message<wire::held::Session>(note);
+  if (!held) return nullptr;
+  const SessionId id(held.value().session);
+  if (key != session_key(id)) return nullptr;
+  last_id_ = std::max(last_id_, id.value());
+  return &add({.id = id,
+               .token = held.value().token,
+               .uid = held.value().user,
+               .pid = held.value().pid,
+               .name = held.value().program});
+}
+
+bool SessionTable::restore_descriptor_message(const std::string& key,
+                                              std::vector<Descriptor>& fds) {
+  // "p/SESSION/REQUEST"
+  const size_t slash = key.find('/', 2);
+  if (!key.starts_with("p/") || slash == std::string::npos) return false;
+  const uint64_t number = std::strtoull(key.c_str() + slash + 1, nullptr, 10);
+  ClientSession* const session = find(SessionId(std::strtoull(key.c_str() + 2, nullptr, 10)));
+  if (session == nullptr || !session->wants_descriptor_message(number)) return false;
+  session->add_descriptor_message(number, std::move(fds));
+  return true;
+}
+
+TimePoint SessionTable::next_due() const {
+  TimePoint next = TimePoint::never();
+  for (const auto& [id, session] : sessions_) {
+    next = std::min(next, session.until());
+    if (session.waiting()) next = std::min(next, session.waiting()->until);
+  }
+  return next;
+}
+
+std::vector<SessionId> SessionTable::due() const {
+  const TimePoint now = clock_.now();
+  std::vector<SessionId> due;
+  for (const auto& [id, session] : sessions_) {
+    const auto& waiting = session.waiting();
+    if (session.until() <= now || (waiting && waiting->until <= now)) due.push_back(id);
+  }
+  return due;
+}
+
+}  // namespace laneway::service
