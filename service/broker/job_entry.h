@@ -10,7 +10,6 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
-#include "base/time.h"
 #include "lanes/reason.h"
 #include "service/broker/job_pace.h"
 #include "service/broker/link_files.h"
@@ -45,11 +44,6 @@ struct GraphEntry {
 };
 
 struct JobEntry {
-  struct Waiter {
-    ReplyTo to;
-    TimePoint until;
-  };
-
   JobId id() const { return JobId(record.job); }
   SessionId owner() const { return SessionId(record.session); }
   const std::string& name() const { return record.spec.options.name; }
@@ -74,7 +68,6 @@ struct JobEntry {
   std::optional<Error> closing;  // its end was asked for; what its clients are told
   ReplyTo creator;
   std::vector<ReplyTo> closers;
-  std::vector<Waiter> waiters;
 };
 
 }  // namespace laneway::service

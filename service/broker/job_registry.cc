@@ -1,14 +1,13 @@
-// The registry's jobs: from the request that makes one to the worker's word that it is gone.
 #include "service/broker/job_registry.h"
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "base/fault_point.h"
 #include "base/limits.h"
-#include "base/log.h"
-#include "lanes/wait_estimate.h"
 
 namespace laneway::service {
 namespace {
@@ -34,25 +33,29 @@ Error refusal(const lanes::Reason& reason) {
 
 }  // namespace
 
-Error JobRegistry::gone_error(uint64_t job, const Origin& from) const {
-  const JobTable::End* end = table_.end_of(JobId(job));
-  if (end != nullptr && end->user == from.user && end->error) return *end->error;
-  return Error{ErrorCode::invalid_argument,
-               "job " + std::to_string(job) + " is not there (any more), or is not this session's"};
+JobRegistry::JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& replies,
+                         const Clock& clock)
+    : store_(store),
+      worker_(worker),
+      requests_(worker),
+      replies_(replies),
+      parts_(table_, store_, requests_, replies),
+      progress_(table_, clock),
+      waits_(table_, progress_, replies, clock),
+      reader_({.worker = worker,
+               .requests = requests_,
+               .table = table_,
+               .parts = parts_,
+               .progress = progress_,
+               .replies = replies,
+               .events = *this}) {}
+
+void JobRegistry::set_core(BrokerCore& core) {
+  core_ = &core;
+  progress_.set_core(core);
 }
 
-Result<JobEntry*> JobRegistry::job_of(const Origin& from, uint64_t id) {
-  JobEntry* job = table_.find(JobId(id));
-  if (job == nullptr) return gone_error(id, from);
-  const SessionId session = from.to.session;
-  const bool attached =
-      std::any_of(job->links.begin(), job->links.end(),
-                  [session](const auto& link) { return link.second.session == session; });
-  if (job->owner() != session && !attached) return gone_error(id, from);
-  return job;
-}
-
-Status JobRegistry::check_room(const Origin& from) const {
+Status JobRegistry::check_room(const Requester& from) const {
   if (closed_) return *closed_;
   if (table_.count_of(from.to.session) >= limits::kMaxJobsPerSession) {
     return Error{ErrorCode::refused, "this client has " +
@@ -66,7 +69,7 @@ Status JobRegistry::check_room(const Origin& from) const {
   return {};
 }
 
-void JobRegistry::create(const Origin& from, const wire::CreateJob& request,
+void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
                          std::vector<Descriptor> fds) {
   if (JobEntry* made = table_.find_created(from.to.session, from.to.number)) {
     made->creator = from.to;
@@ -105,7 +108,7 @@ void JobRegistry::create(const Origin& from, const wire::CreateJob& request,
   JobEntry& job = *table_.add(std::move(entry)).value();
   store_.hold_job(job);
   fault_point("broker.job_held");
-  if (const Result<uint32_t> link = make_link(job, from); !link) {
+  if (const Result<uint32_t> link = parts_.make_link(job, from); !link) {
     return forget(job, link.error());
   }
   fault_point("broker.link_held");
@@ -115,12 +118,12 @@ void JobRegistry::create(const Origin& from, const wire::CreateJob& request,
 }
 
 // Asked again. The broker before may have died before it held the link; then one is made now.
-void JobRegistry::resume(JobEntry& job, const Origin& from) {
+void JobRegistry::resume(JobEntry& job, const Requester& from) {
   const bool linked = std::any_of(job.links.begin(), job.links.end(), [&from](const auto& link) {
     return link.second.session == from.to.session && link.second.request == from.to.number;
   });
   if (!linked && !job.closing) {
-    const Result<uint32_t> link = make_link(job, from);
+    const Result<uint32_t> link = parts_.make_link(job, from);
     if (!link) return replies_.refuse(job.creator, link.error());
     requests_.send_link(job, link.value());
   }
@@ -137,7 +140,7 @@ void JobRegistry::answer_created(JobEntry& job) {
   const uint64_t request = job.record.request;
   for (auto& [number, link] : job.links) {
     if (link.session != job.owner() || link.request != request) continue;
-    std::vector<Descriptor> fds = link_copies(link);
+    std::vector<Descriptor> fds = client_copies(link.files);
     replies_.answer(job.creator,
                     wire::JobCreated{.job = job.id().value(),
                                      .name = job.name(),
@@ -162,11 +165,11 @@ void JobRegistry::offer(JobEntry& job) {
   fault_point("broker.job_offered");
 }
 
-void JobRegistry::close(const Origin& from, const wire::CloseJob& request) {
+void JobRegistry::close(const Requester& from, const wire::CloseJob& request) {
   JobEntry* job = table_.find(JobId(request.job));
   if (job == nullptr) return replies_.send(from.to, wire::Done{});
-  if (request.link != 0) return detach_link(*job, request.link, from.to);
-  if (job->owner() != from.to.session) return detach(*job, from.to.session, from.to);
+  if (request.link != 0) return parts_.drop_link(*job, request.link, from.to);
+  if (job->owner() != from.to.session) return parts_.detach(*job, from.to.session, from.to);
   if (std::find(job->closers.begin(), job->closers.end(), from.to) == job->closers.end()) {
     job->closers.push_back(from.to);
   }
@@ -174,7 +177,7 @@ void JobRegistry::close(const Origin& from, const wire::CloseJob& request) {
           false);
 }
 
-void JobRegistry::kill(const Origin& from, const wire::KillJob& request, bool may_all) {
+void JobRegistry::kill(const Requester& from, const wire::KillJob& request, bool may_all) {
   std::vector<JobEntry*> named = table_.find_named(request.job);
   std::erase_if(named,
                 [&](const JobEntry* job) { return !may_all && job->record.user != from.user; });
@@ -196,9 +199,9 @@ void JobRegistry::kill(const Origin& from, const wire::KillJob& request, bool ma
   end_job(job, {ErrorCode::cancelled, "job '" + job.name() + "' was killed by an operator"}, true);
 }
 
-void JobRegistry::end_job(JobEntry& job, const Error& told, bool cancelled) {
+void JobRegistry::end_job(JobEntry& job, const Error& reason, bool cancelled) {
   if (job.closing) return;
-  job.closing = told;
+  job.closing = reason;
   fault_point("broker.close_begun");
   requests_.send_close(job);
   core_->post(lanes::JobEnded{.job = job.id(), .cancelled = cancelled});
@@ -214,7 +217,7 @@ void JobRegistry::session_ended(SessionId session, bool died) {
       end_job(*job, {ErrorCode::cancelled, "the client of job '" + job->name() + "' is gone"},
               died);
     } else {
-      detach(*job, session, {});
+      parts_.detach(*job, session, {});
     }
   }
 }
@@ -232,32 +235,32 @@ void JobRegistry::close_all(const Error& reason) {
   }
 }
 
-// Nothing of it is left at the worker. That it is not held any more decides; whoever waits hears of
-// it after that.
+// Nothing of it is left at the worker. The job is released first: it is gone when it is not held
+// any more, and clients that wait are answered after that.
 void JobRegistry::forget(JobEntry& job, std::optional<Error> why) {
   const JobId id = job.id();
   store_.release_job(job);
   requests_.forget_additions(id);
   if (!why) why = job.refused;
-  const Error told = why ? *why : job.closing.value_or(gone_error(id.value(), {}));
+  const Error reason = why ? *why : job.closing.value_or(unknown_job(id));
   JobEntry gone = std::move(job);
-  table_.erase(id, gone.record, told);
-  answer_all(gone, told);
+  table_.erase(id, gone.record, reason);
+  answer_all(gone, reason);
 }
 
-void JobRegistry::answer_all(JobEntry& job, const Error& told) {
-  replies_.refuse(job.creator, told);
+void JobRegistry::answer_all(JobEntry& job, const Error& reason) {
+  replies_.refuse(job.creator, reason);
   for (const ReplyTo& closer : job.closers) replies_.send(closer, wire::Done{});
-  for (const JobEntry::Waiter& waiter : job.waiters) replies_.fail(waiter.to, told);
-  for (auto& [number, graph] : job.graphs) replies_.refuse(graph.reply, told);
+  waits_.on_end(job.id(), reason);
+  for (auto& [number, graph] : job.graphs) replies_.refuse(graph.reply, reason);
   for (auto& [number, link] : job.links) {
-    replies_.refuse(link.reply, told);
-    for (auto& [segment, entry] : link.segments) replies_.refuse(entry.reply, told);
+    replies_.refuse(link.reply, reason);
+    for (auto& [segment, entry] : link.segments) replies_.refuse(entry.reply, reason);
   }
   for (const WorkerRequests::Question& question : requests_.take_questions(job.id())) {
     // What was to be dropped is gone; what was asked has no answer any more.
     ReplyTo to = question.to;
-    question.is_report() ? replies_.refuse(to, told) : replies_.answer(to, wire::Done{});
+    question.is_report() ? replies_.refuse(to, reason) : replies_.answer(to, wire::Done{});
   }
 }
 
@@ -270,12 +273,11 @@ void JobRegistry::image_placed(JobEntry& job) {
     job.record.spec.has_initial = false;
     store_.hold_job(job);
   }
-  for (const JobEntry::Waiter& waiter : job.waiters) replies_.send(waiter.to, wire::JobPlaced{});
-  job.waiters.clear();
+  waits_.on_placed(job.id());
 }
 
-void JobRegistry::wait(const Origin& from, const wire::WaitJob& request) {
-  const Result<JobEntry*> found = job_of(from, request.job);
+void JobRegistry::wait(const Requester& from, const wire::WaitJob& request) {
+  const Result<JobEntry*> found = table_.find_for(from, JobId(request.job));
   if (!found) return replies_.fail(from.to, found.error());
   JobEntry& job = *found.value();
   if (job.refused || job.closing) {
@@ -283,73 +285,19 @@ void JobRegistry::wait(const Origin& from, const wire::WaitJob& request) {
   }
   if (job.placed) return replies_.send(from.to, wire::JobPlaced{});
   const uint32_t ms = std::min(request.timeout_ms, limits::kMaxWaitMs);
-  job.waiters.push_back({from.to, clock_.now() + milliseconds(ms)});
+  waits_.add(job.id(), from.to, milliseconds(ms));
   answer_waiters();
 }
 
-wire::JobWaits JobRegistry::waits(const JobEntry& job) {
-  const lanes::Reason& reason = job.reason;
-  wire::JobWaits message{.position = reason.position,
-                         .code = lanes::reason_code_name(reason.code),
-                         .persistent = reason.persistent.count(),
-                         .region = reason.region.count(),
-                         .capacity = reason.capacity.count(),
-                         .claimed = reason.claimed.count(),
-                         .largest_free = reason.largest_free.count(),
-                         .text = short_enough(lanes::reason_text(reason)),
-                         .estimate_s = -1.0};
-  if (!core_->running()) {
-    message.text = "The service's worker is being started; the job waits for it.";
-  } else if (reason.code == lanes::ReasonCode::none) {
-    message.text = "The job has its memory; its image is being filled.";
-  } else if (const auto estimate = lanes::estimate_wait(snapshot(), job.id())) {
-    message.estimate_s = estimate->seconds();
-  }
-  return message;
-}
+void JobRegistry::answer_waiters() { waits_.answer_due(core_->running()); }
 
-lanes::Snapshot JobRegistry::snapshot() {
-  lanes::Snapshot now = core_->snapshot();
-  if (journal_ == nullptr) return now;
-  for (lanes::JobStatus& status : now.jobs) {
-    JobEntry* job = table_.find(status.id);
-    if (job == nullptr) continue;
-    const auto live = journal_->progress(job->record.record, status.id);
-    // A worker that has just begun may not have opened the job's record yet.
-    if (!live || live->iterations < status.iterations) continue;
-    status.iterations = live->iterations;
-    status.device_time = live->busy;
-    job->pace.saw(clock_.now(), live->iterations);
-    status.pace = job->pace.per_iteration();
-  }
-  return now;
-}
-
-void JobRegistry::answer_waiters() {
-  const TimePoint now = clock_.now();
-  for (auto& entry : table_.all()) {
-    JobEntry& job = entry.second;
-    if (job.waiters.empty()) continue;
-    if (job.refused || job.closing) {
-      const Error error = job.refused ? *job.refused : *job.closing;
-      for (const JobEntry::Waiter& waiter : job.waiters) replies_.fail(waiter.to, error);
-      job.waiters.clear();
-      continue;
-    }
-    std::erase_if(job.waiters, [&](const JobEntry::Waiter& waiter) {
-      if (waiter.until > now) return false;
-      replies_.send(waiter.to, waits(job));
-      return true;
-    });
-  }
-}
-
-TimePoint JobRegistry::next_wakeup() const {
-  TimePoint next = TimePoint::never();
-  for (const auto& [id, job] : table_.all()) {
-    for (const JobEntry::Waiter& waiter : job.waiters) next = std::min(next, waiter.until);
-  }
-  return next;
+void JobRegistry::report(const Requester& from, const wire::JobReport& request) {
+  const Result<JobEntry*> found = table_.find_for(from, JobId(request.job));
+  if (!found) return replies_.fail(from.to, found.error());
+  wire::to_worker::JobReport question;
+  question.job = request.job;
+  question.with_tapes = request.with_tapes;
+  requests_.ask({.to = from.to, .job = found.value()->id(), .graph = 0, .message = question});
 }
 
 void JobRegistry::carry_out(const std::vector<lanes::Action>& actions) {
@@ -364,6 +312,37 @@ void JobRegistry::carry_out(const std::vector<lanes::Action>& actions) {
   }
   worker_.send(wire::to_worker::Actions{actions});
   fault_point("broker.actions_sent");
+}
+
+void JobRegistry::on_job_added(JobEntry& job) {
+  offer(job);
+  answer_created(job);
+  parts_.on_job_added(job);
+}
+
+void JobRegistry::on_job_refused(JobEntry& job, const Error& why) {
+  // The worker has nothing of it, so the rings of its clients are closed from here.
+  for (const auto& [number, link] : job.links) link.files.close_ring(why);
+  forget(job, why);
+}
+
+void JobRegistry::on_job_gone(JobId id, const std::optional<Error>& why) {
+  // Mostly the core let go of it; if not, it does so now.
+  core_->post(lanes::JobEnded{.job = id, .cancelled = true});
+  JobEntry* job = table_.find(id);
+  if (job == nullptr) return;
+  forget(*job, why);
+  fault_point("broker.job_gone");
+}
+
+void JobRegistry::on_event(const lanes::Event& event) {
+  // Before the report, events speak of what the core does not know yet.
+  if (!core_->running()) return;
+  core_->post(event);
+  if (const auto* placed = std::get_if<lanes::ImagePlaced>(&event)) {
+    if (JobEntry* job = table_.find(placed->job)) image_placed(*job);
+  }
+  if (std::holds_alternative<lanes::TurnEnded>(event)) fault_point("broker.turn_ended");
 }
 
 }  // namespace laneway::service

@@ -1,11 +1,12 @@
-// The registry, part: a new broker (what the supervisor held comes back) and a new worker (it is
-// told everything, and its report makes the core anew).
+// The registry, part: a new broker (what the supervisor held comes back) and a new worker (which
+// gets everything, and whose report makes the core anew).
 #include <string>
 #include <utility>
 
 #include "service/broker/job_registry.h"
 
 namespace laneway::service {
+
 Status JobRegistry::restore(const std::string& key, const std::vector<uint8_t>& note,
                             std::vector<Descriptor> fds) {
   return store_.restore(table_, key, note, std::move(fds));
@@ -31,32 +32,17 @@ void JobRegistry::worker_connected(Channel channel) {
     job.added = job.offered = job.placed = false;
     job.refused.reset();
     job.reason = {};
-    // It failed, and nobody heard the worker say that it is gone: it must not begin again.
+    // The job failed, and the message that it is gone was lost: it must not begin again.
     for (const auto& [number, link] : job.links) {
       const bool owners = link.session == job.owner() && !job.closing;
       if (owners) job.closing = link.files.closed_reason();
     }
     requests_.send_job(job);
-    for (auto& [number, graph] : job.graphs) {
-      graph.info.reset();
-      if (number != 0) requests_.send_graph(job, number);
-    }
-    for (auto& [number, link] : job.links) {
-      requests_.send_link(job, number);
-      for (auto& [segment, entry] : link.segments) {
-        entry.added = false;
-        requests_.send_segment(job, number, segment);
-      }
-    }
+    parts_.send_again(job);
   }
   worker_.send(wire::to_worker::Recovered{});
   requests_.ask_again();
-  for (const auto& [id, job] : table_.all()) {
-    if (!job.record.first_graph_dropped) continue;
-    wire::to_worker::DropGraph question;
-    question.job = id.value();
-    requests_.ask({.to = {}, .job = id, .graph = 0, .message = question});
-  }
+  for (const auto& [id, job] : table_.all()) parts_.drop_again(job);
 }
 
 void JobRegistry::worker_gone() {
@@ -74,8 +60,7 @@ void JobRegistry::correct(lanes::WorkerReport& report) {
   }
 }
 
-void JobRegistry::on(const wire::from_worker::Report& message) {
-  lanes::WorkerReport report = message.report;
+void JobRegistry::on_report(lanes::WorkerReport report) {
   correct(report);
   std::vector<JobId> strangers;
   std::vector<JobId> placed;

@@ -8,9 +8,28 @@
 
 namespace laneway::service {
 
+Error unknown_job(JobId id) {
+  return {ErrorCode::invalid_argument, "job " + std::to_string(id.value()) +
+                                           " is not there (any more), or is not this session's"};
+}
+
 JobEntry* JobTable::find(JobId id) {
   const auto found = jobs_.find(id);
   return found == jobs_.end() ? nullptr : &found->second;
+}
+
+Result<JobEntry*> JobTable::find_for(const Requester& from, JobId id) {
+  const SessionId session = from.to.session;
+  JobEntry* job = find(id);
+  if (job != nullptr) {
+    const bool attached =
+        std::any_of(job->links.begin(), job->links.end(),
+                    [session](const auto& link) { return link.second.session == session; });
+    if (job->owner() == session || attached) return job;
+  }
+  const End* end = end_of(id);
+  if (end != nullptr && end->user == from.user && end->error) return *end->error;
+  return unknown_job(id);
 }
 
 JobEntry* JobTable::find_created(SessionId session, uint64_t request) {

@@ -13,8 +13,12 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "service/broker/job_entry.h"
+#include "service/broker/replies.h"
 
 namespace laneway::service {
+
+// For requests about a job that is not in the table.
+Error unknown_job(JobId id);
 
 class JobTable {
  public:
@@ -27,6 +31,9 @@ class JobTable {
   };
 
   JobEntry* find(JobId id);
+  // The job, when the session may speak of it: its own, or one that it is attached to. Else why the
+  // job is gone, when it was the user's and ended not long ago; or invalid_argument.
+  Result<JobEntry*> find_for(const Requester& from, JobId id);
   // The job that this request created.
   JobEntry* find_created(SessionId session, uint64_t request);
   // All of that name (names need not be unique), or the one of that id if `text` is a number.
@@ -46,11 +53,12 @@ class JobTable {
   Result<JobEntry*> add(JobEntry entry);
   // Forgets it but for its end. `record` is the entry's, which may have been moved away.
   void erase(JobId id, const wire::held::Job& record, std::optional<Error> why);
-  // Of a job that was there not long ago.
-  const End* end_of(JobId id) const;
   const std::deque<End>& ends() const { return ends_; }
 
  private:
+  // Of a job that was there not long ago.
+  const End* end_of(JobId id) const;
+
   std::map<JobId, JobEntry> jobs_;
   std::set<uint32_t> records_;  // taken
   std::deque<End> ends_;

@@ -21,6 +21,12 @@ struct ReplyTo {
   friend bool operator==(const ReplyTo&, const ReplyTo&) = default;
 };
 
+// Who asks, and where the answer goes.
+struct Requester {
+  ReplyTo to;
+  uint32_t user = 0;  // uid
+};
+
 class Replies {
  public:
   using Way = std::function<void(const ReplyTo&, const wire::AnyReply&, std::vector<Descriptor>)>;

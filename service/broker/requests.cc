@@ -21,7 +21,7 @@ void Requests::on_session_end(SessionId session, bool died) {
 }
 
 void Requests::on_request(Request request) {
-  JobRegistry::Origin from;
+  Requester from;
   from.to = {request.session, request.number};
   const auto session = sessions_.find(request.session);
   if (session == sessions_.end()) return;  // it ended while this was on its way
@@ -31,66 +31,60 @@ void Requests::on_request(Request request) {
              request.message);
 }
 
-bool Requests::is_operator(const JobRegistry::Origin& from) {
+bool Requests::is_operator(const Requester& from) {
   return from.user == 0 || from.user == ::geteuid();
 }
 
-Status Requests::require_operator(const JobRegistry::Origin& from, const char* what) const {
+Status Requests::require_operator(const Requester& from, const char* what) const {
   if (is_operator(from)) return {};
   return Error{ErrorCode::refused, std::string("only the service's owner and root may ") + what};
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::CreateJob& request, Fds fds) {
+void Requests::handle(const Requester& from, const wire::CreateJob& request, Fds fds) {
   registry_.create(from, request, std::move(fds));
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::AttachJob& request,
-                      Fds /*fds*/) {
-  registry_.attach(from, request);
+void Requests::handle(const Requester& from, const wire::AttachJob& request, Fds /*fds*/) {
+  registry_.parts().attach(from, request);
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::AddGraph& request, Fds fds) {
-  registry_.add_graph(from, request, std::move(fds));
+void Requests::handle(const Requester& from, const wire::AddGraph& request, Fds fds) {
+  registry_.parts().add_graph(from, request, std::move(fds));
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::DropGraph& request,
-                      Fds /*fds*/) {
-  registry_.drop_graph(from, request);
+void Requests::handle(const Requester& from, const wire::DropGraph& request, Fds /*fds*/) {
+  registry_.parts().drop_graph(from, request);
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::AddSegment& request, Fds fds) {
-  registry_.add_segment(from, request, std::move(fds));
+void Requests::handle(const Requester& from, const wire::AddSegment& request, Fds fds) {
+  registry_.parts().add_segment(from, request, std::move(fds));
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::DropSegment& request,
-                      Fds /*fds*/) {
-  registry_.drop_segment(from, request);
+void Requests::handle(const Requester& from, const wire::DropSegment& request, Fds /*fds*/) {
+  registry_.parts().drop_segment(from, request);
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::CloseJob& request, Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::CloseJob& request, Fds /*fds*/) {
   registry_.close(from, request);
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::WaitJob& request, Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::WaitJob& request, Fds /*fds*/) {
   registry_.wait(from, request);
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::JobReport& request,
-                      Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::JobReport& request, Fds /*fds*/) {
   registry_.report(from, request);
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::ServiceStatus& /*request*/,
-                      Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::ServiceStatus& /*request*/, Fds /*fds*/) {
   replies_.send(from.to, wire::Text{service_.status_json()});
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::KillJob& request, Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::KillJob& request, Fds /*fds*/) {
   registry_.kill(from, request, is_operator(from));
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::SetPolicy& request,
-                      Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::SetPolicy& request, Fds /*fds*/) {
   if (Status may = require_operator(from, "set its policy"); !may) {
     return replies_.fail(from.to, may.error());
   }
@@ -99,8 +93,7 @@ void Requests::handle(const JobRegistry::Origin& from, const wire::SetPolicy& re
   replies_.send(from.to, wire::Done{});
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::Shutdown& /*request*/,
-                      Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::Shutdown& /*request*/, Fds /*fds*/) {
   if (Status may = require_operator(from, "shut it down"); !may) {
     return replies_.fail(from.to, may.error());
   }
@@ -108,12 +101,11 @@ void Requests::handle(const JobRegistry::Origin& from, const wire::Shutdown& /*r
   service_.shut_down();
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::Hello& /*request*/,
-                      Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::Hello& /*request*/, Fds /*fds*/) {
   replies_.fail(from.to, {ErrorCode::invalid_argument, "this session said hello before"});
 }
 
-void Requests::handle(const JobRegistry::Origin& from, const wire::Bye& /*request*/, Fds /*fds*/) {
+void Requests::handle(const Requester& from, const wire::Bye& /*request*/, Fds /*fds*/) {
   replies_.send(from.to, wire::Done{});
 }
 

@@ -39,25 +39,25 @@ class Requests final : public RequestSink {
   using Fds = std::vector<Descriptor>;
 
   // The service's owner, or root.
-  static bool is_operator(const JobRegistry::Origin& from);
-  Status require_operator(const JobRegistry::Origin& from, const char* what) const;
+  static bool is_operator(const Requester& from);
+  Status require_operator(const Requester& from, const char* what) const;
 
-  void handle(const JobRegistry::Origin& from, const wire::CreateJob& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::AttachJob& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::AddGraph& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::DropGraph& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::AddSegment& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::DropSegment& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::CloseJob& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::WaitJob& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::JobReport& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::ServiceStatus& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::KillJob& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::SetPolicy& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::Shutdown& request, Fds fds);
+  void handle(const Requester& from, const wire::CreateJob& request, Fds fds);
+  void handle(const Requester& from, const wire::AttachJob& request, Fds fds);
+  void handle(const Requester& from, const wire::AddGraph& request, Fds fds);
+  void handle(const Requester& from, const wire::DropGraph& request, Fds fds);
+  void handle(const Requester& from, const wire::AddSegment& request, Fds fds);
+  void handle(const Requester& from, const wire::DropSegment& request, Fds fds);
+  void handle(const Requester& from, const wire::CloseJob& request, Fds fds);
+  void handle(const Requester& from, const wire::WaitJob& request, Fds fds);
+  void handle(const Requester& from, const wire::JobReport& request, Fds fds);
+  void handle(const Requester& from, const wire::ServiceStatus& request, Fds fds);
+  void handle(const Requester& from, const wire::KillJob& request, Fds fds);
+  void handle(const Requester& from, const wire::SetPolicy& request, Fds fds);
+  void handle(const Requester& from, const wire::Shutdown& request, Fds fds);
   // The gateway's own; they do not come here.
-  void handle(const JobRegistry::Origin& from, const wire::Hello& request, Fds fds);
-  void handle(const JobRegistry::Origin& from, const wire::Bye& request, Fds fds);
+  void handle(const Requester& from, const wire::Hello& request, Fds fds);
+  void handle(const Requester& from, const wire::Bye& request, Fds fds);
 
   JobRegistry& registry_;
   Replies& replies_;

@@ -180,27 +180,27 @@ TEST_F(JobRegistryTest, IterationsOfATurnThatIsOpenCountInStateAndEstimate) {
 
 TEST_F(JobRegistryTest, GraphsAreNumberedAddedAndDropped) {
   create(1, 1, "job", 640);
-  registry().add_graph(from(1, 2), {.job = 1}, files(1));
+  registry().parts().add_graph(from(1, 2), {.job = 1}, files(1));
   EXPECT_EQ(get<wire::GraphAdded>(1, 2).graph.number, 1u);
   EXPECT_EQ(held.keys().count("g/1/1"), 1u);
-  registry().add_graph(from(1, 3), {.job = 1}, files(2));
+  registry().parts().add_graph(from(1, 3), {.job = 1}, files(2));
   EXPECT_THAT(failure(1, 3), HasSubstr("1 descriptor"));
-  registry().add_graph(from(2, 1), {.job = 1}, files(1));
+  registry().parts().add_graph(from(2, 1), {.job = 1}, files(1));
   EXPECT_THAT(failure(2, 1), HasSubstr("not this session's"));
-  registry().drop_graph(from(1, 4), {.job = 1, .number = 1});
+  registry().parts().drop_graph(from(1, 4), {.job = 1, .number = 1});
   get<wire::Done>(1, 4);
   EXPECT_EQ(held.keys().count("g/1/1"), 0u);
-  registry().drop_graph(from(1, 5), {.job = 1, .number = 1});
+  registry().parts().drop_graph(from(1, 5), {.job = 1, .number = 1});
   get<wire::Done>(1, 5);
-  registry().drop_graph(from(1, 6), {.job = 1, .number = 0});
+  registry().parts().drop_graph(from(1, 6), {.job = 1, .number = 0});
   EXPECT_THAT(failure(1, 6), HasSubstr("last graph"));
 }
 
 TEST_F(JobRegistryTest, TheFirstGraphMayBeDroppedAndStaysDropped) {
   create(1, 1, "job", 640);
-  registry().add_graph(from(1, 2), {.job = 1}, files(1));
+  registry().parts().add_graph(from(1, 2), {.job = 1}, files(1));
   settle();
-  registry().drop_graph(from(1, 3), {.job = 1, .number = 0});
+  registry().parts().drop_graph(from(1, 3), {.job = 1, .number = 0});
   get<wire::Done>(1, 3);
   restart_worker();
   settle();
@@ -212,44 +212,48 @@ TEST_F(JobRegistryTest, TheFirstGraphMayBeDroppedAndStaysDropped) {
 
 TEST_F(JobRegistryTest, SegmentsAreOfALinkOfTheSession) {
   create(1, 1, "job", 640);
-  registry().add_segment(from(1, 2), {.job = 1, .link = 1, .segment = 7, .bytes = 4096}, files(1));
+  registry().parts().add_segment(from(1, 2), {.job = 1, .link = 1, .segment = 7, .bytes = 4096},
+                                 files(1));
   get<wire::Done>(1, 2);
   EXPECT_EQ(held.keys().count("m/1/1/7"), 1u);
   EXPECT_THAT(worker.jobs.at(JobId(1)).links.at(1).segments, ElementsAre(7u));
-  registry().add_segment(from(1, 3), {.job = 1, .link = 2, .segment = 8, .bytes = 4096}, files(1));
+  registry().parts().add_segment(from(1, 3), {.job = 1, .link = 2, .segment = 8, .bytes = 4096},
+                                 files(1));
   EXPECT_THAT(failure(1, 3), HasSubstr("link 2"));
-  registry().add_segment(from(1, 4), {.job = 1, .link = 1, .segment = 9, .bytes = 0}, files(1));
+  registry().parts().add_segment(from(1, 4), {.job = 1, .link = 1, .segment = 9, .bytes = 0},
+                                 files(1));
   EXPECT_THAT(failure(1, 4), HasSubstr("without bytes"));
   EXPECT_EQ(held.keys().count("m/1/1/9"), 0u);
-  registry().drop_segment(from(1, 5), {.job = 1, .link = 1, .segment = 7});
+  registry().parts().drop_segment(from(1, 5), {.job = 1, .link = 1, .segment = 7});
   get<wire::Done>(1, 5);
   EXPECT_TRUE(worker.jobs.at(JobId(1)).links.at(1).segments.empty());
   for (uint32_t i = 0; i < limits::kMaxSegmentsPerLink; ++i) {
-    registry().add_segment(from(1, 100 + i), {.job = 1, .link = 1, .segment = i, .bytes = 1},
-                           files(1));
+    registry().parts().add_segment(from(1, 100 + i),
+                                   {.job = 1, .link = 1, .segment = i, .bytes = 1}, files(1));
     settle();
   }
-  registry().add_segment(from(1, 6), {.job = 1, .link = 1, .segment = 5000, .bytes = 1}, files(1));
+  registry().parts().add_segment(from(1, 6), {.job = 1, .link = 1, .segment = 5000, .bytes = 1},
+                                 files(1));
   EXPECT_EQ(get<wire::Failure>(1, 6).code, ErrorCode::refused);
 }
 
 TEST_F(JobRegistryTest, OthersOfTheSameUserAttachToWhatIsShared) {
   create(1, 1, "alone", 640);
   create(1, 2, "shared", 640, /*shared=*/true);
-  registry().attach(from(2, 1), {.name = "alone"});
+  registry().parts().attach(from(2, 1), {.name = "alone"});
   EXPECT_EQ(get<wire::Failure>(2, 1).code, ErrorCode::refused);
-  registry().attach(from(2, 2, /*user=*/7), {.name = "shared"});
+  registry().parts().attach(from(2, 2, /*user=*/7), {.name = "shared"});
   EXPECT_EQ(get<wire::Failure>(2, 2).code, ErrorCode::refused);
-  registry().attach(from(2, 3), {.name = "shared"});
+  registry().parts().attach(from(2, 3), {.name = "shared"});
   const auto attached = get<wire::JobAttached>(2, 3);
   EXPECT_EQ(attached.job, 2u);
   EXPECT_EQ(attached.link, 2u);
   ASSERT_EQ(attached.slots.size(), 1u);
   ASSERT_EQ(attached.graphs.size(), 1u);
   EXPECT_EQ((answers[{2, 3}].fds), 3u);
-  registry().add_graph(from(2, 4), {.job = 2}, files(1));
+  registry().parts().add_graph(from(2, 4), {.job = 2}, files(1));
   EXPECT_EQ(get<wire::GraphAdded>(2, 4).graph.number, 1u);
-  registry().drop_graph(from(2, 5), {.job = 2, .number = 0});
+  registry().parts().drop_graph(from(2, 5), {.job = 2, .number = 0});
   EXPECT_EQ(get<wire::Failure>(2, 5).code, ErrorCode::refused) << "it is the owner's";
   registry().close(from(2, 6), {.job = 2});
   get<wire::Done>(2, 6);
@@ -260,16 +264,16 @@ TEST_F(JobRegistryTest, OthersOfTheSameUserAttachToWhatIsShared) {
 TEST_F(JobRegistryTest, WhenTwoSharedJobsHaveOneNameTheirIdsTellThemApart) {
   create(1, 1, "twin", 640, true);
   create(1, 2, "twin", 640, true);
-  registry().attach(from(2, 1), {.name = "twin"});
+  registry().parts().attach(from(2, 1), {.name = "twin"});
   EXPECT_THAT(failure(2, 1), HasSubstr("several"));
-  registry().attach(from(2, 2), {.name = "2"});
+  registry().parts().attach(from(2, 2), {.name = "2"});
   EXPECT_EQ(get<wire::JobAttached>(2, 2).job, 2u);
 }
 
 TEST_F(JobRegistryTest, ASessionsEndEndsItsJobsAndTakesItsLinksAway) {
   create(1, 1, "mine", 640, true);
   create(2, 1, "other", 640);
-  registry().attach(from(2, 2), {.name = "mine"});
+  registry().parts().attach(from(2, 2), {.name = "mine"});
   get<wire::JobAttached>(2, 2);
   worker.ready(JobId(1));
   settle();

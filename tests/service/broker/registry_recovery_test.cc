@@ -20,7 +20,7 @@ class Script {
  public:
   explicit Script(RegistryRig& rig) : rig_(rig) {}
 
-  uint64_t ask(const std::function<void(const JobRegistry::Origin&)>& request) {
+  uint64_t ask(const std::function<void(const Requester&)>& request) {
     const uint64_t number = ++last_;
     for (int tries = 0; tries < 20 && !rig_.answered(1, number); ++tries) {
       alive([&] {
@@ -46,7 +46,7 @@ class Script {
 
   void run() {
     uint64_t job = 0;
-    const uint64_t created = ask([&](const JobRegistry::Origin& from) {
+    const uint64_t created = ask([&](const Requester& from) {
       rig_.registry().create(from, RegistryRig::job("job", 6400, true), RegistryRig::files(2));
     });
     job = rig_.get<wire::JobCreated>(1, created).job;
@@ -63,34 +63,33 @@ class Script {
     }
     EXPECT_EQ(rig_.get<wire::JobCreated>(1, created).job, job) << "one job, however often asked";
     const uint32_t link = rig_.get<wire::JobCreated>(1, created).link;
-    const uint64_t placed = ask([&](const JobRegistry::Origin& from) {
+    const uint64_t placed = ask([&](const Requester& from) {
       rig_.registry().wait(from, {.job = job, .timeout_ms = 1000});
     });
     rig_.get<wire::JobPlaced>(1, placed);
-    const uint64_t graph = ask([&](const JobRegistry::Origin& from) {
-      rig_.registry().add_graph(from, {.job = job}, RegistryRig::files(1));
+    const uint64_t graph = ask([&](const Requester& from) {
+      rig_.registry().parts().add_graph(from, {.job = job}, RegistryRig::files(1));
     });
     EXPECT_EQ(rig_.get<wire::GraphAdded>(1, graph).graph.number, 1u);
-    const uint64_t segment = ask([&](const JobRegistry::Origin& from) {
-      rig_.registry().add_segment(from, {.job = job, .link = link, .segment = 3, .bytes = 4096},
-                                  RegistryRig::files(1));
+    const uint64_t segment = ask([&](const Requester& from) {
+      rig_.registry().parts().add_segment(
+          from, {.job = job, .link = link, .segment = 3, .bytes = 4096}, RegistryRig::files(1));
     });
     rig_.get<wire::Done>(1, segment);
     const auto& known = rig_.worker.jobs.at(JobId(job));
     EXPECT_THAT(known.graphs, ElementsAre(0u, 1u));
     EXPECT_THAT(known.links.at(link).segments, ElementsAre(3u));
     EXPECT_TRUE(known.placed);
-    rig_.get<wire::Done>(1, ask([&](const JobRegistry::Origin& from) {
-                           rig_.registry().drop_segment(from,
-                                                        {.job = job, .link = link, .segment = 3});
+    rig_.get<wire::Done>(1, ask([&](const Requester& from) {
+                           rig_.registry().parts().drop_segment(
+                               from, {.job = job, .link = link, .segment = 3});
                          }));
-    rig_.get<wire::Done>(1, ask([&](const JobRegistry::Origin& from) {
-                           rig_.registry().drop_graph(from, {.job = job, .number = 1});
+    rig_.get<wire::Done>(1, ask([&](const Requester& from) {
+                           rig_.registry().parts().drop_graph(from, {.job = job, .number = 1});
                          }));
     EXPECT_THAT(rig_.worker.jobs.at(JobId(job)).graphs, ElementsAre(0u));
-    rig_.get<wire::Done>(1, ask([&](const JobRegistry::Origin& from) {
-                           rig_.registry().close(from, {.job = job});
-                         }));
+    rig_.get<wire::Done>(
+        1, ask([&](const Requester& from) { rig_.registry().close(from, {.job = job}); }));
     alive([&] { rig_.settle(); });
     rig_.settle();
     EXPECT_TRUE(rig_.worker.jobs.empty());
@@ -145,18 +144,18 @@ TEST(RegistryRecovery, AWorkerMayDieAnyTime) {
                           RegistryRig::files(2));
     maybe();
     ASSERT_EQ(rig.get<wire::JobCreated>(1, 1).job, 1u);
-    rig.registry().add_graph(RegistryRig::from(1, 2), {.job = 1}, RegistryRig::files(1));
+    rig.registry().parts().add_graph(RegistryRig::from(1, 2), {.job = 1}, RegistryRig::files(1));
     maybe();
     EXPECT_EQ(rig.get<wire::GraphAdded>(1, 2).graph.number, 1u);
-    rig.registry().add_segment(RegistryRig::from(1, 3),
-                               {.job = 1, .link = 1, .segment = 3, .bytes = 64},
-                               RegistryRig::files(1));
+    rig.registry().parts().add_segment(RegistryRig::from(1, 3),
+                                       {.job = 1, .link = 1, .segment = 3, .bytes = 64},
+                                       RegistryRig::files(1));
     maybe();
     rig.get<wire::Done>(1, 3);
     rig.registry().report(RegistryRig::from(1, 4), {.job = 1, .with_tapes = false});
     maybe();
     rig.get<wire::Text>(1, 4);
-    rig.registry().drop_graph(RegistryRig::from(1, 5), {.job = 1, .number = 1});
+    rig.registry().parts().drop_graph(RegistryRig::from(1, 5), {.job = 1, .number = 1});
     maybe();
     rig.get<wire::Done>(1, 5);
     EXPECT_THAT(rig.worker.jobs.at(JobId(1)).graphs, ElementsAre(0u));
@@ -200,7 +199,7 @@ TEST(RegistryRecovery, JobsOfSessionsThatWentMeanwhileEnd) {
   RegistryRig rig;
   rig.create(1, 1, "mine", 640, true);
   rig.create(2, 1, "gone", 640);
-  rig.registry().attach(RegistryRig::from(2, 2), {.name = "mine"});
+  rig.registry().parts().attach(RegistryRig::from(2, 2), {.name = "mine"});
   rig.get<wire::JobAttached>(2, 2);
   rig.sessions.erase(SessionId(2));
   rig.start();
@@ -240,7 +239,7 @@ TEST(RegistryRecovery, JobsThatNobodyHoldsEnd) {
 TEST(RegistryRecovery, IdsOfJobsAndLinksAreNotGivenTwice) {
   RegistryRig rig;
   const uint64_t job = rig.create(1, 1, "job", 640, true);
-  rig.registry().attach(RegistryRig::from(2, 1), {.name = "job"});
+  rig.registry().parts().attach(RegistryRig::from(2, 1), {.name = "job"});
   EXPECT_EQ(rig.get<wire::JobAttached>(2, 1).link, 2u);
   rig.registry().close(RegistryRig::from(2, 2), {.job = job});
   rig.settle();
@@ -249,7 +248,7 @@ TEST(RegistryRecovery, IdsOfJobsAndLinksAreNotGivenTwice) {
   rig.settle();
   rig.start();
   rig.settle();
-  rig.registry().attach(RegistryRig::from(2, 3), {.name = "job"});
+  rig.registry().parts().attach(RegistryRig::from(2, 3), {.name = "job"});
   EXPECT_EQ(rig.get<wire::JobAttached>(2, 3).link, 3u);
   EXPECT_EQ(rig.create(1, 4, "next", 640), 3u);
 }

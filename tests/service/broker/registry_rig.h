@@ -69,7 +69,7 @@ class RegistryRig {
   void settle();
   void restart_worker();
 
-  static JobRegistry::Origin from(uint64_t session, uint64_t number, uint32_t user = 1000) {
+  static Requester from(uint64_t session, uint64_t number, uint32_t user = 1000) {
     return {{SessionId(session), number}, user};
   }
   static wire::CreateJob job(const std::string& name, uint64_t bytes, bool has_initial = false);

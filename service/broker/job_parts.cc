@@ -1,11 +1,13 @@
-// The registry, part: graphs of jobs, links and their segments.
+#include "service/broker/job_parts.h"
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "service/broker/job_registry.h"
+#include "service/wire/worker_messages.h"
 
 namespace laneway::service {
 namespace {
@@ -29,7 +31,14 @@ uint32_t next_number(const Map& map) {
 
 }  // namespace
 
-Result<uint32_t> JobRegistry::make_link(JobEntry& job, const Origin& from) {
+std::vector<Descriptor> client_copies(const LinkFiles& files) {
+  auto fds = copies({&files.ring, &files.submit, &files.done_read});
+  if (fds) return std::move(fds).value();
+  log_error("a client does not get its link: " + fds.error().message);
+  return {};
+}
+
+Result<uint32_t> JobParts::make_link(JobEntry& job, const Requester& from) {
   if (job.links.size() >= limits::kMaxLinksPerJob) {
     return over_limit("clients of one job", limits::kMaxLinksPerJob, "let one detach first");
   }
@@ -47,14 +56,7 @@ Result<uint32_t> JobRegistry::make_link(JobEntry& job, const Origin& from) {
   return number;
 }
 
-std::vector<Descriptor> JobRegistry::link_copies(const LinkEntry& link) {
-  auto fds = copies({&link.files.ring, &link.files.submit, &link.files.done_read});
-  if (fds) return std::move(fds).value();
-  log_error("a client does not get its link: " + fds.error().message);
-  return {};
-}
-
-void JobRegistry::attach(const Origin& from, const wire::AttachJob& request) {
+void JobParts::attach(const Requester& from, const wire::AttachJob& request) {
   std::vector<JobEntry*> named = table_.find_named(request.name);
   std::erase_if(named, [&](const JobEntry* job) {
     return job->record.user != from.user || !job->record.spec.options.shared || job->closing;
@@ -72,7 +74,6 @@ void JobRegistry::attach(const Origin& from, const wire::AttachJob& request) {
     link.reply = from.to;
     return answer_attached(job, number);
   }
-  if (closed_) return replies_.fail(from.to, *closed_);
   const Result<uint32_t> link = make_link(job, from);
   if (!link) return replies_.fail(from.to, link.error());
   job.links.at(link.value()).reply = from.to;
@@ -81,7 +82,7 @@ void JobRegistry::attach(const Origin& from, const wire::AttachJob& request) {
   answer_attached(job, link.value());
 }
 
-void JobRegistry::answer_attached(JobEntry& job, uint32_t number) {
+void JobParts::answer_attached(JobEntry& job, uint32_t number) {
   LinkEntry& link = job.links.at(number);
   if (!link.reply || !job.added) return;
   wire::JobAttached reply{.job = job.id().value(),
@@ -93,12 +94,12 @@ void JobRegistry::answer_attached(JobEntry& job, uint32_t number) {
   for (const auto& [id, graph] : job.graphs) {
     if (graph.info) reply.graphs.push_back(*graph.info);
   }
-  replies_.answer(link.reply, reply, link_copies(link));
+  replies_.answer(link.reply, reply, client_copies(link.files));
 }
 
-void JobRegistry::add_graph(const Origin& from, const wire::AddGraph& request,
-                            std::vector<Descriptor> fds) {
-  const Result<JobEntry*> found = job_of(from, request.job);
+void JobParts::add_graph(const Requester& from, const wire::AddGraph& request,
+                         std::vector<Descriptor> fds) {
+  const Result<JobEntry*> found = table_.find_for(from, JobId(request.job));
   if (!found) return replies_.fail(from.to, found.error());
   JobEntry& job = *found.value();
   for (auto& [number, graph] : job.graphs) {
@@ -126,8 +127,8 @@ void JobRegistry::add_graph(const Origin& from, const wire::AddGraph& request,
   requests_.send_graph(job, number);
 }
 
-void JobRegistry::drop_graph(const Origin& from, const wire::DropGraph& request) {
-  const Result<JobEntry*> found = job_of(from, request.job);
+void JobParts::drop_graph(const Requester& from, const wire::DropGraph& request) {
+  const Result<JobEntry*> found = table_.find_for(from, JobId(request.job));
   if (!found) return replies_.fail(from.to, found.error());
   JobEntry& job = *found.value();
   const auto graph = job.graphs.find(request.number);
@@ -139,23 +140,23 @@ void JobRegistry::drop_graph(const Origin& from, const wire::DropGraph& request)
                          {ErrorCode::refused, "graph " + std::to_string(request.number) +
                                                   " belongs to another client of the job"});
   }
-  wire::to_worker::DropGraph question;
-  question.job = request.job;
-  question.number = request.number;
-  requests_.ask({.to = from.to, .job = job.id(), .graph = request.number, .message = question});
+  ask_to_drop_graph(job, request.number, from.to);
 }
 
-void JobRegistry::drop_graphs_of(JobEntry& job, SessionId session) {
+void JobParts::drop_graphs_of(JobEntry& job, SessionId session) {
   for (const auto& [number, graph] : job.graphs) {
-    if (graph.session != session) continue;
-    wire::to_worker::DropGraph question;
-    question.job = job.id().value();
-    question.number = number;
-    requests_.ask({.to = {}, .job = job.id(), .graph = number, .message = question});
+    if (graph.session == session) ask_to_drop_graph(job, number, {});
   }
 }
 
-Result<LinkEntry*> JobRegistry::link_of(const Origin& from, JobEntry& job, uint32_t number) {
+void JobParts::ask_to_drop_graph(const JobEntry& job, uint32_t number, ReplyTo to) {
+  wire::to_worker::DropGraph question;
+  question.job = job.id().value();
+  question.number = number;
+  requests_.ask({.to = to, .job = job.id(), .graph = number, .message = question});
+}
+
+Result<LinkEntry*> JobParts::find_link(const Requester& from, JobEntry& job, uint32_t number) {
   const auto link = job.links.find(number);
   if (link == job.links.end() || link->second.session != from.to.session) {
     return Error{ErrorCode::invalid_argument, "link " + std::to_string(number) + " of job '" +
@@ -164,12 +165,12 @@ Result<LinkEntry*> JobRegistry::link_of(const Origin& from, JobEntry& job, uint3
   return &link->second;
 }
 
-void JobRegistry::add_segment(const Origin& from, const wire::AddSegment& request,
-                              std::vector<Descriptor> fds) {
-  const Result<JobEntry*> found = job_of(from, request.job);
+void JobParts::add_segment(const Requester& from, const wire::AddSegment& request,
+                           std::vector<Descriptor> fds) {
+  const Result<JobEntry*> found = table_.find_for(from, JobId(request.job));
   if (!found) return replies_.fail(from.to, found.error());
   JobEntry& job = *found.value();
-  const Result<LinkEntry*> link = link_of(from, job, request.link);
+  const Result<LinkEntry*> link = find_link(from, job, request.link);
   if (!link) return replies_.fail(from.to, link.error());
   auto& segments = link.value()->segments;
   if (const auto there = segments.find(request.segment); there != segments.end()) {
@@ -192,10 +193,10 @@ void JobRegistry::add_segment(const Origin& from, const wire::AddSegment& reques
   requests_.send_segment(job, request.link, request.segment);
 }
 
-void JobRegistry::drop_segment(const Origin& from, const wire::DropSegment& request) {
+void JobParts::drop_segment(const Requester& from, const wire::DropSegment& request) {
   JobEntry* job = table_.find(JobId(request.job));
   if (job == nullptr) return replies_.send(from.to, wire::Done{});
-  const Result<LinkEntry*> link = link_of(from, *job, request.link);
+  const Result<LinkEntry*> link = find_link(from, *job, request.link);
   if (!link) return replies_.fail(from.to, link.error());
   store_.release_segment(job->id(), request.link, request.segment);
   link.value()->segments.erase(request.segment);
@@ -206,18 +207,17 @@ void JobRegistry::drop_segment(const Origin& from, const wire::DropSegment& requ
   requests_.ask({.to = from.to, .job = job->id(), .graph = 0, .message = question});
 }
 
-// An attached client goes: its links, and the graphs that it added.
-void JobRegistry::detach(JobEntry& job, SessionId session, ReplyTo to) {
+void JobParts::detach(JobEntry& job, SessionId session, ReplyTo to) {
   std::vector<uint32_t> links;
   for (const auto& [number, link] : job.links) {
     if (link.session == session) links.push_back(number);
   }
   if (links.empty()) return replies_.answer(to, wire::Done{});
   drop_graphs_of(job, session);
-  for (const uint32_t number : links) drop_link(job, number, std::exchange(to, {}));
+  for (const uint32_t number : links) release_link(job, number, std::exchange(to, {}));
 }
 
-void JobRegistry::detach_link(JobEntry& job, uint32_t number, ReplyTo to) {
+void JobParts::drop_link(JobEntry& job, uint32_t number, ReplyTo to) {
   const auto found = job.links.find(number);
   if (found == job.links.end() || found->second.session != to.session) {
     return replies_.answer(to, wire::Done{});
@@ -225,10 +225,10 @@ void JobRegistry::detach_link(JobEntry& job, uint32_t number, ReplyTo to) {
   const auto of_session = [&](const auto& link) { return link.second.session == to.session; };
   const bool last = std::count_if(job.links.begin(), job.links.end(), of_session) == 1;
   if (last && job.owner() != to.session) drop_graphs_of(job, to.session);
-  drop_link(job, number, to);
+  release_link(job, number, to);
 }
 
-void JobRegistry::drop_link(JobEntry& job, uint32_t number, ReplyTo to) {
+void JobParts::release_link(JobEntry& job, uint32_t number, ReplyTo to) {
   store_.release_link(job, number);
   job.links.erase(number);
   wire::to_worker::DropLink question;
@@ -237,13 +237,75 @@ void JobRegistry::drop_link(JobEntry& job, uint32_t number, ReplyTo to) {
   requests_.ask({.to = to, .job = job.id(), .graph = 0, .message = question});
 }
 
-void JobRegistry::report(const Origin& from, const wire::JobReport& request) {
-  const Result<JobEntry*> found = job_of(from, request.job);
-  if (!found) return replies_.fail(from.to, found.error());
-  wire::to_worker::JobReport question;
-  question.job = request.job;
-  question.with_tapes = request.with_tapes;
-  requests_.ask({.to = from.to, .job = found.value()->id(), .graph = 0, .message = question});
+void JobParts::on_job_added(JobEntry& job) {
+  for (const auto& [number, link] : job.links) answer_attached(job, number);
+}
+
+void JobParts::on_graph_added(JobEntry& job, const wire::GraphInfo& info) {
+  const auto graph = job.graphs.find(info.number);
+  if (graph == job.graphs.end()) return;
+  graph->second.info = info;
+  replies_.answer(graph->second.reply, wire::GraphAdded{info});
+}
+
+void JobParts::on_addition(JobEntry& job, const WorkerRequests::Addition& added,
+                           const std::optional<Error>& refused) {
+  using Part = WorkerRequests::Addition::Part;
+  if (added.part == Part::graph) {
+    const auto graph = job.graphs.find(added.number);
+    if (!refused || graph == job.graphs.end()) return;
+    replies_.refuse(graph->second.reply, *refused);
+    store_.release_graph(added.job, added.number);
+    job.graphs.erase(graph);
+    return;
+  }
+  const auto link = job.links.find(added.number);
+  if (link == job.links.end()) return;
+  if (added.part == Part::link) {
+    if (!refused) return;
+    log_error("job '" + job.name() + "' has a link less: " + refused->message);
+    link->second.files.close_ring(*refused);
+    return;
+  }
+  const auto segment = link->second.segments.find(added.segment);
+  if (segment == link->second.segments.end()) return;
+  if (!refused) {
+    segment->second.added = true;
+    return replies_.answer(segment->second.reply, wire::Done{});
+  }
+  replies_.refuse(segment->second.reply, *refused);
+  store_.release_segment(added.job, added.number, added.segment);
+  link->second.segments.erase(segment);
+}
+
+void JobParts::on_graph_dropped(JobEntry& job, uint32_t number) {
+  if (number == 0) {
+    // The graph itself stays held: it is what the job's layout is made from.
+    job.record.first_graph_dropped = true;
+    job.graphs.at(0).info.reset();
+    store_.hold_job(job);
+  } else {
+    store_.release_graph(job.id(), number);
+    job.graphs.erase(number);
+  }
+}
+
+void JobParts::send_again(JobEntry& job) {
+  for (auto& [number, graph] : job.graphs) {
+    graph.info.reset();
+    if (number != 0) requests_.send_graph(job, number);
+  }
+  for (auto& [number, link] : job.links) {
+    requests_.send_link(job, number);
+    for (auto& [segment, entry] : link.segments) {
+      entry.added = false;
+      requests_.send_segment(job, number, segment);
+    }
+  }
+}
+
+void JobParts::drop_again(const JobEntry& job) {
+  if (job.record.first_graph_dropped) ask_to_drop_graph(job, 0, {});
 }
 
 }  // namespace laneway::service

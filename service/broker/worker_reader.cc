@@ -1,0 +1,126 @@
+#include "service/broker/worker_reader.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/fault_point.h"
+#include "base/log.h"
+#include "service/broker/user_names.h"
+#include "service/status/status.h"
+
+namespace laneway::service {
+namespace {
+
+// What a worker may report to the core. All other events come from the broker.
+bool is_workers_own(const lanes::Event& event) {
+  return std::holds_alternative<lanes::WorkReady>(event) ||
+         std::holds_alternative<lanes::TurnEnded>(event) ||
+         std::holds_alternative<lanes::NeedChanged>(event) ||
+         std::holds_alternative<lanes::ImagePlaced>(event) ||
+         std::holds_alternative<lanes::JobEnded>(event);
+}
+
+// The worker has no core to ask: the job's line of the status is put in here.
+std::string with_status(const std::string& text, const std::string& line) {
+  auto report = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!report.is_object()) return text;
+  report["status"] = nlohmann::ordered_json::parse(line);
+  return report.dump();
+}
+
+}  // namespace
+
+void WorkerReader::read() {
+  while (auto message = to_.worker.receive()) {
+    std::visit([this](const auto& one) { on(one); }, *message);
+  }
+}
+
+void WorkerReader::on(const wire::from_worker::Reply& message) {
+  if (const auto addition = to_.requests.take_addition(message.request)) {
+    on_reply(*addition, message);
+  } else if (const auto question = to_.requests.take_question(message.request)) {
+    on_reply(*question, message);
+  }
+}
+
+void WorkerReader::on_reply(const WorkerRequests::Question& question,
+                            const wire::from_worker::Reply& message) {
+  ReplyTo to = question.to;
+  if (!message.ok && (question.drops_graph() || question.is_report())) {
+    return to_.replies.refuse(to, {message.code, message.message});
+  }
+  JobEntry* job = to_.table.find(question.job);
+  if (question.drops_graph() && job != nullptr) to_.parts.on_graph_dropped(*job, question.graph);
+  // A segment or link that the worker does not know is gone just as well.
+  to_.replies.answer(to, wire::Done{});
+}
+
+void WorkerReader::on_reply(const WorkerRequests::Addition& added,
+                            const wire::from_worker::Reply& message) {
+  JobEntry* job = to_.table.find(added.job);
+  if (job == nullptr) return;
+  std::optional<Error> refused;
+  if (!message.ok) refused = Error{message.code, message.message};
+  if (added.part != WorkerRequests::Addition::Part::job) {
+    to_.parts.on_addition(*job, added, refused);
+  } else if (refused) {
+    to_.events.on_job_refused(*job, *refused);
+  }
+}
+
+void WorkerReader::on(const wire::from_worker::JobAdded& message) {
+  to_.requests.take_addition(message.request);
+  JobEntry* job = to_.table.find(JobId(message.job));
+  if (job == nullptr) return;
+  fault_point("broker.job_added");
+  job->added = true;
+  job->persistent = Bytes(static_cast<int64_t>(message.persistent));
+  job->ephemeral = Bytes(static_cast<int64_t>(message.ephemeral));
+  job->context_key = message.context_key;
+  if (!job->record.first_graph_dropped) job->graphs.at(0).info = message.graph;
+  to_.events.on_job_added(*job);
+}
+
+void WorkerReader::on(const wire::from_worker::GraphAdded& message) {
+  to_.requests.take_addition(message.request);
+  JobEntry* job = to_.table.find(JobId(message.job));
+  if (job != nullptr) to_.parts.on_graph_added(*job, message.graph);
+}
+
+void WorkerReader::on(const wire::from_worker::Events& message) {
+  for (const lanes::Event& event : message.events) {
+    if (is_workers_own(event)) {
+      to_.events.on_event(event);
+    } else {
+      log_warning("the worker sent the core an event that only the broker may send");
+    }
+  }
+}
+
+void WorkerReader::on(const wire::from_worker::JobGone& message) {
+  std::optional<Error> why;
+  if (message.failed) why = Error{message.code, message.message};
+  to_.events.on_job_gone(JobId(message.job), why);
+}
+
+void WorkerReader::on(const wire::from_worker::JobText& message) {
+  const auto question = to_.requests.take_question(message.request);
+  if (!question) return;
+  const JobEntry* job = to_.table.find(question->job);
+  const JobFacts facts{.user = job == nullptr ? "" : user_name(job->record.user), .wait_s = {}};
+  const std::string line = job_line_json(to_.progress.snapshot(), question->job, facts);
+  to_.replies.send(question->to, wire::Text{with_status(message.text, line)});
+}
+
+void WorkerReader::on(const wire::from_worker::Report& message) {
+  to_.events.on_report(message.report);
+}
+
+void WorkerReader::on(const wire::from_worker::Iterations& message) {
+  if (trace_ != nullptr) trace_->saw(message);
+}
+
+}  // namespace laneway::service
