@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/image_slot.h"
+#include "base/value_kind.h"
 
 namespace laneway::lanes {
 
@@ -50,7 +51,7 @@ struct Storage {
   friend bool operator==(const Storage&, const Storage&) = default;
 };
 
-enum class ValueKind : uint8_t { tensor = 0, integer = 1, real = 2, boolean = 3 };
+using laneway::ValueKind;
 
 // For a tensor all fields; for a number (a Python scalar such as a learning rate) only the kind.
 struct Value {

@@ -15,12 +15,7 @@ std::string type_text(const Graph& graph, ValueIndex value) {
     return "value " + std::to_string(value) + " of " + std::to_string(graph.values.size());
   }
   const Value& v = graph.values[value];
-  switch (v.kind) {
-    case ValueKind::integer: return "integer";
-    case ValueKind::real: return "real";
-    case ValueKind::boolean: return "boolean";
-    case ValueKind::tensor: break;
-  }
+  if (v.kind != ValueKind::tensor) return value_kind_name(v.kind);
   std::string text = std::string(dtype_name(v.dtype)) + "[";
   for (size_t i = 0; i < v.sizes.size(); ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(v.sizes[i]);

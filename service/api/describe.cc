@@ -1,6 +1,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/value_kind.h"
 #include "service/api/job_form.h"
 
 namespace laneway::service {
@@ -10,19 +11,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 5> kSlotKinds = {"parameter", "buffer", "optimizer_state",
                                                    "gradient", "constant"};
-constexpr std::array<const char*, 4> kValueKinds = {"tensor", "real", "integer", "boolean"};
 
 Json describe(const wire::GraphInfo& graph) {
   Json inputs = Json::array();
   for (const wire::InputInfo& input : graph.inputs) {
-    inputs.push_back({{"kind", kValueKinds.at(static_cast<size_t>(input.kind))},
-                      {"bytes", input.bytes},
-                      {"name", input.name}});
+    inputs.push_back(
+        {{"kind", value_kind_name(input.kind)}, {"bytes", input.bytes}, {"name", input.name}});
   }
   Json outputs = Json::array();
   for (const wire::OutputInfo& output : graph.outputs) {
-    outputs.push_back(
-        {{"kind", kValueKinds.at(static_cast<size_t>(output.kind))}, {"bytes", output.bytes}});
+    outputs.push_back({{"kind", value_kind_name(output.kind)}, {"bytes", output.bytes}});
   }
   return {{"number", graph.number},
           {"name", graph.name},

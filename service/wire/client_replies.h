@@ -50,7 +50,8 @@ struct Welcome {
 };
 
 struct JobCreated {  // + [ring memfd, submit eventfd, read end of the completion pipe]
-  static constexpr MessageType kType{.number = 104, .name = "JobCreated"};
+  static constexpr MessageType kType{
+      .number = 104, .version = 1 + kGraphInfoVersion, .name = "JobCreated"};
   uint64_t job = 0;
   std::string name;
   GraphInfo graph;
@@ -63,7 +64,8 @@ struct JobCreated {  // + [ring memfd, submit eventfd, read end of the completio
 };
 
 struct JobAttached {  // + the same as JobCreated, of a link of its own
-  static constexpr MessageType kType{.number = 105, .name = "JobAttached"};
+  static constexpr MessageType kType{
+      .number = 105, .version = 1 + kGraphInfoVersion, .name = "JobAttached"};
   uint64_t job = 0;
   std::string name;
   JobClass job_class = JobClass::training;
@@ -78,7 +80,8 @@ struct JobAttached {  // + the same as JobCreated, of a link of its own
 };
 
 struct GraphAdded {
-  static constexpr MessageType kType{.number = 106, .name = "GraphAdded"};
+  static constexpr MessageType kType{
+      .number = 106, .version = 1 + kGraphInfoVersion, .name = "GraphAdded"};
   GraphInfo graph;
   friend bool operator==(const GraphAdded&, const GraphAdded&) = default;
   template <class A>

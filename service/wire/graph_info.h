@@ -7,10 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "base/value_kind.h"
+
 namespace laneway::wire {
 
-// Numbered as in messages; never renumber.
-enum class ValueKind : uint8_t { tensor = 0, real = 1, integer = 2, boolean = 3 };
+using laneway::ValueKind;
+
+// Part of the version of every message that has a GraphInfo; raised when its fields change.
+inline constexpr uint16_t kGraphInfoVersion = 1;
 
 struct InputInfo {
   ValueKind kind = ValueKind::tensor;

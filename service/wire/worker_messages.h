@@ -180,7 +180,8 @@ struct Reply {
 };
 
 struct JobAdded {
-  static constexpr MessageType kType{.number = 252, .name = "from_worker::JobAdded"};
+  static constexpr MessageType kType{
+      .number = 252, .version = 1 + kGraphInfoVersion, .name = "from_worker::JobAdded"};
   uint64_t request = 0;
   uint64_t job = 0;
   GraphInfo graph;
@@ -195,7 +196,8 @@ struct JobAdded {
 };
 
 struct GraphAdded {
-  static constexpr MessageType kType{.number = 253, .name = "from_worker::GraphAdded"};
+  static constexpr MessageType kType{
+      .number = 253, .version = 1 + kGraphInfoVersion, .name = "from_worker::GraphAdded"};
   uint64_t request = 0;
   uint64_t job = 0;
   GraphInfo graph;

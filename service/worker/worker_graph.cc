@@ -7,28 +7,18 @@
 namespace laneway::service {
 namespace {
 
-wire::ValueKind kind_of(const lanes::Value& value) {
-  switch (value.kind) {
-    case lanes::ValueKind::tensor: return wire::ValueKind::tensor;
-    case lanes::ValueKind::integer: return wire::ValueKind::integer;
-    case lanes::ValueKind::real: return wire::ValueKind::real;
-    case lanes::ValueKind::boolean: return wire::ValueKind::boolean;
-  }
-  return wire::ValueKind::tensor;
-}
-
 wire::GraphInfo info_of(uint32_t number, const lanes::Graph& graph) {
   wire::GraphInfo info{.number = number, .name = graph.name, .inputs = {}, .outputs = {}};
   for (const lanes::ValueIndex input : graph.inputs) {
     const lanes::Value& value = graph.values[input];
     const bool tensor = value.kind == lanes::ValueKind::tensor;
-    info.inputs.push_back({.kind = kind_of(value),
+    info.inputs.push_back({.kind = value.kind,
                            .bytes = tensor ? graph.storages[value.storage].bytes : 0,
                            .name = {}});
   }
   for (const lanes::ValueIndex output : graph.outputs) {
     info.outputs.push_back(
-        {.kind = kind_of(graph.values[output]), .bytes = output_bytes(graph, output)});
+        {.kind = graph.values[output].kind, .bytes = output_bytes(graph, output)});
   }
   return info;
 }

@@ -117,6 +117,20 @@ TEST(Codec, AnotherMagicProtocolTypeOrVersionIsRefusedByName) {
   EXPECT_THAT(refusal(bytes, 10, 1).message, ::testing::HasSubstr("zero"));
 }
 
+// Before version 2, graphs of answers numbered the kinds of their values in another order.
+TEST(Codec, AnAnswerWithTheNumbersOfAnOlderVersionIsRefused) {
+  for (std::vector<std::byte> bytes :
+       {encode(JobCreated{}), encode(JobAttached{}), encode(GraphAdded{})}) {
+    ASSERT_TRUE(decode<AnyReply>(bytes).ok());
+    bytes.at(8) = std::byte{1};
+    const Result<AnyReply> result = decode<AnyReply>(bytes);
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, ErrorCode::unsupported);
+    EXPECT_THAT(result.error().message, ::testing::HasSubstr("has version 1 and"));
+    EXPECT_THAT(result.error().message, ::testing::HasSubstr("speaks 2"));
+  }
+}
+
 TEST(Codec, AMessageOfAnotherFamilyIsRefused) {
   const Result<AnyReply> result = decode<AnyReply>(encode(Shutdown{}));
   ASSERT_FALSE(result.ok());
