@@ -48,10 +48,11 @@ inline constexpr uint32_t kMaxInFlight = 64;        // iterations of one job acc
 inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest hash goes first
 
 // Links of a job: its owner's and those of attached sessions; a lane looks at each before it may
-// sleep.
-inline constexpr uint32_t kMaxJobLinks = 64;
-// Segments that one link shares with the worker: a few per graph.
-inline constexpr uint32_t kMaxLinkSegments = 512;
+// sleep, and each costs broker and worker descriptors.
+inline constexpr uint32_t kMaxLinksPerJob = 64;
+// Segments that one link shares with the worker, with blocks of iterations and of state: a few for
+// every graph. Each is a descriptor in broker and supervisor.
+inline constexpr uint32_t kMaxSegmentsPerLink = 256;
 // Bytes of torch.get_rng_state() on the CPU, and the bytes that a journal reserves for them.
 inline constexpr uint64_t kRandomStateBytes = 5'056;
 inline constexpr uint64_t kRandomStateRoom = 5'120;
@@ -111,9 +112,6 @@ inline constexpr Duration kLongestRequest = seconds(600);
 // The broker: what one session, which is one client process, can make it keep. The descriptors of
 // all sessions together must stay below the kernel's limit for a process.
 inline constexpr uint32_t kMaxJobsPerSession = 256;
-inline constexpr uint32_t kMaxLinksPerJob = 64;  // its owner's and those of attached sessions
-// Segments with blocks of iterations and of state, a few for every graph.
-inline constexpr uint32_t kMaxSegmentsPerLink = 256;
 inline constexpr uint32_t kMaxRememberedEnds = 1'024;  // of jobs: the reasons why they ended
 
 // Devices. Pieces of work enqueued on one stream and not yet complete: far more than an iteration

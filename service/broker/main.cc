@@ -1,6 +1,4 @@
-// laneway-broker: started by lanewayd, ends when it is told to or when lanewayd is gone.
-#include <sys/resource.h>
-
+// laneway-broker: started by lanewayd, ends at its Stop message, or when lanewayd is gone.
 #include <csignal>
 #include <utility>
 
@@ -9,18 +7,6 @@
 #include "base/log.h"
 #include "service/broker/broker.h"
 #include "service/transport/supervised.h"
-
-namespace {
-
-// Every link takes four descriptors: as many as the system lets this process have.
-void raise_descriptor_limit() {
-  rlimit most{};
-  if (::getrlimit(RLIMIT_NOFILE, &most) != 0) return;
-  most.rlim_cur = most.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &most);
-}
-
-}  // namespace
 
 int main() {
   using namespace laneway;  // NOLINT: a program's main
@@ -37,7 +23,6 @@ int main() {
   std::signal(SIGPIPE, SIG_IGN);
   // A trace that meets the limit of file sizes ends like one on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  raise_descriptor_limit();
   const SteadyClock clock;
   service::Broker broker(std::move(supervisor).value(), clock);
   while (broker.step(seconds(60))) {

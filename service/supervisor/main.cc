@@ -31,7 +31,8 @@ int complain(int code, const std::string& what) {
   return code;
 }
 
-// Every job of every client has descriptors here: as many as the system lets us have.
+// Every job of every client has descriptors here, in the broker and in the worker, which inherit
+// the limit: as many as the system lets this process have.
 void raise_descriptor_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

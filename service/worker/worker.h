@@ -118,13 +118,13 @@ class Worker final : public lanes::ActionSink {
   void close_all();
 
   // Another process submits to the job through `ring`, from where it stands. unavailable when the
-  // job is over (the ring is told), refused when it has limits::kMaxJobLinks.
+  // job is over (the ring is told), refused when it has limits::kMaxLinksPerJob.
   Status add_link(const JobHandle& job, uint32_t link, std::unique_ptr<RingServer> ring);
   bool has_link(const WorkerJob& job, uint32_t link);
   // Nothing further is taken from it. What runs of it ends first, unwaited for.
   void drop_link(const JobHandle& job, uint32_t link);
   // Memory of the client's in which blocks of the link's requests lie. refused when it has
-  // limits::kMaxLinkSegments.
+  // limits::kMaxSegmentsPerLink.
   Status add_segment(WorkerJob& job, uint32_t link, uint32_t segment, memory::SharedMemory memory);
   void drop_segment(WorkerJob& job, uint32_t link, uint32_t segment);
 

@@ -26,7 +26,7 @@ Status Worker::add_link(const JobHandle& job, uint32_t number, std::unique_ptr<R
       ring->close(job->over());
       return open;
     }
-    if (job->links.size() >= limits::kMaxJobLinks) {
+    if (job->links.size() >= limits::kMaxLinksPerJob) {
       return Error{ErrorCode::refused, "job '" + job->name + "' has " +
                                            std::to_string(job->links.size()) +
                                            " clients, which is the limit: close one of them first"};
@@ -96,7 +96,7 @@ Status Worker::add_segment(WorkerJob& job, uint32_t link, uint32_t segment,
                  "job '" + job.name + "' has no link numbered " + std::to_string(link)};
   }
   const bool known = found->segments.contains(segment);
-  if (!known && found->segments.size() >= limits::kMaxLinkSegments) {
+  if (!known && found->segments.size() >= limits::kMaxSegmentsPerLink) {
     return Error{ErrorCode::refused, "a client of job '" + job.name + "' has " +
                                          std::to_string(found->segments.size()) +
                                          " segments, which is the limit: drop one of them first"};
