@@ -56,7 +56,7 @@ Broker::Broker(Channel supervisor, const Clock& clock)
           {.status_json = [this] { return status_json(); },
            .set_policy = [this](const std::string& policy) { return set_policy(policy); },
            .shut_down =
-               [this] { supervisor_.tell(wire::broker_to_supervisor::ShutdownRequested{}); }}) {
+               [this] { supervisor_.notify(wire::broker_to_supervisor::ShutdownRequested{}); }}) {
   next_heartbeat_ = clock.now();
 }
 
@@ -100,7 +100,7 @@ void Broker::tend() {
   if (trace_ != nullptr) trace_->flush_if_due();
   const TimePoint now = clock_.now();
   if (now >= next_heartbeat_) {
-    supervisor_.tell(wire::broker_to_supervisor::Heartbeat{});
+    supervisor_.notify(wire::broker_to_supervisor::Heartbeat{});
     next_heartbeat_ = now + kHeartbeatEvery;
   }
   if (!active_up_ || worker_.up()) {
@@ -255,7 +255,7 @@ Status Broker::on(const to_broker::Stop& /*message*/, std::vector<Descriptor> /*
 }
 
 void Broker::finish_stop() {
-  supervisor_.tell(wire::broker_to_supervisor::Stopped{});
+  supervisor_.notify(wire::broker_to_supervisor::Stopped{});
   if (trace_ != nullptr) trace_->ended();
   end({});
 }
@@ -266,7 +266,7 @@ Status Broker::set_policy(const std::string& policy) {
   if (trace_ != nullptr) trace_->policy_set(policy);
   wire::broker_to_supervisor::PolicyChanged message;
   message.policy = policy;
-  supervisor_.tell(message);
+  supervisor_.notify(message);
   return {};
 }
 

@@ -37,7 +37,7 @@ class Broker {
   // Whether it ended as it should: stopped by its supervisor.
   const Status& result() const { return result_; }
 
-  // Every session, job, link… that was held is known again, and clients are heard.
+  // Every session, job, link… that was held is known again, and clients are served.
   bool serving() const { return serving_; }
 
  private:

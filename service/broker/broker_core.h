@@ -36,7 +36,7 @@ class BrokerCore final : public lanes::ActionSink {
   void restart(lanes::WorkerReport report);
   // No worker: nothing is posted any more until the next report, what there is stays to be seen.
   void worker_lost();
-  // It has a worker, and hears events.
+  // It has a worker, and takes events.
   bool running() const { return running_; }
   // Lost while it is not running.
   void post(lanes::Event event);

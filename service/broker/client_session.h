@@ -1,6 +1,6 @@
 // ClientSession: what the gateway keeps of one session: who it is, its lifeline, the requests
 // that are being worked on, descriptors that came ahead of theirs, and the last answer, for a
-// client that asks again because it did not hear it. Bookkeeping only: sends and holds nothing.
+// client that asks again because the answer was lost. Bookkeeping only: sends and holds nothing.
 // Bounded by base/limits.h. Not thread-safe.
 #pragma once
 

@@ -57,7 +57,7 @@ void Gateway::add_to_poll(std::vector<pollfd>& entries) const {
 }
 
 TimePoint Gateway::next_wakeup() const {
-  // ZeroMQ's descriptor tells of changes only: what is there already is not announced again.
+  // ZeroMQ's descriptor becomes ready at changes only: a message that is there already makes none.
   if (server_.readable()) return clock_.now();
   return std::min(lifelines_.next_due(), sessions_.next_due());
 }

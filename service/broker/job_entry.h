@@ -65,7 +65,7 @@ struct JobEntry {
   lanes::Reason reason;          // why it waits
   JobPace pace;                  // as far as anybody asked
 
-  std::optional<Error> closing;  // its end was asked for; what its clients are told
+  std::optional<Error> closing;  // its end was asked for; its clients get this error
   ReplyTo creator;
   std::vector<ReplyTo> closers;
 };

@@ -5,7 +5,7 @@
 namespace laneway::service {
 
 void JobPace::saw(TimePoint now, uint64_t iterations) {
-  // Fewer than before: a worker that begins has not told all of them yet.
+  // Fewer than before: a worker that begins has not reported all of them yet.
   if (!mark_ || iterations < mark_->iterations) {
     mark_ = Mark{now, iterations};
     return;

@@ -82,7 +82,7 @@ void LinkFiles::close_ring(const Error& reason) const {
   const char doorbell = 1;
   // A full pipe wakes as well.
   if (::write(done_write.get(), &doorbell, 1) < 0 && errno != EAGAIN) {
-    log_debug("nobody hears that a ring is closed");
+    log_debug("a ring is closed and nobody waits for its doorbell");
   }
 }
 

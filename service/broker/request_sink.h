@@ -1,4 +1,4 @@
-// Sessions and requests, as the gateway tells of them: who the client is was checked, what the
+// Sessions and requests, as the gateway hands them on: who the client is was checked, what the
 // request means was not. Plain data, and the interface of whoever takes it.
 #pragma once
 

@@ -21,7 +21,7 @@ void SupervisorLink::send(const std::vector<std::byte>& bytes, std::vector<Descr
     status = channel_.flush();
   }
   if (!status) {
-    log_error("the supervisor does not hear this broker: " + status.error().message);
+    log_error("the supervisor takes nothing from this broker: " + status.error().message);
     lost_ = true;
   }
 }

@@ -25,7 +25,7 @@ class SupervisorLink final : public DescriptorStore {
   void hold(std::string key, std::vector<std::byte> note, std::vector<Descriptor> fds) override;
   void release(const std::string& key) override;
   template <class M>
-  void tell(const M& message) {
+  void notify(const M& message) {
     send(wire::encode(message), {});
   }
 

@@ -1,4 +1,4 @@
-// TraceLog: the broker's trace: what its core hears and decides, and what the worker tells of
+// TraceLog: the broker's trace: what its core takes and decides, and what the worker reports of
 // iterations, noted as it happens and written when the broker has nothing better to do
 // (service/trace). Not thread-safe.
 #pragma once

@@ -1,5 +1,5 @@
 // WorkerLink: the broker's channel to the active worker, while there is one. What is sent without a
-// worker is lost, which is right: the next one is told everything that is held. Not thread-safe.
+// worker is lost, which is right: the next one gets everything that is held. Not thread-safe.
 #pragma once
 
 #include <poll.h>

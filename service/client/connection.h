@@ -1,7 +1,7 @@
 // Connection: a session with a service. Requests go over ZeroMQ, one at a time, each under a number
 // of its own; what brings no answer is sent again under the same number, because a broker may have
 // died with it, and the service does nothing twice. Descriptors of requests and replies travel over
-// the lifeline, the Unix socket whose end tells each side that the other is gone.
+// the lifeline, the Unix socket whose end shows each side that the other is gone.
 // Thread-safe: threads take turns in the order in which they came.
 #pragma once
 

@@ -49,7 +49,7 @@ class JobJournal {
   // Makes it the record of `job`, whatever it was. `random_state` is at most
   // limits::kRandomStateRoom bytes.
   void open(JobId job, std::span<const std::byte> random_state);
-  // The job has ended. Stays, so that a successor that is told of the job again knows.
+  // The job has ended. Stays, so that a successor that gets the job again knows.
   void close();
   bool is_over() const { return record_->over.load(std::memory_order_acquire) != 0; }
 
@@ -70,15 +70,16 @@ class JobJournal {
   // is as before. `counts`: a completed iteration, which took so long.
   void end(std::span<const std::byte> random_state, bool counts, Duration took);
 
-  // The device failed while it had work of this job: counts it, with what is to be told of it.
+  // The device failed while it had work of this job: counts it, with the sentence for its clients.
   // `alone`: of no other job, so this one ends without being given another try.
   void suspect(const std::string& what, bool alone);
   // What it had under way then has run well since, with nobody else at work.
   void acquit();
   bool is_suspect() const;
-  // What is to be told when the job is not to be tried again: limits::kMaxSuspicions were counted.
+  // The sentence for its clients when the job is not to be tried again: limits::kMaxSuspicions were
+  // counted.
   std::optional<std::string> blamed() const;
-  // What is to be told of the failure, if it is the reason why the present request did not end.
+  // The sentence about the failure, if it is the reason why the present request did not end.
   std::optional<std::string> suspected() const;
 
   JobRecovery recover() const;

@@ -48,7 +48,7 @@ Status BrokerProcess::start(TimePoint now) {
   process_.emplace(std::move(process).value());
   channel_ = std::move(ends.value().first);
   ++epoch_;
-  heard_ = stopped_ = killed_ = false;
+  serving_ = stopped_ = killed_ = false;
   kill_at_ = now + setup_.times.heartbeat;
   to_broker::Start message;
   message.config = setup_.config;
@@ -100,7 +100,7 @@ void BrokerProcess::handle_ready(TimePoint now) {
   if (!channel_.valid()) return;
   const Status flushed = channel_.flush();
   if (flushed.ok()) feed();
-  // One that is gone shows when it is read: what it said before is heard first.
+  // One that is gone shows when it is read: what it has sent before is read first.
   if (feeding_ == Feeding::done) return read(now);
   if (!flushed.ok()) lost_channel(now);
 }
@@ -114,7 +114,7 @@ void BrokerProcess::read(TimePoint now) {
     auto message = wire::decode<from_broker::Any>(frame.value()->bytes);
     if (!message) return lose("it sent what is no message: " + message.error().message);
     kill_at_ = now + setup_.times.heartbeat;
-    heard_ = true;
+    serving_ = true;
     carry_out(std::move(message).value(), std::move(frame.value()->fds));
   }
 }
@@ -161,7 +161,7 @@ void BrokerProcess::kill() {
 void BrokerProcess::stop() {
   start_at_ = TimePoint::never();
   if (informed()) {
-    tell(to_broker::Stop{});
+    notify(to_broker::Stop{});
   } else {
     kill();  // it has not got far enough to have anything to end
   }

@@ -44,16 +44,16 @@ class BrokerProcess {
 
   // Knows everything held, so news of workers make sense to it. Once true for every broker.
   bool informed() const { return feeding_ == Feeding::done && channel_.valid(); }
-  // To an informed broker; else it is lost, which is right: a new one is told everything.
+  // Sends the message to an informed broker; another one needs none: it gets everything first.
   template <class M>
-  void tell(const M& message, std::vector<Descriptor> fds = {}) {
+  void notify(const M& message, std::vector<Descriptor> fds = {}) {
     if (informed()) send(wire::encode(message), std::move(fds));
   }
 
   uint64_t epoch() const { return epoch_; }  // of the last one started; 0: none
   bool alive() const { return process_.has_value(); }
   bool given_up() const { return start_at_ == TimePoint::never() && !process_; }
-  bool heard() const { return heard_; }  // the running one has said something: it serves
+  bool serving() const { return serving_; }  // the running one has sent something
   bool shutdown_requested() const { return shutdown_requested_; }
   bool stopped() const { return stopped_; }
   const std::string& policy() const { return policy_; }
@@ -90,7 +90,7 @@ class BrokerProcess {
   Feeding feeding_ = Feeding::entries;
   std::list<HeldTable::Entry>::const_iterator next_entry_;
   TimePoint kill_at_;  // unless it says something, or ends, before
-  bool heard_ = false;
+  bool serving_ = false;
   bool stopped_ = false;
   bool killed_ = false;
 };

@@ -20,7 +20,8 @@ void notify_service_manager(const std::string& state) {
   where.sun_family = AF_UNIX;
   const size_t size = std::strlen(path);
   if (size >= sizeof(where.sun_path)) {
-    log_warning("NOTIFY_SOCKET is longer than a socket's path can be; nobody is told");
+    log_warning(
+        "NOTIFY_SOCKET is longer than a socket's path can be; the service manager gets no message");
     return;
   }
   std::memcpy(where.sun_path, path, size);
@@ -29,7 +30,7 @@ void notify_service_manager(const std::string& state) {
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size);
   if (::sendto(socket.get(), state.data(), state.size(), MSG_NOSIGNAL,
                reinterpret_cast<const sockaddr*>(&where), length) < 0) {
-    log_warning(std::string("the service manager cannot be told: ") + std::strerror(errno));
+    log_warning(std::string("the service manager gets no message: ") + std::strerror(errno));
   }
 }
 

@@ -1,6 +1,6 @@
 // RestartRule: when a process that died is started again. The first time at once, then after a
 // delay that doubles, and not at all when it dies too often in too short a time. A time without
-// deaths forgets them. Pure: hears the time; not thread-safe.
+// deaths forgets them. Pure: takes the time as an argument; not thread-safe.
 #pragma once
 
 #include <cstdint>

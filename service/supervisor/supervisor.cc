@@ -42,10 +42,10 @@ void Supervisor::wait(TimePoint now) {
   now = clock_.now();
   if (broker && entries[1].revents != 0) broker_.handle_ready(now);
   workers_.handle_ready(entries, now);
-  if (entries[0].revents != 0) hear_signals(now);
+  if (entries[0].revents != 0) on_signals(now);
 }
 
-void Supervisor::hear_signals(TimePoint now) {
+void Supervisor::on_signals(TimePoint now) {
   for (const int number : signals_.take()) {
     if (number == SIGCHLD) continue;
     if (phase_ == Phase::running) {
@@ -86,7 +86,7 @@ void Supervisor::tend_running(TimePoint now) {
   }
   if (broker_.given_up()) return stop(now, kExitFailed, "the broker dies again and again");
   if (workers_.given_up()) return stop(now, kExitFailed, "workers die again and again");
-  if (on_ready_ && broker_.heard() && workers_.serving()) std::exchange(on_ready_, nullptr)();
+  if (on_ready_ && broker_.serving() && workers_.serving()) std::exchange(on_ready_, nullptr)();
 }
 
 void Supervisor::stop(TimePoint now, int exit_code, const std::string& why) {

@@ -1,5 +1,5 @@
 // Supervisor: the loop of lanewayd. It waits for signals, for what the broker asks and for times
-// that come, and keeps broker and workers running until the service is told to end; then jobs end
+// that come, and keeps broker and workers running until the service has to end; then jobs end
 // first, workers and broker leave, and whoever does not is killed. It reads nothing that a client
 // sent. One thread.
 #pragma once
@@ -30,7 +30,7 @@ class Supervisor {
   enum class Phase : uint8_t { running, ending_jobs, leaving };
 
   void wait(TimePoint now);
-  void hear_signals(TimePoint now);
+  void on_signals(TimePoint now);
   // What is due in this phase. False: all is over.
   bool tend(TimePoint now);
   void tend_running(TimePoint now);

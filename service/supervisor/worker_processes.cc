@@ -78,10 +78,10 @@ Status WorkerProcesses::start(TimePoint now) {
                             .kill_at = now + setup_.times.worker_start});
   Worker& worker = workers_.back();
   fds.push_back(std::move(journal).value());
-  tell(worker,
-       to_worker::Start{.config = setup_.config,
-                        .journal_bytes = static_cast<uint64_t>(setup_.journal.size().count())},
-       std::move(fds));
+  notify(worker,
+         to_worker::Start{.config = setup_.config,
+                          .journal_bytes = static_cast<uint64_t>(setup_.journal.size().count())},
+         std::move(fds));
   announce(worker);
   log_info(name_of(worker.process.pid()) + " started");
   return {};
@@ -95,7 +95,7 @@ WorkerProcesses::Worker* WorkerProcesses::active() {
 
 void WorkerProcesses::activate(Worker& worker) {
   worker.active = true;
-  tell(worker, to_worker::Activate{.epoch = ++active_epoch_});
+  notify(worker, to_worker::Activate{.epoch = ++active_epoch_});
   log_info(name_of(worker.process.pid()) + " is active now");
   if (introduced_epoch_ == broker_.epoch() && broker_.informed()) connect(worker);
 }
@@ -116,7 +116,7 @@ void WorkerProcesses::connect(Worker& worker) {
   if (!ends) return kill(worker, "no channel to the broker: " + ends.error().message);
   std::vector<Descriptor> end;
   end.push_back(std::move(ends.value().second).release());
-  tell(worker, to_worker::BrokerChannel{.epoch = broker_.epoch()}, std::move(end));
+  notify(worker, to_worker::BrokerChannel{.epoch = broker_.epoch()}, std::move(end));
   end.clear();
   end.push_back(std::move(ends.value().first).release());
   announce(worker, std::move(end));
@@ -124,17 +124,17 @@ void WorkerProcesses::connect(Worker& worker) {
 }
 
 void WorkerProcesses::announce(const Worker& worker, std::vector<Descriptor> fds) {
-  if (introduced_epoch_ != broker_.epoch()) return;  // it is told about all at once
-  broker_.tell(to_broker::WorkerUp{.pid = worker.process.pid(),
-                                   .role = worker.active ? wire::WorkerRole::active
-                                                         : wire::WorkerRole::standby,
-                                   .state = worker.state,
-                                   .epoch = worker.active ? active_epoch_ : 0},
-               std::move(fds));
+  if (introduced_epoch_ != broker_.epoch()) return;  // it is notified of all at once
+  broker_.notify(to_broker::WorkerUp{.pid = worker.process.pid(),
+                                     .role = worker.active ? wire::WorkerRole::active
+                                                           : wire::WorkerRole::standby,
+                                     .state = worker.state,
+                                     .epoch = worker.active ? active_epoch_ : 0},
+                 std::move(fds));
 }
 
 template <class M>
-void WorkerProcesses::tell(Worker& worker, const M& message, std::vector<Descriptor> fds) {
+void WorkerProcesses::notify(Worker& worker, const M& message, std::vector<Descriptor> fds) {
   if (!worker.channel.valid()) return;
   const Status status = worker.channel.send(wire::encode(message), std::move(fds));
   // One that is gone is reaped soon.
@@ -208,14 +208,14 @@ void WorkerProcesses::reap(TimePoint now) {
       start_at_ = rule_.died(now);
     }
     if (introduced_epoch_ == broker_.epoch()) {
-      broker_.tell(to_broker::WorkerDown{.pid = pid, .status = end->status});
+      broker_.notify(to_broker::WorkerDown{.pid = pid, .status = end->status});
     }
   }
 }
 
 void WorkerProcesses::stop() {
   stopping_ = true;
-  for (Worker& worker : workers_) tell(worker, to_worker::Stop{});
+  for (Worker& worker : workers_) notify(worker, to_worker::Stop{});
 }
 
 void WorkerProcesses::kill_all() {

@@ -22,12 +22,12 @@ namespace laneway::service {
 
 class WorkerProcesses {
  public:
-  // Both outlive this object. The broker is told of every change.
+  // Both outlive this object. The broker is notified of every change.
   WorkerProcesses(const SupervisorSetup& setup, BrokerProcess& broker)
       : setup_(setup), broker_(broker), rule_(setup.times.restart) {}
 
   // Starts workers that are due, kills one that does not get ready, activates one when none is,
-  // and tells a broker that does not know them yet about all. Error when there is no process to be
+  // and notifies a broker that does not know them yet of all. Error when there is no process to be
   // had.
   Status tend(TimePoint now);
   TimePoint next_wakeup() const;
@@ -69,7 +69,7 @@ class WorkerProcesses {
   void read(Worker& worker, TimePoint now);
   void kill(Worker& worker, const std::string& why);
   template <class M>
-  void tell(Worker& worker, const M& message, std::vector<Descriptor> fds = {});
+  void notify(Worker& worker, const M& message, std::vector<Descriptor> fds = {});
 
   const SupervisorSetup& setup_;
   BrokerProcess& broker_;
@@ -79,7 +79,7 @@ class WorkerProcesses {
   bool started_any_ = false;
   bool stopping_ = false;
   uint64_t active_epoch_ = 0;
-  uint64_t introduced_epoch_ = 0;  // the broker that was told about all workers
+  uint64_t introduced_epoch_ = 0;  // the broker that was notified of all workers
   uint64_t connected_epoch_ = 0;   // the broker that has a channel to the active worker
 };
 

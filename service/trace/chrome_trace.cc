@@ -87,7 +87,7 @@ void ChromeTrace::add(const wire::trace::Record& record) {
   last_ns_ = std::max(last_ns_, now);
   const std::string what = entry_text(record.entry, names_);
   if (const auto* heard = std::get_if<wire::trace::Heard>(&record.entry)) {
-    names_.hear(heard->event);
+    names_.on_event(heard->event);
     add(heard->event, now);
   } else if (const auto* decided = std::get_if<wire::trace::Decided>(&record.entry)) {
     add(decided->action, now);
@@ -110,7 +110,7 @@ void ChromeTrace::add(const wire::trace::Record& record) {
   } else if (std::holds_alternative<wire::trace::Lost>(record.entry)) {
     instant(now, "lost", what);
   }
-  if (!pool_.hear(record.entry)) return;
+  if (!pool_.on_entry(record.entry)) return;
   write(dumped({{"name", "pool bytes"},
                 {"ph", "C"},
                 {"pid", kProcess},

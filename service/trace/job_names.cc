@@ -4,7 +4,7 @@
 
 namespace laneway::service {
 
-void JobNames::hear(const lanes::Event& event) {
+void JobNames::on_event(const lanes::Event& event) {
   if (const auto* offered = std::get_if<lanes::JobOffered>(&event)) {
     names_[offered->job] = offered->options.name;
   } else if (const auto* reported = std::get_if<lanes::WorkerReported>(&event)) {

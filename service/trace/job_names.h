@@ -11,7 +11,7 @@ namespace laneway::service {
 
 class JobNames {
  public:
-  void hear(const lanes::Event& event);
+  void on_event(const lanes::Event& event);
   // "job 3 'digits'", or "job 3" when its beginning is not in the trace.
   std::string with_number(JobId job) const;
   // "digits", or "job 3".

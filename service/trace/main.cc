@@ -47,14 +47,14 @@ Contents read(TraceReader& reader) {
   }
 }
 
-// Iterations come in the file when their worker told of them, which is later.
+// Iterations come in the file when their worker reported them, which is later.
 void print(Contents& contents) {
   const auto earlier = [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; };
   std::stable_sort(contents.records.begin(), contents.records.end(), earlier);
   JobNames names;
   for (const wire::trace::Record& record : contents.records) {
     if (const auto* heard = std::get_if<wire::trace::Heard>(&record.entry)) {
-      names.hear(heard->event);
+      names.on_event(heard->event);
     }
     std::cout << time_text(ns_between(contents.header.steady_ns, record.time_ns)) << ' '
               << entry_text(record.entry, names) << '\n';

@@ -20,15 +20,15 @@ uint64_t PoolUse::free() const {
   return pool_ - std::min(pool_, used);
 }
 
-bool PoolUse::hear(const wire::trace::Entry& entry) {
+bool PoolUse::on_entry(const wire::trace::Entry& entry) {
   const auto before = std::tuple(pool_, persistent_, in_regions_);
   if (const auto* started = std::get_if<wire::trace::Started>(&entry)) {
     pool_ = started->pool_bytes;
   } else if (const auto* decided = std::get_if<wire::trace::Decided>(&entry)) {
-    hear(decided->action);
+    on_action(decided->action);
   } else if (const auto* heard = std::get_if<wire::trace::Heard>(&entry)) {
     if (const auto* reported = std::get_if<lanes::WorkerReported>(&heard->event)) {
-      hear(reported->report);
+      on_report(reported->report);
     } else if (const auto* capacity = std::get_if<lanes::CapacityChanged>(&heard->event)) {
       pool_ = static_cast<uint64_t>(capacity->capacity.count());
     }
@@ -36,7 +36,7 @@ bool PoolUse::hear(const wire::trace::Entry& entry) {
   return before != std::tuple(pool_, persistent_, in_regions_);
 }
 
-void PoolUse::hear(const lanes::Action& action) {
+void PoolUse::on_action(const lanes::Action& action) {
   if (const auto* place = std::get_if<lanes::PlaceImage>(&action)) {
     set(images_, persistent_, place->job, place->size);
   } else if (const auto* drop = std::get_if<lanes::DropImage>(&action)) {
@@ -51,7 +51,7 @@ void PoolUse::hear(const lanes::Action& action) {
 }
 
 // A core that begins anew with what there is.
-void PoolUse::hear(const lanes::WorkerReport& report) {
+void PoolUse::on_report(const lanes::WorkerReport& report) {
   images_.clear();
   regions_.clear();
   persistent_ = in_regions_ = 0;

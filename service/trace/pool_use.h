@@ -14,7 +14,7 @@ namespace laneway::service {
 class PoolUse {
  public:
   // True when a number changed.
-  bool hear(const wire::trace::Entry& entry);
+  bool on_entry(const wire::trace::Entry& entry);
 
   uint64_t persistent() const { return persistent_; }
   uint64_t regions() const { return in_regions_; }
@@ -25,8 +25,8 @@ class PoolUse {
   // Takes the place of what the same one had; of no bytes: it is gone.
   template <class Key>
   static void set(std::map<Key, uint64_t>& sizes, uint64_t& sum, Key key, Bytes size);
-  void hear(const lanes::Action& action);
-  void hear(const lanes::WorkerReport& report);
+  void on_action(const lanes::Action& action);
+  void on_report(const lanes::WorkerReport& report);
 
   std::map<JobId, uint64_t> images_;
   std::map<RegionId, uint64_t> regions_;

@@ -74,7 +74,7 @@ std::optional<RingRequest> RingServer::take() {
                       .graph = slot.graph.load(relaxed),
                       .segment = slot.segment.load(relaxed),
                       .offset = slot.offset.load(relaxed)};
-  // One that a predecessor took already stays taken: its client was told that it runs.
+  // One that a predecessor took already stays taken: its client knows that it runs.
   auto claim = static_cast<uint32_t>(RingClaim::open);
   slot.claim.compare_exchange_strong(claim, static_cast<uint32_t>(RingClaim::taken),
                                      std::memory_order_acq_rel);

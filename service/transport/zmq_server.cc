@@ -54,7 +54,7 @@ Result<ZmqServer> ZmqServer::open(Descriptor listener, const Address& address) {
                                socket.set(ZMQ_LINGER, kLingerMs, "ZMQ_LINGER"),
                                socket.set(ZMQ_RCVHWM, receive_queue, "ZMQ_RCVHWM"),
                                socket.set(ZMQ_SNDHWM, send_queue, "ZMQ_SNDHWM"),
-                               // An answer to nobody is told, not swallowed.
+                               // An answer to nobody is an error, not swallowed.
                                socket.set(ZMQ_ROUTER_MANDATORY, 1, "ZMQ_ROUTER_MANDATORY"),
                                socket.set(ZMQ_USE_FD, listener.get(), "ZMQ_USE_FD")}) {
     if (!status) return status.error();

@@ -1,4 +1,4 @@
-// The records of a trace (service/trace): what the core heard and decided, the iterations of the
+// The records of a trace (service/trace): what the core took and decided, the iterations of the
 // lanes, and what the log itself has to say. Plain data.
 #pragma once
 
@@ -62,14 +62,14 @@ struct PolicySet {  // it decides from here on
 // What should stand before this record and does not, because the log's room was full.
 struct Lost {
   uint64_t records = 0;
-  uint64_t iterations = 0;  // never told by the worker, whose room was full
+  uint64_t iterations = 0;  // that the worker had no room to report
   template <class A>
   void serialize(A& archive) {
     archive(records, iterations);
   }
 };
 
-// The service ended as it was told to.
+// The service ended because it was asked to.
 struct Ended {
   template <class A>
   void serialize(A&) {}

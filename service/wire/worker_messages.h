@@ -118,7 +118,7 @@ struct DropSegment {  // -> Reply
 struct CloseJob {  // -> JobGone when its memory is given back
   static constexpr MessageType kType{.number = 208, .name = "to_worker::CloseJob"};
   uint64_t job = 0;
-  // What its clients are told through their rings: the code and a sentence.
+  // What its clients get through their rings: the code and a sentence.
   ErrorCode code = ErrorCode::cancelled;
   std::string reason;
   friend bool operator==(const CloseJob&, const CloseJob&) = default;
@@ -241,7 +241,7 @@ struct JobText {
   }
 };
 
-// Events that were told before it belong to the broker before; those after it are about its state.
+// Events that were sent before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{
       .number = 257, .version = 1 + kJobOptionsVersion, .name = "from_worker::Report"};

@@ -34,11 +34,11 @@ TEST(TraceText, JobsHaveTheNamesThatTheyWereOfferedOrReportedWith) {
   lanes::JobOffered offered;
   offered.job = JobId(3);
   offered.options.name = "digits";
-  names.hear(offered);
+  names.on_event(offered);
   lanes::WorkerReported reported;
   reported.report.jobs.emplace_back().offer.job = JobId(4);
   reported.report.jobs.back().offer.options.name = "two\nlines";
-  names.hear(reported);
+  names.on_event(reported);
   const auto line = [&](uint64_t job) {
     return entry_text(wire::trace::Decided{lanes::AdmitJob{JobId(job), LaneId(2)}}, names);
   };
