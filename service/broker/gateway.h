@@ -42,7 +42,7 @@ namespace laneway::service {
 
 class Gateway final : private LifelineEvents {
  public:
-  // What a client is told when it comes.
+  // What a client gets to know when it comes.
   struct Facts {
     std::string server_version;
     std::string device;
@@ -66,7 +66,7 @@ class Gateway final : private LifelineEvents {
   // Appends what to wait for. next_wakeup() is to be asked directly before the wait.
   void add_to_poll(std::vector<pollfd>& entries) const;
   TimePoint next_wakeup() const;
-  // Takes what is there, tells the sink, and ends what has waited too long.
+  // Takes what is there, hands it to the sink, and ends what has waited too long.
   void handle_ready();
 
   // The answer to a request that the sink was given; nothing happens when the session is gone or
@@ -99,6 +99,9 @@ class Gateway final : private LifelineEvents {
   void welcome(const ClientSession& session, const std::string& route, uint64_t number);
   void answer(const std::string& route, const wire::Envelope& envelope,
               const wire::AnyReply& message);
+  // What does not decode: counted, and answered with the service's version where the client's is
+  // another one.
+  void refuse_malformed(const std::string& route, const wire::Envelope& envelope, Error error);
   void refuse(const std::string& route, const wire::Envelope& envelope, Error error);
 
   void end_session(ClientSession& session, bool died);

@@ -38,11 +38,11 @@ void Gateway::read_messages() {
 void Gateway::on_message(const ZmqServer::Message& message) {
   const Result<wire::MessageHeader> header = wire::decode_header(message.bytes);
   if (!header) {
-    ++counters_.malformed;
     // Another protocol's client can at least read ours from the answer's header.
-    const bool speaks = header.error().code == ErrorCode::unsupported;
-    if (speaks)
-      answer(message.route, {}, wire::Failure{header.error().code, header.error().message});
+    if (header.error().code == ErrorCode::unsupported) {
+      return refuse_malformed(message.route, {}, header.error());
+    }
+    ++counters_.malformed;
     return;
   }
   const wire::Envelope& envelope = header.value().envelope;
@@ -61,11 +61,7 @@ void Gateway::on_message(const ZmqServer::Message& message) {
   }
   // Decoded only now: what it may reserve is a known client's.
   Result<wire::AnyRequest> request = wire::decode<wire::AnyRequest>(message.bytes);
-  if (!request) {
-    ++counters_.malformed;
-    return answer(message.route, envelope,
-                  wire::Failure{request.error().code, request.error().message});
-  }
+  if (!request) return refuse_malformed(message.route, envelope, request.error());
   if (std::holds_alternative<wire::Bye>(request.value())) {
     return on_bye(*session, message.route, envelope);
   }
@@ -78,11 +74,7 @@ void Gateway::on_message(const ZmqServer::Message& message) {
 
 void Gateway::on_hello(const ZmqServer::Message& message, const wire::Envelope& envelope) {
   const Result<wire::Hello> hello = wire::decode_message<wire::Hello>(message.bytes);
-  if (!hello) {
-    ++counters_.malformed;
-    return answer(message.route, envelope,
-                  wire::Failure{hello.error().code, hello.error().message});
-  }
+  if (!hello) return refuse_malformed(message.route, envelope, hello.error());
   const PeerCredentials& peer = message.peer;
   if (const auto* known = sessions_.find_hello(peer, message.route, envelope.request)) {
     ++counters_.repeated;
@@ -165,6 +157,15 @@ void Gateway::deliver(ClientSession& session, uint64_t number, wire::AnyRequest 
 void Gateway::answer(const std::string& route, const wire::Envelope& envelope,
                      const wire::AnyReply& message) {
   server_.send(route, wire::encode(message, envelope));
+}
+
+void Gateway::refuse_malformed(const std::string& route, const wire::Envelope& envelope,
+                               Error error) {
+  ++counters_.malformed;
+  if (error.code == ErrorCode::unsupported) {
+    error.message += "; the service is Laneway " + facts_.server_version;
+  }
+  answer(route, envelope, wire::Failure{error.code, std::move(error.message)});
 }
 
 void Gateway::refuse(const std::string& route, const wire::Envelope& envelope, Error error) {

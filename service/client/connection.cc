@@ -33,6 +33,13 @@ Error nobody_there(const Address& address, const std::string& why) {
                    "an embedded service"};
 }
 
+// Which client it is that the service, or that this client, refuses for its version.
+Error with_version(Error error) {
+  if (error.code != ErrorCode::unsupported) return error;
+  error.message += std::string("; this client is Laneway ") + version();
+  return error;
+}
+
 void wait_a_moment() { ::poll(nullptr, 0, 20); }
 
 // What the broker says to a lifeline.
@@ -88,7 +95,7 @@ Status Connection::greet(Descriptor lifeline, const std::string& program) {
   Result<Reply> reply = exchange(
       wire::Hello{.client_version = version(), .program = program.substr(0, kMostProgramBytes)}, {},
       until);
-  if (!reply) return reply.error();
+  if (!reply) return with_version(reply.error());
   auto* welcome = std::get_if<wire::Welcome>(&reply.value().message);
   if (welcome == nullptr) return unexpected_reply("Welcome");
   welcome_ = std::move(*welcome);

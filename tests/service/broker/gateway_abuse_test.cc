@@ -19,6 +19,7 @@ namespace {
 
 using laneway::testing::GatewayRig;
 using laneway::testing::RawClient;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -76,11 +77,23 @@ TEST_F(GatewayAbuse, AnotherVersionIsToldBothNumbers) {
   std::vector<std::byte> bytes = wire::encode(wire::KillJob{"digits"}, client.envelope(2));
   bytes.at(8) = std::byte{9};
   client.send_bytes(bytes);
-  EXPECT_THAT(message_of(client.next_reply()), HasSubstr("version 9"));
+  EXPECT_THAT(message_of(client.next_reply()),
+              AllOf(HasSubstr("version 9 and this program speaks 1"), HasSubstr("Laneway 0.test")));
   bytes = wire::encode(wire::Hello{});
   bytes.at(4) = std::byte{9};
   client.send_bytes(bytes);
-  EXPECT_THAT(message_of(client.next_reply()), HasSubstr("protocol 9"));
+  EXPECT_THAT(
+      message_of(client.next_reply()),
+      AllOf(HasSubstr("protocol 9 and this program speaks 1"), HasSubstr("Laneway 0.test")));
+  bytes = wire::encode(wire::Hello{}, {.request = 1, .token = {}});
+  bytes.at(8) = std::byte{9};
+  client.send_bytes(bytes);
+  uint64_t number = 0;
+  EXPECT_THAT(message_of(client.next_reply(&number)),
+              AllOf(HasSubstr("message Hello has version 9 and this program speaks 1"),
+                    HasSubstr("Laneway 0.test")));
+  EXPECT_EQ(number, 1u);
+  expect_malformed(3);
 }
 
 TEST_F(GatewayAbuse, RepliesAndOversizedRequestsAreRefused) {

@@ -49,6 +49,15 @@ TEST_F(GatewayTest, AClientIsWelcomedAndKnownByItsProcess) {
   EXPECT_THAT(entry.fds, SizeIs(1));
 }
 
+TEST_F(GatewayTest, AClientOfAnotherReleaseWithTheSameMessagesIsWelcomed) {
+  RawClient client(rig);
+  client.send(wire::Hello{.client_version = "99.0", .program = "later"}, 1);
+  const wire::AnyReply reply = client.next_reply();
+  const auto* welcome = std::get_if<wire::Welcome>(&reply);
+  ASSERT_NE(welcome, nullptr);
+  EXPECT_EQ(welcome->server_version, "0.test");
+}
+
 TEST_F(GatewayTest, SessionsHaveTokensAndNumbersOfTheirOwn) {
   RawClient one(rig), two(rig);
   one.join();

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/version.h"
 #include "service/api/laneway.h"
 #include "service/api/laneway.hpp"
 #include "tests/service/client/fake_service.h"
@@ -284,6 +285,36 @@ TEST(Wrapper, RunsReadsAndThrows) {
   } catch (const client::Error& error) {
     EXPECT_EQ(error.code(), LANEWAY_INVALID_ARGUMENT);
   }
+}
+
+int connect_to(const FakeService& fake, laneway_error* error) {
+  const std::string address = fake.address().text();
+  const laneway_connect_options options{.size = sizeof options,
+                                        .reserved = 0,
+                                        .address = address.c_str(),
+                                        .name = nullptr,
+                                        .timeout_ns = 0};
+  laneway_service* service = nullptr;
+  return laneway_connect(&options, &service, error);
+}
+
+TEST(Connect, AServiceOfAnotherReleaseIsRefusedWithBothVersions) {
+  const std::string client = std::string("this client is Laneway ") + version();
+  laneway_error error{};
+  FakeService protocol;
+  protocol.be_another_release(/*protocol=*/9, /*hello=*/1);
+  EXPECT_EQ(connect_to(protocol, &error), LANEWAY_UNSUPPORTED);
+  EXPECT_NE(std::string(error.message).find("protocol 9 and this program speaks 1"),
+            std::string::npos)
+      << error.message;
+  EXPECT_NE(std::string(error.message).find(client), std::string::npos) << error.message;
+  FakeService hello;
+  hello.be_another_release(/*protocol=*/1, /*hello=*/9);
+  EXPECT_EQ(connect_to(hello, &error), LANEWAY_UNSUPPORTED);
+  EXPECT_NE(std::string(error.message).find("Hello has version 1 and this program speaks 9"),
+            std::string::npos)
+      << error.message;
+  EXPECT_NE(std::string(error.message).find(client), std::string::npos) << error.message;
 }
 
 TEST(Connect, NobodyThereIsToldWithWhatToDo) {

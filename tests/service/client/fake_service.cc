@@ -110,12 +110,19 @@ void FakeService::handle_message(const service::ZmqServer::Message& message) {
     --to_lose_;
     return;
   }
-  zmq_->send(message.route, wire::encode(replies_[number], envelope));
+  std::vector<std::byte> reply = wire::encode(replies_[number], envelope);
+  reply.at(4) = std::byte{protocol_.load()};
+  zmq_->send(message.route, reply);
 }
 
 wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t number,
                                    std::vector<Descriptor>* fds) {
   if (std::holds_alternative<wire::Hello>(request)) {
+    if (hello_version_ != 1) {
+      return wire::Failure{
+          ErrorCode::unsupported,
+          "message Hello has version 1 and this program speaks " + std::to_string(hello_version_)};
+    }
     return wire::Welcome{.session = 1,
                          .token = kToken,
                          .server_version = "fake",

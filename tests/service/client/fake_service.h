@@ -44,6 +44,13 @@ class FakeService {
   // No iteration is begun while it is held back.
   void hold_back(bool held) { held_ = held; }
 
+  // Another release of the service: the headers of its answers have this protocol, and a Hello of
+  // this version alone is taken.
+  void be_another_release(uint8_t protocol, uint8_t hello) {
+    protocol_ = protocol;
+    hello_version_ = hello;
+  }
+
   // No further segment is taken, for good.
   void refuse_segments() { refuses_segments_ = true; }
 
@@ -82,6 +89,8 @@ class FakeService {
   std::atomic<int> to_lose_{0};
   std::atomic<bool> held_{false};
   std::atomic<bool> refuses_segments_{false};
+  std::atomic<uint8_t> protocol_{1};
+  std::atomic<uint8_t> hello_version_{1};
   std::jthread thread_;
 };
 
