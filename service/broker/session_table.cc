@@ -83,11 +83,9 @@ SessionId SessionTable::next_id() {
   return SessionId(++last_id_);
 }
 
-ClientSession& SessionTable::add(Session who) {
-  const SessionId id = who.id;
-  by_token_[who.token] = id;
-  const TimePoint until = clock_.now() + limits::kLifelinePatience;
-  return sessions_.try_emplace(id, std::move(who), until).first->second;
+ClientSession& SessionTable::add(const Session& who) {
+  by_token_[who.token] = who.id;
+  return sessions_.try_emplace(who.id, who, clock_.now() + limits::kLifelinePatience).first->second;
 }
 
 ClientSession* SessionTable::find(SessionId id) {

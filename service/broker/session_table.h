@@ -64,7 +64,7 @@ class SessionTable {
  private:
   Status check_room(const PeerCredentials& peer) const;
   SessionId next_id();
-  ClientSession& add(Session who);
+  ClientSession& add(const Session& who);
   void hold(const ClientSession& session, std::vector<Descriptor> lifeline);
   // Null: `note` is no session, or not the session of `key`.
   ClientSession* restore_session(const std::string& key, const std::vector<std::byte>& note);
