@@ -117,6 +117,16 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
   return result;
 }
 
+wire::IterationOutcome outcome_of(IterationEnd end) {
+  switch (end) {
+    case IterationEnd::completed: return wire::IterationOutcome::completed;
+    case IterationEnd::out_of_lane: return wire::IterationOutcome::did_not_fit;
+    case IterationEnd::failed_clean: return wire::IterationOutcome::failed;
+    case IterationEnd::failed_for_good: return wire::IterationOutcome::failed_for_good;
+  }
+  return wire::IterationOutcome::failed_for_good;
+}
+
 void retire(IterationResult& result) {
   if (result.enqueued == nullptr) return;
   const std::unique_ptr<lanes::EnqueuedIteration> enqueued = std::move(result.enqueued);

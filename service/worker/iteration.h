@@ -14,6 +14,7 @@
 #include "lanes/enqueued_iteration.h"
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
+#include "service/wire/iteration_note.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/worker_graph.h"
 
@@ -38,6 +39,9 @@ struct IterationResult {
   Bytes need;                              // of out_of_lane
   std::optional<PlanCache::Entry> learnt;  // set by learn
 };
+
+// As a trace has it.
+wire::IterationOutcome outcome_of(IterationEnd end);
 
 // Asked before an iteration writes anything persistent.
 class CommitEntry {

@@ -179,17 +179,17 @@ JobService::Answer JobService::handle(const wire::to_worker::AddLink& message,
                                       std::vector<Descriptor> fds) {
   const Result<JobHandle> job = find(message.job);
   if (!job) return reply(message.request, job.error());
-  if (worker_.has_link(*job.value(), message.link)) return reply(message.request, {});
+  if (worker_.links().has(*job.value(), message.link)) return reply(message.request, {});
   if (fds.size() != 3) return reply(message.request, wrong_descriptors("a link", 3, fds.size()));
   auto ring = RingServer::attach(std::move(fds[0]), std::move(fds[1]), std::move(fds[2]));
   if (!ring) return reply(message.request, ring.error());
   return reply(message.request,
-               worker_.add_link(job.value(), message.link, std::move(ring).value()));
+               worker_.links().add(job.value(), message.link, std::move(ring).value()));
 }
 
 JobService::Answer JobService::handle(const wire::to_worker::DropLink& message) {
   const Result<JobHandle> job = find(message.job);
-  if (job) worker_.drop_link(job.value(), message.link);
+  if (job) worker_.links().drop(job.value(), message.link);
   return reply(message.request, {});
 }
 
@@ -201,13 +201,14 @@ JobService::Answer JobService::handle(const wire::to_worker::AddSegment& message
   auto memory =
       memory::SharedMemory::attach(fds[0].release(), Bytes(static_cast<int64_t>(message.bytes)));
   if (!memory) return reply(message.request, memory.error());
-  return reply(message.request, worker_.add_segment(*job.value(), message.link, message.segment,
-                                                    std::move(memory).value()));
+  return reply(message.request,
+               worker_.links().add_segment(*job.value(), message.link, message.segment,
+                                           std::move(memory).value()));
 }
 
 JobService::Answer JobService::handle(const wire::to_worker::DropSegment& message) {
   const Result<JobHandle> job = find(message.job);
-  if (job) worker_.drop_segment(*job.value(), message.link, message.segment);
+  if (job) worker_.links().drop_segment(*job.value(), message.link, message.segment);
   return reply(message.request, {});
 }
 

@@ -5,7 +5,7 @@
 //
 // - A synchronous iteration runs on the caller's thread where it may (Worker::try_run): it uses the
 //   team that the caller's eager work uses.
-// - A lane's thread that has nothing to run ends its team (WorkerLane::rest_while_idle): soon in a
+// - A lane's thread that has nothing to run ends its team (LaneWait::rest): soon in a
 //   process that it shares with eager work, late in the worker's own process, where another team is
 //   another lane's.
 // - A thread that leaves an iteration to a lane's thread ends its own team (end_callers_team).

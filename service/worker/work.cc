@@ -72,6 +72,11 @@ std::optional<Status> Work::wait(Duration timeout) {
   return status_;
 }
 
+uint32_t Work::threads() const {
+  if (graph_ == nullptr) return 1;
+  return static_cast<uint32_t>(graph_->torch->graph().context.threads);
+}
+
 Status Work::copy_outputs(std::span<const lanes::OutputView> to) const {
   if (to.size() != outputs_.size()) {
     return wrong_room("the iteration", "outputs", {.needed = outputs_.size(), .given = to.size()});

@@ -54,6 +54,8 @@ class Work {
   // has retired.
   virtual void enqueued() {}
   const StateAccess& access() const { return access_; }
+  // Threads that the work computes with; an access to the state needs one.
+  uint32_t threads() const;
   // Whether the access changes the state.
   virtual bool writes_state() const { return writes_; }
   // Until the work is complete.

@@ -1,12 +1,9 @@
 #include "service/worker/worker.h"
 
 #include <algorithm>
-#include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "base/limits.h"
-#include "base/log.h"
 #include "service/api/job_form.h"
 #include "service/worker/thread_team.h"
 
@@ -17,43 +14,33 @@ namespace {
 // something else meanwhile (Ctrl-C). The hand-over of some 50 us is a thousandth of that.
 constexpr Duration kLongIteration = milliseconds(50);
 
-Error job_is_over(const WorkerJob& job) LW_REQUIRES(kBookkeeping) {
-  if (job.end_reason) return *job.end_reason;
-  return Error{ErrorCode::unavailable,
-               "job '" + job.name + "' was closed; make a new step to go on"};
-}
-
 }  // namespace
 
 Worker::Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, EventSink& events,
                const Clock& clock, Journal* journal)
-    : backend_(backend),
-      pool_(pool),
-      capacity_(capacity),
-      events_(events),
-      clock_(clock),
-      journal_(journal),
-      plan_cache_(backend.alignment()) {}
+    : context_{.backend = backend,
+               .pool = pool,
+               .capacity = capacity,
+               .events = events,
+               .clock = clock,
+               .journal = journal},
+      watcher_(context_.mutex, [this](const JobHandle& job) { links_.attend(job); }),
+      jobs_(context_, watcher_),
+      device_(context_, jobs_),
+      links_(context_, jobs_, watcher_, device_),
+      lanes_(context_, *this),
+      trials_(lanes_),
+      recovery_(context_, jobs_, lanes_, watcher_),
+      actions_(context_, jobs_, lanes_, watcher_, device_) {}
 
-Worker::~Worker() {
-  MutexLock lock(mutex_);
-  LW_CHECK(lanes_.empty() && retired_.empty(), "close_all comes before the worker's end");
+void Worker::close_all() {
+  jobs_.close_all();
+  lanes_.close_all();
+  watcher_.stop();
 }
 
-JobHandle Worker::add_job(NewJob from) {
-  auto job = std::make_shared<WorkerJob>(std::move(from));
-  MutexLock lock(mutex_);
-  if (closing_) return nullptr;
-  many_users_ = many_users_ || (user_ && *user_ != job->user);
-  user_ = job->user;
-  jobs_[job->id] = job;
-  return job;
-}
-
-JobHandle Worker::find_job(JobId id) {
-  MutexLock lock(mutex_);
-  const auto found = jobs_.find(id);
-  return found == jobs_.end() ? nullptr : found->second;
+void Worker::recover() {
+  for (const JobHandle& job : recovery_.recover()) links_.attend(job);
 }
 
 Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph,
@@ -61,12 +48,12 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
   {
     // The job's torch side belongs to whoever runs. Announced, because a lane with work enough
     // would never leave a gap.
-    MutexLock lock(mutex_);
+    const BookkeepingLock lock(context_.mutex);
     ++job.visitors;
     if (job.lane != nullptr) job.lane->retire_soon();
-    while (job.running) job.changed.wait(mutex_);
+    while (job.running) context_.mutex.wait(job.changed);
     --job.visitors;
-    if (Status open = check_open(job); !open) {
+    if (Status open = job.check_open(); !open) {
       if (job.lane != nullptr) job.lane->work_arrived();
       return open.error();
     }
@@ -78,11 +65,11 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
     }
     job.running = true;
   }
-  auto made = job.torch->make_graph(graph, room_beside_image(job));
+  auto made = job.torch->make_graph(graph, context_.room_beside(job.torch->layout().total()));
   std::optional<uint32_t> number;
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
-    MutexLock lock(mutex_);
+    const BookkeepingLock lock(context_.mutex);
     job.running = false;
     job.changed.notify_all();
     if (job.lane != nullptr) job.lane->work_arrived();
@@ -92,7 +79,7 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
     }
   }
   if (!number) return made.error();
-  events_.post(changed);
+  context_.events.post(changed);
   return *number;
 }
 
@@ -100,8 +87,8 @@ Status Worker::drop_graph(WorkerJob& job, uint32_t number) {
   GraphHandle dropped;  // destroyed without the mutex
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
-    MutexLock lock(mutex_);
-    if (Status open = check_open(job); !open) return open;
+    const BookkeepingLock lock(context_.mutex);
+    if (Status open = job.check_open(); !open) return open;
     const auto found = job.graphs.find(number);
     if (found == job.graphs.end()) return no_such_graph(job.name, number);
     if (job.graphs.size() == 1) {
@@ -112,12 +99,12 @@ Status Worker::drop_graph(WorkerJob& job, uint32_t number) {
     job.graphs.erase(found);
     changed.ephemeral = job.need();
   }
-  events_.post(changed);
+  context_.events.post(changed);
   return {};
 }
 
 Result<GraphHandle> Worker::find_graph(WorkerJob& job, uint32_t number) {
-  MutexLock lock(mutex_);
+  const BookkeepingLock lock(context_.mutex);
   const auto found = job.graphs.find(number);
   if (found == job.graphs.end()) return no_such_graph(job.name, number);
   return found->second;
@@ -128,44 +115,23 @@ std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
                                       std::span<const lanes::OutputView> outputs) {
   WorkerLane* lane = nullptr;
   {
-    MutexLock lock(mutex_);
-    if (Status open = check_open(job); !open) return open;
-    lane = job.lane;
-    if (lane == nullptr || !lane->can_run_now(job)) return std::nullopt;
+    const BookkeepingLock lock(context_.mutex);
+    if (Status open = job.check_open(); !open) return open;
     if (graph.plan.last_took > kLongIteration) return std::nullopt;
-    // What does not fit the lane yet (a graph that was added later) waits for it to grow.
-    if (graph.plan.need > lane->size_) return std::nullopt;
-    lane->busy_ = true;
-    job.running = true;
+    lane = job.lane;
+    if (lane == nullptr || !lane->begin_now(job, graph)) return std::nullopt;
   }
-  const TimePoint start = clock_.now();
-  IterationResult result = lane->run(graph, inputs, outputs);
-  retire(result);
-  lane->check_device(result, job, graph);
-  learn(result, plan_cache_);
-  const Duration took = clock_.now() - start;
-  WorkerLane::Outcome outcome;
-  {
-    MutexLock lock(mutex_);
-    outcome = lane->finish(job, graph, std::move(result), took);
-    if (lane->has_next() || lane->to_be_given_back()) lane->work_arrived();
-  }
-  if (outcome.ended) {
-    events_.post(*outcome.ended);
-    if (outcome.ended->end == lanes::TurnEnd::failed) tell_of_lost_jobs();
-  }
-  if (outcome.again) return std::nullopt;
-  return std::move(outcome.status);
+  return lane->run_now(job, graph, inputs, outputs);
 }
 
 Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
-  if (shares_process_ && work->is_iteration() && work->graph()->uses_team()) {
-    end_callers_team(clock_);
+  if (context_.shares_process && work->is_iteration() && work->graph()->uses_team()) {
+    end_callers_team(context_.clock);
   }
   bool announce = false;
   {
-    MutexLock lock(mutex_);
-    if (Status open = check_open(*job); !open) return open;
+    const BookkeepingLock lock(context_.mutex);
+    if (Status open = job->check_open(); !open) return open;
     if (job->queue.size() >= limits::kMaxInFlight) {
       return Error{ErrorCode::busy, "job '" + job->name + "' has " +
                                         std::to_string(job->queue.size()) +
@@ -179,21 +145,21 @@ Status Worker::submit(const JobHandle& job, std::shared_ptr<Work> work) {
       announce = true;
     }
   }
-  if (announce) events_.post(lanes::WorkReady{.job = job->id});
+  if (announce) context_.events.post(lanes::WorkReady{.job = job->id});
   return {};
 }
 
 std::optional<Status> Worker::wait_for_room(WorkerJob& job, Duration timeout) {
   const bool unlimited = timeout.ns() < 0;
-  const TimePoint until = unlimited ? TimePoint::never() : clock_.now() + timeout;
-  MutexLock lock(mutex_);
+  const TimePoint until = unlimited ? TimePoint::never() : context_.clock.now() + timeout;
+  const BookkeepingLock lock(context_.mutex);
   while (true) {
-    if (Status open = check_open(job); !open) return open;
+    if (Status open = job.check_open(); !open) return open;
     if (job.queue.size() < limits::kMaxInFlight) return Status();
     if (unlimited) {
-      job.changed.wait(mutex_);
-    } else if (const Duration left = until - clock_.now(); left.ns() > 0) {
-      job.changed.wait_for(mutex_, left);
+      context_.mutex.wait(job.changed);
+    } else if (const Duration left = until - context_.clock.now(); left.ns() > 0) {
+      context_.mutex.wait_for(job.changed, left);
     } else {
       return std::nullopt;
     }
@@ -202,7 +168,7 @@ std::optional<Status> Worker::wait_for_room(WorkerJob& job, Duration timeout) {
 
 bool Worker::cancel(WorkerJob& job, const std::shared_ptr<Work>& work) {
   {
-    MutexLock lock(mutex_);
+    const BookkeepingLock lock(context_.mutex);
     const auto found = std::find(job.queue.begin(), job.queue.end(), work);
     if (found == job.queue.end()) return false;
     job.queue.erase(found);
@@ -214,103 +180,65 @@ bool Worker::cancel(WorkerJob& job, const std::shared_ptr<Work>& work) {
 Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& work) {
   bool at_once = false;
   {
-    MutexLock lock(mutex_);
+    const BookkeepingLock lock(context_.mutex);
     // Before it is placed only short things hold a job, and its queue may wait for long.
-    while (job->phase == WorkerJob::Phase::waiting && job->running) job->changed.wait(mutex_);
-    if (Status open = check_open(*job); !open) return open;
+    while (job->phase == WorkerJob::Phase::waiting && job->running) {
+      context_.mutex.wait(job->changed);
+    }
+    if (Status open = job->check_open(); !open) return open;
     at_once = job->queue.empty() && !job->running;
     if (at_once) job->running = true;
   }
   if (!at_once) return submit(job, work);
-  work->complete(access_now(*job, *work));
+  work->complete(device_.access_state(*job, *work));
   {
-    MutexLock lock(mutex_);
+    const BookkeepingLock lock(context_.mutex);
     job->running = false;
     job->changed.notify_all();
     if (job->lane != nullptr) job->lane->work_arrived();
-    if (!device_error_) return {};
+    if (!device_.has_failed()) return {};
   }
-  tell_of_lost_jobs();
+  device_.tell_of_lost_jobs();
   return {};
 }
 
 std::optional<Status> Worker::wait_placed(WorkerJob& job, Duration timeout) {
   const bool unlimited = timeout.ns() < 0 || timeout > kLongestWait;
-  const TimePoint until = unlimited ? TimePoint::never() : clock_.now() + timeout;
-  MutexLock lock(mutex_);
+  const TimePoint until = unlimited ? TimePoint::never() : context_.clock.now() + timeout;
+  const BookkeepingLock lock(context_.mutex);
   while (job.phase == WorkerJob::Phase::waiting) {
     if (unlimited) {
-      job.changed.wait(mutex_);
+      context_.mutex.wait(job.changed);
       continue;
     }
-    const Duration left = until - clock_.now();
+    const Duration left = until - context_.clock.now();
     if (left.ns() <= 0) return std::nullopt;
-    job.changed.wait_for(mutex_, left);
+    context_.mutex.wait_for(job.changed, left);
   }
-  if (job.phase == WorkerJob::Phase::ended) return Status(job_is_over(job));
+  if (job.phase == WorkerJob::Phase::ended) return Status(job.closed());
   return Status();
 }
 
 lanes::Reason Worker::waiting_reason(WorkerJob& job) {
-  MutexLock lock(mutex_);
+  const BookkeepingLock lock(context_.mutex);
   return job.reason;
 }
 
 bool Worker::is_over(const WorkerJob& job) {
-  MutexLock lock(mutex_);
-  return !check_open(job);
+  const BookkeepingLock lock(context_.mutex);
+  return !job.check_open();
 }
 
 std::vector<std::pair<GraphHandle, GraphPlan>> Worker::plans(WorkerJob& job) {
-  MutexLock lock(mutex_);  // they change under it alone, whoever runs
+  const BookkeepingLock lock(context_.mutex);  // they change under it alone, whoever runs
   std::vector<std::pair<GraphHandle, GraphPlan>> plans;
   for (const auto& [number, graph] : job.graphs) plans.emplace_back(graph, graph->plan);
   return plans;
 }
 
-void Worker::join_retired() {
-  std::vector<std::unique_ptr<WorkerLane>> retired;
-  {
-    // A lane whose own thread this is stays where close_all finds it: nobody else may believe that
-    // it was joined while its thread is still here.
-    MutexLock lock(mutex_);
-    const auto others = std::partition(retired_.begin(), retired_.end(),
-                                       [](const auto& lane) { return lane->on_own_thread(); });
-    std::move(others, retired_.end(), std::back_inserter(retired));
-    retired_.erase(others, retired_.end());
-  }
-  for (auto& lane : retired) lane->join();
-}
-
-bool Worker::may_replay(const WorkerJob& job) const {
-  const Replay replay = job.offer.options.replay;
-  if (replay != Replay::automatic) return replay == Replay::on;
-  return std::none_of(jobs_.begin(), jobs_.end(), [&](const auto& entry) LW_REQUIRES(kBookkeeping) {
-    const WorkerJob& other = *entry.second;
-    return &other != &job && other.admitted == job.admitted &&
-           other.phase == WorkerJob::Phase::placed;
-  });
-}
-
-Bytes Worker::room_beside_image(const WorkerJob& job) const {
-  return capacity_ - std::max(job.torch->layout().total(), Bytes(backend_.alignment()));
-}
-
-Status Worker::check_open(const WorkerJob& job) const {
-  if (job.closing || job.phase == WorkerJob::Phase::ended) return job_is_over(job);
-  return {};
-}
-
-WorkerJob* Worker::find(JobId id) {
-  const auto found = jobs_.find(id);
-  return found == jobs_.end() ? nullptr : found->second.get();
-}
-
-WorkerLane* Worker::lane_of_region(RegionId id) {
-  for (auto& [lane_id, lane] : lanes_) {
-    if (lane->region() == id) return lane.get();
-  }
-  return nullptr;
+Bytes Worker::need(const WorkerJob& job) {
+  const BookkeepingLock lock(context_.mutex);
+  return job.need();
 }
 
 }  // namespace laneway::service

@@ -88,6 +88,23 @@ SlotPlaces WorkerJob::places(memory::PoolAccess& pool) const {
   return phase == Phase::placed ? SlotPlaces(pool, image, torch->layout()) : initial.places();
 }
 
+Status WorkerJob::check_open() const {
+  if (closing || phase == Phase::ended) return closed();
+  return {};
+}
+
+Error WorkerJob::closed() const {
+  if (end_reason) return *end_reason;
+  return {ErrorCode::unavailable, "job '" + name + "' was closed; make a new step to go on"};
+}
+
+Link* WorkerJob::find_link(uint32_t number) const {
+  for (const auto& link : links) {
+    if (link->number == number) return link.get();
+  }
+  return nullptr;
+}
+
 Error WorkerJob::over() const {
   if (end_reason) return *end_reason;
   if (close_reason) return *close_reason;

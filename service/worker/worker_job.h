@@ -103,8 +103,13 @@ struct WorkerJob {
   std::shared_ptr<RingWork> free_work(Link& link) LW_REQUIRES(kBookkeeping);
   // What is next in that link, if anything is.
   std::shared_ptr<Work> take_from(Link& link) LW_REQUIRES(kBookkeeping);
-  // Why it is over.
+  // Success while it takes further work, or why it does not.
+  Status check_open() const LW_REQUIRES(kBookkeeping);
+  // Why it takes no further work; and why what was queued in it does not run.
+  Error closed() const LW_REQUIRES(kBookkeeping);
   Error over() const LW_REQUIRES(kBookkeeping);
+  // The link of that number, or null.
+  Link* find_link(uint32_t number) const LW_REQUIRES(kBookkeeping);
   // Tells everybody who submits that it is; when nothing runs.
   void close_links() LW_REQUIRES(kBookkeeping);
   // What a lane must have for any of its graphs.
@@ -113,5 +118,7 @@ struct WorkerJob {
   uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, std::optional<uint32_t> number = {})
       LW_REQUIRES(kBookkeeping);
 };
+
+using JobHandle = std::shared_ptr<WorkerJob>;
 
 }  // namespace laneway::service

@@ -5,36 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/limits.h"
-#include "base/log.h"
-#include "service/worker/worker.h"
+#include "base/check.h"
 
 namespace laneway::service {
-namespace {
-
-wire::IterationOutcome outcome_of(IterationEnd end) {
-  switch (end) {
-    case IterationEnd::completed: return wire::IterationOutcome::completed;
-    case IterationEnd::out_of_lane: return wire::IterationOutcome::did_not_fit;
-    case IterationEnd::failed_clean: return wire::IterationOutcome::failed;
-    case IterationEnd::failed_for_good: return wire::IterationOutcome::failed_for_good;
-  }
-  return wire::IterationOutcome::failed_for_good;
-}
-
-// Threads that the work computes with; a copy of state needs one.
-uint32_t threads_of(const Work& work) {
-  if (work.graph() == nullptr) return 1;
-  return static_cast<uint32_t>(work.graph()->torch->graph().context.threads);
-}
-
-// Only where the CPU can write it.
-std::optional<unsigned char> poison(adaptor::Backend& backend) {
-  const bool addressable = backend.device().capabilities().pool_is_addressable;
-  return addressable ? memory::LaneArena::poison_asked_for() : std::nullopt;
-}
-
-}  // namespace
 
 // Has the journal know of an iteration before it writes to the job's state. The journal knows of
 // one at a time, so those before it retire first.
@@ -42,7 +15,7 @@ class WorkerLane::Commit final : public CommitEntry {
  public:
   Commit(WorkerLane& lane, WorkerJob& job, Work& work) : lane_(lane), job_(job), work_(work) {}
   bool enter() override {
-    if (!lane_.air_.empty()) lane_.retire_all(job_);
+    lane_.retire_all(job_);
     if (lane_.crash_) return false;
     work_.enter_commit();
     return true;
@@ -54,68 +27,46 @@ class WorkerLane::Commit final : public CommitEntry {
   Work& work_;
 };
 
-WorkerLane::WorkerLane(Worker& worker, LaneId id,
+WorkerLane::WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
                        Result<std::unique_ptr<adaptor::DeviceLane>> device)
-    : worker_(worker),
+    : context_(context),
+      host_(host),
       id_(id),
-      device_(std::move(device)),
-      arena_(worker.backend_.alignment(), poison(worker.backend_)),
-      spin_(worker.clock_),
+      executor_(context.backend, std::move(device)),
+      enqueued_(context.clock),
+      turn_(context.clock),
+      computing_(context),
+      wait_(context),
       thread_([this] { thread_main(); }) {}
 
 WorkerLane::~WorkerLane() { LW_CHECK(!thread_.joinable(), "a lane's thread is joined before"); }
 
 void WorkerLane::set_region(RegionId region, std::byte* base, Bytes size) {
-  LW_CHECK(!busy_ && !turn_, "a region changes only between turns");
+  LW_CHECK(!busy_ && !turn_.is_open(), "a region changes only between turns");
   region_ = region;
-  base_ = base;
-  size_ = size;
   last_user_.reset();
-  arena_.bind(base, size);
+  executor_.bind(base, size);
 }
 
 void WorkerLane::grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) {
-  LW_CHECK(!turn_, "a lane has one turn at a time");
-  turn_ = turn;
+  turn_.begin(turn);
   job_ = std::move(job);
-  recalled_ = false;
-  turn_over_ = false;
   crash_.reset();
-  turn_iterations_ = 0;
-  turn_busy_ = Duration();
-  turn_start_ = worker_.clock_.now();
   if (job_) {
     job_->lane = this;
-    replay_ = worker_.may_replay(*job_);
-    clear_first_ = worker_.many_users_ && last_user_ != job_->user;
+    executor_.allow_replay(host_.may_replay(*job_));
+    clear_first_ = host_.many_users() && last_user_ != job_->user;
     last_user_ = job_->user;
-    worker_.unwatch_links(*job_);
-    for (const auto& link : job_->links) link_added(*link);
+    host_.unwatch_links(*job_);
+    wait_.follow(job_);
   }
   work_arrived();
 }
 
-void WorkerLane::work_arrived() {
-  arrivals_.fetch_add(1, std::memory_order_relaxed);
-  wake_.notify_one();
-  if (polling_) poll_->wake();
-}
-
-void WorkerLane::link_added(const Link& link) {
-  if (poll_ == nullptr) poll_ = EventPoll::make().value();
-  const Status added = poll_->add(link.ring->wake_descriptor(), link.key);
-  LW_CHECK(added.ok(), "a link's descriptor can be waited for");
-}
-
-void WorkerLane::link_dropped(const Link& link) {
-  poll_->remove(link.ring->wake_descriptor());
-  work_arrived();
-}
-
 bool WorkerLane::recall(TurnId turn, lanes::TurnEnded& ended) {
-  if (!turn_ || turn_->id != turn) return false;
+  if (!turn_.is_open() || turn_.id() != turn) return false;
   if (busy_) {
-    recalled_ = true;  // whoever is busy ends it at the boundary
+    turn_.end_soon();  // whoever is busy ends it at the boundary
     retire_soon();
     return false;
   }
@@ -128,74 +79,75 @@ void WorkerLane::stop() {
   work_arrived();
 }
 
-bool WorkerLane::can_run_now(const WorkerJob& job) const {
-  return turn_ && job_.get() == &job && !busy_ && !recalled_ && !job.running && job.visitors == 0 &&
-         !job.ready();
+bool WorkerLane::begin_now(WorkerJob& job, const WorkerGraph& graph) {
+  const bool free = turn_.is_open() && job_.get() == &job && !busy_ && !turn_.is_to_end() &&
+                    !job.running && job.visitors == 0 && !job.ready();
+  // What does not fit the lane yet (a graph that was added later) waits for it to grow.
+  if (!free || graph.plan.need > executor_.size()) return false;
+  busy_ = true;
+  job.running = true;
+  return true;
+}
+
+std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
+                                          std::span<const lanes::InputView> inputs,
+                                          std::span<const lanes::OutputView> outputs) {
+  const TimePoint start = context_.clock.now();
+  IterationResult result = executor_.run(graph, inputs, outputs);
+  retire(result);
+  check_device(result, job, graph);
+  learn(result, context_.plans);
+  const Duration took = context_.clock.now() - start;
+  Outcome outcome;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    outcome = finish(job, graph, std::move(result), took);
+    if (has_next() || to_be_given_back()) work_arrived();
+  }
+  if (outcome.ended) tell(*outcome.ended, context_.events, host_);
+  if (outcome.again) return std::nullopt;
+  return std::move(outcome.status);
 }
 
 bool WorkerLane::has_next() const {
-  if (!turn_ || !job_ || job_->visitors != 0 || !job_->ready()) return false;
-  if (!worker_.may_begin(*this)) return false;
+  if (!turn_.is_open() || !job_ || job_->visitors != 0 || !job_->ready()) return false;
+  if (!host_.may_begin(*this, *job_)) return false;
   return has_enqueued_ ? !must_retire() : !busy_ && !job_->running;
 }
 
+bool WorkerLane::could_take() const {
+  return job_ && !job_->links.empty() && (!job_->running || has_enqueued_) && !job_->closing &&
+         job_->visitors == 0 && host_.may_begin(*this, *job_);
+}
+
 bool WorkerLane::to_be_given_back() const {
-  if (!turn_ || busy_) return false;
-  const lanes::TurnBudget& budget = turn_->envelope.budget;
-  if (budget.iterations == 0 && budget.slice.ns() == 0) return false;
+  if (!turn_.is_open() || busy_ || !turn_.is_bounded()) return false;
   return !job_ || (!job_->running && !job_->ready());
 }
 
-bool WorkerLane::budget_used() const {
-  const lanes::TurnBudget& budget = turn_->envelope.budget;
-  if (budget.iterations > 0 && turn_iterations_ >= budget.iterations) return true;
-  return budget.slice.ns() > 0 && worker_.clock_.now() - turn_start_ >= budget.slice;
-}
-
 lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
-  lanes::TurnEnded ended{.turn = turn_->id,
-                         .end = why,
-                         .iterations = turn_iterations_,
-                         .busy = turn_busy_,
-                         .more_ready = false,
-                         .ephemeral = job_ ? job_->need() : Bytes()};
-  if (job_) {
-    if (worker_.tried_ == job_.get()) worker_.end_trial(*job_);
-    job_->lane = nullptr;
-    job_->iterations += turn_iterations_;
-    job_->busy += turn_busy_;
-    for (const auto& link : job_->links) poll_->remove(link->ring->wake_descriptor());
-    ended.more_ready = !job_->queue.empty() || worker_.watch_links(*job_);
-  }
-  if (why == lanes::TurnEnd::idle && ended.more_ready) ended.end = lanes::TurnEnd::budget;
+  if (job_ == nullptr) return turn_.end(why, /*more_ready=*/false, Bytes());
+  host_.end_trial(*job_);
+  job_->lane = nullptr;
+  job_->iterations += turn_.iterations();
+  job_->busy += turn_.busy();
+  wait_.unfollow();
+  const bool more_ready = !job_->queue.empty() || host_.watch_links(*job_);
+  const lanes::TurnEnded ended = turn_.end(why, more_ready, job_->need());
   job_.reset();
-  turn_.reset();
-  recalled_ = false;
   return ended;
 }
 
-IterationResult WorkerLane::run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
-                                std::span<const lanes::OutputView> outputs, CommitEntry* commit) {
-  if (!device_) {
-    IterationResult result;
-    result.end = IterationEnd::failed_for_good;
-    result.error = device_.error();
-    return result;
-  }
-  graph.torch->allow_replay(replay_);
-  return run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit);
+void WorkerLane::tell(const lanes::TurnEnded& ended, EventSink& events, LaneHost& host) {
+  events.post(ended);
+  if (ended.end == lanes::TurnEnd::failed) host.tell_of_lost_jobs();
 }
 
 void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph) {
   const bool failed =
       result.end == IterationEnd::failed_clean || result.end == IterationEnd::failed_for_good;
   if (failed && !crash_) {
-    if (const Status health = worker_.backend_.health(); !health) {
-      crash_ = health.error();
-    } else if (result.error.code == ErrorCode::device_lost) {
-      crash_ = result.error;
-    }
-    if (crash_) crash_ = worker_.device_failed(*crash_, job, graph.torch->graph().name);
+    crash_ = host_.device_error_behind(result.error, job, graph.torch->graph().name);
   }
   if (!crash_) return;
   result.end = IterationEnd::failed_for_good;
@@ -204,23 +156,24 @@ void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const Wor
 
 WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, IterationResult result,
                                        Duration took) {
-  if (graph.uses_team()) team_used_ = worker_.clock_.now();
+  if (graph.uses_team()) wait_.team_used();
   end_work(job);
   job.changed.notify_all();
   GraphPlan& plan = graph.plan;
   const Bytes need_before = job.need();
-  apply(result, arena_.alignment(), plan);
+  apply(result, executor_.alignment(), plan);
   Outcome outcome;
   switch (result.end) {
     case IterationEnd::completed:
-      ++turn_iterations_;
-      turn_busy_ += took;
+      turn_.count_iteration();
+      turn_.count_time(took);
       plan.last_took = took;
       job.served();
       break;
     case IterationEnd::out_of_lane:
       // The pool's size is the only limit: what does not fit a lane may fit one of all the rest.
-      if (const Bytes most = worker_.room_beside_image(job); size_ < most) {
+      if (const Bytes most = context_.room_beside(job.torch->layout().total());
+          executor_.size() < most) {
         plan.need = std::min(plan.need, most);
       }
       outcome.again = true;
@@ -235,39 +188,31 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
       return outcome;
   }
   const bool learnt = job.need() != need_before;
-  if (learnt || recalled_ || turn_over_ || budget_used() || to_be_given_back())
+  if (learnt || turn_.is_to_end() || turn_.budget_used() || to_be_given_back()) {
     outcome.ended = end_turn(lanes::TurnEnd::idle);
-  return outcome;
-}
-
-void WorkerLane::seek_trial() {
-  if (!job_ || job_->suspected == 0 || busy_) return;
-  if (job_->visitors == 0 && !job_->running && job_->ready()) {
-    worker_.begin_trial(*job_);
-  } else if (worker_.tried_ == job_.get()) {
-    worker_.end_trial(*job_);
   }
+  return outcome;
 }
 
 void WorkerLane::end_work(WorkerJob& job) {
   busy_ = false;
   has_enqueued_ = false;
   job.running = false;
-  worker_.computing_threads_ -= std::exchange(threads_, 0);
+  computing_.end();
   if (job.suspected > 0 && !job.ready()) job.acquit();
-  worker_.end_trial(job);
+  host_.work_ended(job);
 }
 
 void WorkerLane::thread_main() {
   // Rests between looks at what is in flight are shorter than the kernel's usual lateness.
   ::prctl(PR_SET_TIMERSLACK, 1UL);
-  Mutex& mutex = worker_.mutex_;
+  BookkeepingMutex& mutex = context_.mutex;
   mutex.lock();
   while (!stopping_ || has_enqueued_) {
     if (to_be_given_back()) {
       const lanes::TurnEnded ended = end_turn(lanes::TurnEnd::idle);
       mutex.unlock();
-      worker_.events_.post(ended);
+      tell(ended, context_.events, host_);
       mutex.lock();
       continue;
     }
@@ -275,49 +220,55 @@ void WorkerLane::thread_main() {
       settle();
       continue;
     }
-    seek_trial();
-    if (!has_next()) {
-      has_enqueued_ ? rest_while_enqueued() : rest_while_idle();
-      continue;
+    if (job_ && job_->suspected > 0 && !busy_) host_.seek_trial(*job_);
+    if (has_next()) {
+      run_next();
+    } else if (has_enqueued_) {
+      rest_while_enqueued();
+    } else {
+      wait_.rest(could_take());
     }
-    const std::shared_ptr<WorkerJob> job = job_;
-    std::shared_ptr<Work> work = job->take_next();
-    if (work == nullptr) continue;  // a client broke its ring
-    job->changed.notify_all();      // the queue has room
-    job->running = true;
-    busy_ = true;
-    begin_computing(threads_of(*work));
-    const bool clear = std::exchange(clear_first_, false);
-    mutex.unlock();
-    if (clear) clear_region(*job);
-    run_work(job, std::move(work));
-    mutex.lock();
   }
   mutex.unlock();
-  if (device_) (void)device_.value()->drain();  // a device that failed has nothing under way
+  executor_.drain();
+}
+
+void WorkerLane::run_next() {
+  const std::shared_ptr<WorkerJob> job = job_;
+  std::shared_ptr<Work> work = job->take_next();
+  if (work == nullptr) return;  // a client broke its ring
+  job->changed.notify_all();    // the queue has room
+  job->running = true;
+  busy_ = true;
+  computing_.begin(work->threads(), *job);
+  const bool clear = std::exchange(clear_first_, false);
+  context_.mutex.unlock();
+  if (clear) clear_region(*job);
+  run_work(job, std::move(work));
+  context_.mutex.lock();
 }
 
 void WorkerLane::clear_region(WorkerJob& job) {
-  const Status cleared = worker_.backend_.pool_access().fill(base_, std::byte{0}, size_);
-  if (!cleared) crash_ = worker_.device_failed(cleared.error(), job, "");
+  const Status cleared = executor_.clear();
+  if (!cleared) crash_ = host_.device_failed(cleared.error(), job, "");
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the last owner, so that it ends in here
 void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work) {
   Outcome outcome = work->is_iteration() ? run_iteration_work(*job, work) : run_access(*job, *work);
-  if (outcome.ended) worker_.events_.post(*outcome.ended);
+  if (outcome.ended) context_.events.post(*outcome.ended);
   if (outcome.enqueued) return;
   if (!outcome.again && !work->uses_job()) work->complete(std::move(outcome.status));
-  if (outcome.ended && outcome.ended->end == lanes::TurnEnd::failed) worker_.tell_of_lost_jobs();
+  if (outcome.ended && outcome.ended->end == lanes::TurnEnd::failed) host_.tell_of_lost_jobs();
 }
 
 WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
   retire_all(job);
   Status status = crash_ ? Status(*crash_) : work.prepare();
-  if (status) status = worker_.access_now(job, work);
+  if (status) status = host_.access_now(job, work);
   if (!crash_ && !status && status.error().code == ErrorCode::device_lost) crash_ = status.error();
   work.complete(std::move(status));
-  MutexLock lock(worker_.mutex_);
+  const BookkeepingLock lock(context_.mutex);
   return finish_unrun(job);
 }
 
@@ -327,21 +278,22 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   if (Status ready = crash_ ? Status(*crash_) : work->prepare(); !ready) {
     retire_all(job);  // answers come in their order
     work->complete(std::move(ready));
-    MutexLock lock(worker_.mutex_);
+    const BookkeepingLock lock(context_.mutex);
     return finish_unrun(job);
   }
   GraphHandle graph = work->graph();  // work that is complete has none
-  const TimePoint start = worker_.clock_.now();
+  const TimePoint start = context_.clock.now();
   Commit commit(*this, job, *work);
-  IterationResult result =
-      run(*graph, work->inputs(), work->outputs(), work->is_journalled() ? &commit : nullptr);
+  IterationResult result = executor_.run(*graph, work->inputs(), work->outputs(),
+                                         work->is_journalled() ? &commit : nullptr);
   // With nothing in flight before it, an iteration that is complete keeps the order of answers.
-  if (result.enqueued != nullptr && air_.empty() && result.enqueued->done()) retire(result);
-  if (result.enqueued != nullptr)
-    return enqueue(job, work, std::move(graph), std::move(result), start);
+  if (result.enqueued != nullptr && enqueued_.empty() && result.enqueued->done()) retire(result);
+  if (result.enqueued != nullptr) {
+    return enqueue(job, {work, std::move(graph), std::move(result.enqueued), start}, result);
+  }
   retire_all(job);
   check_device(result, job, *graph);
-  const Duration took = worker_.clock_.now() - start;
+  const Duration took = context_.clock.now() - start;
   // The client need not wait for what is learnt from its iteration.
   if (result.end == IterationEnd::completed) {
     work->complete({}, took);
@@ -349,8 +301,8 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
     work->complete(result.error, took, result.end == IterationEnd::failed_for_good);
   }
   note_iteration(job, *graph, start, took, outcome_of(result.end));
-  learn(result, worker_.plan_cache_);
-  MutexLock lock(worker_.mutex_);
+  learn(result, context_.plans);
+  const BookkeepingLock lock(context_.mutex);
   if (result.end == IterationEnd::out_of_lane) job.queue.push_front(work);
   Outcome outcome = finish(job, *graph, std::move(result), took);
   if (job.closing) job.close_links();
@@ -359,8 +311,8 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
 
 void WorkerLane::note_iteration(const WorkerJob& job, const WorkerGraph& graph, TimePoint start,
                                 Duration took, wire::IterationOutcome outcome) {
-  if (worker_.iterations_ == nullptr) return;
-  worker_.iterations_->iterated({.job = job.id,
+  if (context_.iterations == nullptr) return;
+  context_.iterations->iterated({.job = job.id,
                                  .lane = id_,
                                  .graph = graph.number,
                                  .start_ns = start.ns(),
@@ -380,7 +332,7 @@ WorkerLane::Outcome WorkerLane::finish_unrun(WorkerJob& job) {
   if (crash_) {
     outcome.status = *crash_;
     outcome.ended = end_turn(lanes::TurnEnd::failed);
-  } else if (recalled_ || turn_over_ || to_be_given_back()) {
+  } else if (turn_.is_to_end() || to_be_given_back()) {
     outcome.ended = end_turn(lanes::TurnEnd::idle);
   }
   return outcome;

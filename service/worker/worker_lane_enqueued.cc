@@ -1,96 +1,86 @@
 // The lane's half that leaves iterations in flight on devices that run behind.
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/limits.h"
-#include "service/worker/worker.h"
 #include "service/worker/worker_lane.h"
 
 namespace laneway::service {
 
-WorkerLane::Outcome WorkerLane::enqueue(WorkerJob& job, std::shared_ptr<Work> work,
-                                        GraphHandle graph, IterationResult result,
-                                        TimePoint start) {
-  work->enqueued();
-  WorkerGraph& flown = *graph;
-  air_.push_back({.work = std::move(work),
-                  .graph = std::move(graph),
-                  .enqueued = std::move(result.enqueued),
-                  .start = start});
+WorkerLane::Outcome WorkerLane::enqueue(WorkerJob& job, EnqueuedQueue::Entry entry,
+                                        IterationResult& result) {
+  entry.work->enqueued();
+  WorkerGraph& graph = *entry.graph;
+  enqueued_.push(std::move(entry));
   ++job.enqueued;
-  learn(result, worker_.plan_cache_);
-  Outcome outcome;
-  outcome.enqueued = true;
-  MutexLock lock(worker_.mutex_);
+  learn(result, context_.plans);
+  const BookkeepingLock lock(context_.mutex);
   has_enqueued_ = true;
   const Bytes need_before = job.need();
-  apply(result, arena_.alignment(), flown.plan);
-  ++turn_iterations_;
-  turn_over_ = turn_over_ || job.need() != need_before;
+  apply(result, executor_.alignment(), graph.plan);
+  turn_.count_iteration();
+  if (job.need() != need_before) turn_.end_soon();
+  Outcome outcome;
+  outcome.enqueued = true;
   return outcome;
 }
 
 void WorkerLane::retire_oldest(WorkerJob& job) {
-  const InTheAir retired = std::move(air_.front());
-  air_.pop_front();
   --job.enqueued;
-  const Status status = retired.enqueued->retire();
-  const TimePoint now = worker_.clock_.now();
-  // One after the other: what it had to itself, so that the times of a turn add up.
-  const TimePoint start = std::max(retired.start, last_retirement_);
-  const Duration took = now - start;
-  last_retirement_ = now;
-  if (status) {
-    retired.work->complete({}, took);
+  const EnqueuedQueue::Retired retired = enqueued_.retire_oldest();
+  WorkerGraph& graph = *retired.entry.graph;
+  if (retired.status) {
+    retired.entry.work->complete({}, retired.took);
   } else {
-    if (!crash_) crash_ = status.error();
+    if (!crash_) crash_ = retired.status.error();
     if (crash_->code == ErrorCode::device_lost) {
-      crash_ = worker_.device_failed(*crash_, job, retired.graph->torch->graph().name);
+      crash_ = host_.device_failed(*crash_, job, graph.torch->graph().name);
     }
     {
-      // Whoever hears of it finds the job over.
-      MutexLock lock(worker_.mutex_);
+      // The job must be over before its client hears of the failure.
+      const BookkeepingLock lock(context_.mutex);
       if (!job.end_reason) job.end_reason = *crash_;
       job.closing = true;
     }
-    retired.work->complete(*crash_, took, /*spoiled=*/true);
+    retired.entry.work->complete(*crash_, retired.took, /*spoiled=*/true);
   }
   note_iteration(
-      job, *retired.graph, start, took,
-      status ? wire::IterationOutcome::completed : wire::IterationOutcome::failed_for_good);
-  MutexLock lock(worker_.mutex_);
-  turn_busy_ += took;
-  retired.graph->plan.last_took = took;
-  if (status) job.served();
+      job, graph, retired.start, retired.took,
+      retired.status ? wire::IterationOutcome::completed : wire::IterationOutcome::failed_for_good);
+  const BookkeepingLock lock(context_.mutex);
+  turn_.count_time(retired.took);
+  graph.plan.last_took = retired.took;
+  if (retired.status) job.served();
 }
 
 void WorkerLane::retire_all(WorkerJob& job) {
-  while (!air_.empty()) retire_oldest(job);
+  while (!enqueued_.empty()) retire_oldest(job);
 }
 
 void WorkerLane::make_room_to_enqueue(WorkerJob& job) {
-  while (!air_.empty() && (air_.size() >= limits::kMaxEnqueued || air_.front().enqueued->done())) {
+  while (!enqueued_.empty() && (enqueued_.full() || enqueued_.oldest_is_done())) {
     retire_oldest(job);
   }
 }
 
 bool WorkerLane::must_retire() const {
-  return stopping_ || recalled_ || turn_over_ || crash_ || job_->visitors > 0 || job_->closing ||
-         job_->suspected > 0 || !worker_.may_begin(*this) || budget_used();
+  return stopping_ || turn_.is_to_end() || crash_ || job_->visitors > 0 || job_->closing ||
+         job_->suspected > 0 || !host_.may_begin(*this, *job_) || turn_.budget_used();
 }
 
 void WorkerLane::rest_while_enqueued() {
-  Mutex& mutex = worker_.mutex_;
+  BookkeepingMutex& mutex = context_.mutex;
   const std::shared_ptr<WorkerJob> job = job_;
-  const TimePoint since = worker_.clock_.now();
+  const TimePoint since = context_.clock.now();
   while (!has_next() && !must_retire()) {
-    const Duration rested = worker_.clock_.now() - since;
+    const Duration rested = context_.clock.now() - since;
     if (rested >= limits::kLandingSpin) {
-      wait_for_work(std::clamp(Duration(rested.ns() / 32), limits::kShortestLandingRest,
-                               limits::kLongestLandingRest));
+      wait_.wait(could_take(), std::clamp(Duration(rested.ns() / 32), limits::kShortestLandingRest,
+                                          limits::kLongestLandingRest));
     }
     mutex.unlock();
-    const bool retired = air_.front().enqueued->done();
+    const bool retired = enqueued_.oldest_is_done();
     if (retired) {
       retire_oldest(*job);
     } else {
@@ -99,21 +89,20 @@ void WorkerLane::rest_while_enqueued() {
     mutex.lock();
     if (retired) break;
   }
-  if (air_.empty()) settle();
+  if (enqueued_.empty()) settle();
 }
 
 void WorkerLane::settle() {
-  Mutex& mutex = worker_.mutex_;
+  BookkeepingMutex& mutex = context_.mutex;
   const std::shared_ptr<WorkerJob> job = job_;
-  turn_over_ = turn_over_ || budget_used();
+  if (turn_.budget_used()) turn_.end_soon();
   mutex.unlock();
   retire_all(*job);
   mutex.lock();
   const Outcome outcome = finish_unrun(*job);
   if (!outcome.ended) return;
   mutex.unlock();
-  worker_.events_.post(*outcome.ended);
-  if (outcome.ended->end == lanes::TurnEnd::failed) worker_.tell_of_lost_jobs();
+  tell(*outcome.ended, context_.events, host_);
   mutex.lock();
 }
 

@@ -1,0 +1,33 @@
+// ComputingShare: how many threads the work in progress of one lane computes with, as a part of the
+// number for all lanes (WorkerContext::computing_threads), which clients are told: they do not spin
+// where cores are short. Not thread-safe: the lane guards it by the worker's mutex.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "service/worker/bookkeeping.h"
+#include "service/worker/worker_context.h"
+#include "service/worker/worker_job.h"
+
+namespace laneway::service {
+
+class ComputingShare {
+ public:
+  // The context must outlive the share.
+  explicit ComputingShare(WorkerContext& context) : context_(context) {}
+
+  // The lane computes with so many threads now, for that job.
+  void begin(uint32_t threads, WorkerJob& job) LW_REQUIRES(kBookkeeping) {
+    context_.computing_threads += threads - threads_;
+    threads_ = threads;
+    for (const auto& link : job.links) link->ring->publish_threads(context_.computing_threads);
+  }
+  void end() LW_REQUIRES(kBookkeeping) { context_.computing_threads -= std::exchange(threads_, 0); }
+
+ private:
+  WorkerContext& context_;
+  uint32_t threads_ LW_GUARDED_BY(kBookkeeping) = 0;
+};
+
+}  // namespace laneway::service

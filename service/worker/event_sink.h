@@ -1,0 +1,27 @@
+// EventSink: where a worker's reports go. Thread-safe; an implementation may carry actions of the
+// core out before a call returns.
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "lanes/event.h"
+
+namespace laneway::service {
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void post(lanes::Event event) = 0;
+  // The job has ended and has no memory any more; `why`, unless somebody wanted it to end. For
+  // owners that do not wait for that.
+  virtual void job_gone(JobId /*job*/, const std::optional<Error>& /*why*/) {}
+  // The device failed for good, and the journal knows it; `why` of each job that ends with the
+  // device. An owner that has a successor must leave now. Called while something runs.
+  virtual void device_lost(const std::vector<std::pair<JobId, Error>>& /*why*/) {}
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,129 @@
+#include "service/worker/job_links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+#include "service/worker/ring_work.h"
+#include "service/worker/worker_lane.h"
+#include "service/worker/worker_recovery.h"
+
+namespace laneway::service {
+
+Status JobLinks::add(const JobHandle& job, uint32_t number, std::unique_ptr<RingServer> ring) {
+  {
+    const BookkeepingLock lock(context_.mutex);
+    if (Status open = job->check_open(); !open) {
+      ring->close(job->over());
+      return open;
+    }
+    if (job->links.size() >= limits::kMaxLinksPerJob) {
+      return Error{ErrorCode::refused, "job '" + job->name + "' has " +
+                                           std::to_string(job->links.size()) +
+                                           " clients, which is the limit: close one of them first"};
+    }
+    if (Status started = watcher_.start(); !started) return started;
+    auto link = std::make_shared<Link>(number, watcher_.next_key(), std::move(ring));
+    if (job->recovered) recover_link(*job, *link);
+    watcher_.add(*link, job);
+    job->links.push_back(link);
+    if (job->lane != nullptr) {
+      job->lane->link_added(*link);
+      job->lane->work_arrived();
+    }
+  }
+  attend(job);
+  return {};
+}
+
+bool JobLinks::has(const WorkerJob& job, uint32_t link) {
+  const BookkeepingLock lock(context_.mutex);
+  return job.find_link(link) != nullptr;
+}
+
+void JobLinks::drop(const JobHandle& job, uint32_t number) {
+  std::shared_ptr<Link> dropped;  // destroyed without the mutex
+  bool unwritten = false;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    const auto found = std::find_if(job->links.begin(), job->links.end(),
+                                    [number](const auto& link) { return link->number == number; });
+    if (found == job->links.end()) return;
+    dropped = *found;
+    // What did not fit its lane, or is to be done before all else, has nobody who wants it.
+    for (const auto& work : dropped->works) {
+      const auto queued = std::find(job->queue.begin(), job->queue.end(), work);
+      if (queued == job->queue.end()) continue;
+      unwritten = work->is_write();
+      job->queue.erase(queued);
+    }
+    watcher_.unwatch(*job);
+    if (job->lane != nullptr) job->lane->link_dropped(*dropped);
+    watcher_.forget(*dropped);
+    job->links.erase(found);
+    if (unwritten) {
+      jobs_.fail(*job,
+                 {ErrorCode::failed,
+                  "the worker died while a client's bytes were written over the state of job '" +
+                      job->name + "', and the client is gone: make the job again"});
+    }
+  }
+  if (unwritten) context_.events.post(lanes::JobEnded{.job = job->id});
+  attend(job);
+}
+
+Status JobLinks::add_segment(WorkerJob& job, uint32_t link, uint32_t segment,
+                             memory::SharedMemory memory) {
+  auto shared = std::make_shared<memory::SharedMemory>(std::move(memory));
+  const BookkeepingLock lock(context_.mutex);
+  Link* const found = job.find_link(link);
+  if (found == nullptr) {
+    return Error{ErrorCode::invalid_argument,
+                 "job '" + job.name + "' has no link numbered " + std::to_string(link)};
+  }
+  const bool known = found->segments.contains(segment);
+  if (!known && found->segments.size() >= limits::kMaxSegmentsPerLink) {
+    return Error{ErrorCode::refused, "a client of job '" + job.name + "' has " +
+                                         std::to_string(found->segments.size()) +
+                                         " segments, which is the limit: drop one of them first"};
+  }
+  found->segments[segment].swap(shared);  // what was there is unmapped without the mutex
+  return {};
+}
+
+void JobLinks::drop_segment(WorkerJob& job, uint32_t link, uint32_t segment) {
+  std::shared_ptr<memory::SharedMemory> dropped;  // unmapped without the mutex
+  const BookkeepingLock lock(context_.mutex);
+  Link* const found = job.find_link(link);
+  if (found == nullptr) return;
+  const auto at = found->segments.find(segment);
+  if (at == found->segments.end()) return;
+  dropped = std::move(at->second);
+  found->segments.erase(at);
+}
+
+void JobLinks::attend(const JobHandle& job) {
+  while (true) {
+    std::shared_ptr<Work> access;
+    {
+      const BookkeepingLock lock(context_.mutex);
+      // A turn looks for itself.
+      if (job->closing || job->lane != nullptr || job->recovered) return;
+      const bool waiting = job->phase == WorkerJob::Phase::waiting;
+      if (waiting && !job->running) access = job->take_access();
+      if (access == nullptr && !watcher_.watch(*job) && job->queue.empty()) return;
+      if (access != nullptr) job->running = true;
+    }
+    if (access == nullptr) break;
+    Status status = access->prepare();
+    if (status) status = device_.access_state(*job, *access);
+    access->complete(std::move(status));
+    const BookkeepingLock lock(context_.mutex);
+    job->running = false;
+    if (job->closing) job->close_links();
+    job->changed.notify_all();
+  }
+  context_.events.post(lanes::WorkReady{.job = job->id});
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,45 @@
+#include "service/worker/lane_executor.h"
+
+#include <optional>
+#include <utility>
+
+namespace laneway::service {
+namespace {
+
+// Only where the CPU can write it.
+std::optional<unsigned char> poison(adaptor::Backend& backend) {
+  const bool addressable = backend.device().capabilities().pool_is_addressable;
+  return addressable ? memory::LaneArena::poison_asked_for() : std::nullopt;
+}
+
+}  // namespace
+
+LaneExecutor::LaneExecutor(adaptor::Backend& backend,
+                           Result<std::unique_ptr<adaptor::DeviceLane>> device)
+    : backend_(backend), device_(std::move(device)), arena_(backend.alignment(), poison(backend)) {}
+
+void LaneExecutor::bind(std::byte* base, Bytes size) {
+  base_ = base;
+  size_ = size;
+  arena_.bind(base, size);
+}
+
+IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
+                                  std::span<const lanes::OutputView> outputs, CommitEntry* commit) {
+  if (!device_) {
+    IterationResult result;
+    result.end = IterationEnd::failed_for_good;
+    result.error = device_.error();
+    return result;
+  }
+  graph.torch->allow_replay(replay_);
+  return run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit);
+}
+
+Status LaneExecutor::clear() { return backend_.pool_access().fill(base_, std::byte{0}, size_); }
+
+void LaneExecutor::drain() {
+  if (device_) (void)device_.value()->drain();  // a device that failed has nothing under way
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,52 @@
+// LaneExecutor: where the iterations of a lane run: the device's lane, and the arena over the
+// lane's region. Not thread-safe: it belongs to whoever has set the lane's `busy`. `bind` and
+// `allow_replay` are called with the worker's mutex held and while nobody is busy, so that the
+// mutex is enough to read base() and size().
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "adaptor/device/backend.h"
+#include "adaptor/device/device_lane.h"
+#include "base/bytes.h"
+#include "base/result.h"
+#include "memory/lane_arena.h"
+#include "service/worker/iteration.h"
+#include "service/worker/worker_graph.h"
+
+namespace laneway::service {
+
+class LaneExecutor {
+ public:
+  // The backend must outlive the executor. `device` may be an error: then every run fails for good
+  // with it.
+  LaneExecutor(adaptor::Backend& backend, Result<std::unique_ptr<adaptor::DeviceLane>> device);
+
+  // From here on iterations allocate in these bytes of the pool.
+  void bind(std::byte* base, Bytes size);
+  std::byte* base() const { return base_; }
+  Bytes size() const { return size_; }
+  int64_t alignment() const { return arena_.alignment(); }
+  // Whether iterations may be replayed.
+  void allow_replay(bool replay) { replay_ = replay; }
+
+  // One iteration; `commit` as in run_iteration.
+  IterationResult run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
+                      std::span<const lanes::OutputView> outputs, CommitEntry* commit = nullptr);
+  // Writes zeros over the region.
+  Status clear();
+  // Waits until nothing of the lane is under way on the device.
+  void drain();
+
+ private:
+  adaptor::Backend& backend_;
+  const Result<std::unique_ptr<adaptor::DeviceLane>> device_;
+  memory::LaneArena arena_;
+  std::byte* base_ = nullptr;
+  Bytes size_;
+  bool replay_ = false;
+};
+
+}  // namespace laneway::service

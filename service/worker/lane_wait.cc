@@ -1,0 +1,93 @@
+#include "service/worker/lane_wait.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "adaptor/scope/thread_count.h"
+#include "base/check.h"
+#include "service/worker/thread_team.h"
+
+namespace laneway::service {
+
+void LaneWait::follow(std::shared_ptr<WorkerJob> job) {
+  job_ = std::move(job);
+  for (const auto& link : job_->links) add(*link);
+}
+
+void LaneWait::unfollow() {
+  for (const auto& link : job_->links) poll_->remove(link->ring->wake_descriptor());
+  job_.reset();
+}
+
+void LaneWait::add(const Link& link) {
+  if (poll_ == nullptr) poll_ = EventPoll::make().value();
+  const Status added = poll_->add(link.ring->wake_descriptor(), link.key);
+  LW_CHECK(added.ok(), "a link's descriptor can be waited for");
+}
+
+void LaneWait::drop(const Link& link) {
+  poll_->remove(link.ring->wake_descriptor());
+  arrived();
+}
+
+void LaneWait::arrived() {
+  arrivals_.fetch_add(1, std::memory_order_relaxed);
+  wake_.notify_one();
+  if (polling_) poll_->wake();
+}
+
+void LaneWait::wait(bool for_requests, std::optional<Duration> most) {
+  BookkeepingMutex& mutex = context_.mutex;
+  if (!for_requests || job_->links.empty()) {
+    most ? static_cast<void>(mutex.wait_for(wake_, *most)) : mutex.wait(wake_);
+    return;
+  }
+  if (!most) {
+    // The mutex was released meanwhile: when the turn is another job's, the caller looks again.
+    const std::shared_ptr<WorkerJob> job = job_;
+    if (spin() || job_ != job || job_->links.empty()) return;
+  }
+  bool ready = false;
+  for (const auto& link : job_->links) ready = !link->ring->arm() || ready;
+  if (!ready) {
+    polling_ = true;
+    mutex.unlock();
+    most ? poll_->wait_for(*most) : poll_->wait();
+    mutex.lock();
+    polling_ = false;
+    if (!most) spin_.slept();
+  }
+  // The turn may be another job's by now; if there is none, its links are the watcher's.
+  if (job_ == nullptr) return;
+  for (const auto& link : job_->links) link->ring->disarm();
+}
+
+bool LaneWait::spin() {
+  const uint64_t arrivals = arrivals_.load(std::memory_order_relaxed);
+  // A client must run to send something.
+  AwaitedThreads others{.threads = context_.computing_threads + 1, .cores = 0};
+  watched_ = job_->links;
+  for (const auto& link : watched_) others.cores |= link->ring->client_cores();
+  context_.mutex.unlock();
+  const bool came = spin_.spin(others, TimePoint::never(), [this, arrivals] {
+    if (arrivals_.load(std::memory_order_relaxed) != arrivals) return true;
+    return std::any_of(watched_.begin(), watched_.end(),
+                       [](const auto& link) { return link->ring->ready(); });
+  });
+  watched_.clear();  // a link that was dropped meanwhile is destroyed here, without the mutex
+  context_.mutex.lock();
+  return came || arrivals_.load(std::memory_order_relaxed) != arrivals;
+}
+
+void LaneWait::rest(bool for_requests) {
+  if (!team_used_) return wait(for_requests);
+  const Duration kept = context_.shares_process ? kTeamRestShared : kTeamRestAlone;
+  const Duration left = *team_used_ + kept - context_.clock.now();
+  if (left.ns() > 0) return wait(for_requests, left);
+  team_used_.reset();
+  context_.mutex.unlock();
+  adaptor::end_thread_team();
+  context_.mutex.lock();
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,73 @@
+// LaneWait: how a lane's thread waits for its next piece of work. While a turn is open whose job
+// has links, the thread waits on an EventPoll for their requests and for what else may wake it: one
+// hop from a client to the executor; before it sleeps it spins, where that pays off. Jobs without
+// links (embedded mode) pay nothing for that. A thread that waits for long ends its OpenMP threads
+// (thread_team.h).
+//
+// Guarded by the worker's mutex, which a wait releases meanwhile. Only the lane's thread waits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/time.h"
+#include "service/transport/adaptive_spin.h"
+#include "service/worker/bookkeeping.h"
+#include "service/worker/event_poll.h"
+#include "service/worker/link.h"
+#include "service/worker/worker_context.h"
+#include "service/worker/worker_job.h"
+
+namespace laneway::service {
+
+class LaneWait {
+ public:
+  // The context must outlive the wait.
+  explicit LaneWait(WorkerContext& context) : context_(context), spin_(context.clock) {}
+
+  // A turn of the job begins, or the one that is open ends: the requests of its links wake the
+  // lane from here on, or no longer.
+  void follow(std::shared_ptr<WorkerJob> job) LW_REQUIRES(kBookkeeping);
+  void unfollow() LW_REQUIRES(kBookkeeping);
+  // A link joins, or leaves, the job that is followed.
+  void add(const Link& link) LW_REQUIRES(kBookkeeping);
+  void drop(const Link& link) LW_REQUIRES(kBookkeeping);
+
+  // Something that the thread may wait for is there: every wait ends.
+  void arrived() LW_REQUIRES(kBookkeeping);
+  // An iteration used OpenMP threads, which the lane's thread may keep now.
+  void team_used() LW_REQUIRES(kBookkeeping) { team_used_ = context_.clock.now(); }
+
+  // Waits until arrived is called, or a link has a request if `for_requests`, and for at most so
+  // long. May return early: the caller must look again. Requires of for_requests: a job is followed
+  // and a request of it could be taken now. What prevents that wakes the lane when it is over; to
+  // look at rings until then would be to spin, with the mutex that it waits for.
+  void wait(bool for_requests, std::optional<Duration> most = {}) LW_REQUIRES(kBookkeeping);
+  // As wait, by a thread with nothing in flight, which ends its OpenMP threads when it has kept
+  // them without use for long enough.
+  void rest(bool for_requests) LW_REQUIRES(kBookkeeping);
+
+ private:
+  // Spins until a link has a request or arrived is called; whether the caller must look again
+  // before it sleeps.
+  bool spin() LW_REQUIRES(kBookkeeping);
+
+  WorkerContext& context_;
+  std::shared_ptr<WorkerJob> job_ LW_GUARDED_BY(kBookkeeping);  // that is followed
+  // When an iteration of the lane last used OpenMP threads; empty when the thread keeps none.
+  std::optional<TimePoint> team_used_ LW_GUARDED_BY(kBookkeeping);
+  bool polling_ LW_GUARDED_BY(kBookkeeping) = false;  // the thread waits in poll_
+  CondVar wake_;
+  std::unique_ptr<EventPoll> poll_;    // made for the first job with links
+  std::atomic<uint64_t> arrivals_{0};  // calls of arrived: written with the mutex held
+
+  // The thread's own.
+  AdaptiveSpin spin_;
+  std::vector<std::shared_ptr<Link>> watched_;  // by spin
+};
+
+}  // namespace laneway::service

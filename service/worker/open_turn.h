@@ -1,0 +1,55 @@
+// OpenTurn: the turn that is open in a lane, and what was done in it: iterations and the time they
+// took, against the turn's budget. Not thread-safe: the lane guards it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "lanes/event.h"
+#include "lanes/turn.h"
+
+namespace laneway::service {
+
+class OpenTurn {
+ public:
+  // The clock must outlive the turn.
+  explicit OpenTurn(const Clock& clock) : clock_(clock) {}
+
+  // Requires: no turn is open.
+  void begin(const lanes::Turn& turn);
+  bool is_open() const { return turn_.has_value(); }
+  // Requires of all that follow: a turn is open.
+  TurnId id() const { return turn_->id; }
+  // Somebody waits for the lane: a turn with nothing left to do must be given back.
+  bool is_bounded() const;
+  // The time is asked only where the budget has a bound of time.
+  bool budget_used() const;
+
+  // One more iteration was begun in the turn, or is complete.
+  void count_iteration() { ++iterations_; }
+  // So long was the lane busy with one.
+  void count_time(Duration took) { busy_ += took; }
+  // The turn must end at the next boundary, and why does not matter: the core recalled it, its
+  // budget was used up meanwhile, or an iteration taught something about memory.
+  void end_soon() { to_end_ = true; }
+  bool is_to_end() const { return to_end_; }
+
+  uint64_t iterations() const { return iterations_; }
+  Duration busy() const { return busy_; }
+  // Closes the turn. The report says `budget` instead of `idle` where more is ready.
+  lanes::TurnEnded end(lanes::TurnEnd why, bool more_ready, Bytes ephemeral);
+
+ private:
+  const Clock& clock_;
+  std::optional<lanes::Turn> turn_;
+  bool to_end_ = false;
+  uint64_t iterations_ = 0;
+  Duration busy_;
+  TimePoint start_;
+};
+
+}  // namespace laneway::service

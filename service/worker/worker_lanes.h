@@ -1,0 +1,70 @@
+// WorkerLanes: the lanes of a worker, by id: they are opened over regions of the pool, which the
+// journal knows, and closed; their threads are joined. The numbers of regions and turns that the
+// core has used are kept for its successor.
+//
+// Thread-safe: guarded by the worker's mutex. open, resize, close, grant and recall are called by
+// the thread that carries out the core's actions.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/ids.h"
+#include "lanes/action.h"
+#include "lanes/event.h"
+#include "lanes/report.h"
+#include "lanes/turn.h"
+#include "service/worker/bookkeeping.h"
+#include "service/worker/lane_host.h"
+#include "service/worker/worker_context.h"
+#include "service/worker/worker_lane.h"
+
+namespace laneway::service {
+
+class WorkerLanes {
+ public:
+  // Both must outlive the lanes.
+  WorkerLanes(WorkerContext& context, LaneHost& host) : context_(context), host_(host) {}
+  ~WorkerLanes();  // close_all was called
+  WorkerLanes(const WorkerLanes&) = delete;
+  WorkerLanes& operator=(const WorkerLanes&) = delete;
+
+  // After close_all these do nothing.
+  void open(const lanes::OpenRegion& action);
+  void resize(const lanes::ResizeRegion& action);
+  void close(const lanes::CloseRegion& action);
+  // `job` is null when it is gone.
+  void grant(const lanes::Turn& turn, JobHandle job) LW_REQUIRES(kBookkeeping);
+  // True when the turn ended at once; then `ended` is the report to post.
+  bool recall(const lanes::RecallTurn& action, lanes::TurnEnded& ended);
+  // Opens the lanes whose regions a predecessor's journal has. False when there are none.
+  bool recover() LW_REQUIRES(kBookkeeping);
+  // Regions, and the last numbers of regions and turns.
+  void report(lanes::WorkerReport& report) const LW_REQUIRES(kBookkeeping);
+
+  bool another_is_busy(const WorkerLane& lane) const LW_REQUIRES(kBookkeeping);
+  // WorkerLane::retire_soon and work_arrived of all.
+  void retire_soon() LW_REQUIRES(kBookkeeping);
+  void wake_all() LW_REQUIRES(kBookkeeping);
+
+  // Stops all lanes. Requires: all jobs have ended.
+  void close_all();
+  // Joins the threads of lanes that were closed; that of the caller stays for close_all.
+  void join_retired();
+
+ private:
+  WorkerLane& make(const Journal::Region& region,
+                   Result<std::unique_ptr<adaptor::DeviceLane>> device) LW_REQUIRES(kBookkeeping);
+  WorkerLane* find(RegionId region) LW_REQUIRES(kBookkeeping);
+
+  WorkerContext& context_;
+  LaneHost& host_;
+  std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(kBookkeeping);
+  std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(kBookkeeping);  // to be joined
+  bool closed_ LW_GUARDED_BY(kBookkeeping) = false;  // all jobs have ended: no new lanes
+  TurnId last_turn_ LW_GUARDED_BY(kBookkeeping);
+  RegionId last_region_ LW_GUARDED_BY(kBookkeeping);
+};
+
+}  // namespace laneway::service
