@@ -1,0 +1,144 @@
+// Shows what ends the wait of a lane's thread: an arrival, and a request of the job that it
+// follows. Each comes when the thread is inside of the wait; a wake-up that is lost shows as a test
+// that does not end.
+#include "service/worker/lane_wait.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "service/worker/thread_team.h"
+#include "tests/service/link_rig.h"
+
+namespace laneway::service {
+namespace {
+
+constexpr Duration kForever = seconds(300);  // only a hang meets it
+constexpr int kRounds = 100;                 // of waits that spin, and as many that sleep at once
+
+class LaneWaitTest : public ::testing::Test {
+ protected:
+  BookkeepingMutex& mutex() { return rig_.context().mutex; }
+
+  void follow(const JobHandle& job) {
+    const BookkeepingLock lock(mutex());
+    wait_.follow(job);
+  }
+
+  // A lane's thread waits until `over` holds; `wake` is called, without the mutex, once it waits. A
+  // wait with a limit of time does not spin.
+  void run(bool for_requests, std::optional<Duration> most, const std::function<bool()>& over,
+           const std::function<void()>& wake) {
+    bool waits = false;
+    CondVar began;
+    std::thread lane([&] {
+      const BookkeepingLock lock(mutex());
+      waits = true;
+      began.notify_all();
+      while (!over()) wait_.wait(for_requests, most);
+    });
+    {
+      const BookkeepingLock lock(mutex());
+      while (!waits) mutex().wait(began);
+    }
+    wake();
+    lane.join();
+  }
+
+  // What wakes the thread is that something arrived.
+  void wake_by_arrival(bool for_requests) {
+    for (int i = 0; i < 2 * kRounds; ++i) {
+      bool there = false;
+      run(
+          for_requests, i % 2 == 0 ? std::nullopt : std::optional(kForever), [&] { return there; },
+          [&] {
+            const BookkeepingLock lock(mutex());
+            there = true;
+            wait_.arrived();
+          });
+    }
+  }
+
+  const SteadyClock clock_{};
+  testing::LinkRig rig_{clock_};
+  LaneWait wait_{rig_.context()};
+};
+
+TEST_F(LaneWaitTest, AnArrivalEndsIt) { wake_by_arrival(/*for_requests=*/false); }
+
+TEST_F(LaneWaitTest, AnArrivalEndsAWaitForRequests) {
+  const JobHandle job = rig_.make_job(1);
+  const auto pair = rig_.add_link(*job, 1);
+  follow(job);
+  wake_by_arrival(/*for_requests=*/true);
+}
+
+TEST_F(LaneWaitTest, ARequestEndsIt) {
+  const JobHandle job = rig_.make_job(1);
+  const auto quiet = rig_.add_link(*job, 1);
+  auto pair = rig_.add_link(*job, 2);
+  follow(job);
+  RingServer& ring = *pair.link->ring;
+  for (int i = 0; i < 2 * kRounds; ++i) {
+    run(
+        /*for_requests=*/true, i % 2 == 0 ? std::nullopt : std::optional(kForever),
+        [&] { return ring.ready(); }, [&] { pair.submit(); });
+    const auto request = ring.take();
+    ASSERT_TRUE(request.has_value());
+    ring.answer(request->sequence, {}, Duration());
+    ring.publish(request->sequence);
+  }
+}
+
+TEST_F(LaneWaitTest, ARequestOfALinkThatJoinedMeanwhileEndsIt) {
+  const JobHandle job = rig_.make_job(1);
+  const auto quiet = rig_.add_link(*job, 1);
+  follow(job);
+  std::optional<testing::LinkRig::Pair> pair;
+  run(
+      /*for_requests=*/true, kForever, [&] { return pair && pair->link->ring->ready(); },
+      [&] {
+        auto joined = rig_.add_link(*job, 2);
+        {
+          const BookkeepingLock lock(mutex());
+          pair = std::move(joined);
+          wait_.add(*pair->link);
+          wait_.arrived();
+        }
+        pair->submit();
+      });
+}
+
+TEST_F(LaneWaitTest, ARequestOfTheNextTurnsJobEndsIt) {
+  const JobHandle one = rig_.make_job(1);
+  const JobHandle two = rig_.make_job(2);
+  const auto first = rig_.add_link(*one, 1);
+  auto second = rig_.add_link(*two, 2);
+  follow(one);
+  run(
+      /*for_requests=*/true, kForever, [&] { return second.link->ring->ready(); },
+      [&] {
+        {
+          const BookkeepingLock lock(mutex());
+          wait_.unfollow();
+          wait_.follow(two);
+          wait_.arrived();
+        }
+        second.submit();
+      });
+}
+
+TEST(LaneWait, AThreadThatKeptATeamForLongEndsItAndLooksAgain) {
+  ManualClock clock;
+  testing::LinkRig rig(clock);
+  LaneWait wait(rig.context());
+  const BookkeepingLock lock(rig.context().mutex);
+  wait.team_used();
+  clock.advance(kTeamRestAlone);
+  // Nothing arrives: this returns because the team was ended, and a second call would not.
+  wait.rest(/*for_requests=*/false);
+}
+
+}  // namespace
+}  // namespace laneway::service

@@ -1,0 +1,45 @@
+// LinkRig: jobs with links to them, and the clients' sides of their rings, without a worker or a
+// core: for the parts of the worker that wait for requests.
+#pragma once
+
+#include <memory>
+
+#include "adaptor/device/backend.h"
+#include "base/clock.h"
+#include "service/transport/ring_client.h"
+#include "service/worker/link.h"
+#include "service/worker/worker_context.h"
+#include "service/worker/worker_job.h"
+
+namespace laneway::testing {
+
+class LinkRig {
+ public:
+  // The service's side of a link, and the client's.
+  struct Pair {
+    std::shared_ptr<service::Link> link;
+    std::unique_ptr<service::RingClient> client;
+
+    void submit() { client->submit({}, nullptr).value(); }
+  };
+
+  // The clock must outlive the rig.
+  explicit LinkRig(const Clock& clock);
+
+  // A job of doubling_graph without links.
+  service::JobHandle make_job(uint64_t id);
+  // Joins the job; the key is the link's number.
+  Pair add_link(service::WorkerJob& job, uint32_t number);
+  service::WorkerContext& context() { return context_; }
+
+ private:
+  class NoEvents final : public service::EventSink {
+    void post(lanes::Event /*event*/) override {}
+  };
+
+  const std::unique_ptr<adaptor::Backend> backend_;
+  NoEvents events_;
+  service::WorkerContext context_;
+};
+
+}  // namespace laneway::testing

@@ -1,0 +1,87 @@
+// Shows that a turn's budget is used up by iterations or by time, whichever comes first, and that
+// its report says what was done in it, by cranking a clock.
+#include "service/worker/open_turn.h"
+
+#include <gtest/gtest.h>
+
+namespace laneway::service {
+namespace {
+
+lanes::Turn turn_with(lanes::TurnBudget budget) {
+  lanes::Turn turn{.id = TurnId(7), .lane = LaneId(1), .job = JobId(2), .envelope = {}};
+  turn.envelope.budget = budget;
+  return turn;
+}
+
+TEST(OpenTurn, WithoutABoundItIsNeverUsedUp) {
+  ManualClock clock;
+  OpenTurn turn(clock);
+  EXPECT_FALSE(turn.is_open());
+  turn.begin(turn_with({}));
+  ASSERT_TRUE(turn.is_open());
+  EXPECT_EQ(turn.id(), TurnId(7));
+  EXPECT_FALSE(turn.is_bounded());
+  for (int i = 0; i < 1000; ++i) turn.count_iteration();
+  clock.advance(seconds(1000));
+  EXPECT_FALSE(turn.budget_used());
+}
+
+TEST(OpenTurn, IterationsUseUpItsBudget) {
+  ManualClock clock;
+  OpenTurn turn(clock);
+  turn.begin(turn_with({.iterations = 2, .slice = Duration()}));
+  EXPECT_TRUE(turn.is_bounded());
+  turn.count_iteration();
+  EXPECT_FALSE(turn.budget_used());
+  turn.count_iteration();
+  EXPECT_TRUE(turn.budget_used());
+}
+
+TEST(OpenTurn, TimeUsesUpItsBudgetFromWhereTheTurnBegan) {
+  ManualClock clock;
+  clock.advance(seconds(5));
+  OpenTurn turn(clock);
+  turn.begin(turn_with({.iterations = 100, .slice = milliseconds(3)}));
+  turn.count_iteration();
+  clock.advance(milliseconds(2));
+  EXPECT_FALSE(turn.budget_used());
+  clock.advance(milliseconds(1));
+  EXPECT_TRUE(turn.budget_used());
+}
+
+TEST(OpenTurn, ItsReportHasWhatWasDoneInItAlone) {
+  ManualClock clock;
+  OpenTurn turn(clock);
+  turn.begin(turn_with({}));
+  turn.count_iteration();
+  turn.count_iteration();
+  turn.count_time(milliseconds(4));
+  turn.count_time(milliseconds(1));
+  turn.end_soon();
+  EXPECT_TRUE(turn.is_to_end());
+  const lanes::TurnEnded first = turn.end(lanes::TurnEnd::idle, /*more_ready=*/true, mib(3));
+  EXPECT_EQ(first.turn, TurnId(7));
+  EXPECT_EQ(first.end, lanes::TurnEnd::budget) << "more is ready, so the lane is not idle";
+  EXPECT_EQ(first.iterations, 2U);
+  EXPECT_EQ(first.busy, milliseconds(5));
+  EXPECT_TRUE(first.more_ready);
+  EXPECT_EQ(first.ephemeral, mib(3));
+  EXPECT_FALSE(turn.is_open());
+  EXPECT_FALSE(turn.is_to_end());
+
+  turn.begin(turn_with({}));
+  const lanes::TurnEnded second = turn.end(lanes::TurnEnd::failed, /*more_ready=*/true, Bytes());
+  EXPECT_EQ(second.end, lanes::TurnEnd::failed);
+  EXPECT_EQ(second.iterations, 0U);
+  EXPECT_EQ(second.busy, Duration());
+}
+
+TEST(OpenTurnDeathTest, ALaneHasOneTurnAtATime) {
+  ManualClock clock;
+  OpenTurn turn(clock);
+  turn.begin(turn_with({}));
+  EXPECT_DEATH(turn.begin(turn_with({})), "one turn at a time");
+}
+
+}  // namespace
+}  // namespace laneway::service
