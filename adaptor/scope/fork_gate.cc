@@ -1,9 +1,13 @@
 #include "adaptor/scope/fork_gate.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <fstream>
+#include <limits>
+#include <string>
 
 #include "adaptor/scope/lane_blocks.h"
 #include "base/check.h"
@@ -46,10 +50,25 @@ bool watch_forks() {
   return true;
 }
 
+void watch_forks_once() { [[maybe_unused]] static const bool watching = watch_forks(); }
+
+// Whether the process came from a fork() and not from an exec(): flags in proc_pid_stat(5).
+bool process_was_forked() {
+  constexpr uint64_t kForkNoExec = 0x40;  // the kernel's PF_FORKNOEXEC
+  constexpr int kFieldsBeforeFlags = 6;   // behind the name, which may hold spaces
+  std::ifstream stat("/proc/self/stat");
+  stat.ignore(std::numeric_limits<std::streamsize>::max(), ')');
+  std::string skipped;
+  for (int field = 0; field < kFieldsBeforeFlags; ++field) stat >> skipped;
+  uint64_t flags = 0;
+  stat >> flags;
+  return (flags & kForkNoExec) != 0;
+}
+
 }  // namespace
 
 TorchUse::TorchUse() {
-  [[maybe_unused]] static const bool watching = watch_forks();
+  watch_forks_once();
   users.fetch_add(1);
   for (uint32_t forking = forks.load(); forking != 0; forking = forks.load()) {
     leave();
@@ -60,6 +79,10 @@ TorchUse::TorchUse() {
 
 TorchUse::~TorchUse() { leave(); }
 
-bool thread_has_forked() { return has_forked; }
+bool thread_has_forked() {
+  watch_forks_once();  // first: a fork() after the look below is told by its handler
+  static const bool came_by_fork = process_was_forked();
+  return has_forked || (came_by_fork && ::gettid() == ::getpid());
+}
 
 }  // namespace laneway::adaptor

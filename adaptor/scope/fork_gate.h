@@ -19,7 +19,9 @@ class TorchUse {
 };
 
 // Whether this thread is the only one that a fork() copied into this process: the threads that a
-// library keeps for it are not here. Forks before the first TorchUse are not noticed.
+// library keeps for it are not here. The thread may have forked before this library was loaded:
+// then the flags of the process tell, and the thread is the first one. Where /proc does not show
+// them, such a fork is not known.
 bool thread_has_forked();
 
 }  // namespace laneway::adaptor

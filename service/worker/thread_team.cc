@@ -1,5 +1,6 @@
 #include "service/worker/thread_team.h"
 
+#include "adaptor/scope/fork_gate.h"
 #include "adaptor/scope/thread_count.h"
 
 namespace laneway::service {
@@ -16,5 +17,7 @@ void end_callers_team(const Clock& clock) {
   next = now + kBetweenEnds;
   adaptor::end_thread_team();
 }
+
+bool caller_can_have_team() { return !adaptor::thread_has_forked(); }
 
 }  // namespace laneway::service

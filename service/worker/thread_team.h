@@ -4,7 +4,8 @@
 // ended by its own thread alone, hence the rules:
 //
 // - A synchronous iteration runs on the caller's thread where it may (Worker::try_run): it uses the
-//   team that the caller's eager work uses.
+//   team that the caller's eager work uses. A thread that has forked may not: in the child, the
+//   threads of its team are missing, and a parallel region would wait for them for ever.
 // - A lane's thread that has nothing to run ends its team (LaneWait::rest): soon in a
 //   process that it shares with eager work, late in the worker's own process, where another team is
 //   another lane's.
@@ -24,5 +25,8 @@ inline constexpr Duration kTeamRestAlone = milliseconds(100);
 // Ends the team of the calling thread, at most once in 2 ms: a thread that computes in between
 // starts another one each time.
 void end_callers_team(const Clock& clock);
+
+// Whether the calling thread may itself run an iteration with more than one thread.
+bool caller_can_have_team();
 
 }  // namespace laneway::service

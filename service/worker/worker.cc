@@ -114,9 +114,11 @@ std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
                                       std::span<const lanes::InputView> inputs,
                                       std::span<const lanes::OutputView> outputs) {
   WorkerLane* lane = nullptr;
+  const bool may_run = !graph.uses_team() || caller_can_have_team();
   {
     const BookkeepingLock lock(context_.mutex);
     if (Status open = job.check_open(); !open) return open;
+    if (!may_run) return std::nullopt;
     if (graph.plan.last_took > kLongIteration) return std::nullopt;
     lane = job.lane;
     if (lane == nullptr || !lane->begin_now(job, graph)) return std::nullopt;

@@ -183,3 +183,31 @@ def test_a_child_of_a_fork_computes_after_teams_were_given_back():
         eager()
         step(x, y)
     """)
+
+
+@pytest.mark.parametrize("parent", ["eager alone", "a service, then eager"])
+@pytest.mark.parametrize("call", ["step(x, y)", "step.submit(x, y).result()"])
+def test_a_child_of_a_fork_trains_with_two_threads(parent, call):
+    """The thread that forked had a team, whose threads are not in the child: to compute with them
+    or to end them would hang. The library may not have been loaded when it forked."""
+    before = "" if parent == "eager alone" else "laneway.train_step(*narrow(), own()).prepare(x, y)"
+    check_teams(f"""
+    x, y = x[:, :8].contiguous(), y[:, :8].contiguous()
+    def narrow():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 256), nn.GELU(), nn.Linear(256, 8))
+        return model, nn.MSELoss(), torch.optim.SGD(model.parameters(), lr=0.1)
+    def own():
+        return laneway.embedded("64MiB")
+    {before}
+    eager_step(*network(), (torch.randn(256, 256), torch.randn(256, 256)))
+    child = os.fork()
+    if child == 0:
+        import faulthandler
+        faulthandler.dump_traceback_later(60, exit=True)
+        step = laneway.train_step(*narrow(), own())
+        for _ in range(8):
+            {call}
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    """)
