@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/limits.h"
+#include "memory/device/limits.h"
 
 namespace laneway::memory {
 namespace {

@@ -8,11 +8,14 @@
 
 #include "adaptor/checks/paired_check.h"
 #include "adaptor/operators/torch_tensors.h"
-#include "base/limits.h"
 #include "lanes/graph/graph_text.h"
 
 namespace laneway::adaptor {
 namespace {
+
+// Tables and losses that index with an input: a model has a few. Beyond the limit only the
+// operator's own check is left, which comes later and says less.
+constexpr uint32_t kMaxInputIndexChecks = 1'024;
 
 // "0 to 9", "-4 to 3", "nothing".
 std::string range_text(const IndexRange& range) {
@@ -117,7 +120,7 @@ bool IndexCheck::add_input(InputElements source, const IndexUse& use) {
            within(before.use.range, use.range);
   });
   if (known) return true;
-  if (inputs_.size() >= limits::kMaxInputIndexChecks) return false;
+  if (inputs_.size() >= kMaxInputIndexChecks) return false;
   inputs_.push_back({std::move(source), use});
   return true;
 }

@@ -8,10 +8,10 @@
 #include <mutex>
 
 #include "adaptor/cuda/forwarding_allocator.h"
+#include "adaptor/device/limits.h"
 #include "adaptor/host/cpu_lane_allocator.h"
 #include "adaptor/scope/lane_blocks.h"
 #include "base/check.h"
-#include "base/limits.h"
 
 namespace laneway::adaptor {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 
 namespace laneway::adaptor {
 

@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "adaptor/device/limits.h"
 #include "base/bytes.h"
-#include "base/limits.h"
 #include "base/mutex.h"
 #include "memory/device/device.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 
 namespace laneway::adaptor {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 
 namespace laneway::adaptor {
 

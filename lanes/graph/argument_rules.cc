@@ -2,9 +2,9 @@
 // contracts.
 #include <algorithm>
 
-#include "base/limits.h"
 #include "lanes/graph/graph_rules.h"
 #include "lanes/graph/graph_text.h"
+#include "lanes/graph/limits.h"
 
 namespace laneway::lanes {
 namespace {

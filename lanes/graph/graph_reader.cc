@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
+#include "lanes/graph/limits.h"
 
 namespace laneway::lanes {
 namespace {

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "lanes/graph/graph_rules.h"
 #include "lanes/graph/graph_text.h"
+#include "lanes/graph/limits.h"
 
 namespace laneway::lanes {
 namespace {

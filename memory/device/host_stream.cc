@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/limits.h"
+#include "memory/device/limits.h"
 
 namespace laneway::memory {
 

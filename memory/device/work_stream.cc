@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/limits.h"
+#include "memory/device/limits.h"
 
 namespace laneway::memory {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/limits.h"
+#include "service/broker/limits.h"
 
 namespace laneway::service {
 

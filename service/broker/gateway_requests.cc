@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/fault_point.h"
-#include "base/limits.h"
 #include "service/broker/gateway.h"
+#include "service/broker/limits.h"
 #include "service/wire/codec.h"
 
 namespace laneway::service {

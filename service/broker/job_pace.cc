@@ -1,6 +1,6 @@
 #include "service/broker/job_pace.h"
 
-#include "base/limits.h"
+#include "service/broker/limits.h"
 
 namespace laneway::service {
 

@@ -8,6 +8,8 @@
 
 #include "base/fault_point.h"
 #include "base/limits.h"
+#include "service/broker/limits.h"
+#include "service/wire/limits.h"
 
 namespace laneway::service {
 namespace {

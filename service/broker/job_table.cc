@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "service/broker/limits.h"
 
 namespace laneway::service {
 

@@ -13,8 +13,8 @@
 #include <variant>
 
 #include "base/fault_point.h"
-#include "base/limits.h"
 #include "base/log.h"
+#include "service/broker/limits.h"
 #include "service/transport/unix_socket.h"
 #include "service/wire/client_replies.h"
 #include "service/wire/codec.h"

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/limits.h"
 #include "base/log.h"
+#include "service/broker/limits.h"
 #include "service/wire/codec.h"
 #include "service/wire/held_session.h"
 

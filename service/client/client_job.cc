@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "memory/os/shared_memory.h"
 #include "service/wire/layout.h"
+#include "service/wire/limits.h"
 
 namespace laneway::service {
 namespace {

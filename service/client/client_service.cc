@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/limits.h"
+#include "service/client/limits.h"
 
 namespace laneway::service {
 namespace {

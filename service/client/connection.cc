@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/limits.h"
 #include "base/version.h"
 #include "memory/os/child_descriptors.h"
+#include "service/client/limits.h"
 #include "service/transport/unix_socket.h"
 #include "service/wire/codec.h"
 

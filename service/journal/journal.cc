@@ -112,11 +112,11 @@ void JobJournal::suspect(const std::string& what, bool alone) {
   record.suspicion_bytes.store(static_cast<uint32_t>(bytes), relaxed);
   record.suspicion_iterations.store(iterations(), relaxed);
   const uint32_t before = record.suspicions.load(relaxed);
-  record.suspicions.store(alone ? limits::kMaxSuspicions : before + 1, release);
+  record.suspicions.store(alone ? kMaxSuspicions : before + 1, release);
 }
 
 std::optional<std::string> JobJournal::blamed() const {
-  if (record_->suspicions.load(std::memory_order_acquire) < limits::kMaxSuspicions) return {};
+  if (record_->suspicions.load(std::memory_order_acquire) < kMaxSuspicions) return {};
   return suspicion_text();
 }
 

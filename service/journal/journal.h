@@ -19,6 +19,10 @@
 
 namespace laneway::service {
 
+// Failures of the device during work of a job, after which the job is not run again: one of them
+// may have been caused by another job at the same time.
+inline constexpr uint32_t kMaxSuspicions = 2;
+
 // A request as the journal names it.
 struct RequestOrigin {
   uint64_t link = 0;
@@ -76,7 +80,7 @@ class JobJournal {
   // What it had under way then has run well since, with nobody else at work.
   void acquit();
   bool is_suspect() const;
-  // The sentence for its clients when the job is not to be tried again: limits::kMaxSuspicions were
+  // The sentence for its clients when the job is not to be tried again: kMaxSuspicions were
   // counted.
   std::optional<std::string> blamed() const;
   // The sentence about the failure, if it is the reason why the present request did not end.

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/limits.h"
+#include "service/supervisor/limits.h"
 
 namespace laneway::service {
 namespace {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/limits.h"
+#include "service/supervisor/limits.h"
 
 namespace laneway::service {
 namespace {

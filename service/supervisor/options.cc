@@ -12,6 +12,7 @@
 #include "base/version.h"
 #include "policies/registry.h"
 #include "service/supervisor/exit_codes.h"
+#include "service/supervisor/limits.h"
 
 namespace laneway::service {
 namespace {

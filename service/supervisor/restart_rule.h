@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <deque>
 
-#include "base/limits.h"
 #include "base/time.h"
+#include "service/supervisor/limits.h"
 
 namespace laneway::service {
 

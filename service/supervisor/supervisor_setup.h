@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "base/limits.h"
 #include "base/time.h"
 #include "memory/os/shared_memory.h"
+#include "service/supervisor/limits.h"
 #include "service/supervisor/listening_sockets.h"
 #include "service/supervisor/restart_rule.h"
 #include "service/transport/descriptor.h"

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/limits.h"
+#include "service/trace/limits.h"
 #include "service/wire/codec_trace.h"
 
 namespace laneway::service {

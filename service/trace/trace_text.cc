@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "base/limits.h"
+#include "lanes/graph/limits.h"
 #include "lanes/reason.h"
 
 namespace laneway::service {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "base/limits.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "service/trace/limits.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/trace_record.h"
 

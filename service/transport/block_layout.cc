@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "lanes/graph/limits.h"
 
 namespace laneway::service {
 namespace {

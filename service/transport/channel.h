@@ -21,10 +21,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/limits.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "service/transport/descriptor.h"
+#include "service/transport/limits.h"
 
 namespace laneway::service {
 

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/limits.h"
+#include "service/transport/limits.h"
 #include "service/transport/zmq_context.h"
+#include "service/wire/limits.h"
 
 namespace laneway::service {
 namespace {

@@ -5,8 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "base/limits.h"
+#include "service/transport/limits.h"
 #include "service/transport/zmq_context.h"
+#include "service/wire/limits.h"
 
 namespace laneway::service {
 namespace {

@@ -10,12 +10,14 @@
 #include "base/result.h"
 #include "lanes/action.h"
 #include "lanes/event.h"
+#include "lanes/graph/limits.h"
 #include "lanes/reason.h"
 #include "lanes/report.h"
 #include "lanes/turn.h"
 #include "service/wire/graph_info.h"
 #include "service/wire/iteration_note.h"
 #include "service/wire/job_spec.h"
+#include "service/wire/limits.h"
 #include "service/wire/supervisor_messages.h"
 
 namespace laneway::wire {

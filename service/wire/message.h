@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/limits.h"
+#include "service/wire/limits.h"
 
 namespace laneway::wire {
 

@@ -1,6 +1,6 @@
 #include "service/worker/default_pool.h"
 
-#include "base/limits.h"
+#include "service/worker/limits.h"
 
 namespace laneway::service {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "adaptor/device/limits.h"
 #include "base/check.h"
-#include "base/limits.h"
 
 namespace laneway::service {
 

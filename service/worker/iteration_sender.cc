@@ -4,7 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "base/limits.h"
+#include "service/trace/limits.h"
+#include "service/wire/limits.h"
 
 namespace laneway::service {
 

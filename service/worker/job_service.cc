@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "service/wire/limits.h"
 #include "service/worker/job_json.h"
 
 namespace laneway::service {

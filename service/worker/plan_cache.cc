@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/limits.h"
 #include "memory/planner.h"
+#include "service/worker/limits.h"
 
 namespace laneway::service {
 namespace {

@@ -3,7 +3,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/limits.h"
+#include "service/worker/limits.h"
 #include "service/worker/worker_lane.h"
 
 namespace laneway::service {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/limits.h"
+#include "service/worker/limits.h"
 #include "service/worker/ring_work.h"
 #include "service/worker/worker_lane.h"
 

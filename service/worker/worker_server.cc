@@ -15,9 +15,10 @@
 #include <utility>
 
 #include "base/fault_point.h"
-#include "base/limits.h"
 #include "base/log.h"
+#include "service/supervisor/limits.h"
 #include "service/transport/supervised.h"
+#include "service/wire/limits.h"
 #include "service/worker/default_pool.h"
 
 namespace laneway::service {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "adaptor/cuda/forwarding_allocator.h"
+#include "adaptor/device/limits.h"
 #include "adaptor/host/cpu_lane_allocator.h"
 #include "base/limits.h"
 

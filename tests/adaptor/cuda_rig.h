@@ -10,7 +10,6 @@
 
 #include "adaptor/cuda/cuda_backend.h"
 #include "adaptor/cuda/cuda_lane.h"
-#include "base/limits.h"
 #include "memory/lane_arena.h"
 
 namespace laneway::testing {

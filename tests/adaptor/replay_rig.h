@@ -9,7 +9,7 @@
 
 #include "adaptor/device/backend.h"
 #include "adaptor/device/device_job.h"
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 #include "lanes/graph/graph.h"
 #include "memory/lane_arena.h"
 

@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 
 namespace laneway::adaptor {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 #include "tests/adaptor/paced_device.h"
 
 namespace laneway::adaptor {

@@ -10,7 +10,7 @@
 #include <deque>
 #include <vector>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 #include "memory/device/host_device.h"
 #include "tests/adaptor/paced_device.h"
 #include "tests/support/seed.h"

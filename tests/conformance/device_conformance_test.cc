@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/limits.h"
 #include "base/random.h"
+#include "memory/device/limits.h"
 #include "tests/conformance/device_rows.h"
 #include "tests/support/seed.h"
 

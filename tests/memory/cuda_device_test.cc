@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "base/limits.h"
+#include "memory/device/limits.h"
 #include "tests/memory/cuda_fixture.h"
 
 namespace laneway::memory {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/limits.h"
 #include "base/random.h"
 #include "memory/device/host_device.h"
+#include "memory/device/limits.h"
 #include "memory/host_pool_access.h"
 #include "memory/stream_pool_access.h"
 #include "tests/support/seed.h"

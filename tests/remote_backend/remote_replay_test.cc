@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "adaptor/device/limits.h"
 #include "adaptor/host/host_backend.h"
-#include "base/limits.h"
 #include "tests/adaptor/graph_rig.h"
 #include "tests/adaptor/replay_rig.h"
 #include "tests/remote_backend/remote_backend.h"

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 
 namespace laneway::service {
 namespace {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
+#include "service/worker/limits.h"
 #include "tests/support/plan_check.h"
 
 namespace laneway::service {

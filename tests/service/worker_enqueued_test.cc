@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/limits.h"
+#include "adaptor/device/limits.h"
 #include "lanes/graph/graph_codec.h"
 #include "tests/service/enqueue_rig.h"
 #include "tests/service/journal/journal_file.h"

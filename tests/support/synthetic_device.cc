@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "memory/device/host_event.h"
+#include "memory/device/limits.h"
 #include "memory/device/work_stream.h"
 
 namespace laneway::memory {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/limits.h"
 #include "memory/device/cuda/cuda_event.h"
+#include "memory/device/limits.h"
 #include "memory/device/work_stream.h"
 
 namespace laneway::memory {

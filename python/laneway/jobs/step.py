@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
+import os
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,20 +13,19 @@ from torch.optim import Optimizer
 
 from laneway.capture import loss_scaling
 from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
-from laneway.capture.fake_job import is_captured
 from laneway.capture.kept_gradients import gradient_path
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.slots import Path, Slot
 from laneway.graph.target import Target
-from laneway.jobs import draws, lazy_modules
+from laneway.jobs import draws, lazy_modules, state_file
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
-from laneway.jobs.hook_watch import without_effect
 from laneway.jobs.job import Future, Job, check_replay, create_job
 from laneway.jobs.job_state import JobState, load_optimizer, release_created, set_gradients
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.service import Service, default_service
+from laneway.jobs.stale_weights import StaleWeights
 from laneway.jobs.variants import Variants
 from laneway.native.process import ProcessLock
 
@@ -167,6 +166,17 @@ class TrainStep:
         if self.captured is not None:
             set_gradients(model, self.captured.gradients, state.get("gradients", {}))
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes state_dict() to the file `path`, so that a run can go on after the end of the
+        client, the service or the machine: whole or not at all, the file that was there before is
+        replaced. load() reads it. Raises OSError."""
+        state_file.save(path, self.state_dict())
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Loads a file that save() wrote, as load_state_dict() does. Raises OSError, and
+        InvalidInput for another file, or a state that does not fit."""
+        self.load_state_dict(state_file.load(path))
+
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, its bytes and, per graph, the measured memory. `with_tapes` adds
         the allocation trace of each graph."""
@@ -256,7 +266,7 @@ class TrainStep:
             release_created(captured.slots)
             # Schedulers warn when the optimizer has not stepped before them; they read this.
             self.optimizer._opt_called = True
-            self._unwatch = weakref.finalize(self, _warn_when_called(self.model, self.job.name))
+            self._unwatch = weakref.finalize(self, StaleWeights(self.model, self.job.name).remove)
             self._unwatch.atexit = False
             return call_of(self.job, 0, captured, self.optimizer)
 
@@ -375,21 +385,3 @@ def train_step(
 
 def _slot_of(captured: CapturedJobGraph, path: Path) -> Slot:
     return next(s for s in captured.slots if any(t.path == path for t in s.tensors))
-
-
-def _warn_when_called(model: torch.nn.Module, name: str) -> Callable[[], None]:
-    """Warns once when `model` is called in training mode while its weights live in the service."""
-
-    @without_effect
-    def warn(module: torch.nn.Module, args: Any) -> None:
-        if not module.training or is_captured(module):
-            return
-        handle.remove()
-        warnings.warn(
-            f"this model is trained by job {name!r}: its own weights are those of before; use "
-            "step.sync_to(model) first, or laneway.inference(step) for the current ones",
-            stacklevel=3,
-        )
-
-    handle = model.register_forward_pre_hook(warn)
-    return handle.remove

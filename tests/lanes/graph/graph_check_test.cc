@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "base/limits.h"
+#include "lanes/graph/limits.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/seed.h"

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/limits.h"
+#include "lanes/graph/limits.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/random_graph.h"
 #include "tests/support/seed.h"

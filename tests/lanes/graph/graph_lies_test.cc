@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "base/limits.h"
 #include "lanes/graph/graph_check.h"
+#include "lanes/graph/limits.h"
 #include "tests/support/graph_builder.h"
 
 namespace laneway::lanes {

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/limits.h"
 #include "base/random.h"
+#include "service/broker/limits.h"
 #include "service/transport/unix_socket.h"
 #include "tests/service/broker/gateway_rig.h"
 #include "tests/support/seed.h"

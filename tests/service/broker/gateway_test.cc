@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/limits.h"
+#include "service/broker/limits.h"
 #include "tests/service/broker/gateway_rig.h"
 
 namespace laneway::service {

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "memory/os/shared_memory.h"
+#include "service/broker/limits.h"
 #include "service/journal/journal.h"
 #include "tests/service/api/option_fields.h"
 #include "tests/service/broker/registry_rig.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/clock.h"
-#include "base/limits.h"
+#include "service/broker/limits.h"
 #include "tests/service/broker/gateway_rig.h"
 
 namespace laneway::service {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "base/limits.h"
+#include "service/supervisor/limits.h"
 
 namespace laneway::service {
 namespace {

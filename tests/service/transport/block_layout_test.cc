@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
+#include "lanes/graph/limits.h"
 
 namespace laneway::service {
 namespace {

@@ -9,9 +9,10 @@
 #include <csignal>
 #include <string>
 
-#include "base/limits.h"
+#include "service/transport/limits.h"
 #include "service/transport/zmq_client.h"
 #include "service/transport/zmq_server.h"
+#include "service/wire/limits.h"
 #include "tests/service/transport/temporary_address.h"
 #include "tests/service/transport/zmq_rig.h"
 

@@ -8,9 +8,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/limits.h"
+#include "service/trace/limits.h"
 #include "service/transport/channel.h"
 #include "service/wire/codec.h"
+#include "service/wire/limits.h"
 
 namespace laneway::service {
 namespace {

@@ -1,0 +1,37 @@
+"""StaleWeights: tells of calls of a model whose weights live in a service."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+import torch
+
+from laneway.capture.fake_job import is_captured
+from laneway.jobs.hook_watch import without_effect
+
+
+@without_effect
+class StaleWeights:
+    """A hook that warns once when the model of job `name` is called in training mode while its
+    weights live in the service. A copy of the model, by copy or pickle, has a hook without effect
+    instead, which is loaded where Laneway is not installed too."""
+
+    def __init__(self, model: torch.nn.Module, name: str) -> None:
+        self._name = name
+        self._handle = model.register_forward_pre_hook(self)
+        self.remove = self._handle.remove
+
+    def __call__(self, module: torch.nn.Module, args: Any) -> None:
+        if not module.training or is_captured(module):
+            return
+        self.remove()
+        warnings.warn(
+            f"this model is trained by job {self._name!r}: its own weights are those of before; "
+            "use step.sync_to(model) first, or laneway.inference(step) for the current ones",
+            stacklevel=3,
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (logging.getLogger("laneway"), "debug")

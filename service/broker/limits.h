@@ -1,0 +1,34 @@
+// Maxima of the broker: what clients can make it keep, and for how long.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace laneway::limits {
+
+// What clients can make the gateway keep, before and after they have identified themselves.
+inline constexpr uint32_t kMaxSessions = 1'024;
+inline constexpr uint32_t kMaxSessionsPerUser = 512;  // so that one user leaves room for others
+inline constexpr uint32_t kMaxPendingConnectionsPerUser =
+    64;  // lifelines without an identified client
+inline constexpr uint32_t kMaxRequestsInWork =
+    16;  // of a session: its client may have given up on some
+inline constexpr uint32_t kMaxDescriptorMessages =
+    4;  // descriptors of requests that have not arrived yet
+inline constexpr uint32_t kMaxKeptAnswerBytes = 64u << 10;  // a longer answer is made again
+// How long the broker waits for the second socket of a client, and for the descriptors of a
+// request: on one machine they come within milliseconds, and a client that was stopped in between
+// sends Hello again.
+inline constexpr Duration kLifelinePatience = seconds(10);
+inline constexpr Duration kDescriptorMessagePatience = seconds(10);
+// A job's pace is measured over at least this time: many iterations of most jobs, and yet soon
+// correct when a client becomes slow. A waiting client asks once per kMaxWaitMs, so the pace is
+// computed as often.
+inline constexpr Duration kPaceWindow = seconds(1);
+// The broker: what one session, which is one client process, can make it keep. The descriptors of
+// all sessions together must stay below the kernel's limit for a process.
+inline constexpr uint32_t kMaxJobsPerSession = 256;
+inline constexpr uint32_t kMaxRememberedEnds = 1'024;  // of jobs: the reasons why they ended
+
+}  // namespace laneway::limits

@@ -1,0 +1,38 @@
+// Maxima of the supervisor: processes, pools, and what it holds for the broker.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/time.h"
+
+namespace laneway::limits {
+
+inline constexpr uint32_t kMaxLaneSms = 1'024;  // several times what a device has
+// Standbys each hold a process with LibTorch loaded (some 200 MiB).
+inline constexpr uint32_t kMaxStandbys = 8;
+inline constexpr Bytes kMinPool = Bytes(1 << 20);  // below this no training step fits
+// What the supervisor holds for the broker: sessions, jobs, graphs, links and segments, each a key
+// with a note. A note is at most as long as a request (the slots of a job are most of it).
+inline constexpr uint32_t kMaxHeldKeys = 1u << 18;
+inline constexpr uint32_t kMaxHeldKeyBytes = 128;
+inline constexpr uint32_t kMaxHeldNoteBytes = 48u << 20;  // leaves room in a channel's frame
+inline constexpr uint64_t kMaxHeldBytes = 1ull << 30;     // keys and notes together
+// A process that dies is started again: the first time at once, then after longer and longer
+// delays. A process that dies this often in this window is not started again.
+inline constexpr uint32_t kMaxDeaths = 10;
+inline constexpr Duration kDeathsWindow = seconds(60);
+inline constexpr Duration kFirstRestartDelay = milliseconds(100);
+inline constexpr Duration kLongestRestartDelay = seconds(5);
+// A broker that sends nothing for this long hangs, and is killed.
+inline constexpr Duration kHeartbeatPatience = seconds(30);
+// A worker must report within this time that it has loaded LibTorch and mapped the pool; cold disks
+// are slow.
+inline constexpr Duration kWorkerStartPatience = seconds(120);
+// A worker that has closed its channel is about to exit; if it does not, it is killed, and its exit
+// code is lost.
+inline constexpr Duration kHangUpPatience = seconds(1);
+// The time for an orderly end; processes that are left after it are killed.
+inline constexpr Duration kStopPatience = seconds(10);
+
+}  // namespace laneway::limits
