@@ -3,6 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "adaptor/scope/core_shortage.h"
+#include "base/clock.h"
+
 namespace laneway::service {
 namespace {
 
@@ -33,7 +36,11 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
     return result;
   }
   graph.torch->allow_replay(replay_);
-  return run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit);
+  IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit);
+  if (graph.uses_team()) {
+    adaptor::watch_cores(SteadyClock().now(), graph.torch->graph().context.threads);
+  }
+  return result;
 }
 
 Status LaneExecutor::clear() { return backend_.pool_access().fill(base_, std::byte{0}, size_); }

@@ -148,7 +148,7 @@ std::string operator_of(const std::string& line) { return line.substr(0, line.fi
 // (adaptor/checks/paired_check).
 constexpr std::string_view kNeedsAPartner[] = {
     "aten::_ctc_loss_backward", "aten::_ctc_loss_backward.Tensor", "aten::linalg_ldl_solve",
-    "aten::mkldnn_rnn_layer_backward", "laneway::restore_random_state"};
+    "aten::mkldnn_rnn_layer_backward"};
 
 TEST(OperandMutation, NoCallTouchesWhatIsNotItsOwn) {
   at::set_num_threads(1);

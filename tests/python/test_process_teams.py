@@ -211,3 +211,39 @@ def test_a_child_of_a_fork_trains_with_two_threads(parent, call):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     """)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/pressure/cpu"), reason="the kernel shows no pressure")
+def test_on_a_busy_machine_barriers_sleep_and_bits_stay():
+    """An idle thread with a team of its own is what makes them sleep; it comes only when cores are
+    short. Without the settings of the other tests, which decide how barriers wait."""
+    check_script(
+        NETWORK,
+        """
+    import contextlib, subprocess
+    beside = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(8)]
+    def kept():
+        def name(task):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/self/task/{task}/comm") as comm:
+                    return comm.read().strip()
+        return any(name(task) == "laneway-idle" for task in tasks())
+    try:
+        with laneway.embedded("256MiB") as service:
+            step = laneway.train_step(*network(), service)
+            count = 0
+            while not kept():
+                step(x, y)
+                count += 1
+            step(x, y)
+            expected = network()
+            for _ in range(count + 1):
+                eager_step(*expected, (x, y))
+            assert_same({"model": expected[0].state_dict(), "optimizer": expected[2].state_dict()},
+                        step.state_dict(), "state")
+    finally:
+        for process in beside:
+            process.kill()
+            process.wait()
+    """,
+    )

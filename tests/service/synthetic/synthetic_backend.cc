@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "adaptor/scope/core_shortage.h"
 #include "adaptor/scope/lane_blocks.h"
 #include "adaptor/scope/thread_count.h"
 #include "tests/service/synthetic/synthetic_lane.h"
@@ -39,5 +40,6 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
 
 // The synthetic device computes without OpenMP, so no thread keeps a team.
 void end_thread_team() {}
+void watch_cores(TimePoint /*now*/, uint32_t /*threads*/) {}
 
 }  // namespace laneway::adaptor
