@@ -22,6 +22,9 @@ def rows(number):
 def state_of(trained):
     return {"model": trained[0].state_dict(), "optimizer": trained[2].state_dict()}
 
+def of_job(step):
+    return {key: value for key, value in step.state_dict().items() if key != "random"}
+
 def eager_wide(seed, count):
     trained = wide(seed)
     for number in range(count):
@@ -61,7 +64,7 @@ with laneway.embedded("256MiB") as service:
     assert counts == [1], counts
     assert torch.get_num_threads() == 1
     for threads, step in steps.items():
-        assert_same(expected[threads], step.state_dict(), f"{threads} threads")
+        assert_same(expected[threads], of_job(step), f"{threads} threads")
     assert_same(expected[1], state_of(beside), "beside")
     assert len({job["lane"] for job in service.status()["jobs"]}) == 2
     # The same through calls from this thread, with a count that is not theirs.
@@ -70,7 +73,7 @@ with laneway.embedded("256MiB") as service:
         torch.set_num_threads(threads)
         seventh = eager_wide(0, 7)
         torch.set_num_threads(1)
-        assert_same(seventh, step.state_dict(), f"{threads} threads, called")
+        assert_same(seventh, of_job(step), f"{threads} threads, called")
 """,
     )
 
@@ -159,7 +162,7 @@ with laneway.embedded("512MiB") as service:
         step.state_dict()
         assert flags() == plain, (kind, flags())
     for kind, step in steps.items():
-        assert_same(expected[kind], step.state_dict(), kind)
+        assert_same(expected[kind], of_job(step), kind)
     with flushing():  # this thread's flag is not the jobs', and stays
         steps["plain"](*data("plain", 0))
         assert flags()[-1]

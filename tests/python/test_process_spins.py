@@ -99,7 +99,8 @@ def test_ctrl_c_while_the_client_spins():
     torch.manual_seed(1)
     for _ in range(count):
         eager_step(model, loss_fn, optimizer, batch())
-    expected = {{"model": model.state_dict(), "optimizer": optimizer.state_dict()}}
+    expected = {{"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                "random": torch.get_rng_state()}}
     assert_same(expected, state, "state")
     print("well", flush=True)
     """,

@@ -147,7 +147,8 @@ def test_a_thread_count_that_changes_between_steps():
         expected = network()
         for _ in done:
             eager_step(*expected, (x, y))
-        assert_same({"model": expected[0].state_dict(), "optimizer": expected[2].state_dict()},
+        assert_same({"model": expected[0].state_dict(), "optimizer": expected[2].state_dict(),
+                     "random": torch.get_rng_state()},
                     step.state_dict(), "state")
     """)
 
@@ -239,7 +240,8 @@ def test_on_a_busy_machine_barriers_sleep_and_bits_stay():
             expected = network()
             for _ in range(count + 1):
                 eager_step(*expected, (x, y))
-            assert_same({"model": expected[0].state_dict(), "optimizer": expected[2].state_dict()},
+            assert_same({"model": expected[0].state_dict(), "optimizer": expected[2].state_dict(),
+                     "random": torch.get_rng_state()},
                         step.state_dict(), "state")
     finally:
         for process in beside:
