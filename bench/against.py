@@ -8,11 +8,15 @@ a trial (A B B A). The rounds are paired; `value` is the lower end of the 95 % i
 median over the cases is the figure to reach.
 
 The cases `*_service` run through a lanewayd of each checkout's own. There the processor time of an
-iteration is compared as well: that of the client's process and of all of lanewayd's."""
+iteration is compared as well: that of the client's process and of all of lanewayd's. The cases
+`*_busy` run with torch's own number of threads beside eight processes that compute all the time:
+waiting threads must not take the cores from those that work."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from . import models, stats
 from .daemon import cpu_of_all_s
@@ -23,10 +27,17 @@ from .worker import Worker, WorkerFailed
 NO_SLOWER = at_least(0.98)
 NO_MORE_CPU = at_most(1.01)
 SERVED = ("mlp", "gpt")  # an iteration of some 0.1 ms, and one of some 20 ms
+BUSY = ("mlp", "cnn")
+BUSY_PROCESSES = 8
+BUSY_TRIALS = 10  # at most: an iteration may take a hundred times as long as alone
 
 
 def cases() -> list[str]:
-    return [*models.NAMES, *(f"{name}_service" for name in SERVED)]
+    return [
+        *models.NAMES,
+        *(f"{name}_service" for name in SERVED),
+        *(f"{name}_busy" for name in BUSY),
+    ]
 
 
 def run(options: Options) -> Report:
@@ -39,7 +50,8 @@ def run(options: Options) -> Report:
         if options.wants(name):
             progress(f"against: {name}")
             means = _measure(name, options, report, calibration)
-            compared += [([means["other"]], means["this"])] if means else []
+            if means and not name.endswith("_busy"):
+                compared.append(([means["other"]], means["this"]))
     if compared:
         middle = stats.bootstrap_median_ratio(compared)
         interval = {"median": middle.median, "high": middle.high}
@@ -54,10 +66,11 @@ def _measure(
 ) -> dict[str, list[float]] | None:
     """The mean times of each one's trials; None when one of them does not run it."""
     checkouts = {"this": ROOT, "other": options.other}
-    served = name.endswith("_service")
-    make = {"name": name.removesuffix("_service"), "seed": 0, "form": "default"}
+    model, _, way = name.partition("_") if name.endswith(("_service", "_busy")) else (name, "", "")
+    served, busy = way == "service", way == "busy"
+    make = {"name": model, "seed": 0, "form": "default"}
     make |= {"runner": "service" if served else "embedded"}
-    make |= {"threads": options.threads, "cores": list(options.cores)}
+    make |= {"threads": None if busy else options.threads, "cores": list(options.cores)}
     means: dict[str, list[float]] = {which: [] for which in checkouts}
     cpu: dict[str, list[float]] = {which: [] for which in checkouts}
     with ExitStack() as stack:
@@ -71,10 +84,13 @@ def _measure(
         except WorkerFailed as error:
             report.add(name, "speed_over_other", None, "ratio", note=str(error))
             return None
+        if busy:
+            stack.enter_context(_busy_processes())
         probes = [worker.trial(5)["times_ns"] for worker in workers.values()]  # as many in both
         once = min(map(stats.median, probes))
         iterations = max(3, int((0.05 if options.quick else 0.25) * 1e9 / once))
-        for order in interleaved(list(workers), options.trials):
+        trials = min(options.trials, BUSY_TRIALS) if busy else options.trials
+        for order in interleaved(list(workers), trials):
             calibration.sample()
             for which in order:
                 before = cpu_of_all_s(workers[which].pid)
@@ -93,6 +109,17 @@ def _measure(
     if served:
         _report_cpu(name, cpu, report)
     return means
+
+
+@contextmanager
+def _busy_processes() -> Iterator[None]:
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(BUSY_PROCESSES)]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
 
 
 def _report_cpu(name: str, cpu: dict[str, list[float]], report: Report) -> None:

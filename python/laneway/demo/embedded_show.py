@@ -55,6 +55,7 @@ class EmbeddedShow(Show):
                 service=service,
                 name=job.name,
                 total_iterations=job.iterations,
+                random="own",  # each job as if it were alone in its process
             )
             trainings.append(Training(job, step, self.stop))
             trainings[-1].warm_up()
