@@ -56,7 +56,10 @@ class Shared:
         self.service, self.served = service, None
 
     def train_step(self, model, optimizer, job):
-        step = laneway.train_step(model, job.loss_fn, optimizer, self.service, name=job.name)
+        # As in a process of its own.
+        step = laneway.train_step(
+            model, job.loss_fn, optimizer, self.service, name=job.name, random="own"
+        )
         if job.name == client.SERVED:
             self.served = step
         return step

@@ -91,7 +91,6 @@ class Connection:
             name=job.name,
             shared=job.name == SERVED,
             total_iterations=job.iterations,
-            random="own",  # each job as if it were alone in its process
         )
 
     def inference(self, model: torch.nn.Module) -> Any:
