@@ -18,7 +18,8 @@ def check(step, width, rows, seed=0):
     torch.manual_seed(seed + 1)
     for _ in range(count):
         eager_step(model, loss_fn, optimizer, batch(0, rows))
-    assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, state, "state")
+    assert_same({"model": model.state_dict(), "optimizer": optimizer.state_dict(),
+                 "random": torch.get_rng_state()}, state, "state")
     return count
 
 def heard(call):
