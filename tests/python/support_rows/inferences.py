@@ -167,7 +167,7 @@ def of_a_step(trial: Trial) -> None:
     loss_fn = nn.functional.cross_entropy
     run = step_of(loss_fn)
     torch.manual_seed(7)
-    with laneway.train_step(model, loss_fn, optimizers[0], trial.service) as step:
+    with laneway.train_step(model, loss_fn, optimizers[0], trial.service, random="own") as step:
         predict = laneway.inference(step)
         for _ in range(3):
             x, y = torch.linspace(-1, 1, 96).view(8, 12), torch.arange(8) % 5
