@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from laneway.jobs.inference_job import Inference, inference
     from laneway.jobs.job import Future
     from laneway.jobs.service import Service, connect, embedded
-    from laneway.jobs.step import TrainStep, train_step
+    from laneway.jobs.step import TrainStep
+    from laneway.jobs.training import step, train_step
 
 __version__: str  # of the file VERSION, which is read at the first use
 
@@ -60,6 +61,7 @@ __all__ = [
     "connect",
     "embedded",
     "inference",
+    "step",
     "train_step",
 ]
 
@@ -75,7 +77,8 @@ _HOMES = {
     "connect": "jobs.service",
     "embedded": "jobs.service",
     "inference": "jobs.inference_job",
-    "train_step": "jobs.step",
+    "step": "jobs.training",
+    "train_step": "jobs.training",
 }
 
 

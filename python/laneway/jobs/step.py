@@ -1,8 +1,8 @@
-"""TrainStep: one training step of a user's model as a job of a service. train_step() makes one."""
+"""TrainStep: one training step of a user's model as a job of a service. train_step() and step() of
+training.py make one."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import weakref
 from collections.abc import Callable
@@ -21,33 +21,16 @@ from laneway.jobs import draws, lazy_modules, state_file
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
-from laneway.jobs.job import Future, Job, check_replay, create_job
+from laneway.jobs.job import Future, Job, create_job
 from laneway.jobs.job_state import JobState, load_optimizer, release_created, set_gradients
 from laneway.jobs.owned_job import OwnedJob
-from laneway.jobs.service import Service, default_service
+from laneway.jobs.service import default_service
 from laneway.jobs.stale_weights import StaleWeights
+from laneway.jobs.step_options import StepOptions
 from laneway.jobs.variants import Variants
 from laneway.native.process import ProcessLock
 
 _TRAINING = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class StepOptions:
-    """The options of train_step, whose docstring explains them."""
-
-    service: Service | None
-    name: str | None
-    priority: int
-    weight: float
-    total_iterations: int | None
-    closure: Callable[..., Any] | None
-    admission_timeout: float | None
-    keep_gradients: bool | None
-    max_variants: int
-    shared: bool
-    replay: str
-    random: str | None
 
 
 class TrainStep:
@@ -314,73 +297,6 @@ class TrainStep:
         # A form that does not scale its loss leaves the scaler's state as it is.
         scaler = (last.captured.scaler if last is not None else None) or captured.scaler
         return JobState(captured, job, self.model, self.optimizer, scaler, self._shares_random)
-
-
-def train_step(
-    model: torch.nn.Module,
-    loss_fn: Callable[..., Any] | None,
-    optimizer: Optimizer,
-    service: Service | None = None,
-    name: str | None = None,
-    priority: int = 0,
-    weight: float = 1.0,
-    total_iterations: int | None = None,
-    closure: Callable[..., Any] | None = None,
-    admission_timeout: float | None = None,
-    keep_gradients: bool | None = None,
-    max_variants: int = 8,
-    shared: bool = False,
-    replay: str = "auto",
-    random: str | None = None,
-) -> TrainStep:
-    """Makes a training step, to be called with batches. One call is one iteration:
-    loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
-    the iteration; `service` (None: a service embedded in this process) runs it.
-
-    - `loss_fn`: None when the model returns its own loss: alone, first in a tuple, or as the entry
-      "loss" of a dictionary. Of a dictionary the step returns the loss alone.
-    - `closure`: closure(model, optimizer, *inputs) -> loss or (loss, aux…) replaces the iteration
-      above. It runs only at capture, so its decisions in Python must depend on its arguments alone.
-      It may scale its loss with a torch.amp.GradScaler if the optimizer is made with fused=True.
-    - `name`: the job's name in the status and for attach().
-    - `priority`, `weight`: shown in the status. No built-in policy reads them yet.
-    - `total_iterations`: how many iterations the job will run, if that is known. The policy srtf
-      computes the remaining time from it.
-    - `admission_timeout`: how many seconds the first call waits for room in the pool before it
-      raises Refused. None: without a limit. 0: it does not wait.
-    - `keep_gradients`: True keeps gradients in the job's state, to accumulate micro-batches over
-      several calls. None: keep them if the first call reads older gradients or leaves some that the
-      optimizer does not use.
-    - `max_variants`: how many forms of call stay captured at a time.
-    - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
-    - `replay`: whether a device records an iteration's work and replays it, where the work needs
-      nothing of the CPU: "auto" (the service decides), "on" or "off".
-    - `random`: "shared": a step draws from torch's default generator, and from the generators that
-      it gives to operators, and moves them, as eager does. Such steps of one process run one at a
-      time. "own": it draws from the job's generator, which begins as a copy of the default one.
-      None: "shared" where the job runs on the CPU, "own" on CUDA, whose generators draw other
-      numbers.
-
-    Errors of the first call: CaptureError, OutOfMemory when the job cannot fit the pool, Refused,
-    InvalidInput.
-    """
-    check_replay(replay)
-    draws.check_random(random)
-    options = StepOptions(
-        service=service,
-        name=name,
-        priority=priority,
-        weight=weight,
-        total_iterations=total_iterations,
-        closure=closure,
-        admission_timeout=admission_timeout,
-        keep_gradients=keep_gradients,
-        max_variants=max_variants,
-        shared=shared,
-        replay=replay,
-        random=random,
-    )
-    return TrainStep(model, loss_fn, optimizer, options)
 
 
 def _slot_of(captured: CapturedJobGraph, path: Path) -> Slot:

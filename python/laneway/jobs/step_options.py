@@ -1,0 +1,27 @@
+"""StepOptions: what a training step is made with, besides its model, loss and optimizer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from laneway.jobs.service import Service
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOptions:
+    """The options of train_step, whose docstring explains them."""
+
+    service: Service | None
+    name: str | None
+    priority: int
+    weight: float
+    total_iterations: int | None
+    closure: Callable[..., Any] | None
+    admission_timeout: float | None
+    keep_gradients: bool | None
+    max_variants: int
+    shared: bool
+    replay: str
+    random: str | None

@@ -1,0 +1,120 @@
+"""train_step() and the decorator step(): the two ways to make a TrainStep."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from laneway.errors import InvalidInput
+from laneway.jobs import draws
+from laneway.jobs.job import check_replay
+from laneway.jobs.service import Service
+from laneway.jobs.step import TrainStep
+from laneway.jobs.step_options import StepOptions
+
+
+def train_step(
+    model: torch.nn.Module,
+    loss_fn: Callable[..., Any] | None,
+    optimizer: Optimizer,
+    service: Service | None = None,
+    name: str | None = None,
+    priority: int = 0,
+    weight: float = 1.0,
+    total_iterations: int | None = None,
+    closure: Callable[..., Any] | None = None,
+    admission_timeout: float | None = None,
+    keep_gradients: bool | None = None,
+    max_variants: int = 8,
+    shared: bool = False,
+    replay: str = "auto",
+    random: str | None = None,
+) -> TrainStep:
+    """Makes a training step, to be called with batches. One call is one iteration:
+    loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
+    the iteration; `service` (None: a service embedded in this process) runs it.
+
+    - `loss_fn`: None when the model returns its own loss: alone, first in a tuple, or as the entry
+      "loss" of a dictionary. Of a dictionary the step returns the loss alone.
+    - `closure`: closure(model, optimizer, *inputs) -> loss or (loss, aux…) replaces the iteration
+      above. It runs only at capture, so its decisions in Python must depend on its arguments alone.
+      It may scale its loss with a torch.amp.GradScaler if the optimizer is made with fused=True.
+    - `name`: the job's name in the status and for attach().
+    - `priority`, `weight`: shown in the status. No built-in policy reads them yet.
+    - `total_iterations`: how many iterations the job will run, if that is known. The policy srtf
+      computes the remaining time from it.
+    - `admission_timeout`: how many seconds the first call waits for room in the pool before it
+      raises Refused. None: without a limit. 0: it does not wait.
+    - `keep_gradients`: True keeps gradients in the job's state, to accumulate micro-batches over
+      several calls. None: keep them if the first call reads older gradients or leaves some that the
+      optimizer does not use.
+    - `max_variants`: how many forms of call stay captured at a time.
+    - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
+    - `replay`: whether a device records an iteration's work and replays it, where the work needs
+      nothing of the CPU: "auto" (the service decides), "on" or "off".
+    - `random`: "shared": a step draws from torch's default generator, and from the generators that
+      it gives to operators, and moves them, as eager does. Such steps of one process run one at a
+      time. "own": it draws from the job's generator, which begins as a copy of the default one.
+      None: "shared" where the job runs on the CPU, "own" on CUDA, whose generators draw other
+      numbers.
+
+    Errors of the first call: CaptureError, OutOfMemory when the job cannot fit the pool, Refused,
+    InvalidInput.
+    """
+    check_replay(replay)
+    draws.check_random(random)
+    options = StepOptions(
+        service=service,
+        name=name,
+        priority=priority,
+        weight=weight,
+        total_iterations=total_iterations,
+        closure=closure,
+        admission_timeout=admission_timeout,
+        keep_gradients=keep_gradients,
+        max_variants=max_variants,
+        shared=shared,
+        replay=replay,
+        random=random,
+    )
+    return TrainStep(model, loss_fn, optimizer, options)
+
+
+def step(
+    model: torch.nn.Module, optimizer: Optimizer, **options: Any
+) -> Callable[[Callable[..., Any]], TrainStep]:
+    """A decorator that makes a TrainStep of a function whose body is one iteration of a training
+    loop, as it stands in eager PyTorch:
+
+        @laneway.step(model, optimizer)
+        def train(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        for x, y in loader:
+            loss = train(x, y)
+
+    The function's arguments are what changes from call to call. It runs only at capture, so what
+    it decides by in Python must depend on its arguments alone. What it returns, the step returns.
+    `options` are those of train_step, but `loss_fn` and `closure`. Errors are those of
+    train_step."""
+    for name in ("closure", "loss_fn"):
+        if name in options:
+            raise InvalidInput(f"step() takes no {name}: the decorated function is the iteration")
+
+    def decorate(function: Callable[..., Any]) -> TrainStep:
+        def iteration(_model: Any, _optimizer: Any, *inputs: Any, **kwargs: Any) -> Any:
+            return function(*inputs, **kwargs)
+
+        made = train_step(model, None, optimizer, closure=iteration, **options)
+        functools.update_wrapper(made, function)
+        return made
+
+    return decorate
