@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import torch
 
+from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 
 
@@ -28,7 +29,7 @@ class CaptureGate:
 
     @contextlib.contextmanager
     def capturing(self) -> Iterator[None]:
-        with self.reading:
+        with self.reading, quietly():
             self._inside += 1  # before the count: see seen()
             self._count += 1
             try:

@@ -110,7 +110,8 @@ class _Numbers:
             return f"the optimizer or scaler has no {missing} any more"
         if self._objects_key is not None:
             given, known = holder[self._objects_key], self._objects
-            if len(given) != len(known) or not all(map(is_, given, known)):
+            # Not by the list's own iterator, which may tell of a read (watched.py).
+            if len(given) != len(known) or not all(map(is_, list.__iter__(given), known)):
                 return "a group of the optimizer has other parameters"
         return None
 

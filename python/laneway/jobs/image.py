@@ -9,6 +9,7 @@ import torch
 
 from laneway.graph.slots import HasSlots, Slot
 from laneway.jobs.job import Job
+from laneway.jobs.mirror import Mirror
 from laneway.jobs.service import Service
 
 
@@ -22,6 +23,10 @@ class Image(Protocol):
     @property
     def service(self) -> Service:
         """The service that runs the job."""
+
+    @property
+    def mirror(self) -> Mirror | None:
+        """How this process's model follows the job, if it does."""
 
     def ensure_job(self) -> tuple[HasSlots, Job]:
         """The slots of the job's state, and the job. Raises an Error when there is no job (yet, or
@@ -37,6 +42,7 @@ class JoinedImage:
     job: Job
     model: torch.nn.Module
     slots: list[Slot]
+    mirror: Mirror | None = None
 
     def ensure_job(self) -> tuple[JoinedImage, Job]:
         """The image and the job. Raises ServiceUnavailable after the job was detached."""

@@ -4,6 +4,7 @@ a training step, whose current weights the inference uses. inference() makes one
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.image import Image
 from laneway.jobs.job import Future, Job, check_replay, create_job
+from laneway.jobs.mirror import Mirror, bring_up_to_date, check_sync, written_slots
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.service import Service, default_service
 from laneway.jobs.step import TrainStep
@@ -40,6 +42,7 @@ class InferenceOptions:
     shared: bool = False
     replay: str = "auto"
     random: str | None = None
+    sync: str = "on_read"
 
 
 class Inference:
@@ -73,23 +76,43 @@ class Inference:
             Conditions([model], flags=False),
             self._gate,
             self._capture,
+            self._found,
         )
+        self._mirror: Mirror | None = None  # of the job's model, which may be a step's
+        self._writes: set[int] = set()  # the slots that some graph of the inference writes
+        self._unwatch: weakref.finalize | None = None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs the model with the job's weights, waits, and returns its outputs."""
-        return self._variants.run(inputs, kwargs)
+        mirror = self._mirror
+        if mirror is None:
+            return self._variants.run(inputs, kwargs)
+        mirror.before_call()
+        try:
+            return self._variants.run(inputs, kwargs)
+        finally:
+            mirror.after_call(self._writes)
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """Submits a call and returns a Future at once. The call works on copies of the inputs: when
         the model writes into an input, the caller's tensor does not change, and a warning says
         so."""
-        return self._variants.submit(inputs, kwargs)
+        mirror = self._mirror
+        if mirror is None:
+            return self._variants.submit(inputs, kwargs)
+        mirror.before_call()
+        try:
+            return self._variants.submit(inputs, kwargs)
+        finally:
+            mirror.after_call(self._writes)
 
     def close(self) -> None:
         """Ends the job, if it is the inference's own. May be called again; then it has no
         effect."""
         if not self._lock.is_here():
             return
+        if self._unwatch is not None:
+            self._unwatch()
         self._owned.close()
         self._variants.close()
 
@@ -99,11 +122,20 @@ class Inference:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _found(self) -> None:
+        """The model may have other parts than before."""
+        if self._mirror is not None:
+            self._mirror.attach()
+            self._mirror.before_call()
+
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
             self._owned.check_open(self.name)
             if self._joined is not None:
                 self._captured, self.job = self._joined.ensure_job()
+                self._mirror = self._joined.mirror
+            if self.job is None:
+                bring_up_to_date([self._model])
 
             def capture() -> CapturedJobGraph:
                 return capture_inference(
@@ -121,12 +153,21 @@ class Inference:
                 if self._captured is None and lazy_modules.has_lazy(self._model):
                     self._initialise(capture)
                 captured = capture()
+            self._writes |= written_slots(captured.graph)
             if self.job is not None:
                 self.name = self.name or self.job.name
                 return call_of(self.job, self.job.add_graph(captured.encode()), captured)
             self.job = self._offer(captured)
             self._captured, self.name = captured, self.job.name
+            if self._options.sync != "manual":
+                self._follow(captured, self.job)
             return call_of(self.job, 0, captured)
+
+    def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
+        self._mirror = Mirror([("model", self._model)], [], captured.slots, job, self._gate)
+        self.service.add_mirror(self._mirror)
+        self._unwatch = weakref.finalize(self, self._mirror.release)
+        self._unwatch.atexit = False
 
     def _initialise(self, capture: Callable[[], CapturedJobGraph]) -> None:
         before = draws.default_state() if self._shares_random else self._random_state
@@ -166,22 +207,34 @@ def inference(
     shared: bool = False,
     replay: str = "auto",
     random: str | None = None,
+    sync: str = "on_read",
 ) -> Inference:
     """Makes an inference, to be called with inputs. With a model, the inference has a job of its
-    own, with the model's weights at the first call. With a step, the inference is one more graph of
+    own, with the model's weights: what is written to the model later is used by the next call, or
+    with sync="manual" is not. With a step, the inference is one more graph of
     the step's job: it runs in the same lane and uses the step's current weights.
 
     `closure(model, *inputs)` replaces the call model(*inputs), for example by an evaluation with
     losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
     stay captured at a time. `service`, `name`, `priority`, `admission_timeout`, `shared`,
-    `replay` and `random` are those of train_step, for a job of the inference's own; an inference of
-    a step ignores all of them but `name` and `random`. Errors are those of train_step.
+    `replay`, `random` and `sync` are those of train_step, for a job of the inference's own; an
+    inference of a step ignores all of them but `name` and `random`. Errors are those of train_step.
 
     Requires: a step that is given has a job, that is, it was called or prepared."""
     check_replay(replay)
     draws.check_random(random)
+    check_sync(sync)
     options = InferenceOptions(
-        service, name, priority, admission_timeout, closure, max_variants, shared, replay, random
+        service=service,
+        name=name,
+        priority=priority,
+        admission_timeout=admission_timeout,
+        closure=closure,
+        max_variants=max_variants,
+        shared=shared,
+        replay=replay,
+        random=random,
+        sync=sync,
     )
     if isinstance(model_or_step, TrainStep):
         return Inference(model_or_step.model, model_or_step, options)

@@ -218,6 +218,10 @@ class Job:
         self._access(self.library.lib.laneway_read_state, slots, storages, state)
         return storages, state
 
+    def read_into(self, slots: list[Slot], storages: list[torch.UntypedStorage]) -> None:
+        """Copies the slots' bytes into these storages, which have as many; ordered likewise."""
+        self._access(self.library.lib.laneway_read_state, slots, storages, None)
+
     def write_state(self, slots: list[Slot], storages: list, random_state: Any = None) -> None:
         """Replaces the slots' bytes, and the random state unless None; ordered likewise."""
         self._access(self.library.lib.laneway_write_state, slots, storages, random_state)

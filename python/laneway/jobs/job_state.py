@@ -108,7 +108,7 @@ class JobState:
                 value = given.get(index, {}).get(key)
                 if value is None:
                     # torch would create the entry in its next step, as the capture did.
-                    target.copy_(_initial_value(slot))
+                    target.copy_(initial_value(slot))
                 else:
                     _copy_into(target, torch.as_tensor(value), f"optimizer/{index}/{key}")
 
@@ -167,7 +167,7 @@ def _name(path: Path) -> str:
     return path[-1] if path[0] == "model" else "/".join(map(str, path))
 
 
-def _initial_value(slot: Slot) -> torch.Tensor:
+def initial_value(slot: Slot) -> torch.Tensor:
     """The value with which every element of a created slot starts."""
     if not slot.created:
         raise InvalidInput(f"{slot.name} is missing from the optimizer's state")

@@ -7,7 +7,7 @@ the values of parameters and buffers, of which a job has its own, nor of plain a
 
 from __future__ import annotations
 
-from operator import attrgetter, getitem, is_, itemgetter
+from operator import attrgetter, is_, itemgetter
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ import torch
 _training_of = itemgetter("training")
 _training_of_module = attrgetter("training")
 _is_trained = attrgetter("requires_grad")
+_entry = dict.__getitem__  # tells nobody of a read (watched.py)
 
 
 class ModuleForm:
@@ -64,7 +65,7 @@ class ModuleForm:
         if any(self._empty) or self._children != self._known_children:
             return False
         try:
-            if not all(map(is_, map(getitem, self._holder_of, self._name_of), self._entries)):
+            if not all(map(is_, map(_entry, self._holder_of, self._name_of), self._entries)):
                 return False
         except KeyError:
             return False

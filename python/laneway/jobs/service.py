@@ -48,6 +48,7 @@ class Service:
         self._handle: Any = ffi.gc(handle, library.lib.laneway_service_release)
         self._lock = ProcessLock()
         self._jobs: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._mirrors: weakref.WeakSet[Any] = weakref.WeakSet()
         _open_services.add(self)
 
     def __enter__(self) -> Service:
@@ -81,10 +82,18 @@ class Service:
         raise InvalidInput(f"the service has no job named {name!r} that this process made")
 
     def close(self) -> None:
-        """Ends all jobs, after their running iterations, and frees the pool. May be called again;
-        then it has no effect."""
+        """Ends all jobs, after their running iterations, and frees the pool. Models that this
+        process trains are brought up to date before. May be called again; then it has no effect."""
         if not self._lock.is_here():
             return
+        if self._handle is not None:
+            for mirror in list(self._mirrors):
+                mirror.release()
+        self.close_at_exit()
+
+    def close_at_exit(self) -> None:
+        """close() at the end of the process: nobody reads a model any more. For the package
+        itself."""
         with self._lock:
             handle, self._handle = self._handle, None
         if handle is None:
@@ -106,6 +115,10 @@ class Service:
             raise ServiceUnavailable("the service was closed; open another one")
         return handle
 
+    def add_mirror(self, mirror: Any) -> None:
+        """Notes a mirror that close() must release. For the package itself."""
+        self._mirrors.add(mirror)
+
     def add_job(self, job: Any) -> None:
         """Notes a job that close() must close. For the package itself."""
         self._jobs.add(job)
@@ -119,7 +132,7 @@ _default: Service | None = None
 @atexit.register
 def _close_services() -> None:
     for service in list(_open_services):
-        service.close()
+        service.close_at_exit()
 
 
 def _after_fork() -> None:

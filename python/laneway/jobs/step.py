@@ -23,11 +23,13 @@ from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.job import Future, Job, create_job
 from laneway.jobs.job_state import JobState, load_optimizer, release_created, set_gradients
+from laneway.jobs.mirror import Mirror, bring_up_to_date
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.service import default_service
 from laneway.jobs.stale_weights import StaleWeights
 from laneway.jobs.step_options import StepOptions
 from laneway.jobs.variants import Variants
+from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 
 _TRAINING = 0
@@ -37,8 +39,9 @@ class TrainStep:
     """Call a step with a batch: the service runs one iteration of training and returns the loss.
 
     The first call captures the step and submits the job. From then on parameters, buffers and
-    optimizer state live in the service's pool; the client's `model` keeps its old weights until
-    `sync_to`. A call of another form (shapes, dtypes, other arguments, hyperparameters, train() or
+    optimizer state live in the service's pool. Whoever reads the client's `model` or `optimizer`
+    finds them up to date, and what is written to them is used by the next call (see train_step's
+    `sync`). A call of another form (shapes, dtypes, other arguments, hyperparameters, train() or
     eval(), hooks, parts of the model) is captured again and uses the same state. Random operators
     draw from the generators that eager would draw from, and move them (see train_step's `random`).
     Thread-safe; iterations run in the order of the calls.
@@ -63,30 +66,37 @@ class TrainStep:
         self._owned = OwnedJob("step")
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
-        modules = [m for m in (model, loss_fn) if isinstance(m, torch.nn.Module)]
-        self._conditions = Conditions(modules, optimizer)
+        self._modules = [m for m in (model, loss_fn) if isinstance(m, torch.nn.Module)]
+        self._conditions = Conditions(self._modules, optimizer)
         self._gate = gate_of(model)
         self._variants = Variants(
-            "step", options.max_variants, self._conditions, self._gate, self._capture
+            "step", options.max_variants, self._conditions, self._gate, self._capture, self._found
         )
         # The parts of the state that are no bytes, after the last call or load_state_dict().
         self._stepped = False
         self._gradients: set[Path] = set()
+        self.mirror: Mirror | None = None  # of a job whose model is synchronised on read
         self._unwatch: weakref.finalize | None = None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
-        result = self._variants.run(inputs, kwargs)
-        self._note_call()
-        return result
+        if self.mirror is not None:
+            self.mirror.before_call()
+        try:
+            return self._variants.run(inputs, kwargs)
+        finally:
+            self._note_call()
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """Submits one iteration and returns a Future at once (`result(timeout=None)`, `done()`,
         awaitable). The iteration works on copies of the inputs: when the step writes into an input,
         the caller's tensor does not change, and a warning says so."""
-        future = self._variants.submit(inputs, kwargs)
-        self._note_call()
-        return future
+        if self.mirror is not None:
+            self.mirror.before_call()
+        try:
+            return self._variants.submit(inputs, kwargs)
+        finally:
+            self._note_call()
 
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
         """Captures the step for inputs of this form, submits the job and waits for its memory. Runs
@@ -98,7 +108,9 @@ class TrainStep:
         own layouts, which plain torch can load, and "random", the state of the generator that the
         step draws from (torch's default one, or the job's). "gradients", by parameter, is an entry
         where the job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
-        with self._lock:
+        if self.mirror is not None:
+            self.mirror.before_call()
+        with self._lock, quietly():
             self._check_open()
             if self.job is None or self.captured is None:
                 model = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
@@ -107,6 +119,8 @@ class TrainStep:
                     draws.default_state() if self._shares_random else self._random_state.clone()
                 )
                 return state | ({"scaler": self._scaler_state} if self._scaler_state else {})
+            if self.mirror is not None:
+                self._stepped = self.mirror.stepped
             return self._state().read(self._stepped, self._gradients)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -115,7 +129,7 @@ class TrainStep:
         step draws from: torch's default one, or the job's. Raises InvalidInput, which names the
         entry that does not fit."""
         random = state.get("random")
-        with self._lock:
+        with self._lock, quietly():
             self._check_open()
             draws.check_state(random)
             if random is not None and self._shares_random:
@@ -129,6 +143,8 @@ class TrainStep:
                 return
             self._gradients = self._state().write(state)
             self._stepped = bool(state["optimizer"]["state"])
+            if self.mirror is not None:
+                self.mirror.overwritten(self._stepped)
 
     def sync_to(
         self,
@@ -137,12 +153,21 @@ class TrainStep:
         scaler: torch.amp.GradScaler | None = None,
     ) -> None:
         """Copies the job's state into `model` (and `optimizer`, and `scaler`)."""
+        own = self.mirror is not None and model is self.model
+        if own:
+            self.mirror.refresh(state=optimizer is self.optimizer)
+            keeps = self.captured is not None and self.captured.gradients
+            if optimizer in (None, self.optimizer) and scaler is None and not keeps:
+                return
         state = self.state_dict()
-        try:
-            model.load_state_dict(state["model"])
-        except RuntimeError as error:
-            raise InvalidInput(f"the job's state does not go into this model: {error}") from error
-        if optimizer is not None:
+        if not own:
+            try:
+                model.load_state_dict(state["model"])
+            except RuntimeError as error:
+                raise InvalidInput(
+                    f"the job's state does not go into this model: {error}"
+                ) from error
+        if optimizer is not None and not (own and optimizer is self.optimizer):
             load_optimizer(optimizer, state["optimizer"], self.optimizer)
         if scaler is not None:
             loss_scaling.copy_to(scaler, state)
@@ -170,11 +195,14 @@ class TrainStep:
             return self.job.report(with_tapes)
 
     def close(self) -> None:
-        """Ends the job and frees its state; weights that were not copied by sync_to or state_dict
-        are lost. Calls of other threads return their result or raise an error. May be called again;
-        then it has no effect."""
+        """Ends the job and frees its state, after the client's model and optimizer have been
+        brought up to date (with sync="manual" weights that were not copied are lost). Calls of
+        other threads return their result or raise an error. May be called again; then it has no
+        effect."""
         if not self._lock.is_here():
             return
+        if self.mirror is not None:
+            self.mirror.release()
         self._owned.close()
         # Without the lock: a capture takes its own behind that of the variants.
         self._variants.close()
@@ -206,16 +234,25 @@ class TrainStep:
     def _note_call(self) -> None:
         """Notes what the graph that ran last changed in the state."""
         call = self._variants.current
-        if call is None:
-            return
-        if call.captured.steps_optimizer:
+        if call is not None and call.captured.steps_optimizer:
             self._stepped = True
-        if call.captured.gradients:
+        if call is not None and call.captured.gradients:
             self._gradients = {path for path, has in call.captured.gradients.items() if has}
+        if self.mirror is not None:
+            self.mirror.stepped = self.mirror.stepped or self._stepped
+            self.mirror.after_call()
+
+    def _found(self) -> None:
+        """The model may have other parts than before."""
+        if self.mirror is not None:
+            self.mirror.attach()
+            self.mirror.before_call()
 
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
             self._check_open()
+            if self.job is None:
+                bring_up_to_date(self._modules)
             with self._gate.capturing():
                 self._initialise(inputs, kwargs)
                 captured = capture_train_step(
@@ -232,6 +269,8 @@ class TrainStep:
                     self._shares_random,
                 )
             if self.job is not None:
+                if self.mirror is not None:
+                    self.mirror.add_graph(captured.graph)
                 return call_of(
                     self.job, self.job.add_graph(captured.encode()), captured, self.optimizer
                 )
@@ -249,8 +288,7 @@ class TrainStep:
             release_created(captured.slots)
             # Schedulers warn when the optimizer has not stepped before them; they read this.
             self.optimizer._opt_called = True
-            self._unwatch = weakref.finalize(self, StaleWeights(self.model, self.job.name).remove)
-            self._unwatch.atexit = False
+            self._follow(captured, self.job)
             return call_of(self.job, 0, captured, self.optimizer)
 
     def _initialise(self, inputs: tuple, kwargs: dict[str, Any]) -> None:
@@ -270,6 +308,19 @@ class TrainStep:
         )
         if self._shares_random:
             draws.set_default_state(self._random_state)
+
+    def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
+        """From here on the client's model is brought up to date, or warned of."""
+        if self._options.sync == "manual":
+            self._unwatch = weakref.finalize(self, StaleWeights(self.model, job.name).remove)
+        else:
+            roots = list(zip(("model", "loss"), self._modules))
+            optimizers = [(self.optimizer, captured.optimizer_layout)]
+            self.mirror = Mirror(roots, optimizers, captured.slots, job, self._gate)
+            self.mirror.add_graph(captured.graph)
+            self.service.add_mirror(self.mirror)
+            self._unwatch = weakref.finalize(self, self.mirror.release)
+        self._unwatch.atexit = False
 
     def _offer(self, captured: CapturedJobGraph) -> Job:
         options = self._options

@@ -25,3 +25,4 @@ class StepOptions:
     shared: bool
     replay: str
     random: str | None
+    sync: str

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from laneway.errors import InvalidInput
 from laneway.jobs import draws
 from laneway.jobs.job import check_replay
+from laneway.jobs.mirror import check_sync
 from laneway.jobs.service import Service
 from laneway.jobs.step import TrainStep
 from laneway.jobs.step_options import StepOptions
@@ -33,6 +34,7 @@ def train_step(
     shared: bool = False,
     replay: str = "auto",
     random: str | None = None,
+    sync: str = "on_read",
 ) -> TrainStep:
     """Makes a training step, to be called with batches. One call is one iteration:
     loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
@@ -61,12 +63,15 @@ def train_step(
       time. "own": it draws from the job's generator, which begins as a copy of the default one.
       None: "shared" where the job runs on the CPU, "own" on CUDA, whose generators draw other
       numbers.
+    - `sync`: "on_read": the client's model and optimizer are up to date for who reads them, and what
+      is written to them goes to the job (see docs/design/weights.md). "manual": see sync_to().
 
     Errors of the first call: CaptureError, OutOfMemory when the job cannot fit the pool, Refused,
     InvalidInput.
     """
     check_replay(replay)
     draws.check_random(random)
+    check_sync(sync)
     options = StepOptions(
         service=service,
         name=name,
@@ -80,6 +85,7 @@ def train_step(
         shared=shared,
         replay=replay,
         random=random,
+        sync=sync,
     )
     return TrainStep(model, loss_fn, optimizer, options)
 

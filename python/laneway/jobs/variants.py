@@ -22,6 +22,7 @@ from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall
 from laneway.jobs.inputs import Frame
 from laneway.jobs.job import Future
+from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 from laneway.operators import layouts
 
@@ -34,7 +35,8 @@ _MANY_CAPTURES = 32
 
 class Variants:
     """Thread-safe. `capture(args, kwargs)` makes the graph for a call; captures of one step follow
-    each other. It is a method of whoever holds the variants, and is held weakly: an owner that is
+    each other. `found()` is called when the graph of a call was captured or is not the one used
+    last. Both are methods of whoever holds the variants, and are held weakly: an owner that is
     let go is gone at once, not when its cycle is collected."""
 
     def __init__(
@@ -44,6 +46,7 @@ class Variants:
         conditions: Conditions,
         gate: CaptureGate,
         capture: Callable[[tuple, dict[str, Any]], GraphCall],
+        found: Callable[[], None] | None = None,
     ) -> None:
         if limit < 1:
             raise InvalidInput(f"max_variants = {limit}: a {what} needs at least 1 graph")
@@ -52,6 +55,7 @@ class Variants:
         self._conditions = conditions
         self._gate = gate
         self._capture = weakref.WeakMethod(capture)
+        self._found = None if found is None else weakref.WeakMethod(found)
         self._lock = ProcessLock()
         self._known: list[GraphCall] = []  # the one used last at the end
         self._captures = 0
@@ -120,7 +124,8 @@ class Variants:
             while len(self._known) >= self._limit:
                 self._known.pop(0)
             with self._gate.reading:
-                call.conditions = self._conditions.now()
+                with quietly():
+                    call.conditions = self._conditions.now()
                 return self._use(call), call.take_known(args, kwargs)
 
     def _known_for(
@@ -147,6 +152,9 @@ class Variants:
     def _use(self, call: GraphCall) -> GraphCall:
         self._known.append(call)
         self.current = call
+        found = None if self._found is None else self._found()
+        if found is not None:
+            found()
         return call
 
     def _captured(self, args: tuple, kwargs: dict[str, Any]) -> GraphCall:

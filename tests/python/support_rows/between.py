@@ -131,6 +131,48 @@ BETWEEN.each(
 )
 
 
+def halve(model: nn.Module, optimizer: Any) -> None:
+    for parameter in model.parameters():
+        parameter.data.mul_(0.5)
+
+
+def start_again(model: nn.Module, optimizer: Any) -> None:
+    model.load_state_dict({key: value / 2 for key, value in model.state_dict().items()})
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+
+
+def run_in_training_mode(model: nn.Module, optimizer: Any) -> None:
+    model(torch.ones(8, 12))
+
+
+def step_eagerly(model: nn.Module, optimizer: Any) -> None:
+    optimizer.zero_grad()
+    model(torch.ones(8, 12)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def read_and_written(trial: Trial, change: Callable[[Any, Any], Any]) -> None:
+    trial.train(
+        net,
+        batches(4),
+        make_optimizer=adamw,
+        around=lambda model, optimizer: lambda: change(model, optimizer),
+    )
+
+
+BETWEEN.each(
+    {
+        "the model run, in training mode": run_in_training_mode,
+        "the weights changed through .data": halve,
+        "a checkpoint loaded into model and optimizer": start_again,
+        "the state of the optimizer cleared": lambda m, o: o.state.clear(),
+        "the optimizer stepped eagerly": step_eagerly,
+    },
+    read_and_written,
+)
+
+
 @BETWEEN("batches of several sizes")
 def sizes(trial: Trial) -> None:
     calls = [batches(1, size)[0] for size in (8, 8, 5, 2, 8)]

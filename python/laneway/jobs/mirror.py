@@ -1,0 +1,234 @@
+"""Mirror: the client's model and optimizer follow the job that trains them.
+
+The job has the weights. The client's tensors are brought up to date when somebody reads them, with
+the slots alone that iterations have written since. What the client writes between two iterations
+goes to the job before the next one. A write that torch counts, other memory (`p.data = …`) and
+another object are noticed at every call; once the model was read anything may have been written, so
+its bytes are compared then. A forward pass in evaluation mode reads all and writes buffers at most.
+Several jobs may train one model in turn: each first takes what the one before it left.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from laneway.capture.optimizers import OptimizerLayout
+from laneway.errors import Error, InvalidInput
+from laneway.graph.graph_ir import Graph, StorageKind
+from laneway.graph.slots import Slot
+from laneway.jobs.capture_gate import CaptureGate
+from laneway.jobs.job import Job
+from laneway.jobs.left_lines import LeftLines
+from laneway.jobs.mirrored_model import ModelMirror
+from laneway.jobs.mirrored_optimizer import OptimizerMirror
+from laneway.jobs.watched import quietly, watchers_of
+from laneway.native.process import ProcessLock
+
+_CHOICES = ("on_read", "manual")
+
+
+def check_sync(sync: str) -> None:
+    """Raises InvalidInput when it is not a choice that train_step knows."""
+    if sync not in _CHOICES:
+        raise InvalidInput(f"sync = {sync!r}: give one of {', '.join(map(repr, _CHOICES))}")
+
+
+def written_slots(graph: Graph) -> set[int]:
+    """The slots that the graph writes."""
+    storages = {graph.values[v].storage for node in graph.nodes for v in node.writes}
+    return {
+        graph.storages[s].index
+        for s in storages
+        if graph.storages[s].kind == StorageKind.persistent
+    }
+
+
+def bring_up_to_date(modules: list[torch.nn.Module]) -> None:
+    """Gives the modules what iterations of jobs that train them have left."""
+    for module in {id(m): m for root in modules for m in root.modules()}.values():
+        for holder in (module.__dict__["_parameters"], module.__dict__["_buffers"]):
+            for watcher in watchers_of(holder):
+                watcher.owner.refresh()
+
+
+class Mirror:
+    """Thread-safe. `roots` are the modules with the first part of their paths; the first is the
+    model. `optimizers` have one layout each."""
+
+    def __init__(
+        self,
+        roots: list[tuple[str, torch.nn.Module]],
+        optimizers: list[tuple[Optimizer, OptimizerLayout]],
+        slots: list[Slot],
+        job: Job,
+        gate: CaptureGate,
+    ) -> None:
+        self._job: Job | None = job
+        self._name = job.name
+        self._slots = slots
+        self._gate = gate
+        self._lock = ProcessLock()
+        self._peers: list[Mirror] = []  # that follow a part of the same model
+        self._writes: set[int] = set()  # the slots that some graph of the job writes
+        self.stepped = False  # whether the optimizer has taken a step
+        self._of_model = _Reads(self, self._model_read)
+        self._of_state = _Reads(self, self._state_read)
+        self._compare = "none"  # what the client may have written unnoticed: see ModelMirror.push
+        self._model = ModelMirror(roots, self._of_model)
+        self._optimizers = [
+            OptimizerMirror(optimizer, layout, self._of_state, self._of_model, self._state_replaced)
+            for optimizer, layout in optimizers
+        ]
+        self._parameters = [
+            p for o, _ in optimizers for g in o.param_groups for p in list.__iter__(g["params"])
+        ]
+        self._lines = LeftLines(job.name, [optimizer for optimizer, _ in optimizers])
+        self.attach()
+
+    def attach(self) -> None:
+        """Watches model and optimizer as they are now, after a part was added or replaced."""
+        with self._gate.reading, self._lock, quietly():
+            if self._job is None:
+                return
+            self._model.attach(self._slots, self._parameters)
+            for optimizer in self._optimizers:
+                optimizer.attach()
+            for watcher in self._model.watchers():
+                peer = watcher.owner
+                if peer is not self and peer not in self._peers:
+                    self._peers.append(peer)
+                    peer._peers.append(self)
+
+    def add_graph(self, graph: Graph) -> None:
+        """From here on the job may run this graph too."""
+        self._writes |= written_slots(graph)
+
+    def before_call(self) -> None:
+        """Gives the job what the client wrote since the last iteration. Raises InvalidInput for
+        what the job cannot take."""
+        for peer in self._peers:
+            if peer._model.stale:
+                peer.refresh()
+        for optimizer in self._optimizers:
+            if not optimizer.is_attached():
+                self._state_replaced()
+        if self._compare == "none" and self._of_state.due and self._model.is_untouched():
+            return
+        with self._gate.reading, self._lock, quietly():
+            if self._job is None:
+                return
+            self._model.push(self._job, self._compare)
+            self._compare = "none"
+            self._of_model.due = True
+            if not self._of_state.due:
+                present = [o.push(self._job, self._slots) for o in self._optimizers]
+                self.stepped = any(present)
+                self._of_state.due = True
+
+    def after_call(self, writes: set[int] | None = None) -> None:
+        """Notes that an iteration ran or was submitted, which may have written these slots; None:
+        those that graphs of add_graph() write."""
+        writes = self._writes if writes is None else writes
+        self._model.stale |= writes
+        for optimizer in self._optimizers:
+            optimizer.stale |= writes
+        self._of_model.due = self._of_state.due = True
+
+    def overwritten(self, stepped: bool) -> None:
+        """Notes that a state was loaded into the job, whatever the client has written before."""
+        with self._gate.reading, self._lock, quietly():
+            every = {slot.index for slot in self._slots}
+            self._model.note()
+            self._model.stale |= every
+            for optimizer in self._optimizers:
+                optimizer.stale |= every
+            self.stepped, self._compare = stepped, "none"
+            self._of_model.due = self._of_state.due = True
+
+    def refresh(self, state: bool = False) -> None:
+        """Brings the client's model up to date, with `state` the optimizer too."""
+        with self._gate.reading, self._lock, quietly():
+            if self._job is None:
+                return
+            try:
+                self._model.refresh(self._job)
+                if state:
+                    for optimizer in self._optimizers:
+                        optimizer.refresh(self._job, self._slots, self.stepped)
+            except Error as error:
+                error.add_note(
+                    f"the weights of this model are in job {self._name!r}; after step.close() the "
+                    "model has those of the last read"
+                )
+                raise
+
+    def release(self) -> None:
+        """Brings the client's model up to date for the last time, and watches it no more."""
+        if not self._lock.is_here():
+            return
+        with self._gate.reading, self._lock, quietly():
+            job, self._job = self._job, None
+            if job is None:
+                return
+            try:
+                self._model.refresh(job)
+                for optimizer in self._optimizers:
+                    optimizer.refresh(job, self._slots, self.stepped)
+            except Error as error:
+                warnings.warn(
+                    f"the weights of job {self._name!r} are lost, and the model has those of the "
+                    f"last read: {error}",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            finally:
+                self._detach()
+
+    def _detach(self) -> None:
+        self._model.detach()
+        for optimizer in self._optimizers:
+            optimizer.detach()
+        self._lines.remove()
+        for peer in self._peers:
+            peer._peers.remove(self)
+        self._peers = []
+
+    def _model_read(self) -> None:
+        """Somebody is about to read the model, and may write to it afterwards."""
+        reader = self._lines.reader()
+        if reader == "gradients":
+            return
+        self.refresh()
+        if reader == "evaluation":
+            self._compare = "buffers" if self._compare == "none" else self._compare
+            return
+        self._compare = "all"
+        self._of_model.due = False
+
+    def _state_read(self) -> None:
+        """Somebody is about to read the optimizer's state, and may write to it afterwards."""
+        self.refresh(state=True)
+        self._of_state.due = False
+
+    def _state_replaced(self) -> None:
+        """A state was loaded into the client's optimizer: it counts, and not the job's."""
+        with self._gate.reading, self._lock, quietly():
+            for optimizer in self._optimizers:
+                optimizer.attach()
+                optimizer.stale.clear()
+            self._of_state.due = False
+
+
+class _Reads:
+    """Who is told of reads of one kind."""
+
+    __slots__ = ("due", "owner", "touched")
+
+    def __init__(self, owner: Mirror, touched: Any) -> None:
+        self.due = True
+        self.owner = owner
+        self.touched = touched

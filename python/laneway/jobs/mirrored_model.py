@@ -1,0 +1,170 @@
+"""ModelMirror: the tensors of the client's model, as they follow the slots of a job."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+import torch
+
+from laneway.errors import InvalidInput
+from laneway.graph.slots import Slot, SlotTensor
+from laneway.jobs import slot_bytes
+from laneway.jobs.job import Job
+from laneway.jobs.watched import WatchedTensors, Watcher, unwatch, watch
+
+_version_of = attrgetter("_version")
+_address_of = torch.Tensor.data_ptr
+
+_HOLDERS = ("_parameters", "_buffers")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """The client's tensor holder[key], which lies in slot number `slot` as `described`."""
+
+    slot: int
+    described: SlotTensor
+    holder: dict[str, Any]
+    key: str
+    is_buffer: bool
+
+    def tensor(self) -> torch.Tensor:
+        return dict.__getitem__(self.holder, self.key)
+
+
+class ModelMirror:
+    """`roots` are the modules with the first part of their paths. Not thread-safe: its owner
+    serialises the calls, inside quietly()."""
+
+    def __init__(self, roots: list[tuple[str, torch.nn.Module]], watcher: Watcher) -> None:
+        self._roots = roots
+        self._watcher = watcher
+        self._entries: list[_Entry] = []
+        self._slots: list[Slot] = []
+        self.stale: set[int] = set()  # the slots that the job has written and the client not seen
+        # The client's tensors, and how often torch has counted a write, and where they lie.
+        self._tensors: list[torch.Tensor] = []
+        self._seen: tuple[list[int], list[int]] = ([], [])
+
+    def attach(self, slots: list[Slot], others: list[torch.Tensor]) -> None:
+        """Watches the modules as they are now. A tensor that was there before and is another object
+        now counts as written. `others` are parameters that an optimizer alone has."""
+        before = {e.described.path: t for e, t in zip(self._entries, self._tensors)}
+        known = dict(zip(map(id, self._tensors), zip(*self._seen)))
+        self._slots = slots
+        self._entries = [*self._found(slots, others)]
+        self._tensors = [entry.tensor() for entry in self._entries]
+        seen = [
+            known.get(id(tensor), (tensor._version, tensor.data_ptr()))
+            if before.get(entry.described.path, tensor) is tensor
+            else (-1, 0)
+            for entry, tensor in zip(self._entries, self._tensors)
+        ]
+        self._seen = [version for version, _ in seen], [address for _, address in seen]
+
+    def detach(self) -> None:
+        """Watches the modules no more."""
+        for _, root in self._roots:
+            for module in root.modules():
+                for attribute in _HOLDERS:
+                    plain = unwatch(module.__dict__[attribute], dict, self._watcher)
+                    module.__dict__[attribute] = plain
+        self._entries, self._tensors, self._seen = [], [], ([], [])
+
+    def watchers(self) -> list[Watcher]:
+        """All who watch a part of the modules."""
+        holders = {id(e.holder): e.holder for e in self._entries}.values()
+        found = [w for h in holders if isinstance(h, WatchedTensors) for w in h.watchers]
+        return list({id(w): w for w in found}.values())
+
+    def is_untouched(self) -> bool:
+        """Whether no tensor was written, by torch's count, or given other memory."""
+        versions, addresses = self._seen
+        return [*map(_version_of, self._tensors)] == versions and [
+            *map(_address_of, self._tensors)
+        ] == addresses
+
+    def refresh(self, job: Job) -> None:
+        """Brings the client's tensors up to date. What the client wrote and has not given to the
+        job is overwritten where the job wrote too."""
+        if self.stale:
+            slot_bytes.read_into(job, self._placed(self.stale), self._slots)
+            self.stale.clear()
+            self.note()
+
+    def push(self, job: Job, compare: str) -> None:
+        """Gives the job what the client wrote: what torch counted, and, of "all" tensors, of
+        "buffers" or of "none", what has other bytes than the job. Raises InvalidInput, and the job
+        is as it was, for a tensor that does not fit, or was written while it had old values."""
+        written = self._written()
+        for entry in written:
+            if entry.slot in self.stale:
+                raise InvalidInput(
+                    f"{self._name(entry)} was written through a reference from before the last "
+                    "iteration, while its values were older than the job's: read it through the "
+                    "model before it is changed (model.parameters(), model.state_dict())"
+                )
+        numbers = {entry.slot for entry in written}
+        compared = {
+            entry.slot
+            for entry in self._entries
+            if compare == "all" or (compare == "buffers" and entry.is_buffer)
+        }
+        compared -= numbers | self.stale
+        if compared:
+            numbers.update(slot_bytes.differing(job, self._placed(compared), self._slots))
+        if numbers:
+            names = {e.slot: self._name(e) for e in self._entries}
+            slot_bytes.write_from(job, self._placed(numbers), self._slots, names)
+        self.note()
+
+    def note(self) -> None:
+        """Takes the client's tensors as they are for known."""
+        self._tensors = [entry.tensor() for entry in self._entries]
+        self._seen = [*map(_version_of, self._tensors)], [*map(_address_of, self._tensors)]
+
+    def _written(self) -> list[_Entry]:
+        return [
+            entry
+            for entry, known, version, address in zip(self._entries, self._tensors, *self._seen)
+            if (tensor := entry.tensor()) is not known
+            or tensor._version != version
+            or tensor.data_ptr() != address
+        ]
+
+    def _placed(self, numbers: set[int]) -> dict[int, list[slot_bytes.Placed]]:
+        placed: dict[int, list[slot_bytes.Placed]] = {}
+        for entry in self._entries:
+            if entry.slot in numbers:
+                placed.setdefault(entry.slot, []).append((entry.described, entry.tensor()))
+        return placed
+
+    def _found(self, slots: list[Slot], others: list[torch.Tensor]) -> Iterator[_Entry]:
+        by_path = {t.path: (slot.index, t) for slot in slots for t in slot.tensors}
+        for root, module in self._modules():
+            for attribute in _HOLDERS:
+                holder = module.__dict__[attribute]
+                if not holder:
+                    continue
+                holder = watch(holder, WatchedTensors, self._watcher)
+                module.__dict__[attribute] = holder
+                for key, tensor in dict.items(holder):
+                    found = by_path.get((root[0], f"{root[1]}{key}"))
+                    if tensor is not None and found is not None:
+                        yield _Entry(*found, holder, key, attribute == "_buffers")
+        for index, parameter in enumerate(others):
+            found = by_path.get(("optimizer", index, "parameter"))
+            if found is not None:
+                yield _Entry(*found, {"parameter": parameter}, "parameter", False)
+
+    def _modules(self) -> Iterator[tuple[tuple[str, str], torch.nn.Module]]:
+        for first, root in self._roots:
+            for name, module in root.named_modules():
+                yield (first, f"{name}." if name else ""), module
+
+    def _name(self, entry: _Entry) -> str:
+        path = entry.described.path
+        return repr(path[-1]) if path[0] == "model" else "/".join(map(str, path))
