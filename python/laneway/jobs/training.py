@@ -63,8 +63,8 @@ def train_step(
       time. "own": it draws from the job's generator, which begins as a copy of the default one.
       None: "shared" where the job runs on the CPU, "own" on CUDA, whose generators draw other
       numbers.
-    - `sync`: "on_read": the client's model and optimizer are up to date for who reads them, and what
-      is written to them goes to the job (see docs/design/weights.md). "manual": see sync_to().
+    - `sync`: "on_read": the client's model and optimizer are up to date for who reads them, and
+      what is written to them goes to the job (see docs/design/weights.md). "manual": see sync_to().
 
     Errors of the first call: CaptureError, OutOfMemory when the job cannot fit the pool, Refused,
     InvalidInput.
