@@ -151,14 +151,15 @@ def capture_inference(
     example_inputs: tuple,
     example_kwargs: dict[str, Any] | None = None,
     slots_of: HasSlots | None = None,
-    train_mode: bool = False,
+    train_mode: bool | None = False,
     name: str = "inference",
     closure: Callable[..., Any] | None = None,
     target: Target = Target.cpu,
     shares_random: bool = False,
 ) -> CapturedJobGraph:
     """model(*inputs, **kwargs), or closure(model, *inputs, **kwargs), without gradients as a graph,
-    in evaluation mode unless `train_mode`.
+    in training mode if `train_mode`, in evaluation mode if it is False, and with each module's own
+    flag if it is None.
 
     With `slots_of` the graph belongs to that job, which it joins: tensors that both use have the
     slots that they have there. `shares_random` as for capture_train_step; the generator of the job
@@ -176,7 +177,8 @@ def capture_inference(
 
         def infer() -> Any:
             with torch.no_grad():
-                model.train(train_mode)
+                if train_mode is not None:
+                    model.train(train_mode)
                 if closure is not None:
                     return closure(model, *args, **kwargs)
                 return model(*args, **kwargs)

@@ -45,14 +45,17 @@ class Attachment:
         model: torch.nn.Module,
         closure: Callable[..., Any] | None = None,
         max_variants: int = 8,
+        mode: str = "eval",
     ) -> Inference:
         """An inference like that of laneway.inference(step), with the parameters and buffers of the
-        job, found by name; the model's own values are ignored.
+        job, found by name; the model's own values are ignored. With mode="as_is" the model's own
+        training flags hold.
 
         Requires: `model` is built by the same code as the owner's model. Otherwise raises
         InvalidInput, which names the first tensor whose name or size differs."""
         image = JoinedImage(self.service, self.job, model, self._slots_for(model))
-        return Inference(model, image, InferenceOptions(closure=closure, max_variants=max_variants))
+        options = InferenceOptions(closure=closure, max_variants=max_variants, mode=mode)
+        return Inference(model, image, options)
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, its bytes and, per graph, the measured memory. `with_tapes` adds

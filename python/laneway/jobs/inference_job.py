@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from laneway.capture.capture import CapturedJobGraph, capture_inference
+from laneway.errors import InvalidInput
 from laneway.graph.slots import HasSlots
 from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules
@@ -28,6 +29,9 @@ from laneway.native.process import ProcessLock
 
 _INFERENCE = 1
 
+# What capture_inference gets as train_mode, by the names that users give.
+_MODES: dict[str, bool | None] = {"eval": False, "as_is": None}
+
 
 @dataclasses.dataclass(frozen=True)
 class InferenceOptions:
@@ -43,13 +47,19 @@ class InferenceOptions:
     replay: str = "auto"
     random: str | None = None
     sync: str = "on_read"
+    mode: str = "eval"
+
+    def __post_init__(self) -> None:
+        if self.mode not in _MODES:
+            raise InvalidInput(f"mode = {self.mode!r}: give one of {', '.join(map(repr, _MODES))}")
 
 
 class Inference:
     """Call an inference with inputs; it returns the model's outputs.
 
-    The first call captures the model's forward pass in evaluation mode, without gradients. A call
-    of another form (shapes, dtypes, other arguments, hooks, parts of the model) is captured again.
+    The first call captures the model's forward pass without gradients, in evaluation mode unless
+    the inference was made with mode="as_is". A call of another form (shapes, dtypes, other
+    arguments, hooks, parts of the model, with "as_is" also train() or eval()) is captured again.
     An inference of a training step runs in the step's lane, between iterations, uses the weights of
     that moment, and keeps the step alive. An inference with a job of its own ends that job at
     close(), or when the inference and all its Futures are deleted. Thread-safe."""
@@ -73,7 +83,7 @@ class Inference:
         self._variants = Variants(
             "inference",
             options.max_variants,
-            Conditions([model], flags=False),
+            Conditions([model], flags=options.mode == "as_is"),
             self._gate,
             self._capture,
             self._found,
@@ -143,6 +153,7 @@ class Inference:
                     inputs,
                     kwargs,
                     slots_of=self._captured,
+                    train_mode=_MODES[self._options.mode],
                     name=self.name or "inference",
                     closure=self._options.closure,
                     target=self._target,
@@ -208,11 +219,16 @@ def inference(
     replay: str = "auto",
     random: str | None = None,
     sync: str = "on_read",
+    mode: str = "eval",
 ) -> Inference:
     """Makes an inference, to be called with inputs. With a model, the inference has a job of its
     own, with the model's weights: what is written to the model later is used by the next call, or
     with sync="manual" is not. With a step, the inference is one more graph of
     the step's job: it runs in the same lane and uses the step's current weights.
+
+    `mode`: "eval": the model runs in evaluation mode, whatever mode it is in. "as_is": each module
+    runs in the mode that train() or eval() gave it before the call: dropout of a module in training
+    mode draws, and batch normalisation in training mode moves the job's statistics, as in eager.
 
     `closure(model, *inputs)` replaces the call model(*inputs), for example by an evaluation with
     losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
@@ -235,6 +251,7 @@ def inference(
         replay=replay,
         random=random,
         sync=sync,
+        mode=mode,
     )
     if isinstance(model_or_step, TrainStep):
         return Inference(model_or_step.model, model_or_step, options)

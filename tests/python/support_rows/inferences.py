@@ -179,6 +179,23 @@ def of_a_step(trial: Trial) -> None:
             twin.train()
 
 
+@INFERENCE('mode="as_is": in training mode, dropout draws, statistics move')
+def as_is(trial: Trial) -> None:
+    torch.manual_seed(1)
+    model = net()
+    twin = net()
+    twin.load_state_dict(model.state_dict())
+    x = torch.randn(4, 12)
+    torch.manual_seed(7)
+    with torch.no_grad():
+        expected = [twin(x), twin(x), twin.eval()(x)]
+    torch.manual_seed(7)
+    with laneway.inference(model, trial.service, mode="as_is") as predict:
+        found = [predict(x), predict(x)]
+        model.eval()
+        trial.compare(expected, [*found, predict(x)], "results")
+
+
 @INFERENCE("generation of a length that depends on data")
 def until(trial: Trial) -> None:
     class Until(nn.Module):
