@@ -79,7 +79,7 @@ class Conditions:
         return [] if self._optimizer is None else self._optimizer.param_groups
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)
 class Snapshot:
     """What Conditions saw at one time."""
 

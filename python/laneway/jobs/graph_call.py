@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,8 @@ import torch
 from torch.optim import Optimizer
 
 from laneway.capture.capture import CapturedJobGraph
-from laneway.capture.signature import OtherForm
+from laneway.capture.guards import Guards
+from laneway.capture.signature import InputSignature, OtherForm
 from laneway.errors import LayoutError
 from laneway.graph.graph_ir import TORCH_OF_DTYPE, ValueKind
 from laneway.jobs import written_inputs
@@ -19,6 +21,21 @@ from laneway.jobs.inputs import Binder, Frame
 from laneway.jobs.job import Future, Job
 from laneway.jobs.outputs import Buffers, Outputs
 from laneway.native import bindings
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """Which calls a graph is for."""
+
+    signature: InputSignature
+    guards: Guards | None
+
+    def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
+        """In what the arguments are not of this form, in words; None when in nothing."""
+        difference = self.signature.difference(args, kwargs)
+        if difference is not None or self.guards is None:
+            return difference
+        return self.guards.difference(self.signature.tensors(args, kwargs))
 
 
 class GraphCall:
@@ -35,7 +52,7 @@ class GraphCall:
         self._job = job
         self._index = index
         self.captured = captured
-        self.signature = captured.inputs
+        self.form = Form(captured.inputs, captured.guards)
         self.conditions: Any = None  # what the capture took as constant: see Variants
         self._binder = Binder(captured.inputs, optimizer, captured.fixed, captured.written_inputs)
         self._warned = False  # that submit() writes no argument
@@ -68,10 +85,7 @@ class GraphCall:
 
     def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
         """In what the arguments are not of the graph's form, in words; None when in nothing."""
-        difference = self.signature.difference(args, kwargs)
-        if difference is not None or self._guards is None:
-            return difference
-        return self._guards.difference(self.signature.tensors(args, kwargs))
+        return self.form.difference(args, kwargs)
 
     def run(self, frame: Frame) -> Any:
         """Runs one iteration and waits for its result."""
@@ -111,6 +125,13 @@ class GraphCall:
         error = bindings.exception_of(code, frame.error)
         self._binder.give_back(frame)
         raise error
+
+    def start(self, frame: Frame) -> Future:
+        """run() in two: its result is that of the Future, which also writes the arguments."""
+        targets = frame.targets
+        if self._draws is None:
+            return self._submitted(frame, targets)
+        return self._draws.submit(frame, lambda drawn: self._submitted(frame, targets, drawn=drawn))
 
     def submit(
         self, frame: Frame, on_other_layout: Callable[[LayoutError], None] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from laneway.jobs.image import Image
 from laneway.jobs.job import Future, Job, check_replay, create_job
 from laneway.jobs.mirror import Mirror, bring_up_to_date, check_sync, written_slots
 from laneway.jobs.owned_job import OwnedJob
+from laneway.jobs.preparation import Preparation
 from laneway.jobs.service import Service, default_service
 from laneway.jobs.step import TrainStep
 from laneway.jobs.variants import Variants
@@ -115,6 +116,14 @@ class Inference:
             return self._variants.submit(inputs, kwargs)
         finally:
             mirror.after_call(self._writes)
+
+    def prepare_many(self, calls: Sequence[Any], background: bool = False) -> Preparation:
+        """Captures the inference for the inputs of many calls, each a tuple, or a dictionary of
+        keywords, and runs none. With `background` it returns at once: each of the next calls
+        captures one form while the service runs the call's iteration, and result() of the
+        Preparation captures those that are left. Raises InvalidInput for more calls than
+        max_variants."""
+        return self._variants.prepare_many(calls, background)
 
     def close(self) -> None:
         """Ends the job, if it is the inference's own. May be called again; then it has no

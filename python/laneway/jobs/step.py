@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from laneway.jobs.job import Future, Job, create_job
 from laneway.jobs.job_state import JobState, load_optimizer, release_created, set_gradients
 from laneway.jobs.mirror import Mirror, bring_up_to_date
 from laneway.jobs.owned_job import OwnedJob
+from laneway.jobs.preparation import Preparation
 from laneway.jobs.service import default_service
 from laneway.jobs.stale_weights import StaleWeights
 from laneway.jobs.step_options import StepOptions
@@ -102,6 +103,14 @@ class TrainStep:
         """Captures the step for inputs of this form, submits the job and waits for its memory. Runs
         no iteration."""
         self._variants.prepare(inputs, kwargs)
+
+    def prepare_many(self, calls: Sequence[Any], background: bool = False) -> Preparation:
+        """Captures the step for the inputs of many calls, each a tuple, or a dictionary of
+        keywords, and runs none. With `background` it returns at once: each of the next calls
+        captures one form while the service runs the call's iteration, and result() of the
+        Preparation captures those that are left. Raises InvalidInput for more calls than
+        max_variants."""
+        return self._variants.prepare_many(calls, background)
 
     def state_dict(self) -> dict[str, Any]:
         """The state after all iterations submitted before: {"model": …, "optimizer": …} in torch's
@@ -186,13 +195,14 @@ class TrainStep:
         self.load_state_dict(state_file.load(path))
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
-        """The job's status line, its bytes and, per graph, the measured memory. `with_tapes` adds
-        the allocation trace of each graph."""
+        """The job's status line, its bytes and, per graph, the measured memory; in "captures", how
+        many graphs the step captured, keeps, and dropped for lack of room. `with_tapes` adds the
+        allocation trace of each graph."""
         with self._lock:
             self._check_open()
             if self.job is None:
                 raise InvalidInput("the step has not been called yet: there is no job to report")
-            return self.job.report(with_tapes)
+            return self.job.report(with_tapes) | {"captures": self._variants.counts()}
 
     def close(self) -> None:
         """Ends the job and frees its state, after the client's model and optimizer have been

@@ -4,24 +4,27 @@ A call has another form when its tensors have other shapes, dtypes or strides, i
 other values, what the step decides by in its inputs is otherwise (see Guards), or what it was
 captured under has changed (see Conditions). Such a call is captured
 again, over the same image. The variants used last are kept, at most `limit`; the others are
-dropped, and captured anew should they come back.
+dropped, and captured anew should they come back, which is told once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from laneway.capture.signature import OtherForm
 from laneway.errors import Error, InvalidInput, LayoutError
 from laneway.jobs.capture_gate import CaptureGate
-from laneway.jobs.conditions import Conditions
+from laneway.jobs.conditions import Conditions, Snapshot
+from laneway.jobs.dropped_forms import DroppedForms
 from laneway.jobs.graph_call import GraphCall
 from laneway.jobs.inputs import Frame
 from laneway.jobs.job import Future
+from laneway.jobs.preparation import Preparation, forms_of
 from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 from laneway.operators import layouts
@@ -59,6 +62,9 @@ class Variants:
         self._lock = ProcessLock()
         self._known: list[GraphCall] = []  # the one used last at the end
         self._captures = 0
+        self._dropped = DroppedForms()
+        self._told_of_drops = False
+        self._preparing: list[Preparation] = []  # those that may have forms left
         self.current: GraphCall | None = None  # the one used last
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -66,6 +72,8 @@ class Variants:
         while True:
             call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
             try:
+                if self._preparing:
+                    return self._run_and_prepare(call, frame)
                 return call.run(frame)
             except LayoutError as error:
                 self._measure(call, error)
@@ -73,7 +81,10 @@ class Variants:
     def submit(self, args: tuple, kwargs: dict[str, Any]) -> Future:
         """The same without waiting."""
         call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
-        return call.submit(frame, on_other_layout=lambda error: self._measure(call, error))
+        future = call.submit(frame, on_other_layout=lambda error: self._measure(call, error))
+        if self._preparing:
+            self._advance()
+        return future
 
     def _measure(self, call: GraphCall, error: LayoutError) -> None:
         """The next call of this form is captured again, with what the operator really gives.
@@ -90,6 +101,47 @@ class Variants:
     def prepare(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """Captures the variant for this call if need be; it is the current one from here on."""
         self._find(args, kwargs)
+
+    def prepare_many(self, calls: Sequence[Any], background: bool) -> Preparation:
+        """The captures of all these calls: made now, or beside the next calls."""
+        made = Preparation(forms_of(calls, self._what, self._limit), self._prepare_aside)
+        if background:
+            self._preparing.append(made)
+        else:
+            made.result()
+        return made
+
+    def counts(self) -> dict[str, int]:
+        """How many graphs were captured, are kept, and were dropped for lack of room."""
+        made, dropped = self._captures, self._dropped.count
+        return {"made": made, "kept": len(self._known), "dropped": dropped}
+
+    def _run_and_prepare(self, call: GraphCall, frame: Frame) -> Any:
+        """call.run(frame), and a capture while the service runs the iteration."""
+        future = call.start(frame)
+        self._advance()
+        return future.result()
+
+    def _advance(self) -> None:
+        """Captures the next form that is to be prepared."""
+        for preparation in list(self._preparing):
+            if not preparation.done():
+                preparation.advance()
+                return
+            with contextlib.suppress(ValueError):  # another thread removed it
+                self._preparing.remove(preparation)
+
+    def _prepare_aside(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """prepare(), and the current variant stays the current one."""
+        with self._lock:
+            before = self.current
+            self._find(args, kwargs)
+            if before is None:
+                return
+            if before in self._known:
+                self._known.remove(before)
+                self._known.append(before)
+            self.current = before
 
     def _quickly(self, args: tuple, kwargs: dict[str, Any]) -> tuple[GraphCall, Frame] | None:
         """The current variant with this call's inputs, if it is of its form; without waiting."""
@@ -116,17 +168,30 @@ class Variants:
                 call, difference = self._known_for(args, kwargs)
                 if call is not None:
                     return self._use(call), call.take_known(args, kwargs)
+                returns = not self._told_of_drops and self._dropped.has(
+                    args, kwargs, self._conditions
+                )
             call = self._captured(args, kwargs)
             self._captures += 1
+            if returns:
+                self._told_of_drops = True
+                self._warn_of_drops()
             if self._captures == _MANY_CAPTURES and difference is not None:
                 self._warn(difference)
             # A variant's graph is dropped when nobody is inside a call of it any more.
             while len(self._known) >= self._limit:
-                self._known.pop(0)
+                self._dropped.add(self._known.pop(0))
             with self._gate.reading:
                 with quietly():
-                    call.conditions = self._conditions.now()
+                    call.conditions = self._snapshot()
                 return self._use(call), call.take_known(args, kwargs)
+
+    def _snapshot(self) -> Snapshot:
+        """What the conditions are now. Variants captured under the same ones share it."""
+        for call in reversed(self._known):
+            if self._conditions.hold(call.conditions):
+                return call.conditions
+        return self._conditions.now()
 
     def _known_for(
         self, args: tuple, kwargs: dict[str, Any]
@@ -147,6 +212,7 @@ class Variants:
         """Forgets all variants."""
         with self._lock:
             self._known.clear()
+            self._preparing.clear()
             self.current = None
 
     def _use(self, call: GraphCall) -> GraphCall:
@@ -180,6 +246,16 @@ class Variants:
             "every capture takes as long as the first call: pass what changes from call to call "
             "as a tensor, decide by values in tensors (torch.where), pad inputs to few shapes, or "
             f"raise max_variants (now {self._limit})",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+
+    def _warn_of_drops(self) -> None:
+        warnings.warn(
+            f"this {self._what} captured a form of call again that it had dropped for lack of room "
+            f"(max_variants = {self._limit}); every capture takes as long as the first call: pad "
+            "inputs to a few sizes, or raise max_variants; prepare_many() of a step or inference "
+            "captures all forms before the loop",
             RuntimeWarning,
             stacklevel=5,
         )
