@@ -90,7 +90,7 @@ class Inference:
             self._found,
         )
         self._mirror: Mirror | None = None  # of the job's model, which may be a step's
-        self._writes: set[int] = set()  # the slots that some graph of the inference writes
+        self._writes = False  # whether some graph of the inference writes state
         self._unwatch: weakref.finalize | None = None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -145,7 +145,7 @@ class Inference:
         """The model may have other parts than before."""
         if self._mirror is not None:
             self._mirror.attach()
-            self._mirror.before_call()
+            self._mirror.give()
 
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
@@ -173,7 +173,9 @@ class Inference:
                 if self._captured is None and lazy_modules.has_lazy(self._model):
                     self._initialise(capture)
                 captured = capture()
-            self._writes |= written_slots(captured.graph)
+            self._writes = self._writes or bool(written_slots(captured.graph))
+            if self._mirror is not None:
+                self._mirror.add_graph(captured.graph)
             if self.job is not None:
                 self.name = self.name or self.job.name
                 return call_of(self.job, self.job.add_graph(captured.encode()), captured)
@@ -185,6 +187,7 @@ class Inference:
 
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         self._mirror = Mirror([("model", self._model)], [], captured.slots, job, self._gate)
+        self._mirror.add_graph(captured.graph)
         self.service.add_mirror(self._mirror)
         self._unwatch = weakref.finalize(self, self._mirror.release)
         self._unwatch.atexit = False

@@ -74,9 +74,12 @@ class Mirror:
         self._lock = ProcessLock()
         self._peers: list[Mirror] = []  # that follow a part of the same model
         self._writes: set[int] = set()  # the slots that some graph of the job writes
+        self._calls = _Calls()
+        self._read_at: object = None  # the moment of the last read; None: beside a call
         self.stepped = False  # whether the optimizer has taken a step
         self._of_model = _Reads(self, self._model_read)
         self._of_state = _Reads(self, self._state_read)
+        self._replaced = False  # whether the client loaded a state into an optimizer
         self._compare = "none"  # what the client may have written unnoticed: see ModelMirror.push
         self._model = ModelMirror(roots, self._of_model)
         self._optimizers = [
@@ -108,31 +111,56 @@ class Mirror:
         self._writes |= written_slots(graph)
 
     def before_call(self) -> None:
-        """Gives the job what the client wrote since the last iteration. Raises InvalidInput for
-        what the job cannot take."""
+        """Gives the job what the client wrote; after_call() must follow. Raises InvalidInput for
+        what the job cannot take: then no after_call() may follow."""
+        self.give()
+        self._calls.begin()
+
+    def after_call(self, wrote: bool = True) -> None:
+        """Notes that an iteration ran or was submitted, and whether it may have written state."""
+        if wrote:
+            self._calls.ran = True
+            self._of_model.due = self._of_state.due = True
+        self._calls.end()
+
+    def give(self) -> None:
+        """Gives the job what the client wrote. Raises InvalidInput for what the job cannot take."""
         for peer in self._peers:
-            if peer._model.stale:
+            if peer._calls.ran or peer._model.stale:
                 peer.refresh()
-        for optimizer in self._optimizers:
-            if not optimizer.is_attached():
-                self._state_replaced()
-        if self._compare == "none" and self._of_state.due and self._model.is_untouched():
+        if (
+            self._compare == "none"
+            and self._of_state.due
+            and self._model.is_untouched()
+            and all(optimizer.is_attached() for optimizer in self._optimizers)
+        ):
             return
+        # During a capture in another thread the optimizer has another state for a while.
         with self._gate.reading, self._lock, quietly():
             if self._job is None:
                 return
-            self._model.push(self._job, self._compare)
+            # Beside an iteration in another thread the job may have newer bytes than the client.
+            beside = self._read_at is None or not self._calls.none_since(self._read_at)
+            self._note_runs()
+            self._model.push(self._job, self._compare, self._writes if beside else set())
             self._compare = "none"
             self._of_model.due = True
-            if not self._of_state.due:
+            attached = all(optimizer.is_attached() for optimizer in self._optimizers)
+            if not attached:
+                self._state_replaced()
+            if self._replaced or not (self._of_state.due or beside):
                 present = [o.push(self._job, self._slots) for o in self._optimizers]
                 self.stepped = any(present)
-                self._of_state.due = True
+            self._replaced = False
+            self._of_state.due = True
 
-    def after_call(self, writes: set[int] | None = None) -> None:
-        """Notes that an iteration ran or was submitted, which may have written these slots; None:
-        those that graphs of add_graph() write."""
-        writes = self._writes if writes is None else writes
+    def _note_runs(self) -> None:
+        """Marks what iterations may have written until now."""
+        if self._calls.ran:
+            self._calls.ran = False
+            self._mark(self._writes)
+
+    def _mark(self, writes: set[int]) -> None:
         self._model.stale |= writes
         for optimizer in self._optimizers:
             optimizer.stale |= writes
@@ -141,19 +169,20 @@ class Mirror:
     def overwritten(self, stepped: bool) -> None:
         """Notes that a state was loaded into the job, whatever the client has written before."""
         with self._gate.reading, self._lock, quietly():
-            every = {slot.index for slot in self._slots}
             self._model.note()
-            self._model.stale |= every
-            for optimizer in self._optimizers:
-                optimizer.stale |= every
+            self._replaced = False
+            self._mark({slot.index for slot in self._slots})
             self.stepped, self._compare = stepped, "none"
-            self._of_model.due = self._of_state.due = True
 
     def refresh(self, state: bool = False) -> None:
         """Brings the client's model up to date, with `state` the optimizer too."""
         with self._gate.reading, self._lock, quietly():
             if self._job is None:
                 return
+            begun = self._calls.now()
+            self._note_runs()
+            if begun is None:
+                self._mark(self._writes)
             try:
                 self._model.refresh(self._job)
                 if state:
@@ -165,6 +194,9 @@ class Mirror:
                     "model has those of the last read"
                 )
                 raise
+            self._read_at = begun
+            if begun is None or not self._calls.none_since(begun):
+                self._mark(self._writes)  # it may have read what was there before that call
 
     def release(self) -> None:
         """Brings the client's model up to date for the last time, and watches it no more."""
@@ -174,6 +206,7 @@ class Mirror:
             job, self._job = self._job, None
             if job is None:
                 return
+            self._note_runs()
             try:
                 self._model.refresh(job)
                 for optimizer in self._optimizers:
@@ -220,7 +253,37 @@ class Mirror:
             for optimizer in self._optimizers:
                 optimizer.attach()
                 optimizer.stale.clear()
+            self._replaced = True
             self._of_state.due = False
+
+
+class _Calls:
+    """The calls of a job. Many threads tell of theirs, without a lock: each line is one operation
+    of the interpreter."""
+
+    __slots__ = ("_inside", "_last", "ran")
+
+    def __init__(self) -> None:
+        self._inside: list[None] = []  # an entry for each call under way
+        self._last = object()  # another one after each begin and end
+        self.ran = False  # whether one may have written since this was reset
+
+    def begin(self) -> None:
+        self._inside.append(None)
+        self._last = object()
+
+    def end(self) -> None:
+        self._last = object()
+        self._inside.pop()
+
+    def now(self) -> object:
+        """This moment; None when a call is under way."""
+        last = self._last
+        return None if self._inside else last
+
+    def none_since(self, moment: object) -> bool:
+        """Whether no call has begun since now() gave `moment`."""
+        return self._last is moment
 
 
 class _Reads:

@@ -95,25 +95,26 @@ class ModelMirror:
             self.stale.clear()
             self.note()
 
-    def push(self, job: Job, compare: str) -> None:
+    def push(self, job: Job, compare: str, moving: set[int]) -> None:
         """Gives the job what the client wrote: what torch counted, and, of "all" tensors, of
-        "buffers" or of "none", what has other bytes than the job. Raises InvalidInput, and the job
-        is as it was, for a tensor that does not fit, or was written while it had old values."""
+        "buffers" or of "none", what has other bytes than the job; not in slots that are `moving`,
+        because an iteration may be writing them. Raises InvalidInput, and the job is as it was, for
+        a tensor that does not fit, or was written while it had old values."""
         written = self._written()
-        for entry in written:
-            if entry.slot in self.stale:
+        for entry, replaced in written:
+            if entry.slot in self.stale and not replaced:
                 raise InvalidInput(
                     f"{self._name(entry)} was written through a reference from before the last "
                     "iteration, while its values were older than the job's: read it through the "
                     "model before it is changed (model.parameters(), model.state_dict())"
                 )
-        numbers = {entry.slot for entry in written}
+        numbers = {entry.slot for entry, _ in written}
         compared = {
             entry.slot
             for entry in self._entries
             if compare == "all" or (compare == "buffers" and entry.is_buffer)
         }
-        compared -= numbers | self.stale
+        compared -= numbers | self.stale | moving
         if compared:
             numbers.update(slot_bytes.differing(job, self._placed(compared), self._slots))
         if numbers:
@@ -126,14 +127,15 @@ class ModelMirror:
         self._tensors = [entry.tensor() for entry in self._entries]
         self._seen = [*map(_version_of, self._tensors)], [*map(_address_of, self._tensors)]
 
-    def _written(self) -> list[_Entry]:
-        return [
-            entry
-            for entry, known, version, address in zip(self._entries, self._tensors, *self._seen)
-            if (tensor := entry.tensor()) is not known
-            or tensor._version != version
-            or tensor.data_ptr() != address
-        ]
+    def _written(self) -> list[tuple[_Entry, bool]]:
+        """The tensors that were written, and whether each has another memory now."""
+        found: list[tuple[_Entry, bool]] = []
+        for entry, known, version, address in zip(self._entries, self._tensors, *self._seen):
+            tensor = entry.tensor()
+            replaced = tensor is not known or tensor.data_ptr() != address
+            if replaced or tensor._version != version:
+                found.append((entry, replaced))
+        return found
 
     def _placed(self, numbers: set[int]) -> dict[int, list[slot_bytes.Placed]]:
         placed: dict[int, list[slot_bytes.Placed]] = {}

@@ -81,23 +81,25 @@ class TrainStep:
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
-        if self.mirror is not None:
-            self.mirror.before_call()
+        mirror = self.mirror
+        if mirror is not None:
+            mirror.before_call()
         try:
             return self._variants.run(inputs, kwargs)
         finally:
-            self._note_call()
+            self._note_call(mirror)
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """Submits one iteration and returns a Future at once (`result(timeout=None)`, `done()`,
         awaitable). The iteration works on copies of the inputs: when the step writes into an input,
         the caller's tensor does not change, and a warning says so."""
-        if self.mirror is not None:
-            self.mirror.before_call()
+        mirror = self.mirror
+        if mirror is not None:
+            mirror.before_call()
         try:
             return self._variants.submit(inputs, kwargs)
         finally:
-            self._note_call()
+            self._note_call(mirror)
 
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
         """Captures the step for inputs of this form, submits the job and waits for its memory. Runs
@@ -118,7 +120,7 @@ class TrainStep:
         step draws from (torch's default one, or the job's). "gradients", by parameter, is an entry
         where the job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
         if self.mirror is not None:
-            self.mirror.before_call()
+            self.mirror.give()
         with self._lock, quietly():
             self._check_open()
             if self.job is None or self.captured is None:
@@ -241,8 +243,9 @@ class TrainStep:
         self._owned.check_open(self.name)
         self.service.native_handle()
 
-    def _note_call(self) -> None:
-        """Notes what the graph that ran last changed in the state."""
+    def _note_call(self, told: Mirror | None) -> None:
+        """Notes what the graph that ran last changed in the state; `told` is the mirror that knew
+        of the call before it began."""
         call = self._variants.current
         if call is not None and call.captured.steps_optimizer:
             self._stepped = True
@@ -250,13 +253,15 @@ class TrainStep:
             self._gradients = {path for path, has in call.captured.gradients.items() if has}
         if self.mirror is not None:
             self.mirror.stepped = self.mirror.stepped or self._stepped
+            if told is None:  # the call made the mirror
+                self.mirror.before_call()
             self.mirror.after_call()
 
     def _found(self) -> None:
         """The model may have other parts than before."""
         if self.mirror is not None:
             self.mirror.attach()
-            self.mirror.before_call()
+            self.mirror.give()
 
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
