@@ -268,7 +268,7 @@ def test_a_step_that_cannot_be_captured_names_operator_and_remedy(service):
 
 
 def test_calling_the_model_in_training_mode_warns_once(service):
-    step = small_step(service)
+    step = small_step(service, sync="manual")
     step(*small_batch())
     with pytest.warns(UserWarning, match="sync_to"):
         step.model(small_batch()[0])
@@ -292,7 +292,7 @@ def test_closing_a_step_frees_its_memory_and_ends_its_calls(service):
 
 def test_closing_the_service_with_work_in_flight_ends_everything():
     service = laneway.embedded("256MiB")
-    step = make_step(service, "gpt", 0)
+    step = make_step(service, "gpt", 0, sync="manual")  # the model does not wait for the queue
     batch = batches_of("gpt", 0, 1)[0]
     futures = [step.submit(*batch) for _ in range(40)]
     futures[0].result()

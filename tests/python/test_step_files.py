@@ -28,11 +28,11 @@ LOSS = nn.CrossEntropyLoss()
 BATCH = (torch.linspace(-1, 1, 64).reshape(8, 8), torch.arange(8) % 3)
 
 
-def step_of(service, seed=1):
+def step_of(service, seed=1, **options):
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    return laneway.train_step(model, LOSS, optimizer, service)
+    return laneway.train_step(model, LOSS, optimizer, service, **options)
 
 
 def test_a_run_goes_on_from_its_file(service, tmp_path):
@@ -92,7 +92,7 @@ def test_what_is_no_such_file_is_refused_by_name(service, tmp_path, content):
 
 
 def test_a_model_of_a_job_is_copied_pickled_and_saved(service, tmp_path):
-    with step_of(service) as step:
+    with step_of(service, sync="manual") as step:
         step(*BATCH)
         model = step.model
         torch.save(model, tmp_path / "model.pt")

@@ -50,8 +50,8 @@ def written_slots(graph: Graph) -> set[int]:
 def bring_up_to_date(modules: list[torch.nn.Module]) -> None:
     """Gives the modules what iterations of jobs that train them have left."""
     for module in {id(m): m for root in modules for m in root.modules()}.values():
-        for holder in (module.__dict__["_parameters"], module.__dict__["_buffers"]):
-            for watcher in watchers_of(holder):
+        for holder in ("_parameters", "_buffers"):
+            for watcher in watchers_of(vars(module).get(holder)):
                 watcher.owner.refresh()
 
 
@@ -199,10 +199,11 @@ class Mirror:
                 self._mark(self._writes)  # it may have read what was there before that call
 
     def release(self) -> None:
-        """Brings the client's model up to date for the last time, and watches it no more."""
+        """Brings the client's model up to date for the last time, and watches it no more. Waits
+        for no capture."""
         if not self._lock.is_here():
             return
-        with self._gate.reading, self._lock, quietly():
+        with self._lock, quietly():
             job, self._job = self._job, None
             if job is None:
                 return

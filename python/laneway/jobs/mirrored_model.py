@@ -88,12 +88,23 @@ class ModelMirror:
         ] == addresses
 
     def refresh(self, job: Job) -> None:
-        """Brings the client's tensors up to date. What the client wrote and has not given to the
-        job is overwritten where the job wrote too."""
-        if self.stale:
-            slot_bytes.read_into(job, self._placed(self.stale), self._slots)
-            self.stale.clear()
-            self.note()
+        """Brings the client's tensors up to date, but not those that the client has replaced since.
+        Needs no lock against captures: it uses the tensors that it saw last."""
+        placed: dict[int, list[slot_bytes.Placed]] = {}
+        versions, addresses = self._seen
+        replaced = {
+            entry.slot
+            for entry, tensor, address in zip(self._entries, self._tensors, addresses)
+            if tensor.data_ptr() != address
+        }
+        for entry, tensor in zip(self._entries, self._tensors):
+            if entry.slot in self.stale and entry.slot not in replaced:
+                placed.setdefault(entry.slot, []).append((entry.described, tensor))
+        slot_bytes.read_into(job, placed, self._slots)
+        self.stale &= replaced
+        for position, entry in enumerate(self._entries):
+            if entry.slot in placed:
+                versions[position] = self._tensors[position]._version
 
     def push(self, job: Job, compare: str, moving: set[int]) -> None:
         """Gives the job what the client wrote: what torch counted, and, of "all" tensors, of
@@ -120,6 +131,7 @@ class ModelMirror:
         if numbers:
             names = {e.slot: self._name(e) for e in self._entries}
             slot_bytes.write_from(job, self._placed(numbers), self._slots, names)
+            self.stale -= numbers
         self.note()
 
     def note(self) -> None:

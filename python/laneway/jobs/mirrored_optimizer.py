@@ -45,14 +45,17 @@ class OptimizerMirror:
             optimizer.register_load_state_dict_post_hook(without_effect(_Loaded(replaced))),
         ]
         self._hooks = hooks
-        self._parameters = parameters_of(optimizer)  # as the job knows them
+        # As the job knows them; a capture gives the optimizer others for a while.
+        self._parameters = parameters_of(optimizer)
+        self._held: dict[Any, dict[str, Any]] = optimizer.__dict__["state"]
         self.stale: set[int] = set()
 
     def attach(self) -> None:
         """Watches the optimizer as it is now."""
         self._parameters = parameters_of(self._optimizer)
         attributes = self._optimizer.__dict__
-        attributes["state"] = watch(attributes["state"], WatchedState, self._state_watcher)
+        self._held = watch(attributes["state"], WatchedState, self._state_watcher)
+        attributes["state"] = self._held
         for group in self._optimizer.param_groups:
             group["params"] = watch(group["params"], WatchedList, self._parameter_watcher)
 
@@ -103,7 +106,7 @@ class OptimizerMirror:
                 continue
             slot = slots[entry.slot]
             described = slot.tensors[entry.position]
-            value = dict.get(self._state(), parameter, {}).get(key)
+            value = dict.get(self._optimizer.__dict__["state"], parameter, {}).get(key)
             present = present or value is not None
             if value is None:  # torch would make the entry in its next step, as the capture did
                 tensor = described.view(torch.UntypedStorage(slot.nbytes))
@@ -126,12 +129,9 @@ class OptimizerMirror:
             for key, entry in entries.items()
         ]
 
-    def _state(self) -> dict[Any, dict[str, Any]]:
-        return self._optimizer.__dict__["state"]
-
     def _of(self, parameter: torch.Tensor) -> dict[str, Any]:
         """The client's state of a parameter, made if there is none."""
-        return self._state().setdefault(parameter, {})
+        return self._held.setdefault(parameter, {})
 
 
 class _BeforeRead:

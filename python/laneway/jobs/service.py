@@ -83,13 +83,15 @@ class Service:
 
     def close(self) -> None:
         """Ends all jobs, after their running iterations, and frees the pool. Models that this
-        process trains are brought up to date before. May be called again; then it has no effect."""
+        process trains are brought up to date before, after all that was submitted. May be called
+        again; then it has no effect."""
         if not self._lock.is_here():
             return
-        if self._handle is not None:
-            for mirror in list(self._mirrors):
+        try:
+            for mirror in [] if self.closed else list(self._mirrors):
                 mirror.release()
-        self.close_at_exit()
+        finally:  # Ctrl-C too
+            self.close_at_exit()
 
     def close_at_exit(self) -> None:
         """close() at the end of the process: nobody reads a model any more. For the package

@@ -3,6 +3,7 @@ training.py make one."""
 
 from __future__ import annotations
 
+import copy
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -147,7 +148,8 @@ class TrainStep:
                 draws.set_default_state(random)
             if self.job is None or self.captured is None:
                 self.model.load_state_dict(state["model"])
-                self.optimizer.load_state_dict(state["optimizer"])
+                # Torch would keep the given tensors as the state, and write into them later.
+                self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
                 self._scaler_state = dict(state.get("scaler") or {})
                 if random is not None:
                     self._random_state = random.clone()

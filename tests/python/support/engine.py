@@ -32,7 +32,9 @@ def eager_state(name: str, seed: int, form: str, batches: list[Any]) -> dict[str
     }
 
 
-def make_step(service: Any, name: str, seed: int, form: str = "default") -> Any:
+def make_step(
+    service: Any, name: str, seed: int, form: str = "default", sync: str = "on_read"
+) -> Any:
     """A step whose job draws what `eager_state` draws."""
     workload = models.make(name, seed, form)
     torch.manual_seed(seed + 100)
@@ -43,6 +45,7 @@ def make_step(service: Any, name: str, seed: int, form: str = "default") -> Any:
         service,
         name=f"{name}-{seed}",
         random="own",  # many train side by side
+        sync=sync,
     )
 
 
