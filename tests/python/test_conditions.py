@@ -24,7 +24,7 @@ class Watched:
         self.model = nn.Sequential(nn.Linear(12, 4), *inner, nn.PReLU(), nn.Linear(4, 5))
         self.optimizer = torch.optim.AdamW(self.model.parameters())
         self.group = self.optimizer.param_groups[0]
-        self.conditions = Conditions([self.model], self.optimizer)
+        self.conditions = Conditions([self.model], [self.optimizer])
         self.snapshot = self.conditions.now()
 
     def difference(self) -> str | None:
@@ -100,7 +100,7 @@ CHANGES: dict[str, tuple[Callable[[Watched], Any], str]] = {
     ),
     "a group": (
         lambda w: w.optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(2))]}),
-        "the optimizer has other groups",
+        "an optimizer has other groups",
     ),
     "a group's parameter taken out": (lambda w: w.group["params"].pop(), GROUP),
     "a group's parameter replaced": (

@@ -10,13 +10,14 @@ the graph's.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
-from laneway.capture import shared_random, side_effects
+from laneway.capture import given, shared_random, side_effects
+from laneway.capture.default_step import default_step
 from laneway.capture.fake_job import FakeJob, new_fake_mode
 from laneway.capture.functional_buffers import put_off_writes
 from laneway.capture.given_generators import steady
@@ -36,13 +37,13 @@ from laneway.capture.signature import (
     fake_inputs,
     learning_rate_inputs,
 )
-from laneway.errors import CaptureError
 from laneway.graph.graph_encode import encode_graph
 from laneway.graph.graph_ir import Graph, GraphKind, StorageKind
 from laneway.graph.slots import HasSlots, Path, Slot, SlotTable
 from laneway.graph.target import Target
 
 Closure = Callable[..., Any]  # (model, optimizer, *inputs) -> loss | (loss, aux…)
+Optimizers = Optimizer | Sequence[Optimizer]
 
 
 @dataclasses.dataclass
@@ -54,9 +55,9 @@ class CapturedJobGraph:
     outputs are what the step leaves in the inputs at `written_inputs`. `guards` say which calls of
     the signature's form are the graph's; None: all. `generators` are those of the client's that the
     graph draws from: their states are the last inputs of the signature and the last outputs. The
-    rest is there for training steps only: the optimizer's layout; whether its step() was called;
-    the loss scaler, if one is used; the parameters whose gradients are state, and for each whether
-    it has one after the step.
+    rest is there for training steps only: of each optimizer its layout, and whether its step() was
+    called; the loss scaler, if one is used; the parameters whose gradients are state, and for each
+    whether it has one after the step.
     """
 
     graph: Graph
@@ -67,9 +68,9 @@ class CapturedJobGraph:
     written_inputs: list[int] = dataclasses.field(default_factory=list)
     guards: Guards | None = None
     generators: list[torch.Generator] = dataclasses.field(default_factory=list)
-    optimizer_layout: OptimizerLayout | None = None
+    optimizer_layouts: list[OptimizerLayout] = dataclasses.field(default_factory=list)
     scaler: CapturedScaler | None = None
-    steps_optimizer: bool = False
+    stepped: list[bool] = dataclasses.field(default_factory=list)
     gradients: dict[Path, bool] = dataclasses.field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -88,7 +89,7 @@ class _Training:
 
     model: torch.nn.Module
     loss_fn: Callable[..., Any] | None
-    optimizer: Optimizer
+    optimizer: Optimizers
     inputs: tuple
     kwargs: dict[str, Any]
     closure: Closure | None
@@ -101,7 +102,7 @@ class _Training:
 def capture_train_step(
     model: torch.nn.Module,
     loss_fn: Callable[..., Any] | None,
-    optimizer: Optimizer,
+    optimizer: Optimizers,
     example_inputs: tuple,
     example_kwargs: dict[str, Any] | None = None,
     closure: Closure | None = None,
@@ -115,7 +116,8 @@ def capture_train_step(
 
     Without `closure` the step is: clear gradients, loss_fn(model(*inputs[:-1], **kwargs),
     inputs[-1]), backward, optimizer.step(); loss_fn may return (loss, aux…), and None takes the
-    model's own result as the loss, or the entry "loss" of a dictionary that it returns. With
+    model's own result as the loss, or the entry "loss" of a dictionary that it returns. Several
+    optimizers need a closure, which gets them as a list; several models are a ModuleList. With
     `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
     gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
     leaves some without a step of the optimizer. `target` is whose kernels will run the graph.
@@ -226,9 +228,11 @@ def _accumulated(training: _Training) -> frozenset[Path]:
 def _capture_once(
     training: _Training, kept_gradients: frozenset[Path], allow_left: bool = False
 ) -> CapturedJobGraph:
-    job, layout, signature, inputs, result = _run(training, kept_gradients)
+    job, layouts, signature, inputs, result = _run(training, kept_gradients)
     first = training.slots_of is None
-    if first and not allow_left and not kept_gradients and not job.stepped and job.gradients.left():
+    stepped = job.stepped()
+    may_leave = not first or allow_left or kept_gradients or any(stepped)
+    if not may_leave and job.gradients.left():
         raise _GradientsLeft
     outputs_signature, outputs = bind_outputs(job.recorder, result)
     signature.whole = job.recorder.addressed.inputs
@@ -236,7 +240,7 @@ def _capture_once(
     gradients = job.write_gradients()
     written = _written_inputs(job, signature)
     outputs += [inputs[position] for position in written]
-    held = job.slots_for_kept(training.optimizer, layout)
+    held = job.slots_for_later(layouts)
     guards = job.recorder.known.guards()
     generators = shared_random.bind_given(job.recorder, signature, inputs, outputs)
     draft = _draft(job, inputs, outputs)
@@ -250,9 +254,9 @@ def _capture_once(
         written_inputs=written,
         guards=guards,
         generators=generators,
-        optimizer_layout=layout.renumbered(kept),
+        optimizer_layouts=[layout.renumbered(kept) for layout in layouts],
         scaler=job.scaler,
-        steps_optimizer=job.stepped,
+        stepped=stepped,
         gradients=gradients,
     )
     return captured if training.slots_of is None else _joined(captured, training.slots_of)
@@ -260,7 +264,7 @@ def _capture_once(
 
 def _run(
     training: _Training, kept_gradients: frozenset[Path] | None
-) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
+) -> tuple[FakeJob, list[OptimizerLayout], InputSignature, list[int], Any]:
     """Runs the step on fakes."""
 
     def run() -> tuple[Any, side_effects.Numbers]:
@@ -274,7 +278,7 @@ def _run(
 
 def _run_once(
     training: _Training, kept_gradients: frozenset[Path] | None
-) -> tuple[FakeJob, OptimizerLayout, InputSignature, list[int], Any]:
+) -> tuple[FakeJob, list[OptimizerLayout], InputSignature, list[int], Any]:
     slots_of = training.slots_of
     slots = SlotTable(slots_of.slots).copy() if slots_of is not None else SlotTable()
     modules = [("model", training.model)]
@@ -284,13 +288,19 @@ def _run_once(
     job = FakeJob(
         fake_mode, slots, modules, kept_gradients, training.target, training.shares_random
     )
-    layout, copied = job.add_optimizer(training.optimizer)
+    added = [
+        job.add_optimizer(optimizer, given.path_of(training.optimizer, "optimizer", number))
+        for number, optimizer in enumerate(given.all_of(training.optimizer))
+    ]
+    layouts, copies = [layout for layout, _ in added], [copied for _, copied in added]
     args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)
-    learning_rate_inputs(job.recorder, copied, signature, inputs)
-    step = training.closure or _default_step(training.loss_fn)
-    result = job.run(lambda: step(training.model, copied, *args, **kwargs))
-    job.check_optimizer(copied, layout)
-    return job, layout, signature, inputs, result
+    learning_rate_inputs(job.recorder, copies, signature, inputs)
+    step = training.closure or default_step(training.loss_fn)
+    optimizer = given.in_form_of(training.optimizer, copies)
+    result = job.run(lambda: step(training.model, optimizer, *args, **kwargs))
+    for layout, copied in added:
+        job.check_optimizer(copied, layout)
+    return job, layouts, signature, inputs, result
 
 
 def _written_inputs(job: FakeJob, signature: InputSignature) -> list[int]:
@@ -304,46 +314,6 @@ def _joined(captured: CapturedJobGraph, job: HasSlots) -> CapturedJobGraph:
     known = len(job.slots)
     graph, fixed = join(captured.graph, captured.slots, known)
     return dataclasses.replace(captured, graph=graph, fixed=fixed, slots=job.slots)
-
-
-def _default_step(loss_fn: Callable[..., Any] | None) -> Closure:
-    def step(model: Any, optimizer: Optimizer, *inputs: Any, **kwargs: Any) -> Any:
-        optimizer.zero_grad()
-        if loss_fn is None:
-            result = _own_loss(model(*inputs, **kwargs))
-        else:
-            result = loss_fn(model(*inputs[:-1], **kwargs), inputs[-1])
-        loss = result[0] if isinstance(result, (tuple, list)) else result
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            shape = list(loss.shape) if isinstance(loss, torch.Tensor) else type(loss).__name__
-            raise CaptureError(
-                f"the loss is not one number but {shape}",
-                remedy="reduce it with .mean() or .sum(), or pass closure=",
-            )
-        if not loss.requires_grad:
-            raise CaptureError(
-                "the loss does not depend on any parameter that requires a gradient",
-                remedy="check requires_grad of the parameters and that the loss is not detached",
-            )
-        loss.backward()
-        optimizer.step()
-        return result
-
-    return step
-
-
-def _own_loss(result: Any) -> Any:
-    """The result of a model that computes its loss itself, as a loss or (loss, aux…)."""
-    if not isinstance(result, Mapping):
-        return result
-    loss = result.get("loss")
-    if loss is None:
-        raise CaptureError(
-            f"the model's result, a {type(result).__name__} of {', '.join(map(str, result))}, has "
-            "no loss",
-            remedy="pass the labels to the model as well, or give train_step a loss_fn",
-        )
-    return loss
 
 
 def _draft(job: FakeJob, inputs: list[int], outputs: list[int]) -> Draft:

@@ -66,10 +66,9 @@ class FakeJob:
         self._target = target
         self.scaler: loss_scaling.CapturedScaler | None = None  # the scaler that run() found
         self.gradients = Gradients(self.recorder, kept_gradients)
-        self.stepped = False  # the optimizer took a step
+        self._stepped: set[int] = set()  # the ids of the copies of optimizers that took a step
         self._modules = modules
-        self._optimizer: contextlib.AbstractContextManager = contextlib.nullcontext()
-        self._copied: Optimizer | None = None
+        self._optimizers: list[tuple[Optimizer, Optimizer]] = []  # the user's, its copy
         self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
@@ -84,37 +83,45 @@ class FakeJob:
                 if not is_lazy(tensor):
                     self._add(tensor, (prefix, name), SlotKind.buffer)
 
-    def add_optimizer(self, optimizer: Optimizer) -> tuple[OptimizerLayout, Optimizer]:
-        """Slots for the optimizer's state, and its copy on fakes."""
+    def add_optimizer(
+        self, optimizer: Optimizer, prefix: Path
+    ) -> tuple[OptimizerLayout, Optimizer]:
+        """Slots for the optimizer's state, whose paths begin with `prefix`, and its copy on
+        fakes."""
         for index, parameter in enumerate(optimizers.parameters_of(optimizer)):
             if id(parameter) not in self._fakes:
-                self._add(parameter, ("optimizer", index, "parameter"), SlotKind.parameter)
-        layout, tensors = optimizers.add_state_slots(optimizer, self.recorder.slots)
+                self._add(parameter, (*prefix, index, "parameter"), SlotKind.parameter)
+        layout, tensors = optimizers.add_state_slots(optimizer, self.recorder.slots, prefix)
         copied = optimizers.copy_optimizer(optimizer)
         optimizers.replace_parameters(copied, self._fakes)
         state: dict[Any, dict[str, Any]] = {}
         for index, parameter in enumerate(optimizers.parameters_of(copied)):
             if index in layout.entries:
                 state[parameter] = {
-                    key: self._fake(tensors[index, key], ("optimizer", index, key))
+                    key: self._fake(tensors[index, key], (*prefix, index, key))
                     if (index, key) in tensors
                     else entry
                     for key, entry in layout.entries[index].items()
                 }
         copied.__dict__["state"] = optimizers.state_holder(state)
         copied.__dict__["step"] = types.MethodType(self._phased_step(copied), copied)
-        self._copied = copied
-        self._optimizer = optimizers.standing_in(copied, optimizer)
+        self._optimizers.append((optimizer, copied))
         return layout, copied
 
-    def slots_for_kept(self, optimizer: Optimizer, layout: OptimizerLayout) -> set[int]:
-        """Slots of the optimizer's state for the parameters whose gradients are state: a later call
-        may be the first to use them."""
-        kept = self.gradients.kept_paths()
+    def stepped(self) -> list[bool]:
+        """Of each optimizer, whether it took a step."""
+        return [id(copied) in self._stepped for _, copied in self._optimizers]
+
+    def slots_for_later(self, layouts: list[OptimizerLayout]) -> set[int]:
+        """Slots of state that this step may not use and a later call may be the first to use: for
+        the parameters whose gradients are state, and of an optimizer that took no step beside one
+        that did."""
+        kept, stepped = self.gradients.kept_paths(), self.stepped()
         return {
             entry.slot
+            for (optimizer, _), layout, took_step in zip(self._optimizers, layouts, stepped)
             for index, parameter in enumerate(optimizers.parameters_of(optimizer))
-            if self._path_of[id(parameter)] in kept
+            if (any(stepped) and not took_step) or self._path_of[id(parameter)] in kept
             for entry in layout.entries.get(index, {}).values()
             if isinstance(entry, StateTensor)
         }
@@ -130,12 +137,13 @@ class FakeJob:
         # An operator that fails on fakes raises an error in the client; a log line is not needed.
         modules = [module for _, module in self._modules]
         numbers = side_effects.python_numbers(modules)
+        copies = [copied for _, copied in self._optimizers]
         with swapped(modules, self._fakes), _quiet(_FAKE_LOGGER):
             try:
                 with (
-                    self._optimizer,
-                    side_effects.one_optimizer(self._copied),
-                    side_effects.same_hyperparameters([self._copied] if self._copied else []),
+                    self._standing_in(),
+                    side_effects.own_optimizers(copies),
+                    side_effects.same_hyperparameters(copies),
                     torch.inference_mode(False),
                     torch.enable_grad(),
                     recorder.fake_mode,
@@ -234,7 +242,7 @@ class FakeJob:
                     "needs none (SGD, AdamW), or train eagerly",
                 )
             recorder.phase = "optimizer"
-            self.stepped = True
+            self._stepped.add(id(copied))
             try:
                 return type(copied).step(copied)
             except CaptureError as error:
@@ -250,6 +258,13 @@ class FakeJob:
                 recorder.phase = "step"
 
         return step
+
+    def _standing_in(self) -> contextlib.ExitStack:
+        """Inside, each of the user's optimizers has the attributes of its copy."""
+        with contextlib.ExitStack() as entered:
+            for optimizer, copied in self._optimizers:
+                entered.enter_context(optimizers.standing_in(copied, optimizer))
+            return entered.pop_all()
 
     def _note_rebound_buffers(self) -> None:
         for prefix, root in self._modules:
@@ -319,13 +334,15 @@ def _check_module(module: torch.nn.Module) -> None:
                 "between processes no graph holds",
                 remedy="pass the module inside (model.module)",
             )
-    if isinstance(module, torch.jit.ScriptModule):
-        raise CaptureError(
-            "the model is a TorchScript module, whose operators cannot be seen",
-            remedy="pass the module that it was scripted or traced from",
-        )
-    if hasattr(module, "_orig_mod"):
-        raise CaptureError(
-            "the model is the result of torch.compile",
-            remedy="pass the module that was given to torch.compile",
-        )
+    # Several models of a step are the children of a list.
+    for model in module if isinstance(module, torch.nn.ModuleList) else [module]:
+        if isinstance(model, torch.jit.ScriptModule):
+            raise CaptureError(
+                "the model is a TorchScript module, whose operators cannot be seen",
+                remedy="pass the module that it was scripted or traced from",
+            )
+        if hasattr(model, "_orig_mod"):
+            raise CaptureError(
+                "the model is the result of torch.compile",
+                remedy="pass the module that was given to torch.compile",
+            )

@@ -20,7 +20,7 @@ from torch.optim import SGD, Optimizer
 
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import SlotKind
-from laneway.graph.slots import Slot, SlotTable
+from laneway.graph.slots import Path, Slot, SlotTable
 
 # Entries of a parameter group that may change between iterations without a new capture.
 PER_ITERATION = ("lr",)
@@ -149,10 +149,10 @@ def replace_parameters(copied: Optimizer, by_id: dict[int, torch.Tensor]) -> Non
 
 
 def add_state_slots(
-    optimizer: Optimizer, slots: SlotTable
+    optimizer: Optimizer, slots: SlotTable, prefix: Path
 ) -> tuple[OptimizerLayout, dict[tuple[int, str], torch.Tensor]]:
-    """Gives every tensor of the optimizer's state a slot. Result: the layout, and the tensors by
-    (parameter index, key)."""
+    """Gives every tensor of the optimizer's state a slot, with the path (*prefix, parameter index,
+    key). Result: the layout, and the tensors by (parameter index, key)."""
     state, created = initial_state(optimizer)
     tensors: dict[tuple[int, str], torch.Tensor] = {}
     entries: dict[int, dict[str, Any]] = {}
@@ -163,7 +163,7 @@ def add_state_slots(
                 entries[index][key] = value
                 continue
             made = (index, key) in created
-            path = ("optimizer", index, key)
+            path = (*prefix, index, key)
             slot = slots.add(value, path, SlotKind.optimizer_state, created=made)
             entries[index][key] = StateTensor(slot.index, _position(slot, path), made)
             tensors[index, key] = value

@@ -24,17 +24,17 @@ Numbers = list[tuple[torch.nn.Module, str, Any]]
 
 
 @contextlib.contextmanager
-def one_optimizer(copied: Optimizer | None) -> Iterator[None]:
-    """Inside, this thread may call step() of `copied` alone; others raise CaptureError."""
+def own_optimizers(copies: list[Optimizer]) -> Iterator[None]:
+    """Inside, this thread may call step() of `copies` alone; others raise CaptureError."""
     thread = threading.get_ident()
 
     def check(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if optimizer is not copied and threading.get_ident() == thread:
+        if threading.get_ident() == thread and not any(optimizer is own for own in copies):
             raise CaptureError(
-                f"the step calls step() of another optimizer ({type(optimizer).__name__}) than its "
-                "own, which would happen at capture only",
-                remedy="use the optimizer that the step is given: one optimizer with a parameter "
-                "group for each part of the model",
+                f"the step calls step() of an optimizer ({type(optimizer).__name__}) that is not "
+                "the step's own, which would happen at capture only",
+                remedy="give all models and optimizers to the step: "
+                "laneway.step([a, b], [optimizer_a, optimizer_b])",
             )
 
     handle = register_optimizer_step_pre_hook(check)

@@ -43,8 +43,9 @@ class TensorInput:
     dtype: torch.dtype
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    # ("input", n): the n-th tensor among the arguments; ("param_group", i, "lr"); (GENERATOR, n):
-    # the state of the n-th of the client's generators that the graph draws from.
+    # ("input", n): the n-th tensor among the arguments; ("param_group", i, "lr"): of the i-th group
+    # of all optimizers; (GENERATOR, n): the state of the n-th of the client's generators that the
+    # graph draws from.
     source: tuple
 
 
@@ -109,11 +110,12 @@ class InputSignature:
         ]
 
     def values(
-        self, args: tuple, kwargs: dict[str, Any] | None, optimizer: Optimizer | None
+        self, args: tuple, kwargs: dict[str, Any] | None, optimizers: Sequence[Optimizer]
     ) -> list[torch.Tensor | float | None]:
         """What one iteration needs, in the order of the graph's inputs; None in the place of the
         state of a generator."""
         tensors = iter(self.tensors(args, kwargs))
+        groups = [group for optimizer in optimizers for group in optimizer.param_groups]
         values: list[torch.Tensor | float | None] = []
         for spec in self.specs:
             if spec.source[0] == "input":
@@ -123,7 +125,7 @@ class InputSignature:
                 values.append(None)
                 continue
             _, group, key = spec.source
-            current = optimizer.param_groups[group][key]
+            current = groups[group][key]
             if isinstance(spec, TensorInput):
                 values.append(torch.as_tensor(current, dtype=spec.dtype).detach())
             else:
@@ -186,14 +188,14 @@ def fake_inputs(
 
 
 def learning_rate_inputs(
-    recorder: Recorder, copied: Optimizer, signature: InputSignature, inputs: list[int]
+    recorder: Recorder, copies: list[Optimizer], signature: InputSignature, inputs: list[int]
 ) -> None:
     """Makes each group's learning rate a graph input of its own and puts its symbol in the group.
 
     A number where the optimizer computes with it in Python; a 0-dimensional float64 tensor for
     fused optimizers, which take it as an operator's argument and give the same bits for both.
     """
-    for index, group in enumerate(copied.param_groups):
+    for index, group in enumerate(group for copied in copies for group in copied.param_groups):
         rate = group.get("lr")
         source = ("param_group", index, "lr")
         is_number = isinstance(rate, (int, float))

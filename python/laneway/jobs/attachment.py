@@ -49,11 +49,12 @@ class Attachment:
     ) -> Inference:
         """An inference like that of laneway.inference(step), with the parameters and buffers of the
         job, found by name; the model's own values are ignored. With mode="as_is" the model's own
-        training flags hold.
+        training flags hold. The models of a step with several are one torch.nn.ModuleList, in the
+        step's order, and the closure chooses among them.
 
         Requires: `model` is built by the same code as the owner's model. Otherwise raises
         InvalidInput, which names the first tensor whose name or size differs."""
-        image = JoinedImage(self.service, self.job, model, self._slots_for(model))
+        image = JoinedImage(self.service, self.job, [model], self._slots_for(model))
         options = InferenceOptions(closure=closure, max_variants=max_variants, mode=mode)
         return Inference(model, image, options)
 

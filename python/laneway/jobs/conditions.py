@@ -1,7 +1,7 @@
 """Conditions: what a capture takes as constant besides its arguments, and whether it still holds.
 
-Of the optimizer: its groups, the parameters of each, and all hyperparameters but the learning rate.
-Of a loss scaler: its factors. Of the modules: see ModuleForm. Of all of them: their hooks.
+Of each optimizer: its groups, the parameters of each, and all hyperparameters but the learning
+rate. Of a loss scaler: its factors. Of the modules: see ModuleForm. Of all of them: their hooks.
 
 `hold` is called before every iteration and is exact. Torch counts changes of hooks alone, so `hold`
 looks at every module and parameter. It does so by lists that `now` made, and runs no byte code of
@@ -11,7 +11,7 @@ Python for each.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import is_, itemgetter
 from typing import Any
 
@@ -32,11 +32,11 @@ class Conditions:
     def __init__(
         self,
         modules: list[torch.nn.Module] | None = None,
-        optimizer: Optimizer | None = None,
+        optimizers: Sequence[Optimizer] = (),
         flags: bool = True,
     ) -> None:
         self._flags = flags
-        self._optimizer = optimizer
+        self._optimizers = tuple(optimizers)
         self._roots = modules or []
         self._others: list[tuple[dict[str, Any], list[str]]] = []
 
@@ -53,7 +53,7 @@ class Conditions:
             ],
             others=[(holder, _Numbers(holder, keys)) for holder, keys in self._others],
             form=form,
-            hooks=HookWatch(form.modules, form.parameters, self._optimizer),
+            hooks=HookWatch(form.modules, form.parameters, self._optimizers),
         )
 
     def hold(self, snapshot: Snapshot) -> bool:
@@ -64,7 +64,7 @@ class Conditions:
         """What is not as in the snapshot, in words; None when all is."""
         groups = self._groups()
         if len(groups) != len(snapshot.groups):
-            return "the optimizer has other groups"
+            return "an optimizer has other groups"
         for group, known in zip(groups, snapshot.groups):
             if (difference := known.difference(group)) is not None:
                 return difference
@@ -76,7 +76,9 @@ class Conditions:
         return snapshot.form.difference()
 
     def _groups(self) -> list[dict[str, Any]]:
-        return [] if self._optimizer is None else self._optimizer.param_groups
+        if len(self._optimizers) == 1:
+            return self._optimizers[0].param_groups
+        return [group for optimizer in self._optimizers for group in optimizer.param_groups]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, weakref_slot=True)

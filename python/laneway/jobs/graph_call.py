@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ class Form:
 
 
 class GraphCall:
-    """Thread-safe. A call is two: take() its arguments, which looks at the user's optimizer, and
+    """Thread-safe. A call is two: take() its arguments, which looks at the user's optimizers, and
     run() or submit() the frame, once, which does not."""
 
     def __init__(
@@ -47,14 +47,14 @@ class GraphCall:
         job: Job,
         index: int,
         captured: CapturedJobGraph,
-        optimizer: Optimizer | None = None,
+        optimizers: Sequence[Optimizer] = (),
     ) -> None:
         self._job = job
         self._index = index
         self.captured = captured
         self.form = Form(captured.inputs, captured.guards)
         self.conditions: Any = None  # what the capture took as constant: see Variants
-        self._binder = Binder(captured.inputs, optimizer, captured.fixed, captured.written_inputs)
+        self._binder = Binder(captured.inputs, optimizers, captured.fixed, captured.written_inputs)
         self._warned = False  # that submit() writes no argument
         self._guards = captured.guards
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
@@ -184,11 +184,11 @@ class GraphCall:
 
 
 def call_of(
-    job: Job, index: int, captured: CapturedJobGraph, optimizer: Optimizer | None = None
+    job: Job, index: int, captured: CapturedJobGraph, optimizers: Sequence[Optimizer] = ()
 ) -> GraphCall:
     """The call of graph `index`, which the service drops when the result is gone, and with it
     whoever could be inside a call. A job's last graph stays with the job."""
-    call = GraphCall(job, index, captured, optimizer)
+    call = GraphCall(job, index, captured, optimizers)
     weakref.finalize(call, job.drop_graph, index).atexit = False
     return call
 

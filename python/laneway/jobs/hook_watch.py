@@ -1,4 +1,4 @@
-"""HookWatch: whether modules, their parameters and an optimizer have the hooks that they had.
+"""HookWatch: whether modules, their parameters and optimizers have the hooks that they had.
 
 Torch numbers all hooks of a process as they are registered (RemovableHandle). While the next
 number stays, no hook was added, so only the dictionaries that had hooks are compared, in case one
@@ -7,7 +7,7 @@ was removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -46,12 +46,11 @@ class HookWatch:
         self,
         modules: list[torch.nn.Module],
         parameters: list[torch.Tensor],
-        optimizer: Optimizer | None,
+        optimizers: Sequence[Optimizer],
     ) -> None:
         self._places = [(m, name) for m in modules for name in _OF_MODULES]
         self._places += [(p, name) for p in parameters for name in _OF_PARAMETERS]
-        if optimizer is not None:
-            self._places += [(optimizer, name) for name in _OF_OPTIMIZERS]
+        self._places += [(optimizer, name) for optimizer in optimizers for name in _OF_OPTIMIZERS]
         # The number that the next hook gets, dictionaries that had hooks then, and copies of them.
         self._seen, self._hooks = self._look()
 

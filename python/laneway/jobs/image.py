@@ -17,8 +17,8 @@ class Image(Protocol):
     """A job whose state an inference uses. A TrainStep is one, and so is a JoinedImage."""
 
     @property
-    def model(self) -> torch.nn.Module:
-        """The model whose parameters and buffers lie in the job's slots."""
+    def models(self) -> list[torch.nn.Module]:
+        """The models whose parameters and buffers lie in the job's slots."""
 
     @property
     def service(self) -> Service:
@@ -36,11 +36,11 @@ class Image(Protocol):
 @dataclasses.dataclass(frozen=True)
 class JoinedImage:
     """The image of the attached job `job`: `slots` has a slot for every slot of the job, those with
-    names of `model` have the model's tensors."""
+    names of a model have the model's tensors."""
 
     service: Service
     job: Job
-    model: torch.nn.Module
+    models: list[torch.nn.Module]
     slots: list[Slot]
     mirror: Mirror | None = None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from laneway.capture import given
 from laneway.capture.capture import CapturedJobGraph, capture_inference
 from laneway.errors import InvalidInput
 from laneway.graph.slots import HasSlots
@@ -80,7 +81,7 @@ class Inference:
         self._owned = OwnedJob("inference")
         self._captured: HasSlots | None = None  # its slots are the slots of the job's state
         self.job: Job | None = None
-        self._gate = gate_of(model)
+        self._gate = gate_of(model) if image is None else gate_of(*image.models)
         self._variants = Variants(
             "inference",
             options.max_variants,
@@ -232,6 +233,7 @@ def inference(
     random: str | None = None,
     sync: str = "on_read",
     mode: str = "eval",
+    model: torch.nn.Module | None = None,
 ) -> Inference:
     """Makes an inference, to be called with inputs. With a model, the inference has a job of its
     own, with the model's weights: what is written to the model later is used by the next call, or
@@ -244,7 +246,8 @@ def inference(
 
     `closure(model, *inputs)` replaces the call model(*inputs), for example by an evaluation with
     losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
-    stay captured at a time. `service`, `name`, `priority`, `admission_timeout`, `shared`,
+    stay captured at a time. Of a step with a list of models, `model` is the one to call; without
+    it, a closure gets the list. `service`, `name`, `priority`, `admission_timeout`, `shared`,
     `replay`, `random` and `sync` are those of train_step, for a job of the inference's own; an
     inference of a step ignores all of them but `name` and `random`. Errors are those of train_step.
 
@@ -266,5 +269,29 @@ def inference(
         mode=mode,
     )
     if isinstance(model_or_step, TrainStep):
-        return Inference(model_or_step.model, model_or_step, options)
+        closure = _closure_for(model_or_step, model, closure)
+        options = dataclasses.replace(options, closure=closure)
+        return Inference(model_or_step.root, model_or_step, options)
+    if model is not None:
+        raise InvalidInput("model= chooses among the models of a step; there is no step here")
     return Inference(model_or_step, None, options)
+
+
+def _closure_for(
+    step: TrainStep, model: torch.nn.Module | None, closure: Callable[..., Any] | None
+) -> Callable[..., Any] | None:
+    """What an inference of the step calls with the step's root and its inputs."""
+    if model is None:
+        if not given.is_list(step.model):
+            return closure
+        if closure is None:
+            raise InvalidInput(
+                f"the step has {len(step.models)} models, and an inference calls one: "
+                "choose it with inference(step, model=…), or give a closure, which gets the list"
+            )
+        return lambda _, *inputs, **kwargs: closure(list(step.models), *inputs, **kwargs)
+    if not any(model is own for own in step.models):
+        raise InvalidInput(f"model= is a {type(model).__name__} that the step was not made with")
+    if closure is None:
+        return lambda _, *inputs, **kwargs: model(*inputs, **kwargs)
+    return lambda _, *inputs, **kwargs: closure(model, *inputs, **kwargs)

@@ -6,6 +6,7 @@ shape and strides); everything else goes through InputSignature, which converts 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -47,12 +48,12 @@ class Binder:
     def __init__(
         self,
         signature: InputSignature,
-        optimizer: Optimizer | None,
+        optimizers: Sequence[Optimizer],
         fixed: list[torch.Tensor],
         written: list[int],
     ) -> None:
         self._signature = signature
-        self._optimizer = optimizer
+        self._optimizers = tuple(optimizers)
         self._fixed = fixed
         self._written = written
         self.count = len(signature.specs) + len(fixed)
@@ -61,8 +62,10 @@ class Binder:
         self._arguments = [s for s in specs if s.source[0] == "input"]
         self._quick = signature.takes_plain_tensors()
         self._checks = [(s.dtype, torch.Size(s.sizes), s.strides) for s in self._arguments]
+        # Of which optimizer, and of which of its groups; load_state_dict() replaces the groups.
+        groups = [(o, i) for o in self._optimizers for i in range(len(o.param_groups))]
         self._rates = [
-            (position, s.source[1], isinstance(s, TensorInput))
+            (position, *groups[s.source[1]], isinstance(s, TensorInput))
             for position, s in enumerate(specs)
             if s.source[0] == "param_group"
         ]
@@ -124,8 +127,8 @@ class Binder:
                 return False
             inputs[position].data = tensor.data_ptr()
             keep.append(tensor)
-        for position, group, as_tensor in self._rates:
-            self._set_rate(frame, position, self._optimizer.param_groups[group]["lr"], as_tensor)
+        for position, optimizer, group, as_tensor in self._rates:
+            self._set_rate(frame, position, optimizer.param_groups[group]["lr"], as_tensor)
         return True
 
     def _set_rate(self, frame: Frame, position: int, rate: Any, as_tensor: bool) -> None:
@@ -138,7 +141,7 @@ class Binder:
         frame.keep.append(tensor)
 
     def _fill(self, frame: Frame, args: tuple, kwargs: dict[str, Any]) -> None:
-        values = self._signature.values(args, kwargs, self._optimizer)
+        values = self._signature.values(args, kwargs, self._optimizers)
         for position, value in enumerate(values):
             if isinstance(value, torch.Tensor):
                 frame.inputs[position].data = value.data_ptr()

@@ -20,7 +20,7 @@ from laneway.capture.optimizers import OptimizerLayout
 from laneway.errors import Error, InvalidInput
 from laneway.graph.graph_ir import Graph, StorageKind
 from laneway.graph.slots import Slot
-from laneway.jobs.capture_gate import CaptureGate
+from laneway.jobs.capture_gate import CaptureGate, JointGate
 from laneway.jobs.job import Job
 from laneway.jobs.left_lines import LeftLines
 from laneway.jobs.mirrored_model import ModelMirror
@@ -65,7 +65,7 @@ class Mirror:
         optimizers: list[tuple[Optimizer, OptimizerLayout]],
         slots: list[Slot],
         job: Job,
-        gate: CaptureGate,
+        gate: CaptureGate | JointGate,
     ) -> None:
         self._job: Job | None = job
         self._name = job.name
@@ -76,7 +76,7 @@ class Mirror:
         self._writes: set[int] = set()  # the slots that some graph of the job writes
         self._calls = _Calls()
         self._read_at: object = None  # the moment of the last read; None: beside a call
-        self.stepped = False  # whether the optimizer has taken a step
+        self.stepped = [False] * len(optimizers)  # whether each has taken a step
         self._of_model = _Reads(self, self._model_read)
         self._of_state = _Reads(self, self._state_read)
         self._replaced = False  # whether the client loaded a state into an optimizer
@@ -149,8 +149,7 @@ class Mirror:
             if not attached:
                 self._state_replaced()
             if self._replaced or not (self._of_state.due or beside):
-                present = [o.push(self._job, self._slots) for o in self._optimizers]
-                self.stepped = any(present)
+                self.stepped = [o.push(self._job, self._slots) for o in self._optimizers]
             self._replaced = False
             self._of_state.due = True
 
@@ -166,7 +165,7 @@ class Mirror:
             optimizer.stale |= writes
         self._of_model.due = self._of_state.due = True
 
-    def overwritten(self, stepped: bool) -> None:
+    def overwritten(self, stepped: list[bool]) -> None:
         """Notes that a state was loaded into the job, whatever the client has written before."""
         with self._gate.reading, self._lock, quietly():
             self._model.note()
@@ -186,8 +185,8 @@ class Mirror:
             try:
                 self._model.refresh(self._job)
                 if state:
-                    for optimizer in self._optimizers:
-                        optimizer.refresh(self._job, self._slots, self.stepped)
+                    for optimizer, stepped in zip(self._optimizers, self.stepped):
+                        optimizer.refresh(self._job, self._slots, stepped)
             except Error as error:
                 error.add_note(
                     f"the weights of this model are in job {self._name!r}; after step.close() the "
@@ -210,8 +209,8 @@ class Mirror:
             self._note_runs()
             try:
                 self._model.refresh(job)
-                for optimizer in self._optimizers:
-                    optimizer.refresh(job, self._slots, self.stepped)
+                for optimizer, stepped in zip(self._optimizers, self.stepped):
+                    optimizer.refresh(job, self._slots, stepped)
             except Error as error:
                 warnings.warn(
                     f"the weights of job {self._name!r} are lost, and the model has those of the "

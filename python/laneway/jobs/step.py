@@ -7,12 +7,13 @@ import copy
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from operator import is_, or_
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
-from laneway.capture import loss_scaling
+from laneway.capture import given, loss_scaling
 from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
 from laneway.capture.kept_gradients import gradient_path
 from laneway.errors import CaptureError, InvalidInput
@@ -23,7 +24,13 @@ from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.job import Future, Job, create_job
-from laneway.jobs.job_state import JobState, load_optimizer, release_created, set_gradients
+from laneway.jobs.job_state import (
+    JobState,
+    load_optimizer,
+    parts_of,
+    release_created,
+    set_gradients,
+)
 from laneway.jobs.mirror import Mirror, bring_up_to_date
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
@@ -51,12 +58,16 @@ class TrainStep:
 
     def __init__(
         self,
-        model: torch.nn.Module,
+        model: torch.nn.Module | Sequence[torch.nn.Module],
         loss_fn: Callable[..., Any] | None,
-        optimizer: Optimizer,
+        optimizer: Optimizer | Sequence[Optimizer],
         options: StepOptions,
     ) -> None:
+        """`model` and `optimizer` are one or a list of several each, and stay so in states."""
         self.model, self.loss_fn, self.optimizer = model, loss_fn, optimizer
+        self.models, self.optimizers = given.all_of(model), given.all_of(optimizer)
+        # What is captured: several models are one, whose parameters are named "0.weight".
+        self.root = torch.nn.ModuleList(model) if given.is_list(model) else model
         self.service = options.service if options.service is not None else default_service()
         self.name = options.name
         self._options = options
@@ -68,14 +79,14 @@ class TrainStep:
         self._owned = OwnedJob("step")
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
-        self._modules = [m for m in (model, loss_fn) if isinstance(m, torch.nn.Module)]
-        self._conditions = Conditions(self._modules, optimizer)
-        self._gate = gate_of(model)
+        self._modules = [m for m in (self.root, loss_fn) if isinstance(m, torch.nn.Module)]
+        self._conditions = Conditions(self._modules, self.optimizers)
+        self._gate = gate_of(*self.models)
         self._variants = Variants(
             "step", options.max_variants, self._conditions, self._gate, self._capture, self._found
         )
         # The parts of the state that are no bytes, after the last call or load_state_dict().
-        self._stepped = False
+        self._stepped = [False] * len(self.optimizers)
         self._gradients: set[Path] = set()
         self.mirror: Mirror | None = None  # of a job whose model is synchronised on read
         self._unwatch: weakref.finalize | None = None
@@ -118,15 +129,23 @@ class TrainStep:
     def state_dict(self) -> dict[str, Any]:
         """The state after all iterations submitted before: {"model": …, "optimizer": …} in torch's
         own layouts, which plain torch can load, and "random", the state of the generator that the
-        step draws from (torch's default one, or the job's). "gradients", by parameter, is an entry
-        where the job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
+        step draws from (torch's default one, or the job's). Of a step with a list of models or
+        optimizers the entry is a list in that order. "gradients", by parameter, is an entry where
+        the job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
         if self.mirror is not None:
             self.mirror.give()
         with self._lock, quietly():
             self._check_open()
             if self.job is None or self.captured is None:
-                model = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
-                state = {"model": model, "optimizer": self.optimizer.state_dict()}
+                models = (
+                    {k: v.detach().clone() for k, v in model.state_dict().items()}
+                    for model in self.models
+                )
+                optimizers = (optimizer.state_dict() for optimizer in self.optimizers)
+                state = {
+                    "model": given.in_form_of(self.model, models),
+                    "optimizer": given.in_form_of(self.optimizer, optimizers),
+                }
                 state["random"] = (
                     draws.default_state() if self._shares_random else self._random_state.clone()
                 )
@@ -147,45 +166,55 @@ class TrainStep:
             if random is not None and self._shares_random:
                 draws.set_default_state(random)
             if self.job is None or self.captured is None:
-                self.model.load_state_dict(state["model"])
-                # Torch would keep the given tensors as the state, and write into them later.
-                self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
+                optimizer_states = parts_of(state, "optimizer", self.optimizer)
+                for model, of_model in zip(self.models, parts_of(state, "model", self.model)):
+                    model.load_state_dict(of_model)
+                for optimizer, of_optimizer in zip(self.optimizers, optimizer_states):
+                    # Torch would keep the given tensors as the state, and write into them later.
+                    optimizer.load_state_dict(copy.deepcopy(of_optimizer))
                 self._scaler_state = dict(state.get("scaler") or {})
                 if random is not None:
                     self._random_state = random.clone()
                 return
             self._gradients = self._state().write(state)
-            self._stepped = bool(state["optimizer"]["state"])
+            self._stepped = [bool(part["state"]) for part in given.all_of(state["optimizer"])]
             if self.mirror is not None:
                 self.mirror.overwritten(self._stepped)
 
     def sync_to(
         self,
-        model: torch.nn.Module,
-        optimizer: Optimizer | None = None,
+        model: torch.nn.Module | Sequence[torch.nn.Module],
+        optimizer: Optimizer | Sequence[Optimizer] | None = None,
         scaler: torch.amp.GradScaler | None = None,
     ) -> None:
-        """Copies the job's state into `model` (and `optimizer`, and `scaler`)."""
-        own = self.mirror is not None and model is self.model
+        """Copies the job's state into `model` (and `optimizer`, and `scaler`): lists of as many as
+        the step has, where it has lists."""
+        own = self.mirror is not None and _are_same(given.all_of(model), self.models)
+        own_optimizer = _are_same(given.all_of(optimizer), self.optimizers)
         if own:
-            self.mirror.refresh(state=optimizer is self.optimizer)
+            self.mirror.refresh(state=own_optimizer)
             keeps = self.captured is not None and self.captured.gradients
-            if optimizer in (None, self.optimizer) and scaler is None and not keeps:
+            if (optimizer is None or own_optimizer) and scaler is None and not keeps:
                 return
         state = self.state_dict()
+        model_states = parts_of(state, "model", model)
+        optimizer_states = [] if optimizer is None else parts_of(state, "optimizer", optimizer)
         if not own:
             try:
-                model.load_state_dict(state["model"])
+                for target, of_model in zip(given.all_of(model), model_states):
+                    target.load_state_dict(of_model)
             except RuntimeError as error:
                 raise InvalidInput(
                     f"the job's state does not go into this model: {error}"
                 ) from error
-        if optimizer is not None and not (own and optimizer is self.optimizer):
-            load_optimizer(optimizer, state["optimizer"], self.optimizer)
+        if not (own and own_optimizer):
+            for to, part, ours in zip(given.all_of(optimizer), optimizer_states, self.optimizers):
+                load_optimizer(to, part, ours)
         if scaler is not None:
             loss_scaling.copy_to(scaler, state)
         if self.captured is not None:
-            set_gradients(model, self.captured.gradients, state.get("gradients", {}))
+            root = torch.nn.ModuleList(model) if given.is_list(model) else model
+            set_gradients(root, self.captured.gradients, state.get("gradients", {}))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes state_dict() to the file `path`, so that a run can go on after the end of the
@@ -249,12 +278,12 @@ class TrainStep:
         """Notes what the graph that ran last changed in the state; `told` is the mirror that knew
         of the call before it began."""
         call = self._variants.current
-        if call is not None and call.captured.steps_optimizer:
-            self._stepped = True
+        if call is not None and not all(self._stepped):
+            self._stepped = [*map(or_, self._stepped, call.captured.stepped)]
         if call is not None and call.captured.gradients:
             self._gradients = {path for path, has in call.captured.gradients.items() if has}
         if self.mirror is not None:
-            self.mirror.stepped = self.mirror.stepped or self._stepped
+            self.mirror.stepped = [*map(or_, self.mirror.stepped, self._stepped)]
             if told is None:  # the call made the mirror
                 self.mirror.before_call()
             self.mirror.after_call()
@@ -273,12 +302,12 @@ class TrainStep:
             with self._gate.capturing():
                 self._initialise(inputs, kwargs)
                 captured = capture_train_step(
-                    self.model,
+                    self.root,
                     self.loss_fn,
                     self.optimizer,
                     inputs,
                     kwargs,
-                    self._options.closure,
+                    self._closure(),
                     self.name or "train",
                     self.captured,
                     self._options.keep_gradients,
@@ -289,7 +318,7 @@ class TrainStep:
                 if self.mirror is not None:
                     self.mirror.add_graph(captured.graph)
                 return call_of(
-                    self.job, self.job.add_graph(captured.encode()), captured, self.optimizer
+                    self.job, self.job.add_graph(captured.encode()), captured, self.optimizers
                 )
             if captured.scaler is not None:
                 self._conditions.add(*captured.scaler.attributes())
@@ -304,22 +333,32 @@ class TrainStep:
             }
             release_created(captured.slots)
             # Schedulers warn when the optimizer has not stepped before them; they read this.
-            self.optimizer._opt_called = True
+            for optimizer in self.optimizers:
+                optimizer._opt_called = True
             self._follow(captured, self.job)
-            return call_of(self.job, 0, captured, self.optimizer)
+            return call_of(self.job, 0, captured, self.optimizers)
+
+    def _closure(self) -> Callable[..., Any] | None:
+        """The closure, as the capture calls it: with the root."""
+        closure = self._options.closure
+        if closure is None or not given.is_list(self.model):
+            return closure
+        return lambda _, optimizer, *inputs, **kwargs: closure(
+            list(self.models), optimizer, *inputs, **kwargs
+        )
 
     def _initialise(self, inputs: tuple, kwargs: dict[str, Any]) -> None:
         """Gives lazy modules their sizes and first values, as their first call would."""
-        if self.captured is not None or not lazy_modules.has_lazy(self.model):
+        if self.captured is not None or not lazy_modules.has_lazy(self.root):
             return
         if self._options.closure is not None:
             raise CaptureError("the model has lazy modules", remedy=lazy_modules.REMEDY)
-        given = inputs[:-1] if self.loss_fn is not None else inputs
+        forward = inputs[:-1] if self.loss_fn is not None else inputs
         before = draws.default_state() if self._shares_random else self._random_state
         self._random_state = lazy_modules.initialise(
-            self.model,
+            self.root,
             lambda: capture_inference(
-                self.model, given, kwargs, train_mode=True, target=self._target
+                self.root, forward, kwargs, train_mode=True, target=self._target
             ),
             before,
         )
@@ -329,10 +368,11 @@ class TrainStep:
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         """From here on the client's model is brought up to date, or warned of."""
         if self._options.sync == "manual":
-            self._unwatch = weakref.finalize(self, StaleWeights(self.model, job.name).remove)
+            watches = [StaleWeights(model, job.name) for model in self.models]
+            self._unwatch = weakref.finalize(self, lambda: [watch.remove() for watch in watches])
         else:
             roots = list(zip(("model", "loss"), self._modules))
-            optimizers = [(self.optimizer, captured.optimizer_layout)]
+            optimizers = list(zip(self.optimizers, captured.optimizer_layouts))
             self.mirror = Mirror(roots, optimizers, captured.slots, job, self._gate)
             self.mirror.add_graph(captured.graph)
             self.service.add_mirror(self.mirror)
@@ -365,6 +405,11 @@ class TrainStep:
         # A form that does not scale its loss leaves the scaler's state as it is.
         scaler = (last.captured.scaler if last is not None else None) or captured.scaler
         return JobState(captured, job, self.model, self.optimizer, scaler, self._shares_random)
+
+
+def _are_same(some: list[Any], others: list[Any]) -> bool:
+    """Whether both lists have the same objects."""
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 def _slot_of(captured: CapturedJobGraph, path: Path) -> Slot:

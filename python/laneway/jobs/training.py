@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 
+from laneway.capture import given
 from laneway.errors import InvalidInput
 from laneway.jobs import draws
 from laneway.jobs.job import check_replay
@@ -19,9 +20,9 @@ from laneway.jobs.step_options import StepOptions
 
 
 def train_step(
-    model: torch.nn.Module,
+    model: torch.nn.Module | Sequence[torch.nn.Module],
     loss_fn: Callable[..., Any] | None,
-    optimizer: Optimizer,
+    optimizer: Optimizer | Sequence[Optimizer],
     service: Service | None = None,
     name: str | None = None,
     priority: int = 0,
@@ -42,6 +43,8 @@ def train_step(
 
     - `loss_fn`: None when the model returns its own loss: alone, first in a tuple, or as the entry
       "loss" of a dictionary. Of a dictionary the step returns the loss alone.
+    - `model`, `optimizer`: one, or lists of several, which need a closure; it gets the lists. Their
+      states in state_dict() are lists too, and sync_to() takes lists.
     - `closure`: closure(model, optimizer, *inputs) -> loss or (loss, aux…) replaces the iteration
       above. It runs only at capture, so its decisions in Python must depend on its arguments alone.
       It may scale its loss with a torch.amp.GradScaler if the optimizer is made with fused=True.
@@ -70,6 +73,7 @@ def train_step(
     InvalidInput.
     """
     check_replay(replay)
+    _check_given(model, optimizer, closure)
     draws.check_random(random)
     check_sync(sync)
     options = StepOptions(
@@ -90,8 +94,33 @@ def train_step(
     return TrainStep(model, loss_fn, optimizer, options)
 
 
+def _check_given(model: Any, optimizer: Any, closure: Any) -> None:
+    """Raises InvalidInput for models and optimizers that no step can have."""
+    for name, what, kind in (
+        ("model", model, torch.nn.Module),
+        ("optimizer", optimizer, Optimizer),
+    ):
+        every = given.all_of(what)
+        if not every:
+            raise InvalidInput(f"{name} is {what!r}: give the step at least one {name}")
+        for number, one in enumerate(every):
+            if not isinstance(one, kind):
+                place = f"{name}[{number}]" if given.is_list(what) else name
+                raise InvalidInput(
+                    f"{place} is a {type(one).__name__}: give a torch {kind.__name__}, or a list "
+                    "of several"
+                )
+    if closure is None and (given.is_list(model) or given.is_list(optimizer)):
+        raise InvalidInput(
+            "a step with a list of models or optimizers needs closure=, which says what one "
+            "iteration does with them; or decorate a function with laneway.step(models, optimizers)"
+        )
+
+
 def step(
-    model: torch.nn.Module, optimizer: Optimizer, **options: Any
+    model: torch.nn.Module | Sequence[torch.nn.Module],
+    optimizer: Optimizer | Sequence[Optimizer],
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], TrainStep]:
     """A decorator that makes a TrainStep of a function whose body is one iteration of a training
     loop, as it stands in eager PyTorch:
@@ -107,8 +136,10 @@ def step(
         for x, y in loader:
             loss = train(x, y)
 
-    The function's arguments are what changes from call to call. It runs only at capture, so what
-    it decides by in Python must depend on its arguments alone. What it returns, the step returns.
+    Several models and optimizers are lists: step([netD, netG], [optD, optG]). The function uses
+    them by its own names. Its arguments are what changes from call to call. It runs only at
+    capture, so what it decides by in Python must depend on its arguments alone. What it returns,
+    the step returns.
     `options` are those of train_step, but `loss_fn` and `closure`. Errors are those of
     train_step."""
     for name in ("closure", "loss_fn"):

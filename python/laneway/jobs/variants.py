@@ -18,7 +18,7 @@ from typing import Any
 
 from laneway.capture.signature import OtherForm
 from laneway.errors import Error, InvalidInput, LayoutError
-from laneway.jobs.capture_gate import CaptureGate
+from laneway.jobs.capture_gate import CaptureGate, JointGate
 from laneway.jobs.conditions import Conditions, Snapshot
 from laneway.jobs.dropped_forms import DroppedForms
 from laneway.jobs.graph_call import GraphCall
@@ -47,7 +47,7 @@ class Variants:
         what: str,
         limit: int,
         conditions: Conditions,
-        gate: CaptureGate,
+        gate: CaptureGate | JointGate,
         capture: Callable[[tuple, dict[str, Any]], GraphCall],
         found: Callable[[], None] | None = None,
     ) -> None:

@@ -64,7 +64,7 @@ class ReferenceJob:
         optimizer: torch.optim.Optimizer | None = None,
     ) -> Any:
         """One iteration, from Python arguments to the Python result."""
-        values = captured.inputs.values(args, kwargs, optimizer)
+        values = captured.inputs.values(args, kwargs, [optimizer] if optimizer else [])
         values += _fixed(captured, len(values))
         run = _Run(captured.graph, self, values)
         return captured.outputs.rebuild(run.outputs())
@@ -88,7 +88,7 @@ class ReferenceJob:
         def read(entry: StateTensor) -> torch.Tensor:
             return self.tensor(entry.slot, entry.position)
 
-        return captured.optimizer_layout.state_dict(optimizer, read, stepped)
+        return captured.optimizer_layouts[0].state_dict(optimizer, read, stepped)
 
 
 def _fixed(captured: CapturedJobGraph, first: int) -> list[torch.Tensor]:

@@ -242,8 +242,28 @@ def step_hooks(trial: Trial) -> None:
     trial.train(perceptron, batches(), make_optimizer=make)
 
 
-@MORE("two optimizers of one model, in one closure")
+def both(model: Any, optimizers: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+    """A closure that steps two optimizers."""
+    loss = nn.functional.cross_entropy(model(x), y)
+    for each in optimizers:
+        each.zero_grad()
+    loss.backward()
+    for each in optimizers:
+        each.step()
+    return loss
+
+
+@MORE("two optimizers of one model, in a list")
 def two_optimizers(trial: Trial) -> None:
+    def make(model: nn.Module) -> list[torch.optim.Optimizer]:
+        first = torch.optim.AdamW(model[2].parameters(), lr=0.01)
+        return [first, torch.optim.SGD(model[0].parameters(), lr=0.1, momentum=0.9)]
+
+    trial.train(perceptron, batches(), make_optimizer=make, closure=both)
+
+
+@MORE("two optimizers of one model, of which the step was given one")
+def foreign_optimizer(trial: Trial) -> None:
     others: dict[int, Any] = {}
 
     def make(model: nn.Module) -> torch.optim.Optimizer:
@@ -251,13 +271,7 @@ def two_optimizers(trial: Trial) -> None:
         return torch.optim.AdamW(model[2].parameters(), lr=0.01)
 
     def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
-        loss = nn.functional.cross_entropy(model(x), y)
-        for each in (optimizer, others[id(model)]):
-            each.zero_grad()
-        loss.backward()
-        for each in (optimizer, others[id(model)]):
-            each.step()
-        return loss
+        return both(model, (optimizer, others[id(model)]), x, y)
 
     trial.train(perceptron, batches(), make_optimizer=make, closure=closure)
 
