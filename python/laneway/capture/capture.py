@@ -43,7 +43,7 @@ from laneway.graph.slots import HasSlots, Path, Slot, SlotTable
 from laneway.graph.target import Target
 
 Closure = Callable[..., Any]  # (model, optimizer, *inputs) -> loss | (loss, aux…)
-Optimizers = Optimizer | Sequence[Optimizer]
+Optimizers = Optimizer | Sequence[Optimizer] | None
 
 
 @dataclasses.dataclass
@@ -117,12 +117,13 @@ def capture_train_step(
     Without `closure` the step is: clear gradients, loss_fn(model(*inputs[:-1], **kwargs),
     inputs[-1]), backward, optimizer.step(); loss_fn may return (loss, aux…), and None takes the
     model's own result as the loss, or the entry "loss" of a dictionary that it returns. Several
-    optimizers need a closure, which gets them as a list; several models are a ModuleList. With
-    `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
+    optimizers (a list) and None need a closure, which gets them; several models are a ModuleList.
+    With `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
     gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
-    leaves some without a step of the optimizer. `target` is whose kernels will run the graph.
-    `shares_random`: it draws from the client's generators as eager does, else from the job's.
-    Raises CaptureError, naming operator, line and remedy, when the step cannot be recorded.
+    leaves some of parameters that neither an optimizer nor the step itself updates. `target` is
+    whose kernels will run the graph. `shares_random`: it draws from the client's generators as
+    eager does, else from the job's. Raises CaptureError, naming operator, line and remedy, when the
+    step cannot be recorded.
     """
     training = _Training(
         model,
@@ -215,7 +216,7 @@ def capture_inference(
 
 
 class _GradientsLeft(Exception):
-    """The step leaves gradients that no step of the optimizer used."""
+    """The step leaves gradients of parameters that it did not update."""
 
 
 def _accumulated(training: _Training) -> frozenset[Path]:
@@ -230,9 +231,7 @@ def _capture_once(
 ) -> CapturedJobGraph:
     job, layouts, signature, inputs, result = _run(training, kept_gradients)
     first = training.slots_of is None
-    stepped = job.stepped()
-    may_leave = not first or allow_left or kept_gradients or any(stepped)
-    if not may_leave and job.gradients.left():
+    if first and not allow_left and not kept_gradients and job.leaves_gradients():
         raise _GradientsLeft
     outputs_signature, outputs = bind_outputs(job.recorder, result)
     signature.whole = job.recorder.addressed.inputs
@@ -256,7 +255,7 @@ def _capture_once(
         generators=generators,
         optimizer_layouts=[layout.renumbered(kept) for layout in layouts],
         scaler=job.scaler,
-        stepped=stepped,
+        stepped=job.stepped(),
         gradients=gradients,
     )
     return captured if training.slots_of is None else _joined(captured, training.slots_of)

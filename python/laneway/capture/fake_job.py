@@ -112,6 +112,16 @@ class FakeJob:
         """Of each optimizer, whether it took a step."""
         return [id(copied) in self._stepped for _, copied in self._optimizers]
 
+    def leaves_gradients(self) -> bool:
+        """Whether the step left a gradient that something after the step may want: no optimizer
+        took a step, and the step did not write the parameter itself."""
+        if self._stepped:
+            return False
+        table = self.recorder.table
+        written = {table.values[v].storage for node in self.recorder.nodes for v in node.writes}
+        left = (table.find(parameter) for parameter in self.gradients.left())
+        return any(table.values[value].storage not in written for value in left)
+
     def slots_for_later(self, layouts: list[OptimizerLayout]) -> set[int]:
         """Slots of state that this step may not use and a later call may be the first to use: for
         the parameters whose gradients are state, and of an optimizer that took no step beside one
@@ -239,7 +249,9 @@ class FakeJob:
                     f"{type(optimizer).__name__}.step(closure) evaluates the model again inside "
                     "the optimizer",
                     remedy="call step() without a closure, after backward(), of an optimizer that "
-                    "needs none (SGD, AdamW), or train eagerly",
+                    "needs none (SGD, AdamW); or make forward and backward alone the step, with "
+                    "optimizer=None, and call this optimizer outside, with a closure that gives "
+                    "the step the weights (load_state_dict) and takes its gradients (sync_to)",
                 )
             recorder.phase = "optimizer"
             self._stepped.add(id(copied))

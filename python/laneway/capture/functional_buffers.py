@@ -3,7 +3,9 @@
 Batch normalisation updates running statistics in the forward pass; from there on a step could not
 be abandoned. A storage that is written before the optimizer gets an ephemeral stand-in: a clone
 made before its first use, which every node uses instead, and one copy_ back at the end. A write
-that no other node of the step reads (a counter) is moved to the end as it is. Written inputs and
+that no other node of the step reads (a counter) is moved to the end as it is. A storage that is
+only written from its first write on (a parameter that the step updates itself) needs no stand-in,
+because order_late brings those writes to the end. Written inputs and
 written literals get stand-ins without the copy: the client's bytes are only read, and a literal is
 new in every iteration.
 """
@@ -50,7 +52,7 @@ def put_off_writes(draft: Draft) -> None:
     }
     stand_ins = _StandIns(draft, touched)
     for storage, indices in written.items():
-        if indices[0] not in moved:
+        if indices[0] not in moved and not _only_written_behind(draft, storage, touched):
             stand_ins.make(storage)
     stand_ins.apply(moved)
 
@@ -60,6 +62,28 @@ def _stands_alone(draft: Draft, storage: int, node: Node) -> bool:
     alone = draft.lasts(storage) and draft.touched(node) == {storage}
     numbers = any(draft.storage_of(value) is None for value in node.reads())
     return alone and not numbers and node.op not in draft.draws
+
+
+def _only_written_behind(draft: Draft, storage: int, touched: list[set[int]]) -> bool:
+    """Whether from its first write on nodes use the storage only to write it again. Then nothing
+    but writes, which come late anyway, waits for the first write."""
+    outputs = {draft.storage_of(value) for value in draft.outputs}
+    if not draft.lasts(storage) or storage in outputs:
+        return False
+    is_written = False
+    for node, of_node in zip(draft.nodes, touched):
+        if storage not in of_node:
+            continue
+        results = [v for result in node.results for v in result.values if v != NO_VALUE]
+        if storage in draft.written(node):
+            is_written = True
+            if results or node.op in draft.draws:
+                return False
+        elif is_written and (
+            draft.written(node) or any(draft.storage_of(value) != storage for value in results)
+        ):
+            return False  # the new contents go into other memory; a view of them does not
+    return True
 
 
 class _StandIns:

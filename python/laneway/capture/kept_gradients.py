@@ -49,9 +49,9 @@ class Gradients:
         if self._kept is None:
             fake.register_post_accumulate_grad_hook(lambda _: self.accumulated.add(path))
 
-    def left(self) -> bool:
-        """Whether the step left a gradient that it made."""
-        return any(self._is_new(fake) for fake in self._others.values())
+    def left(self) -> list[torch.Tensor]:
+        """The fake parameters for which the step made a gradient and left it."""
+        return [fake for fake in self._others.values() if self._is_new(fake)]
 
     def write_back(self) -> dict[Path, bool]:
         """Writes the gradient that the step left into each kept gradient's slot: a copy where it is

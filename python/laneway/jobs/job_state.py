@@ -31,7 +31,7 @@ class JobState:
         captured: CapturedJobGraph,
         job: Job,
         model: torch.nn.Module | Sequence[torch.nn.Module],
-        optimizer: Optimizer | Sequence[Optimizer],
+        optimizer: Optimizer | Sequence[Optimizer] | None,
         scaler: CapturedScaler | None,
         shares_random: bool,
     ) -> None:
@@ -147,19 +147,19 @@ class JobState:
 def parts_of(state: dict[str, Any], entry: str, ours: Any) -> list[dict[str, Any]]:
     """The states that are in state[entry], one for each of `ours`. Raises InvalidInput where there
     are not as many, or a list is given for one object, or none for a list."""
-    states = state[entry]
+    states = state.get(entry)
     parts, count = given.all_of(states), len(given.all_of(ours))
     if given.is_list(states) != given.is_list(ours) or len(parts) != count:
         has, wants = (
-            f"a list of {number} states" if is_list else f"{number} state"
+            f"a list of {number} states" if is_list else ("one state" if number else "no state")
             for number, is_list in (
                 (len(parts), given.is_list(states)),
                 (count, given.is_list(ours)),
             )
         )
         raise InvalidInput(
-            f"the entry {entry!r} has {has}, and the step needs {wants}: give what state_dict() of "
-            f"a step of the same models and optimizers returned"
+            f"the entry {entry!r} has {has}, and {wants} is needed: the state must be that of the "
+            "same models and optimizers, as state_dict() of their step gives it"
         )
     return parts
 

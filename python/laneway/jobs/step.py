@@ -60,10 +60,11 @@ class TrainStep:
         self,
         model: torch.nn.Module | Sequence[torch.nn.Module],
         loss_fn: Callable[..., Any] | None,
-        optimizer: Optimizer | Sequence[Optimizer],
+        optimizer: Optimizer | Sequence[Optimizer] | None,
         options: StepOptions,
     ) -> None:
-        """`model` and `optimizer` are one or a list of several each, and stay so in states."""
+        """`model` and `optimizer` are one or a list of several each, and stay so in states; the
+        state of `optimizer` None is None."""
         self.model, self.loss_fn, self.optimizer = model, loss_fn, optimizer
         self.models, self.optimizers = given.all_of(model), given.all_of(optimizer)
         # What is captured: several models are one, whose parameters are named "0.weight".
@@ -160,14 +161,15 @@ class TrainStep:
         step draws from: torch's default one, or the job's. Raises InvalidInput, which names the
         entry that does not fit."""
         random = state.get("random")
+        model_states = parts_of(state, "model", self.model)
+        optimizer_states = parts_of(state, "optimizer", self.optimizer)
         with self._lock, quietly():
             self._check_open()
             draws.check_state(random)
             if random is not None and self._shares_random:
                 draws.set_default_state(random)
             if self.job is None or self.captured is None:
-                optimizer_states = parts_of(state, "optimizer", self.optimizer)
-                for model, of_model in zip(self.models, parts_of(state, "model", self.model)):
+                for model, of_model in zip(self.models, model_states):
                     model.load_state_dict(of_model)
                 for optimizer, of_optimizer in zip(self.optimizers, optimizer_states):
                     # Torch would keep the given tensors as the state, and write into them later.
@@ -177,7 +179,7 @@ class TrainStep:
                     self._random_state = random.clone()
                 return
             self._gradients = self._state().write(state)
-            self._stepped = [bool(part["state"]) for part in given.all_of(state["optimizer"])]
+            self._stepped = [bool(part["state"]) for part in optimizer_states]
             if self.mirror is not None:
                 self.mirror.overwritten(self._stepped)
 

@@ -22,7 +22,7 @@ from laneway.jobs.step_options import StepOptions
 def train_step(
     model: torch.nn.Module | Sequence[torch.nn.Module],
     loss_fn: Callable[..., Any] | None,
-    optimizer: Optimizer | Sequence[Optimizer],
+    optimizer: Optimizer | Sequence[Optimizer] | None,
     service: Service | None = None,
     name: str | None = None,
     priority: int = 0,
@@ -44,7 +44,8 @@ def train_step(
     - `loss_fn`: None when the model returns its own loss: alone, first in a tuple, or as the entry
       "loss" of a dictionary. Of a dictionary the step returns the loss alone.
     - `model`, `optimizer`: one, or lists of several, which need a closure; it gets the lists. Their
-      states in state_dict() are lists too, and sync_to() takes lists.
+      states in state_dict() are lists too, and sync_to() takes lists. `optimizer` None is for a
+      closure that updates the weights itself, or only computes gradients (see keep_gradients).
     - `closure`: closure(model, optimizer, *inputs) -> loss or (loss, aux…) replaces the iteration
       above. It runs only at capture, so its decisions in Python must depend on its arguments alone.
       It may scale its loss with a torch.amp.GradScaler if the optimizer is made with fused=True.
@@ -55,8 +56,8 @@ def train_step(
     - `admission_timeout`: how many seconds the first call waits for room in the pool before it
       raises Refused. None: without a limit. 0: it does not wait.
     - `keep_gradients`: True keeps gradients in the job's state, to accumulate micro-batches over
-      several calls. None: keep them if the first call reads older gradients or leaves some that the
-      optimizer does not use.
+      several calls, or for an optimizer outside of the step. None: keep them if the first call
+      reads older gradients, or leaves some of parameters that it does not update.
     - `max_variants`: how many forms of call stay captured at a time.
     - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
     - `replay`: whether a device records an iteration's work and replays it, where the work needs
@@ -101,8 +102,12 @@ def _check_given(model: Any, optimizer: Any, closure: Any) -> None:
         ("optimizer", optimizer, Optimizer),
     ):
         every = given.all_of(what)
-        if not every:
-            raise InvalidInput(f"{name} is {what!r}: give the step at least one {name}")
+        if not every and (name == "model" or given.is_list(what)):
+            raise InvalidInput(
+                f"{name} is {what!r}: give the step at least one {name}, or optimizer=None"
+                if name == "optimizer"
+                else f"{name} is {what!r}: give the step at least one {name}"
+            )
         for number, one in enumerate(every):
             if not isinstance(one, kind):
                 place = f"{name}[{number}]" if given.is_list(what) else name
@@ -110,16 +115,19 @@ def _check_given(model: Any, optimizer: Any, closure: Any) -> None:
                     f"{place} is a {type(one).__name__}: give a torch {kind.__name__}, or a list "
                     "of several"
                 )
-    if closure is None and (given.is_list(model) or given.is_list(optimizer)):
+    if closure is not None:
+        return
+    if optimizer is None or given.is_list(model) or given.is_list(optimizer):
         raise InvalidInput(
-            "a step with a list of models or optimizers needs closure=, which says what one "
-            "iteration does with them; or decorate a function with laneway.step(models, optimizers)"
+            "a step with optimizer=None, or with a list of models or optimizers, needs closure=, "
+            "which says what one iteration does; or decorate a function with laneway.step(models, "
+            "optimizers)"
         )
 
 
 def step(
     model: torch.nn.Module | Sequence[torch.nn.Module],
-    optimizer: Optimizer | Sequence[Optimizer],
+    optimizer: Optimizer | Sequence[Optimizer] | None,
     **options: Any,
 ) -> Callable[[Callable[..., Any]], TrainStep]:
     """A decorator that makes a TrainStep of a function whose body is one iteration of a training

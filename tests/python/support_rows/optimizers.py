@@ -276,4 +276,31 @@ def foreign_optimizer(trial: Trial) -> None:
     trial.train(perceptron, batches(), make_optimizer=make, closure=closure)
 
 
+@MORE("no optimizer: the step updates the weights by hand")
+def by_hand(trial: Trial) -> None:
+    def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        model.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+        return loss
+
+    trial.train(perceptron, batches(), make_optimizer=lambda model: None, closure=closure)
+
+
+@MORE("no optimizer: the step leaves gradients")
+def gradients(trial: Trial) -> None:
+    def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        model.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        return loss, *(parameter.grad for parameter in model.parameters())
+
+    trial.train(
+        perceptron, batches(), make_optimizer=lambda model: None, closure=closure, learns=False
+    )
+
+
 GROUPS = [MATRIX, MORE]
