@@ -22,6 +22,9 @@ from laneway.jobs.job import Future, Job
 from laneway.jobs.outputs import Buffers, Outputs
 from laneway.native import bindings
 
+# The attribute of a KeyboardInterrupt that ended the wait for an iteration, which goes on.
+UNDER_WAY = "laneway_iteration"
+
 
 @dataclasses.dataclass(frozen=True)
 class Form:
@@ -119,15 +122,24 @@ class GraphCall:
                 drawn=drawn,
             )
             self._binder.give_back(frame)
-            return future.result()
+            return _result_of(future)
         if code == bindings.BUSY:
-            return self._submitted(frame, frame.targets, buffers=buffers, drawn=drawn).result()
+            return _result_of(self._submitted(frame, frame.targets, buffers=buffers, drawn=drawn))
         error = bindings.exception_of(code, frame.error)
         self._binder.give_back(frame)
         raise error
 
-    def start(self, frame: Frame) -> Future:
-        """run() in two: its result is that of the Future, which also writes the arguments."""
+    def run_beside(self, frame: Frame, other: Callable[[], None]) -> Any:
+        """run(frame), and other() while the service runs the iteration."""
+        future = self._start(frame)
+        try:
+            other()
+        except KeyboardInterrupt as interrupt:
+            setattr(interrupt, UNDER_WAY, future)
+            raise
+        return _result_of(future)
+
+    def _start(self, frame: Frame) -> Future:
         targets = frame.targets
         if self._draws is None:
             return self._submitted(frame, targets)
@@ -181,6 +193,14 @@ class GraphCall:
             )
         finally:
             self._binder.give_back(frame)
+
+
+def _result_of(future: Future) -> Any:
+    try:
+        return future.result()
+    except KeyboardInterrupt as interrupt:
+        setattr(interrupt, UNDER_WAY, future)
+        raise
 
 
 def call_of(

@@ -15,12 +15,12 @@ from laneway.errors import InvalidInput
 
 def save(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     """Writes `state` aside, to the disk, and gives it the name `path`: whenever the machine stops,
-    the file is the one from before or the new one."""
+    the file is the one from before or the new one. Raises OSError."""
     target = Path(path)
     descriptor, aside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            torch.save(state, file)
+            _write(state, file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(aside, 0o666 & ~_umask())  # mkstemp gives the owner alone the right to read
@@ -46,7 +46,21 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InvalidInput(
             f"{os.fspath(path)} is no file of step.save(): it lacks 'model' or 'optimizer'"
         )
+    iterations = state.get("iterations", 0)
+    if not isinstance(iterations, int) or isinstance(iterations, bool) or iterations < 0:
+        raise InvalidInput(
+            f"{os.fspath(path)} is no file of step.save(): its entry 'iterations' is "
+            f"{iterations!r}, and must be a number of iterations"
+        )
     return state
+
+
+def _write(state: dict[str, Any], file: Any) -> None:
+    try:
+        torch.save(state, file)
+    except RuntimeError as error:  # torch's own words for a write that failed
+        cause = error.__cause__ or error.__context__
+        raise cause if isinstance(cause, OSError) else OSError(str(error)) from error
 
 
 def _umask() -> int:

@@ -22,7 +22,7 @@ from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules, state_file
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
-from laneway.jobs.graph_call import GraphCall, call_of
+from laneway.jobs.graph_call import UNDER_WAY, GraphCall, call_of
 from laneway.jobs.job import Future, Job, create_job
 from laneway.jobs.job_state import (
     JobState,
@@ -34,6 +34,7 @@ from laneway.jobs.job_state import (
 from laneway.jobs.mirror import Mirror, bring_up_to_date
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
+from laneway.jobs.progress import NOW, Progress, When
 from laneway.jobs.service import default_service
 from laneway.jobs.stale_weights import StaleWeights
 from laneway.jobs.step_options import StepOptions
@@ -91,6 +92,12 @@ class TrainStep:
         self._gradients: set[Path] = set()
         self.mirror: Mirror | None = None  # of a job whose model is synchronised on read
         self._unwatch: weakref.finalize | None = None
+        self._progress = Progress()
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations were run or submitted, also before a file that load() read."""
+        return self._progress.iterations
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
@@ -98,9 +105,15 @@ class TrainStep:
         if mirror is not None:
             mirror.before_call()
         try:
-            return self._variants.run(inputs, kwargs)
+            result = self._variants.run(inputs, kwargs)
+        except KeyboardInterrupt as interrupt:
+            if hasattr(interrupt, UNDER_WAY):
+                self._progress.add()
+            raise
         finally:
             self._note_call(mirror)
+        self._progress.note(self.save)
+        return result
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """Submits one iteration and returns a Future at once (`result(timeout=None)`, `done()`,
@@ -110,9 +123,11 @@ class TrainStep:
         if mirror is not None:
             mirror.before_call()
         try:
-            return self._variants.submit(inputs, kwargs)
+            future = self._variants.submit(inputs, kwargs)
         finally:
             self._note_call(mirror)
+        self._progress.note(self.save)
+        return future
 
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
         """Captures the step for inputs of this form, submits the job and waits for its memory. Runs
@@ -218,16 +233,29 @@ class TrainStep:
             root = torch.nn.ModuleList(model) if given.is_list(model) else model
             set_gradients(root, self.captured.gradients, state.get("gradients", {}))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes state_dict() to the file `path`, so that a run can go on after the end of the
-        client, the service or the machine: whole or not at all, the file that was there before is
-        replaced. load() reads it. Raises OSError."""
-        state_file.save(path, self.state_dict())
+    def save(self, path: str | os.PathLike[str], every: int | When | None = NOW) -> None:
+        """Writes state_dict() and `iterations` to the file `path`, so that a run can go on after
+        the end of the client, the service or the machine: whole or not at all, the file that was
+        there before is replaced. load() reads it. Raises OSError.
+
+        With `every` it writes nothing now, but after every `every` iterations from now on, at the
+        end of the call that runs or submits the last of them. The same save() again, in the loop,
+        changes nothing; another number replaces this one; 0 or None ends it. A save that fails
+        warns: the iteration's result is returned, and the next save is due `every` iterations
+        later."""
+        if every is not NOW:
+            self._progress.plan(path, every)
+            return
+        iterations = self.iterations
+        state_file.save(path, self.state_dict() | {"iterations": iterations})
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Loads a file that save() wrote, as load_state_dict() does. Raises OSError, and
-        InvalidInput for another file, or a state that does not fit."""
-        self.load_state_dict(state_file.load(path))
+        """Loads a file that save() wrote, as load_state_dict() does, and its `iterations`, if it
+        has them. Raises OSError, and InvalidInput for another file, or a state that does not
+        fit."""
+        state = state_file.load(path)
+        self.load_state_dict(state)
+        self._progress.set(state.get("iterations", self.iterations))
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, its bytes and, per graph, the measured memory; in "captures", how

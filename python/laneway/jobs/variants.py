@@ -73,7 +73,7 @@ class Variants:
             call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
             try:
                 if self._preparing:
-                    return self._run_and_prepare(call, frame)
+                    return call.run_beside(frame, self._advance)
                 return call.run(frame)
             except LayoutError as error:
                 self._measure(call, error)
@@ -115,12 +115,6 @@ class Variants:
         """How many graphs were captured, are kept, and were dropped for lack of room."""
         made, dropped = self._captures, self._dropped.count
         return {"made": made, "kept": len(self._known), "dropped": dropped}
-
-    def _run_and_prepare(self, call: GraphCall, frame: Frame) -> Any:
-        """call.run(frame), and a capture while the service runs the iteration."""
-        future = call.start(frame)
-        self._advance()
-        return future.result()
 
     def _advance(self) -> None:
         """Captures the next form that is to be prepared."""
