@@ -22,6 +22,7 @@ from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.image import Image
 from laneway.jobs.job import Future, Job, check_replay, create_job
 from laneway.jobs.mirror import Mirror, bring_up_to_date, check_sync, written_slots
+from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
 from laneway.jobs.service import Service, default_service
@@ -56,7 +57,7 @@ class InferenceOptions:
             raise InvalidInput(f"mode = {self.mode!r}: give one of {', '.join(map(repr, _MODES))}")
 
 
-class Inference:
+class Inference(NotPickled):
     """Call an inference with inputs; it returns the model's outputs.
 
     The first call captures the model's forward pass without gradients, in evaluation mode unless

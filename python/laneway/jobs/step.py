@@ -32,6 +32,7 @@ from laneway.jobs.job_state import (
     set_gradients,
 )
 from laneway.jobs.mirror import Mirror, bring_up_to_date
+from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
 from laneway.jobs.progress import NOW, Progress, When
@@ -45,7 +46,7 @@ from laneway.native.process import ProcessLock
 _TRAINING = 0
 
 
-class TrainStep:
+class TrainStep(NotPickled):
     """Call a step with a batch: the service runs one iteration of training and returns the loss.
 
     The first call captures the step and submits the job. From then on parameters, buffers and
