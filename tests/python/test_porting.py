@@ -1,0 +1,164 @@
+"""Shows that the code blocks of docs/porting.md do what the page says: each section's block "after"
+leaves the losses, weights, optimizer and random state of its block "before"."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import laneway
+from support.eager import assert_same
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "porting.md"
+DATA = TensorDataset(torch.linspace(-1, 1, 64 * 8).reshape(64, 8), torch.arange(64) % 3)
+
+
+def sections() -> dict[str, list[str]]:
+    """The code blocks below each heading."""
+    parts = re.split(r"^## (.*)$", PAGE.read_text(), flags=re.MULTILINE)
+    return {
+        title: re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        for title, text in zip(parts[1::2], parts[2::2])
+    }
+
+
+@pytest.fixture
+def service(monkeypatch):
+    """The service of steps that are given none."""
+    with laneway.embedded("256MiB") as opened:
+        for module in ("step", "inference_job"):
+            monkeypatch.setattr(f"laneway.jobs.{module}.default_service", lambda: opened)
+        yield opened
+
+
+def evaluate(model: nn.Module) -> float:
+    model.eval()
+    with torch.no_grad():
+        correct = sum((model(x).argmax(1) == y).sum().item() for x, y in DataLoader(DATA, 16))
+    model.train()
+    return correct
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    start = int(torch.randint(0, 56, ()))
+    return DATA[start : start + 8]
+
+
+def names(seed: int = 1) -> dict[str, Any]:
+    """What a script has defined before its loop."""
+    torch.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Linear(8, 16),
+        nn.BatchNorm1d(16),
+        nn.ReLU(),
+        nn.Dropout(0.3),
+        nn.Linear(16, 3),
+        nn.LogSoftmax(1),
+    )
+    optimizer = torch.optim.Adadelta(model.parameters(), lr=0.5)
+    return {
+        "laneway": laneway,
+        "torch": torch,
+        "nn": nn,
+        "F": F,
+        "os": os,
+        "itertools": itertools,
+        "model": model,
+        "optimizer": optimizer,
+        "scheduler": torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.7),
+        "loader": DataLoader(DATA, 8, shuffle=True),
+        "losses": [],
+        "test": evaluate,
+        "get_batch": batch,
+        "rate": lambda number: 0.1 * (number + 1),
+        "x": DATA[:8][0],
+    }
+
+
+def run(code: str, known: dict[str, Any]) -> dict[str, Any]:
+    exec(compile(code, str(PAGE), "exec"), known)
+    return known
+
+
+def left(known: dict[str, Any]) -> list[Any]:
+    """All that a script leaves."""
+    state = known["optimizer"].state_dict()
+    return [known["losses"], dict(known["model"].state_dict()), state, torch.get_rng_state()]
+
+
+@pytest.mark.parametrize("title", ["One model, one optimizer", "Micro-batches, clipping, autocast"])
+def test_after_equals_before(service, title):
+    before, after = sections()[title]
+    assert "laneway" not in before and "@laneway.step" in after
+    expected = left(run(before, names()))
+    known = run(after, names())
+    assert_same(expected, left(known))
+    known["train"].close()
+
+
+def test_inferences_of_the_page_are_eagers(service):
+    known = run(sections()["One model, one optimizer"][1], names())
+    twin = names()["model"]
+    known["train"].sync_to(twin)
+    known["losses"].clear()
+    random = torch.get_rng_state()
+    for block in sections()["Evaluation"]:
+        run(block, known)
+    after = torch.get_rng_state()
+    torch.set_rng_state(random)
+    with torch.no_grad():
+        expected = [twin.eval()(known["x"]).sum().item(), twin.train()(known["x"]).sum().item()]
+    assert_same([expected, after], [known["losses"], torch.get_rng_state()])
+    assert_same(dict(twin.state_dict()), known["train"].state_dict()["model"])
+    known["train"].close()
+
+
+def resumable(path: Path, seed: int) -> dict[str, Any]:
+    known = names(seed) | {"path": str(path)}
+    known["loader"] = DataLoader(DATA, 8, shuffle=True, generator=torch.Generator())
+    model, optimizer = known["model"], known["optimizer"]
+
+    @laneway.step(model, optimizer)
+    def train(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = F.nll_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return known | {"train": train}
+
+
+class Ended(Exception):
+    """The end of a run."""
+
+
+class EndsAt(list):
+    """Losses of a run that ends with the 13th."""
+
+    def append(self, loss: float) -> None:
+        super().append(loss)
+        if len(self) == 13:
+            raise Ended
+
+
+def test_a_run_of_the_page_goes_on_from_its_file(service, tmp_path):
+    (block,) = sections()["Checkpoints and resume"]
+    known = resumable(tmp_path / "whole.pt", 1)
+    whole = run(block, known)
+    expected = [whole["losses"][10:], *left(whole)[1:]]
+    assert whole["train"].iterations == 16
+    known = resumable(tmp_path / "run.pt", 1) | {"losses": EndsAt()}
+    with pytest.raises(Ended):
+        run(block, known)
+    known = run(block, resumable(tmp_path / "run.pt", 2))  # after 10 iterations
+    assert_same(expected, left(known))
