@@ -31,6 +31,7 @@ BENCHES = {
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
     "against": "is a training step as fast as in another checkout (--other DIR)?",
     "operators": "are PyTorch's own databases of operators, modules and optimizers bit-equal?",
+    "loops": "do training scripts as people write them stay the same, and how fast are they?",
 }
 # With --device: bench/gpu. The same names where the question is the same.
 DEVICE_BENCHES = {

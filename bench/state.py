@@ -37,7 +37,7 @@ def first_difference(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tens
         a, b = ours[name].detach().cpu(), theirs[name].detach().cpu()
         if a.dtype != b.dtype or a.shape != b.shape:
             return f"{name} is {a.dtype} {list(a.shape)} and {b.dtype} {list(b.shape)}"
-        if _bytes(a) != _bytes(b):
+        if bits(a) != bits(b):
             gap = (a.double() - b.double()).abs()
             return f"{name} differs in {int((gap != 0).sum())} of {a.numel()} elements"
     return None
@@ -49,7 +49,7 @@ def digests(state: dict[str, torch.Tensor]) -> dict[str, str]:
     for name in sorted(state):
         tensor = state[name].detach().cpu()
         h = hashlib.sha256(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
-        h.update(_bytes(tensor))
+        h.update(bits(tensor))
         found[name] = h.hexdigest()
     return found
 
@@ -59,5 +59,6 @@ def digest(state: dict[str, torch.Tensor]) -> str:
     return hashlib.sha256("".join(digests(state).values()).encode()).hexdigest()
 
 
-def _bytes(tensor: torch.Tensor) -> bytes:
+def bits(tensor: torch.Tensor) -> bytes:
+    """The bytes of a tensor's elements, in order."""
     return tensor.contiguous().flatten().view(torch.uint8).numpy().tobytes()
