@@ -54,10 +54,13 @@ class Loop:
 LOOPS = (
     Loop("mnist", 40),
     Loop("vae", 80),
+    Loop("dcgan", 80),
+    Loop("word_lm_lstm", 120),
     Loop("word_lm_transformer", 60),
     Loop("super_resolution", 150),
     Loop("siamese", 100),
     Loop("gat", 120),
+    Loop("forward_forward", 150),
     Loop("nanogpt", 40),
     Loop("imagenet", 6),
 )
