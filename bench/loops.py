@@ -63,6 +63,8 @@ LOOPS = (
     Loop("forward_forward", 150),
     Loop("nanogpt", 40),
     Loop("imagenet", 6),
+    Loop("trainer", 40, lines=1),
+    Loop("lightning", 150, lines=1),
 )
 
 
