@@ -11,7 +11,12 @@ import lightning
 import pytest
 import torch
 import torchmetrics
-from lightning.pytorch.callbacks import Callback, LearningRateMonitor, ModelCheckpoint
+from lightning.pytorch.callbacks import (
+    Callback,
+    GradientAccumulationScheduler,
+    LearningRateMonitor,
+    ModelCheckpoint,
+)
 from lightning.pytorch.loggers.logger import Logger
 from torch import nn
 from torch.nn import functional as F
@@ -151,6 +156,15 @@ def test_accumulation_and_clipping(tmp_path: pathlib.Path, service: Any, algorit
     assert trainer.global_step == 4
 
 
+def test_accumulation_that_begins_later(tmp_path: pathlib.Path, service: Any) -> None:
+    def callbacks() -> list[Callback]:
+        return [GradientAccumulationScheduler({0: 1, 1: 2})]
+
+    ours, theirs = (fit(each, tmp_path, callbacks=callbacks()) for each in (service, None))
+    assert_same_ends(ours, theirs)
+    assert ours[0].global_step == 9
+
+
 class Watched(Classifier):
     """Logs in the hooks that see gradients, and returns more than a loss."""
 
@@ -253,7 +267,7 @@ def test_an_interrupted_run_leaves_its_weights(tmp_path: pathlib.Path, service: 
             make_trainer(given, tmp_path, callbacks=[Stopping()]).fit(module, loader(22, True))
         ends.append(dict(module.state_dict()))
     assert_same(ends[1], ends[0], "model")
-    assert [job["state"] for job in service.status()["jobs"]] == ["finished"]
+    assert {job["state"] for job in service.status()["jobs"]} == {"finished"}
 
 
 def changed(**methods: Any) -> type:

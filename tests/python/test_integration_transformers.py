@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from transformers import (
+    BatchEncoding,
     BertConfig,
     BertForSequenceClassification,
     GPT2Config,
@@ -17,6 +18,7 @@ from transformers import (
     Trainer,
     TrainerCallback,
     TrainingArguments,
+    default_data_collator,
     set_seed,
 )
 
@@ -195,6 +197,27 @@ def test_compute_loss_func(tmp_path: pathlib.Path, service: Any) -> None:
     run_both(tmp_path, service, arguments=arguments, compute_loss_func=loss_of)
 
 
+def test_batches_of_a_tokenizer(tmp_path: pathlib.Path, service: Any) -> None:
+    """Collators for texts give a BatchEncoding, whose entries are attributes too."""
+
+    def collate(given: list[Any]) -> BatchEncoding:
+        return BatchEncoding(default_data_collator(given))
+
+    class ByAttribute:
+        def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            assert inputs.labels is inputs["labels"]
+            return super().compute_loss(model, inputs, *args, **kwargs)
+
+    ends = []
+    for base in (LanewayTrainer, Trainer):
+        kind = type("Tokenized", (ByAttribute, base), {})
+        folder = tmp_path / base.__name__
+        made = trainer(kind, folder, classifier(), service, data_collator=collate)
+        made.train()
+        ends.append(made)
+    assert_same_end(*ends)
+
+
 class Focused:
     """A subclass's own loss."""
 
@@ -313,7 +336,7 @@ def test_an_interrupted_run_leaves_its_weights(tmp_path: pathlib.Path, service: 
             made.train()
         ends.append(dict(made.model.state_dict()))
     assert_same(ends[1], ends[0], "model")
-    assert [job["state"] for job in service.status()["jobs"]] == ["finished"]
+    assert {job["state"] for job in service.status()["jobs"]} == {"finished"}
 
 
 class BeforeTheOptimizer(TrainerCallback):

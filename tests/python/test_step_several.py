@@ -278,8 +278,8 @@ def test_captures_of_one_model_in_two_lists_exclude_each_other(service):
         return loss
 
     steps = [
-        laneway.step([netD, netG], [optD, optG], service=service)(train),
-        laneway.step([netG, netD], [optG], service=service)(other),
+        laneway.step([netD, netG], [optD, optG], service=service, sync="manual")(train),
+        laneway.step([netG, netD], [optG], service=service, sync="manual")(other),
     ]
     errors: list[BaseException] = []
 

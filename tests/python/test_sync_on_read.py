@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import laneway
@@ -103,6 +104,21 @@ def test_a_job_follows_the_job_before_it_on_the_same_model(service):
         return loop.out, copy.deepcopy(loop.model.state_dict())
 
     assert_same(run(True), run(False))
+
+
+def test_two_steps_of_one_model_at_the_same_time_are_refused(service):
+    loop = Loop(service)
+    other = torch.optim.SGD(loop.model.parameters(), 0.1)
+    second = laneway.step(loop.model, other, service=service)(body_of(loop.model, other))
+    loop.steps(1)
+    second(*batch())
+    before = [mirror._calls for mirror in (loop.train.mirror, second.mirror)]
+    loop.train.mirror.before_call()  # as a thread does whose iteration is on its way
+    second(*batch())
+    loop.train.mirror.after_call()
+    assert [mirror._calls for mirror in (loop.train.mirror, second.mirror)] == before
+    with pytest.raises(InvalidInput, match="by another step of this model, which ran at the same"):
+        loop.steps(1)
 
 
 def test_an_inference_uses_what_was_written(service):
@@ -204,7 +220,8 @@ def test_a_manual_step_warns_of_old_weights(service, read):
 
 def test_another_choice_is_refused():
     with pytest.raises(InvalidInput, match=r"sync = 'sometimes': give one of 'on_read', 'manual'"):
-        laneway.train_step(*made(), None, sync="sometimes")
+        model, optimizer = made()
+        laneway.train_step(model, F.cross_entropy, optimizer, sync="sometimes")
 
 
 def test_copies_are_plain_and_hold_no_job(service):

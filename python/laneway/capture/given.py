@@ -32,3 +32,8 @@ def path_of(given: Any, kind: str, number: int) -> tuple:
     """The first part of the paths of slots that belong to element `number`: (kind,), or
     (kind, number) of a list."""
     return (kind, number) if is_list(given) else (kind,)
+
+
+def are_same(some: Any, others: Any) -> bool:
+    """Whether both are the same objects, in the same order."""
+    return [*map(id, all_of(some))] == [*map(id, all_of(others))]

@@ -37,6 +37,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule
 from lightning.pytorch.accelerators import CPUAccelerator
+from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from lightning.pytorch.loops.optimization.automatic import ClosureResult
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning.pytorch.utilities.signature_utils import is_param_in_hook_signature
@@ -82,7 +83,7 @@ class LanewayStrategy(SingleDeviceStrategy):
         module, trainer = self.lightning_module, self.lightning_module.trainer
         accumulated = trainer.accumulate_grad_batches
         if self._step is None:
-            self._step = self._new_step(accumulated > 1)
+            self._step = self._new_step()
         first = trainer.fit_loop.epoch_loop.batch_idx % accumulated == 0
         output, values, number = self._step(
             [*args, *kwargs.values()][0], first, self._stepping, accumulated
@@ -123,15 +124,19 @@ class LanewayStrategy(SingleDeviceStrategy):
             self._logged = []
             step.close()
 
-    def _new_step(self, keeps: bool) -> TrainStep:
+    def _new_step(self) -> TrainStep:
         self._check()
         (optimizer,) = self.optimizers
+        trainer = self.lightning_module.trainer
+        accumulates = trainer.accumulate_grad_batches > 1 or any(
+            isinstance(each, GradientAccumulationScheduler) for each in trainer.callbacks
+        )
         return train_step(
             self.lightning_module,
             None,
             optimizer,
             closure=self._iteration,
-            keep_gradients=True if keeps else None,
+            keep_gradients=True if accumulates else None,
             **self._options,
         )
 

@@ -114,11 +114,7 @@ class ModelMirror:
         written = self._written()
         for entry, replaced in written:
             if entry.slot in self.stale and not replaced:
-                raise InvalidInput(
-                    f"{self._name(entry)} was written through a reference from before the last "
-                    "iteration, while its values were older than the job's: read it through the "
-                    "model before it is changed (model.parameters(), model.state_dict())"
-                )
+                raise InvalidInput(f"{self._name(entry)} was written " + self._why_refused())
         numbers = {entry.slot for entry, _ in written}
         compared = {
             entry.slot
@@ -148,6 +144,18 @@ class ModelMirror:
             if replaced or tensor._version != version:
                 found.append((entry, replaced))
         return found
+
+    def _why_refused(self) -> str:
+        if len(self.watchers()) > 1:
+            return (
+                "by another step of this model, which ran at the same time: call one after the "
+                "other has its result, or make one step of both"
+            )
+        return (
+            "through a reference from before the last iteration, while its values were older than "
+            "the job's: read it through the model before it is changed (model.parameters(), "
+            "model.state_dict())"
+        )
 
     def _placed(self, numbers: set[int]) -> dict[int, list[slot_bytes.Placed]]:
         placed: dict[int, list[slot_bytes.Placed]] = {}

@@ -3,11 +3,10 @@ training.py make one."""
 
 from __future__ import annotations
 
-import copy
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from operator import is_, or_
+from operator import or_
 from typing import Any
 
 import torch
@@ -17,20 +16,15 @@ from laneway.capture import given, loss_scaling
 from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
 from laneway.capture.kept_gradients import gradient_path
 from laneway.errors import CaptureError, InvalidInput
-from laneway.graph.slots import Path, Slot
+from laneway.graph.slots import Path
 from laneway.graph.target import Target
-from laneway.jobs import draws, lazy_modules, state_file
+from laneway.jobs import client_state, draws, lazy_modules, state_file
 from laneway.jobs.capture_gate import gate_of
+from laneway.jobs.client_state import ClientState
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import UNDER_WAY, GraphCall, call_of
 from laneway.jobs.job import Future, Job, create_job
-from laneway.jobs.job_state import (
-    JobState,
-    load_optimizer,
-    parts_of,
-    release_created,
-    set_gradients,
-)
+from laneway.jobs.job_state import JobState, parts_of, release_created
 from laneway.jobs.mirror import Mirror, bring_up_to_date
 from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
@@ -76,8 +70,7 @@ class TrainStep(NotPickled):
         self._options = options
         self._target = Target(self.service.kernels)
         self._shares_random = draws.is_shared(options.random, self._target)
-        self._random_state = torch.get_rng_state()  # of the job's own generator at first
-        self._scaler_state: dict[str, Any] = {}  # loaded before the step was captured
+        self._before = ClientState(model, optimizer, self._shares_random)
         self._lock = ProcessLock()
         self._owned = OwnedJob("step")
         self.captured: CapturedJobGraph | None = None  # the job's first graph
@@ -154,19 +147,7 @@ class TrainStep(NotPickled):
         with self._lock, quietly():
             self._check_open()
             if self.job is None or self.captured is None:
-                models = (
-                    {k: v.detach().clone() for k, v in model.state_dict().items()}
-                    for model in self.models
-                )
-                optimizers = (optimizer.state_dict() for optimizer in self.optimizers)
-                state = {
-                    "model": given.in_form_of(self.model, models),
-                    "optimizer": given.in_form_of(self.optimizer, optimizers),
-                }
-                state["random"] = (
-                    draws.default_state() if self._shares_random else self._random_state.clone()
-                )
-                return state | ({"scaler": self._scaler_state} if self._scaler_state else {})
+                return self._before.read()
             if self.mirror is not None:
                 self._stepped = self.mirror.stepped
             return self._state().read(self._stepped, self._gradients)
@@ -177,25 +158,17 @@ class TrainStep(NotPickled):
         step draws from: torch's default one, or the job's. Raises InvalidInput, which names the
         entry that does not fit."""
         random = state.get("random")
-        model_states = parts_of(state, "model", self.model)
-        optimizer_states = parts_of(state, "optimizer", self.optimizer)
+        optimizers = parts_of(state, "optimizer", self.optimizer)
         with self._lock, quietly():
             self._check_open()
             draws.check_state(random)
             if random is not None and self._shares_random:
                 draws.set_default_state(random)
             if self.job is None or self.captured is None:
-                for model, of_model in zip(self.models, model_states):
-                    model.load_state_dict(of_model)
-                for optimizer, of_optimizer in zip(self.optimizers, optimizer_states):
-                    # Torch would keep the given tensors as the state, and write into them later.
-                    optimizer.load_state_dict(copy.deepcopy(of_optimizer))
-                self._scaler_state = dict(state.get("scaler") or {})
-                if random is not None:
-                    self._random_state = random.clone()
+                self._before.write(state)
                 return
             self._gradients = self._state().write(state)
-            self._stepped = [bool(part["state"]) for part in optimizer_states]
+            self._stepped = [bool(part["state"]) for part in optimizers]
             if self.mirror is not None:
                 self.mirror.overwritten(self._stepped)
 
@@ -207,32 +180,19 @@ class TrainStep(NotPickled):
     ) -> None:
         """Copies the job's state into `model` (and `optimizer`, and `scaler`): lists of as many as
         the step has, where it has lists."""
-        own = self.mirror is not None and _are_same(given.all_of(model), self.models)
-        own_optimizer = _are_same(given.all_of(optimizer), self.optimizers)
+        own = self.mirror is not None and given.are_same(model, self.model)
+        own_optimizer = given.are_same(optimizer, self.optimizer)
         if own:
             self.mirror.refresh(state=own_optimizer)
             keeps = self.captured is not None and self.captured.gradients
             if (optimizer is None or own_optimizer) and scaler is None and not keeps:
                 return
         state = self.state_dict()
-        model_states = parts_of(state, "model", model)
-        optimizer_states = [] if optimizer is None else parts_of(state, "optimizer", optimizer)
         if not own:
-            try:
-                for target, of_model in zip(given.all_of(model), model_states):
-                    target.load_state_dict(of_model)
-            except RuntimeError as error:
-                raise InvalidInput(
-                    f"the job's state does not go into this model: {error}"
-                ) from error
-        if not (own and own_optimizer):
-            for to, part, ours in zip(given.all_of(optimizer), optimizer_states, self.optimizers):
-                load_optimizer(to, part, ours)
-        if scaler is not None:
-            loss_scaling.copy_to(scaler, state)
-        if self.captured is not None:
-            root = torch.nn.ModuleList(model) if given.is_list(model) else model
-            set_gradients(root, self.captured.gradients, state.get("gradients", {}))
+            client_state.copy_model(state, model)
+        others = None if own and own_optimizer else optimizer
+        client_state.copy_others(state, others, self.optimizers, scaler)
+        client_state.copy_gradients(state, model, self.captured)
 
     def save(self, path: str | os.PathLike[str], every: int | When | None = NOW) -> None:
         """Writes state_dict() and `iterations` to the file `path`, so that a run can go on after
@@ -353,15 +313,11 @@ class TrainStep(NotPickled):
                 )
             if captured.scaler is not None:
                 self._conditions.add(*captured.scaler.attributes())
-            if self._scaler_state:
-                loss_scaling.known(captured.scaler).begin_from(captured.slots, self._scaler_state)
+            if self._before.scaler:
+                loss_scaling.known(captured.scaler).begin_from(captured.slots, self._before.scaler)
             self.job = self._offer(captured)
             self.captured, self.name = captured, self.job.name
-            self._gradients = {
-                path
-                for path in captured.gradients
-                if not _slot_of(captured, gradient_path(path)).created
-            }
+            self._gradients = _begun_gradients(captured)
             release_created(captured.slots)
             # Schedulers warn when the optimizer has not stepped before them; they read this.
             for optimizer in self.optimizers:
@@ -385,8 +341,8 @@ class TrainStep(NotPickled):
         if self._options.closure is not None:
             raise CaptureError("the model has lazy modules", remedy=lazy_modules.REMEDY)
         forward = inputs[:-1] if self.loss_fn is not None else inputs
-        before = draws.default_state() if self._shares_random else self._random_state
-        self._random_state = lazy_modules.initialise(
+        before = draws.default_state() if self._shares_random else self._before.random
+        self._before.random = lazy_modules.initialise(
             self.root,
             lambda: capture_inference(
                 self.root, forward, kwargs, train_mode=True, target=self._target
@@ -394,7 +350,7 @@ class TrainStep(NotPickled):
             before,
         )
         if self._shares_random:
-            draws.set_default_state(self._random_state)
+            draws.set_default_state(self._before.random)
 
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         """From here on the client's model is brought up to date, or warned of."""
@@ -419,7 +375,7 @@ class TrainStep(NotPickled):
                 self.name,
                 captured.slots,
                 captured.encode(),
-                self._random_state,
+                self._before.random,
                 job_class=_TRAINING,
                 priority=options.priority,
                 weight=options.weight,
@@ -438,10 +394,7 @@ class TrainStep(NotPickled):
         return JobState(captured, job, self.model, self.optimizer, scaler, self._shares_random)
 
 
-def _are_same(some: list[Any], others: list[Any]) -> bool:
-    """Whether both lists have the same objects."""
-    return len(some) == len(others) and all(map(is_, some, others))
-
-
-def _slot_of(captured: CapturedJobGraph, path: Path) -> Slot:
-    return next(s for s in captured.slots if any(t.path == path for t in s.tensors))
+def _begun_gradients(captured: CapturedJobGraph) -> set[Path]:
+    """The parameters of the kept gradients that the client had before the first call."""
+    created = {t.path for slot in captured.slots if slot.created for t in slot.tensors}
+    return {path for path in captured.gradients if gradient_path(path) not in created}

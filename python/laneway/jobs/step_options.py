@@ -6,6 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from laneway.jobs import draws
+from laneway.jobs.job import check_replay
+from laneway.jobs.mirror import check_sync
 from laneway.jobs.service import Service
 
 
@@ -26,3 +29,8 @@ class StepOptions:
     replay: str
     random: str | None
     sync: str
+
+    def __post_init__(self) -> None:
+        check_replay(self.replay)
+        draws.check_random(self.random)
+        check_sync(self.sync)

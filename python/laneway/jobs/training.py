@@ -11,9 +11,6 @@ from torch.optim import Optimizer
 
 from laneway.capture import given
 from laneway.errors import InvalidInput
-from laneway.jobs import draws
-from laneway.jobs.job import check_replay
-from laneway.jobs.mirror import check_sync
 from laneway.jobs.service import Service
 from laneway.jobs.step import TrainStep
 from laneway.jobs.step_options import StepOptions
@@ -70,13 +67,9 @@ def train_step(
     - `sync`: "on_read": the client's model and optimizer are up to date for who reads them, and
       what is written to them goes to the job (see docs/design/weights.md). "manual": see sync_to().
 
-    Errors of the first call: CaptureError, OutOfMemory when the job cannot fit the pool, Refused,
-    InvalidInput.
+    Errors of the first call: CaptureError, OutOfMemory (it can never fit), Refused, InvalidInput.
     """
-    check_replay(replay)
     _check_given(model, optimizer, closure)
-    draws.check_random(random)
-    check_sync(sync)
     options = StepOptions(
         service=service,
         name=name,
