@@ -162,3 +162,41 @@ def test_a_run_of_the_page_goes_on_from_its_file(service, tmp_path):
         run(block, known)
     known = run(block, resumable(tmp_path / "run.pt", 2))  # after 10 iterations
     assert_same(expected, left(known))
+
+
+def gan(seed: int = 1) -> dict[str, Any]:
+    torch.manual_seed(seed)
+    netD = nn.Sequential(nn.Linear(8, 16), nn.LeakyReLU(0.2), nn.Dropout(0.3), nn.Linear(16, 1))
+    netG = nn.Sequential(nn.Linear(3, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))
+    return names() | {
+        "netD": netD,
+        "netG": netG,
+        "optD": torch.optim.Adam(netD.parameters(), lr=0.02, betas=(0.5, 0.999)),
+        "optG": torch.optim.Adam(netG.parameters(), lr=0.03, betas=(0.5, 0.999)),
+        "loss_of": F.binary_cross_entropy_with_logits,
+    }
+
+
+def test_a_gan_of_the_page_equals_eagers(service):
+    before, after = sections()["Several models and optimizers"]
+    eager = run(before, gan())
+    models = [dict(eager[name].state_dict()) for name in ("netD", "netG")]
+    expected = [eager["losses"], models, torch.get_rng_state()]
+    known = run(after, gan())
+    state = known["train"].state_dict()
+    assert_same(expected, [known["losses"], state["model"], state["random"]])
+    known["train"].close()
+
+
+def regression() -> dict[str, Any]:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 1)).double()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.5, max_iter=4)
+    x = DATA[:][0].double()
+    return names() | {"model": model, "optimizer": optimizer, "x": x, "y": x.sum(1, keepdim=True)}
+
+
+def test_lbfgs_of_the_page_equals_eagers(service):
+    before, after = sections()["An optimizer that calls the model: LBFGS"]
+    assert_same(left(run(before, regression())), left(known := run(after, regression())))
+    known["gradients"].close()
