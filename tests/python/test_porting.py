@@ -200,3 +200,78 @@ def test_lbfgs_of_the_page_equals_eagers(service):
     before, after = sections()["An optimizer that calls the model: LBFGS"]
     assert_same(left(run(before, regression())), left(known := run(after, regression())))
     known["gradients"].close()
+
+
+def test_the_trainer_of_the_page_equals_transformers(service, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+
+    def script(number: int) -> dict[str, Any]:
+        torch.manual_seed(1)
+        config = transformers.BertConfig(
+            vocab_size=16,
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=8,
+        )
+        rows = torch.randint(0, 16, (24, 8))
+        arguments = transformers.TrainingArguments(
+            str(tmp_path / str(number)),
+            max_steps=5,
+            per_device_train_batch_size=4,
+            logging_steps=1,
+            save_strategy="no",
+            report_to=[],
+            use_cpu=True,
+            disable_tqdm=True,
+        )
+        return {
+            "transformers": transformers,
+            "model": transformers.BertForSequenceClassification(config),
+            "dataset": [{"input_ids": row, "labels": row[0] % 2} for row in rows],
+            "args": arguments,
+        }
+
+    found = []
+    for number, block in enumerate(sections()["Trainer of Transformers"]):
+        known = run(block, script(number))
+        logs = [entry.get("loss") for entry in known["trainer"].state.log_history]
+        found.append([logs, dict(known["model"].state_dict()), torch.get_rng_state()])
+    assert_same(*found)
+
+
+def test_the_strategy_of_the_page_equals_lightnings(service, tmp_path):
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(1)
+            self.net = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 3))
+
+        def training_step(self, batch: Any, number: int) -> torch.Tensor:
+            return F.cross_entropy(self.net(batch[0]), batch[1])
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(self.parameters(), lr=0.01)
+
+    found = []
+    for block in sections()["Lightning"]:
+        module = Module()
+        arguments = {
+            "max_epochs": 2,
+            "accelerator": "cpu",
+            "logger": False,
+            "enable_checkpointing": False,
+            "enable_progress_bar": False,
+            "enable_model_summary": False,
+            "default_root_dir": str(tmp_path),
+        }
+        if "LanewayStrategy" in block:
+            del arguments["accelerator"]  # the strategy has its own
+        known = {"lightning": lightning, "module": module, "arguments": arguments}
+        run(block, known | {"loader": DataLoader(DATA, 8, shuffle=True)})
+        found.append([dict(module.state_dict()), torch.get_rng_state()])
+    assert_same(*found)
