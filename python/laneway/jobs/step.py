@@ -3,7 +3,6 @@ training.py make one."""
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Callable, Sequence
 from operator import or_
@@ -18,7 +17,7 @@ from laneway.capture.kept_gradients import gradient_path
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.slots import Path
 from laneway.graph.target import Target
-from laneway.jobs import client_state, draws, lazy_modules, state_file
+from laneway.jobs import client_state, draws, lazy_modules
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.client_state import ClientState
 from laneway.jobs.conditions import Conditions
@@ -29,9 +28,10 @@ from laneway.jobs.mirror import Mirror, bring_up_to_date
 from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
-from laneway.jobs.progress import NOW, Progress, When
+from laneway.jobs.progress import Progress
 from laneway.jobs.service import default_service
 from laneway.jobs.stale_weights import StaleWeights
+from laneway.jobs.step_files import StepFiles
 from laneway.jobs.step_options import StepOptions
 from laneway.jobs.variants import Variants
 from laneway.jobs.watched import quietly
@@ -40,7 +40,7 @@ from laneway.native.process import ProcessLock
 _TRAINING = 0
 
 
-class TrainStep(NotPickled):
+class TrainStep(NotPickled, StepFiles):
     """Call a step with a batch: the service runs one iteration of training and returns the loss.
 
     The first call captures the step and submits the job. From then on parameters, buffers and
@@ -86,12 +86,7 @@ class TrainStep(NotPickled):
         self._gradients: set[Path] = set()
         self.mirror: Mirror | None = None  # of a job whose model is synchronised on read
         self._unwatch: weakref.finalize | None = None
-        self._progress = Progress()
-
-    @property
-    def iterations(self) -> int:
-        """How many iterations were run or submitted, also before a file that load() read."""
-        return self._progress.iterations
+        self._progress = Progress()  # of StepFiles
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
@@ -193,30 +188,6 @@ class TrainStep(NotPickled):
         others = None if own and own_optimizer else optimizer
         client_state.copy_others(state, others, self.optimizers, scaler)
         client_state.copy_gradients(state, model, self.captured)
-
-    def save(self, path: str | os.PathLike[str], every: int | When | None = NOW) -> None:
-        """Writes state_dict() and `iterations` to the file `path`, so that a run can go on after
-        the end of the client, the service or the machine: whole or not at all, the file that was
-        there before is replaced. load() reads it. Raises OSError.
-
-        With `every` it writes nothing now, but after every `every` iterations from now on, at the
-        end of the call that runs or submits the last of them. The same save() again, in the loop,
-        changes nothing; another number replaces this one; 0 or None ends it. A save that fails
-        warns: the iteration's result is returned, and the next save is due `every` iterations
-        later."""
-        if every is not NOW:
-            self._progress.plan(path, every)
-            return
-        iterations = self.iterations
-        state_file.save(path, self.state_dict() | {"iterations": iterations})
-
-    def load(self, path: str | os.PathLike[str]) -> None:
-        """Loads a file that save() wrote, as load_state_dict() does, and its `iterations`, if it
-        has them. Raises OSError, and InvalidInput for another file, or a state that does not
-        fit."""
-        state = state_file.load(path)
-        self.load_state_dict(state)
-        self._progress.set(state.get("iterations", self.iterations))
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, its bytes and, per graph, the measured memory; in "captures", how
