@@ -151,6 +151,34 @@ def test_a_model_of_manual_sync_that_was_reparametrised(service, what):
             four(step, lambda: change(model))
 
 
+@pytest.mark.parametrize("what", REPARAMETRISED)
+def test_a_model_that_was_reparametrised_is_refused_by_name(service, what):
+    """It once ended in a KeyError."""
+    model, optimizer = made()
+    told = r"model/0\.weight was taken out .*: make a new step"
+    with laneway.train_step(model, LOSS, optimizer, service) as step:
+        step(*BATCH)
+        REPARAMETRISED[what][0](model)
+        for _ in range(2):
+            with pytest.raises(laneway.InvalidInput, match=told):
+                step(*BATCH)
+        assert step.iterations == 1
+
+
+def test_a_parametrisation_that_is_taken_back_is_forgotten(service):
+    def there_and_back(model: nn.Module) -> None:
+        parametrize.register_parametrization(model[0], "weight", Twice())
+        parametrize.remove_parametrizations(model[0], "weight", leave_parametrized=False)
+
+    model, optimizer = made()
+    expected = four(
+        lambda x, y: eager_step(model, LOSS, optimizer, (x, y)), lambda: there_and_back(model)
+    )
+    model, optimizer = made()
+    with laneway.train_step(model, LOSS, optimizer, service) as step:
+        assert_same(expected, four(step, lambda: there_and_back(model)))
+
+
 def test_a_state_of_another_shape_is_refused_by_name_and_changes_nothing(service, tmp_path):
     model, optimizer = made()
     with laneway.train_step(model, LOSS, optimizer, service) as step:

@@ -32,7 +32,15 @@ class _Entry:
     is_buffer: bool
 
     def tensor(self) -> torch.Tensor:
-        return dict.__getitem__(self.holder, self.key)
+        """Raises InvalidInput when the holder has none any more."""
+        found = dict.get(self.holder, self.key)
+        if found is None:
+            raise InvalidInput(
+                f"{'/'.join(map(str, self.described.path))} was taken out of its module (by a "
+                "parametrisation, weight_norm or pruning?) while a job trains the model: make a "
+                "new step for the changed model, or change it back"
+            )
+        return found
 
 
 class ModelMirror:
