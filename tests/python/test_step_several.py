@@ -34,8 +34,11 @@ def test_equals_eager(maker, service):
     with laneway.step(models, optimizers, service=service)(train) as step:
         assert_same([step(x) for x in BATCHES], losses, "losses")
         assert_same(step.state_dict(), state)
-        step.sync_to(models, optimizers)
-        assert_same(state_of(models, optimizers), state)
+        assert_same(state_of(models, optimizers), state)  # read from the client's own objects
+        others, other_optimizers, _ = made(maker, seed=5)
+        step.sync_to(others, other_optimizers)
+        torch.set_rng_state(state["random"])
+        assert_same(state_of(others, other_optimizers), state)
 
 
 def test_equals_eager_through_a_service():
@@ -67,16 +70,15 @@ def test_an_iteration_can_be_abandoned_until_its_first_write(maker):
 def test_a_closure_gets_the_lists(service):
     losses, state = eager(gan)
     models, optimizers, train = made(gan)
-    seen = []
 
     def closure(given_models, given_optimizers, x):
-        seen.append(given_models == models and len(given_optimizers))
+        assert given_models == models
+        assert len(given_optimizers) == 2
         return train(x)
 
     step = laneway.train_step(tuple(models), None, tuple(optimizers), service, closure=closure)
     assert_same([step(x) for x in BATCHES], losses, "losses")
     assert_same(step.state_dict(), state)
-    assert seen and set(seen) == {2}
 
 
 def test_rates_and_schedulers_of_every_optimizer(service):
@@ -261,6 +263,13 @@ def test_an_optimizer_outside_of_the_list_is_refused(service):
     models, optimizers, train = made(gan)
     step = laneway.step(models, optimizers[:1], service=service)(train)
     with pytest.raises(CaptureError, match=r"laneway.step\(\[a, b\]"):
+        step(BATCHES[0])
+
+
+def test_a_model_outside_of_the_list_is_refused(service):
+    models, optimizers, train = made(gan)
+    step = laneway.step(models[0], optimizers[0], service=service)(train)
+    with pytest.raises(CaptureError, match=r"in a list: laneway.step\(\[a, b\]"):
         step(BATCHES[0])
 
 

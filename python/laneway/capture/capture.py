@@ -27,6 +27,7 @@ from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, ord
 from laneway.capture.loss_scaling import CapturedScaler
 from laneway.capture.numeric_context import current_numeric_context
 from laneway.capture.optimizers import OptimizerLayout
+from laneway.capture.python_state import Change
 from laneway.capture.random_state import drop_idle_states
 from laneway.capture.recorder import StaleGradient
 from laneway.capture.signature import (
@@ -186,11 +187,11 @@ def capture_inference(
                     return closure(model, *args, **kwargs)
                 return model(*args, **kwargs)
 
-        return job, slots, signature, inputs, job.run(infer)
+        return job, slots, signature, inputs, job.run(infer, [closure])
 
-    def run() -> tuple[Any, side_effects.Numbers]:
+    def run() -> tuple[Any, side_effects.Numbers, list[Change]]:
         ran = steady(run_once, lambda ran: ran[0].recorder.generators)
-        return ran, ran[0].counted
+        return ran, ran[0].counted, ran[0].changes
 
     job, slots, signature, inputs, result = side_effects.settled(run)
     outputs_signature, outputs = bind_outputs(job.recorder, result)
@@ -266,11 +267,11 @@ def _run(
 ) -> tuple[FakeJob, list[OptimizerLayout], InputSignature, list[int], Any]:
     """Runs the step on fakes."""
 
-    def run() -> tuple[Any, side_effects.Numbers]:
+    def run() -> tuple[Any, side_effects.Numbers, list[Change]]:
         ran = steady(
             lambda: _run_once(training, kept_gradients), lambda ran: ran[0].recorder.generators
         )
-        return ran, ran[0].counted
+        return ran, ran[0].counted, ran[0].changes
 
     return side_effects.settled(run)
 
@@ -296,7 +297,8 @@ def _run_once(
     learning_rate_inputs(job.recorder, copies, signature, inputs)
     step = training.closure or default_step(training.loss_fn)
     optimizer = given.in_form_of(training.optimizer, copies)
-    result = job.run(lambda: step(training.model, optimizer, *args, **kwargs))
+    functions = [training.loss_fn, training.closure]
+    result = job.run(lambda: step(training.model, optimizer, *args, **kwargs), functions)
     for layout, copied in added:
         job.check_optimizer(copied, layout)
     return job, layouts, signature, inputs, result

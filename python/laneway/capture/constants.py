@@ -41,13 +41,15 @@ class Constants:
         operator and line."""
         check_tensor(tensor, "a tensor that the step captured")
         reason = self._forbidden.get(tensor.untyped_storage()._cdata)
+        remedy = "reach parameters through the model that the step is given"
         if reason is None and tensor.requires_grad:
-            reason = "a tensor that requires a gradient but is no parameter of the model"
-        if reason is not None:
-            raise CaptureError(
-                f"the step uses {reason}",
-                remedy="reach parameters through the model that the step is given",
+            reason = "a tensor that requires a gradient but is no parameter of the step's models"
+            remedy = (
+                "give the step every model that it trains, in a list: "
+                "laneway.step([a, b], [optimizer_a, optimizer_b])"
             )
+        if reason is not None:
+            raise CaptureError(f"the step uses {reason}", remedy=remedy)
         with _disable_current_modes():
             slot, held = self._slots.find(tensor), tensor
             if slot is None:

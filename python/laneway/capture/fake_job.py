@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from laneway.capture.fake_failures import data_wanted
 from laneway.capture.kept_gradients import Gradients
 from laneway.capture.module_swap import swapped
 from laneway.capture.optimizers import OptimizerLayout, StateTensor
+from laneway.capture.python_state import Change, PythonState
 from laneway.capture.recorder import Recorder
 from laneway.capture.user_lines import wants_data
 from laneway.cuda import cuda_decisions, cuda_forms
@@ -70,6 +71,7 @@ class FakeJob:
         self._modules = modules
         self._optimizers: list[tuple[Optimizer, Optimizer]] = []  # the user's, its copy
         self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
+        self.changes: list[Change] = []  # other Python state that the step changed
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
         self._real: list[torch.Tensor] = []  # keeps those ids taken
@@ -136,8 +138,18 @@ class FakeJob:
             if isinstance(entry, StateTensor)
         }
 
-    def run(self, step: Callable[[], Any]) -> Any:
-        """Runs step() with the modules on fakes, and records it."""
+    def run(self, step: Callable[[], Any], functions: Iterable[Any] = ()) -> Any:
+        """Runs step() with the modules on fakes, and records it. `functions` are those of the
+        user's that step() calls. No Python state that they can reach stays changed."""
+        state = PythonState((module for _, module in self._modules), functions)
+        try:
+            result = self._run(step)
+            self.changes = state.settle(self.recorder)
+            return result
+        finally:
+            state.restore()
+
+    def _run(self, step: Callable[[], Any]) -> Any:
         recorder = self.recorder
         watch = loss_scaling.Watch(recorder)
         for real in self._real:

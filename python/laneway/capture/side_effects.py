@@ -17,6 +17,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from laneway.capture.python_state import Change, refusal
 from laneway.errors import CaptureError
 
 # (module, attribute's name, number)
@@ -89,19 +90,25 @@ def changed_numbers(before: Numbers) -> Numbers:
     ]
 
 
-def settled(run: Callable[[], tuple[Any, Numbers]]) -> Any:
-    """The first part of run()'s result; the second are the numbers that it changes. If there are
-    any, run() is called once more with their new values: a number that changed only once keeps its
-    value, and one that changes again raises CaptureError."""
-    result, changed = run()
-    if not changed:
+def settled(run: Callable[[], tuple[Any, Numbers, list[Change]]]) -> Any:
+    """The first part of run()'s result; the others are the numbers of modules and the other Python
+    state that it changes. If there are any, run() is called once more with their new values: what
+    changed only once keeps its value, and what changes again raises CaptureError."""
+    result, changed, changes = run()
+    if not changed and not changes:
         return result
     before = [(module, name, module.__dict__[name]) for module, name, _ in changed]
     try:
         _set(changed)
-        result, changed = run()
+        for change in changes:
+            change.put(change.after)
+        result, changed, again = run()
     finally:
         _set(before)
+        for change in changes:
+            change.put(change.before)
+    if again:
+        raise refusal(again[0].words, "it does so again in each iteration")
     if not changed:
         return result
     module, name, _ = changed[0]

@@ -76,7 +76,8 @@ class TrainStep(NotPickled, StepFiles):
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
         self._modules = [m for m in (self.root, loss_fn) if isinstance(m, torch.nn.Module)]
-        self._conditions = Conditions(self._modules, self.optimizers)
+        functions = [loss_fn, options.closure]
+        self._conditions = Conditions(self._modules, self.optimizers, functions=functions)
         self._gate = gate_of(*self.models)
         self._variants = Variants(
             "step", options.max_variants, self._conditions, self._gate, self._capture, self._found
