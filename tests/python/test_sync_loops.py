@@ -132,6 +132,23 @@ def replaces_a_layer(loop):
     loop.steps(2)
 
 
+def changes_the_mode(loop):
+    plain = loop.body
+
+    def train(x, y):
+        loop.model.train()
+        loss = plain(x, y)
+        loop.model[1].eval()
+        return loss
+
+    loop.train = loop.around(train)
+    for _ in range(3):
+        loop.model.eval()
+        loop.steps(1)
+        loop.see([module.training for module in loop.model.modules()])
+        loop.see(loop.model(torch.ones(4, 8)).detach())
+
+
 def schedules(loop):
     scheduler = torch.optim.lr_scheduler.StepLR(loop.optimizer, 2)
     for _ in range(4):
@@ -150,6 +167,7 @@ LOOPS = [
     gives_other_memory,
     trains_eagerly_in_between,
     replaces_a_layer,
+    changes_the_mode,
     schedules,
 ]
 

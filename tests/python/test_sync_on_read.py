@@ -218,6 +218,21 @@ def test_a_manual_step_warns_of_old_weights(service, read):
     assert_same(model[0].weight, made()[0][0].weight)
 
 
+def test_a_manual_step_does_not_warn_of_what_was_copied(service):
+    model, optimizer = made()
+    train = laneway.step(model, optimizer, service=service, sync="manual")(
+        body_of(model, optimizer)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(*batch())
+        train.sync_to(model, optimizer)
+        model(torch.ones(4, 8))
+    train(*batch())
+    with pytest.warns(UserWarning, match="its own weights are those of before"):
+        model(torch.ones(4, 8))
+
+
 def test_another_choice_is_refused():
     with pytest.raises(InvalidInput, match=r"sync = 'sometimes': give one of 'on_read', 'manual'"):
         model, optimizer = made()

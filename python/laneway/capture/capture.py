@@ -58,7 +58,8 @@ class CapturedJobGraph:
     graph draws from: their states are the last inputs of the signature and the last outputs. The
     rest is there for training steps only: of each optimizer its layout, and whether its step() was
     called; the loss scaler, if one is used; the parameters whose gradients are state, and for each
-    whether it has one after the step.
+    whether it has one after the step; the modules whose train() or eval() the step calls, and the
+    mode in which it leaves them.
     """
 
     graph: Graph
@@ -73,6 +74,7 @@ class CapturedJobGraph:
     scaler: CapturedScaler | None = None
     stepped: list[bool] = dataclasses.field(default_factory=list)
     gradients: dict[Path, bool] = dataclasses.field(default_factory=dict)
+    modes: side_effects.Modes = dataclasses.field(default_factory=list)
 
     def encode(self) -> bytes:
         """The graph's binary form."""
@@ -257,6 +259,7 @@ def _capture_once(
         optimizer_layouts=[layout.renumbered(kept) for layout in layouts],
         scaler=job.scaler,
         stepped=job.stepped(),
+        modes=job.modes,
         gradients=gradients,
     )
     return captured if training.slots_of is None else _joined(captured, training.slots_of)

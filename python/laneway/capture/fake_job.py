@@ -71,6 +71,7 @@ class FakeJob:
         self._modules = modules
         self._optimizers: list[tuple[Optimizer, Optimizer]] = []  # the user's, its copy
         self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
+        self.modes: side_effects.Modes = []  # training flags that it changed
         self.changes: list[Change] = []  # other Python state that the step changed
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
@@ -159,6 +160,7 @@ class FakeJob:
         # An operator that fails on fakes raises an error in the client; a log line is not needed.
         modules = [module for _, module in self._modules]
         numbers = side_effects.python_numbers(modules)
+        modes = side_effects.modes(modules)
         copies = [copied for _, copied in self._optimizers]
         with swapped(modules, self._fakes), _quiet(_FAKE_LOGGER):
             try:
@@ -190,6 +192,7 @@ class FakeJob:
                 raise
             self._note_rebound_buffers()
             self.counted = side_effects.changed_numbers(numbers)
+            self.modes = side_effects.changed_modes(modes)
         return result
 
     def check_optimizer(self, copied: Optimizer, layout: OptimizerLayout) -> None:

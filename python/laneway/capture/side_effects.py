@@ -20,6 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from laneway.capture.python_state import Change, refusal
 from laneway.errors import CaptureError
 
+Modes = list[tuple[torch.nn.Module, bool]]
 # (module, attribute's name, number)
 Numbers = list[tuple[torch.nn.Module, str, Any]]
 
@@ -88,6 +89,17 @@ def changed_numbers(before: Numbers) -> Numbers:
         if type(module.__dict__.get(name)) in (int, float)
         and not _same(module.__dict__[name], value)
     ]
+
+
+def modes(modules: list[torch.nn.Module]) -> Modes:
+    """The training flag of each module."""
+    every = {id(m): m for root in modules for m in root.modules()}.values()
+    return [(module, module.training) for module in every]
+
+
+def changed_modes(before: Modes) -> Modes:
+    """The modules with another flag now, with that flag."""
+    return [(m, m.training) for m, training in before if m.training != training]
 
 
 def settled(run: Callable[[], tuple[Any, Numbers, list[Change]]]) -> Any:

@@ -10,6 +10,7 @@ those, all but the first go on with what the job's generator was left in.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -97,8 +98,9 @@ class Draws:
                 if drawn.future is not None and not drawn.future.done():  # Ctrl-C: it goes on
                     _client.add(drawn, given)
                 raise
+            alone = threading.active_count() == 1
             for generator, before, left in zip(self._generators, given, drawn.left or ()):
-                if not _same(generator.get_state(), before):
+                if not alone and not _same(generator.get_state(), before):
                     _warn("another thread", "while an iteration drew from it")
                 generator.set_state(left)
             return result

@@ -21,6 +21,7 @@ class StaleWeights:
 
     def __init__(self, model: torch.nn.Module, name: str) -> None:
         self._name = name
+        self.current = False  # whether sync_to() has copied what the last iteration left
         self._handles = [
             model.register_forward_pre_hook(self),
             model.register_state_dict_pre_hook(self),
@@ -32,7 +33,7 @@ class StaleWeights:
             handle.remove()
 
     def __call__(self, module: torch.nn.Module, *args: Any) -> None:
-        if is_quiet() or is_captured(module):
+        if self.current or is_quiet() or is_captured(module):
             return
         self.remove()
         warnings.warn(

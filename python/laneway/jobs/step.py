@@ -86,6 +86,7 @@ class TrainStep(NotPickled, StepFiles):
         self._stepped = [False] * len(self.optimizers)
         self._gradients: set[Path] = set()
         self.mirror: Mirror | None = None  # of a job whose model is synchronised on read
+        self._watches: list[StaleWeights] = []  # of a job whose model is not
         self._unwatch: weakref.finalize | None = None
         self._progress = Progress()  # of StepFiles
 
@@ -186,6 +187,8 @@ class TrainStep(NotPickled, StepFiles):
         state = self.state_dict()
         if not own:
             client_state.copy_model(state, model)
+        for watch in self._watches:
+            watch.current = watch.current or given.are_same(model, self.model)
         others = None if own and own_optimizer else optimizer
         client_state.copy_others(state, others, self.optimizers, scaler)
         client_state.copy_gradients(state, model, self.captured)
@@ -243,8 +246,13 @@ class TrainStep(NotPickled, StepFiles):
         call = self._variants.current
         if call is not None and not all(self._stepped):
             self._stepped = [*map(or_, self._stepped, call.captured.stepped)]
+        if call is not None and call.captured.modes:
+            for module, training in call.captured.modes:
+                module.training = training
         if call is not None and call.captured.gradients:
             self._gradients = {path for path, has in call.captured.gradients.items() if has}
+        for watch in self._watches:
+            watch.current = False
         if self.mirror is not None:
             self.mirror.stepped = [*map(or_, self.mirror.stepped, self._stepped)]
             if told is None:  # the call made the mirror
@@ -327,7 +335,7 @@ class TrainStep(NotPickled, StepFiles):
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         """From here on the client's model is brought up to date, or warned of."""
         if self._options.sync == "manual":
-            watches = [StaleWeights(model, job.name) for model in self.models]
+            self._watches = watches = [StaleWeights(model, job.name) for model in self.models]
             self._unwatch = weakref.finalize(self, lambda: [watch.remove() for watch in watches])
         else:
             roots = list(zip(("model", "loss"), self._modules))

@@ -38,10 +38,11 @@ class Loop:
 
     def __init__(self, service=None):
         self.model, self.optimizer = made()
-        self.train = body_of(self.model, self.optimizer)
+        self.around = lambda body: body
         if service is not None:
-            decorate = laneway.step(self.model, self.optimizer, service=service)
-            self.train = decorate(self.train)
+            self.around = laneway.step(self.model, self.optimizer, service=service)
+        self.body = body_of(self.model, self.optimizer)
+        self.train = self.around(self.body)
         self.out = []
 
     def steps(self, count):
