@@ -250,3 +250,33 @@ def test_copies_are_plain_and_hold_no_job(service):
     del ours
     gc.collect()
     assert job() is None
+
+
+def test_gradients_of_a_step_without_an_optimizer_are_where_eager_leaves_them(service):
+    def run(with_service):
+        model, _ = made()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        out = []
+
+        def accumulate(x, y):
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        if with_service:
+            accumulate = laneway.step(model, None, service=service)(accumulate)
+        for i in range(6):
+            out.append(accumulate(*batch()).item())
+            out.append([p.grad.clone() for p in model.parameters()])
+            if i % 2:
+                nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+                optimizer.step()
+                optimizer.zero_grad()
+            elif i == 2:
+                with torch.no_grad():
+                    model[0].weight.grad.mul_(0.5)
+        return out, copy.deepcopy(model.state_dict()), optimizer.state_dict()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert_same(run(True), run(False))

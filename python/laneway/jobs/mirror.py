@@ -11,6 +11,7 @@ Several jobs may train one model in turn: each first takes what the one before i
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -19,10 +20,11 @@ from torch.optim import Optimizer
 from laneway.capture.optimizers import OptimizerLayout
 from laneway.errors import Error, InvalidInput
 from laneway.graph.graph_ir import Graph, StorageKind
-from laneway.graph.slots import Slot
+from laneway.graph.slots import Path, Slot
 from laneway.jobs.capture_gate import CaptureGate, JointGate
 from laneway.jobs.job import Job
 from laneway.jobs.left_lines import LeftLines
+from laneway.jobs.mirrored_gradients import GradientMirror
 from laneway.jobs.mirrored_model import ModelMirror
 from laneway.jobs.mirrored_optimizer import OptimizerMirror
 from laneway.jobs.watched import quietly, watchers_of
@@ -89,6 +91,8 @@ class Mirror:
         self._parameters = [
             p for o, _ in optimizers for g in o.param_groups for p in list.__iter__(g["params"])
         ]
+        self._gradients: GradientMirror | None = None  # of a step without an optimizer
+        self.present: set[Path] = set()  # the parameters that have a gradient now
         self._lines = LeftLines(job.name, [optimizer for optimizer, _ in optimizers])
         self.attach()
 
@@ -105,6 +109,20 @@ class Mirror:
                 if peer is not self and peer not in self._peers:
                     self._peers.append(peer)
                     peer._peers.append(self)
+
+    def keep_gradients(self, kept: Iterable[Path], present: set[Path]) -> None:
+        """From here on the client's parameters have the gradients that the job keeps, after each
+        give_gradients()."""
+        parameters = self._model.parameters()
+        self._gradients = GradientMirror(self._slots, kept, parameters)
+        self.present = present
+
+    def give_gradients(self, present: set[Path]) -> None:
+        """Gives the client the gradients that the last iteration left: those that are `present`."""
+        with self._gate.reading, self._lock, quietly():
+            if self._gradients is not None and self._job is not None:
+                self._gradients.pull(self._job, present)
+                self.present = present
 
     def add_graph(self, graph: Graph) -> None:
         """From here on the job may run this graph too."""
@@ -132,6 +150,7 @@ class Mirror:
             self._compare == "none"
             and self._of_state.due
             and self._model.is_untouched()
+            and (self._gradients is None or self._gradients.is_untouched())
             and all(optimizer.is_attached() for optimizer in self._optimizers)
         ):
             return
@@ -152,6 +171,8 @@ class Mirror:
                 self.stepped = [o.push(self._job, self._slots) for o in self._optimizers]
             self._replaced = False
             self._of_state.due = True
+            if self._gradients is not None and not self._gradients.is_untouched():
+                self.present = self._gradients.push(self._job)
 
     def _note_runs(self) -> None:
         """Marks what iterations may have written until now."""

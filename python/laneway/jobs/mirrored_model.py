@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from laneway.errors import InvalidInput
-from laneway.graph.slots import Slot, SlotTensor
+from laneway.graph.slots import Path, Slot, SlotTensor
 from laneway.jobs import slot_bytes
 from laneway.jobs.job import Job
 from laneway.jobs.watched import WatchedTensors, Watcher, unwatch, watch
@@ -87,6 +87,11 @@ class ModelMirror:
         holders = {id(e.holder): e.holder for e in self._entries}.values()
         found = [w for h in holders if isinstance(h, WatchedTensors) for w in h.watchers]
         return list({id(w): w for w in found}.values())
+
+    def parameters(self) -> dict[Path, torch.Tensor]:
+        """The client's parameters by their paths."""
+        pairs = zip(self._entries, self._tensors)
+        return {entry.described.path: t for entry, t in pairs if not entry.is_buffer}
 
     def is_untouched(self) -> bool:
         """Whether no tensor was written, by torch's count, or given other memory."""

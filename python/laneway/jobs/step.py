@@ -103,6 +103,8 @@ class TrainStep(NotPickled, StepFiles):
             raise
         finally:
             self._note_call(mirror)
+        if not self.optimizers and self.mirror is not None:
+            self.mirror.give_gradients(self._gradients)
         self._progress.note(self.save)
         return result
 
@@ -147,6 +149,8 @@ class TrainStep(NotPickled, StepFiles):
                 return self._before.read()
             if self.mirror is not None:
                 self._stepped = self.mirror.stepped
+                if not self.optimizers:
+                    self._gradients = self.mirror.present
             return self._state().read(self._stepped, self._gradients)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -342,6 +346,8 @@ class TrainStep(NotPickled, StepFiles):
             optimizers = list(zip(self.optimizers, captured.optimizer_layouts))
             self.mirror = Mirror(roots, optimizers, captured.slots, job, self._gate)
             self.mirror.add_graph(captured.graph)
+            if not self.optimizers:
+                self.mirror.keep_gradients(captured.gradients, self._gradients)
             self.service.add_mirror(self.mirror)
             self._unwatch = weakref.finalize(self, self.mirror.release)
         self._unwatch.atexit = False
