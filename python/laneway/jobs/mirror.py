@@ -124,6 +124,9 @@ class Mirror:
                 self._gradients.pull(self._job, present)
                 self.present = present
 
+    def _is_attached(self) -> bool:
+        return all(map(OptimizerMirror.is_attached, self._optimizers))
+
     def add_graph(self, graph: Graph) -> None:
         """From here on the job may run this graph too."""
         self._writes |= written_slots(graph)
@@ -151,7 +154,7 @@ class Mirror:
             and self._of_state.due
             and self._model.is_untouched()
             and (self._gradients is None or self._gradients.is_untouched())
-            and all(optimizer.is_attached() for optimizer in self._optimizers)
+            and self._is_attached()
         ):
             return
         # During a capture in another thread the optimizer has another state for a while.
@@ -164,8 +167,7 @@ class Mirror:
             self._model.push(self._job, self._compare, self._writes if beside else set())
             self._compare = "none"
             self._of_model.due = True
-            attached = all(optimizer.is_attached() for optimizer in self._optimizers)
-            if not attached:
+            if not self._is_attached():
                 self._state_replaced()
             if self._replaced or not (self._of_state.due or beside):
                 self.stepped = [o.push(self._job, self._slots) for o in self._optimizers]

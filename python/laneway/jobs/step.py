@@ -258,7 +258,8 @@ class TrainStep(NotPickled, StepFiles):
         for watch in self._watches:
             watch.current = False
         if self.mirror is not None:
-            self.mirror.stepped = [*map(or_, self.mirror.stepped, self._stepped)]
+            if self.mirror.stepped != self._stepped:
+                self.mirror.stepped = [*map(or_, self.mirror.stepped, self._stepped)]
             if told is None:  # the call made the mirror
                 self.mirror.before_call()
             self.mirror.after_call()
