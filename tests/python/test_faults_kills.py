@@ -161,3 +161,17 @@ def test_a_service_can_be_started_again_where_one_was_killed():
         daemon.process.stdout.close()
         daemon.start()
         train_with(daemon, lambda number: None)
+
+
+@pytest.mark.parametrize("who", ["worker", "broker"])
+def test_a_kill_between_an_iteration_and_the_read_that_synchronises_is_not_noticed(daemon, who):
+    batches = batches_of("mlp", SEED, STEPS)
+    with daemon.connect() as service, make_step(service, "mlp", SEED) as step:
+        losses, read = [], None
+        for number, batch in enumerate(batches):
+            losses.append(step(*batch).item())
+            if number in (2, 4):
+                daemon.kill(daemon.active_worker() if who == "worker" else daemon.broker())
+                read = step.model.state_dict()
+                assert_same(read, step.state_dict()["model"], "what was read")
+        check("mlp", batches, job_state(step, losses))
