@@ -51,6 +51,8 @@ struct JobEntry {
   wire::held::Job record;
   Descriptor initial;  // until the image is placed
   std::map<uint32_t, GraphEntry> graphs;
+  // A number is not given again: requests of a graph that was dropped may be on their way.
+  uint32_t next_graph = 1;
   std::map<uint32_t, LinkEntry> links;
 
   // From the worker, when `added`.

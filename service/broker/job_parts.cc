@@ -116,7 +116,8 @@ void JobParts::add_graph(const Requester& from, const wire::AddGraph& request,
     return replies_.fail(
         from.to, over_limit("graphs of one job", limits::kMaxGraphsPerJob, "drop one first"));
   }
-  const uint32_t number = next_number(job.graphs);
+  const uint32_t number = std::max(job.next_graph, next_number(job.graphs));
+  job.next_graph = number + 1;
   GraphEntry& graph = job.graphs[number];
   graph.graph = std::move(fds[0]);
   graph.session = from.to.session;

@@ -104,13 +104,16 @@ void RingWork::bind(const WorkerGraph& graph) {
   }
   bytes_.resize(copied_bytes);
   binding_.layout = wire::block_layout(graph.info);
-  binding_.graph = graph.number;
-  binding_.valid = true;
+  binding_.graph = graph_;
+}
+
+bool RingWork::is_bound() const {
+  return !binding_.graph.owner_before(graph_) && !graph_.owner_before(binding_.graph);
 }
 
 Status RingWork::prepare_iteration() {
   if (graph_ == nullptr) return no_such_graph(job_.name, request_.graph);
-  if (!binding_.valid || binding_.graph != graph_->number) bind(*graph_);
+  if (!is_bound()) bind(*graph_);
   if (Status fits = check_block(binding_.layout.stride); !fits) return fits;
   const lanes::Graph& captured = graph_->torch->graph();
   std::byte* const from = block();

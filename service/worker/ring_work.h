@@ -45,12 +45,12 @@ class RingWork final : public Work {
  private:
   // Where the inputs and outputs of one graph lie in a block.
   struct Binding {
-    bool valid = false;
-    uint32_t graph = 0;
+    std::weak_ptr<const WorkerGraph> graph;  // by identity: a number may be given again
     BlockLayout layout;
     std::vector<bool> copied;  // by input: a tensor that is copied before it is checked
   };
 
+  bool is_bound() const;
   void bind(const WorkerGraph& graph);
   Status prepare_iteration();
   Status prepare_access();

@@ -341,3 +341,23 @@ def test_a_capture_in_another_thread_is_not_taken_for_a_change(service):
     assert not failures
     pair.check_state()
     assert len(pair.graphs()) == 1 + 5
+
+
+def test_a_graph_that_takes_the_place_of_a_dropped_one_is_run_as_itself(service):
+    """Numbers of graphs, rooms for inputs and queued requests are used again; graphs are not."""
+    model = torch.nn.Linear(6, 6)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with laneway.train_step(model, torch.nn.functional.mse_loss, optimizer, service) as step:
+        step(torch.ones(4, 6), torch.ones(4, 6))
+        model.eval()
+        futures, expected = [], []
+        for number, rows in enumerate([2, 4, 3, 5] * 6):
+            factor, x = number + 1.0, torch.linspace(-1, 1, rows * 6).reshape(rows, 6)
+            scaled = laneway.inference(step, closure=lambda net, z, f=factor: net(z) * f)
+            if number < 12:
+                assert torch.equal(scaled(x), model(x).detach() * factor)
+            else:
+                expected.append(model(x).detach() * factor)
+                futures.append(scaled.submit(x))
+            del scaled  # and its graph
+        assert all(torch.equal(f.result(), e) for f, e in zip(futures, expected))

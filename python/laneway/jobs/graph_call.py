@@ -182,7 +182,7 @@ class GraphCall:
                 if code != bindings.BUSY:
                     raise bindings.exception_of(code, frame.error)
                 self._job.wait_for_room()
-            return Future(
+            future = Future(
                 self._job,
                 frame.pending[0],
                 self._outputs,
@@ -191,6 +191,8 @@ class GraphCall:
                 buffers,
                 drawn,
             )
+            future.keep(self)  # its graph is not dropped before the iteration has run
+            return future
         finally:
             self._binder.give_back(frame)
 

@@ -45,12 +45,17 @@ class Future:
         self._on_other_layout = on_other_layout
         self._buffers = buffers  # room for the outputs, where there is some already
         self._drawn = drawn
+        self._keep: Any = None  # until it is done
         if drawn is not None:
             drawn.future = self
         self._lock = ProcessLock()
         self._done = False
         self._value: Any = None
         self._error: Exception | None = None
+
+    def keep(self, held: Any) -> None:
+        """Holds an object until the iteration ended. For the package itself."""
+        self._keep = held
 
     def done(self) -> bool:
         """Whether it ended, well or not."""
@@ -108,7 +113,7 @@ class Future:
                 self._value = self._outputs.rebuild(buffers, self._targets, self._drawn)
             else:
                 self._error = self._failed(bindings.exception_of(code, error))
-            self._targets, self._buffers = (), None
+            self._targets, self._buffers, self._keep = (), None, None
             self._done = True
         if self._drawn is not None:
             draws.settle()
