@@ -159,9 +159,9 @@ class TrainStep(NotPickled, StepFiles):
         step draws from: torch's default one, or the job's. Raises InvalidInput, which names the
         entry that does not fit."""
         random = state.get("random")
-        optimizers = parts_of(state, "optimizer", self.optimizer)
         with self._lock, quietly():
             self._check_open()
+            optimizers = parts_of(state, "optimizer", self.optimizer)
             draws.check_state(random)
             if random is not None and self._shares_random:
                 draws.set_default_state(random)
