@@ -112,7 +112,14 @@ DAEMON_TESTS = (
     "test_engine_models.py",
     "test_engine_service.py",
     "test_engine_variants.py",
+    "test_inference_modes.py",
+    "test_loop_faults.py",
     "test_process_numeric.py",
+    "test_step_by_hand.py",
+    "test_step_saves.py",
+    "test_step_several.py",
+    "test_sync_loops.py",
+    "test_sync_on_read.py",
 )
 
 # What is run again on the stand-in for a device that is not the host (tests/remote_backend).
@@ -122,6 +129,8 @@ REMOTE_TESTS = (
     "test_engine_models.py",
     "test_engine_service.py",
     "test_engine_variants.py",
+    "test_sync_loops.py",
+    "test_sync_on_read.py",
 )
 # By the name of a part: what pytest is told, and the files that it runs; none: all of them.
 PYTHON_PARTS: dict[str, tuple[list[str], tuple[str, ...]]] = {

@@ -3,6 +3,7 @@
 import lightning
 import torch
 import torch.nn.functional as F
+from lightning.pytorch import Trainer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -50,7 +51,7 @@ def main(record):
     train_loader = DataLoader(points(32 * record.batches), batch_size=32, shuffle=True)
     val_loader = DataLoader(points(64), batch_size=32)
     model = Classifier()
-    trainer = lightning.Trainer(
+    trainer = Trainer(
         max_epochs=record.epochs,
         accelerator="cpu",
         gradient_clip_val=0.5,

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from laneway.integrations.lightning import LanewayStrategy
+from laneway.integrations.lightning import LanewayTrainer as Trainer
 
 
 class Classifier(lightning.LightningModule):
@@ -52,10 +52,9 @@ def main(record):
     train_loader = DataLoader(points(32 * record.batches), batch_size=32, shuffle=True)
     val_loader = DataLoader(points(64), batch_size=32)
     model = Classifier()
-    trainer = lightning.Trainer(
+    trainer = Trainer(
         max_epochs=record.epochs,
         accelerator="cpu",
-        strategy=LanewayStrategy(),
         gradient_clip_val=0.5,
         default_root_dir=record.folder,
         callbacks=[Log(record)],

@@ -1,10 +1,12 @@
 """LanewayStrategy: Lightning's automatic optimization with its iterations run in Laneway. One line
-changes:
+changes, the import of Trainer, or its strategy:
 
+    from laneway.integrations.lightning import LanewayTrainer as Trainer
     trainer = lightning.Trainer(strategy=LanewayStrategy(), ...)
 
-Its arguments are what laneway.train_step takes besides loss function and closure: `service`,
-`name`, `priority`, ... Without `service` a service embedded in this process runs the iterations.
+The arguments of the strategy are what laneway.train_step takes besides loss function and closure:
+`service`, `name`, `priority`, ... Without `service` a service embedded in this process runs the
+iterations.
 
 Equal to Lightning on the CPU, bit for bit: what self.log and self.log_dict log, weights, metrics of
 validation and test, and checkpoints, which a Trainer with or without the strategy goes on from.
@@ -35,7 +37,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from lightning.pytorch import Callback, LightningModule
+from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.callbacks import GradientAccumulationScheduler
 from lightning.pytorch.loops.optimization.automatic import ClosureResult
@@ -197,6 +199,14 @@ class LanewayStrategy(SingleDeviceStrategy):
                 "decorate the function of one iteration with laneway.step, without the strategy"
             )
         super().setup(trainer)
+
+
+class LanewayTrainer(Trainer):
+    """A Trainer on the CPU whose strategy is LanewayStrategy(), unless another one is given."""
+
+    def __init__(self, *, accelerator: Any = "cpu", strategy: Any = None, **arguments: Any) -> None:
+        strategy = LanewayStrategy() if strategy is None else strategy
+        super().__init__(accelerator=accelerator, strategy=strategy, **arguments)
 
 
 class _Logged:
