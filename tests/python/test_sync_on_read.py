@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
 import warnings
 import weakref
 from unittest import mock
@@ -245,6 +246,13 @@ def test_copies_are_plain_and_hold_no_job(service):
     copies = copy.deepcopy(ours.model), copy.deepcopy(ours.optimizer)
     assert type(copies[0][0]._parameters) is dict
     assert type(copies[1].param_groups[0]["params"]) is list
+    file = io.BytesIO()
+    torch.save(ours.model, file)
+    file.seek(0)
+    parts = [nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.Dropout, set]
+    with torch.serialization.safe_globals(parts):  # what the model itself is made of
+        loaded = torch.load(file, weights_only=True)
+    assert_same(loaded.state_dict(), ours.model.state_dict())
     job = weakref.ref(ours.train.job)
     ours.train.close()
     del ours

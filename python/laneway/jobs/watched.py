@@ -3,13 +3,15 @@
 torch keeps the tensors of a module in two dictionaries, the parameters of an optimizer in a list
 for each group, and its state in a dictionary. While these tensors live in a service, a watched
 container of the same contents takes the place of each: whoever asks it for a tensor is given that
-tensor after the watchers have brought it up to date. Copies, by copy or pickle, are plain.
+tensor after the watchers have brought it up to date. Copies, by copy or pickle, have containers of
+torch's own types.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
@@ -99,8 +101,15 @@ class WatchedTensors(dict):
     def __ror__(self, other: Any) -> Any:
         return other | self.copy()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        memo[id(self)] = made = {}
+        for name, tensor in self.items():
+            made[name] = copy.deepcopy(tensor, memo)
+        return made
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return dict, (), None, None, iter(self.items())
+        # Not a dict, whose name torch.load(weights_only=True) does not know.
+        return collections.OrderedDict, (), None, None, iter(self.items())
 
 
 class WatchedState(collections.defaultdict):
