@@ -26,7 +26,7 @@ def write_case(directory: Path, name: str) -> None:
     captured = capture_train_step(workload.model, workload.loss_fn, workload.optimizer, batch)
     inputs: list[dict[str, Any]] = []
     payload = b""
-    for value in captured.inputs.values(batch, {}, workload.optimizer):
+    for value in captured.inputs.values(batch, {}, [workload.optimizer]):
         if isinstance(value, torch.Tensor):
             data = _bytes_of(value)
             inputs.append({"bytes": len(data)})
