@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 ANSWER_S = 60.0
+OF_THE_DRIVER = ("Xid", "NVRM")
 TORCH_S = 120.0  # its libraries have gigabytes, which a fresh machine reads for the first time
 
 # Each prints one JSON object.
@@ -93,6 +94,21 @@ def find_gpu() -> dict[str, Any]:
     if "failed" in found:
         raise NotHere(f"there is no GPU here: {found['failed']}", found["why"])
     return found
+
+
+def kernel_lines() -> tuple[list[str], str]:
+    """What the kernel's log says of the driver (its Xid errors and messages), oldest first, and why
+    it cannot be read, else ""."""
+    try:
+        done = subprocess.run(
+            ["dmesg"], capture_output=True, text=True, timeout=ANSWER_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [], f"dmesg: {error}"
+    if done.returncode != 0:
+        return [], (done.stderr.strip().splitlines() or ["dmesg says nothing"])[-1]
+    lines = done.stdout.splitlines()
+    return [line for line in lines if any(word in line for word in OF_THE_DRIVER)], ""
 
 
 def find_torch(modules: list[str]) -> dict[str, Any]:

@@ -95,6 +95,7 @@ class Report:
         for section in self.sections:
             if section.rows or section.left_out:
                 lines += ["", f"## {section.name}", "", *_table(section)]
+        lines += self._kernel()
         return "\n".join(lines) + "\n"
 
     def summary(self) -> str:
@@ -111,6 +112,15 @@ class Report:
                     said = f"{row['case']} {row['metric']}: {_value(row)} {note}".strip()
                     lines.append(f"  {word} {_cell(said)[:160]}")
         return "\n".join(lines)
+
+    def _kernel(self) -> list[str]:
+        """What the kernel's log said of the driver meanwhile; nothing is worth no word."""
+        about = self.about
+        if about.get("kernel_unread"):
+            return ["", f"The kernel's log could not be read: {_cell(about['kernel_unread'])}"]
+        if not about.get("kernel"):
+            return []
+        return ["", "## The kernel's log", "", *(f"- `{line}`" for line in about["kernel"])]
 
     def _heading(self) -> list[str]:
         about = self.about

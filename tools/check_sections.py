@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from check_report import RAN, SectionResult
 
@@ -31,7 +31,8 @@ MARK = "LANEWAY_GPU_CHECK_SECTION"
 @dataclasses.dataclass(frozen=True)
 class Section:
     """`budget_s` is what it is planned with, `least_s` that below which it is not begun.
-    `background` ones run beside those that time nothing; a `timed` one waits for them to end."""
+    `background` ones run beside those that time nothing; a `timed` one waits for them to end.
+    `by_name` ones run only when --only names them."""
 
     name: str
     question: str
@@ -39,15 +40,18 @@ class Section:
     least_s: float = 5.0
     timed: bool = True
     background: bool = False
+    by_name: bool = False
 
 
 SECTIONS = (
     Section("machine", "what is this machine?", 12, timed=False),
-    Section("compile", "torch.compile's caches, filled beside the tests", 120, background=True),
-    Section("conformance", "does the device do what its contract says?", 45, timed=False),
-    Section("engine", "do jobs on the device train as eager CUDA does?", 75, timed=False),
-    Section("overhead", "does a step cost less than plain PyTorch?", 125, least_s=15),
-    Section("service", "what does the service add to an iteration?", 25),
+    Section("contact", "eight questions to a GPU that nobody has met", 430, by_name=True),
+    Section("compile", "torch.compile's caches, filled beside the tests", 150, background=True),
+    Section("conformance", "does the device do what its contract says?", 35, timed=False),
+    # A lanewayd on a GPU takes six to ten seconds to start, and compilers run beside.
+    Section("engine", "do jobs on the device train as eager CUDA does?", 110, timed=False),
+    Section("overhead", "does a step cost less than plain PyTorch?", 105, least_s=15),
+    Section("service", "what does the service add to an iteration?", 35),
     Section("sharing", "are four jobs in four lanes faster than otherwise?", 55, least_s=15),
     Section("link", "how fast are copies, and ours against the link?", 35),
     Section("launch", "what do an operator, a context and a first step cost?", 25),
@@ -153,6 +157,11 @@ class Running:
     def _signal(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
+
+
+def wanted(names: Sequence[str]) -> list[Section]:
+    """The sections of these names, in their order; without names, all that need no name."""
+    return [s for s in SECTIONS if (s.name in names if names else not s.by_name)]
 
 
 def end_marked(mark: str) -> None:

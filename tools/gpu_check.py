@@ -21,9 +21,10 @@ from collections.abc import Iterator
 
 import check_machine
 from check_report import Report, SectionResult
-from check_sections import SECTIONS, TOTAL_S, Plan, run_all
+from check_sections import SECTIONS, TOTAL_S, Plan, run_all, wanted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MOST_KERNEL_LINES = 40
 MANIFEST = "manifest.json"  # at the top of a pack
 # This may itself lie in a pack that was unpacked.
 PACK = ROOT if (ROOT / MANIFEST).exists() else ROOT / "build/gpu-pack/laneway-gpu.tar.xz"
@@ -56,14 +57,13 @@ def check(arguments: argparse.Namespace, report: Report, deadline: float) -> Non
         environment |= _section_settings(arguments, torch, folder)
         plan = Plan(_command, environment, folder, pack, report.folder / "gpu_check.log", deadline)
         plan.log.write_bytes(b"")
-        wanted = [s for s in SECTIONS if not arguments.only or s.name in arguments.only]
         results = {result.name: result for result in report.sections}
 
         def write() -> None:
             _note_machine(report)
             report.write()
 
-        run_all(wanted, results, plan, write)
+        run_all(wanted(arguments.only), results, plan, write)
 
 
 def _section_settings(
@@ -95,6 +95,16 @@ def _note_machine(report: Report) -> None:
             words = {row["metric"]: row["note"] for row in section.rows if row["value"] is None}
             if words:
                 report.about["machine"] = words
+
+
+def _note_kernel(report: Report, before: list[str]) -> None:
+    """What the kernel said of the driver while this ran: an Xid is a fault of the device or of a
+    program on it."""
+    lines, why = check_machine.kernel_lines()
+    new = [line for line in lines if line not in set(before)]
+    report.about["kernel"] = new[-MOST_KERNEL_LINES:]
+    if why:
+        report.about["kernel_unread"] = why
 
 
 @contextlib.contextmanager
@@ -145,11 +155,13 @@ def _compare_commits(about: dict) -> None:
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     names = [section.name for section in SECTIONS]
+    alone = [section.name for section in SECTIONS if section.by_name]
     parser = argparse.ArgumentParser(
         prog="./dev gpu-check",
         description="Run the checks of the CUDA device from a pack and write gpu_check.json and "
         f"gpu_check.md. Needs a driver, Python 3.12 and torch, sets nothing up, and ends within "
-        f"{TOTAL_S / 60:.0f} minutes. Sections: {', '.join(names)}.",
+        f"{TOTAL_S / 60:.0f} minutes. Sections: {', '.join(names)}. On a GPU that is new, --only "
+        f"{' '.join(alone)} first: it runs only when it is named.",
     )
     parser.add_argument(
         "--pack",
@@ -183,15 +195,12 @@ def main(words: list[str]) -> int:
     deadline = time.monotonic() + TOTAL_S
     given = os.environ.get("OUT")
     out = arguments.out or (pathlib.Path(given) if given else ROOT / "build/gpu-check")
-    results = [
-        SectionResult(section.name, section.question)
-        for section in SECTIONS
-        if not arguments.only or section.name in arguments.only
-    ]
+    results = [SectionResult(section.name, section.question) for section in wanted(arguments.only)]
     report = Report(out.resolve(), results)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     code = 1
+    before = check_machine.kernel_lines()[0]
     try:
         report.write()
         check(arguments, report, deadline)
@@ -209,6 +218,7 @@ def main(words: list[str]) -> int:
         report.about |= {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
         raise
     finally:
+        _note_kernel(report, before)
         report.about["seconds"] = round(time.monotonic() - deadline + TOTAL_S, 1)
         report.write()
     print(report.summary())

@@ -65,7 +65,7 @@ CudaBackend::CudaBackend(uint32_t index, std::unique_ptr<memory::CudaDevice> dev
       device_(std::move(device)),
       access_(std::move(access)),
       partitions_(std::move(partitions)),
-      torch_(index_) {}
+      torch_(*device_, index_, kept_) {}
 
 Result<std::unique_ptr<DeviceLane>> CudaBackend::make_lane() {
   if (partitions_ == nullptr) return make_lane_in({});
@@ -77,8 +77,8 @@ Result<std::unique_ptr<DeviceLane>> CudaBackend::make_lane() {
 Result<std::unique_ptr<DeviceLane>> CudaBackend::make_lane_in(SmPartitions::Lease lease) {
   Result<std::unique_ptr<memory::CudaStream>> stream = device_->create_stream(lease.partition());
   if (!stream) return stream.error();
-  return std::unique_ptr<DeviceLane>(std::make_unique<CudaLane>(*device_, index_, std::move(lease),
-                                                                std::move(stream).value(), clock_));
+  return std::unique_ptr<DeviceLane>(std::make_unique<CudaLane>(
+      *device_, index_, std::move(lease), std::move(stream).value(), kept_, clock_));
 }
 
 Result<std::unique_ptr<memory::MemoryBlock>> CudaBackend::attach_pool(int descriptor, Bytes size) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "adaptor/cuda/cuda_torch_device.h"
+#include "adaptor/cuda/kept_memory.h"
 #include "adaptor/cuda/sm_partitions.h"
 #include "adaptor/device/torch_backend.h"
 #include "base/clock.h"
@@ -41,6 +42,7 @@ class CudaBackend final : public TorchBackend {
   const std::unique_ptr<memory::StreamPoolAccess> access_;
   const std::unique_ptr<SmPartitions> partitions_;  // null: lanes share the whole device
   const SteadyClock clock_;
+  KeptMemory kept_;
   CudaTorchDevice torch_;
 };
 

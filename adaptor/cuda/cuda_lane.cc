@@ -72,11 +72,11 @@ struct CudaLane::Entered {
 
 CudaLane::CudaLane(memory::CudaDevice& device, c10::DeviceIndex index,
                    SmPartitions::Lease partition, std::unique_ptr<memory::CudaStream> stream,
-                   const Clock& clock)
+                   KeptMemory& kept, const Clock& clock)
     : StreamLane(device, std::move(stream), clock),
       partition_(std::move(partition)),
       stream_(c10::cuda::getStreamFromExternal(memory::CudaDevice::native(this->stream()), index)),
-      workspaces_(index, native()) {}
+      workspaces_(index, native(), kept) {}
 
 // Its workspaces go with nothing enqueued.
 CudaLane::~CudaLane() { [[maybe_unused]] const Status waited = drain(); }

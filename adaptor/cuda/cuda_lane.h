@@ -18,9 +18,9 @@ namespace laneway::adaptor {
 
 class CudaLane final : public StreamLane {
  public:
-  // `device`, which is torch's number `index`, and `clock` must outlive the lane.
+  // `device`, which is torch's number `index`, `kept` and `clock` must outlive the lane.
   CudaLane(memory::CudaDevice& device, c10::DeviceIndex index, SmPartitions::Lease partition,
-           std::unique_ptr<memory::CudaStream> stream, const Clock& clock);
+           std::unique_ptr<memory::CudaStream> stream, KeptMemory& kept, const Clock& clock);
   ~CudaLane() override;
 
   // If CUDA fails here, every further call of the lane returns that error until the next enter.

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "adaptor/cuda/forwarding_allocator.h"
 #include "adaptor/device/limits.h"
@@ -23,11 +24,11 @@ struct Bound {
   cudaStream_t stream = nullptr;
   c10::DeviceIndex device = 0;
   uint64_t address_hash = 0;
-  int outside = 0;  // OutsideLanes that are open
 
-  bool takes() const { return arena != nullptr && outside == 0; }
+  bool takes() const { return arena != nullptr; }
 };
 thread_local Bound bound;
+thread_local LentMemory* lent = nullptr;
 
 constexpr uint64_t kHashFactor = 0x100000001b3ULL;  // FNV-1a's prime
 
@@ -77,13 +78,18 @@ class CudaLaneAllocator final : public ForwardingAllocator {
   using ForwardingAllocator::ForwardingAllocator;
 
   c10::DataPtr allocate(size_t bytes) override {
+    if (lent != nullptr) return lent->give(bytes);
     if (!bound.takes()) return base_.allocate(bytes);
     const c10::Device device(c10::DeviceType::CUDA, bound.device);
     if (bytes == 0) return {nullptr, nullptr, &free_any_block, device};
     void* const block = allocate_in_lane(bytes);
     return {block, block, &free_lane_block, device};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return &free_any_block; }
+  // Torch compares it with the deleters of blocks that it looks at, which are the other
+  // allocator's where no lane is bound (torch.compile's CUDA graphs do).
+  c10::DeleterFnPtr raw_deleter() const override {
+    return bound.takes() ? &free_any_block : base_.raw_deleter();
+  }
 
   void* raw_alloc(size_t bytes) override {
     return bound.takes() && bytes != 0 ? allocate_in_lane(bytes) : base_.raw_alloc(bytes);
@@ -161,9 +167,15 @@ CudaLaneBinding::~CudaLaneBinding() {
   bound = {};
 }
 
-OutsideLane::OutsideLane() { ++bound.outside; }
+LentMemory::LentMemory(c10::DeviceIndex device, std::function<void*(size_t)> lend)
+    : device_(device), lend_(std::move(lend)), before_(std::exchange(lent, this)) {}
 
-OutsideLane::~OutsideLane() { --bound.outside; }
+LentMemory::~LentMemory() { lent = before_; }
+
+c10::DataPtr LentMemory::give(size_t bytes) {
+  void* const memory = lend_(bytes);
+  return {memory, memory, [](void*) {}, c10::Device(c10::DeviceType::CUDA, device_)};
+}
 
 size_t cuda_blocks_escaped_within(const std::byte* base, Bytes size) {
   return LaneBlocks::instance().escaped_within(base, size);

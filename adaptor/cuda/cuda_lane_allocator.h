@@ -7,16 +7,17 @@
 // The arena gives and takes memory while kernels that use it are still enqueued. That is correct
 // because all work of a lane is on its one stream, in order.
 //
-// Memory that torch keeps beyond an iteration (workspaces of cuBLAS, see cuda_workspaces.h; the
-// seed that a recorded graph reads) must not come from an arena: it must be allocated in an
-// OutsideLane.
+// Memory that torch keeps beyond an iteration (workspaces of cuBLAS, see cuda_workspaces.h) must
+// not come from an arena: whoever makes torch allocate it gives it LentMemory.
 #pragma once
 
+#include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 #include <driver_types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/bytes.h"
 #include "memory/lane_arena.h"
@@ -41,13 +42,22 @@ class CudaLaneBinding {
   uint64_t address_hash() const;
 };
 
-// While it lives, this thread's allocations do not come from its lane.
-class OutsideLane {
+// While it lives, this thread's allocations get the memory that `lend` gives for their bytes. Torch
+// never frees it: its owner must keep it for as long as torch may use it.
+class LentMemory {
  public:
-  OutsideLane();
-  ~OutsideLane();
-  OutsideLane(const OutsideLane&) = delete;
-  OutsideLane& operator=(const OutsideLane&) = delete;
+  LentMemory(c10::DeviceIndex device, std::function<void*(size_t)> lend);
+  ~LentMemory();
+  LentMemory(const LentMemory&) = delete;
+  LentMemory& operator=(const LentMemory&) = delete;
+
+  // For the allocator.
+  c10::DataPtr give(size_t bytes);
+
+ private:
+  const c10::DeviceIndex device_;
+  const std::function<void*(size_t)> lend_;
+  LentMemory* const before_;
 };
 
 // The number of blocks within `size` bytes from `base` that are still in use after their iterations

@@ -3,11 +3,13 @@
 #include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "adaptor/cuda/cuda_workspaces.h"
+#include "adaptor/scope/numeric_context.h"
 
 namespace laneway::adaptor {
 namespace {
@@ -18,18 +20,20 @@ Error failure(const char* attempted, cudaError_t error) {
                                       cudaGetErrorString(error) + ")"};
 }
 
+// What CUDA does not tell is taken for the CPU's.
 bool is_of_the_cpu(const void* memory) {
   cudaPointerAttributes found{};
-  if (memory == nullptr || cudaPointerGetAttributes(&found, memory) != cudaSuccess) return false;
+  if (memory == nullptr) return false;
+  if (cudaPointerGetAttributes(&found, memory) != cudaSuccess) return true;
   return found.type == cudaMemoryTypeHost || found.type == cudaMemoryTypeUnregistered;
 }
 
 bool needs_the_cpu(cudaGraphNode_t node) {
   cudaGraphNodeType type = cudaGraphNodeTypeKernel;
-  if (cudaGraphNodeGetType(node, &type) != cudaSuccess) return false;
+  if (cudaGraphNodeGetType(node, &type) != cudaSuccess) return true;
   if (type != cudaGraphNodeTypeMemcpy) return type == cudaGraphNodeTypeHost;
   cudaMemcpy3DParms copy{};
-  if (cudaGraphMemcpyNodeGetParams(node, &copy) != cudaSuccess) return false;
+  if (cudaGraphMemcpyNodeGetParams(node, &copy) != cudaSuccess) return true;
   if (copy.kind == cudaMemcpyDeviceToDevice) return false;
   return is_of_the_cpu(copy.srcPtr.ptr) || is_of_the_cpu(copy.dstPtr.ptr);
 }
@@ -52,6 +56,23 @@ Status require_device_only(cudaGraph_t graph) {
   return {};
 }
 
+// Whether the text tells of a call that a capture forbids to its own thread. It is the first error
+// of such a recording; where another thread made the call, the first error is that the capture has
+// been invalidated.
+bool tells_of_a_forbidden_call(const std::string& text) {
+  constexpr cudaError_t kForbidden[] = {cudaErrorStreamCaptureUnsupported,
+                                        cudaErrorStreamCaptureMerge,
+                                        cudaErrorStreamCaptureUnmatched,
+                                        cudaErrorStreamCaptureUnjoined,
+                                        cudaErrorStreamCaptureIsolation,
+                                        cudaErrorStreamCaptureImplicit,
+                                        cudaErrorCapturedEvent,
+                                        cudaErrorStreamCaptureWrongThread};
+  return std::any_of(std::begin(kForbidden), std::end(kForbidden), [&](cudaError_t error) {
+    return text.find(cudaGetErrorString(error)) != std::string::npos;
+  });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Recording>> CudaRecording::start(StreamLane& lane, cudaStream_t stream,
@@ -64,7 +85,8 @@ Result<std::unique_ptr<Recording>> CudaRecording::start(StreamLane& lane, cudaSt
     return Error{ErrorCode::failed,
                  std::string("preparing a recording: ") + error.what_without_backtrace()};
   }
-  // This thread's own forbidden calls end the capture; other threads' are their own matter.
+  // This thread's own forbidden calls end the capture; of other threads', only waits for the whole
+  // device do.
   const cudaError_t begun = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
   if (begun != cudaSuccess) return failure("beginning to record a CUDA graph", begun);
   made->recording_ = true;
@@ -94,11 +116,19 @@ cudaError_t CudaRecording::stop(cudaGraph_t* graph) {
 Status CudaRecording::end() {
   cudaGraph_t graph = nullptr;
   const cudaError_t stopped = stop(&graph);
+  spoilt_ = stopped == cudaErrorStreamCaptureInvalidated;
   if (stopped != cudaSuccess || graph == nullptr) {
     return failure("recording a CUDA graph",
                    stopped == cudaSuccess ? cudaErrorStreamCaptureInvalidated : stopped);
   }
   Status repeatable = require_device_only(graph);
+  // Its kernels would have the other settings in every launch.
+  if (repeatable && !numeric_flags_hold()) {
+    spoilt_ = true;
+    repeatable = Error{ErrorCode::failed,
+                       "recording a CUDA graph: another thread changed torch's settings (float32 "
+                       "precision, deterministic algorithms, default dtype) meanwhile"};
+  }
   [[maybe_unused]] const cudaError_t forgotten = cudaGetLastError();
   const cudaError_t made = repeatable ? cudaGraphInstantiate(&executable_, graph, 0) : cudaSuccess;
   cudaGraphDestroy(graph);
@@ -110,16 +140,19 @@ Status CudaRecording::end() {
   return {};
 }
 
+bool CudaRecording::is_spoilt(const std::string& fault) const {
+  if (!recording_) return spoilt_;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaError_t asked = cudaStreamIsCapturing(stream_, &status);
+  return asked == cudaSuccess && status == cudaStreamCaptureStatusInvalidated &&
+         !tells_of_a_forbidden_call(fault);
+}
+
 Status CudaRecording::launch() {
   if (draws_ > 0) {
+    if (Status sent = random_.send_position(stream_); !sent) return sent;
     CudaGenerator& generator = random_.implementation();
     CudaGenerator::Position now = generator.position();
-    // So few bytes are read before the call returns, and written in the order of the stream.
-    const std::array<uint64_t, 2> numbers = {now.seed, now.offset};
-    const cudaError_t sent =
-        cudaMemcpyAsync(random_.recorded_position().mutable_data_ptr(), numbers.data(),
-                        sizeof(numbers), cudaMemcpyHostToDevice, stream_);
-    if (sent != cudaSuccess) return failure("sending a job's random state to the device", sent);
     now.offset += draws_;
     generator.set_position(now);
   }

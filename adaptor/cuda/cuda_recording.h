@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "adaptor/cuda/cuda_random_state.h"
 #include "adaptor/device/stream_lane.h"
@@ -31,6 +32,7 @@ class CudaRecording final : public Recording {
   CudaRecording& operator=(const CudaRecording&) = delete;
 
   Status end() override;
+  bool is_spoilt(const std::string& fault) const override;
   Status launch() override;
 
  private:
@@ -44,6 +46,7 @@ class CudaRecording final : public Recording {
   const cudaStream_t stream_;
   CudaRandomState& random_;
   bool recording_ = false;
+  bool spoilt_ = false;  // end() found that another thread did it
   cudaGraphExec_t executable_ = nullptr;
   uint64_t draws_ = 0;  // by how much a launch advances the generator
 };

@@ -8,7 +8,7 @@
 namespace laneway::adaptor {
 
 std::unique_ptr<RandomState> CudaTorchDevice::make_random_state() const {
-  return std::make_unique<CudaRandomState>(index_);
+  return std::make_unique<CudaRandomState>(device_, index_, kept_);
 }
 
 Result<std::unique_ptr<Recording>> CudaTorchDevice::start_recording(DeviceLane& lane,

@@ -3,13 +3,18 @@
 
 #include <memory>
 
+#include "adaptor/cuda/kept_memory.h"
 #include "adaptor/device/torch_device.h"
+#include "memory/device/cuda/cuda_device.h"
 
 namespace laneway::adaptor {
 
 class CudaTorchDevice final : public TorchDevice {
  public:
-  explicit CudaTorchDevice(c10::DeviceIndex index) : index_(index) {}
+  // `device`, which is torch's number `index`, and `kept` must outlive this object and the random
+  // states that it makes.
+  CudaTorchDevice(const memory::CudaDevice& device, c10::DeviceIndex index, KeptMemory& kept)
+      : device_(device), index_(index), kept_(kept) {}
 
   c10::Device device() const override { return {c10::DeviceType::CUDA, index_}; }
   c10::DispatchKey key() const override { return c10::DispatchKey::CUDA; }
@@ -23,7 +28,9 @@ class CudaTorchDevice final : public TorchDevice {
                                                      RandomState& random) const override;
 
  private:
+  const memory::CudaDevice& device_;
   const c10::DeviceIndex index_;
+  KeptMemory& kept_;
 };
 
 }  // namespace laneway::adaptor

@@ -11,7 +11,8 @@
 #include <mutex>
 #include <shared_mutex>
 #include <tuple>
-#include <utility>
+
+#include "adaptor/cuda/cuda_lane_allocator.h"
 
 namespace laneway::adaptor {
 namespace {
@@ -21,21 +22,10 @@ thread_local cublasHandle_t handle_of_thread = nullptr;
 
 // Torch uses `own` for this thread's handle and the stream.
 bool is_lent(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream,
-             const c10::DataPtr& own) {
+             const KeptMemory::Block& own) {
   const std::shared_lock<std::shared_mutex> lock(workspaces.mutex);
   const auto entry = workspaces.map.find({handle_of_thread, stream});
-  return entry != workspaces.map.end() && entry->second.get() == own.get();
-}
-
-// What torch made for this thread's handle becomes `own`, or gives way to it; torch gets the loan
-// of it. Nothing where torch made none.
-void lend(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream, c10::DataPtr& own) {
-  c10::DataPtr unused;  // freed without the lock
-  const std::unique_lock<std::shared_mutex> lock(workspaces.mutex);
-  const auto entry = workspaces.map.find({handle_of_thread, stream});
-  if (entry == workspaces.map.end()) return;
-  (own.get() == nullptr ? own : unused) = std::move(entry->second);
-  entry->second = {own.get(), own.get(), [](void*) {}, own.device()};
+  return entry != workspaces.map.end() && entry->second.get() == own.data();
 }
 
 void take_back(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {
@@ -53,15 +43,25 @@ void CudaWorkspaces::prepare() {
   at::cuda::WorkspaceMapWithMutex& blas = at::cuda::cublas_handle_stream_to_workspace();
   at::cuda::WorkspaceMapWithMutex& blas_lt = at::cuda::cublaslt_handle_stream_to_workspace();
   if (handle_of_thread != nullptr && is_lent(blas, stream_, blas_) &&
-      (blas_lt_.get() == nullptr || is_lent(blas_lt, stream_, blas_lt_))) {
+      (blas_lt_.data() == nullptr || is_lent(blas_lt, stream_, blas_lt_))) {
     return;
   }
   // cuBLAS wants a context, which torch leaves to whoever uses a thread first.
   C10_CUDA_CHECK(c10::cuda::SetDevice(device_, /*force=*/true));
-  handle_of_thread = at::cuda::getCurrentCUDABlasHandle();
+  {
+    const LentMemory lent(device_, [this](size_t bytes) { return lend(blas_, bytes); });
+    handle_of_thread = at::cuda::getCurrentCUDABlasHandle();
+  }
+  const LentMemory lent(device_, [this](size_t bytes) { return lend(blas_lt_, bytes); });
   at::cuda::getCUDABlasLtWorkspace();
-  lend(blas, stream_, blas_);
-  lend(blas_lt, stream_, blas_lt_);
+}
+
+// Recordings hold the address: the size, which is the process's, decides once.
+void* CudaWorkspaces::lend(KeptMemory::Block& own, size_t bytes) {
+  if (own.data() == nullptr) own = kept_.take(bytes);
+  TORCH_CHECK(bytes <= own.bytes(), "torch asks for a workspace of ", bytes, " bytes after one of ",
+              own.bytes());
+  return own.data();
 }
 
 CudaWorkspaces::~CudaWorkspaces() {

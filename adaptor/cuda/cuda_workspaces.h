@@ -4,39 +4,45 @@
 // iteration, so the lane makes it before. The sizes are torch's own: the choice of the algorithm
 // depends on them, and with it the bits.
 //
-// A lane keeps its workspaces itself and lends them to torch: one for all threads that run it,
-// which is correct because its stream is in order. Recordings hold the workspaces' addresses, and
-// stay valid when torch drops its own workspaces, as torch.compile makes it do.
+// A lane has its workspaces from KeptMemory and lends them to torch: one for all threads that run
+// it, which is correct because its stream is in order. Recordings hold the workspaces' addresses,
+// and stay valid when torch drops the loan, as torch.compile makes it do. The lane's end hands them
+// on to the next one.
 //
 // cuDNN's handle takes nothing from torch's allocator and is made when it is needed. Only a
 // recording needs it before, because the calls that make it are forbidden during a capture.
 #pragma once
 
-#include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
 #include <driver_types.h>
+
+#include "adaptor/cuda/kept_memory.h"
 
 namespace laneway::adaptor {
 
 // The workspaces of one lane. One thread at a time.
 class CudaWorkspaces {
  public:
-  CudaWorkspaces(c10::DeviceIndex device, cudaStream_t stream) : device_(device), stream_(stream) {}
+  // `kept` must outlive the workspaces.
+  CudaWorkspaces(c10::DeviceIndex device, cudaStream_t stream, KeptMemory& kept)
+      : device_(device), stream_(stream), kept_(kept) {}
   // Requires: no work is enqueued on the stream.
   ~CudaWorkspaces();
   CudaWorkspaces(const CudaWorkspaces&) = delete;
   CudaWorkspaces& operator=(const CudaWorkspaces&) = delete;
 
-  // Makes or lends the workspaces that this thread lacks. Throws what torch throws. Requires:
-  // device and stream are torch's current ones; the thread is bound to no lane, or is in an
-  // OutsideLane.
+  // Lends torch the workspaces that this thread lacks. Throws what torch and KeptMemory throw.
+  // Requires: device and stream are torch's current ones.
   void prepare();
 
  private:
+  void* lend(KeptMemory::Block& own, size_t bytes);
+
   const c10::DeviceIndex device_;
   const cudaStream_t stream_;
-  c10::DataPtr blas_;
-  c10::DataPtr blas_lt_;  // null where cuBLASLt shares the workspace of cuBLAS
+  KeptMemory& kept_;
+  KeptMemory::Block blas_;
+  KeptMemory::Block blas_lt_;  // none where cuBLASLt shares the workspace of cuBLAS
 };
 
 // Makes this thread's cuDNN handle, if the process uses cuDNN.

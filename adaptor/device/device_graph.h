@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/bytes.h"
 #include "lanes/graph/graph.h"
@@ -13,6 +14,14 @@
 #include "lanes/graph_runner.h"
 
 namespace laneway::adaptor {
+
+// What came of recording a graph's iterations.
+struct Recordings {
+  uint64_t made = 0;
+  uint64_t nodes = 0;   // the nodes that the latest one stands for, from the first on
+  std::string refused;  // why none is made any more: node, operator, the device's words; or empty
+  friend bool operator==(const Recordings&, const Recordings&) = default;
+};
 
 class DeviceGraph {
  public:
@@ -31,6 +40,8 @@ class DeviceGraph {
   virtual void allow_replay(bool allowed) = 0;
   // How many iterations were replayed.
   virtual uint64_t replayed() const = 0;
+  // Requires: no iteration runs.
+  virtual const Recordings& recordings() const = 0;
 };
 
 }  // namespace laneway::adaptor

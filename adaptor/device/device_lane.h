@@ -40,6 +40,8 @@ class DeviceLane {
   // Must be called after each node that was enqueued. Waits while too much work is enqueued
   // (limits::kRunAhead). Error device_lost.
   virtual Status node_enqueued() = 0;
+  // The same after a recording was launched, in the place of its nodes.
+  virtual Status recording_launched() = 0;
   // Returns the work enqueued so far as an iteration, with the downloads since the last call. Never
   // null.
   virtual std::unique_ptr<lanes::EnqueuedIteration> enqueue() = 0;
@@ -49,6 +51,11 @@ class DeviceLane {
   // Returns when all enqueued work is complete.
   virtual Status drain() = 0;
 
+  // Whether a Recording records the lane's nodes (adaptor/device/torch_device.h), which sets it.
+  // Meanwhile node_enqueued does nothing.
+  bool is_recording() const { return recording_; }
+  void set_recording(bool on) { recording_ = on; }
+
  private:
   static uint64_t next_number() {
     static std::atomic<uint64_t> last{0};
@@ -56,6 +63,7 @@ class DeviceLane {
   }
 
   const uint64_t number_ = next_number();
+  bool recording_ = false;
 };
 
 // The lane that this thread has entered; null outside.

@@ -34,11 +34,12 @@ Status check_room(const lanes::Graph& graph, const lanes::GraphMemory& memory, B
 }
 
 Error other_numeric_context(const lanes::Graph& graph) {
-  return {ErrorCode::invalid_argument,
-          "graph '" + graph.name +
-              "' was captured under other process-wide math flags (oneDNN, deterministic "
-              "algorithms, matmul precision) than its job's first graph: put the flags back before "
-              "the call, or make a job of its own for it"};
+  return {
+      ErrorCode::invalid_argument,
+      "graph '" + graph.name +
+          "' was captured under other process-wide math flags (oneDNN, deterministic "
+          "algorithms, float32 precision) than its job's first graph: put the flags back before "
+          "the call, or make a job of its own for it"};
 }
 
 }  // namespace laneway::adaptor

@@ -133,10 +133,18 @@ Status StreamLane::download(void* to_host, const void* from_device, Bytes bytes)
 
 Status StreamLane::node_enqueued() {
   if (!refusal_) return refusal_;
-  if (recording_) return {};
-  Status marked = run_ahead_.node_enqueued();
-  if (!marked && marked.error().code == ErrorCode::refused) return synchronize();
-  return as_device_status(std::move(marked));
+  if (is_recording()) return {};
+  return marked(run_ahead_.node_enqueued());
+}
+
+Status StreamLane::recording_launched() {
+  if (!refusal_) return refusal_;
+  return marked(run_ahead_.recording_launched());
+}
+
+Status StreamLane::marked(Status status) {
+  if (!status && status.error().code == ErrorCode::refused) return synchronize();
+  return as_device_status(std::move(status));
 }
 
 std::unique_ptr<lanes::EnqueuedIteration> StreamLane::enqueue() {

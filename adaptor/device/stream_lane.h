@@ -36,13 +36,10 @@ class StreamLane : public DeviceLane {
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) final;
   Status node_enqueued() final;
+  Status recording_launched() final;
   std::unique_ptr<lanes::EnqueuedIteration> enqueue() final;
   void drop_downloads() final;
   Status drain() final;
-
-  // While a Recording records nodes (adaptor/device/torch_device.h), the lane puts no marks among
-  // them.
-  void set_recording(bool on) { recording_ = on; }
 
   memory::Stream& stream() { return *stream_; }
   const RunAhead& run_ahead() const { return run_ahead_; }
@@ -71,13 +68,14 @@ class StreamLane : public DeviceLane {
   // Calls `call`; when the stream's queue is full, waits and calls it again.
   Status enqueue(const std::function<Status()>& call);
   Status synchronize();
+  // What run-ahead says; when the stream's queue is full for its mark, waits instead.
+  Status marked(Status status);
 
   memory::Device& device_;
   const std::unique_ptr<memory::Stream> stream_;
   const std::shared_ptr<Staging> staging_;  // shared with enqueued iterations
   RunAhead run_ahead_;
   Copies copies_;
-  bool recording_ = false;
   Status refusal_;
 };
 

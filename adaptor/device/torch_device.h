@@ -7,6 +7,7 @@
 #include <c10/core/DispatchKey.h>
 
 #include <memory>
+#include <string>
 
 #include "adaptor/device/device_lane.h"
 #include "adaptor/device/random_state.h"
@@ -20,6 +21,9 @@ class Recording {
   virtual ~Recording() = default;
   // Ends the recording. Error failed when a part of the work cannot be recorded.
   virtual Status end() = 0;
+  // Whether the recording came to nothing by what another thread did meanwhile, so that another one
+  // may succeed. `fault`: what the node that failed, end() or launch() said.
+  virtual bool is_spoilt(const std::string& fault) const = 0;
   // Enqueues all of the work, in the order of the lane's stream. Draws advance the generator as in
   // an ordinary run.
   virtual Status launch() = 0;

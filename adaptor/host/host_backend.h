@@ -29,7 +29,7 @@ class HostBackend final : public TorchBackend {
 
  private:
   memory::HostDevice device_;
-  memory::HostPoolAccess access_;
+  memory::HostPoolAccess access_{device_.link()};
   const std::unique_ptr<TorchDevice> torch_;
 };
 

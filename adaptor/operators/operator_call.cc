@@ -1,5 +1,6 @@
 #include "adaptor/operators/operator_call.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/GradMode.h>
 
@@ -24,6 +25,9 @@ at::Tensor wrapped_number(const c10::IValue& number) {
 // autograd calls, without; and one whose last argument captures make to say it.
 constexpr const char* kCalledByAutograd = "aten::cumprod_backward";
 constexpr const char* kRecurrent = "aten::mkldnn_rnn_layer";
+// Its kernel keeps the state of a generator, which only dropout reads, on the device while it is
+// captured: a seed and an offset, before all its other tensors.
+constexpr const char* kKeepsSeed = "aten::_scaled_dot_product_efficient_attention";
 
 }  // namespace
 
@@ -33,12 +37,27 @@ void OperatorCall::find_gradient_mode() {
   if (name == kRecurrent && template_.back().isBool()) gradients_ = template_.back().toBool();
 }
 
+void OperatorCall::find_allocations(c10::Device device) {
+  allocates_more_recorded_ = !device.is_cpu() && op_.operator_name().name == kKeepsSeed;
+}
+
+std::array<at::Tensor, 2> OperatorCall::more_when_recorded(c10::Device device) const {
+  const auto number = [device] {
+    return at::empty({}, at::TensorOptions().dtype(at::kLong).device(device));
+  };
+  at::Tensor seed = number();
+  return {std::move(seed), number()};
+}
+
 Result<OperatorCall> OperatorCall::resolve(const lanes::Graph& graph, size_t node_index,
                                            const at::Generator& generator, const ValueTable& values,
                                            const StaticValues& is_static, c10::Device device) {
   CallResolver resolver(graph, node_index, generator, values, is_static, device);
   Result<OperatorCall> call = resolver.resolve();
-  if (call) call.value().find_gradient_mode();
+  if (call) {
+    call.value().find_gradient_mode();
+    call.value().find_allocations(device);
+  }
   return call;
 }
 

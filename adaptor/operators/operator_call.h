@@ -10,10 +10,13 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
+#include <c10/core/Device.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -48,6 +51,12 @@ class OperatorCall {
   // kernel throws. `stack` is scratch memory; it must be empty, and is empty afterwards.
   void run(ValueTable& values, torch::jit::Stack& stack) const;
 
+  // While its device records, the operator makes tensors on the device that it otherwise makes on
+  // the CPU: it allocates more of the lane than in an iteration that runs node by node.
+  bool allocates_more_recorded() const { return allocates_more_recorded_; }
+  // Tensors like those. Kept until run() has returned, they make both iterations allocate alike.
+  std::array<at::Tensor, 2> more_when_recorded(c10::Device device) const;
+
   bool is_view() const { return is_view_; }
   bool is_random() const { return is_random_; }
   // Whether arguments of equal shapes may give results of other shapes: with masks, counts, or
@@ -79,6 +88,7 @@ class OperatorCall {
   explicit OperatorCall(c10::OperatorHandle op) : op_(std::move(op)) {}
 
   void find_gradient_mode();
+  void find_allocations(c10::Device device);
 
   static c10::IValue build_list(const ListFill& fill, const ValueTable& values);
   void store_results(ValueTable& values, torch::jit::Stack& stack) const;
@@ -94,6 +104,7 @@ class OperatorCall {
   bool is_view_ = false;
   bool is_random_ = false;
   bool shape_depends_on_data_ = false;
+  bool allocates_more_recorded_ = false;
 };
 
 }  // namespace laneway::adaptor

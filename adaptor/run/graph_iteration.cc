@@ -163,7 +163,18 @@ void GraphIteration::run_step(const Step& step) {
   } else if (step.kind == StepKind::chain) {
     run_chain(chains_[step.index]);
   } else {
-    program_.calls[step.index].run(values_, stack_);
+    run_call(program_.calls[step.index]);
+  }
+}
+
+// A recording replaces what runs node by node, at the addresses of that plan: both must allocate
+// the same.
+void GraphIteration::run_call(const OperatorCall& call) {
+  if (call.allocates_more_recorded() && !lane_->is_recording()) [[unlikely]] {
+    const auto kept = call.more_when_recorded(program_.job.device.device());
+    call.run(values_, stack_);
+  } else {
+    call.run(values_, stack_);
   }
 }
 

@@ -69,6 +69,7 @@ class GraphIteration {
   lanes::NodeOutcome run_checked(size_t index);
   Status check_before(const GraphProgram::Step& step, uint32_t node) const;
   void run_step(const GraphProgram::Step& step);
+  void run_call(const OperatorCall& call);
   void run_chain(GraphProgram::Chain& chain);
   Status fetch_output(lanes::ValueIndex value, const lanes::OutputView& output);
   void drop_values();

@@ -1,13 +1,16 @@
 #include "adaptor/run/graph_replayer.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "adaptor/checks/result_check.h"
+#include "adaptor/device/limits.h"
 #include "adaptor/scope/lane_scope.h"
+#include "base/log.h"
 #include "base/room_error.h"
 #include "lanes/graph/graph_facts.h"
 
@@ -129,6 +132,7 @@ std::optional<ReplayKey> GraphReplayer::key() {
   }
   if (key.plan->tape.frees.size() != key.plan->tape.allocations.size()) return std::nullopt;
   key.lane = arena->base();
+  key.capacity = arena->capacity();
   key.lane_number = iteration_.lane().number();
   key.image = program_.job.image.base();
   key.state_epoch = program_.index_check->looks_at_stable() ? iteration_.epoch() : 0;
@@ -141,7 +145,6 @@ std::optional<ReplayKey> GraphReplayer::key() {
 void GraphReplayer::start() {
   part_done_ = false;
   if (way_ == Way::plain) return;
-  if (is_whole() && way_ == Way::replay) return current_arena()->skip_rest();
   const std::optional<memory::TapePosition> here = current_arena()->position();
   if (way_ == Way::replay) {
     if (here != part_.begin) way_ = Way::plain;
@@ -159,8 +162,7 @@ void GraphReplayer::start() {
     recording_ = std::move(started).value();
     return;
   }
-  control_.refuse();
-  way_ = Way::plain;
+  refuse(started.error().message);
 }
 
 lanes::NodeOutcome GraphReplayer::run_node(size_t index) {
@@ -170,8 +172,18 @@ lanes::NodeOutcome GraphReplayer::run_node(size_t index) {
     return iteration_.run_node(index);
   }
   if (way_ == Way::replay) return lanes::NodeOutcome::done;
-  const lanes::NodeOutcome outcome = iteration_.run_node(index);
-  return outcome == lanes::NodeOutcome::failed ? run_again_plainly(index) : outcome;
+  std::string fault = fault_of_recorded(index, iteration_.run_node(index));
+  return fault.empty() ? lanes::NodeOutcome::done : run_again_plainly(index, std::move(fault));
+}
+
+std::string GraphReplayer::fault_of_recorded(size_t node, lanes::NodeOutcome outcome) {
+  if (outcome == lanes::NodeOutcome::done) {
+    if (current_arena()->followed() != nullptr) return {};
+    iteration_.fail(node, "it allocates otherwise while it is recorded than its plan has it");
+  } else if (outcome == lanes::NodeOutcome::out_of_lane) {
+    iteration_.fail(node, "while it is recorded it does not fit the lane of its plan");
+  }
+  return iteration_.last_error().message;
 }
 
 bool GraphReplayer::note_recorded_part() {
@@ -190,12 +202,15 @@ lanes::NodeOutcome GraphReplayer::end_recorded_part() {
   bool may_run_again = true;
   if (way_ == Way::record) {
     may_run_again = note_recorded_part();
-    if (!recording_->end()) return run_again_plainly(end_ - 1);
+    if (Status ended = recording_->end(); !ended) {
+      return run_again_plainly(end_ - 1, ended.error().message);
+    }
   }
-  Status done = recording_->launch();
-  if (done) done = iteration_.lane().node_enqueued();
-  if (!done) {
-    iteration_.fail(end_, done.error().message, done.error().code);
+  if (Status launched = recording_->launch(); !launched) {
+    return run_again_plainly(end_ - 1, launched.error().message);
+  }
+  if (Status marked = iteration_.lane().recording_launched(); !marked) {
+    iteration_.fail(end_, marked.error().message, marked.error().code);
     return lanes::NodeOutcome::failed;
   }
   if (way_ == Way::replay) {
@@ -205,17 +220,43 @@ lanes::NodeOutcome GraphReplayer::end_recorded_part() {
   part_done_ = true;
   if (!may_run_again) {
     recording_.reset();
-    control_.refuse();
-    way_ = Way::plain;
+    iteration_.fail(end_, "what the nodes before it leave to it cannot be made again");
+    refuse(iteration_.last_error().message);
   }
   return lanes::NodeOutcome::done;
 }
 
-lanes::NodeOutcome GraphReplayer::run_again_plainly(size_t node) {
-  recording_.reset();
+void GraphReplayer::refuse(std::string why) {
   control_.refuse();
   way_ = Way::plain;
+  log_warning("iterations of graph '" + program_.graph.name +
+              "' are not recorded and run node by node: " + why);
+  recordings_.nodes = 0;
+  recordings_.refused = std::move(why);
+}
+
+void GraphReplayer::give_recording_up(std::string why) {
+  const bool spoilt = recording_->is_spoilt(why);
+  recording_.reset();
+  if (!spoilt) return refuse(std::move(why));
+  if (!control_.spoilt()) {
+    return refuse("other threads spoilt " + std::to_string(limits::kRecordAgain + 1) +
+                  " recordings in a row (a process that waits for the device often should turn "
+                  "replay off): " +
+                  why);
+  }
+  way_ = Way::plain;
+  log_info("a recording of graph '" + program_.graph.name +
+           "' was spoilt by another thread and will be made again: " + why);
+}
+
+lanes::NodeOutcome GraphReplayer::run_again_plainly(size_t node, std::string why) {
+  give_recording_up(std::move(why));
+  part_.carried = {};
+  recorded_.clear();
   iteration_.start_again();
+  // Where that cannot be done, the iteration goes on off its tape.
+  [[maybe_unused]] const bool on_tape = current_arena()->go_back(part_.begin);
   for (size_t before = 0; before <= node; ++before) {
     const lanes::NodeOutcome outcome = iteration_.run_node(before);
     if (outcome != lanes::NodeOutcome::done) return outcome;
@@ -224,31 +265,56 @@ lanes::NodeOutcome GraphReplayer::run_again_plainly(size_t node) {
 }
 
 Status GraphReplayer::deliver(std::span<const lanes::OutputView> outputs) {
-  if (way_ == Way::record && !part_done_) {
-    if (Status finished = finish_recording(); !finished) return finished;
+  if (way_ != Way::plain && !part_done_) {
+    std::string fault = way_ == Way::record ? fault_of_whole() : std::string();
+    if (fault.empty()) {
+      Status launched = recording_->launch();
+      if (launched) return deliver_recorded(outputs);
+      fault = launched.error().message;
+    }
+    if (Status done = run_all_again(std::move(fault)); !done) return done;
   }
-  const bool plain_end = way_ == Way::plain || part_done_;
-  return plain_end ? iteration_.fetch_outputs(outputs) : launch_whole(outputs);
+  return iteration_.fetch_outputs(outputs);
 }
 
-Status GraphReplayer::finish_recording() {
+void GraphReplayer::note_outputs() {
   recorded_.clear();
-  try {
-    for (const lanes::ValueIndex output : program_.graph.outputs) {
-      const c10::IValue& result = iteration_.values()[output];
-      if (iteration_.is_here(output)) {
-        recorded_.push_back({nullptr, result, 0});
-        continue;
-      }
-      const at::Tensor& tensor = iteration_.dense(result.toTensor());
-      recorded_.push_back({tensor.const_data_ptr(), c10::IValue(), tensor.nbytes()});
+  for (const lanes::ValueIndex output : program_.graph.outputs) {
+    const c10::IValue& result = iteration_.values()[output];
+    if (iteration_.is_here(output)) {
+      recorded_.push_back({nullptr, result, 0});
+      continue;
     }
-    if (recording_->end()) return {};
-  } catch (const std::exception&) {
-    // The iteration runs plainly, which finds the error again if there is one.
+    const at::Tensor& tensor = iteration_.dense(result.toTensor());
+    recorded_.push_back({tensor.const_data_ptr(), c10::IValue(), tensor.nbytes()});
   }
-  recorded_.clear();
-  switch (run_again_plainly(program_.graph.nodes.size() - 1)) {
+}
+
+bool GraphReplayer::met_its_plan() {
+  memory::LaneArena* const arena = current_arena();
+  const auto plan = arena->followed();
+  const std::optional<memory::TapePosition> here = arena->position();
+  return plan && (!here || here->allocations == plan->tape.allocations.size());
+}
+
+std::string GraphReplayer::fault_of_whole() {
+  // After an error the iteration runs plainly, which finds the error again if there is one.
+  try {
+    note_outputs();
+    if (!met_its_plan()) {
+      return "its iteration allocates otherwise while it is recorded than its plan has it";
+    }
+    const Status ended = recording_->end();
+    return ended ? std::string() : ended.error().message;
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+Status GraphReplayer::run_all_again(std::string why) {
+  switch (run_again_plainly(program_.graph.nodes.size() - 1, std::move(why))) {
     case lanes::NodeOutcome::done: return {};
     case lanes::NodeOutcome::out_of_lane:
       return Error{ErrorCode::out_of_memory,
@@ -260,10 +326,10 @@ Status GraphReplayer::finish_recording() {
   return iteration_.last_error();
 }
 
-Status GraphReplayer::launch_whole(std::span<const lanes::OutputView> outputs) {
+Status GraphReplayer::deliver_recorded(std::span<const lanes::OutputView> outputs) {
   DeviceLane& lane = iteration_.lane();
-  if (Status launched = recording_->launch(); !launched) return launched;
-  if (Status marked = lane.node_enqueued(); !marked) return marked;
+  if (way_ == Way::replay) current_arena()->skip_rest();
+  if (Status marked = lane.recording_launched(); !marked) return marked;
   for (size_t i = 0; i < recorded_.size(); ++i) {
     const RecordedOutput& output = recorded_[i];
     Status fetched;
@@ -283,6 +349,10 @@ Status GraphReplayer::launch_whole(std::span<const lanes::OutputView> outputs) {
 
 void GraphReplayer::completed() {
   if (way_ == Way::replay) ++replayed_;
+  if (way_ == Way::record) {
+    ++recordings_.made;
+    recordings_.nodes = end_;
+  }
   control_.completed();
   way_ = Way::plain;
 }

@@ -5,16 +5,21 @@
 // While an iteration is recorded its nodes run as always, but the work that they enqueue is
 // recorded instead of run. The device runs it when the recording is launched: at the end, or at the
 // first node that cannot be recorded; from that node on the iteration runs as always. Until the
-// launch no state has changed, so when the device refuses a node or the whole recording, the
-// iteration runs again from its first node, without recording. One thread at a time.
+// launch no state has changed, so when the device refuses a node, the whole recording or its
+// launch, the iteration runs again from its first node, without recording. The same happens when a
+// recorded node allocates otherwise than the plan that later iterations follow, or finds no room:
+// the lane is not to blame. The graph is then not recorded again, unless the recording was spoilt
+// by another thread. One thread at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "adaptor/device/device_graph.h"
 #include "adaptor/run/carried_values.h"
 #include "adaptor/run/graph_iteration.h"
 #include "adaptor/run/replay.h"
@@ -28,9 +33,10 @@ class GraphReplayer {
   // `iteration` and its program must outlive the object.
   explicit GraphReplayer(GraphIteration& iteration);
 
-  // See DeviceGraph::allow_replay and replayed.
+  // See DeviceGraph::allow_replay, replayed and recordings.
   void allow(bool allowed) { allowed_ = allowed; }
   uint64_t replayed() const { return replayed_; }
+  const Recordings& recordings() const { return recordings_; }
 
   // Decides how the iteration that has begun will run.
   void begin() { way_ = control_.begin(key()); }
@@ -74,12 +80,25 @@ class GraphReplayer {
   lanes::NodeOutcome end_recorded_part();
   // Notes the values that a replay must leave; false when they cannot be made again.
   bool note_recorded_part();
-  // The device could not record: runs the same iteration from its first node through `node` without
-  // recording.
-  lanes::NodeOutcome run_again_plainly(size_t node);
-  // Ends the recording. When the device refuses it, runs the iteration's nodes without recording.
-  Status finish_recording();
-  Status launch_whole(std::span<const lanes::OutputView> outputs);
+  // The graph is not recorded again, and why is told.
+  void refuse(std::string why);
+  // The recording came to nothing: the graph is recorded again later if another thread spoilt it,
+  // else refused.
+  void give_recording_up(std::string why);
+  // The same, and nothing was enqueued: the same iteration runs from its first node through `node`
+  // without recording.
+  lanes::NodeOutcome run_again_plainly(size_t node, std::string why);
+  // Why the recorded iteration cannot stand for later ones after `node`; empty if it can.
+  std::string fault_of_recorded(size_t node, lanes::NodeOutcome outcome);
+  // Notes where the outputs of a recorded iteration lie. Throws what torch throws.
+  void note_outputs();
+  // Whether the whole iteration, recorded, allocated what its plan has.
+  static bool met_its_plan();
+  // Ends the recording of a whole iteration; why it cannot be launched, or empty.
+  std::string fault_of_whole();
+  Status run_all_again(std::string why);
+  // Delivers the outputs of a whole iteration whose recording was launched.
+  Status deliver_recorded(std::span<const lanes::OutputView> outputs);
 
   GraphIteration& iteration_;
   const GraphProgram& program_;
@@ -90,10 +109,11 @@ class GraphReplayer {
   ReplayControl control_;
   Way way_ = Way::plain;  // how this iteration runs
   std::unique_ptr<Recording> recording_;
-  RecordedPart part_;       // used where recording_ is not of a whole iteration
+  RecordedPart part_;       // of a whole iteration only its begin
   bool part_done_ = false;  // in this iteration the nodes from end_ on run as always
   std::vector<RecordedOutput> recorded_;
   uint64_t replayed_ = 0;
+  Recordings recordings_;
 };
 
 }  // namespace laneway::adaptor

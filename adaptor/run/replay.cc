@@ -28,6 +28,7 @@ void ReplayControl::completed() {
     ran_last_ = std::this_thread::get_id();
   }
   if (way_ != Way::record) return;
+  spoilt_ = 0;
   recorded_ = key_;
   completed_ = 0;
 }
@@ -36,6 +37,13 @@ void ReplayControl::given_up() {
   // A recording takes the place of the one before it.
   if (way_ == Way::record) recorded_.reset();
   way_ = Way::plain;
+}
+
+bool ReplayControl::spoilt() {
+  recorded_.reset();
+  completed_ = 0;
+  way_ = Way::plain;
+  return ++spoilt_ <= limits::kRecordAgain;
 }
 
 void ReplayControl::refuse() {

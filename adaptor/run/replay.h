@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/bytes.h"
 #include "memory/planned_tape.h"
 
 namespace laneway::adaptor {
@@ -25,6 +26,7 @@ struct ReplayKey {
   size_t end = 0;  // the node before which the recording ends
   std::shared_ptr<const memory::PlannedTape> plan;
   const std::byte* lane = nullptr;  // where the lane's memory begins
+  Bytes capacity;                   // its size
   uint64_t lane_number =
       0;  // DeviceLane::number of the lane with the recording's stream and workspaces
   const void* image = nullptr;
@@ -44,6 +46,10 @@ class ReplayControl {
   void completed();
   // The iteration was abandoned: a recording that it began does not exist.
   void given_up();
+  // The recording was spoilt from outside, and the iteration runs node by node. Returns whether the
+  // graph will be recorded again, after as many iterations as at first; false when that has come to
+  // nothing limits::kRecordAgain times in a row.
+  bool spoilt();
   // The device cannot record this graph: the iteration ran node by node, and so will all later
   // ones.
   void refuse();
@@ -51,6 +57,7 @@ class ReplayControl {
 
  private:
   bool refused_ = false;
+  uint32_t spoilt_ = 0;  // recordings that were, since one succeeded
   Way way_ = Way::plain;
   std::optional<ReplayKey> key_;       // the key of the iterations that are counted
   uint32_t completed_ = 0;             // iterations that ran node by node with key_, in a row

@@ -20,6 +20,8 @@ void TorchGraph::allow_replay(bool allowed) { runner_->replayer().allow(allowed)
 
 uint64_t TorchGraph::replayed() const { return runner_->replayer().replayed(); }
 
+const Recordings& TorchGraph::recordings() const { return runner_->replayer().recordings(); }
+
 lanes::GraphRunner& TorchGraph::runner() { return *runner_; }
 
 }  // namespace laneway::adaptor

@@ -26,6 +26,7 @@ class TorchGraph final : public DeviceGraph {
   lanes::GraphRunner& runner() override;
   void allow_replay(bool allowed) override;
   uint64_t replayed() const override;
+  const Recordings& recordings() const override;
 
  private:
   const lanes::GraphMemory memory_;

@@ -11,7 +11,8 @@
 // same time, but the user's eager work during such an iteration sees the job's flags. The first
 // scope sets them and the last one restores the values that the first found, so the end of one
 // iteration does not change the flags during another; a flag that already has its value is not
-// written.
+// written. What another thread sets meanwhile is in force for the rest of the iteration, which is
+// logged once, and outlasts the scopes. Both constructors throw nothing.
 #pragma once
 
 #include <c10/core/AutogradState.h>
@@ -52,6 +53,10 @@ class NumericScope {
   const ThreadCount threads_;
   const bool flushed_before_;  // on this thread
 };
+
+// Whether torch's process-wide flags are still those that the open scopes set. Requires: a
+// scope is open.
+bool numeric_flags_hold();
 
 // Two jobs with equal keys may run at the same time: their contexts differ only in settings of the
 // thread.

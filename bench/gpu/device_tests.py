@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..report import ROOT
@@ -14,19 +15,28 @@ from .section import Section
 from .watched_tests import Collected, Event, Result, Started, SuiteOfTests, WatchedTests, watch
 
 FOLDER = ROOT / "tests/gpu"
-TEST_S = 30.0  # what one may take; on a GPU they take seconds
+TEST_S = 45.0  # what one may take; on a GPU seconds, and up to ten for each start of a lanewayd
 REHEARSED_TEST_S = 300.0
+MOST_TEXT = 2_000  # characters of what a test records in words
 
 
 def run(section: Section) -> None:
-    files = [f for f in sorted(FOLDER.glob("test_*.py")) if section.fits(1, f.name)]
+    _run(section, [f for f in sorted(FOLDER.glob("test_*.py")) if section.fits(1, f.name)])
+
+
+def run_file(section: Section, file: Path, words: Sequence[str] = ()) -> None:
+    """The tests of one file, of which pytest's `words` may choose."""
+    _run(section, [file], words)
+
+
+def _run(section: Section, files: list[Path], chosen: Sequence[str] = ()) -> None:
     limit_s = TEST_S if section.settings.cuda else REHEARSED_TEST_S
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         watch(
             [
                 WatchedTests(
                     section,
-                    program_of(section, file, Path(folder)),
+                    program_of(section, file, Path(folder), chosen),
                     limit_s,
                     lambda where, result: report(section, where, result),
                 )
@@ -35,11 +45,13 @@ def run(section: Section) -> None:
         )
 
 
-def program_of(section: Section, file: Path, folder: Path) -> SuiteOfTests:
+def program_of(
+    section: Section, file: Path, folder: Path, chosen: Sequence[str] = ()
+) -> SuiteOfTests:
     """The tests of a file, as its folder's conftest.py tells of them."""
     # Nothing is held back: what a library says before it ends the process is the reason.
     words = [sys.executable, "-m", "pytest", "-v", "-s", "-p", "no:cacheprovider", str(file)]
-    words += [f"--confcutdir={file.parent}", f"--rootdir={file.parent}", "--tb=short"]
+    words += [f"--confcutdir={file.parent}", f"--rootdir={file.parent}", "--tb=short", *chosen]
     if section.settings.quick:
         words += ["-m", "not long"]
     lines = folder / f"{file.stem}.jsonl"
@@ -77,4 +89,7 @@ def report(section: Section, where: str, result: Result) -> None:
     note = (result.why.strip().splitlines() or [""])[0][:400] or None
     section.test(where, name, result.outcome == "passed", note)
     for metric, value in result.recorded.items():
-        section.add(f"{where}.{name}", metric, float(value), "")
+        if isinstance(value, str):
+            section.add(f"{where}.{name}", metric, None, "", note=value[:MOST_TEXT])
+        else:
+            section.add(f"{where}.{name}", metric, float(value), "")

@@ -39,6 +39,15 @@ def train_step(work: Workload, service: Any, name: str = "", replay: str = "auto
     )
 
 
+def replay_of(report: dict[str, Any]) -> tuple[int, str]:
+    """Of a job's report: how many iterations were replayed, and why something was not recorded; ""
+    where nothing was refused."""
+    parts = [report, *report.get("graphs", [])]
+    told = [part["replay"].get("refused") for part in parts if isinstance(part.get("replay"), dict)]
+    reasons = dict.fromkeys(text for text in told if text)
+    return sum(g["replayed_count"] for g in report["graphs"]), "; ".join(reasons)
+
+
 def daemon_words(device: str, lane_sms: int = 0) -> list[str]:
     """What lanewayd is started with."""
     return ["--device", device, *(["--lane-sms", str(lane_sms)] if lane_sms else [])]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from .. import stats
 from ..report import Target, at_least
 from ..worker import WorkerFailed
+from . import laneway_device
+from .runners import LANEWAY
 from .section import Section
 from .trials import Trials, ready
 
@@ -117,10 +119,21 @@ def _measure(
             trials.run(section, rounds, trial_s, max(1.0, seconds - used))
         trials.report(section, case.name)
         _report_ratios(section, case, trials)
+        _report_replay(section, case.name, trials)
         for variant in SAME_BITS:
             same = trials.state_equals("embedded", variant)
             if same is not None:
                 section.add(case.name, f"{variant}_state_equals_embedded", float(same), "bool")
+
+
+def _report_replay(section: Section, case: str, trials: Trials) -> None:
+    """How much of each of our variants was replayed, and why what was not."""
+    for variant in (name for name in trials.workers if name in LANEWAY):
+        report = trials.workers[variant].report()
+        replayed, refused = laneway_device.replay_of(report)
+        iterations = sum(graph["iterations"] for graph in report["graphs"])
+        share = replayed / iterations if iterations else 0.0
+        section.add(case, f"{variant}_replayed_share", share, "", note=refused or None)
 
 
 def _report_ratios(section: Section, case: Case, trials: Trials) -> None:

@@ -20,6 +20,8 @@ OUTCOMES = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
 LINE = re.compile(
     r"^\[ +(?:(RUN) +\] ([\w/.]+)|(OK|FAILED|SKIPPED) +\] ([\w/.]+)(?:, where .*)? \(\d+ ms\))$"
 )
+# What googletest prints before the words of a skipped test.
+WHERE = re.compile(r"^\S+:\d+: Skipped")
 
 
 def run(section: Section) -> None:
@@ -28,7 +30,7 @@ def run(section: Section) -> None:
         section.test("programs", "found", False, "there are no test programs in the build")
     for program in programs:
         if section.fits(3, program.name):
-            _run(section, program)
+            run_program(section, program)
 
 
 def find_programs() -> list[Path]:
@@ -38,16 +40,22 @@ def find_programs() -> list[Path]:
     return [path for path in found if path.is_file() and os.access(path, os.X_OK)]
 
 
-def _run(section: Section, program: Path) -> None:
+def run_program(section: Section, program: Path) -> None:
+    """The tests of one program; why some were skipped is named."""
     counts: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
 
     def count(where: str, result: Result) -> None:
         counts[result.outcome] += 1
+        if result.outcome == "skipped":
+            skipped[WHERE.sub("", result.why).strip() or "no word of why"] += 1
         if result.outcome == "failed":
             section.test(where, result.test, False, result.why)
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         watch([WatchedTests(section, program_of(section, program, Path(folder)), TEST_S, count)])
+    for why, number in skipped.items():
+        section.leave_out(f"{program.name}: {number} tests: {why}")
     report(section, program.name, counts)
 
 

@@ -28,6 +28,7 @@ ALONE_S = 3600.0
 # Section -> the module with its `run(section)`.
 MODULES = {
     "machine": "machine",
+    "contact": "contact",
     "compile": "warm_compile",
     "conformance": "programs",
     "engine": "device_tests",

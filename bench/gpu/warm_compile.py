@@ -3,6 +3,7 @@ run that time nothing: compiling them one after another would take longer than t
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -10,6 +11,13 @@ from ..worker import Worker, WorkerFailed
 from . import overhead
 from .section import Section
 from .trials import order_of
+
+CORES_EACH = 4  # a process that compiles and its helpers
+
+
+def at_a_time() -> int:
+    """Of the compiling processes: the tests beside them start programs of their own and wait."""
+    return max(2, len(os.sched_getaffinity(0)) // CORES_EACH)
 
 
 def run(section: Section) -> None:
@@ -32,6 +40,6 @@ def run(section: Section) -> None:
                 return None, str(error)
             return workers[job].about["setup_s"], None
 
-        with ThreadPoolExecutor(len(jobs)) as pool:
+        with ThreadPoolExecutor(at_a_time()) as pool:
             for (model, variant), (seconds, why) in zip(jobs, pool.map(compile_one, jobs)):
                 section.add(model, f"{variant}_cold_s", seconds, "s", note=why)

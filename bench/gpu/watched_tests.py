@@ -27,7 +27,7 @@ class Result:
     test: str
     outcome: str
     why: str = ""
-    recorded: Mapping[str, float] = field(default_factory=dict)
+    recorded: Mapping[str, float | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ class BareLane final : public adaptor::DeviceLane {
     return upload(to, from, bytes);
   }
   Status node_enqueued() override { return {}; }
+  Status recording_launched() override { return {}; }
   std::unique_ptr<lanes::EnqueuedIteration> enqueue() override { return nullptr; }
   void drop_downloads() override {}
   Status drain() override { return {}; }

@@ -5,11 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/Context.h>
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "adaptor/device/limits.h"
 #include "adaptor/run/torch_job.h"
 #include "adaptor/scope/lane_scope.h"
 #include "lanes/executor.h"
@@ -29,10 +34,18 @@ using lanes::IterationOutcome;
 using testing::CudaRig;
 using testing::NoisyBatch;
 
+// Lets every iteration go on; `meanwhile` happens once, in the middle of it.
 class AlwaysGo final : public lanes::ExecutorHooks {
  public:
+  explicit AlwaysGo(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
   void wait(uint32_t, size_t) override {}
-  lanes::CommitDecision enter_commit_phase(size_t) override { return lanes::CommitDecision::go; }
+  lanes::CommitDecision enter_commit_phase(size_t) override {
+    if (meanwhile_) meanwhile_();
+    return lanes::CommitDecision::go;
+  }
+
+ private:
+  const std::function<void()> meanwhile_;
 };
 
 // A job of noisy_step in a lane of its own.
@@ -56,14 +69,14 @@ class JobInLane {
   uint64_t address_hash() const { return address_hash_; }
 
   // A probe the first time, then planned.
-  lanes::IterationReport run(int number) {
+  lanes::IterationReport run(int number, std::function<void()> meanwhile = {}) {
     NoisyBatch batch(number);
     std::unique_ptr<lanes::EnqueuedIteration> enqueued;
     lanes::IterationReport report;
     {
       const LaneScope scope(*lane_.device, *lane_.arena, graph_->graph().context);
       begin();
-      AlwaysGo hooks;
+      AlwaysGo hooks(std::move(meanwhile));
       lanes::ControlWord word;
       report = lanes::Executor(graph_->runner(), word, hooks).run(batch.inputs(), batch.outputs());
       const bool completed = report.outcome == IterationOutcome::completed;
@@ -214,6 +227,86 @@ TEST(CudaJob, IterationsAreReplayed) {
   }
   EXPECT_EQ(fake_cuda_live("executables"), 0U);
   EXPECT_EQ(fake_cuda_count("complaints"), 0U);
+}
+
+class RecordedJob : public ::testing::Test {
+ protected:
+  // What another thread does in the middle of the iteration that is recorded.
+  void run_through(const std::function<void()>& other_thread) {
+    job_.graph().allow_replay(true);
+    for (int iteration = 0; iteration < testing::ReplayJob::kBefore; ++iteration) {
+      const bool recorded = iteration == testing::ReplayJob::kBefore - 1;
+      ASSERT_COMPLETED(job_.run(
+          1, recorded ? [&] { std::thread(other_thread).join(); } : std::function<void()>()));
+    }
+  }
+  // Of so many further iterations, as many are replayed.
+  void expect_replays(int iterations, uint64_t replayed) {
+    const uint64_t before = job_.graph().replayed();
+    for (int i = 0; i < iterations; ++i) ASSERT_COMPLETED(job_.run(1));
+    EXPECT_EQ(job_.graph().replayed() - before, replayed);
+    EXPECT_EQ(job_.graph().recordings().made, 1U);
+    EXPECT_EQ(job_.graph().recordings().refused, "");
+    EXPECT_FALSE(job_.use().went_off_tape);
+  }
+
+  CudaRig rig_;
+  JobInLane job_{rig_};
+};
+
+// It runs node by node then, under the precision that was set, and is recorded again under its own.
+TEST_F(RecordedJob, IsRecordedAgainWhenAnotherThreadSwitchesTf32Meanwhile) {
+  at::Context& torch = at::globalContext();
+  run_through([&] { torch.setFloat32MatmulPrecision("high"); });
+  EXPECT_EQ(job_.graph().recordings(), Recordings{});
+  expect_replays(static_cast<int>(limits::kReplayAfter) + 3, 3);
+  EXPECT_EQ(torch.float32MatmulPrecision(), at::Float32MatmulPrecision::HIGH) << "the user's stays";
+  torch.setFloat32MatmulPrecision("highest");
+}
+
+TEST_F(RecordedJob, IsRecordedAgainWhenAnotherThreadWaitsForTheDeviceMeanwhile) {
+  run_through([] { EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported); });
+  EXPECT_EQ(job_.graph().recordings(), Recordings{});
+  expect_replays(static_cast<int>(limits::kReplayAfter) + 3, 3);
+}
+
+TEST_F(RecordedJob, IsRecordedWhileAnotherThreadCapturesAGraphOfItsOwn) {
+  run_through([] {
+    cudaStream_t stream = nullptr;
+    cudaGraph_t graph = nullptr;
+    void* memory = nullptr;
+    ASSERT_EQ(cudaMalloc(&memory, 64), cudaSuccess);
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    ASSERT_EQ(cudaMemsetAsync(memory, 1, 64, stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  });
+  expect_replays(3, 3);
+}
+
+// In a process of its own: the device does not come back.
+TEST(CudaJobDeathTest, ADeviceThatIsLostWhileAnIterationIsRecordedIsTold) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        CudaRig rig;
+        JobInLane job(rig);
+        job.graph().allow_replay(true);
+        for (int iteration = 1; iteration < testing::ReplayJob::kBefore; ++iteration) {
+          if (job.run(1).outcome != IterationOutcome::completed) std::_Exit(1);
+        }
+        const auto report = job.run(1, [] { fake_cuda_fail(CUDA_ERROR_ASSERT); });
+        if (report.outcome == IterationOutcome::completed && report.error.message.empty()) {
+          std::_Exit(2);
+        }
+        if (job.use().live_count != 0) std::_Exit(3);
+        const Status health = rig.backend().health();
+        std::_Exit(!health.ok() && health.error().code == ErrorCode::device_lost ? 0 : 4);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 // In a process of its own: the device does not come back.

@@ -171,21 +171,40 @@ TEST_F(CudaLaneAllocatorTest, EveryOtherThreadIsLeftToTorch) {
   arena_.end();
 }
 
-TEST_F(CudaLaneAllocatorTest, WhatIsKeptIsAllocatedOutsideOfTheLane) {
+TEST_F(CudaLaneAllocatorTest, WhatTorchKeepsIsLentToIt) {
   const CudaLaneBinding binding(arena_, 0, kStream);
   arena_.begin_probe();
-  c10::DataPtr kept;
+  std::byte own[100];
+  std::vector<size_t> asked;
   {
-    const OutsideLane outside;
+    const LentMemory lent(3, [&](size_t bytes) {
+      asked.push_back(bytes);
+      return own;
+    });
     {
-      const OutsideLane again;
-      kept = torchs().allocate(100);
+      const LentMemory within(3, [](size_t) { return nullptr; });
+      EXPECT_EQ(torchs().allocate(50).get(), nullptr);
     }
-    EXPECT_FALSE(in_lane(torchs().allocate(100).get()));
+    const c10::DataPtr block = torchs().allocate(100);  // its end frees nothing
+    EXPECT_EQ(block.get(), own);
+    EXPECT_EQ(block.device(), c10::Device(c10::DeviceType::CUDA, 3));
+    std::thread([&] { EXPECT_NE(torchs().allocate(10).get(), own); }).join();
   }
-  EXPECT_FALSE(in_lane(kept.get()));
+  EXPECT_THAT(asked, ElementsAre(100u));
   EXPECT_TRUE(in_lane(torchs().allocate(100).get()));
   EXPECT_EQ(arena_.end().live_count, 0u);
+  EXPECT_THAT(base().take_calls(), ElementsAre("allocate"));
+}
+
+// torch.compile's CUDA graphs compare a block's deleter with the allocator's, and used to stop at
+// the first tensor of a process with a service.
+TEST_F(CudaLaneAllocatorTest, BlocksOfOtherThreadsHaveTheDeleterThatTorchAsksFor) {
+  EXPECT_EQ(torchs().allocate(10).get_deleter(), torchs().raw_deleter());
+  const CudaLaneBinding binding(arena_, 0, kStream);
+  std::thread([&] {
+    EXPECT_EQ(torchs().allocate(10).get_deleter(), torchs().raw_deleter());
+  }).join();
+  EXPECT_NE(torchs().raw_deleter(), base().raw_deleter());
 }
 
 TEST_F(CudaLaneAllocatorTest, AnotherThreadMayFreeABlock) {
@@ -255,8 +274,8 @@ TEST_F(CudaLaneAllocatorTest, BlocksOfALaneAreOfItsStreamAlone) {
     EXPECT_THAT(refusal([&] { torchs().shareIpcHandle(block.get()); }),
                 HasSubstr("copy the tensor first"));
     EXPECT_THAT(base().take_calls(), IsEmpty());
-    const OutsideLane outside;
-    const c10::DataPtr torch_block = torchs().allocate(10);
+    c10::DataPtr torch_block;
+    std::thread([&] { torch_block = torchs().allocate(10); }).join();
     torchs().recordStream(torch_block, other);
     torchs().getBaseAllocation(torch_block.get(), nullptr);
     torchs().shareIpcHandle(torch_block.get());

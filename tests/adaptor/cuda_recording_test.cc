@@ -4,6 +4,7 @@
 // device (tests/fake_cuda).
 #include "adaptor/cuda/cuda_recording.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/bernoulli.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
@@ -99,18 +100,64 @@ TEST_F(CudaRecordingTest, EachLaunchRunsTheSameKernelsOnceAndDrawsOn) {
   fake_cuda_note(0);
 }
 
-// Where a kernel reads its seed and offset from, while it is written down.
-TEST_F(CudaRecordingTest, SeedAndOffsetAreSentBeforeEachLaunch) {
+// Where a kernel reads its seed and offset from, while it is written down. They travel in the
+// calls: a copy from the stack could be read when the stream comes to it.
+TEST_F(CudaRecordingTest, SeedAndOffsetAreSentBeforeEachLaunchAndFromNoMemoryOfTheCpu) {
   const std::unique_ptr<Recording> recording = record();
-  const uint64_t before = offset();
-  lane_.run([&] { EXPECT_TRUE(recording->launch().ok()); });
   auto& cuda = dynamic_cast<CudaRandomState&>(*random_);
+  const auto address = reinterpret_cast<uint64_t>(cuda.recorded_position().const_data_ptr());
+  const size_t copies = fake_cuda_count("cudaMemcpyAsync") + fake_cuda_count("cuMemcpyHtoDAsync");
+  for (const CudaGenerator::Position position : {CudaGenerator::Position{1, 8},
+                                                 {1, 12},
+                                                 {uint64_t{7} << 40 | 1, uint64_t{1} << 33},
+                                                 {2, 0}}) {
+    cuda.implementation().set_position(position);
+    lane_.run([&] { EXPECT_TRUE(recording->launch().ok()); });
+    uint64_t sent[2] = {};
+    ASSERT_TRUE(fake_cuda_peek(sent, address, sizeof(sent)));
+    EXPECT_EQ(sent[0], position.seed);
+    EXPECT_EQ(sent[1], position.offset);
+    EXPECT_GT(offset(), position.offset);
+  }
+  EXPECT_EQ(fake_cuda_count("cudaMemcpyAsync") + fake_cuda_count("cuMemcpyHtoDAsync"), copies);
+  EXPECT_FALSE(lane_.arena->contains(cuda.recorded_position().const_data_ptr()));
+}
+
+TEST_F(CudaRecordingTest, APositionThatWasNotSentIsSentAgain) {
+  const std::unique_ptr<Recording> recording = record();
+  auto& cuda = dynamic_cast<CudaRandomState&>(*random_);
+  cuda.implementation().set_position({3, 4});
+  fake_cuda_fail_calls("cuMemsetD32Async", CUDA_ERROR_UNKNOWN, 1);
+  lane_.run([&] {
+    const Status launched = recording->launch();
+    ASSERT_FALSE(launched.ok());
+    EXPECT_THAT(launched.error().message, HasSubstr("sending a job's random state"));
+    EXPECT_EQ(offset(), 4u);
+    EXPECT_TRUE(recording->launch().ok());
+  });
   uint64_t sent[2] = {};
   ASSERT_TRUE(fake_cuda_peek(
       sent, reinterpret_cast<uint64_t>(cuda.recorded_position().const_data_ptr()), sizeof(sent)));
-  EXPECT_EQ(sent[0], cuda.implementation().position().seed);
-  EXPECT_EQ(sent[1], before);
-  EXPECT_FALSE(lane_.arena->contains(cuda.recorded_position().const_data_ptr()));
+  EXPECT_EQ(sent[0], 3u);
+  EXPECT_EQ(sent[1], 4u);
+}
+
+// What was recorded under another precision would have it in every launch.
+TEST_F(CudaRecordingTest, SettingsThatAnotherThreadChangesMeanwhileRefuseIt) {
+  at::Context& torch = at::globalContext();
+  lane_.run([&] {
+    auto recording = rig_.backend().torch().start_recording(*lane_.device, *random_).value();
+    std::thread([&] { torch.setFloat32MatmulPrecision("high"); }).join();
+    body();
+    const Status ended = recording->end();
+    ASSERT_FALSE(ended.ok());
+    EXPECT_THAT(ended.error().message, HasSubstr("another thread changed torch's settings"));
+    EXPECT_TRUE(recording->is_spoilt(ended.error().message));
+  });
+  EXPECT_EQ(torch.float32MatmulPrecision(), at::Float32MatmulPrecision::HIGH);
+  const std::unique_ptr<Recording> next = record();  // under the graph's own again
+  lane_.run([&] { EXPECT_TRUE(next->launch().ok()); });
+  torch.setFloat32MatmulPrecision("highest");
 }
 
 TEST_F(CudaRecordingTest, TheUsersThreadsDrawAndAllocateMeanwhile) {
@@ -189,6 +236,43 @@ TEST_F(CudaRecordingTest, WhatCannotBeWrittenDownIsSaid) {
   });
   lane_.run([&] { body(); });
   EXPECT_TRUE(rig_.backend().health().ok());
+}
+
+// The user's thread hears CUDA's own error; the next recording succeeds.
+TEST_F(CudaRecordingTest, AWaitForTheWholeDeviceByAnotherThreadSpoilsIt) {
+  lane_.run([&] {
+    for (const bool node_fails : {false, true}) {
+      auto recording = rig_.backend().torch().start_recording(*lane_.device, *random_).value();
+      body();
+      EXPECT_FALSE(recording->is_spoilt("whatever"));
+      std::thread([] {
+        EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+      }).join();
+      std::string fault;
+      if (node_fails) {
+        try {
+          body();
+        } catch (const c10::Error& error) {
+          fault = error.what_without_backtrace();
+        }
+        EXPECT_THAT(fault, HasSubstr("cudaErrorStreamCaptureInvalidated"));
+      } else {
+        fault = recording->end().error().message;
+      }
+      EXPECT_TRUE(recording->is_spoilt(fault)) << fault;
+    }
+  });
+  record();
+}
+
+TEST_F(CudaRecordingTest, AForbiddenCallOfItsOwnThreadDoesNotCountAsSpoiling) {
+  lane_.run([&] {
+    auto recording = rig_.backend().torch().start_recording(*lane_.device, *random_).value();
+    body();
+    const cudaError_t refused = cudaStreamSynchronize(lane_.cuda().native());
+    ASSERT_EQ(refused, cudaErrorStreamCaptureUnsupported);
+    EXPECT_FALSE(recording->is_spoilt(cudaGetErrorString(refused)));
+  });
 }
 
 // Each launch would read them again.

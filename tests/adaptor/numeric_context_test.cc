@@ -22,13 +22,16 @@
 namespace laneway::adaptor {
 namespace {
 
+using Precision = lanes::Float32Precision;
+
 lanes::NumericContext other_context() {
   lanes::NumericContext context;
   context.threads = 3;
   context.mkldnn = false;
   context.deterministic = true;
   context.deterministic_warn_only = true;
-  context.matmul_precision = 1;
+  context.float32 = {Precision::tf32, Precision::full, Precision::full,
+                     Precision::tf32, Precision::full, Precision::full};
   context.default_dtype = lanes::DType::float64;
   return context;
 }
@@ -166,12 +169,15 @@ TEST(ContextKey, DiffersInEverythingThatIsNotTheThreads) {
   lanes::NumericContext flushing = plain;
   flushing.flush_denormal = true;
   EXPECT_EQ(context_key(plain), context_key(flushing));
-  std::vector<lanes::NumericContext> others(5, plain);
+  std::vector<lanes::NumericContext> others(4 + lanes::kFloat32Uses, plain);
   others[0].mkldnn = false;
   others[1].deterministic = true;
   others[2].deterministic_warn_only = true;
-  others[3].matmul_precision = 2;
-  others[4].default_dtype = lanes::DType::float64;
+  others[3].default_dtype = lanes::DType::float64;
+  for (size_t use = 0; use < lanes::kFloat32Uses; ++use) {
+    others[4 + use].float32[use] =
+        plain.float32[use] == Precision::full ? Precision::tf32 : Precision::full;
+  }
   for (const lanes::NumericContext& other : others) {
     EXPECT_NE(context_key(plain), context_key(other));
   }

@@ -80,6 +80,8 @@ void ReplayJob::abandon_at(size_t node, std::span<const lanes::InputView> inputs
   EXPECT_EQ(arena_.abandon().live_count, 0U);
 }
 
+Bytes ReplayJob::image_bytes() { return kImage; }
+
 std::byte* ReplayJob::place(uint32_t slot) const {
   return pool_->data() + job_->layout().offset(slot).count();
 }
@@ -100,6 +102,7 @@ void ReplayJob::learn(memory::LaneArena::Use use) {
   EXPECT_EQ(use.live_count, 0U);
   if (!use.tape) return;
   EXPECT_TRUE(plan_ == nullptr || use.went_off_tape);
+  ++plans_;
   memory::Plan plan = memory::plan_tape(*use.tape, {.alignment = arena_.alignment()});
   plan_ = memory::make_planned_tape(std::move(*use.tape), std::move(plan));
 }

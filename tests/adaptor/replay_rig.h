@@ -37,12 +37,22 @@ class ReplayJob {
   // Another lane over the same memory, as when a region is closed and opened again.
   void change_lane() { lane_ = backend_->make_lane().value(); }
 
+  // Another size of the lane at the same place, at most the one that it has at first.
+  void resize_lane(Bytes size) { arena_.bind(pool_->data() + image_bytes().count(), size); }
+  // What the plan needs of the lane. Requires: an iteration has run.
+  Bytes plan_peak() const { return plan_->plan.peak; }
+  // Whether the plan is that of the first iteration still.
+  bool is_on_first_plan() const { return plans_ == 1; }
+  // The next iteration's allocation of that number does not fit.
+  void refuse_allocation(uint64_t index) { arena_.refuse_at(index); }
+
   // A whole iteration; enters the commit phase unasked.
   Left run(std::span<const lanes::InputView> inputs, std::span<const lanes::OutputView> outputs);
   // Runs the nodes before `node` and gives up.
   void abandon_at(size_t node, std::span<const lanes::InputView> inputs);
 
  private:
+  static Bytes image_bytes();
   std::byte* place(uint32_t slot) const;
   Bytes bytes(uint32_t slot) const;
   void begin();
@@ -55,6 +65,7 @@ class ReplayJob {
   std::unique_ptr<adaptor::DeviceJob> job_;
   std::unique_ptr<adaptor::DeviceGraph> graph_;
   std::shared_ptr<const memory::PlannedTape> plan_;
+  int plans_ = 0;
 };
 
 }  // namespace laneway::testing

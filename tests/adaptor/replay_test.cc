@@ -94,6 +94,34 @@ TEST(ReplayControl, ARefusedGraphRunsPlainlyForEver) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(run(control, key_of(1)), Way::plain);
 }
 
+// An iteration that is to be recorded, and whose recording is spoilt: it runs node by node.
+bool spoil_next(ReplayControl& control, uint64_t number) {
+  while (control.begin(key_of(number)) == Way::plain) control.completed();
+  const bool again = control.spoilt();
+  control.completed();
+  return again;
+}
+
+TEST(ReplayControl, ASpoiltRecordingIsMadeAgainAfterAsManyIterationsAsAtFirst) {
+  ReplayControl control;
+  EXPECT_TRUE(spoil_next(control, 1));
+  for (uint32_t i = 1; i < limits::kReplayAfter; ++i)
+    EXPECT_EQ(run(control, key_of(1)), Way::plain);
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+  EXPECT_EQ(run(control, key_of(1)), Way::replay);
+}
+
+TEST(ReplayControl, OnlySpoiltRecordingsInARowCount) {
+  ReplayControl control;
+  for (const uint64_t number : {1, 2, 3}) {
+    for (uint32_t i = 0; i < limits::kRecordAgain; ++i) EXPECT_TRUE(spoil_next(control, number));
+    while (run(control, key_of(number)) != Way::record) continue;
+    EXPECT_EQ(run(control, key_of(number)), Way::replay);
+  }
+  for (uint32_t i = 0; i < limits::kRecordAgain; ++i) EXPECT_TRUE(spoil_next(control, 4));
+  EXPECT_FALSE(spoil_next(control, 4));
+}
+
 TEST(ReplayKey, EveryPartOfItCounts) {
   const ReplayKey key = key_of(1);
   const std::byte other{};

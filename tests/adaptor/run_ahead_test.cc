@@ -24,6 +24,17 @@ class RunAheadTest : public ::testing::Test {
     }
     return most;
   }
+  // The same for recordings.
+  Duration launch(int recordings, Duration on_device, Duration on_cpu) {
+    Duration most;
+    for (int i = 0; i < recordings; ++i) {
+      clock_.advance(on_cpu);
+      device_.enqueue(on_device);
+      EXPECT_TRUE(ahead_.recording_launched().ok());
+      most = std::max(most, device_.backlog());
+    }
+    return most;
+  }
 
   ManualClock clock_;
   testing::PacedDevice device_{clock_};
@@ -95,6 +106,41 @@ TEST_F(RunAheadTest, AStreamThatWasWaitedForHasNothingAhead) {
   ASSERT_TRUE(stream_->synchronize().ok());
   ahead_.drained();
   EXPECT_EQ(ahead_.nodes_ahead(), 0u);
+}
+
+// However many nodes a mark had before: launches of 50 ms leave one behind the one that runs.
+TEST_F(RunAheadTest, RecordingsOfManyMillisecondsLeaveOneBehindTheOneThatIsWaitedFor) {
+  run(5'000, microseconds(3), microseconds(8));
+  launch(2, milliseconds(50), microseconds(20));
+  const Duration idle = device_.idle();
+  EXPECT_LE(launch(50, milliseconds(50), microseconds(20)), milliseconds(100));
+  EXPECT_EQ(device_.idle(), idle);
+}
+
+TEST_F(RunAheadTest, ShortRecordingsRunAheadByTheBound) {
+  launch(50, microseconds(200), microseconds(20));
+  const Duration idle = device_.idle();
+  const Duration most = launch(500, microseconds(200), microseconds(20));
+  EXPECT_EQ(device_.idle(), idle);
+  EXPECT_GE(most, limits::kRunAhead);
+  EXPECT_LE(most, limits::kRunAhead + microseconds(400));
+}
+
+// A step that is recorded up to its optimizer: the nodes behind a launch are small.
+TEST_F(RunAheadTest, ARecordingTeachesNothingAboutNodes) {
+  run(300, microseconds(10), microseconds(5));
+  ASSERT_TRUE(stream_->synchronize().ok());
+  ahead_.drained();
+  const Duration node = ahead_.node_time();
+  launch(100, milliseconds(5), microseconds(5));
+  EXPECT_EQ(ahead_.node_time(), node);
+  for (int iteration = 0; iteration < 20; ++iteration) {
+    launch(1, milliseconds(5), microseconds(5));
+    run(100, microseconds(10), microseconds(5));
+    EXPECT_LE(ahead_.node_time(), microseconds(20)) << iteration;
+    EXPECT_LE(device_.backlog(), milliseconds(7)) << iteration;
+  }
+  EXPECT_LE(device_.idle(), milliseconds(2)) << "of 220 ms";
 }
 
 // The pause must not be taken for the time of a node.

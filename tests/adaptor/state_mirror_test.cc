@@ -29,6 +29,7 @@ class CountingLane final : public DeviceLane {
   }
   Status download(void* /*to*/, const void* /*from*/, Bytes /*bytes*/) override { return {}; }
   Status node_enqueued() override { return {}; }
+  Status recording_launched() override { return {}; }
   std::unique_ptr<lanes::EnqueuedIteration> enqueue() override { return nullptr; }
   void drop_downloads() override {}
   Status drain() override {

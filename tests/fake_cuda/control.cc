@@ -80,6 +80,13 @@ void fake_cuda_fail_kernel(const char* part, int error) {
   control([&](Gpu& gpu) { gpu.failing_kernel = {part, static_cast<CUresult>(error)}; });
 }
 
+void fake_cuda_spoil_captures(int nodes, int times) {
+  control([&](Gpu& gpu) {
+    gpu.spoiled_at = static_cast<size_t>(nodes);
+    gpu.captures_to_spoil = times;
+  });
+}
+
 int fake_cuda_forbid(const char* ability, int forbidden) {
   return control([&](Gpu& gpu) {
     bool* const flag = gpu.settings.ability(ability);

@@ -1,6 +1,7 @@
-// cuDNN: graphs of operations (its backend API), as far as torch's convolutions need them; cuDNN's
-// attention finds no plan here. A description keeps the attributes that it is given. One engine
-// serves every graph, and a plan that is executed only checks that its memory is there.
+// cuDNN: graphs of operations (its backend API), as far as torch's convolutions need them. cuDNN's
+// attention finds no plan here: torch raises an error at its first call and crashes at the next, so
+// whoever would take it must switch it off. A description keeps the attributes that it is given.
+// One engine serves every graph, and a plan that is executed only checks that its memory is there.
 #include <cudnn.h>
 
 #include <algorithm>

@@ -82,7 +82,7 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
 
 CUresult cuCtxSynchronize() {
   return call("cuCtxSynchronize", [](Gpu& gpu) {
-    const CUresult refused = gpu.may_wait("cuCtxSynchronize");
+    const CUresult refused = gpu.may_wait_for_all("cuCtxSynchronize");
     return refused == CUDA_SUCCESS ? gpu.synchronize_all() : refused;
   });
 }
@@ -94,7 +94,7 @@ CUresult cuCtxSynchronize_v2(CUcontext context) {
       return gpu.refuse(CUDA_ERROR_INVALID_CONTEXT, "cuCtxSynchronize_v2: not a live context");
     }
     if (context == nullptr && gpu.contexts.current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-    const CUresult refused = gpu.may_wait("cuCtxSynchronize");
+    const CUresult refused = gpu.may_wait_for_all("cuCtxSynchronize");
     if (refused != CUDA_SUCCESS) return refused;
     return gpu.synchronize_all();
   });

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 #include "tests/fake_cuda/fake_context.h"
 #include "tests/fake_cuda/fake_cuda.h"
@@ -21,15 +22,26 @@ class FakeCaptures : public FakeContext {
     ASSERT_EQ(cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
     ASSERT_EQ(cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     ASSERT_EQ(cuStreamCreate(&other_, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    ASSERT_EQ(cuMemAlloc(&memory_, 64), CUDA_SUCCESS);
   }
   void TearDown() override {
     EXPECT_EQ(cuEventDestroy(event_), CUDA_SUCCESS);
     EXPECT_EQ(cuStreamDestroy(stream_), CUDA_SUCCESS);
     EXPECT_EQ(cuStreamDestroy(other_), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemFree(memory_), CUDA_SUCCESS);
     FakeContext::TearDown();
   }
   void begin(CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL) {
     ASSERT_EQ(cuStreamBeginCapture(stream_, mode), CUDA_SUCCESS);
+  }
+  template <typename Body>
+  static void in_another_thread(Body body) {
+    CUcontext context = nullptr;
+    ASSERT_EQ(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    std::thread([&] {
+      ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
+      body();
+    }).join();
   }
   // The other stream takes part from here on, until `join`.
   void fork() {
@@ -43,6 +55,7 @@ class FakeCaptures : public FakeContext {
 
   CUevent event_ = nullptr;
   CUstream stream_ = nullptr, other_ = nullptr;
+  CUdeviceptr memory_ = 0;
   CUgraph graph_ = nullptr;
 };
 
@@ -94,6 +107,57 @@ TEST_F(FakeCaptures, WaitingDuringACaptureSpoilsIt) {
   ASSERT_EQ(cuEventRecord(event_, stream_), CUDA_SUCCESS);
   EXPECT_EQ(cuEventQuery(event_), CUDA_ERROR_CAPTURED_EVENT);
   EXPECT_EQ(cuStreamEndCapture(stream_, &graph_), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+// Whatever the mode of the capture, and of the thread that waits.
+TEST_F(FakeCaptures, NobodyWaitsForTheWholeDeviceMeanwhile) {
+  for (const auto mode : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                          CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    begin(mode);
+    ASSERT_EQ(cuMemsetD8Async(memory_, 1, 64, stream_), CUDA_SUCCESS);
+    in_another_thread([] {
+      CUstreamCaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+      EXPECT_EQ(cuThreadExchangeStreamCaptureMode(&relaxed), CUDA_SUCCESS);
+      EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    });
+    EXPECT_EQ(cuMemsetD8Async(memory_, 1, 64, stream_), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    EXPECT_EQ(cuStreamEndCapture(stream_, &graph_), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_SUCCESS);
+  }
+}
+
+TEST_F(FakeCaptures, AnotherThreadWaitsForAStreamThatIsNotCaptured) {
+  begin(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  ASSERT_EQ(cuMemsetD8Async(memory_, 1, 64, stream_), CUDA_SUCCESS);
+  in_another_thread([this] {
+    EXPECT_EQ(cuStreamSynchronize(other_), CUDA_SUCCESS);
+    EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_SUCCESS) << "the captured one does not block";
+  });
+  ASSERT_EQ(cuStreamEndCapture(stream_, &graph_), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph_), CUDA_SUCCESS);
+}
+
+TEST_F(FakeCaptures, TheLegacyStreamIsLeftAloneWhileABlockingOneIsCaptured) {
+  CUstream blocking = nullptr;
+  ASSERT_EQ(cuStreamCreate(&blocking, CU_STREAM_DEFAULT), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture(blocking, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+  in_another_thread(
+      [] { EXPECT_EQ(cuStreamSynchronize(nullptr), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT); });
+  EXPECT_EQ(cuStreamEndCapture(blocking, &graph_), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(cuStreamDestroy(blocking), CUDA_SUCCESS);
+}
+
+TEST_F(FakeCaptures, ATestSpoilsTheNextOnes) {
+  fake_cuda_spoil_captures(1, 1);
+  begin();
+  ASSERT_EQ(cuMemsetD8Async(memory_, 1, 64, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuMemsetD8Async(memory_, 1, 64, stream_), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(cuStreamEndCapture(stream_, &graph_), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  begin();
+  ASSERT_EQ(cuMemsetD8Async(memory_, 1, 64, stream_), CUDA_SUCCESS);
+  ASSERT_EQ(cuMemsetD8Async(memory_, 1, 64, stream_), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamEndCapture(stream_, &graph_), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphDestroy(graph_), CUDA_SUCCESS);
 }
 
 TEST_F(FakeCaptures, ARelaxedThreadMayWaitForOtherWork) {

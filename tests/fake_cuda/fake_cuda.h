@@ -30,6 +30,9 @@ void fake_cuda_fail_calls(const char* name, int error, int times);
 // The next kernel, or call of a library, with this part of a name in its own loses the device when
 // its turn comes, with the CUresult `error`.
 void fake_cuda_fail_kernel(const char* part_of_name, int error);
+// The next `times` captures are spoiled when they have `nodes` nodes, as by another thread that
+// waits for the whole device at that moment.
+void fake_cuda_spoil_captures(int nodes, int times);
 // Takes an ability away (or gives it back): "device", "vmm", "fd", "green", "replay". False:
 // unknown.
 int fake_cuda_forbid(const char* ability, int forbidden);

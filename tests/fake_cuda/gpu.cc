@@ -76,7 +76,30 @@ CUresult Gpu::may_wait(const char* call) {
   return result == CUDA_SUCCESS ? result : refuse(result, std::string(call) + ": during a capture");
 }
 
+CUresult Gpu::may_wait_for_all(const char* call) {
+  const auto spoiled = captures();
+  if (spoiled.empty()) return CUDA_SUCCESS;
+  for (const auto& capture : spoiled) capture->spoil();
+  return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                std::string(call) + ": while a stream of the device is captured");
+}
+
+CUresult Gpu::may_use_legacy(const std::string& call) {
+  CUresult result = CUDA_SUCCESS;
+  for (const auto& [handle, other] : streams.all()) {
+    if (!other->blocking() || other->capture == nullptr) continue;
+    other->capture->spoil();
+    result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  if (result == CUDA_SUCCESS) return result;
+  return refuse(result, call + " in the legacy stream while a blocking stream is captured");
+}
+
 CUresult Gpu::may_wait(const char* call, const Stream& stream) {
+  if (&stream == legacy_.get()) {
+    const CUresult refused = may_use_legacy(call);
+    if (refused != CUDA_SUCCESS) return refused;
+  }
   if (stream.capture == nullptr) return may_wait(call);
   stream.capture->spoil();
   return refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
@@ -103,14 +126,16 @@ std::vector<std::shared_ptr<Capture>> Gpu::captures() const {
 
 CUresult Gpu::submit(const std::shared_ptr<Stream>& stream, Step step) {
   auto kept = std::make_shared<const Step>(std::move(step));
-  if (stream->capture != nullptr) return stream->capture->add(*stream, std::move(kept));
-  if (stream == legacy_) {
-    for (const auto& [handle, other] : streams.all()) {
-      if (!other->blocking() || other->capture == nullptr) continue;
-      other->capture->spoil();
-      return refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-                    kept->what + " in the legacy stream while a blocking stream is captured");
+  if (stream->capture != nullptr) {
+    if (captures_to_spoil > 0 && stream->capture->recorded()->nodes.size() == spoiled_at) {
+      --captures_to_spoil;
+      stream->capture->spoil();
     }
+    return stream->capture->add(*stream, std::move(kept));
+  }
+  if (stream == legacy_) {
+    const CUresult refused = may_use_legacy(kept->what);
+    if (refused != CUDA_SUCCESS) return refused;
   }
   enqueue(stream, {std::move(kept)}, {});
   return CUDA_SUCCESS;

@@ -51,6 +51,9 @@ class Gpu {
   // The same of one stream or event: not while it is captured.
   CUresult may_wait(const char* call, const Stream& stream);
   CUresult may_wait(const char* call, const Event& event);
+  // The same of the whole device: while any of its streams is captured, whoever waits and in
+  // whatever mode, and all captures are spoiled.
+  CUresult may_wait_for_all(const char* call);
 
   // Puts one step at the end of the stream: into its queue, or into the capture it takes part in.
   CUresult submit(const std::shared_ptr<Stream>& stream, Step step);
@@ -81,6 +84,10 @@ class Gpu {
   HandleTable<CUgraphExec, Executable> executables{0x800000};
   Executor executor;
   std::map<std::string, std::pair<CUresult, int>> failing_calls;  // error, how often still
+  // Captures that are still to be spoiled, each when it has so many nodes
+  // (fake_cuda_spoil_captures).
+  int captures_to_spoil = 0;
+  size_t spoiled_at = 0;
   // A part of a kernel's name, and what its next run answers; success: nothing.
   std::pair<std::string, CUresult> failing_kernel{"", CUDA_SUCCESS};
   CUresult lasting = CUDA_SUCCESS;
@@ -93,6 +100,9 @@ class Gpu {
 
   void begins(const Step& step, const Stream& stream);
 
+  // Success, unless a blocking stream is captured: then the legacy stream must be left alone, and
+  // the captures are spoiled.
+  CUresult may_use_legacy(const std::string& call);
   // The captures of all streams, each once.
   std::vector<std::shared_ptr<Capture>> captures() const;
 

@@ -9,7 +9,7 @@ import pytest
 
 import laneway
 from laneway.errors import DeviceLost, JobFailed, Refused
-from support import fake_cuda
+from support import cli, fake_cuda
 from support.daemon import Lanewayd, wait_until
 from support.fake_cuda import on_fake
 from support.fake_training import KINDS, Trial, rounds
@@ -130,6 +130,16 @@ def test_jobs_of_a_daemon_survive_its_workers():
         assert "fake CUDA" not in daemon.log(), daemon.log()
 
 
+def test_an_operator_is_told_why_a_job_is_not_recorded():
+    with FakeLanewayd(environment={"FAKE_CUDA_FORBID": "replay"}) as daemon:
+        with daemon.connect() as service:
+            trial = Trial(service, "mlp", replay="on").train(8)
+            trial.check()
+            told = cli.run("report", trial.step.name, address=daemon.address)
+        assert told.returncode == 0, told.stderr
+        assert "is not recorded: beginning to record a CUDA graph: cudaError" in told.stdout
+
+
 def test_a_device_assert_takes_down_one_worker_and_blames_its_job():
     with FakeLanewayd(environment={"FAKE_CUDA_FAULT_AFTER": "300"}) as daemon:
         with daemon.connect() as service:
@@ -159,9 +169,19 @@ def test_a_device_that_fails_while_its_pool_is_made_is_refused_in_words():
         pass
 
 
-def test_where_memory_cannot_be_shared_jobs_end_with_their_worker():
+def test_where_memory_cannot_be_shared_jobs_outlive_their_worker_by_snapshots():
     with (
         FakeLanewayd(environment={"FAKE_CUDA_FORBID": "fd"}) as daemon,
+        daemon.connect() as service,
+    ):
+        trial = Trial(service, "mlp").train(2)
+        daemon.kill(daemon.active_worker())
+        trial.train(5).check()
+
+
+def test_where_memory_cannot_be_shared_and_nothing_is_kept_jobs_end_with_their_worker():
+    with (
+        FakeLanewayd("--recovery-memory", "0", environment={"FAKE_CUDA_FORBID": "fd"}) as daemon,
         daemon.connect() as service,
     ):
         trial = Trial(service, "mlp").train(2)
