@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,12 @@
 namespace laneway {
 namespace {
 
+enum class Action : uint8_t { kill, segv, abrt, stop, hang };
+
 struct Point {
   std::string name;
-  uint64_t left = 1;  // passes until the process is killed
+  uint64_t left = 1;  // passes until it happens
+  Action action = Action::kill;
 };
 
 struct Points {
@@ -30,23 +34,40 @@ Points& points() {
   return *all;
 }
 
+std::optional<Action> parse_action(std::string_view text) {
+  if (text == "segv") return Action::segv;
+  if (text == "abrt") return Action::abrt;
+  if (text == "stop") return Action::stop;
+  if (text == "hang") return Action::hang;
+  return std::nullopt;
+}
+
 Result<Point> parse_point(std::string_view text) {
-  const size_t colon = text.find(':');
-  const std::string_view name = text.substr(0, colon);
+  const size_t equals = text.find('=');
+  const std::string_view place = text.substr(0, equals);
+  const size_t colon = place.find(':');
+  const std::string_view name = place.substr(0, colon);
   const size_t dot = name.find('.');
   Point point{.name = std::string(name)};
   bool good = dot != std::string_view::npos && dot > 0 && dot + 1 < name.size();
+  if (equals != std::string_view::npos) {
+    const std::optional<Action> action = parse_action(text.substr(equals + 1));
+    good = good && action.has_value();
+    point.action = action.value_or(Action::kill);
+  }
   if (colon != std::string_view::npos) {
-    const std::string_view count = text.substr(colon + 1);
+    const std::string_view count = place.substr(colon + 1);
     const auto [end, error] =
         std::from_chars(count.data(), count.data() + count.size(), point.left);
     good = good && error == std::errc() && end == count.data() + count.size() && point.left > 0;
   }
   if (good) return point;
-  return Error{ErrorCode::invalid_argument,
-               "\"" + std::string(text) +
-                   "\" names no fault point; the form is PROGRAM.POINT or PROGRAM.POINT:nth, as in "
-                   "\"broker.job_held:2\", several separated by commas"};
+  return Error{
+      ErrorCode::invalid_argument,
+      "\"" + std::string(text) +
+          "\" names no fault point; the form is PROGRAM.POINT or PROGRAM.POINT:nth, as in "
+          "\"broker.job_held:2\", with =segv, =abrt, =stop or =hang behind it for what is not "
+          "killed; several separated by commas"};
 }
 
 }  // namespace
@@ -55,15 +76,28 @@ namespace fault_detail {
 
 std::atomic<bool> armed{false};
 
-void pass(std::string_view name) {
-  MutexLock lock(points().mutex);
+namespace {
+
+std::optional<Action> due(std::string_view name) {
+  const MutexLock lock(points().mutex);
   for (Point& point : points().list) {
-    if (point.name == name && point.left > 0 && --point.left == 0) {
-      kill(getpid(), SIGKILL);
-      // The signal may reach another thread first; nothing after the point may happen.
-      while (true) pause();
-    }
+    if (point.name == name && point.left > 0 && --point.left == 0) return point.action;
   }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void pass(std::string_view name) {
+  const std::optional<Action> action = due(name);
+  if (!action) return;
+  if (*action == Action::segv) raise(SIGSEGV);
+  if (*action == Action::abrt) raise(SIGABRT);
+  // To this thread, so that it does not get past the point before it stops.
+  if (*action == Action::stop) return static_cast<void>(raise(SIGSTOP));
+  if (*action == Action::kill) kill(getpid(), SIGKILL);
+  // That signal may reach another thread first; nothing after the point may happen.
+  while (true) pause();
 }
 
 }  // namespace fault_detail

@@ -28,9 +28,17 @@ BENCHES = {
     "latency": "what does the service add to an iteration, in round trips of the machine?",
     "throughput": "how many requests a second does the service answer, at what cost to the broker?",
     "start": "how long until the service, a connection and a first result are there?",
+    "pause": "for how long does a training stand still when its worker is killed?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",
+    "device_memory": "what does a service take of a device beside its pool, as jobs come and go?",
+    "replay_fake": "which part of a step is replayed on CUDA, and how many calls does it save?",
     "against": "is a training step as fast as in another checkout (--other DIR)?",
     "operators": "are PyTorch's own databases of operators, modules and optimizers bit-equal?",
+    "recovery_cost": "what does it cost that a job's state outlives a worker that dies?",
+    "failover": "is anything lost when a worker is killed, wherever it stands?",
+    "soak": "is anything lost or leaked when processes die and stop for an hour?",
+    "eviction": "how fast do images leave the pool and come back?",
+    "link": "does the host's link carry what it is set to, in however many pieces?",
     "loops": "do training scripts as people write them stay the same, and how fast are they?",
 }
 # With --device: bench/gpu. The same names where the question is the same.

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "lanes/outside_place.h"
 #include "lanes/reason.h"
 #include "lanes/turn.h"
 
@@ -29,15 +30,33 @@ struct RefuseJob {
   JobId job;
   Reason reason;
 };
-// Gives a job memory for its image. The executor must clear it, and answer with ImagePlaced. A core
-// that takes over sends the action again when its report says that the image is not placed.
+// Gives a job memory for its image, which comes from wherever its only whole copy is: the client's
+// bytes, or the place outside of the pool to which it was written back. The executor must write
+// every byte of it, and answer with ImagePlaced; it goes on with the next action meanwhile. A core
+// that takes over sends the action again when its report says that the image is not placed. A copy
+// outside stays valid until ImageDirty or DropCopy.
 struct PlaceImage {
   JobId job;
   Bytes offset;
   Bytes size;
 };
-// The job is over: its image's memory is free once this action was carried out.
+// The job is over: the memory of its image and of the copy outside is free once this action was
+// carried out.
 struct DropImage {
+  JobId job;
+};
+// A placed image leaves the pool: its bytes are copied to `to`, unless the copy that lies there is
+// whole and equal, and that copy is the job's image from then on. The answer is ImageLeft: its
+// range is free, and the job has no lane until AdmitJob; or CopyFailed, which costs the job
+// nothing: its image stays, and the place outside is free. No turn of the job is open until the
+// answer.
+struct EvictImage {
+  JobId job;
+  OutsidePlace to;
+  Bytes size;  // as in PlaceImage
+};
+// The copy outside of a placed image is given up: its place is free once this was carried out.
+struct DropCopy {
   JobId job;
 };
 struct OpenRegion {
@@ -65,7 +84,7 @@ struct RecallTurn {
   LaneId lane;
 };
 
-using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, OpenRegion,
-                            ResizeRegion, CloseRegion, GrantTurn, RecallTurn>;
+using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
+                            DropCopy, OpenRegion, ResizeRegion, CloseRegion, GrantTurn, RecallTurn>;
 
 }  // namespace laneway::lanes

@@ -20,8 +20,9 @@ void Admission::admit_waiting() {
     const policies::AdmitDecision decision = policy_.admit(core_);
     if (!decision.job.valid()) return;
     Job& job = core_.job_of(decision.job);
-    const ReasonCode code = try_admit(job, decision);
+    ReasonCode code = try_admit(job, decision);
     if (code == ReasonCode::none) continue;
+    if (eviction_.make_room(job, decision)) code = ReasonCode::store_full;
     job.reason = core_.make_reason(code, job);
     job.view.tried_version = core_.view.version();
   }
@@ -48,17 +49,9 @@ LaneId Admission::closed_lane() const {
 
 ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
   Lane& lane = core_.lane_of(id);
-  Room room = core_.pool.place_image(job.view.id, job.view.persistent, &job.image_offset);
+  Room room = open_lane_beside(job, lane, /*at_former_place=*/true);
+  if (room != Room::done) room = open_lane_beside(job, lane, /*at_former_place=*/false);
   if (room != Room::done) return reason_of(room);
-  lane.region = Region{};
-  lane.region.id = core_.region_ids.next();
-  lane.region.lane = id;
-  room = core_.pool.open_region(lane.region, job.view.ephemeral);
-  if (room != Room::done) {
-    core_.pool.drop_image(job.view.id);
-    lane.region = Region{};
-    return reason_of(room);
-  }
   lane.move_to(LaneState::idle);
   core_.view.open_lane(id, lane.region.size);
   core_.actions.push_back(AdmitJob{job.view.id, id});
@@ -67,8 +60,33 @@ ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
   return ReasonCode::none;
 }
 
+Room Admission::open_lane_beside(Job& job, Lane& lane, bool at_former_place) {
+  Room room = place(job, at_former_place);
+  if (room != Room::done) return room;
+  lane.region = Region{};
+  lane.region.id = core_.region_ids.next();
+  lane.region.lane = lane.id;
+  room = core_.pool.open_region(lane.region, job.view.ephemeral);
+  if (room == Room::done) return room;
+  core_.pool.drop_image(job.view.id);
+  lane.region = Region{};
+  return room;
+}
+
+Room Admission::place(Job& job, bool at_former_place) {
+  if (!at_former_place) {
+    return core_.pool.place_image(job.view.id, job.view.persistent, &job.image_offset);
+  }
+  const bool had_one = job.state() == JobState::away;
+  const bool free =
+      had_one && core_.pool.claim_image(job.view.id, job.view.persistent, job.image_offset,
+                                        core_.pool.rounded(job.view.persistent));
+  return free ? Room::done : Room::fragmented;
+}
+
 ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
-  Room room = core_.pool.place_image(job.view.id, job.view.persistent, &job.image_offset);
+  Room room = place(job, /*at_former_place=*/true);
+  if (room != Room::done) room = place(job, /*at_former_place=*/false);
   if (room != Room::done) return reason_of(room);
   const bool grows = core_.pool.rounded(job.view.ephemeral) > lane.region.size;
   if (grows && lane.open()) {
@@ -117,7 +135,9 @@ void Admission::enter_lane(Job& job, Lane& lane) {
   job.view.lane = lane.id;
   core_.view.add_to_lane(job.view);
   job.reason = {};
-  job.move_to(JobState::staged);
+  job.wanted_in = false;
+  job.admitted_at = core_.now;
+  job.move_to(job.state() == JobState::away ? JobState::restoring : JobState::staged);
   core_.actions.push_back(
       PlaceImage{job.view.id, job.image_offset, core_.pool.rounded(job.view.persistent)});
   core_.touch(lane);

@@ -5,6 +5,7 @@
 
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
+#include "lanes/eviction.h"
 #include "lanes/region_control.h"
 #include "lanes/turn_control.h"
 
@@ -13,10 +14,12 @@ namespace laneway::lanes {
 class Admission {
  public:
   // All arguments must outlive the object.
-  Admission(CoreState& core, CheckedPolicy& policy, TurnControl& turns, RegionControl& regions)
-      : core_(core), policy_(policy), turns_(turns), regions_(regions) {}
+  Admission(CoreState& core, CheckedPolicy& policy, TurnControl& turns, RegionControl& regions,
+            Eviction& eviction)
+      : core_(core), policy_(policy), turns_(turns), regions_(regions), eviction_(eviction) {}
 
-  // Admits jobs as long as the policy names one and there is room.
+  // Admits jobs as long as the policy names one and there is room. Images leave for one that finds
+  // none.
   void admit_waiting();
   // Emits QueueJob for every waiting job with a changed position or reason.
   void tell_queue();
@@ -25,6 +28,10 @@ class Admission {
   // Returns ReasonCode::none when the job is admitted, else why not.
   ReasonCode try_admit(Job& job, const policies::AdmitDecision& decision);
   ReasonCode admit_to_new_lane(Job& job, LaneId lane);
+  Room open_lane_beside(Job& job, Lane& lane, bool at_former_place);
+  // The former place, if it is free, suits an image that comes back: what was recorded for its
+  // addresses holds.
+  Room place(Job& job, bool at_former_place);
   ReasonCode admit_to_lane(Job& job, Lane& lane);
   // Tries in this order: the lane with the fewest jobs among those with a region that is large
   // enough; a lane that can grow now; a lane that could grow between two turns (its turn is
@@ -38,6 +45,7 @@ class Admission {
   CheckedPolicy& policy_;
   TurnControl& turns_;
   RegionControl& regions_;
+  Eviction& eviction_;
 };
 
 }  // namespace laneway::lanes

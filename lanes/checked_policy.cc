@@ -12,7 +12,7 @@ namespace {
 bool is_possible(CoreState& core, const policies::AdmitDecision& decision) {
   if (!decision.job.valid()) return true;
   const Job* job = core.find_job(decision.job);
-  if (job == nullptr || job->state() != JobState::waiting) return false;
+  if (job == nullptr || !job->queued()) return false;
   if (core.view.was_tried(job->view)) return false;
   return !decision.lane.valid() || core.view.lane(decision.lane) != nullptr;
 }
@@ -34,6 +34,16 @@ policies::AdmitDecision CheckedPolicy::admit(CoreState& core) {
   if (is_possible(core, decision)) return decision;
   ++faults_;
   return fallback_->admit(core.now, core.view);
+}
+
+JobId CheckedPolicy::evict(const CoreState& core, const policies::EvictQuestion& question) {
+  const JobId answer = policy_->evict(core.now, core.view, question);
+  if (!answer.valid()) return answer;
+  for (const policies::EvictCandidate& one : question.candidates) {
+    if (one.job->id == answer) return answer;
+  }
+  ++faults_;
+  return fallback_->evict(core.now, core.view, question);
 }
 
 JobId CheckedPolicy::pick(const CoreState& core, const Lane& lane,

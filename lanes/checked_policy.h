@@ -26,6 +26,9 @@ class CheckedPolicy {
   JobId pick(const CoreState& core, const Lane& lane,
              std::span<const policies::JobView* const> candidates);
 
+  // Returns one of the candidates, or no job. Requires: there is a candidate.
+  JobId evict(const CoreState& core, const policies::EvictQuestion& question);
+
   std::string_view name() const { return policy_->name(); }
   // How many answers were replaced.
   uint64_t faults() const { return faults_; }

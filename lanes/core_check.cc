@@ -41,9 +41,15 @@ bool holds(const std::vector<const policies::JobView*>& jobs, const Job& job) {
 
 void check_job(const CoreState& core, const Job& job) {
   const bool admitted = job.view.lane.valid();
-  LW_CHECK((job.state() == JobState::waiting) != admitted, named(job) + ": lane against state");
+  const bool away = job.state() == JobState::away;
+  LW_CHECK((away || job.state() == JobState::waiting) != admitted,
+           named(job) + ": lane against state");
+  const bool has_place = core.outside.place_of(job.view.id).tier != Tier::none;
+  LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
+  LW_CHECK(has_place == (job.clean || job.leaves), named(job) + ": its place outside");
+  LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
   LW_CHECK(job.view.running == (job.state() == JobState::running), named(job) + ": running");
-  LW_CHECK(!job.view.ready || job.state() == JobState::resident, named(job) + ": ready");
+  LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");
   LW_CHECK(!job.ending || job.state() == JobState::running, named(job) + ": its end is overdue");
   if (!admitted) return;
   const policies::LaneView* lane = core.view.lane(job.view.lane);
@@ -60,10 +66,21 @@ void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
     // While a turn is open a job whose need grew waits for the boundary.
     const bool fits = core.pool.rounded(job->ephemeral) <= lane.region.size;
     const JobState state = core.job_of(job->id).state();
-    LW_CHECK(lane.open() || (state == JobState::held ? !fits : fits || state == JobState::staged),
+    const bool moves =
+        state == JobState::staged || state == JobState::restoring || state == JobState::evicting;
+    LW_CHECK(lane.open() || (state == JobState::held ? !fits : fits || moves),
              named(lane) + ": a job is on the wrong side of held");
   }
   *members += view.jobs.size();
+}
+
+void check_outside(const CoreState& core) {
+  for (const Tier tier : {Tier::store, Tier::spill}) {
+    const memory::Ledger& ledger = core.outside.ledger(tier);
+    LW_CHECK(ledger.claimed() <= ledger.capacity(), "claims exceed a tier outside of the pool");
+    LW_CHECK(ledger.claimed() == core.outside.ranges(tier).taken_bytes(),
+             "copies outside of the pool are not what the ledger counts");
+  }
 }
 
 }  // namespace
@@ -97,19 +114,27 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     check_members(core, lane, &members);
   }
   uint32_t held = 0;
+  uint32_t leaving = 0;
+  size_t copies = 0;
   for (const auto& [id, job] : core.jobs) {
     check_job(core, job);
     held += job.state() == JobState::held;
+    leaving += job.leaves;
+    copies += core.outside.place_of(id).tier != Tier::none;
+    members += job.state() == JobState::away && !job.queued();  // waits for nothing
     if (job.view.lane.valid()) {
       pieces.push_back({job.image_offset, core.pool.rounded(job.view.persistent)});
     }
   }
   for (const policies::JobView* job : core.view.waiting()) {
-    LW_CHECK(core.job_of(job->id).state() == JobState::waiting, "an admitted job waits");
+    LW_CHECK(core.job_of(job->id).queued(), "a job that is not queued waits");
   }
   LW_CHECK(members == core.jobs.size(), "the view does not show every job exactly once");
   LW_CHECK(held == core.held_jobs, "held jobs are miscounted");
+  LW_CHECK(leaving == core.leaving_jobs, "leaving jobs are miscounted");
+  LW_CHECK(copies == core.outside.copies(), "a copy outside of the pool belongs to no job");
   check_pieces(core, std::move(pieces));
+  check_outside(core);
 }
 
 }  // namespace laneway::lanes

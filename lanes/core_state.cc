@@ -7,6 +7,7 @@ namespace laneway::lanes {
 CoreState::CoreState(const SchedulerConfig& wanted)
     : config(wanted),
       pool(wanted.capacity, wanted.reserve, wanted.alignment),
+      outside(wanted.store, wanted.spill, wanted.alignment),
       view(wanted.max_lanes),
       lanes(wanted.max_lanes),
       wanted_capacity(pool.capacity()) {
@@ -47,6 +48,7 @@ Job CoreState::new_job(const JobOffered& offer) {
   job.view.session = offer.session;
   job.view.options = offer.options;
   job.view.arrival = ++arrivals;
+  job.view.queue = job.view.arrival;
   job.view.offered_at = now;
   job.view.persistent = offer.persistent;
   job.view.ephemeral = offer.ephemeral;
@@ -54,6 +56,12 @@ Job CoreState::new_job(const JobOffered& offer) {
   job.view.iteration_estimate = offer.iteration_estimate;
   job.view.update_remaining();
   return job;
+}
+
+void CoreState::enqueue(Job& job) {
+  job.view.queue = ++arrivals;
+  view.add_waiting(job.view);
+  queue_has_changed = true;
 }
 
 void CoreState::touch(Lane& lane) {
@@ -86,17 +94,26 @@ bool CoreState::admission_closed() const {
 }
 
 JobStatus CoreState::status_of(const Job& job) const {
+  const Tier tier = outside.place_of(job.view.id).tier;
+  const Bytes image = job.view.persistent;
   return {.id = job.view.id,
           .session = job.view.session,
           .options = job.view.options,
-          .state = job.state(),
+          // In its turns it only answers.
+          .state = job.quarantined && job.view.running ? JobState::quarantined : job.state(),
           .lane = job.view.lane,
           .ready = job.view.ready,
           .persistent = job.view.persistent,
           .ephemeral = job.view.ephemeral,
           .iterations = job.view.iterations,
           .device_time = job.view.busy,
-          .reason = job.reason};
+          .reason = job.quarantined ? make_reason(ReasonCode::quarantined, job) : job.reason,
+          .pace = {},
+          .pool_bytes = job.view.lane.valid() ? image : Bytes(),
+          .store_bytes = tier == Tier::store ? image : Bytes(),
+          .spill_bytes = tier == Tier::spill ? image : Bytes(),
+          .clean = job.clean,
+          .pinned = job.pinned};
 }
 
 }  // namespace laneway::lanes

@@ -18,6 +18,7 @@
 #include "lanes/job.h"
 #include "lanes/job_offered.h"
 #include "lanes/lane.h"
+#include "lanes/outside_map.h"
 #include "lanes/pool_map.h"
 #include "lanes/snapshot.h"
 #include "policies/view.h"
@@ -27,6 +28,8 @@ namespace laneway::lanes {
 struct SchedulerConfig {
   Bytes capacity;  // of the pool
   Bytes reserve;   // never given to jobs; must be smaller than the capacity
+  Bytes store;     // capacities of the tiers outside of the pool; 0: there is none
+  Bytes spill;
   int64_t alignment = limits::kHostAlignment;
   uint32_t max_lanes = limits::kMaxLanes;  // 1 … limits::kMaxLanes
   uint32_t max_jobs = limits::kMaxJobs;
@@ -35,6 +38,8 @@ struct SchedulerConfig {
   // A bounded turn that is still open after twice its slice (or after this, when it has no slice)
   // is recalled: its job may have nothing to run.
   Duration patience = milliseconds(50);
+  // A job with work keeps its image in the pool at least so long once it is there.
+  Duration min_resident = milliseconds(500);
   // The whole state is checked after this number of events (core_check.h), the lanes that an event
   // touched after each event.
   uint32_t check_every = 1024;
@@ -52,6 +57,8 @@ struct CoreState {
   Lane& lane_of(LaneId id);
   // Makes a job of the offer, next in the order of arrival; it is not in `jobs` yet.
   Job new_job(const JobOffered& offer);
+  // Its image is outside and is wanted in the pool: it waits, behind all who wait now.
+  void enqueue(Job& job);
   // Marks the lane: settle() looks at it when the event has been handled.
   void touch(Lane& lane);
   // Must be called when memory or a lane was freed: jobs without room are tried again when the
@@ -65,6 +72,7 @@ struct CoreState {
 
   SchedulerConfig config;
   PoolMap pool;
+  OutsideMap outside;
   policies::View view;
   std::map<JobId, Job> jobs;
   std::vector<Lane> lanes;      // slot i is lane i + 1
@@ -77,7 +85,8 @@ struct CoreState {
   bool memory_has_changed = false;
   bool queue_has_changed = false;  // a waiting job came or went
   uint32_t held_jobs = 0;
-  Bytes wanted_capacity;  // as CapacityChanged asked; equal to the pool's capacity when done
+  uint32_t leaving_jobs = 0;  // whose image leaves, or will at the end of a turn
+  Bytes wanted_capacity;      // as CapacityChanged asked; equal to the pool's capacity when done
   uint64_t ignored_events = 0;
   std::deque<JobStatus> ended;  // the last few, for status
 };

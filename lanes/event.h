@@ -3,6 +3,8 @@
 // the same events, the core decides the same.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <variant>
 
@@ -35,6 +37,7 @@ struct TurnEnded {
   // it is a lower bound: the core raises a need that is not above the lane's size to that size and
   // a quarter.
   Bytes ephemeral;
+  Duration idle = Duration();  // how long its job had had nothing to run when it ended
 };
 // A region's need changed outside a turn (a graph was added to the job).
 struct NeedChanged {
@@ -44,6 +47,33 @@ struct NeedChanged {
 // The image's bytes lie at PlaceImage's offset.
 struct ImagePlaced {
   JobId job;
+};
+// A job that was quarantined is tried again.
+struct JobReleased {
+  JobId job;
+};
+// The image lies at EvictImage's place, and no more in the pool.
+struct ImageLeft {
+  JobId job;
+};
+// EvictImage went wrong: the image is in the pool as before, and there is no copy of it.
+struct CopyFailed {
+  JobId job;
+};
+// The image in the pool is about to differ from the copy outside, whose bytes are of no use now.
+struct ImageDirty {
+  JobId job;
+};
+// What a client asked about where a job's image is. Loading and unloading begin when they can, and
+// are forgotten with the next wish or once they were done.
+enum class Residency : uint8_t { load, unload, pin, unpin };
+inline constexpr std::array<const char*, 4> kResidencyNames = {"load", "unload", "pin", "unpin"};
+inline const char* residency_name(Residency wanted) {
+  return kResidencyNames.at(static_cast<size_t>(wanted));
+}
+struct ResidencyWanted {
+  JobId job;
+  Residency wanted = Residency::load;
 };
 struct WorkerLost {};
 struct CapacityChanged {
@@ -57,6 +87,7 @@ struct WorkerReported {
 };
 
 using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
+                           ImageLeft, CopyFailed, ImageDirty, ResidencyWanted, JobReleased,
                            WorkerLost, CapacityChanged, TimerFired, WorkerReported>;
 
 }  // namespace laneway::lanes

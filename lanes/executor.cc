@@ -104,6 +104,7 @@ void Executor::stop_at_failed_node(NodeOutcome outcome, size_t node, bool in_com
     stop(IterationOutcome::abandoned_out_of_lane, node, report);
     return;
   }
+  report.out_of_lane = out_of_lane;
   // Before abandon, which may drop it.
   report.error = out_of_lane
                      ? Error{ErrorCode::out_of_memory,

@@ -36,7 +36,8 @@ struct IterationReport {
   // The node at which the iteration ended; the node count for completed iterations and a failed
   // finish; 0 for refused inputs.
   size_t node = 0;
-  Error error;  // set for failed_clean and failed_in_commit
+  Error error;               // set for failed_clean and failed_in_commit
+  bool out_of_lane = false;  // of failed_in_commit: an allocation did not fit the lane
 };
 
 class Executor {

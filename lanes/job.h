@@ -1,7 +1,7 @@
 // Job: the core's record of one job, and the state machine of jobs. `laneway status` shows the
-// states. Some states need capabilities that this build does not have yet (preemption between
-// nodes, eviction, quarantine); they stand in the table, and a transition to them is refused by
-// name. Plain data plus a pure function; not thread-safe.
+// states. One state needs a capability that this build does not have yet (preemption between
+// nodes); it stands in the table, and a transition to it is refused by name. Plain data plus a pure
+// function; not thread-safe.
 #pragma once
 
 #include <array>
@@ -23,10 +23,10 @@ enum class JobState : uint8_t {
   running,      // a turn is open
   paused,       // (later) stopped between two nodes
   held,         // resident, but its lane's region is too small for it until memory is free
-  evicting,     // (later) its image is being written back
-  away,         // (later) its image is outside the pool
-  restoring,    // (later) its image is coming back
-  quarantined,  // (later) it caused faults twice and is not run again
+  evicting,     // its image is leaving the pool
+  away,         // its image is outside of the pool only
+  restoring,    // admitted again; its image is coming back
+  quarantined,  // resident, but none of its iterations is run: it brought its worker down twice
   finished,     // closed by its client
   failed,       // an iteration failed, or it can never fit
   cancelled,    // killed, or its client died
@@ -50,14 +50,37 @@ struct Job {
   // True when work was announced and no turn was opened for it yet. While a turn is open the worker
   // may have taken the work already; a turn without work does no harm, a lost announcement would.
   bool work_announced = false;
+  // Its iterations are answered with an error until it is released, so it needs no room in its
+  // region: `need_when_released` is what it will need.
+  bool quarantined = false;
+  Bytes need_when_released;
   // True when its end was requested while a turn was open; it ends when the turn has ended.
   bool ending = false;
   JobState end_state = JobState::finished;
+  bool pinned = false;     // its client wants its image in the pool
+  bool wanted_in = false;  // … once, while it is away
+  // Its image leaves as soon as its turn has ended; its place outside is claimed.
+  bool leaves = false;
+  bool clean = false;         // the copy at its place outside is whole and equal
+  TimePoint admitted_at;      // the last time
+  TimePoint leave_no_sooner;  // after a copy that failed
 
   Reason reason;       // why it waits or is held; code none otherwise
   Reason sent_reason;  // as the last QueueJob had it
 
   JobState state() const { return state_; }
+  // What its lane's region must have for it once it may run.
+  Bytes need() const { return quarantined ? need_when_released : view.ephemeral; }
+  // Requires: it has no turn.
+  void quarantine();
+  // Its state with its image in the pool, no turn, and room enough in its lane.
+  JobState at_rest() const { return quarantined ? JobState::quarantined : JobState::resident; }
+  // Whether it stands in the queue of those that want to be admitted: a job that is away does when
+  // it has work, or its client wants it in; else it waits for nothing.
+  bool queued() const {
+    return state_ == JobState::waiting ||
+           (state_ == JobState::away && (work_announced || wanted_in));
+  }
   // Requires: the transition is allowed; another one is a bug of the core.
   void move_to(JobState state);
 

@@ -20,10 +20,13 @@ void JobExit::end_job(Job& job, JobState end_state) {
 
 void JobExit::forget_job(Job& job, JobState end_state) {
   const JobId id = job.view.id;
-  if (job.state() == JobState::waiting) {
+  if (job.queued()) {
     core_.view.remove_waiting(job.view);
     core_.queue_has_changed = true;
-  } else {
+  }
+  if (job.leaves) --core_.leaving_jobs;
+  if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});
+  if (job.view.lane.valid()) {
     if (job.state() == JobState::held) --core_.held_jobs;
     Lane& lane = core_.lane_of(job.view.lane);
     if (job.view.ready) core_.view.remove_ready(job.view);
@@ -36,6 +39,8 @@ void JobExit::forget_job(Job& job, JobState end_state) {
     if (lane.open() && (!core_.view.waiting().empty() || core_.held_jobs > 0)) turns_.recall(lane);
     core_.memory_changed();
   }
+  if (core_.outside.drop(id)) core_.memory_changed();
+  job.clean = false;
   job.move_to(end_state);
   job.view.lane = {};
   core_.ended.push_back(core_.status_of(job));

@@ -29,6 +29,7 @@ struct Lane {
   // While a turn is open:
   Turn turn;
   bool bounded = false;  // the turn has a budget because other jobs wait
+  TimePoint granted_at;
   // True when the jobs' needs changed: the region is fitted to them when no turn is open.
   bool fit_wanted = false;
   // True when a waiting job needs this lane between two turns.

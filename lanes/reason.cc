@@ -32,7 +32,9 @@ const char* reason_code_name(ReasonCode code) {
     case ReasonCode::lanes_exhausted: return "lanes_exhausted";
     case ReasonCode::too_many_jobs: return "too_many_jobs";
     case ReasonCode::context_conflict: return "context_conflict";
+    case ReasonCode::quarantined: return "quarantined";
     case ReasonCode::cancelled: return "cancelled";
+    case ReasonCode::store_full: return "store_full";
     case ReasonCode::contradicted: return "contradicted";
   }
   return "unknown";
@@ -73,7 +75,17 @@ std::string reason_text(const Reason& reason) {
     case ReasonCode::context_conflict:
       return "The job waits for its turn: running jobs have other process-wide numeric settings. "
              "It runs when their turns end; give the jobs equal settings to run them side by side.";
+    case ReasonCode::quarantined:
+      return "The job is quarantined: its worker ended twice at the same place of its iterations. "
+             "None of them is run any more, and its state can be read. `laneway release` tries it "
+             "again.";
     case ReasonCode::cancelled: return "The job was cancelled by its client or an operator.";
+    case ReasonCode::store_full:
+      return "The job waits for memory" + place(reason) + ": " + need(reason) + ", and " +
+             pool(reason) +
+             ". Images of other jobs would leave for it, but the memory and the file for images "
+             "outside of the pool are full. It starts when other jobs end; start the service with "
+             "more of them (--staging, --spill) to avoid this.";
     case ReasonCode::contradicted:
       return "The job was ended: after a restart of the service its worker's report of lanes, "
              "turns and memory contradicts itself where this job stands, so its bytes can't be "

@@ -19,7 +19,9 @@ enum class ReasonCode : uint8_t {
   lanes_exhausted,   // waits: no lane may be opened and the policy shares none
   too_many_jobs,     // refused: limits::kMaxJobs
   context_conflict,  // waits: running jobs have other process-wide numeric flags
+  quarantined,       // it brought its worker down twice: not run until it is released
   cancelled,
+  store_full,    // waits: images would leave for it, and there is no room for them outside the pool
   contradicted,  // refused: the worker's report of the job contradicts the rest of the report
 };
 

@@ -75,13 +75,17 @@ void RegionControl::close_lane(Lane& lane) {
 }
 
 void RegionControl::set_need(Job& job, Bytes ephemeral) {
+  if (job.quarantined) {
+    job.need_when_released = ephemeral;
+    return;
+  }
   if (ephemeral == job.view.ephemeral) return;
   job.view.ephemeral = ephemeral;
   if (!core_.pool.could_ever_fit(job.view.persistent, ephemeral)) {
     exit_.refuse_for_good(job);
     return;
   }
-  if (job.state() == JobState::waiting) {
+  if (!job.view.lane.valid()) {
     core_.memory_changed();
     return;
   }
@@ -107,13 +111,14 @@ void RegionControl::retry_held() {
   for (const policies::JobView* job : held) {
     Lane& lane = core_.lane_of(job->lane);
     if (core_.pool.rounded(job->ephemeral) <= lane.region.size) continue;  // grown for another one
-    if (lane.open()) {
-      if (core_.pool.could_resize(lane.region, job->ephemeral) != Room::done) continue;
+    if (lane.open() && core_.pool.could_resize(lane.region, job->ephemeral) == Room::done) {
       lane.fit_wanted = true;
       turns_.recall(lane);
-    } else if (resize_region(lane, job->ephemeral) == Room::done) {
+    } else if (!lane.open() && resize_region(lane, job->ephemeral) == Room::done) {
       mark_held(lane);
       core_.touch(lane);
+    } else {
+      eviction_.make_room_to_grow(core_.job_of(job->id));
     }
   }
 }
@@ -121,7 +126,10 @@ void RegionControl::retry_held() {
 void RegionControl::apply_capacity() {
   if (core_.wanted_capacity == core_.pool.capacity()) return;
   const bool shrinks = core_.wanted_capacity < core_.pool.capacity();
-  if (shrinks) make_room_below(core_.wanted_capacity);
+  if (shrinks) {
+    make_room_below(core_.wanted_capacity);
+    eviction_.empty_above(core_.wanted_capacity);
+  }
   if (!core_.pool.set_capacity(core_.wanted_capacity)) return;
   if (shrinks) refuse_too_large();
   core_.memory_changed();

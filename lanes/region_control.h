@@ -5,6 +5,7 @@
 #pragma once
 
 #include "lanes/core_state.h"
+#include "lanes/eviction.h"
 #include "lanes/job_exit.h"
 #include "lanes/turn_control.h"
 
@@ -13,8 +14,8 @@ namespace laneway::lanes {
 class RegionControl {
  public:
   // All arguments must outlive the object.
-  RegionControl(CoreState& core, TurnControl& turns, JobExit& exit)
-      : core_(core), turns_(turns), exit_(exit) {}
+  RegionControl(CoreState& core, TurnControl& turns, JobExit& exit, Eviction& eviction)
+      : core_(core), turns_(turns), exit_(exit), eviction_(eviction) {}
 
   // The region gets the size that the lane's jobs need; a lane without jobs is closed. Requires: no
   // turn is open in the lane.
@@ -28,11 +29,12 @@ class RegionControl {
   // Emits the action with the region's new place and size.
   void report_region(const Lane& lane);
 
-  // Memory was freed: held jobs get it before a waiting one, in order of arrival.
+  // Memory was freed: held jobs get it before a waiting one, in order of arrival. Images leave for
+  // one that finds none.
   void retry_held();
   // Brings the pool to the requested capacity. Growing happens at once. Shrinking waits until
   // nothing lies above the new end: meanwhile no job is admitted, regions are moved down between
-  // turns, images end with their jobs.
+  // turns, images leave, or end with their jobs.
   void apply_capacity();
   // Recalls turns in regions that are larger than their jobs need, when a job waits for the memory.
   // Without that, a region keeps its size while a turn is open, and a turn without rivals stays
@@ -51,6 +53,7 @@ class RegionControl {
   CoreState& core_;
   TurnControl& turns_;
   JobExit& exit_;
+  Eviction& eviction_;
 };
 
 }  // namespace laneway::lanes

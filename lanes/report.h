@@ -13,21 +13,30 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "lanes/job_offered.h"
+#include "lanes/outside_place.h"
 
 namespace laneway::lanes {
 
 struct ReportedJob {
   JobOffered offer;  // with the needs as known now
-  // None: the job was not admitted. Else its image has a range, although its bytes may not be there
-  // yet, and the report has a region of this lane.
+  // None: the job was not admitted, or is away. Else its image has a range, although its bytes may
+  // not be there yet, and the report has a region of this lane.
   LaneId lane;
   Bytes image_offset;
   Bytes image_size;  // as in PlaceImage
   bool placed =
       false;  // the image's bytes are there: PlaceImage is not needed, ImagePlaced was posted
+  // A whole copy outside of the pool, equal to the image (unless it is `leaving`). For a job that
+  // was admitted once and has no lane, it is the image: the job is away.
+  OutsidePlace copy;
+  // EvictImage is under way, to `copy`: its answer comes. Only for an image that is placed.
+  bool leaving = false;
+  bool pinned = false;
   bool ready = false;  // submissions are queued that no open turn will take
   // The job failed or was closed: it does not run any more, and its memory must be given back.
   bool over = false;
+  // None of its iterations is run until JobReleased.
+  bool quarantined = false;
   // Counts of turns that have ended. Those of an open turn come with its TurnEnded.
   uint64_t iterations = 0;
   Duration busy;

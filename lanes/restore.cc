@@ -17,6 +17,8 @@ bool is_countable(IdType id) {
   return id.valid() && id.value() <= kLargestId;
 }
 
+bool has_copy(const ReportedJob& reported) { return reported.copy.tier != Tier::none; }
+
 }  // namespace
 
 void Restore::take_over(WorkerReport report) {
@@ -80,17 +82,25 @@ void Restore::restore_job(const ReportedJob& reported) {
   job.view.busy = std::clamp(reported.busy, Duration(), kLongestBusy);
   job.view.update_remaining();
   job.work_announced = reported.ready;
+  job.pinned = reported.pinned;
+  job.clean = has_copy(reported) && !reported.leaving;
+  job.admitted_at = job.view.placed_at = job.view.used_at = core_.now;
+  if (reported.quarantined) job.quarantine();
   if (is_countable(reported.turn)) turns_.continue_after(reported.turn);
   if (core_.jobs.size() >= core_.config.max_jobs)
     return reject(job, reported, ReasonCode::too_many_jobs);
   if (reported.lane.valid()) return restore_admitted(std::move(job), reported);
-  if (reported.turn.valid()) return reject(job, reported, ReasonCode::contradicted);
+  if (reported.turn.valid() || reported.leaving) {
+    return reject(job, reported, ReasonCode::contradicted);
+  }
   if (reported.over) return reject(job, reported, ReasonCode::cancelled);
   if (!core_.pool.could_ever_fit(offer.persistent, offer.ephemeral)) {
     return reject(job, reported, ReasonCode::larger_than_pool);
   }
+  if (!restore_copy(reported)) return reject(job, reported, ReasonCode::contradicted);
+  if (has_copy(reported)) job.move_to(JobState::away);
   const Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
-  core_.view.add_waiting(kept.view);
+  if (kept.queued()) core_.view.add_waiting(kept.view);
 }
 
 void Restore::restore_admitted(Job job, const ReportedJob& reported) {
@@ -98,22 +108,40 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   const bool lane_known = reported.lane.value() <= core_.lanes.size() &&
                           core_.lane_of(reported.lane).state() != LaneState::closed;
   const bool turn_possible = !reported.turn.valid() || (lane_known && may_reopen(reported));
-  if (!lane_known || !turn_possible ||
+  const bool leaves = reported.leaving;
+  const bool can_leave = reported.placed && has_copy(reported) && !reported.turn.valid();
+  if (!lane_known || !turn_possible || (leaves && !can_leave) ||
       !core_.pool.claim_image(offer.job, offer.persistent, reported.image_offset,
                               reported.image_size)) {
+    return reject(job, reported, ReasonCode::contradicted);
+  }
+  if (!restore_copy(reported)) {
+    core_.pool.drop_image(offer.job);
     return reject(job, reported, ReasonCode::contradicted);
   }
   job.image_offset = reported.image_offset;
   job.view.lane = reported.lane;
   Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
   core_.view.add_to_lane(kept.view);
-  kept.move_to(JobState::staged);
+  if (has_copy(reported)) kept.move_to(JobState::away);
+  kept.move_to(has_copy(reported) ? JobState::restoring : JobState::staged);
   if (reported.placed) {
-    kept.move_to(JobState::resident);
+    kept.move_to(kept.at_rest());
   } else if (!reported.over) {
     core_.actions.push_back(PlaceImage{offer.job, kept.image_offset, reported.image_size});
   }
-  if (reported.turn.valid()) turns_.reopen(core_.lane_of(reported.lane), kept, reported.turn);
+  if (reported.turn.valid()) {
+    turns_.reopen(core_.lane_of(reported.lane), kept, reported.turn);
+  } else if (reported.leaving) {
+    kept.leaves = true;
+    ++core_.leaving_jobs;
+    kept.move_to(JobState::evicting);
+  }
+}
+
+bool Restore::restore_copy(const ReportedJob& reported) {
+  return !has_copy(reported) ||
+         core_.outside.claim(reported.offer.job, reported.offer.persistent, reported.copy);
 }
 
 bool Restore::may_reopen(const ReportedJob& reported) {
@@ -124,7 +152,9 @@ bool Restore::may_reopen(const ReportedJob& reported) {
 void Restore::reject(const Job& job, const ReportedJob& reported, ReasonCode code) {
   if (reported.turn.valid()) core_.actions.push_back(RecallTurn{reported.turn, reported.lane});
   core_.actions.push_back(RefuseJob{job.view.id, core_.make_reason(code, job)});
-  if (reported.lane.valid()) core_.actions.push_back(DropImage{job.view.id});
+  if (reported.lane.valid() || has_copy(reported)) {
+    core_.actions.push_back(DropImage{job.view.id});
+  }
 }
 
 void Restore::settle_restored(Lane& lane) {

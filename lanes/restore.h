@@ -25,6 +25,9 @@ class Restore {
   void restore_region(const ReportedRegion& reported);
   void restore_job(const ReportedJob& reported);
   void restore_admitted(Job job, const ReportedJob& reported);
+  // Claims the place of the job's copy. Returns false and changes nothing when it contradicts the
+  // tiers or an earlier copy; true when the job has no copy.
+  bool restore_copy(const ReportedJob& reported);
   bool may_reopen(const ReportedJob& reported);
   // Refuses the job: the worker ends its turn and forgets it, and its bytes belong to no job.
   void reject(const Job& job, const ReportedJob& reported, ReasonCode code);

@@ -19,7 +19,9 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) 
   return core_.actions;
 }
 
-TimePoint Scheduler::next_wakeup() const { return turns_.next_wakeup(); }
+TimePoint Scheduler::next_wakeup() const {
+  return std::min(turns_.next_wakeup(), eviction_.next_wakeup());
+}
 
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   policy_.replace(std::move(policy));
@@ -109,7 +111,7 @@ void Scheduler::on(const TurnEnded& event) {
     return;
   }
   if (event.more_ready || event.end == TurnEnd::out_of_lane) job.work_announced = true;
-  Bytes need = event.ephemeral > Bytes(0) ? event.ephemeral : job.view.ephemeral;
+  Bytes need = event.ephemeral > Bytes(0) ? event.ephemeral : job.need();
   if (event.end == TurnEnd::out_of_lane) {
     // Whoever did not fit needs more than there was, whatever it says: else it would come back for
     // ever.
@@ -120,12 +122,26 @@ void Scheduler::on(const TurnEnded& event) {
   const JobId id = job.view.id;
   regions_.set_need(job, need);
   if (core_.find_job(id) == nullptr) return;  // it can never fit any more
-  if (job.work_announced) turns_.announce_work(job);
+  if (job.leaves) {
+    eviction_.leave_now(job);
+  } else if (job.work_announced) {
+    turns_.announce_work(job);
+  } else {
+    retry_those_who_wait();
+  }
+}
+
+// Somebody may leave for them now, or soon.
+void Scheduler::retry_those_who_wait() {
+  if (!core_.view.waiting().empty() || core_.held_jobs > 0) core_.memory_changed();
 }
 
 void Scheduler::account(Job& job, const TurnEnded& event) {
   job.view.iterations += event.iterations;
   job.view.busy += event.busy;
+  if (event.iterations == 0) return;
+  const Duration idle = std::clamp(event.idle, Duration(), core_.now - TimePoint());
+  job.view.used_at = core_.now + idle * -1;
   job.view.update_remaining();
 }
 
@@ -138,15 +154,17 @@ void Scheduler::on(const NeedChanged& event) {
 void Scheduler::on(const ImagePlaced& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  if (job->state() != JobState::staged) {
+  if (job->state() != JobState::staged && job->state() != JobState::restoring) {
     ++core_.ignored_events;
     return;
   }
-  become_resident(*job);
+  job->view.placed_at = job->view.used_at = core_.now;
+  rest(*job);
+  retry_those_who_wait();
 }
 
-void Scheduler::become_resident(Job& job) {
-  job.move_to(JobState::resident);
+void Scheduler::rest(Job& job) {
+  job.move_to(job.at_rest());
   Lane& lane = core_.lane_of(job.view.lane);
   if (core_.pool.rounded(job.view.ephemeral) > lane.region.size) {
     // Its need grew while its image was on the way.
@@ -160,6 +178,78 @@ void Scheduler::become_resident(Job& job) {
     }
   }
   if (job.work_announced) turns_.announce_work(job);
+}
+
+void Scheduler::on(const JobReleased& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (!job->quarantined) {
+    ++core_.ignored_events;
+    return;
+  }
+  job->quarantined = false;
+  if (job->state() == JobState::quarantined) job->move_to(JobState::resident);
+  regions_.set_need(*job, job->need_when_released);
+}
+
+void Scheduler::on(const ImageLeft& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (job->state() == JobState::evicting) {
+    eviction_.left(*job);
+  } else {
+    ++core_.ignored_events;
+  }
+}
+
+void Scheduler::on(const CopyFailed& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (job->state() != JobState::evicting) {
+    ++core_.ignored_events;
+    return;
+  }
+  eviction_.failed(*job);
+  rest(*job);
+}
+
+void Scheduler::on(const ImageDirty& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  // Only a placed image can differ from its copy; otherwise the copy is the image.
+  const bool arrives = job->state() == JobState::staged || job->state() == JobState::restoring;
+  if (!job->view.lane.valid() || arrives || !job->clean) {
+    ++core_.ignored_events;
+    return;
+  }
+  eviction_.dirty(*job);
+}
+
+void Scheduler::on(const ResidencyWanted& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  const auto load = [&] {
+    if (job->state() != JobState::away) return;
+    if (!job->queued()) core_.enqueue(*job);
+    job->wanted_in = true;
+  };
+  switch (event.wanted) {
+    case Residency::pin:
+      job->pinned = true;
+      load();
+      break;
+    case Residency::unpin: job->pinned = false; break;
+    case Residency::load: load(); break;
+    case Residency::unload:
+      if (std::exchange(job->wanted_in, false) && !job->queued()) {
+        core_.view.remove_waiting(job->view);
+        core_.queue_has_changed = true;
+      }
+      eviction_.unload(*job);
+      break;
+  }
+  // A pin that is gone may let somebody leave.
+  core_.memory_changed();
 }
 
 void Scheduler::on(const WorkerLost& /*event*/) {
@@ -186,7 +276,10 @@ void Scheduler::on(const CapacityChanged& event) {
   core_.memory_changed();
 }
 
-void Scheduler::on(const TimerFired& /*event*/) { turns_.recall_overdue(); }
+void Scheduler::on(const TimerFired& /*event*/) {
+  turns_.recall_overdue();
+  eviction_.on_timer();
+}
 
 void Scheduler::on(const WorkerReported& event) { restore_.take_over(event.report); }
 

@@ -15,8 +15,9 @@
 // for something that has happened already.
 //
 // Its parts, each over the same CoreState: turn_control (turns), job_exit (the end of jobs),
-// region_control (places and sizes of regions), admission, restore (a core rebuilt from a report),
-// checked_policy, core_check (the invariants). This class has the handlers of events, and settle().
+// region_control (places and sizes of regions), admission, eviction (images leave the pool),
+// restore (a core rebuilt from a report), checked_policy, core_check (the invariants). This class
+// has the handlers of events, and settle().
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
 #include "lanes/event.h"
+#include "lanes/eviction.h"
 #include "lanes/job_exit.h"
 #include "lanes/region_control.h"
 #include "lanes/restore.h"
@@ -69,13 +71,20 @@ class Scheduler {
   void on(const TurnEnded& event);
   void on(const NeedChanged& event);
   void on(const ImagePlaced& event);
+  void on(const JobReleased& event);
+  void on(const ImageLeft& event);
+  void on(const CopyFailed& event);
+  void on(const ImageDirty& event);
+  void on(const ResidencyWanted& event);
   void on(const WorkerLost& event);
   void on(const CapacityChanged& event);
   void on(const TimerFired& event);
   void on(const WorkerReported& event);
   // The job; when there is none, counts an ignored event and returns nullptr.
   Job* known_job(JobId id);
-  void become_resident(Job& job);
+  // Its image is in the pool, and no turn of it is open.
+  void rest(Job& job);
+  void retry_those_who_wait();
   void account(Job& job, const TurnEnded& event);
   void settle();
   void check();
@@ -84,8 +93,9 @@ class Scheduler {
   CheckedPolicy policy_;
   TurnControl turns_{core_, policy_};
   JobExit exit_{core_, turns_};
-  RegionControl regions_{core_, turns_, exit_};
-  Admission admission_{core_, policy_, turns_, regions_};
+  Eviction eviction_{core_, policy_, turns_};
+  RegionControl regions_{core_, turns_, exit_, eviction_};
+  Admission admission_{core_, policy_, turns_, regions_, eviction_};
   Restore restore_{core_, turns_, exit_, regions_};
   uint64_t events_ = 0;
 };

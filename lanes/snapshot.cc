@@ -43,6 +43,12 @@ Snapshot take_snapshot(const CoreState& core) {
     all.claimed_by_class[i] = core.pool.ledger().claimed(static_cast<memory::ClaimClass>(i));
   }
   all.largest_free = core.pool.largest_free();
+  const auto tier = [&core](Tier which) {
+    const memory::Ledger& ledger = core.outside.ledger(which);
+    return Snapshot::Outside{ledger.capacity(), ledger.claimed()};
+  };
+  all.store = tier(Tier::store);
+  all.spill = tier(Tier::spill);
   std::vector<PoolPiece> taken;
   for (const auto& [id, job] : core.jobs) {
     all.jobs.push_back(core.status_of(job));

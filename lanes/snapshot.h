@@ -32,6 +32,12 @@ struct JobStatus {
   // Wall-clock time per iteration lately; zero: unknown. The core does not know it: the code that
   // shows the snapshot fills it in.
   Duration pace = Duration();
+  // Where the image's bytes lie, or will lie when copies that are under way have ended.
+  Bytes pool_bytes = Bytes();
+  Bytes store_bytes = Bytes();
+  Bytes spill_bytes = Bytes();
+  bool clean = false;   // there is a whole copy outside of the pool
+  bool pinned = false;  // the client wants the image in the pool
 };
 
 struct LaneStatus {
@@ -70,6 +76,12 @@ struct Snapshot {
   Bytes claimed;  // reserve included
   std::array<Bytes, memory::kClaimClassCount> claimed_by_class{};
   Bytes largest_free;
+  struct Outside {
+    Bytes capacity;
+    Bytes claimed;
+  };
+  Outside store;  // the tiers outside of the pool; a capacity of 0: there is none
+  Outside spill;
   std::vector<JobStatus> jobs;   // the jobs that exist
   std::vector<JobStatus> ended;  // the last few jobs that are over, oldest first
   std::vector<LaneStatus> lanes;

@@ -26,8 +26,9 @@ bool TurnControl::may_reopen(const Lane& lane, TurnId turn, uint64_t context_key
 }
 
 void TurnControl::announce_work(Job& job) {
+  if (job.state() == JobState::away && !job.queued()) core_.enqueue(job);
   job.work_announced = true;
-  if (job.state() != JobState::resident || job.view.ready) return;
+  if (job.state() != job.at_rest() || job.view.ready) return;
   job.view.ready = true;
   job.view.ready_since = core_.now;
   core_.view.add_ready(job.view);
@@ -48,6 +49,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
                             .base = lane.region.offset,
                             .ceiling = lane.region.size,
                             .budget = budget}};
+  lane.granted_at = core_.now;
   open_turns_[lane.id.value() - 1] = turn;
   contexts_.opened(job.view.context_key);
 }
@@ -66,7 +68,7 @@ void TurnControl::close_turn(Lane& lane) {
   lane.bounded = false;
   core_.view.set_running(lane.id, {});
   job.view.running = false;
-  job.move_to(JobState::resident);
+  job.move_to(job.at_rest());
   contexts_.closed();
   core_.touch(lane);
 }

@@ -25,6 +25,11 @@ std::optional<double> work_left_ns(const JobStatus& job, size_t sharers) {
   return std::min(left, kLongestNs);
 }
 
+// Whether the job stands in the queue: one that is away does only when it has work.
+bool waits(const JobStatus& job) {
+  return job.state == JobState::waiting || (job.state == JobState::away && job.reason.position > 0);
+}
+
 struct Ending {
   double at_ns = 0;
   int64_t freed = 0;
@@ -65,9 +70,9 @@ std::optional<Duration> estimate_wait(const Snapshot& now, JobId id) {
   std::map<LaneId, std::vector<const JobStatus*>> lanes;
   const JobStatus* asked = nullptr;
   for (const JobStatus& job : now.jobs) {
-    if (job.state == JobState::waiting) queue[job.reason.position] = &job;
+    if (waits(job)) queue[job.reason.position] = &job;
     if (job.lane.valid()) lanes[job.lane].push_back(&job);
-    if (job.id == id && job.state == JobState::waiting) asked = &job;
+    if (job.id == id && waits(job)) asked = &job;
   }
   if (asked == nullptr) return std::nullopt;
   int64_t missing = now.claimed.count() - now.capacity.count();

@@ -10,20 +10,15 @@ void HostPoolAccess::confine_to(const void* base, Bytes size) {
   size_ = size;
 }
 
-void HostPoolAccess::set_bandwidth(int64_t bytes_per_s) {
-  link_.set_bandwidth(bytes_per_s);
-  limited_.store(bytes_per_s > 0);
-}
-
 Status HostPoolAccess::write(void* to_pool, const void* from, Bytes bytes) {
   if (Status inside = require_pool("write to the pool", to_pool, bytes); !inside) return inside;
-  copy(CopyDirection::to_device, to_pool, from, bytes);
+  link_->copy(CopyDirection::to_device, to_pool, from, bytes);
   return {};
 }
 
 Status HostPoolAccess::read(void* to, const void* from_pool, Bytes bytes) {
   if (Status inside = require_pool("read from the pool", from_pool, bytes); !inside) return inside;
-  copy(CopyDirection::to_host, to, from_pool, bytes);
+  link_->copy(CopyDirection::to_host, to, from_pool, bytes);
   return {};
 }
 
@@ -46,15 +41,6 @@ Status HostPoolAccess::require_pool(const char* call, const void* address, Bytes
   return Error{ErrorCode::invalid_argument,
                std::string(call) + ": " + std::to_string(bytes.count()) +
                    " bytes there are not inside the pool of " + format_bytes(size_)};
-}
-
-void HostPoolAccess::copy(CopyDirection direction, void* to, const void* from, Bytes bytes) {
-  if (bytes == Bytes(0)) return;
-  if (limited_.load()) {
-    link_.copy(direction, to, from, bytes);
-  } else {
-    std::memcpy(to, from, static_cast<size_t>(bytes.count()));
-  }
 }
 
 }  // namespace laneway::memory

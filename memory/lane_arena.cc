@@ -109,6 +109,37 @@ void LaneArena::skip_to(const TapePosition& position) {
   part_skipped_ = true;
 }
 
+bool LaneArena::go_back(const TapePosition& position) {
+  LW_CHECK(mode_ != Mode::idle && planned_ != nullptr && !rest_skipped_ && !part_skipped_,
+           "an iteration goes back that followed no plan");
+  if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
+  refused_ = kNoneRefused;
+  went_back_ = true;
+  if (mode_ == Mode::planned) leave_tape();
+  off_tape_ = !is_alive_as_at(position);
+  if (off_tape_) return false;
+  live_.clear();
+  mode_ = Mode::planned;
+  step_ = planned_->steps.data() + position.allocations;
+  freed_ = position.frees;
+  fast_ = may_be_fast();
+  return true;
+}
+
+bool LaneArena::is_alive_as_at(const TapePosition& position) const {
+  const std::vector<uint32_t>& frees = planned_->tape.frees;
+  std::vector<bool> freed(position.allocations, false);
+  for (uint32_t i = 0; i < position.frees; ++i) freed[frees[i]] = true;
+  size_t alive = 0;
+  for (uint32_t i = 0; i < position.allocations; ++i) {
+    if (freed[i]) continue;
+    const auto found = live_.find(planned_->steps[i].offset);
+    if (found == live_.end() || found->second.index != i) return false;
+    ++alive;
+  }
+  return alive == live_.size();
+}
+
 std::optional<TapePosition> LaneArena::position() {
   if (remote_pending_.load(std::memory_order_acquire)) drain_remote();
   if (mode_ != Mode::planned || !odd_frees_.empty()) return std::nullopt;
@@ -267,6 +298,7 @@ LaneArena::Use LaneArena::close_planned() {
   use.peak = planned_->plan.peak;
   use.allocations = planned_->tape.allocations.size();
   use.skipped = rest_skipped_ || part_skipped_;
+  use.went_back = std::exchange(went_back_, false);
   mode_ = Mode::idle;
   fast_ = false;
   rest_skipped_ = false;
@@ -291,6 +323,7 @@ LaneArena::Use LaneArena::close(bool off_tape) {
   refused_ = kNoneRefused;
   Use use;
   use.skipped = std::exchange(part_skipped_, false);
+  use.went_back = std::exchange(went_back_, false);
   use.peak = peak_;
   use.allocations = tape_.allocations.size();
   use.live_count = live_.size();

@@ -42,6 +42,7 @@ class LaneArena {
     uint64_t older_count = 0;            // the part of live_count from earlier iterations
     bool went_off_tape = false;          // a planned iteration differed from its tape
     bool skipped = false;                // skip_rest or skip_to was called
+    bool went_back = false;              // go_back was called
     std::optional<AllocationTape> tape;  // set for a probe, and for an iteration that left its tape
     std::vector<TapePosition> marks;     // for a probe: the position of its tape at each mark()
   };
@@ -94,6 +95,12 @@ class LaneArena {
   // alive now stay alive. Requires: this plan's iterations pass `position`, and the skipped part
   // frees no block that is alive now.
   void skip_to(const TapePosition& position);
+  // For an iteration that runs again from `position` on, after a part that came to nothing: it
+  // follows its tape again from there, wherever it stood and though it had left the tape. Returns
+  // false, and the iteration is off its tape, when what is alive is not what the tape has alive at
+  // `position`. A refusal (refuse_at) does not hold for the second run. Requires: this iteration
+  // was at `position` of its tape, and nothing was skipped.
+  bool go_back(const TapePosition& position);
   // The position of a planned iteration on its tape, frees of other threads that have arrived
   // included. None off the tape, and none where frees came in another order than the tape's.
   std::optional<TapePosition> position();
@@ -160,6 +167,8 @@ class LaneArena {
   // Whether the frees so far are the tape's first `frees` frees; if so, odd_frees_ is empty
   // afterwards.
   bool reconcile(size_t frees);
+  // Whether the blocks that are alive, off the tape, are those of `position` of the tape.
+  bool is_alive_as_at(const TapePosition& position) const;
   // Switches from planned to best fit: rebuilds the set of live blocks and the tape so far.
   void leave_tape();
   Use close(bool off_tape);
@@ -194,6 +203,7 @@ class LaneArena {
   bool off_tape_ = false;
   bool rest_skipped_ = false;        // see skip_rest
   bool part_skipped_ = false;        // see skip_to
+  bool went_back_ = false;           // see go_back
   uint64_t refused_ = kNoneRefused;  // see refuse_at
 
   Mutex remote_mutex_;

@@ -29,6 +29,11 @@ struct PlannedTape {
   std::vector<uint64_t> free_offsets;  // the offset that the n-th free names
 };
 
+// Whether `plan`, of an alignment that is a power of two, is a plan of this tape: each allocation
+// lies at a multiple of the alignment, below the peak, and apart from all that are alive with it.
+// Anything may be asked about; plans that this process did not make itself must be.
+bool is_plan_of(const AllocationTape& tape, const Plan& plan);
+
 // Requires: `plan` is a plan of this tape.
 std::shared_ptr<const PlannedTape> make_planned_tape(AllocationTape tape, Plan plan);
 

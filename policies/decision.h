@@ -26,9 +26,18 @@ struct PickQuestion {
   std::span<const JobView* const> candidates;
 };
 
-// Whose image leaves the pool so that `needed` bytes become free.
+// A job whose image may leave the pool.
+struct EvictCandidate {
+  const JobView* job = nullptr;
+  bool idle = false;   // nothing of it runs or waits to
+  bool clean = false;  // a copy lies outside already: to leave costs no transfer
+};
+
+// Whose image leaves the pool so that `wants` gets in, or its lane can grow. Asked again, with the
+// rest, until there is room; nobody leaves when there would be none in the end.
 struct EvictQuestion {
-  Bytes needed;
+  const JobView& wants;
+  std::span<const EvictCandidate> candidates;  // at least one, by arrival
 };
 
 }  // namespace laneway::policies

@@ -1,5 +1,7 @@
 #include "policies/fifo.h"
 
+#include "policies/least_useful.h"
+
 namespace laneway::policies {
 
 AdmitDecision Fifo::admit(TimePoint /*now*/, const View& view) {
@@ -13,17 +15,8 @@ JobId Fifo::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& qu
   return question.candidates.front()->id;
 }
 
-JobId Fifo::evict(TimePoint /*now*/, const View& view, const EvictQuestion& /*question*/) {
-  const JobView* last = nullptr;
-  for (const LaneView& lane : view.lane_slots()) {
-    for (const JobView* job : lane.jobs) {
-      if (job->running) continue;
-      const bool better = last == nullptr || (last->ready && !job->ready) ||
-                          (last->ready == job->ready && job->arrival > last->arrival);
-      if (better) last = job;
-    }
-  }
-  return last == nullptr ? JobId() : last->id;
+JobId Fifo::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {
+  return least_useful(now, question.candidates);
 }
 
 }  // namespace laneway::policies

@@ -1,11 +1,11 @@
 // Fifo: first come, first served, by arrival of the jobs. Admission is head of line: while the
 // earliest waiting job finds no room, nobody behind it is admitted, so no job is overtaken for
 // ever. In a lane the earliest job that has work runs, which in a lane of its own or a shared one
-// is run-to-completion as long as its client keeps submitting. If somebody has to leave it is
-// whoever came last, idle jobs before ready ones.
+// is run-to-completion as long as its client keeps submitting. Who has to leave the pool is said by
+// least_useful.h.
 //
-// Knows: arrival only. Option `share` (yes or no, default yes): whether a job may go into an
-// existing lane when a new lane finds no room.
+// Knows: arrival, and when an image was used last. Option `share` (yes or no, default yes): whether
+// a job may go into an existing lane when a new lane finds no room.
 #pragma once
 
 #include "policies/policy.h"

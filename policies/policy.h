@@ -28,7 +28,7 @@ class Policy {
   // Always one of the candidates.
   virtual JobId pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
 
-  // An admitted job that is not running, or none when nobody should leave.
+  // One of the candidates, or none when nobody (else) should leave for this job.
   virtual JobId evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;
 };
 

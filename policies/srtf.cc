@@ -1,6 +1,9 @@
 #include "policies/srtf.h"
 
 #include <span>
+#include <vector>
+
+#include "policies/least_useful.h"
 
 namespace laneway::policies {
 namespace {
@@ -15,10 +18,9 @@ const JobView* shortest(std::span<const JobView* const> jobs) {
   return best;
 }
 
-bool leaves_before(const JobView& a, const JobView& b) {
-  if (a.ready != b.ready) return !a.ready;
-  if (a.remaining_ns != b.remaining_ns) return a.remaining_ns > b.remaining_ns;
-  return a.arrival > b.arrival;
+// With work, those with the longest remaining time leave first, and none for a longer one.
+bool stays(const EvictCandidate& one, const JobView& wants) {
+  return !one.idle && one.job->remaining_ns < wants.remaining_ns;
 }
 
 }  // namespace
@@ -33,15 +35,16 @@ JobId Srtf::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& qu
   return shortest(question.candidates)->id;
 }
 
-JobId Srtf::evict(TimePoint /*now*/, const View& view, const EvictQuestion& /*question*/) {
-  const JobView* first = nullptr;
-  for (const LaneView& lane : view.lane_slots()) {
-    for (const JobView* job : lane.jobs) {
-      if (job->running) continue;
-      if (first == nullptr || leaves_before(*job, *first)) first = job;
-    }
+JobId Srtf::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {
+  std::vector<EvictCandidate> idle;
+  const JobView* longest = nullptr;
+  for (const EvictCandidate& one : question.candidates) {
+    if (one.idle) idle.push_back(one);
+    if (one.idle || stays(one, question.wants)) continue;
+    if (longest == nullptr || one.job->remaining_ns > longest->remaining_ns) longest = one.job;
   }
-  return first == nullptr ? JobId() : first->id;
+  if (!idle.empty()) return least_useful(now, idle);
+  return longest == nullptr ? JobId() : longest->id;
 }
 
 }  // namespace laneway::policies

@@ -8,16 +8,19 @@ namespace laneway::policies {
 
 namespace {
 
-bool earlier(const JobView* a, const JobView* b) { return a->arrival < b->arrival; }
+bool arrived_earlier(const JobView* a, const JobView* b) { return a->arrival < b->arrival; }
+bool queued_earlier(const JobView* a, const JobView* b) { return a->queue < b->queue; }
 
-void insert_by_arrival(std::vector<const JobView*>& list, const JobView& job) {
-  const auto place = std::lower_bound(list.begin(), list.end(), &job, earlier);
+template <class Order>
+void insert(std::vector<const JobView*>& list, const JobView& job, Order order) {
+  const auto place = std::lower_bound(list.begin(), list.end(), &job, order);
   LW_CHECK(place == list.end() || *place != &job, "job is listed already");
   list.insert(place, &job);
 }
 
-void erase_by_arrival(std::vector<const JobView*>& list, const JobView& job) {
-  const auto place = std::lower_bound(list.begin(), list.end(), &job, earlier);
+template <class Order>
+void erase(std::vector<const JobView*>& list, const JobView& job, Order order) {
+  const auto place = std::lower_bound(list.begin(), list.end(), &job, order);
   LW_CHECK(place != list.end() && *place == &job, "job is not listed");
   list.erase(place);
 }
@@ -55,8 +58,8 @@ LaneView& View::slot(LaneId id) {
   return lanes_[id.value() - 1];
 }
 
-void View::add_waiting(const JobView& job) { insert_by_arrival(waiting_, job); }
-void View::remove_waiting(const JobView& job) { erase_by_arrival(waiting_, job); }
+void View::add_waiting(const JobView& job) { insert(waiting_, job, queued_earlier); }
+void View::remove_waiting(const JobView& job) { erase(waiting_, job, queued_earlier); }
 
 void View::open_lane(LaneId id, Bytes region) {
   LaneView& lane = slot(id);
@@ -73,9 +76,11 @@ void View::close_lane(LaneId id) {
 
 void View::set_region(LaneId id, Bytes region) { slot(id).region = region; }
 void View::set_running(LaneId id, JobId job) { slot(id).running = job; }
-void View::add_to_lane(const JobView& job) { insert_by_arrival(slot(job.lane).jobs, job); }
-void View::remove_from_lane(const JobView& job) { erase_by_arrival(slot(job.lane).jobs, job); }
-void View::add_ready(const JobView& job) { insert_by_arrival(slot(job.lane).ready, job); }
-void View::remove_ready(const JobView& job) { erase_by_arrival(slot(job.lane).ready, job); }
+void View::add_to_lane(const JobView& job) { insert(slot(job.lane).jobs, job, arrived_earlier); }
+void View::remove_from_lane(const JobView& job) {
+  erase(slot(job.lane).jobs, job, arrived_earlier);
+}
+void View::add_ready(const JobView& job) { insert(slot(job.lane).ready, job, arrived_earlier); }
+void View::remove_ready(const JobView& job) { erase(slot(job.lane).ready, job, arrived_earlier); }
 
 }  // namespace laneway::policies

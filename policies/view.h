@@ -22,6 +22,9 @@ struct JobView {
   SessionId session;
   JobOptions options;    // as its client chose them
   uint64_t arrival = 0;  // 1, 2, 3, … in the order of the offers: unique, breaks every tie
+  // Its place among those that wait: its arrival, or, when its image was outside and is wanted in
+  // the pool again, behind all who waited then.
+  uint64_t queue = 0;
   TimePoint offered_at;
   LaneId lane;                  // none while waiting
   Bytes persistent;             // its image
@@ -33,6 +36,8 @@ struct JobView {
   bool ready = false;           // stands in its lane's `ready`
   TimePoint ready_since;        // when its oldest queued submission was announced
   bool running = false;         // has an open turn
+  TimePoint placed_at;          // since when its image is in the pool
+  TimePoint used_at;            // when its last iteration ended, or its image was placed
   uint64_t tried_version = 0;   // see View::was_tried
 
   // Measured mean, else the estimate; 0 when neither is known.
@@ -62,7 +67,7 @@ class View {
  public:
   explicit View(uint32_t max_lanes);
 
-  // Jobs that are not admitted, by arrival.
+  // Jobs that are not admitted, by `queue`.
   const std::vector<const JobView*>& waiting() const { return waiting_; }
   // The lane, or nullptr when it does not exist.
   const LaneView* lane(LaneId id) const;

@@ -9,6 +9,7 @@
 // the last use of any of its values).
 #pragma once
 
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <string>
@@ -146,6 +147,27 @@ struct Node {
 
 enum class GraphKind : uint8_t { train = 0, evaluate = 1, inference = 2 };
 
+// How products of float32 are computed. Numbered as in the binary form; never renumber.
+enum class Float32Precision : uint8_t { full = 0, tf32 = 1, bf16 = 2 };
+
+// A library and a kind of operator for which torch has a precision of its own; the places in
+// Float32Precisions.
+enum class Float32Use : uint8_t {
+  cuda_matmul,
+  cuda_conv,
+  cuda_rnn,
+  mkldnn_matmul,
+  mkldnn_conv,
+  mkldnn_rnn
+};
+inline constexpr size_t kFloat32Uses = 6;
+using Float32Precisions = std::array<Float32Precision, kFloat32Uses>;
+
+// What torch starts with.
+inline constexpr Float32Precisions kTorchFloat32Precisions = {
+    Float32Precision::full, Float32Precision::tf32, Float32Precision::tf32,
+    Float32Precision::full, Float32Precision::full, Float32Precision::full};
+
 // Torch's process-wide state at capture; the lane sets it before an iteration. `threads` and
 // `flush_denormal` belong to a thread; jobs with contexts that differ in any other field never run
 // at the same time.
@@ -155,7 +177,7 @@ struct NumericContext {
   bool deterministic = false;
   bool deterministic_warn_only = false;
   bool flush_denormal = false;
-  uint8_t matmul_precision = 0;  // 0 highest, 1 high, 2 medium
+  Float32Precisions float32 = kTorchFloat32Precisions;
   DType default_dtype = DType::float32;
   friend bool operator==(const NumericContext&, const NumericContext&) = default;
 };

@@ -7,10 +7,10 @@
 // or 1, str a u32 length and that many bytes of UTF-8.
 //
 // clang-format off
-//   graph    := "LWGR" u32 version(=1)
+//   graph    := "LWGR" u32 version(=2)
 //               str name, u8 kind
 //               i32 threads, bool mkldnn, bool deterministic, bool warn_only, bool flush_denormal,
-//               u8 matmul_precision, u8 default_dtype
+//               6 x u8 float32 precision (graph.h: Float32Use), u8 default_dtype
 //               u32 n, n x str        text table (operator names, argument names, sources)
 //               u32 n, n x storage
 //               u32 n, n x value
@@ -45,7 +45,7 @@
 
 namespace laneway::lanes {
 
-inline constexpr uint32_t kGraphFormatVersion = 1;
+inline constexpr uint32_t kGraphFormatVersion = 2;
 
 // Equal graphs give equal bytes: the text table is in the order in which nodes first name its
 // entries. Decoding accepts any order. The counts must be within the limits, else decoding refuses.

@@ -21,7 +21,7 @@ constexpr uint64_t kDimensionBytes = 16;
 constexpr uint8_t kGraphKinds = 3;
 constexpr uint8_t kStorageKinds = 3;
 constexpr uint8_t kValueKinds = 4;
-constexpr uint8_t kMatmulPrecisions = 3;
+constexpr uint8_t kFloat32PrecisionKinds = 3;
 constexpr uint8_t kMemoryFormats = 4;
 constexpr uint8_t kArgumentKinds = std::variant_size_v<decltype(Argument::content)>;
 
@@ -86,7 +86,10 @@ void GraphReader::header(Graph& graph) {
   graph.context.deterministic = in_.boolean("deterministic");
   graph.context.deterministic_warn_only = in_.boolean("deterministic warn only");
   graph.context.flush_denormal = in_.boolean("flush denormal");
-  graph.context.matmul_precision = in_.enumerator("matmul precision", kMatmulPrecisions);
+  for (Float32Precision& precision : graph.context.float32) {
+    precision =
+        static_cast<Float32Precision>(in_.enumerator("float32 precision", kFloat32PrecisionKinds));
+  }
   graph.context.default_dtype = static_cast<DType>(in_.enumerator("default dtype", kDTypeCount));
 }
 

@@ -48,7 +48,9 @@ void GraphWriter::header(const Graph& graph) {
   u8(graph.context.deterministic);
   u8(graph.context.deterministic_warn_only);
   u8(graph.context.flush_denormal);
-  u8(graph.context.matmul_precision);
+  for (const Float32Precision precision : graph.context.float32) {
+    u8(static_cast<uint8_t>(precision));
+  }
   u8(static_cast<uint8_t>(graph.context.default_dtype));
 }
 

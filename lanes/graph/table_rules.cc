@@ -87,9 +87,17 @@ Status check_context(const Graph& graph) {
                                   " is not in 1 to " + std::to_string(limits::kMaxThreads) +
                                   "; set torch.set_num_threads before capture");
   }
-  if (context.matmul_precision > 2) {
-    return graph_error(graph, over("matmul precision", context.matmul_precision, 2) +
-                                  "; it is 0 highest, 1 high or 2 medium");
+  for (size_t use = 0; use < kFloat32Uses; ++use) {
+    const bool of_cuda = use <= static_cast<size_t>(Float32Use::cuda_rnn);
+    const auto most =
+        static_cast<uint64_t>(of_cuda ? Float32Precision::tf32 : Float32Precision::bf16);
+    const auto wanted = static_cast<uint64_t>(context.float32[use]);
+    if (wanted > most) {
+      const char* const what =
+          of_cuda ? "float32 precision of CUDA" : "float32 precision of oneDNN";
+      return graph_error(
+          graph, over(what, wanted, most) + "; it is 0 full, 1 TF32, or for oneDNN 2 bfloat16");
+    }
   }
   const DType dtype = context.default_dtype;
   if (dtype != DType::float16 && dtype != DType::bfloat16 && dtype != DType::float32 &&

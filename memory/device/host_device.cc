@@ -1,6 +1,7 @@
 #include "memory/device/host_device.h"
 
 #include <system_error>
+#include <utility>
 
 #include "base/limits.h"
 #include "memory/device/host_event.h"
@@ -8,7 +9,7 @@
 
 namespace laneway::memory {
 
-HostDevice::HostDevice() {
+HostDevice::HostDevice(std::shared_ptr<CopyEngine> link) : link_(std::move(link)) {
   capabilities_.name = "host";
   capabilities_.alignment = limits::kHostAlignment;
 }
@@ -23,7 +24,7 @@ Result<std::unique_ptr<MemoryBlock>> HostDevice::allocate_host(Bytes size) {
 
 Result<std::unique_ptr<Stream>> HostDevice::create_stream() {
   try {
-    return std::unique_ptr<Stream>(std::make_unique<HostStream>(memory_, engine_));
+    return std::unique_ptr<Stream>(std::make_unique<HostStream>(memory_, *link_));
   } catch (const std::system_error& error) {
     return Error{ErrorCode::out_of_memory,
                  std::string("a thread for a stream cannot be started: ") + error.what()};

@@ -1,5 +1,5 @@
 // HostDevice: the CPU as a complete device: pool memory is a sealed memfd mapping, each stream a
-// thread with an ordered queue, copies to and from the pool go over a copy engine with a settable
+// thread with an ordered queue, copies to and from the pool go over a link with a settable
 // bandwidth. Thread-safe.
 #pragma once
 
@@ -13,7 +13,8 @@ namespace laneway::memory {
 
 class HostDevice final : public Device {
  public:
-  HostDevice();
+  HostDevice() : HostDevice(std::make_shared<CopyEngine>()) {}
+  explicit HostDevice(std::shared_ptr<CopyEngine> link);
 
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size) override;
@@ -31,13 +32,13 @@ class HostDevice final : public Device {
     return memory_.require_pool(call, address, bytes);
   }
 
-  // Bytes per second in each direction; 0: unlimited.
-  void set_copy_bandwidth(int64_t bytes_per_s) { engine_.set_bandwidth(bytes_per_s); }
+  // Over which all copies to and from its pools go.
+  const std::shared_ptr<CopyEngine>& link() const { return link_; }
 
  private:
   Capabilities capabilities_;
   HostMemory memory_;
-  CopyEngine engine_;
+  const std::shared_ptr<CopyEngine> link_;
 };
 
 }  // namespace laneway::memory

@@ -102,6 +102,11 @@ SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   return *this;
 }
 
+Status SharedMemory::make_present(Bytes at, Bytes bytes) const {
+  if (bytes <= Bytes(0) || ::fallocate(descriptor_, 0, at.count(), bytes.count()) == 0) return {};
+  return failure("to be made present", bytes, "fallocate");
+}
+
 Status SharedMemory::keep_from_children() {
   if (kept_from_children_) return {};
   if (::madvise(data_, static_cast<size_t>(size_.count()), MADV_DONTFORK) != 0) {

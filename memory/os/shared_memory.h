@@ -32,6 +32,9 @@ class SharedMemory {
   // bytes.
   static Result<SharedMemory> attach(int descriptor, Bytes size);
 
+  // Makes the pages of that range present, those that are not; out_of_memory when the machine has
+  // too little. Requires: the range is inside.
+  Status make_present(Bytes at, Bytes bytes) const;
   // Children made by fork() get neither the mapping nor the descriptor: they can neither write the
   // bytes nor keep the memory in use, and fork() copies no page tables of it. A program that shares
   // the memory must be sent the descriptor. Error failed when the system refuses.

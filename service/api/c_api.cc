@@ -48,6 +48,12 @@ int laneway_service_status(laneway_service* service, char** json, laneway_error*
   return guarded(service, error, [&] { return give(service->front->status(), json, error); });
 }
 
+int laneway_service_job_report(laneway_service* service, uint64_t job, char** json,
+                               laneway_error* error) {
+  return guarded(service, error,
+                 [&] { return give(service->front->job_report(job), json, error); });
+}
+
 int laneway_service_command(laneway_service* service, const char* command, const char* argument,
                             laneway_error* error) {
   return guarded(service, error, [&] {

@@ -74,6 +74,11 @@ typedef struct laneway_embedded_options {
   uint32_t lane_sms; /* multiprocessors that each lane has to itself; 0: lanes share all. Devices
                         that cannot be divided refuse any other value */
   uint32_t reserved; /* 0 */
+  /* since laneway_job_drop_graph; an options struct that ends before them is taken too */
+  int64_t store_bytes; /* memory for images that leave the pool while others need the room; < 0:
+                          as much as the pool; 0: none */
+  const char* spill_folder; /* of a file for those that find no room there; NULL: none */
+  uint64_t spill_bytes;     /* of that file */
 } laneway_embedded_options;
 
 LANEWAY_API int laneway_abi_version(void);
@@ -106,9 +111,16 @@ LANEWAY_API void laneway_service_release(laneway_service* service);
 /* JSON, in the form of `laneway status --json` and "map": who holds which bytes of the pool.
  * To be freed with laneway_free. */
 LANEWAY_API int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
+/* The report of the job of that number in the status (see laneway_job_report), for its user and for
+ * operators. To be freed with laneway_free. */
+LANEWAY_API int laneway_service_job_report(laneway_service* service, uint64_t job, char** json,
+                                           laneway_error* error);
 /* What an operator does, by name: "kill" ends the job whose name or number is the argument, for
- * everybody; "policy" has another policy decide from now on ("srtf", "NAME:key=value"); "shutdown"
- * ends the daemon (NULL; not of an embedded service). LANEWAY_REFUSED when the user may not. */
+ * everybody; "release" tries such a job again that was quarantined; "load" brings a job's image
+ * into the pool, "unload" sends it out, "pin" keeps it in until "unpin" (each begins when it can:
+ * the status shows where an image is); "policy" has another policy decide from now on ("srtf",
+ * "NAME:key=value"); "shutdown" ends the daemon (NULL; not of an embedded service). LANEWAY_REFUSED
+ * when the user may not. */
 LANEWAY_API int laneway_service_command(laneway_service* service, const char* command,
                                         const char* argument, laneway_error* error);
 /* Which kernels run a job's graphs: "cpu" or "cuda". Graphs are captured for one of them. Valid

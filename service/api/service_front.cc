@@ -3,9 +3,11 @@
 namespace laneway::service {
 
 Error no_such_command(const std::string& command, bool has_argument) {
-  return Error{ErrorCode::invalid_argument,
-               "command '" + command + "' with" + (has_argument ? "" : "out") +
-                   " an argument: there are \"kill\" JOB, \"policy\" TEXT and \"shutdown\""};
+  return Error{ErrorCode::invalid_argument, "command '" + command + "' with" +
+                                                (has_argument ? "" : "out") +
+                                                " an argument: there are \"kill\" JOB, \"release\" "
+                                                "JOB, \"load\" JOB, \"unload\" JOB, \"pin\" JOB, "
+                                                "\"unpin\" JOB, \"policy\" TEXT and \"shutdown\""};
 }
 
 }  // namespace laneway::service

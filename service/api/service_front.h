@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,8 @@ class ServiceFront {
   virtual Result<std::shared_ptr<JobFront>> attach(const std::string& name) = 0;
   // JSON.
   virtual Result<std::string> status() = 0;
+  // JSON, of the job of that number.
+  virtual Result<std::string> job_report(uint64_t job) = 0;
   // A command of laneway_service_command; `argument` may be null.
   virtual Status command(const std::string& command, const char* argument) = 0;
   // Valid as long as this object.

@@ -68,6 +68,7 @@ bool Broker::step(Duration most) {
   read_supervisor();
   if (ended_) return false;
   registry_.read_worker();
+  registry_.standbys().serve();
   if (serving_) gateway_->handle_ready();
   tend();
   return !ended_;
@@ -78,6 +79,7 @@ void Broker::wait(Duration most) {
   TimePoint until = std::min(now + most, next_heartbeat_);
   std::vector<pollfd> entries{supervisor_.poll_entry()};
   if (const auto worker = worker_.poll_entry()) entries.push_back(*worker);
+  registry_.standbys().add_to_poll(entries);
   if (core_ != nullptr) until = std::min({until, core_->next_wakeup(), registry_.next_wakeup()});
   if (trace_ != nullptr) until = std::min(until, trace_->next_flush());
   if (serving_) {
@@ -143,6 +145,8 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   lanes::SchedulerConfig core;
   core.capacity = Bytes(static_cast<int64_t>(config_.pool_bytes));
   core.reserve = Bytes(static_cast<int64_t>(config_.reserve_bytes));
+  core.store = Bytes(static_cast<int64_t>(config_.store_bytes));
+  core.spill = Bytes(static_cast<int64_t>(config_.spill_bytes));
   core.alignment = config_.alignment;
   if (config_.lanes > 0) core.max_lanes = std::min(config_.lanes, limits::kMaxLanes);
   auto made = BrokerCore::make(core, config_.policy, clock_, registry_);
@@ -225,8 +229,13 @@ Status Broker::on(const to_broker::HeldEnd& /*message*/, std::vector<Descriptor>
 
 Status Broker::on(const to_broker::WorkerUp& message, std::vector<Descriptor> fds) {
   workers_[message.pid] = message;
-  if (fds.empty() || message.role != wire::WorkerRole::active) return {};
+  if (fds.empty()) return {};
   if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
+  if (message.role != wire::WorkerRole::active) {
+    registry_.standbys().connect(message.pid, Channel(std::move(fds[0])));
+    return {};
+  }
+  registry_.standbys().activated(message.pid);
   log_info("worker " + std::to_string(message.pid) + " is active");
   active_up_ = true;
   registry_.worker_connected(Channel(std::move(fds[0])));
@@ -236,6 +245,7 @@ Status Broker::on(const to_broker::WorkerUp& message, std::vector<Descriptor> fd
 Status Broker::on(const to_broker::WorkerDown& message, std::vector<Descriptor> /*fds*/) {
   const auto found = workers_.find(message.pid);
   if (found == workers_.end()) return {};
+  registry_.standbys().died(message.pid, message.status);
   const bool active = found->second.role == wire::WorkerRole::active;
   workers_.erase(found);
   if (!active || core_ == nullptr) return {};
@@ -245,10 +255,13 @@ Status Broker::on(const to_broker::WorkerDown& message, std::vector<Descriptor> 
   return {};
 }
 
-Status Broker::on(const to_broker::Stop& /*message*/, std::vector<Descriptor> /*fds*/) {
+Status Broker::on(const to_broker::Stop& message, std::vector<Descriptor> /*fds*/) {
   if (stopping_) return {};
   stopping_ = true;
-  const Error reason{ErrorCode::unavailable, "the service was shut down"};
+  const Error reason{ErrorCode::unavailable, message.failure.empty()
+                                                 ? "the service was shut down"
+                                                 : "the service cannot go on and ends: " +
+                                                       message.failure + "; its log has more"};
   requests_.refuse_all(reason);
   if (core_ != nullptr) registry_.close_all(reason);
   return {};
@@ -280,13 +293,25 @@ std::string Broker::status_json() {
                      .uptime_s = seconds_since(started_unix_ns_),
                      .workers = {},
                      .jobs = {}};
+  if (config_.recovery_bytes > 0 && journal_ != nullptr) {
+    facts.recovery = {.capacity = Bytes(static_cast<int64_t>(config_.recovery_bytes)),
+                      .used = journal_->recovery_used()};
+  }
   for (const auto& [pid, worker] : workers_) {
     const bool active = worker.role == wire::WorkerRole::active;
-    facts.workers.push_back({pid, active ? "active" : "standby", state_name(worker.state)});
+    WorkerFacts known{
+        .pid = pid, .role = active ? "active" : "standby", .state = state_name(worker.state)};
+    if (const auto preparation = registry_.standbys().preparation(pid)) {
+      known.jobs_to_prepare = preparation->jobs;
+      known.jobs_prepared = preparation->prepared;
+    }
+    facts.workers.push_back(std::move(known));
   }
   for (const auto& [id, job] : registry_.table().all()) {
     JobFacts& line = facts.jobs[id];
     line.user = user_name(job.record.user);
+    line.blame = registry_.suspicion(id);
+    line.moved = registry_.moved(id);
     if (const auto wait = lanes::estimate_wait(snapshot, id)) line.wait_s = wait->seconds();
   }
   for (const JobTable::End& end : registry_.table().ends()) {

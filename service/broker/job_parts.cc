@@ -246,6 +246,7 @@ void JobParts::on_graph_added(JobEntry& job, const wire::GraphInfo& info) {
   const auto graph = job.graphs.find(info.number);
   if (graph == job.graphs.end()) return;
   graph->second.info = info;
+  standbys_.graph_added(job, info.number);
   replies_.answer(graph->second.reply, wire::GraphAdded{info});
 }
 
@@ -288,6 +289,7 @@ void JobParts::on_graph_dropped(JobEntry& job, uint32_t number) {
   } else {
     store_.release_graph(job.id(), number);
     job.graphs.erase(number);
+    standbys_.graph_dropped(job.id(), number);
   }
 }
 

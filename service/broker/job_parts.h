@@ -12,6 +12,7 @@
 #include "service/broker/job_store.h"
 #include "service/broker/job_table.h"
 #include "service/broker/replies.h"
+#include "service/broker/standbys.h"
 #include "service/broker/worker_requests.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/client_messages.h"
@@ -22,8 +23,9 @@ namespace laneway::service {
 class JobParts {
  public:
   // All must outlive this object.
-  JobParts(JobTable& table, JobStore& store, WorkerRequests& requests, Replies& replies)
-      : table_(table), store_(store), requests_(requests), replies_(replies) {}
+  JobParts(JobTable& table, JobStore& store, WorkerRequests& requests, Replies& replies,
+           Standbys& standbys)
+      : table_(table), store_(store), requests_(requests), replies_(replies), standbys_(standbys) {}
 
   // ---- Requests of clients. Each is answered, now or later; the same request again (same number)
   // has the same answer.
@@ -68,6 +70,7 @@ class JobParts {
   JobStore& store_;
   WorkerRequests& requests_;
   Replies& replies_;
+  Standbys& standbys_;
 };
 
 // The client's copies of a link's descriptors; none, with a line in the log, when the process has

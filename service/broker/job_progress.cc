@@ -19,4 +19,16 @@ lanes::Snapshot JobProgress::snapshot() {
   return now;
 }
 
+std::optional<std::string> JobProgress::suspicion(JobId job) {
+  const JobEntry* const entry = table_.find(job);
+  if (journal_ == nullptr || entry == nullptr) return {};
+  return journal_->suspicion(entry->record.record, job);
+}
+
+Bytes JobProgress::moved(JobId job) {
+  const JobEntry* const entry = table_.find(job);
+  if (journal_ == nullptr || entry == nullptr) return {};
+  return journal_->moved(entry->record.record, job);
+}
+
 }  // namespace laneway::service

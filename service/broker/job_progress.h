@@ -3,6 +3,9 @@
 // Not thread-safe.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "base/clock.h"
 #include "lanes/snapshot.h"
 #include "service/broker/broker_core.h"
@@ -23,6 +26,10 @@ class JobProgress {
 
   // A job's pace is its pace between the times of these calls.
   lanes::Snapshot snapshot();
+  // What the job did to its workers or their device, if anything was noted.
+  std::optional<std::string> suspicion(JobId job);
+  // How much of its image the copy that is under way has moved.
+  Bytes moved(JobId job);
 
  private:
   JobTable& table_;

@@ -41,7 +41,8 @@ JobRegistry::JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& re
       worker_(worker),
       requests_(worker),
       replies_(replies),
-      parts_(table_, store_, requests_, replies),
+      standbys_(table_),
+      parts_(table_, store_, requests_, replies, standbys_),
       progress_(table_, clock),
       waits_(table_, progress_, replies, clock),
       reader_({.worker = worker,
@@ -179,22 +180,45 @@ void JobRegistry::close(const Requester& from, const wire::CloseJob& request) {
           false);
 }
 
-void JobRegistry::kill(const Requester& from, const wire::KillJob& request, bool may_all) {
-  std::vector<JobEntry*> named = table_.find_named(request.job);
+Result<JobEntry*> JobRegistry::find_named(const Requester& from, const std::string& name,
+                                          bool may_all, const char* act) {
+  std::vector<JobEntry*> named = table_.find_named(name);
   std::erase_if(named,
                 [&](const JobEntry* job) { return !may_all && job->record.user != from.user; });
   if (named.empty()) {
-    return replies_.fail(from.to, {ErrorCode::invalid_argument,
-                                   "there is no job '" + request.job +
-                                       "' that this user may end; `laneway jobs` lists them"});
+    return Error{ErrorCode::invalid_argument, "there is no job '" + name + "' that this user may " +
+                                                  act + "; `laneway jobs` lists them"};
   }
-  if (named.size() > 1) {
-    std::string ids;
-    for (const JobEntry* job : named) ids += " " + std::to_string(job->id().value());
-    return replies_.fail(from.to, {ErrorCode::refused, "several jobs are named '" + request.job +
-                                                           "': give one of their ids:" + ids});
-  }
-  JobEntry& job = *named.front();
+  if (named.size() == 1) return named.front();
+  std::string ids;
+  for (const JobEntry* job : named) ids += " " + std::to_string(job->id().value());
+  return Error{ErrorCode::refused,
+               "several jobs are named '" + name + "': give one of their ids:" + ids};
+}
+
+void JobRegistry::release(const Requester& from, const wire::ReleaseJob& request, bool may_all) {
+  const Result<JobEntry*> found = find_named(from, request.job, may_all, "release");
+  if (!found) return replies_.fail(from.to, found.error());
+  wire::to_worker::ReleaseJob message;
+  message.job = found.value()->id().value();
+  requests_.ask({.to = from.to, .job = found.value()->id(), .graph = 0, .message = message});
+}
+
+void JobRegistry::set_residency(const Requester& from, const wire::SetResidency& request,
+                                bool may_all) {
+  const Result<JobEntry*> found =
+      find_named(from, request.job, may_all, lanes::residency_name(request.wanted));
+  if (!found) return replies_.fail(from.to, found.error());
+  wire::to_worker::SetResidency message;
+  message.job = found.value()->id().value();
+  message.wanted = request.wanted;
+  requests_.ask({.to = from.to, .job = found.value()->id(), .graph = 0, .message = message});
+}
+
+void JobRegistry::kill(const Requester& from, const wire::KillJob& request, bool may_all) {
+  const Result<JobEntry*> found = find_named(from, request.job, may_all, "end");
+  if (!found) return replies_.fail(from.to, found.error());
+  JobEntry& job = *found.value();
   if (std::find(job.closers.begin(), job.closers.end(), from.to) == job.closers.end()) {
     job.closers.push_back(from.to);
   }
@@ -247,6 +271,7 @@ void JobRegistry::forget(JobEntry& job, std::optional<Error> why) {
   const Error reason = why ? *why : job.closing.value_or(unknown_job(id));
   JobEntry gone = std::move(job);
   table_.erase(id, gone.record, reason);
+  standbys_.job_gone(id);
   answer_all(gone, reason);
 }
 
@@ -262,13 +287,14 @@ void JobRegistry::answer_all(JobEntry& job, const Error& reason) {
   for (const WorkerRequests::Question& question : requests_.take_questions(job.id())) {
     // What was to be dropped is gone; what was asked has no answer any more.
     ReplyTo to = question.to;
-    question.is_report() ? replies_.refuse(to, reason) : replies_.answer(to, wire::Done{});
+    question.drops() ? replies_.answer(to, wire::Done{}) : replies_.refuse(to, reason);
   }
 }
 
 void JobRegistry::image_placed(JobEntry& job) {
   if (job.placed) return;
   job.placed = true;
+  standbys_.image_placed();
   if (job.initial.valid()) {
     // As many bytes as the image: nobody needs them any more.
     job.initial.reset();
@@ -293,8 +319,10 @@ void JobRegistry::wait(const Requester& from, const wire::WaitJob& request) {
 
 void JobRegistry::answer_waiters() { waits_.answer_due(core_->running()); }
 
-void JobRegistry::report(const Requester& from, const wire::JobReport& request) {
-  const Result<JobEntry*> found = table_.find_for(from, JobId(request.job));
+void JobRegistry::report(const Requester& from, const wire::JobReport& request, bool may_all) {
+  Result<JobEntry*> found = table_.find_for(from, JobId(request.job));
+  JobEntry* const job = table_.find(JobId(request.job));
+  if (job != nullptr && (may_all || job->record.user == from.user)) found = job;
   if (!found) return replies_.fail(from.to, found.error());
   wire::to_worker::JobReport question;
   question.job = request.job;
@@ -320,6 +348,7 @@ void JobRegistry::on_job_added(JobEntry& job) {
   offer(job);
   answer_created(job);
   parts_.on_job_added(job);
+  standbys_.job_added(job);
 }
 
 void JobRegistry::on_job_refused(JobEntry& job, const Error& why) {

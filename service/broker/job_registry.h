@@ -32,6 +32,7 @@
 #include "service/broker/job_table.h"
 #include "service/broker/placement_waits.h"
 #include "service/broker/replies.h"
+#include "service/broker/standbys.h"
 #include "service/broker/trace_log.h"
 #include "service/broker/worker_link.h"
 #include "service/broker/worker_reader.h"
@@ -56,9 +57,11 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   void create(const Requester& from, const wire::CreateJob& request, std::vector<Descriptor> fds);
   void close(const Requester& from, const wire::CloseJob& request);
   void wait(const Requester& from, const wire::WaitJob& request);
-  void report(const Requester& from, const wire::JobReport& request);
+  void report(const Requester& from, const wire::JobReport& request, bool may_all);
   // `may_all`: jobs of every user, else only those of one's own.
   void kill(const Requester& from, const wire::KillJob& request, bool may_all);
+  void release(const Requester& from, const wire::ReleaseJob& request, bool may_all);
+  void set_residency(const Requester& from, const wire::SetResidency& request, bool may_all);
   // Takes the requests about graphs, links and segments.
   JobParts& parts() { return parts_; }
 
@@ -85,8 +88,12 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   TimePoint next_wakeup() const { return waits_.next_wakeup(); }
 
   const JobTable& table() const { return table_; }
+  // What the standbys prepare of the jobs.
+  Standbys& standbys() { return standbys_; }
 
   lanes::Snapshot snapshot() { return progress_.snapshot(); }
+  std::optional<std::string> suspicion(JobId job) { return progress_.suspicion(job); }
+  Bytes moved(JobId job) { return progress_.moved(job); }
 
  private:
   void on_job_added(JobEntry& job) override;
@@ -95,6 +102,9 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   void on_event(const lanes::Event& event) override;
   void on_report(lanes::WorkerReport report) override;
 
+  // The one job of that number or name that the user may `act` on.
+  Result<JobEntry*> find_named(const Requester& from, const std::string& name, bool may_all,
+                               const char* act);
   Status check_room(const Requester& from) const;
   // The job was created by a request that has come again.
   void resume(JobEntry& job, const Requester& from);
@@ -116,6 +126,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   WorkerRequests requests_;
   Replies& replies_;
   BrokerCore* core_ = nullptr;
+  Standbys standbys_;
   JobParts parts_;
   JobProgress progress_;
   PlacementWaits waits_;

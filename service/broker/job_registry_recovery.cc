@@ -72,7 +72,8 @@ void JobRegistry::on_report(lanes::WorkerReport report) {
       continue;
     }
     job->offered = true;
-    if (reported.placed && !reported.over) placed.push_back(id);
+    const bool was_placed = reported.placed || reported.copy.tier != lanes::Tier::none;
+    if (was_placed && !reported.over) placed.push_back(id);
   }
   core_->restart(std::move(report));
   for (const JobId id : strangers) {

@@ -73,7 +73,7 @@ void Requests::handle(const Requester& from, const wire::WaitJob& request, Fds /
 }
 
 void Requests::handle(const Requester& from, const wire::JobReport& request, Fds /*fds*/) {
-  registry_.report(from, request);
+  registry_.report(from, request, is_operator(from));
 }
 
 void Requests::handle(const Requester& from, const wire::ServiceStatus& /*request*/, Fds /*fds*/) {
@@ -82,6 +82,14 @@ void Requests::handle(const Requester& from, const wire::ServiceStatus& /*reques
 
 void Requests::handle(const Requester& from, const wire::KillJob& request, Fds /*fds*/) {
   registry_.kill(from, request, is_operator(from));
+}
+
+void Requests::handle(const Requester& from, const wire::ReleaseJob& request, Fds /*fds*/) {
+  registry_.release(from, request, is_operator(from));
+}
+
+void Requests::handle(const Requester& from, const wire::SetResidency& request, Fds /*fds*/) {
+  registry_.set_residency(from, request, is_operator(from));
 }
 
 void Requests::handle(const Requester& from, const wire::SetPolicy& request, Fds /*fds*/) {

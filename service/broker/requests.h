@@ -53,6 +53,8 @@ class Requests final : public RequestSink {
   void handle(const Requester& from, const wire::JobReport& request, Fds fds);
   void handle(const Requester& from, const wire::ServiceStatus& request, Fds fds);
   void handle(const Requester& from, const wire::KillJob& request, Fds fds);
+  void handle(const Requester& from, const wire::ReleaseJob& request, Fds fds);
+  void handle(const Requester& from, const wire::SetResidency& request, Fds fds);
   void handle(const Requester& from, const wire::SetPolicy& request, Fds fds);
   void handle(const Requester& from, const wire::Shutdown& request, Fds fds);
   // The gateway's own; they do not come here.

@@ -19,6 +19,11 @@ bool is_workers_own(const lanes::Event& event) {
          std::holds_alternative<lanes::TurnEnded>(event) ||
          std::holds_alternative<lanes::NeedChanged>(event) ||
          std::holds_alternative<lanes::ImagePlaced>(event) ||
+         std::holds_alternative<lanes::ImageLeft>(event) ||
+         std::holds_alternative<lanes::CopyFailed>(event) ||
+         std::holds_alternative<lanes::ImageDirty>(event) ||
+         std::holds_alternative<lanes::ResidencyWanted>(event) ||
+         std::holds_alternative<lanes::JobReleased>(event) ||
          std::holds_alternative<lanes::JobEnded>(event);
 }
 
@@ -49,7 +54,7 @@ void WorkerReader::on(const wire::from_worker::Reply& message) {
 void WorkerReader::on_reply(const WorkerRequests::Question& question,
                             const wire::from_worker::Reply& message) {
   ReplyTo to = question.to;
-  if (!message.ok && (question.drops_graph() || question.is_report())) {
+  if (!message.ok && (question.drops_graph() || !question.drops())) {
     return to_.replies.refuse(to, {message.code, message.message});
   }
   JobEntry* job = to_.table.find(question.job);
@@ -110,7 +115,10 @@ void WorkerReader::on(const wire::from_worker::JobText& message) {
   const auto question = to_.requests.take_question(message.request);
   if (!question) return;
   const JobEntry* job = to_.table.find(question->job);
-  const JobFacts facts{.user = job == nullptr ? "" : user_name(job->record.user), .wait_s = {}};
+  const JobFacts facts{.user = job == nullptr ? "" : user_name(job->record.user),
+                       .wait_s = {},
+                       .blame = to_.progress.suspicion(question->job),
+                       .moved = to_.progress.moved(question->job)};
   const std::string line = job_line_json(to_.progress.snapshot(), question->job, facts);
   to_.replies.send(question->to, wire::Text{with_status(message.text, line)});
 }

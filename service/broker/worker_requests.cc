@@ -35,6 +35,7 @@ void WorkerRequests::send_link(const JobEntry& job, uint32_t number) {
   message.request = worker_.next_request();
   message.job = job.id().value();
   message.link = number;
+  message.owners = job.links.at(number).session == job.owner();
   additions_[message.request] = {
       .job = job.id(), .part = Addition::Part::link, .number = number, .segment = 0};
   const LinkFiles& files = job.links.at(number).files;

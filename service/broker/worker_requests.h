@@ -30,10 +30,15 @@ class WorkerRequests {
     JobId job;
     uint32_t graph = 0;
     std::variant<wire::to_worker::DropGraph, wire::to_worker::DropLink,
-                 wire::to_worker::DropSegment, wire::to_worker::JobReport>
+                 wire::to_worker::DropSegment, wire::to_worker::JobReport,
+                 wire::to_worker::ReleaseJob, wire::to_worker::SetResidency>
         message;
 
-    bool is_report() const { return std::holds_alternative<wire::to_worker::JobReport>(message); }
+    // Something of the job is to go.
+    bool drops() const {
+      return drops_graph() || std::holds_alternative<wire::to_worker::DropLink>(message) ||
+             std::holds_alternative<wire::to_worker::DropSegment>(message);
+    }
     bool drops_graph() const { return std::holds_alternative<wire::to_worker::DropGraph>(message); }
   };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "service/client/limits.h"
+#include "service/wire/residency.h"
 
 namespace laneway::service {
 namespace {
@@ -47,10 +48,21 @@ Result<std::string> ClientService::status() {
   return std::move(text.value().first.text);
 }
 
+Result<std::string> ClientService::job_report(uint64_t job) {
+  auto text =
+      connection_->request_for<wire::Text>(wire::JobReport{.job = job, .with_tapes = false});
+  if (!text) return text.error();
+  return std::move(text.value().first.text);
+}
+
 Status ClientService::command(const std::string& command, const char* argument) {
   wire::AnyRequest request = wire::Shutdown{};
   if (command == "kill" && argument != nullptr) {
     request = wire::KillJob{.job = argument};
+  } else if (command == "release" && argument != nullptr) {
+    request = wire::ReleaseJob{.job = argument};
+  } else if (const auto wanted = wire::residency_of(command); wanted && argument != nullptr) {
+    request = wire::SetResidency{.job = argument, .wanted = *wanted};
   } else if (command == "policy" && argument != nullptr) {
     request = wire::SetPolicy{.policy = argument};
   } else if (command != "shutdown" || argument != nullptr) {

@@ -26,6 +26,7 @@ class ClientService final : public ServiceFront, public OpenService {
       LW_EXCLUDES(mutex_);
   Result<std::shared_ptr<JobFront>> attach(const std::string& name) override LW_EXCLUDES(mutex_);
   Result<std::string> status() override;
+  Result<std::string> job_report(uint64_t job) override;
   Status command(const std::string& command, const char* argument) override;
   const char* kernels() const override { return connection_->welcome().kernels.c_str(); }
   void close() override LW_EXCLUDES(mutex_);

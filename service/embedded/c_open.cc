@@ -30,6 +30,13 @@ service_ns::EmbeddedOptions wanted_of(const laneway_embedded_options& options) {
   if (options.size >= kFirstEmbeddedOptions + sizeof options.lane_sms) {
     wanted.lane_sms = options.lane_sms;
   }
+  if (options.size >= sizeof options) {
+    if (options.store_bytes >= 0) wanted.store = Bytes(options.store_bytes);
+    if (options.spill_folder != nullptr) {
+      wanted.spill_folder = options.spill_folder;
+      wanted.spill = Bytes(static_cast<int64_t>(options.spill_bytes));
+    }
+  }
   return wanted;
 }
 

@@ -36,6 +36,27 @@ std::string user_name() {
 
 }  // namespace
 
+namespace {
+
+Result<OutsideImages> make_outside(const EmbeddedOptions& options) {
+  OutsideImages::Store store;
+  OutsideImages::Spill spill;
+  if (options.store.value_or(Bytes()) > Bytes()) {
+    auto made = memory::SharedMemory::create("laneway-store", *options.store);
+    if (!made) return made.error();
+    if (Status kept = made.value().keep_from_children(); !kept) return kept.error();
+    store.emplace(std::move(made).value());
+  }
+  if (options.spill > Bytes()) {
+    auto made = memory::SpillFile::create(options.spill_folder, options.spill);
+    if (!made) return made.error();
+    spill.emplace(std::move(made).value());
+  }
+  return OutsideImages(std::move(store), std::move(spill));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOptions& options) {
   // First, before the service is registered to be closed at exit.
   auto backend = adaptor::open_backend(options.device, {.lane_sms = options.lane_sms});
@@ -57,13 +78,17 @@ Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOpt
   }
   auto pool = backend.value()->device().allocate_pool(wanted.pool);
   if (!pool) return pool.error();
-  return std::unique_ptr<EmbeddedService>(new EmbeddedService(
-      wanted, std::move(backend).value(), std::move(pool).value(), std::move(policy).value()));
+  wanted.store = wanted.store.value_or(pool.value()->size());
+  auto outside = make_outside(wanted);
+  if (!outside) return outside.error();
+  return std::unique_ptr<EmbeddedService>(
+      new EmbeddedService(wanted, std::move(backend).value(), std::move(pool).value(),
+                          std::move(outside).value(), std::move(policy).value()));
 }
 
 EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
                                  std::unique_ptr<adaptor::Backend> backend,
-                                 std::unique_ptr<memory::MemoryBlock> pool,
+                                 std::unique_ptr<memory::MemoryBlock> pool, OutsideImages outside,
                                  std::unique_ptr<policies::Policy> policy)
     : device_name_(options.device),
       kernels_(backend->kernels()),
@@ -72,8 +97,11 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
       pool_(std::move(pool)),
       worker_(new Worker(*backend_, pool_->data(), options.pool, *this, clock_)) {
   worker_->share_process();
+  worker_->set_outside(std::move(outside));
   lanes::SchedulerConfig config;
   config.capacity = options.pool;
+  config.store = options.store.value_or(Bytes());
+  config.spill = options.spill;
   config.alignment = backend_->alignment();
   if (options.lanes > 0) config.max_lanes = options.lanes;
   loop_ = std::make_unique<lanes::CoreLoop>(
@@ -161,7 +189,7 @@ Result<JobHandle> EmbeddedService::attach(const std::string& name) {
                                        "' of this user that others may attach to (shared=True)"};
 }
 
-Status EmbeddedService::kill(const std::string& job) {
+Result<JobHandle> EmbeddedService::find(const std::string& job) {
   if (closed_) return closed_error();
   JobHandle found;
   {
@@ -175,8 +203,20 @@ Status EmbeddedService::kill(const std::string& job) {
   if (found == nullptr) {
     return Error{ErrorCode::invalid_argument, "there is no job named or numbered '" + job + "'"};
   }
-  worker_->close_job(found);
+  return found;
+}
+
+Status EmbeddedService::kill(const std::string& job) {
+  Result<JobHandle> found = find(job);
+  if (!found) return found.error();
+  worker_->close_job(found.value());
   return {};
+}
+
+Status EmbeddedService::set_residency(const std::string& job, lanes::Residency wanted) {
+  Result<JobHandle> found = find(job);
+  if (!found) return found.error();
+  return worker_->want_residency(*found.value(), wanted);
 }
 
 Status EmbeddedService::set_policy(const std::string& text) {
@@ -187,16 +227,32 @@ Status EmbeddedService::set_policy(const std::string& text) {
   return {};
 }
 
+namespace {
+
+JobFacts facts_of(const WorkerJob& job) {
+  return {.user = user_name(),
+          .wait_s = {},
+          .moved = Bytes(job.moved_bytes.load(std::memory_order_relaxed))};
+}
+
+}  // namespace
+
 Result<std::string> EmbeddedService::status() {
   if (closed_) return closed_error();
-  const ServiceFacts facts{.pid = ::getpid(),
-                           .version = version(),
-                           .device = device_name_,
-                           .kernels = kernels_,
-                           .user = user_name(),
-                           .uptime_s = (clock_.now() - start_).seconds(),
-                           .workers = {{::getpid(), "active", "ready"}},
-                           .jobs = {}};
+  ServiceFacts facts{.pid = ::getpid(),
+                     .version = version(),
+                     .device = device_name_,
+                     .kernels = kernels_,
+                     .user = user_name(),
+                     .uptime_s = (clock_.now() - start_).seconds(),
+                     .workers = {{::getpid(), "active", "ready"}},
+                     .jobs = {}};
+  {
+    MutexLock lock(jobs_mutex_);
+    for (const auto& known : jobs_) {
+      if (const JobHandle job = known.lock()) facts.jobs.emplace(job->id, facts_of(*job));
+    }
+  }
   return status_json(facts,
                      loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); }));
 }
@@ -204,9 +260,14 @@ Result<std::string> EmbeddedService::status() {
 Result<std::string> EmbeddedService::job_report(WorkerJob& job, bool with_tapes) {
   const lanes::Snapshot snapshot =
       loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
-  const std::string line =
-      job_line_json(snapshot, job.id, JobFacts{.user = user_name(), .wait_s = {}});
-  return job_json(job, worker_->plans(job), line, with_tapes);
+  const std::string line = job_line_json(snapshot, job.id, facts_of(job));
+  return job_json(job, worker_->plans(job), worker_->recovery(job), line, with_tapes);
+}
+
+Result<std::string> EmbeddedService::job_report(const std::string& job) {
+  Result<JobHandle> found = find(job);
+  if (!found) return found.error();
+  return job_report(*found.value(), /*with_tapes=*/false);
 }
 
 }  // namespace laneway::service

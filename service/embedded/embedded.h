@@ -26,6 +26,10 @@ struct EmbeddedOptions {
   uint32_t lanes = 0;  // at most; 0: limits::kMaxLanes
   std::string device = "host";
   uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all lanes share all
+  // Of the machine's memory for images that are not in the pool; none: as much as the pool.
+  std::optional<Bytes> store{};
+  std::string spill_folder{};  // empty: no file for them
+  Bytes spill{};
 };
 
 class EmbeddedService final : public OpenService, private EventSink {
@@ -40,6 +44,8 @@ class EmbeddedService final : public OpenService, private EventSink {
   Result<JobHandle> attach(const std::string& name) LW_EXCLUDES(jobs_mutex_);
   // Ends the job of this name or number; invalid_argument when there is none.
   Status kill(const std::string& job) LW_EXCLUDES(jobs_mutex_);
+  // Tells the core what is wanted of where the image of the job of this name or number is.
+  Status set_residency(const std::string& job, lanes::Residency wanted) LW_EXCLUDES(jobs_mutex_);
   Status set_policy(const std::string& text);
   Worker& worker() { return *worker_; }
   // What graphs are captured for; lives as long as this object.
@@ -48,13 +54,17 @@ class EmbeddedService final : public OpenService, private EventSink {
   // JSON; unavailable after close.
   Result<std::string> status();
   Result<std::string> job_report(WorkerJob& job, bool with_tapes);
+  // Without tapes, of the job of this name or number.
+  Result<std::string> job_report(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   // Ends all jobs and frees the pool. Idempotent; others may still be inside calls with jobs.
   void close() LW_EXCLUDES(close_mutex_);
   void close_for_exit() override { close(); }
 
  private:
+  // The newest job of this name or number that is not over.
+  Result<JobHandle> find(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<adaptor::Backend> backend,
-                  std::unique_ptr<memory::MemoryBlock> pool,
+                  std::unique_ptr<memory::MemoryBlock> pool, OutsideImages outside,
                   std::unique_ptr<policies::Policy> policy);
 
   void post(lanes::Event event) override { loop_->post(std::move(event)); }

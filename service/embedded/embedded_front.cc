@@ -1,6 +1,7 @@
 #include "service/embedded/embedded_front.h"
 
 #include "service/embedded/embedded_job.h"
+#include "service/wire/residency.h"
 
 namespace laneway::service {
 
@@ -24,9 +25,10 @@ Status EmbeddedFront::command(const std::string& command, const char* argument) 
     return Error{ErrorCode::unsupported,
                  "an embedded service ends with its process, or by laneway_service_close"};
   }
-  if ((command != "kill" && command != "policy") || argument == nullptr) {
-    return no_such_command(command, argument != nullptr);
-  }
+  const auto wanted = wire::residency_of(command);
+  const bool known = command == "kill" || command == "policy" || wanted;
+  if (!known || argument == nullptr) return no_such_command(command, argument != nullptr);
+  if (wanted) return service_->set_residency(argument, *wanted);
   return command == "kill" ? service_->kill(argument) : service_->set_policy(argument);
 }
 

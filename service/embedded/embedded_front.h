@@ -19,6 +19,9 @@ class EmbeddedFront final : public ServiceFront {
                                                std::span<const std::byte> graph) override;
   Result<std::shared_ptr<JobFront>> attach(const std::string& name) override;
   Result<std::string> status() override { return service_->status(); }
+  Result<std::string> job_report(uint64_t job) override {
+    return service_->job_report(std::to_string(job));
+  }
   Status command(const std::string& command, const char* argument) override;
   const char* kernels() const override { return service_->kernels().c_str(); }
   void close() override { service_->close(); }

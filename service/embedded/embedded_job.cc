@@ -12,6 +12,8 @@ namespace {
 using lanes::InputView;
 using lanes::OutputView;
 
+constexpr auto kImageIsFilled = "The job has its memory; its image is being filled.";
+
 // The C structs have the layout of the views.
 static_assert(sizeof(laneway_input) == sizeof(InputView));
 static_assert(offsetof(laneway_input, real) == offsetof(InputView, real));
@@ -102,7 +104,10 @@ Status EmbeddedJob::drop_graph(uint32_t number) {
 std::optional<Status> EmbeddedJob::wait_placed(Duration timeout, std::string* reason) {
   if (Status open = check_open(); !open) return open;
   auto placed = worker().wait_placed(*job_, timeout);
-  if (!placed) *reason = lanes::reason_text(worker().waiting_reason(*job_));
+  if (!placed) {
+    const lanes::Reason waits = worker().waiting_reason(*job_);
+    *reason = waits.code == lanes::ReasonCode::none ? kImageIsFilled : lanes::reason_text(waits);
+  }
   return placed;
 }
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -28,19 +29,42 @@ JournalView::~JournalView() {
   ::munmap(const_cast<JournalMemory*>(memory_), kJournalBytes);  // NOLINT: ours, mapped in map()
 }
 
-std::optional<JournalView::Progress> JournalView::progress(uint32_t index, JobId job) const {
-  if (!job.valid() || index >= memory_->jobs.size()) return std::nullopt;
+Bytes JournalView::recovery_used() const {
+  return Bytes(static_cast<int64_t>(memory_->header.recovery_used.load(std::memory_order_relaxed)));
+}
+
+const JobRecord* JournalView::record_of(uint32_t index, JobId job) const {
+  if (!job.valid() || index >= memory_->jobs.size()) return nullptr;
   const JobRecord& record = memory_->jobs[index];
-  if (record.job.load(std::memory_order_acquire) != job.value()) return std::nullopt;
+  return record.job.load(std::memory_order_acquire) == job.value() ? &record : nullptr;
+}
+
+std::optional<std::string> JournalView::suspicion(uint32_t index, JobId job) const {
+  const JobRecord* const record = record_of(index, job);
+  if (record == nullptr || record->suspicions.load(std::memory_order_acquire) == 0) return {};
+  const size_t bytes = record->suspicion_bytes.load(std::memory_order_relaxed);
+  return std::string(record->suspicion_text.data(), std::min(bytes, record->suspicion_text.size()));
+}
+
+Bytes JournalView::moved(uint32_t index, JobId job) const {
+  const JobRecord* const record = record_of(index, job);
+  if (record == nullptr) return {};
+  return Bytes(static_cast<int64_t>(record->moved_bytes.load(std::memory_order_relaxed)));
+}
+
+std::optional<JournalView::Progress> JournalView::progress(uint32_t index, JobId job) const {
+  const JobRecord* const found = record_of(index, job);
+  if (found == nullptr) return std::nullopt;
+  const JobRecord& record = *found;
   Progress progress;
   // The half that the word speaks of is only written again after the next word. A few tries meet a
   // quiet moment; without one the two numbers are of neighbouring iterations, which does no harm.
   for (int tries = 0; tries < 8; ++tries) {
-    const uint64_t number = record.word.load(std::memory_order_acquire) >> 3;
+    const uint64_t number = number_of(record.word.load(std::memory_order_acquire));
     const JournalTotals& totals = record.totals[number % 2];
     progress.iterations = totals.iterations.load(std::memory_order_acquire);
     progress.busy = Duration(totals.busy_ns.load(std::memory_order_acquire));
-    if (record.word.load(std::memory_order_acquire) >> 3 == number) break;
+    if (number_of(record.word.load(std::memory_order_acquire)) == number) break;
   }
   // Given to another job meanwhile.
   if (record.job.load(std::memory_order_acquire) != job.value()) return std::nullopt;

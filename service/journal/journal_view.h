@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -29,8 +31,18 @@ class JournalView {
   };
   // None when record `index` is not (or no longer) that job's.
   std::optional<Progress> progress(uint32_t index, JobId job) const;
+  // What was noted when a worker or its device failed because of the job; none, too, when the
+  // record is not (or no longer) that job's.
+  std::optional<std::string> suspicion(uint32_t index, JobId job) const;
+  // How much of the image the copy that is under way has moved; 0, too, when the record is not (or
+  // no longer) that job's.
+  Bytes moved(uint32_t index, JobId job) const;
+  // Of the recovery memory, as the worker shows it.
+  Bytes recovery_used() const;
 
  private:
+  // The record, if it is that job's.
+  const JobRecord* record_of(uint32_t index, JobId job) const;
   explicit JournalView(const JournalMemory* memory) : memory_(memory) {}
 
   const JournalMemory* const memory_;

@@ -1,5 +1,6 @@
 #include "service/status/status.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace laneway::service {
@@ -19,10 +20,14 @@ Json ids(const std::vector<IdType>& list) {
   return array;
 }
 
-Json reason_json(const lanes::Reason& reason) {
+Json reason_json(const lanes::Reason& reason, const JobFacts& facts) {
   if (reason.code == lanes::ReasonCode::none) return nullptr;
+  std::string text = lanes::reason_text(reason);
+  if (reason.code == lanes::ReasonCode::quarantined && facts.blame) {
+    text += " What happened: " + *facts.blame + ".";
+  }
   return {{"code", lanes::reason_code_name(reason.code)},
-          {"text", lanes::reason_text(reason)},
+          {"text", std::move(text)},
           {"numbers",
            {{"persistent_bytes", reason.persistent.count()},
             {"region_bytes", reason.region.count()},
@@ -32,8 +37,23 @@ Json reason_json(const lanes::Reason& reason) {
             {"position", reason.position}}}};
 }
 
+// Where the image is. In a state in which it moves, `moved_bytes` of it are there.
+Json image_json(const lanes::JobStatus& job, const JobFacts& facts) {
+  using lanes::JobState;
+  const bool moves = job.state == JobState::staged || job.state == JobState::restoring ||
+                     job.state == JobState::evicting;
+  const Bytes moved = std::min(facts.moved, job.persistent);
+  return {{"pool_bytes", job.pool_bytes.count()},
+          {"store_bytes", job.store_bytes.count()},
+          {"spill_bytes", job.spill_bytes.count()},
+          {"moved_bytes", moves ? Json(moved.count()) : Json(nullptr)},
+          {"clean", job.clean},
+          {"pinned", job.pinned}};
+}
+
 Json job_line(const lanes::JobStatus& job, const JobFacts& facts) {
-  const bool waits = job.state == lanes::JobState::waiting && job.reason.position > 0;
+  const bool outside = job.state == lanes::JobState::waiting || job.state == lanes::JobState::away;
+  const bool waits = outside && job.reason.position > 0;
   return {{"id", job.id.value()},
           {"name", job.options.name},
           {"user", facts.user},
@@ -44,9 +64,10 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts) {
           {"lane", id_or_null(job.lane)},
           {"persistent_bytes", job.persistent.count()},
           {"ephemeral_bytes", job.ephemeral.count()},
+          {"image", image_json(job, facts)},
           {"iterations", job.iterations},
           {"device_time_s", job.device_time.seconds()},
-          {"reason", reason_json(job.reason)},
+          {"reason", reason_json(job.reason, facts)},
           {"position", waits ? Json(job.reason.position) : Json(nullptr)},
           {"wait_estimate_s", facts.wait_s ? Json(*facts.wait_s) : Json(nullptr)}};
 }
@@ -83,15 +104,33 @@ Json map_json(const lanes::Snapshot& snapshot) {
   return map;
 }
 
+Json recovery_json(const std::optional<RecoveryFacts>& recovery) {
+  if (!recovery) return nullptr;
+  return {{"capacity_bytes", recovery->capacity.count()}, {"used_bytes", recovery->used.count()}};
+}
+
+Json outside_json(const lanes::Snapshot::Outside& tier) {
+  if (tier.capacity == Bytes()) return nullptr;
+  return {{"capacity_bytes", tier.capacity.count()}, {"used_bytes", tier.claimed.count()}};
+}
+
 JobFacts facts_of(const ServiceFacts& service, JobId job) {
   const auto found = service.jobs.find(job);
   return found == service.jobs.end() ? JobFacts{.user = service.user, .wait_s = {}} : found->second;
 }
 
+Json count_or_null(const std::optional<uint32_t>& count) {
+  return count ? Json(*count) : Json(nullptr);
+}
+
 Json workers_json(const std::vector<WorkerFacts>& workers) {
   Json list = Json::array();
   for (const WorkerFacts& worker : workers) {
-    list.push_back({{"pid", worker.pid}, {"role", worker.role}, {"state", worker.state}});
+    list.push_back({{"pid", worker.pid},
+                    {"role", worker.role},
+                    {"state", worker.state},
+                    {"jobs_to_prepare", count_or_null(worker.jobs_to_prepare)},
+                    {"jobs_prepared", count_or_null(worker.jobs_prepared)}});
   }
   return list;
 }
@@ -125,6 +164,9 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                          {"policy", snapshot.policy},
                          {"uptime_s", service.uptime_s}}},
                        {"pool", pool_json(snapshot)},
+                       {"store", outside_json(snapshot.store)},
+                       {"spill", outside_json(snapshot.spill)},
+                       {"recovery", recovery_json(service.recovery)},
                        {"workers", workers_json(service.workers)},
                        {"regions", std::move(regions)},
                        {"lanes", std::move(lanes_list)},

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/ids.h"
 #include "lanes/snapshot.h"
 
@@ -18,12 +19,23 @@ struct WorkerFacts {
   int64_t pid = 0;
   std::string role;   // "active", "standby"
   std::string state;  // "starting", "ready", "lost"
+  // Of a standby that prepares the service's jobs: how many there are, and how many are done.
+  std::optional<uint32_t> jobs_to_prepare{};
+  std::optional<uint32_t> jobs_prepared{};
 };
 
 // What the core does not know of a job.
 struct JobFacts {
   std::string user;
   std::optional<double> wait_s;  // until there is likely to be room, while it waits
+  // What it did to its workers, of one that is quarantined.
+  std::optional<std::string> blame{};
+  Bytes moved{};  // of its image, by the copy that is under way
+};
+
+struct RecoveryFacts {
+  Bytes capacity;
+  Bytes used;
 };
 
 struct ServiceFacts {
@@ -33,6 +45,8 @@ struct ServiceFacts {
   std::string kernels;  // "cpu", "cuda"
   std::string user;     // owner of the jobs that `jobs` does not name
   double uptime_s = 0;
+  // Of the memory for what outlives workers; null: there is none.
+  std::optional<RecoveryFacts> recovery{};
   std::vector<WorkerFacts> workers;
   std::map<JobId, JobFacts> jobs;
 };

@@ -36,9 +36,8 @@ TimePoint BrokerProcess::next_wakeup() const {
 Status BrokerProcess::start(TimePoint now) {
   auto ends = Channel::pair();
   if (!ends) return ends.error();
-  auto process =
-      ChildProcess::spawn(setup_.programs + "/laneway-broker", child_environment(epoch_ == 0),
-                          std::move(ends.value().second).release());
+  auto process = ChildProcess::spawn(setup_.programs + "/laneway-broker", child_environment(epoch_),
+                                     std::move(ends.value().second).release());
   if (!process) return process.error();
   auto fds = duplicates({&setup_.sockets.control(), &setup_.sockets.descriptors()});
   if (!fds) return fds.error();
@@ -152,16 +151,20 @@ void BrokerProcess::lost_channel(TimePoint now) {
   kill_at_ = now + setup_.times.hang_up;
 }
 
+void BrokerProcess::was_late(Duration by) {
+  if (kill_at_ != TimePoint::never()) kill_at_ = kill_at_ + by;
+}
+
 void BrokerProcess::kill() {
   hang_up();
   killed_ = true;
   if (process_) process_->kill();
 }
 
-void BrokerProcess::stop() {
+void BrokerProcess::stop(const std::string& failure) {
   start_at_ = TimePoint::never();
   if (informed()) {
-    notify(to_broker::Stop{});
+    notify(to_broker::Stop{.failure = failure});
   } else {
     kill();  // it has not got far enough to have anything to end
   }
@@ -175,7 +178,7 @@ std::optional<ProcessEnd> BrokerProcess::reap(TimePoint now) {
   if (feeding_ == Feeding::done) read(now);
   process_.reset();
   channel_ = Channel();
-  if (start_at_ != TimePoint::never()) start_at_ = rule_.died(now);
+  if (start_at_ != TimePoint::never()) start_at_ = rule_.died(now, setup_.requests_ended());
   return end;
 }
 

@@ -27,7 +27,9 @@ class BrokerProcess {
  public:
   // `setup` outlives this object.
   explicit BrokerProcess(const SupervisorSetup& setup)
-      : setup_(setup), rule_(setup.times.restart), policy_(setup.config.policy) {}
+      : setup_(setup),
+        rule_(setup.times.restart, RestartRule::Work::others),
+        policy_(setup.config.policy) {}
 
   // Starts a broker when one is due, kills one that is silent for too long. Error when there is no
   // process to be had.
@@ -59,7 +61,10 @@ class BrokerProcess {
   const std::string& policy() const { return policy_; }
 
   // No broker is started from now on; the one that is there ends its jobs, says `stopped` and goes.
-  void stop();
+  // `failure`: what jobs' clients are told, when it is not that somebody asked for the end.
+  void stop(const std::string& failure);
+  // The caller did not run for so long: the broker's bound is that much later.
+  void was_late(Duration by);
   void hang_up() { channel_ = Channel(); }
   void kill();
 
@@ -78,6 +83,7 @@ class BrokerProcess {
 
   const SupervisorSetup& setup_;
   HeldTable held_;
+  // Jobs go on without a broker.
   RestartRule rule_;
   std::string policy_;
   TimePoint start_at_;

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "base/check.h"
@@ -99,6 +100,16 @@ ChildProcess::~ChildProcess() {
   kill();
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+bool ChildProcess::is_stopped() const {
+  if (pid_ <= 0) return false;
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  // "PID (NAME) STATE …"; the name may have blanks and parentheses.
+  const size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && name_end + 2 < line.size() && line[name_end + 2] == 'T';
 }
 
 void ChildProcess::kill() {

@@ -41,6 +41,8 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   // SIGKILL; the process is gone for good only when reap() says so.
+  // Whether somebody stopped it (SIGSTOP); a debugger does not count.
+  bool is_stopped() const;
   void kill();
   // How it ended, if it has; then nothing of it runs any more. Does not wait.
   std::optional<ProcessEnd> reap();

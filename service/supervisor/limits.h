@@ -24,7 +24,8 @@ inline constexpr uint32_t kMaxDeaths = 10;
 inline constexpr Duration kDeathsWindow = seconds(60);
 inline constexpr Duration kFirstRestartDelay = milliseconds(100);
 inline constexpr Duration kLongestRestartDelay = seconds(5);
-// A broker that sends nothing for this long hangs, and is killed.
+// A broker that sends nothing for this long, or a worker that is ready and answers nothing, hangs
+// and is killed.
 inline constexpr Duration kHeartbeatPatience = seconds(30);
 // A worker must report within this time that it has loaded LibTorch and mapped the pool; cold disks
 // are slow.
@@ -32,6 +33,16 @@ inline constexpr Duration kWorkerStartPatience = seconds(120);
 // A worker that has closed its channel is about to exit; if it does not, it is killed, and its exit
 // code is lost.
 inline constexpr Duration kHangUpPatience = seconds(1);
+// A worker that was ready has mapped everything: it takes over within this time, or hangs. One that
+// makes a pool of its device then has as long as one that starts.
+inline constexpr Duration kActivationPatience = seconds(15);
+// A worker that is stopped (SIGSTOP) for longer than this is killed.
+inline constexpr Duration kStoppedPatience = seconds(1);
+// A supervisor that wakes this much later than it asked for was stopped, or had no CPU: it blames
+// nobody for what happened meanwhile.
+inline constexpr Duration kLate = seconds(1);
+// A device or a machine that copies fewer bytes per second than this, of its own accord, hangs.
+inline constexpr Bytes kSlowestCopyPerS = Bytes(1 << 28);
 // The time for an orderly end; processes that are left after it are killed.
 inline constexpr Duration kStopPatience = seconds(10);
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/limits.h"
+#include "service/journal/recovery_memory.h"
 #include "service/supervisor/limits.h"
 
 namespace laneway::service {
@@ -57,6 +58,8 @@ void bound_by_groups(const std::string& root, MachineMemory& memory) {
   }
 }
 
+constexpr int64_t kPage = 4096;
+
 std::string arithmetic(const MachineMemory& memory) {
   return "of " + format_bytes(memory.total) + " in all, " + format_bytes(memory.free) +
          " are free here";
@@ -97,6 +100,38 @@ Result<Bytes> choose_pool(Bytes wanted, Bytes reserve, const MachineMemory& memo
                      format_bytes(pool) + " (half of what is free): reserve less"};
   }
   return pool;
+}
+
+Result<Bytes> choose_recovery(std::optional<Bytes> wanted, Bytes pool, Bytes beside,
+                              const MachineMemory& memory) {
+  const Bytes left = std::max(Bytes(), memory.free - beside);
+  if (wanted && *wanted > left) {
+    return Error{ErrorCode::out_of_memory,
+                 "--recovery-memory " + format_bytes(*wanted) + " cannot be had: " +
+                     arithmetic(memory) + ", and the pool takes " + format_bytes(beside) +
+                     ". Give " + format_bytes(left) + " or less, or a smaller --pool"};
+  }
+  if (wanted && *wanted > Bytes() && *wanted < RecoveryMemory::kSmallest) {
+    return Error{ErrorCode::invalid_argument,
+                 "--recovery-memory " + format_bytes(*wanted) + " is too small: it has at least " +
+                     format_bytes(RecoveryMemory::kSmallest) + ", or 0 for none"};
+  }
+  const Bytes most = wanted.value_or(std::min(pool, Bytes(left.count() / 2)));
+  if (most < RecoveryMemory::kSmallest) return Bytes();
+  return Bytes(most.count() / kPage * kPage);
+}
+
+Result<Bytes> choose_store(std::optional<Bytes> wanted, Bytes pool, Bytes beside,
+                           const MachineMemory& memory) {
+  const Bytes left = std::max(Bytes(), memory.free - beside);
+  if (wanted && *wanted > left) {
+    return Error{ErrorCode::out_of_memory,
+                 "--staging " + format_bytes(*wanted) + " cannot be had: " + arithmetic(memory) +
+                     ", and pool and recovery memory take " + format_bytes(beside) + ". Give " +
+                     format_bytes(left) + " or less, or let images go to a disk with --spill"};
+  }
+  const Bytes most = wanted.value_or(std::min(pool, Bytes(left.count() / 2)));
+  return Bytes(most.count() / kPage * kPage);
 }
 
 }  // namespace laneway::service

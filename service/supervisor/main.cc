@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -56,6 +58,7 @@ wire::ServiceConfig config_of(const Options& options) {
   config.policy = options.policy;
   config.pool_bytes = static_cast<uint64_t>(options.pool.count());
   config.reserve_bytes = static_cast<uint64_t>(options.reserve.count());
+  config.recovery = options.recovery;
   config.lanes = options.lanes;
   config.lane_sms = options.lane_sms;
   config.copy_bandwidth_per_s = options.copy_bandwidth_per_s;
@@ -99,16 +102,36 @@ int already_running(const LockHolder& holder) {
                       ". Use that one, end it with `laneway shutdown`, or give another --address");
 }
 
+// What of the machine's memory is for what.
+struct Shares {
+  Bytes recovery;
+  Bytes store;
+};
+
 // With the lock held: the service, until its end.
-int serve(const Options& options, MadePool pool, ListeningSockets sockets) {
+int serve(const Options& options, MadePool pool, const Shares& shares,
+          std::optional<memory::SpillFile> spill, ListeningSockets sockets) {
   auto journal =
       memory::SharedMemory::create("laneway-journal", Bytes(static_cast<int64_t>(kJournalBytes)));
   if (!journal) return complain(kExitFailed, journal.error().message);
+  std::optional<memory::SharedMemory> recovery_memory;
+  std::optional<memory::SharedMemory> store;
+  for (const auto& [name, size, into] :
+       {std::tuple("laneway-recovery", shares.recovery, &recovery_memory),
+        std::tuple("laneway-store", shares.store, &store)}) {
+    if (size == Bytes()) continue;
+    auto made = memory::SharedMemory::create(name, size);
+    if (!made) return complain(kExitFailed, made.error().message);
+    *into = std::move(made).value();
+  }
   auto signals = SignalQueue::open();
   if (!signals) return complain(kExitFailed, signals.error().message);
   const SteadyClock clock;
   wire::ServiceConfig config = config_of(options);
   config.pool_bytes = static_cast<uint64_t>(pool.size.count());
+  config.recovery_bytes = static_cast<uint64_t>(shares.recovery.count());
+  config.store_bytes = static_cast<uint64_t>(shares.store.count());
+  config.spill_bytes = static_cast<uint64_t>(options.spill.count());
   config.alignment = pool.alignment;
   config.kernels = pool.kernels;
   config.pool_is_shared = pool.descriptor.valid();
@@ -116,13 +139,18 @@ int serve(const Options& options, MadePool pool, ListeningSockets sockets) {
       .config = std::move(config),
       .programs = programs_of(options),
       .standby = options.standby,
+      .standbys_prepare = !options.unprepared_standby,
+      .vmstat = options.vmstat,
       .pid = ::getpid(),
       .started_unix_ns =
           std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(),
       .times = SupervisorTimes::scaled(options.time_scale),
       .sockets = std::move(sockets),
       .pool = std::move(pool.descriptor),
-      .journal = std::move(journal).value()};
+      .journal = std::move(journal).value(),
+      .recovery = std::move(recovery_memory),
+      .store = std::move(store),
+      .spill = std::move(spill)};
   Supervisor supervisor(setup, signals.value(), clock);
   const int code = supervisor.run([&] {
     std::printf("lanewayd ready: %s pool %s pid %d\n", setup.config.address.c_str(),
@@ -140,10 +168,10 @@ int run(const Options& options) {
     }
   }
   set_log_level(options.log_level);
+  const auto memory = MachineMemory::read();
+  if (!memory) return complain(kExitFailed, memory.error().message);
   Bytes host_pool;
   if (options.device == "host") {
-    const auto memory = MachineMemory::read();
-    if (!memory) return complain(kExitFailed, memory.error().message);
     const auto chosen = choose_pool(options.pool, options.reserve, memory.value());
     if (!chosen) return complain(kExitUsage, chosen.error().message);
     host_pool = chosen.value();
@@ -166,7 +194,25 @@ int run(const Options& options) {
   log_info(std::string("lanewayd ") + version() + " at " + options.address.text());
   auto pool = options.device == "host" ? make_host_pool(host_pool) : pool_of_device(options);
   if (!pool) return complain(exit_code_of(pool.error()), pool.error().message);
-  return serve(options, std::move(pool).value(), std::move(sockets).value());
+  const auto recovery =
+      choose_recovery(options.recovery_memory, pool.value().size, host_pool, memory.value());
+  if (!recovery) return complain(kExitUsage, recovery.error().message);
+  if (recovery.value() == Bytes())
+    log_info(
+        "there is no recovery memory: a worker that dies "
+        "while it writes a job's state costs that job");
+  const auto store =
+      choose_store(options.store, pool.value().size, host_pool + recovery.value(), memory.value());
+  if (!store) return complain(kExitUsage, store.error().message);
+  std::optional<memory::SpillFile> spill;
+  if (options.spill > Bytes()) {
+    auto made = memory::SpillFile::create(options.spill_folder, options.spill);
+    if (!made) return complain(kExitUsage, "--spill: " + made.error().message);
+    spill.emplace(std::move(made).value());
+  }
+  return serve(options, std::move(pool).value(),
+               {.recovery = recovery.value(), .store = store.value()}, std::move(spill),
+               std::move(sockets).value());
 }
 
 }  // namespace

@@ -19,8 +19,10 @@ namespace {
 
 // As given; empty: not given.
 struct Texts {
-  std::string address, device, pool, policy, standby, lanes, lane_sms, reserve, copy_bandwidth;
-  std::string log_level, log_file, trace, programs, time_scale;
+  std::string address, device, pool, policy, standby, lanes, lane_sms, reserve, recovery_memory,
+      recovery, copy_bandwidth, staging, spill;
+  std::string log_level, log_file, trace, programs, time_scale, vmstat;
+  bool unprepared_standby = false;
 };
 
 constexpr const char* kFooter =
@@ -52,8 +54,23 @@ void declare(CLI::App& app, Texts& texts) {
       ->type_name("N");
   app.add_option("--reserve", texts.reserve, "of the pool, never given to jobs; default: 0")
       ->type_name("SIZE");
+  app.add_option("--recovery-memory", texts.recovery_memory,
+                 "of the machine's memory, at most, for what outlives a worker that dies while it "
+                 "writes a job's state; 0: none; default: as much as the pool, and at most half "
+                 "of the memory that is free beside it")
+      ->type_name("SIZE");
+  app.add_option("--staging", texts.staging,
+                 "of the machine's memory, at most, for images of jobs that leave the pool while "
+                 "others need the room; 0: none; default: as much as the pool, and at most half of "
+                 "the memory that is free beside all else")
+      ->type_name("SIZE");
+  app.add_option("--spill", texts.spill,
+                 "a folder on a local disk, and how much of it images may take that find no room "
+                 "in --staging; default: none")
+      ->type_name("FOLDER:SIZE");
   app.add_option("--copy-bandwidth", texts.copy_bandwidth,
-                 "bytes per second at which images come into the host's pool; default: unlimited")
+                 "bytes per second at which images come into the host's pool, and leave it; "
+                 "default: unlimited")
       ->type_name("SIZE");
   app.add_option("--log-level", texts.log_level, "debug, info (default), warning, error or off")
       ->type_name("LEVEL");
@@ -64,7 +81,10 @@ void declare(CLI::App& app, Texts& texts) {
                  "laneway-trace")
       ->type_name("FILE");
   app.add_option("--programs", texts.programs)->group("");
+  app.add_option("--recovery", texts.recovery)->group("");
   app.add_option("--time-scale", texts.time_scale)->group("");
+  app.add_option("--vmstat", texts.vmstat)->group("");
+  app.add_flag("--unprepared-standby", texts.unprepared_standby)->group("");
   app.set_config("--config", "", "read options from this file (TOML or INI form)")
       ->type_name("FILE");
   app.allow_config_extras(CLI::config_extras_mode::error);
@@ -104,6 +124,27 @@ bool names_cuda(const std::string& device) {
          std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+Status read_outside(const Texts& texts, Options& options) {
+  if (!texts.staging.empty()) {
+    const auto size = parse_bytes(texts.staging);
+    if (!size) return bad_value("--staging", texts.staging, size.error().message);
+    options.store = size.value();
+  }
+  if (texts.spill.empty()) return {};
+  const size_t colon = texts.spill.rfind(':');
+  if (colon == std::string::npos || colon == 0) {
+    return bad_value("--spill", texts.spill, "give FOLDER:SIZE, such as /var/tmp:64GiB");
+  }
+  const auto size = parse_bytes(texts.spill.substr(colon + 1));
+  if (!size) return bad_value("--spill", texts.spill, size.error().message);
+  std::error_code error;
+  options.spill_folder = std::filesystem::absolute(texts.spill.substr(0, colon), error).string();
+  if (error) return bad_value("--spill", texts.spill, error.message());
+  options.spill = size.value();
+  if (options.spill == Bytes()) return bad_value("--spill", texts.spill, "give a size above 0");
+  return {};
+}
+
 Status read_sizes(const Texts& texts, Options& options) {
   const auto read = [](const char* option, const std::string& text, Bytes& into) -> Status {
     if (text.empty()) return {};
@@ -122,6 +163,13 @@ Status read_sizes(const Texts& texts, Options& options) {
     return bad_value("--reserve", texts.reserve,
                      "nothing would be left of the pool of " + format_bytes(options.pool) +
                          ": reserve less, or give a larger --pool");
+  }
+  if (!texts.recovery_memory.empty()) {
+    Bytes recovery;
+    if (Status status = read("--recovery-memory", texts.recovery_memory, recovery); !status) {
+      return status;
+    }
+    options.recovery_memory = recovery;
   }
   Bytes bandwidth;
   Status status = read("--copy-bandwidth", texts.copy_bandwidth, bandwidth);
@@ -181,6 +229,9 @@ Status read_names(const Texts& texts, Options& options) {
   }
   options.log_file = texts.log_file;
   options.programs = texts.programs;
+  options.recovery = texts.recovery;
+  if (!texts.vmstat.empty()) options.vmstat = texts.vmstat;
+  options.unprepared_standby = texts.unprepared_standby;
   if (!texts.trace.empty()) {
     std::error_code error;
     options.trace = std::filesystem::absolute(texts.trace, error).string();
@@ -195,6 +246,7 @@ Result<Options> read(const Texts& texts) {
   Options options(std::move(address).value());
   if (Status status = read_names(texts, options); !status) return status.error();
   if (Status status = read_sizes(texts, options); !status) return status.error();
+  if (Status status = read_outside(texts, options); !status) return status.error();
   if (Status status = read_counts(texts, options); !status) return status.error();
   return options;
 }

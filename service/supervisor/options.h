@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -23,16 +24,28 @@ struct Options {
   Bytes pool;  // 0: half of the memory that is free when the service starts; most of a device's
   std::string policy = "fifo";
   uint32_t standby = 1;
-  uint32_t lanes = 0;                // 0: as many as the core allows
-  uint32_t lane_sms = 0;             // multiprocessors of each lane's own; 0: all share all
-  Bytes reserve;                     // of the pool, never given to jobs
+  uint32_t lanes = 0;     // 0: as many as the core allows
+  uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all share all
+  Bytes reserve;          // of the pool, never given to jobs
+  // For what a successor needs of a dead worker; none: choose_recovery decides; 0: no such memory.
+  std::optional<Bytes> recovery_memory;
+  // For images that are not in the pool; none: choose_store decides; 0: no such memory.
+  std::optional<Bytes> store;
+  std::string spill_folder;  // empty: no file for images
+  Bytes spill;
   int64_t copy_bandwidth_per_s = 0;  // of images into the pool, bytes; 0: unlimited
   LogLevel log_level = LogLevel::info;
   std::string log_file;  // empty: standard error
   std::string trace;     // empty: none; else absolute
 
-  // For tests. Where laneway-broker and laneway-worker are; empty: beside lanewayd itself.
+  // For tests and benches. Standbys wait, and prepare nothing.
+  bool unprepared_standby = false;
+  // Where laneway-broker and laneway-worker are; empty: beside lanewayd itself.
   std::string programs;
+  // How jobs are kept recoverable, whatever it costs: wire::ServiceConfig::recovery.
+  std::string recovery;
+  // Where the kernel's count of processes that it killed for memory is read.
+  std::string vmstat = "/proc/vmstat";
   // All of the supervisor's waiting times are multiplied by this.
   double time_scale = 1.0;
 };

@@ -65,7 +65,7 @@ Result<MadePool> make_device_pool(const std::string& programs, const wire::Servi
   auto ends = Channel::pair();
   if (!ends) return ends.error();
   Channel channel = std::move(ends.value().first);
-  auto maker = ChildProcess::spawn(programs + "/laneway-worker", child_environment(false),
+  auto maker = ChildProcess::spawn(programs + "/laneway-worker", child_environment(1),
                                    std::move(ends.value().second).release());
   if (!maker) return maker.error();
   const wire::supervisor_to_worker::MakePool message{.config = config};

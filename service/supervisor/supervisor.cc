@@ -25,8 +25,18 @@ int poll_milliseconds(TimePoint now, TimePoint until) {
 
 int Supervisor::run(const std::function<void()>& on_ready) {
   on_ready_ = on_ready;
-  while (tend(clock_.now())) wait(clock_.now());
+  while (tend(punctual(clock_.now()))) wait(clock_.now());
   return exit_code_;
+}
+
+TimePoint Supervisor::punctual(TimePoint now) {
+  if (waits_until_ == TimePoint::never() || now - waits_until_ < setup_.times.late) return now;
+  const Duration by = now - waits_since_;
+  log_info("lanewayd did not run for a while; all waits begin anew");
+  if (kill_at_ != TimePoint::never()) kill_at_ = kill_at_ + by;
+  broker_.was_late(by);
+  workers_.was_late(by);
+  return now;
 }
 
 void Supervisor::wait(TimePoint now) {
@@ -38,6 +48,8 @@ void Supervisor::wait(TimePoint now) {
   if (phase_ == Phase::running) {
     until = std::min({until, broker_.next_wakeup(), workers_.next_wakeup()});
   }
+  waits_since_ = now;
+  waits_until_ = until;
   if (::poll(entries.data(), entries.size(), poll_milliseconds(now, until)) < 0) return;
   now = clock_.now();
   if (broker && entries[1].revents != 0) broker_.handle_ready(now);
@@ -95,7 +107,7 @@ void Supervisor::stop(TimePoint now, int exit_code, const std::string& why) {
   exit_code_ = exit_code;
   phase_ = Phase::ending_jobs;
   kill_at_ = now + setup_.times.stop;
-  broker_.stop();
+  broker_.stop(exit_code == kExitDone ? "" : why);
 }
 
 }  // namespace laneway::service

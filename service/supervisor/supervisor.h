@@ -30,6 +30,8 @@ class Supervisor {
   enum class Phase : uint8_t { running, ending_jobs, leaving };
 
   void wait(TimePoint now);
+  // `now`; a process that was stopped, with the service or alone, makes all bounds later first.
+  TimePoint punctual(TimePoint now);
   void on_signals(TimePoint now);
   // What is due in this phase. False: all is over.
   bool tend(TimePoint now);
@@ -44,6 +46,8 @@ class Supervisor {
   std::function<void()> on_ready_;
   Phase phase_ = Phase::running;
   TimePoint kill_at_ = TimePoint::never();
+  TimePoint waits_since_;                       // the last wait
+  TimePoint waits_until_ = TimePoint::never();  // at most
   int exit_code_ = 0;
 };
 

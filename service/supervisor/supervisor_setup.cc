@@ -14,6 +14,13 @@ SupervisorTimes SupervisorTimes::scaled(double factor) {
   scale(times.worker_start);
   scale(times.hang_up);
   scale(times.stop);
+  scale(times.activation);
+  scale(times.stopped);
+  scale(times.late);
+  for (Duration* each :
+       {&times.lanes.look, &times.lanes.shortest, &times.lanes.unmeasured, &times.lanes.other}) {
+    scale(*each);
+  }
   return times;
 }
 

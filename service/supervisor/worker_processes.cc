@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -27,32 +28,96 @@ std::string name_of(pid_t pid) { return "worker " + std::to_string(pid); }
 Status WorkerProcesses::tend(TimePoint now) {
   for (Worker& worker : workers_) {
     if (!worker.killed && worker.kill_at <= now) {
-      kill(worker, worker.channel.valid() ? "it did not get ready" : "it hung up and did not end");
+      kill(worker, !worker.channel.valid() ? "it hung up and did not end"
+                   : worker.active         ? "it did not take over"
+                                           : "it did not get ready");
     }
   }
+  if (look_at_ <= now) look(now);
   if (active() == nullptr) {
     const auto ready = std::find_if(workers_.begin(), workers_.end(), [](const Worker& worker) {
-      return worker.state == wire::WorkerState::ready && !worker.killed;
+      return worker.state == wire::WorkerState::ready && !worker.killed &&
+             !worker.process.is_stopped();
     });
-    if (ready != workers_.end()) activate(*ready);
+    if (ready != workers_.end()) activate(*ready, now);
   }
   if (broker_.informed() && introduced_epoch_ != broker_.epoch()) introduce_all();
-  while (!stopping_ && start_at_ <= now && wants_more()) {
-    if (const Status status = start(now); !status) return status;
+  connect_standbys();
+  while (!stopping_ && due() <= now) {
+    const Status status = start(now);
+    if (status) continue;
+    if (active() == nullptr) return status;
+    delay_standby(now + setup_.times.restart.longest_delay, now, status.error().message);
   }
   return {};
 }
 
-bool WorkerProcesses::wants_more() const {
+LaneWatch::Times WorkerProcesses::lane_times(const SupervisorSetup& setup) {
+  LaneWatch::Times times = setup.times.lanes;
+  times.other += longest_copy(Bytes(static_cast<int64_t>(setup.config.pool_bytes)),
+                              setup.config.copy_bandwidth_per_s);
+  return times;
+}
+
+void WorkerProcesses::was_late(Duration by) {
+  for (Worker& worker : workers_) {
+    if (worker.kill_at != TimePoint::never()) worker.kill_at = worker.kill_at + by;
+    if (worker.pinged) worker.pinged = *worker.pinged + by;
+    worker.stopped_since.reset();
+  }
+}
+
+void WorkerProcesses::delay_standby(TimePoint until, TimePoint now, const std::string& why) {
+  standby_at_ = until;
+  if (until <= now) return;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f s", (until - now).seconds());
+  log_warning("no other standby is started for " + std::string(text) + ": " + why);
+}
+
+void WorkerProcesses::ping(Worker& worker, TimePoint now) {
+  // One that is busy with its start or its activation has a bound for that.
+  const bool waits = worker.state == wire::WorkerState::ready && !worker.killed &&
+                     worker.channel.valid() && worker.kill_at == TimePoint::never();
+  if (!waits) {
+    worker.pinged.reset();
+  } else if (worker.pinged && now - *worker.pinged > setup_.times.heartbeat) {
+    kill(worker, "it does not answer");
+  } else if (!worker.pinged) {
+    worker.pinged = now;
+    notify(worker, to_worker::Ping{});
+  }
+}
+
+void WorkerProcesses::look(TimePoint now) {
+  look_at_ = now + setup_.times.lanes.look;
+  pressure_.look(now);
+  for (Worker& worker : workers_) {
+    ping(worker, now);
+    if (worker.killed || !worker.process.is_stopped()) {
+      worker.stopped_since.reset();
+    } else if (!worker.stopped_since) {
+      worker.stopped_since = now;
+    } else if (now - *worker.stopped_since > setup_.times.stopped) {
+      kill(worker, "it was stopped for too long");
+    }
+  }
+  Worker* const serving = active();
+  if (serving == nullptr || serving->killed) return;
+  if (const auto hang = watch_.look(now)) kill(*serving, text_of(*hang));
+}
+
+TimePoint WorkerProcesses::due() const {
   const bool serving = std::any_of(workers_.begin(), workers_.end(),
                                    [](const Worker& worker) { return worker.active; });
-  return workers_.size() < 1 + (serving ? setup_.standby : 0);
+  if (workers_.size() >= 1 + (serving ? setup_.standby : 0)) return TimePoint::never();
+  return serving ? standby_at_ : start_at_;
 }
 
 TimePoint WorkerProcesses::next_wakeup() const {
-  TimePoint next = !stopping_ && wants_more() ? start_at_ : TimePoint::never();
+  TimePoint next = stopping_ ? TimePoint::never() : due();
   for (const Worker& worker : workers_) {
-    if (!worker.killed) next = std::min(next, worker.kill_at);
+    if (!worker.killed) next = std::min({next, worker.kill_at, look_at_});
   }
   return next;
 }
@@ -68,16 +133,25 @@ Status WorkerProcesses::start(TimePoint now) {
   }
   auto journal = duplicate_of(setup_.journal.descriptor());
   if (!journal) return journal.error();
+  fds.push_back(std::move(journal).value());
+  std::vector<int> more;
+  if (setup_.recovery) more.push_back(setup_.recovery->descriptor());
+  if (setup_.store) more.push_back(setup_.store->descriptor());
+  if (setup_.spill) more.push_back(setup_.spill->descriptor());
+  for (const int descriptor : more) {
+    auto copy = duplicate_of(descriptor);
+    if (!copy) return copy.error();
+    fds.push_back(std::move(copy).value());
+  }
   auto process =
-      ChildProcess::spawn(setup_.programs + "/laneway-worker", child_environment(!started_any_),
+      ChildProcess::spawn(setup_.programs + "/laneway-worker", child_environment(started_),
                           std::move(ends.value().second).release());
   if (!process) return process.error();
-  started_any_ = true;
+  ++started_;
   workers_.push_back(Worker{.process = std::move(process).value(),
                             .channel = std::move(ends.value().first),
                             .kill_at = now + setup_.times.worker_start});
   Worker& worker = workers_.back();
-  fds.push_back(std::move(journal).value());
   notify(worker,
          to_worker::Start{.config = setup_.config,
                           .journal_bytes = static_cast<uint64_t>(setup_.journal.size().count())},
@@ -93,8 +167,11 @@ WorkerProcesses::Worker* WorkerProcesses::active() {
   return found == workers_.end() ? nullptr : &*found;
 }
 
-void WorkerProcesses::activate(Worker& worker) {
+void WorkerProcesses::activate(Worker& worker, TimePoint now) {
   worker.active = true;
+  const SupervisorTimes& times = setup_.times;
+  worker.kill_at = now + (setup_.config.pool_is_shared ? times.activation : times.worker_start);
+  watch_.begin_worker();
   notify(worker, to_worker::Activate{.epoch = ++active_epoch_});
   log_info(name_of(worker.process.pid()) + " is active now");
   if (introduced_epoch_ == broker_.epoch() && broker_.informed()) connect(worker);
@@ -111,6 +188,16 @@ void WorkerProcesses::introduce_all() {
   }
 }
 
+void WorkerProcesses::connect_standbys() {
+  // One for nobody is active in a moment.
+  const bool wanted = setup_.standbys_prepare && active() != nullptr;
+  if (!wanted || introduced_epoch_ != broker_.epoch()) return;
+  for (Worker& worker : workers_) {
+    const bool ready = worker.state == wire::WorkerState::ready && !worker.killed;
+    if (ready && !worker.active && worker.connected_to != introduced_epoch_) connect(worker);
+  }
+}
+
 void WorkerProcesses::connect(Worker& worker) {
   auto ends = Channel::pair();
   if (!ends) return kill(worker, "no channel to the broker: " + ends.error().message);
@@ -120,7 +207,8 @@ void WorkerProcesses::connect(Worker& worker) {
   end.clear();
   end.push_back(std::move(ends.value().first).release());
   announce(worker, std::move(end));
-  connected_epoch_ = broker_.epoch();
+  worker.connected_to = broker_.epoch();
+  if (worker.active) connected_epoch_ = broker_.epoch();
 }
 
 void WorkerProcesses::announce(const Worker& worker, std::vector<Descriptor> fds) {
@@ -172,9 +260,16 @@ void WorkerProcesses::read(Worker& worker, TimePoint now) {
     if (!frame.value()) return;
     auto message = wire::decode<from_worker::Any>(frame.value()->bytes);
     if (!message) return kill(worker, "it sent what is no message: " + message.error().message);
+    worker.pinged.reset();
+    if (std::holds_alternative<from_worker::Pong>(message.value())) continue;
+    if (std::holds_alternative<from_worker::Activated>(message.value())) {
+      worker.kill_at = TimePoint::never();
+      continue;
+    }
     if (!std::holds_alternative<from_worker::Ready>(message.value())) {
       return kill(worker, "it made a pool that nobody asked for");
     }
+    unready_deaths_ = 0;
     worker.state = wire::WorkerState::ready;
     worker.kill_at = TimePoint::never();
     announce(worker);
@@ -198,19 +293,43 @@ void WorkerProcesses::reap(TimePoint now) {
       ++worker;
       continue;
     }
-    if (worker->active) connected_epoch_ = 0;
+    const bool standby = !worker->active && active() != nullptr;
+    const bool was_ready = worker->state == wire::WorkerState::ready;
+    if (worker->active) {
+      connected_epoch_ = 0;
+      if (!worker->killed) note_lack_of_memory(end->status, now);
+    }
     workers_.erase(worker++);
     if (!stopping_) {
       const bool device_lost =
           WIFEXITED(end->status) && WEXITSTATUS(end->status) == kExitDeviceLost;
       log_warning(name_of(pid) + " ended: " + end->text() +
                   (device_lost ? ", because its device failed" : ""));
-      start_at_ = rule_.died(now);
+      if (standby) {
+        // Never the end of a service that works; as late as there is a delay for.
+        const TimePoint latest = now + setup_.times.restart.longest_delay;
+        delay_standby(std::min(standby_rule_.died(now), latest), now, "standbys die");
+      } else {
+        start_at_ = rule_.died(now, setup_.requests_ended());
+        // However long each of them took.
+        const bool cannot_start = !was_ready && ++unready_deaths_ >= setup_.times.restart.deaths;
+        if (cannot_start) start_at_ = TimePoint::never();
+      }
     }
     if (introduced_epoch_ == broker_.epoch()) {
       broker_.notify(to_broker::WorkerDown{.pid = pid, .status = end->status});
     }
   }
+}
+
+void WorkerProcesses::note_lack_of_memory(int status, TimePoint now) {
+  if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) return;
+  pressure_.look(now);
+  if (!pressure_.killed_lately(now)) return;
+  log_warning(
+      "the kernel killed a process because the machine's memory ran out, probably the "
+      "worker that ended now; free memory, or give the service a smaller --pool");
+  setup_.journal_memory().header.out_of_memory.store(1, std::memory_order_release);
 }
 
 void WorkerProcesses::stop() {

@@ -1,18 +1,22 @@
 // WorkerProcesses: the workers' processes as the supervisor sees them: one active, which has pool,
 // journal and rings to itself, and standbys that are loaded and wait. An active worker that died is
-// fenced by having been reaped; only then is a standby activated, and only an activated worker is
-// connected to the broker. Dead ones are replaced. Not thread-safe; acts only when it is called.
+// fenced by having been reaped; only then is a standby activated. Each is connected to the broker:
+// an activated worker to run jobs, a standby to prepare them. Dead ones are replaced. Not
+// thread-safe; acts only when it is called.
 #pragma once
 
 #include <poll.h>
 
 #include <cstdint>
 #include <list>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "service/supervisor/broker_process.h"
 #include "service/supervisor/child_process.h"
+#include "service/supervisor/memory_pressure.h"
 #include "service/supervisor/restart_rule.h"
 #include "service/supervisor/supervisor_setup.h"
 #include "service/transport/channel.h"
@@ -24,13 +28,21 @@ class WorkerProcesses {
  public:
   // Both outlive this object. The broker is notified of every change.
   WorkerProcesses(const SupervisorSetup& setup, BrokerProcess& broker)
-      : setup_(setup), broker_(broker), rule_(setup.times.restart) {}
+      : setup_(setup),
+        broker_(broker),
+        rule_(setup.times.restart),
+        standby_rule_(setup.times.restart),
+        watch_(setup.journal_memory(), lane_times(setup)),
+        pressure_(setup.vmstat) {}
 
-  // Starts workers that are due, kills one that does not get ready, activates one when none is,
-  // and notifies a broker that does not know them yet of all. Error when there is no process to be
-  // had.
+  // Starts workers that are due, kills one that does not get ready or hangs, activates one when
+  // none is, and notifies a broker that does not know them yet of all. Error when there is no
+  // process to be had.
   Status tend(TimePoint now);
   TimePoint next_wakeup() const;
+  // The caller did not run for so long, and knows nothing of what happened meanwhile: all bounds
+  // are that much later.
+  void was_late(Duration by);
   // Forgets those that ended; new ones are due, or none ever (given_up).
   void reap(TimePoint now);
 
@@ -55,15 +67,28 @@ class WorkerProcesses {
     wire::WorkerState state = wire::WorkerState::starting;
     bool active = false;
     bool killed = false;
+    std::optional<TimePoint> stopped_since{};
+    uint64_t connected_to = 0;          // the broker, by its epoch
+    std::optional<TimePoint> pinged{};  // and nothing came from it since
   };
 
+  static LaneWatch::Times lane_times(const SupervisorSetup& setup);
+  // Kills what is stopped, and the active worker when a lane of it hangs.
+  void look(TimePoint now);
+  void ping(Worker& worker, TimePoint now);
+  // For the successor of an active worker that ended so.
+  void note_lack_of_memory(int status, TimePoint now);
+  void delay_standby(TimePoint until, TimePoint now, const std::string& why);
+  // When one more worker is to be started; never when none is wanted.
+  TimePoint due() const;
+
   Status start(TimePoint now);
-  // One more worker is needed: an active one first, its standbys when it is ready.
-  bool wants_more() const;
   Worker* active();
-  void activate(Worker& worker);
+  void activate(Worker& worker, TimePoint now);
   void introduce_all();
-  // Makes the channel between the active worker and the broker, and hands out its ends.
+  // Standbys that are ready prepare what the broker names them.
+  void connect_standbys();
+  // Makes the channel between a worker that is ready and the broker, and hands out its ends.
   void connect(Worker& worker);
   void announce(const Worker& worker, std::vector<Descriptor> fds = {});
   void read(Worker& worker, TimePoint now);
@@ -74,9 +99,16 @@ class WorkerProcesses {
   const SupervisorSetup& setup_;
   BrokerProcess& broker_;
   std::list<Worker> workers_;
+  // Deaths of active workers may end the service. Those of standbys delay the next one.
   RestartRule rule_;
+  RestartRule standby_rule_;
+  LaneWatch watch_;
+  MemoryPressure pressure_;
+  TimePoint look_at_;
   TimePoint start_at_;
-  bool started_any_ = false;
+  TimePoint standby_at_;
+  size_t started_ = 0;           // workers, so far
+  uint32_t unready_deaths_ = 0;  // in a row, of workers that never got ready
   bool stopping_ = false;
   uint64_t active_epoch_ = 0;
   uint64_t introduced_epoch_ = 0;  // the broker that was notified of all workers

@@ -66,6 +66,21 @@ class Words {
   std::string operator()(const lanes::ImagePlaced& event) const {
     return "ImagePlaced " + job(event.job);
   }
+  std::string operator()(const lanes::ImageLeft& event) const {
+    return "ImageLeft " + job(event.job);
+  }
+  std::string operator()(const lanes::CopyFailed& event) const {
+    return "CopyFailed " + job(event.job);
+  }
+  std::string operator()(const lanes::ImageDirty& event) const {
+    return "ImageDirty " + job(event.job);
+  }
+  std::string operator()(const lanes::ResidencyWanted& event) const {
+    return "ResidencyWanted " + job(event.job) + ": " + lanes::residency_name(event.wanted);
+  }
+  std::string operator()(const lanes::JobReleased& event) const {
+    return "JobReleased " + job(event.job);
+  }
   std::string operator()(const lanes::WorkerLost&) const { return "WorkerLost"; }
   std::string operator()(const lanes::CapacityChanged& event) const {
     return "CapacityChanged " + format_bytes(event.capacity);
@@ -93,6 +108,13 @@ class Words {
   }
   std::string operator()(const lanes::DropImage& action) const {
     return "DropImage " + job(action.job);
+  }
+  std::string operator()(const lanes::EvictImage& action) const {
+    return "EvictImage " + job(action.job) + ": " + place_text(action.to.offset, action.size) +
+           " of the " + lanes::tier_name(action.to.tier);
+  }
+  std::string operator()(const lanes::DropCopy& action) const {
+    return "DropCopy " + job(action.job);
   }
   std::string operator()(const lanes::OpenRegion& action) const {
     return "OpenRegion region " + text(action.region.value()) + " of lane " +

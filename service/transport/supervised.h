@@ -16,6 +16,9 @@ inline constexpr int kSupervisorDescriptor = 3;
 // context of the device.
 inline constexpr int kExitDeviceLost = 6;
 
+// With which an activated worker leaves when what it prepared as a standby does not end.
+inline constexpr int kExitPreparingHangs = 7;
+
 // The channel to the supervisor; taken once, closed on exec from then on. Error refused, saying
 // what to start instead, when `program` was not started by lanewayd.
 Result<Channel> take_supervisor_channel(const std::string& program);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "lanes/event.h"
 #include "service/wire/graph_info.h"
 #include "service/wire/job_spec.h"
 #include "service/wire/message.h"
@@ -155,6 +156,28 @@ struct KillJob {  // -> Done
   }
 };
 
+struct ReleaseJob {  // -> Done when the job, which was quarantined, is tried again
+  static constexpr MessageType kType{.number = 16, .name = "ReleaseJob", .max_bytes = 8192};
+  std::string job;  // id or name
+  friend bool operator==(const ReleaseJob&, const ReleaseJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job);
+  }
+};
+
+struct SetResidency {  // -> Done when the service knows of the wish; the status says what comes of
+                       // it
+  static constexpr MessageType kType{.number = 17, .name = "SetResidency", .max_bytes = 8192};
+  std::string job;  // id or name
+  lanes::Residency wanted = lanes::Residency::load;
+  friend bool operator==(const SetResidency&, const SetResidency&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, wanted);
+  }
+};
+
 struct SetPolicy {  // -> Done
   static constexpr MessageType kType{.number = 14, .name = "SetPolicy", .max_bytes = 8192};
   std::string policy;  // NAME[:key=value…]
@@ -172,8 +195,8 @@ struct Shutdown {  // -> Done
   void serialize(A&) {}
 };
 
-using AnyRequest =
-    std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment, DropSegment,
-                 CloseJob, WaitJob, JobReport, ServiceStatus, KillJob, SetPolicy, Shutdown>;
+using AnyRequest = std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment,
+                                DropSegment, CloseJob, WaitJob, JobReport, ServiceStatus, KillJob,
+                                ReleaseJob, SetResidency, SetPolicy, Shutdown>;
 
 }  // namespace laneway::wire

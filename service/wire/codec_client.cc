@@ -18,6 +18,8 @@ LW_MESSAGE(WaitJob);
 LW_MESSAGE(JobReport);
 LW_MESSAGE(ServiceStatus);
 LW_MESSAGE(KillJob);
+LW_MESSAGE(ReleaseJob);
+LW_MESSAGE(SetResidency);
 LW_MESSAGE(SetPolicy);
 LW_MESSAGE(Shutdown);
 LW_MESSAGE(Failure);

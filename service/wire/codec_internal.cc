@@ -3,6 +3,7 @@
 #include "service/wire/held_jobs.h"
 #include "service/wire/held_session.h"
 #include "service/wire/lanes_archive.h"
+#include "service/wire/standby_messages.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/wire/worker_messages.h"
 
@@ -25,9 +26,12 @@ LW_MESSAGE(supervisor_to_worker::Activate);
 LW_MESSAGE(supervisor_to_worker::BrokerChannel);
 LW_MESSAGE(supervisor_to_worker::Stop);
 LW_MESSAGE(supervisor_to_worker::MakePool);
+LW_MESSAGE(supervisor_to_worker::Ping);
 LW_MESSAGE(worker_to_supervisor::Ready);
 LW_MESSAGE(worker_to_supervisor::PoolMade);
 LW_MESSAGE(worker_to_supervisor::PoolRefused);
+LW_MESSAGE(worker_to_supervisor::Activated);
+LW_MESSAGE(worker_to_supervisor::Pong);
 LW_MESSAGE(to_worker::AddJob);
 LW_MESSAGE(to_worker::AddGraph);
 LW_MESSAGE(to_worker::DropGraph);
@@ -39,6 +43,8 @@ LW_MESSAGE(to_worker::CloseJob);
 LW_MESSAGE(to_worker::JobReport);
 LW_MESSAGE(to_worker::Actions);
 LW_MESSAGE(to_worker::Recovered);
+LW_MESSAGE(to_worker::ReleaseJob);
+LW_MESSAGE(to_worker::SetResidency);
 LW_MESSAGE(from_worker::Reply);
 LW_MESSAGE(from_worker::JobAdded);
 LW_MESSAGE(from_worker::GraphAdded);
@@ -47,6 +53,12 @@ LW_MESSAGE(from_worker::JobGone);
 LW_MESSAGE(from_worker::JobText);
 LW_MESSAGE(from_worker::Report);
 LW_MESSAGE(from_worker::Iterations);
+LW_MESSAGE(to_standby::PrepareJob);
+LW_MESSAGE(to_standby::PrepareGraph);
+LW_MESSAGE(to_standby::ForgetGraph);
+LW_MESSAGE(to_standby::ForgetJob);
+LW_MESSAGE(to_standby::Settle);
+LW_MESSAGE(from_standby::Prepared);
 LW_MESSAGE(held::Job);
 LW_MESSAGE(held::Graph);
 LW_MESSAGE(held::Link);

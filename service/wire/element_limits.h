@@ -42,13 +42,19 @@ inline constexpr uint8_t kEnumeratorCount<WorkerState> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<IterationOutcome> = 4;
 template <>
-inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 11;
+inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 13;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::Tier> = 3;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::Residency> = 4;
 
 static_assert(static_cast<int>(ErrorCode::busy) == 13);
-static_assert(static_cast<int>(lanes::ReasonCode::contradicted) == 10);
+static_assert(static_cast<int>(lanes::ReasonCode::contradicted) == 12);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
+static_assert(static_cast<int>(lanes::Tier::spill) == 2);
+static_assert(static_cast<int>(lanes::Residency::unpin) == 3);
 
 template <class Element>
 inline constexpr uint32_t kMaxElements = limits::kMaxListElements;

@@ -47,6 +47,18 @@ void serialize(A& archive, DropImage& action) {
   archive(action.job);
 }
 template <class A>
+void serialize(A& archive, OutsidePlace& place) {
+  archive(place.tier, place.offset);
+}
+template <class A>
+void serialize(A& archive, EvictImage& action) {
+  archive(action.job, action.to, action.size);
+}
+template <class A>
+void serialize(A& archive, DropCopy& action) {
+  archive(action.job);
+}
+template <class A>
 void serialize(A& archive, OpenRegion& action) {
   archive(action.region, action.lane, action.offset, action.size);
 }
@@ -82,7 +94,8 @@ void serialize(A& archive, WorkReady& event) {
 }
 template <class A>
 void serialize(A& archive, TurnEnded& event) {
-  archive(event.turn, event.end, event.iterations, event.busy, event.more_ready, event.ephemeral);
+  archive(event.turn, event.end, event.iterations, event.busy, event.more_ready, event.ephemeral,
+          event.idle);
 }
 template <class A>
 void serialize(A& archive, NeedChanged& event) {
@@ -90,6 +103,26 @@ void serialize(A& archive, NeedChanged& event) {
 }
 template <class A>
 void serialize(A& archive, ImagePlaced& event) {
+  archive(event.job);
+}
+template <class A>
+void serialize(A& archive, ImageLeft& event) {
+  archive(event.job);
+}
+template <class A>
+void serialize(A& archive, CopyFailed& event) {
+  archive(event.job);
+}
+template <class A>
+void serialize(A& archive, ImageDirty& event) {
+  archive(event.job);
+}
+template <class A>
+void serialize(A& archive, ResidencyWanted& event) {
+  archive(event.job, event.wanted);
+}
+template <class A>
+void serialize(A& archive, JobReleased& event) {
   archive(event.job);
 }
 template <class A>
@@ -103,8 +136,8 @@ void serialize(A&, TimerFired&) {}
 
 template <class A>
 void serialize(A& archive, ReportedJob& job) {
-  archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.ready, job.over,
-          job.iterations, job.busy, job.turn);
+  archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.copy, job.leaving,
+          job.pinned, job.ready, job.over, job.quarantined, job.iterations, job.busy, job.turn);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

@@ -20,6 +20,10 @@ struct ServiceConfig {
   std::string policy;   // NAME[:key=value…]
   uint64_t pool_bytes = 0;
   uint64_t reserve_bytes = 0;
+  uint64_t recovery_bytes = 0;                 // of the recovery memory; 0: there is none
+  uint64_t store_bytes = 0;                    // of the host store; 0: there is none
+  uint64_t spill_bytes = 0;                    // of the spill file; 0: there is none
+  std::string recovery;                        // parse_recovery; empty: chosen by cost
   int64_t alignment = limits::kHostAlignment;  // of images and regions in the pool
   // Whoever attaches it has the same pool; else the active worker makes one, which dies with it.
   bool pool_is_shared = true;
@@ -32,8 +36,9 @@ struct ServiceConfig {
   friend bool operator==(const ServiceConfig&, const ServiceConfig&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(address, device, kernels, policy, pool_bytes, reserve_bytes, alignment, pool_is_shared,
-            lanes, lane_sms, copy_bandwidth_per_s, trace_file, log_level, log_file);
+    archive(address, device, kernels, policy, pool_bytes, reserve_bytes, recovery_bytes,
+            store_bytes, spill_bytes, recovery, alignment, pool_is_shared, lanes, lane_sms,
+            copy_bandwidth_per_s, trace_file, log_level, log_file);
   }
 };
 
@@ -47,7 +52,7 @@ namespace laneway::wire::supervisor_to_broker {
 // The first message. + [ZeroMQ listener, lifeline listener, journal memfd]
 struct Start {
   static constexpr MessageType kType{
-      .number = 301, .version = 2, .name = "supervisor_to_broker::Start"};
+      .number = 301, .version = 3, .name = "supervisor_to_broker::Start"};
   ServiceConfig config;
   uint64_t epoch = 0;  // 1 for the first broker, one more for each that follows
   int32_t supervisor_pid = 0;
@@ -78,7 +83,8 @@ struct HeldEnd {  // that was all
   void serialize(A&) {}
 };
 
-// A worker's state changed. + [channel to it] when it is active and ready.
+// A worker's state changed. + [channel to it] when it is active and ready, and when it is a standby
+// that is ready and is to prepare jobs.
 struct WorkerUp {
   static constexpr MessageType kType{.number = 304, .name = "supervisor_to_broker::WorkerUp"};
   int32_t pid = 0;
@@ -104,10 +110,14 @@ struct WorkerDown {  // it is dead and reaped: nothing of it writes any more
 };
 
 struct Stop {  // end all jobs, tell the clients -> Stopped
-  static constexpr MessageType kType{.number = 306, .name = "supervisor_to_broker::Stop"};
+  static constexpr MessageType kType{
+      .number = 306, .version = 2, .name = "supervisor_to_broker::Stop"};
+  std::string failure;  // why the service cannot go on; empty: it was asked to end
   friend bool operator==(const Stop&, const Stop&) = default;
   template <class A>
-  void serialize(A&) {}
+  void serialize(A& archive) {
+    archive(failure);
+  }
 };
 
 using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop>;
@@ -175,11 +185,11 @@ using Any = std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, P
 
 namespace laneway::wire::supervisor_to_worker {
 
-// The first message of a worker that serves. + [pool, journal memfd], or [journal memfd] when the
-// pool is not shared -> Ready
+// The first message of a worker that serves. + [pool when it is shared, journal memfd, recovery
+// memory, host store and spill file, where their sizes in the config are not 0] -> Ready
 struct Start {
   static constexpr MessageType kType{
-      .number = 361, .version = 2, .name = "supervisor_to_worker::Start"};
+      .number = 361, .version = 3, .name = "supervisor_to_worker::Start"};
   ServiceConfig config;
   uint64_t journal_bytes = 0;
   friend bool operator==(const Start&, const Start&) = default;
@@ -189,7 +199,8 @@ struct Start {
   }
 };
 
-struct Activate {  // the predecessor is dead: pool and journal are this worker's now
+// The predecessor is dead: pool and journal are this worker's now. -> Activated
+struct Activate {
   static constexpr MessageType kType{.number = 362, .name = "supervisor_to_worker::Activate"};
   uint64_t epoch = 0;  // of the active worker
   friend bool operator==(const Activate&, const Activate&) = default;
@@ -228,7 +239,14 @@ struct MakePool {
   }
 };
 
-using Any = std::variant<Start, Activate, BrokerChannel, Stop, MakePool>;
+struct Ping {  // whether it still reads what it gets -> Pong
+  static constexpr MessageType kType{.number = 366, .name = "supervisor_to_worker::Ping"};
+  friend bool operator==(const Ping&, const Ping&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+using Any = std::variant<Start, Activate, BrokerChannel, Stop, MakePool, Ping>;
 
 }  // namespace laneway::wire::supervisor_to_worker
 
@@ -265,6 +283,20 @@ struct PoolRefused {
   }
 };
 
-using Any = std::variant<Ready, PoolMade, PoolRefused>;
+struct Activated {  // pool, journal and recovery memory are taken over
+  static constexpr MessageType kType{.number = 384, .name = "worker_to_supervisor::Activated"};
+  friend bool operator==(const Activated&, const Activated&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+struct Pong {
+  static constexpr MessageType kType{.number = 385, .name = "worker_to_supervisor::Pong"};
+  friend bool operator==(const Pong&, const Pong&) = default;
+  template <class A>
+  void serialize(A&) {}
+};
+
+using Any = std::variant<Ready, PoolMade, PoolRefused, Activated, Pong>;
 
 }  // namespace laneway::wire::worker_to_supervisor

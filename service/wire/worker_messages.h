@@ -65,14 +65,15 @@ struct DropGraph {  // -> Reply
 };
 
 struct AddLink {  // + [ring memfd, submit eventfd, write end of the completion pipe] -> Reply
-  static constexpr MessageType kType{.number = 204, .name = "to_worker::AddLink"};
+  static constexpr MessageType kType{.number = 204, .version = 2, .name = "to_worker::AddLink"};
   uint64_t request = 0;
   uint64_t job = 0;
   uint32_t link = 0;
+  bool owners = false;  // of the client that made the job
   friend bool operator==(const AddLink&, const AddLink&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(request, job, link);
+    archive(request, job, link, owners);
   }
 };
 
@@ -158,8 +159,31 @@ struct Recovered {
   void serialize(A&) {}
 };
 
+struct ReleaseJob {  // -> Reply
+  static constexpr MessageType kType{.number = 212, .name = "to_worker::ReleaseJob"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  friend bool operator==(const ReleaseJob&, const ReleaseJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job);
+  }
+};
+
+struct SetResidency {  // -> Reply
+  static constexpr MessageType kType{.number = 213, .name = "to_worker::SetResidency"};
+  uint64_t request = 0;
+  uint64_t job = 0;
+  lanes::Residency wanted = lanes::Residency::load;
+  friend bool operator==(const SetResidency&, const SetResidency&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(request, job, wanted);
+  }
+};
+
 using Any = std::variant<AddJob, AddGraph, DropGraph, AddLink, DropLink, AddSegment, DropSegment,
-                         CloseJob, JobReport, Actions, Recovered>;
+                         CloseJob, JobReport, Actions, Recovered, ReleaseJob, SetResidency>;
 
 }  // namespace laneway::wire::to_worker
 
@@ -244,7 +268,7 @@ struct JobText {
 // Events that were sent before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{
-      .number = 257, .version = 1 + kJobOptionsVersion, .name = "from_worker::Report"};
+      .number = 257, .version = 2 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
   template <class A>
   void serialize(A& archive) {

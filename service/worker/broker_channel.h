@@ -15,6 +15,7 @@
 #include "lanes/report.h"
 #include "service/transport/channel.h"
 #include "service/wire/codec.h"
+#include "service/wire/standby_messages.h"
 #include "service/wire/worker_messages.h"
 
 namespace laneway::service {
@@ -32,6 +33,9 @@ class BrokerChannel {
 
   // Answers of an earlier epoch, and all without a broker, are dropped.
   void send(uint64_t epoch, const wire::from_worker::Any& message) LW_EXCLUDES(mutex_) {
+    send_bytes(epoch, wire::encode(message));
+  }
+  void send(uint64_t epoch, const wire::from_standby::Prepared& message) LW_EXCLUDES(mutex_) {
     send_bytes(epoch, wire::encode(message));
   }
   // To whatever broker there is.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/fault_point.h"
 #include "lanes/reason.h"
 
 namespace laneway::service {
@@ -49,8 +48,10 @@ void CoreActions::perform(const lanes::RefuseJob& action) {
       watcher_.unwatch(*job);
       if (!job->running) job->close_links();
     } else {
+      if (!job->closing && !job->end_reason) job->end_reason = std::move(reason);
+      job->closing = true;  // a copy of its image stops
       while (job->running) context_.mutex.wait(job->changed);
-      jobs_.end(*job, std::move(reason));
+      jobs_.end(*job, error);
       gone = job;
       why = job->end_reason;
     }
@@ -59,53 +60,7 @@ void CoreActions::perform(const lanes::RefuseJob& action) {
   if (gone != nullptr) context_.events.job_gone(gone->id, why);
 }
 
-void CoreActions::perform(const lanes::PlaceImage& action) {
-  JobHandle job;
-  LaneId admitted;
-  {
-    const BookkeepingLock lock(context_.mutex);
-    job = jobs_.get(action.job);
-    if (job == nullptr) return;  // closed meanwhile: the core hears of it next
-    while (job->running) context_.mutex.wait(job->changed);
-    if (job->phase != WorkerJob::Phase::waiting) return;
-    job->running = true;
-    admitted = job->admitted;
-    job->image_offset = action.offset;
-    job->image_size = action.size;
-  }
-  if (job->journal) job->journal->placing(admitted, action.offset, action.size);
-  std::byte* const image = context_.pool + action.offset.count();
-  // Every byte of the image is written, so nothing of its former owner is left.
-  const Status written = job->initial.write_to(context_.backend.pool_access(), image, action.size,
-                                               job->torch->layout());
-  if (!written) return drop_unplaced(job, written.error());
-  fault_point("worker.image_written");
-  if (job->journal) job->journal->placed();
-  fault_point("worker.image_placed");
-  job->torch->bind_image(image);
-  {
-    const BookkeepingLock lock(context_.mutex);
-    job->initial = InitialImage();
-    job->image = image;
-    job->phase = WorkerJob::Phase::placed;
-    job->running = false;
-    job->changed.notify_all();
-  }
-  context_.events.post(lanes::ImagePlaced{.job = action.job});
-}
-
-void CoreActions::drop_unplaced(const JobHandle& job, const Error& why) {
-  Error reason = why;
-  if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
-  {
-    const BookkeepingLock lock(context_.mutex);
-    if (!job->end_reason) job->end_reason = reason;
-    job->running = false;
-    job->changed.notify_all();
-  }
-  jobs_.begin_close(job, reason);
-  device_.tell_of_lost_jobs();
-}
+void CoreActions::perform(const lanes::PlaceImage& action) { copies_.place(action); }
 
 void CoreActions::perform(const lanes::DropImage& action) {
   WorkerJobs::Cancelled dropped;
@@ -115,7 +70,10 @@ void CoreActions::perform(const lanes::DropImage& action) {
   {
     const BookkeepingLock lock(context_.mutex);
     job = jobs_.get(action.job);
-    if (job == nullptr) return;
+    if (job == nullptr) {  // it was away, and ended at once
+      context_.kept_plans.drop_all(action.job);
+      return;
+    }
     while (job->running) context_.mutex.wait(job->changed);
     dropped.swap(job->queue);
     reason = job->end_reason.value_or(
@@ -123,6 +81,7 @@ void CoreActions::perform(const lanes::DropImage& action) {
     jobs_.end(*job, reason);
     why = job->end_reason;
   }
+  context_.kept_plans.drop_all(job->id);
   for (const auto& work : dropped) work->complete(reason);
   context_.events.job_gone(job->id, why);
 }

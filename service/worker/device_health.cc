@@ -14,7 +14,7 @@ Status DeviceHealth::status() {
 }
 
 Status DeviceHealth::access_state(WorkerJob& job, Work& work) {
-  Status status = work.access()(job.places(context_.backend.pool_access()));
+  Status status = work.access()(job.places(context_.backend.pool_access(), context_.outside));
   // What torch's side knows of the bytes holds no longer, also when only some were written.
   if (work.writes_state()) job.torch->state_written();
   if (status || status.error().code != ErrorCode::device_lost) return status;

@@ -11,6 +11,9 @@
 namespace laneway::service {
 namespace {
 
+// What is copied at least of an image that nobody wants any more.
+constexpr Bytes kPiece = mib(4);
+
 SlotOffsets offsets_of(std::span<const lanes::ImageSlot> slots) {
   std::vector<uint64_t> bytes;
   bytes.reserve(slots.size());
@@ -50,7 +53,17 @@ Result<InitialImage> InitialImage::map(std::span<const lanes::ImageSlot> slots, 
 }
 
 Status InitialImage::write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
-                              const pipeline::ImageLayout& layout) const {
+                              const pipeline::ImageLayout& layout,
+                              const std::function<bool(Bytes)>& goes_on) const {
+  const auto copy = [&](std::byte* to, const std::byte* from, Bytes bytes) -> Status {
+    for (Bytes at; at < bytes; at += kPiece) {
+      if (!goes_on(Bytes(to - image) + at))
+        return Error{ErrorCode::cancelled, "the image is not wanted any more"};
+      const Bytes piece = std::min(kPiece, bytes - at);
+      if (Status done = pool.write(to + at.count(), from + at.count(), piece); !done) return done;
+    }
+    return {};
+  };
   const auto zeros = [&](Bytes from, Bytes to) -> Status {
     return to > from ? pool.fill(image + from.count(), std::byte{0}, to - from) : Status();
   };
@@ -60,7 +73,7 @@ Status InitialImage::write_to(memory::PoolAccess& pool, std::byte* image, Bytes 
     const Bytes bytes(static_cast<int64_t>(layout.slot(slot).bytes));
     if (bytes.count() == 0) continue;
     const Bytes at = layout.offset(slot);
-    Status written = pool.write(image + at.count(), data() + offsets_[slot], bytes);
+    Status written = copy(image + at.count(), data() + offsets_[slot], bytes);
     if (written) written = zeros(at + bytes, std::min(at + bytes.aligned_up(alignment), size));
     if (!written) return written;
   }

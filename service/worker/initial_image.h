@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,9 @@ class SlotPlaces {
   // In an image that lies at `image` in the pool.
   SlotPlaces(memory::PoolAccess& pool, std::byte* image, const pipeline::ImageLayout& layout)
       : pool_(&pool), base_(image), layout_(&layout) {}
+  // In an image in the CPU's memory.
+  SlotPlaces(std::byte* image, const pipeline::ImageLayout& layout)
+      : base_(image), layout_(&layout) {}
   // In the CPU's memory.
   SlotPlaces(std::byte* base, std::span<const uint64_t> offsets) : base_(base), offsets_(offsets) {}
 
@@ -61,8 +65,11 @@ class InitialImage {
   bool empty() const { return data() == nullptr; }
   SlotPlaces places() const { return {data(), offsets_}; }
   // Writes all `size` bytes of the image in `pool`: the slots', and zeros between and behind them.
+  // Error cancelled as soon as `goes_on`, asked between two pieces of some MiB with what is there
+  // so far, says no.
   Status write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
-                  const pipeline::ImageLayout& layout) const;
+                  const pipeline::ImageLayout& layout,
+                  const std::function<bool(Bytes)>& goes_on) const;
 
  private:
   struct Free {

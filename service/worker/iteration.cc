@@ -78,7 +78,8 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     }
     lanes::GraphRunner& own = graph.torch->runner();
     MarkingRunner marking(own, arena);
-    lanes::GraphRunner& runner = result.was_planned ? own : marking;
+    lanes::GraphRunner& probed = result.was_planned ? own : marking;
+    lanes::GraphRunner& runner = commit != nullptr ? commit->around(probed) : probed;
     report = lanes::Executor(runner, word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();
     if (report.outcome == lanes::IterationOutcome::completed) {
@@ -90,6 +91,7 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
       result.use = arena.abandon();
     }
   }
+  if (const auto& now = graph.torch->recordings(); now != plan.recordings) result.recordings = now;
   result.end = end_of(report.outcome);
   result.error = std::move(report.error);
   if (!drained) {
@@ -103,11 +105,14 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     }
     result.error.message += "; the iteration was taken back, the job's state is as before it";
   }
-  if (result.end == IterationEnd::out_of_lane)
+  result.only_in_commit = report.outcome == lanes::IterationOutcome::failed_in_commit;
+  result.no_room_in_commit = report.out_of_lane;
+  if (result.end == IterationEnd::out_of_lane || result.no_room_in_commit)
     result.need = grown(arena.capacity(), arena.alignment());
   if (result.use.live_count > result.use.older_count) {
     retire(result);
     result.end = IterationEnd::failed_for_good;
+    result.only_in_commit = false;
     result.error = {
         ErrorCode::internal,
         "graph '" + captured.name + "' left " + format_bytes(result.use.live_bytes) +
@@ -142,6 +147,7 @@ void learn(IterationResult& result, PlanCache& cache) {
 }
 
 void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan) {
+  if (result.recordings) plan.recordings = *result.recordings;
   if (result.end == IterationEnd::out_of_lane) {
     // Its lane was smaller than what is known already (a graph that joined lately): nothing new.
     if (plan.need >= result.need) return;
@@ -156,17 +162,23 @@ void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan) {
   if (result.use.went_off_tape) ++plan.off_tape;
   if (result.use.skipped) ++plan.replayed;
   if (result.learnt) {
-    plan.planned = result.learnt->planned;
-    plan.marks = result.use.marks;
-    plan.bound = result.learnt->bound;
-    plan.plan_s = result.learnt->plan_s;
-    plan.need = std::max(plan.planned->plan.peak, Bytes(alignment));
-    plan.address_hash = 0;
-  } else if (result.was_planned && !result.use.skipped) {
-    // What is replayed has the addresses that it was recorded with.
+    take_plan(*result.learnt, result.use.marks, alignment, plan);
+  } else if (result.was_planned && !result.use.skipped && !result.use.went_back) {
+    // What is replayed has the addresses that it was recorded with; what ran twice has all of its
+    // addresses twice.
     if (plan.address_hash != 0 && plan.address_hash != result.address_hash) ++plan.address_changes;
     plan.address_hash = result.address_hash;
   }
+}
+
+void take_plan(const PlanCache::Entry& entry, std::vector<memory::TapePosition> marks,
+               int64_t alignment, GraphPlan& plan) {
+  plan.planned = entry.planned;
+  plan.marks = std::move(marks);
+  plan.bound = entry.bound;
+  plan.plan_s = entry.plan_s;
+  plan.need = std::max(plan.planned->plan.peak, Bytes(alignment));
+  plan.address_hash = 0;
 }
 
 }  // namespace laneway::service

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "adaptor/device/device_lane.h"
 #include "base/result.h"
@@ -36,7 +37,12 @@ struct IterationResult {
   bool was_planned = false;
   memory::LaneArena::Use use;
   uint64_t address_hash = 0;
-  Bytes need;                              // of out_of_lane
+  std::optional<adaptor::Recordings> recordings;  // where they are others than the plan's
+  // Of failed_for_good: nothing else is wrong than that the state is partly written, so that it can
+  // be taken back; and the lane had no room there.
+  bool only_in_commit = false;
+  bool no_room_in_commit = false;
+  Bytes need;                              // of out_of_lane, and of no_room_in_commit
   std::optional<PlanCache::Entry> learnt;  // set by learn
 };
 
@@ -49,6 +55,8 @@ class CommitEntry {
   virtual ~CommitEntry() = default;
   // False: it must not, and is given up.
   virtual bool enter() = 0;
+  // What runs the iteration's nodes: the runner, or one around it.
+  virtual lanes::GraphRunner& around(lanes::GraphRunner& runner) { return runner; }
 };
 
 // `arena` is bound to the lane's region and belongs to the caller, as do the graph and the lane of
@@ -67,5 +75,10 @@ void learn(IterationResult& result, PlanCache& cache);
 
 // With whatever guards `plan` held. `alignment`: of the lane's region.
 void apply(const IterationResult& result, int64_t alignment, GraphPlan& plan);
+
+// The graph runs by this plan from its next iteration on. `marks` may be empty: not known. With
+// whatever guards `plan` held.
+void take_plan(const PlanCache::Entry& entry, std::vector<memory::TapePosition> marks,
+               int64_t alignment, GraphPlan& plan);
 
 }  // namespace laneway::service

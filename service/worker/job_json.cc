@@ -35,8 +35,13 @@ Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
                {"probes", plan.probes},
                {"off_tape_count", plan.off_tape},
                {"replayed_count", plan.replayed},
+               {"replay",
+                {{"recorded", plan.recordings.made},
+                 {"nodes", plan.recordings.nodes},
+                 {"refused", nullptr}}},
                {"address_hash", plan.address_hash},
                {"address_changes", plan.address_changes}};
+  if (!plan.recordings.refused.empty()) json["replay"]["refused"] = plan.recordings.refused;
   if (with_tape) json["predicted_tape"] = tape_json(predicted.tape, predicted.marks);
   if (plan.planned == nullptr) return json;
   json["planned_peak_bytes"] = plan.planned->plan.peak.count();
@@ -46,11 +51,23 @@ Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
   return json;
 }
 
+Json recovery_json(const RecoveryReport& recovery) {
+  Json json = {{"method", recovery_method_name(recovery.choice.method)},
+               {"share", recovery.choice.share},
+               {"interval", recovery.choice.interval},
+               {"replay_s", recovery.choice.redo.seconds()},
+               {"bytes", recovery.bytes.count()},
+               {"missing", nullptr}};
+  if (!recovery.missing.empty()) json["missing"] = recovery.missing;
+  return json;
+}
+
 }  // namespace
 
 std::string job_json(const WorkerJob& job,
                      const std::vector<std::pair<GraphHandle, GraphPlan>>& plans,
-                     const std::string& status_line, bool with_tapes) {
+                     const RecoveryReport& recovery, const std::string& status_line,
+                     bool with_tapes) {
   Json graphs = Json::array();
   for (const auto& [graph, plan] : plans) {
     Json json = plan_json(plan, graph->torch->graph(), graph->torch->memory(), with_tapes);
@@ -61,6 +78,7 @@ std::string job_json(const WorkerJob& job,
                        {"name", job.name},
                        {"status", Json::parse(status_line)},
                        {"image_bytes", job.torch->layout().total().count()},
+                       {"recovery", recovery_json(recovery)},
                        {"graphs", std::move(graphs)}};
   return report.dump();
 }

@@ -14,9 +14,10 @@ namespace laneway::service {
 // nobody knows), its image's size and, per graph, what is known of its memory; with tapes, the one
 // that is planned and the one that capture predicts: each allocation as [bytes, frees_before], the
 // frees in order, and as marks [allocations, frees] by the start of each node and the end of the
-// last (none when not known).
+// last (none when not known). `recovery`: what happens to it when the worker dies.
 std::string job_json(const WorkerJob& job,
                      const std::vector<std::pair<GraphHandle, GraphPlan>>& plans,
-                     const std::string& status_line, bool with_tapes);
+                     const RecoveryReport& recovery, const std::string& status_line,
+                     bool with_tapes);
 
 }  // namespace laneway::service

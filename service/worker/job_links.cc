@@ -5,12 +5,14 @@
 
 #include "base/limits.h"
 #include "service/worker/ring_work.h"
+#include "service/worker/state_guard.h"
 #include "service/worker/worker_lane.h"
 #include "service/worker/worker_recovery.h"
 
 namespace laneway::service {
 
-Status JobLinks::add(const JobHandle& job, uint32_t number, std::unique_ptr<RingServer> ring) {
+Status JobLinks::add(const JobHandle& job, uint32_t number, bool owners,
+                     std::unique_ptr<RingServer> ring) {
   {
     const BookkeepingLock lock(context_.mutex);
     if (Status open = job->check_open(); !open) {
@@ -23,7 +25,7 @@ Status JobLinks::add(const JobHandle& job, uint32_t number, std::unique_ptr<Ring
                                            " clients, which is the limit: close one of them first"};
     }
     if (Status started = watcher_.start(); !started) return started;
-    auto link = std::make_shared<Link>(number, watcher_.next_key(), std::move(ring));
+    auto link = std::make_shared<Link>(number, watcher_.next_key(), owners, std::move(ring));
     if (job->recovered) recover_link(*job, *link);
     watcher_.add(*link, job);
     job->links.push_back(link);
@@ -61,12 +63,11 @@ void JobLinks::drop(const JobHandle& job, uint32_t number) {
     if (job->lane != nullptr) job->lane->link_dropped(*dropped);
     watcher_.forget(*dropped);
     job->links.erase(found);
-    if (unwritten) {
-      jobs_.fail(*job,
-                 {ErrorCode::failed,
-                  "the worker died while a client's bytes were written over the state of job '" +
-                      job->name + "', and the client is gone: make the job again"});
+    if (unwritten && undo_write(context_, *job)) {
+      job->journal->take_back();
+      unwritten = false;
     }
+    if (unwritten) jobs_.fail(*job, half_written(*job));
   }
   if (unwritten) context_.events.post(lanes::JobEnded{.job = job->id});
   attend(job);

@@ -26,7 +26,8 @@ class JobLinks {
 
   // Another process submits to the job through `ring`, from where it stands. unavailable when the
   // job is over (the ring is told), refused when it has limits::kMaxLinksPerJob.
-  Status add(const JobHandle& job, uint32_t link, std::unique_ptr<RingServer> ring);
+  // `owners`: it is the client that made the job.
+  Status add(const JobHandle& job, uint32_t link, bool owners, std::unique_ptr<RingServer> ring);
   bool has(const WorkerJob& job, uint32_t link);
   // Nothing further is taken from it. What runs of it ends first, unwaited for.
   void drop(const JobHandle& job, uint32_t link);

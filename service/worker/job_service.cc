@@ -1,13 +1,12 @@
 #include "service/worker/job_service.h"
 
-#include <sys/stat.h>
-
 #include <exception>
 #include <string>
 #include <utility>
 
 #include "base/limits.h"
 #include "service/wire/limits.h"
+#include "service/worker/graph_file.h"
 #include "service/worker/job_json.h"
 
 namespace laneway::service {
@@ -30,22 +29,6 @@ Error wrong_descriptors(const char* what, size_t wanted, size_t got) {
   return Error{ErrorCode::invalid_argument, std::string(what) + " comes with " +
                                                 std::to_string(wanted) + " descriptors, not " +
                                                 std::to_string(got)};
-}
-
-// A copy: the client may write to its memory while the graph is decoded.
-Result<std::vector<std::byte>> read_graph(Descriptor memfd) {
-  struct stat status {};
-  if (::fstat(memfd.get(), &status) != 0) {
-    return Error{ErrorCode::invalid_argument, "a graph's descriptor is not one"};
-  }
-  if (status.st_size <= 0 || static_cast<uint64_t>(status.st_size) > limits::kMaxGraphBytes) {
-    return Error{ErrorCode::invalid_graph, "a graph of " + std::to_string(status.st_size) +
-                                               " bytes: the limit is " +
-                                               std::to_string(limits::kMaxGraphBytes)};
-  }
-  auto memory = memory::SharedMemory::attach(memfd.release(), Bytes(status.st_size));
-  if (!memory) return memory.error();
-  return std::vector<std::byte>(memory.value().data(), memory.value().data() + status.st_size);
 }
 
 lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor::MadeJob& torch) {
@@ -89,6 +72,12 @@ JobService::Answer JobService::job_added(const wire::to_worker::AddJob& message,
   return added;
 }
 
+Result<adaptor::MadeJob> JobService::made_job(JobId id, const std::vector<ImageSlot>& slots,
+                                              std::span<const std::byte> graph) {
+  if (auto prepared = prepared_.take_job(id, slots, graph)) return *std::move(prepared);
+  return adaptor::make_job(backend_, slots, graph, worker_.usable());
+}
+
 Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
                                        std::vector<Descriptor> fds) {
   const wire::JobSpec& spec = message.spec;
@@ -108,12 +97,13 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   Result<std::vector<std::byte>> graph = read_graph(std::move(fds[0]));
   if (!graph) return graph.error();
   const std::vector<ImageSlot>& slots = spec.slots;
-  auto torch = adaptor::make_job(backend_, slots, graph.value(), capacity_);
+  auto torch = made_job(id, slots, graph.value());
   if (!torch) return torch.error();
   adaptor::DeviceJob& made = *torch.value().job;
   std::vector<std::byte> random;
   if (recovered) {
-    random = journal.random_state(limits::kRandomStateBytes);
+    const auto kept = journal.random_state(limits::kRandomStateBytes);
+    random.assign(kept.begin(), kept.end());
   } else {
     const auto* given = reinterpret_cast<const std::byte*>(spec.random_state.data());
     random.assign(given, given + spec.random_state.size());
@@ -123,7 +113,7 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   }
   // One that is larger than the pool will be refused, and has no use for its bytes.
   InitialImage initial;
-  if (made.layout().total() <= capacity_) {
+  if (made.layout().total() <= worker_.usable()) {
     if (spec.has_initial) {
       auto mapped = InitialImage::map(slots, fds[1].release());
       if (!mapped) return mapped.error();
@@ -162,7 +152,10 @@ JobService::Answer JobService::handle(const wire::to_worker::AddGraph& message,
   if (!graph) return reply(message.request, graph.error());
   std::optional<uint32_t> wanted;
   if (message.numbered) wanted = message.number;
-  const auto number = worker_.add_graph(*job.value(), graph.value(), wanted);
+  auto prepared = message.numbered
+                      ? prepared_.take_graph(JobId(message.job), message.number, graph.value())
+                      : nullptr;
+  const auto number = worker_.add_graph(*job.value(), graph.value(), wanted, std::move(prepared));
   if (!number) return reply(message.request, number.error());
   const auto made = worker_.find_graph(*job.value(), number.value());
   if (!made) return reply(message.request, made.error());
@@ -184,8 +177,8 @@ JobService::Answer JobService::handle(const wire::to_worker::AddLink& message,
   if (fds.size() != 3) return reply(message.request, wrong_descriptors("a link", 3, fds.size()));
   auto ring = RingServer::attach(std::move(fds[0]), std::move(fds[1]), std::move(fds[2]));
   if (!ring) return reply(message.request, ring.error());
-  return reply(message.request,
-               worker_.links().add(job.value(), message.link, std::move(ring).value()));
+  return reply(message.request, worker_.links().add(job.value(), message.link, message.owners,
+                                                    std::move(ring).value()));
 }
 
 JobService::Answer JobService::handle(const wire::to_worker::DropLink& message) {
@@ -218,13 +211,26 @@ JobService::Answer JobService::handle(const wire::to_worker::JobReport& message)
   if (!job) return reply(message.request, job.error());
   wire::from_worker::JobText text;
   text.request = message.request;
-  text.text = job_json(*job.value(), worker_.plans(*job.value()), "null", message.with_tapes);
+  text.text = job_json(*job.value(), worker_.plans(*job.value()), worker_.recovery(*job.value()),
+                       "null", message.with_tapes);
   if (text.text.size() > limits::kMaxMessageBytes / 2) {
     return reply(message.request,
                  Error{ErrorCode::refused, "the report has " + std::to_string(text.text.size()) +
                                                " bytes: ask for it without tapes"});
   }
   return text;
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::ReleaseJob& message) {
+  const Result<JobHandle> job = find(message.job);
+  if (!job) return reply(message.request, job.error());
+  return reply(message.request, worker_.release(job.value()));
+}
+
+JobService::Answer JobService::handle(const wire::to_worker::SetResidency& message) {
+  const Result<JobHandle> job = find(message.job);
+  if (!job) return reply(message.request, job.error());
+  return reply(message.request, worker_.want_residency(*job.value(), message.wanted));
 }
 
 std::optional<JobService::Answer> JobService::handle(const wire::to_worker::CloseJob& message) {

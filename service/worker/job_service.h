@@ -4,21 +4,23 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "service/journal/journal.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/worker_messages.h"
+#include "service/worker/prepared_jobs.h"
 #include "service/worker/worker.h"
 
 namespace laneway::service {
 
 class JobService {
  public:
-  // Both outlive it. `capacity` is the pool's.
-  JobService(Worker& worker, adaptor::Backend& backend, Journal& journal, Bytes capacity)
-      : worker_(worker), backend_(backend), journal_(journal), capacity_(capacity) {}
+  // All outlive it.
+  JobService(Worker& worker, adaptor::Backend& backend, Journal& journal, PreparedJobs& prepared)
+      : worker_(worker), backend_(backend), journal_(journal), prepared_(prepared) {}
 
   using Answer = wire::from_worker::Any;
 
@@ -30,18 +32,23 @@ class JobService {
   Answer handle(const wire::to_worker::AddSegment& message, std::vector<Descriptor> fds);
   Answer handle(const wire::to_worker::DropSegment& message);
   Answer handle(const wire::to_worker::JobReport& message);
+  Answer handle(const wire::to_worker::ReleaseJob& message);
+  Answer handle(const wire::to_worker::SetResidency& message);
   // Nothing: JobGone follows. It is the answer when there is no such job.
   std::optional<Answer> handle(const wire::to_worker::CloseJob& message);
 
  private:
   Result<JobHandle> make_job(const wire::to_worker::AddJob& message, std::vector<Descriptor> fds);
+  // What the job computes with: prepared before, or made now.
+  Result<adaptor::MadeJob> made_job(JobId id, const std::vector<ImageSlot>& slots,
+                                    std::span<const std::byte> graph);
   Result<JobHandle> find(uint64_t job);
   Answer job_added(const wire::to_worker::AddJob& message, WorkerJob& job);
 
   Worker& worker_;
   adaptor::Backend& backend_;
   Journal& journal_;
-  const Bytes capacity_;
+  PreparedJobs& prepared_;
 };
 
 }  // namespace laneway::service

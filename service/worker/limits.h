@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/bytes.h"
 #include "base/limits.h"
 #include "base/time.h"
 
@@ -23,5 +24,26 @@ inline constexpr Duration kLongestLandingRest = microseconds(200);
 // of its clients can have had in flight when the device failed. Afterwards it is acquitted, because
 // during a long training other jobs may break the device again.
 inline constexpr uint32_t kSuspectIterations = kMaxInFlight;
+
+// Snapshots are copied in parts of this size.
+inline constexpr Bytes kSnapshotPart = mib(4);
+// The inputs of the iterations since a snapshot, at most (or of one, where that has more).
+inline constexpr Bytes kLargestRedoLog = mib(64);
+// How a job's state is kept recoverable is chosen again after so many iterations; as often the cost
+// of undo is measured.
+inline constexpr uint64_t kIterationsPerChoice = 64;
+
+// A node that takes so many times as long as the longest that was seen of its graph hangs
+// (service/supervisor/lane_watch.h).
+inline constexpr int64_t kHangFactor = 50;
+
+// A standby runs graphs over memory of its own, so that libraries are warm: at most so much of it,
+// and never more than half of what is free. Larger steps take long even where they are warm.
+inline constexpr Bytes kMostScratch = gib(1);
+// So much of the pool is mapped before a standby looks whether it was activated meanwhile.
+inline constexpr Bytes kMapAtOnce = mib(64);
+// An activated worker whose preparations do not end within this time is of no use: one of them
+// hangs. Only a hang comes near it.
+inline constexpr Duration kPreparingPatience = seconds(10);
 
 }  // namespace laneway::limits

@@ -19,11 +19,12 @@ namespace laneway::service {
 class RingWork;
 
 struct Link {
-  Link(uint32_t link_number, uint64_t link_key, std::shared_ptr<RingServer> link_ring)
-      : number(link_number), key(link_key), ring(std::move(link_ring)) {}
+  Link(uint32_t link_number, uint64_t link_key, bool owners, std::shared_ptr<RingServer> link_ring)
+      : number(link_number), key(link_key), is_owners(owners), ring(std::move(link_ring)) {}
 
   const uint32_t number;  // in its job
   const uint64_t key;     // in its worker
+  const bool is_owners;   // of the client that made the job, and with which the job ends
   const std::shared_ptr<RingServer> ring;
   // Of the requests that were taken and are not published: one, and what is in flight.
   std::vector<std::shared_ptr<RingWork>> works LW_GUARDED_BY(kBookkeeping);

@@ -31,7 +31,8 @@ lanes::TurnEnded OpenTurn::end(lanes::TurnEnd why, bool more_ready, Bytes epheme
                                .iterations = iterations_,
                                .busy = busy_,
                                .more_ready = more_ready,
-                               .ephemeral = ephemeral};
+                               .ephemeral = ephemeral,
+                               .idle = iterations_ > 0 ? clock_.now() - worked_ : Duration()};
   turn_.reset();
   to_end_ = false;
   return ended;

@@ -30,7 +30,10 @@ class OpenTurn {
   bool budget_used() const;
 
   // One more iteration was begun in the turn, or is complete.
-  void count_iteration() { ++iterations_; }
+  void count_iteration() {
+    ++iterations_;
+    worked_ = clock_.now();
+  }
   // So long was the lane busy with one.
   void count_time(Duration took) { busy_ += took; }
   // The turn must end at the next boundary, and why does not matter: the core recalled it, its
@@ -50,6 +53,7 @@ class OpenTurn {
   uint64_t iterations_ = 0;
   Duration busy_;
   TimePoint start_;
+  TimePoint worked_;  // the last time
 };
 
 }  // namespace laneway::service

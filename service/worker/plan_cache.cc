@@ -26,10 +26,7 @@ PlanCache::Entry PlanCache::plan(memory::AllocationTape tape) {
   const uint64_t key = tape.hash();
   {
     MutexLock lock(mutex_);
-    const auto found = entries_.find(key);
-    if (found != entries_.end() && same_tape(found->second.planned->tape, tape)) {
-      return found->second;
-    }
+    if (const auto found = find(tape, key)) return *found;
   }
   const SteadyClock clock;
   const TimePoint start = clock.now();
@@ -38,7 +35,22 @@ PlanCache::Entry PlanCache::plan(memory::AllocationTape tape) {
   memory::Plan plan = memory::plan_tape(tape, {.alignment = alignment_});
   entry.plan_s = (clock.now() - start).seconds();
   entry.planned = memory::make_planned_tape(std::move(tape), std::move(plan));
+  return add(std::move(entry));
+}
+
+std::optional<PlanCache::Entry> PlanCache::find(const memory::AllocationTape& tape,
+                                                uint64_t key) const {
+  const auto found = entries_.find(key);
+  if (found == entries_.end() || !same_tape(found->second.planned->tape, tape)) {
+    return std::nullopt;
+  }
+  return found->second;
+}
+
+PlanCache::Entry PlanCache::add(Entry entry) {
+  const uint64_t key = entry.planned->tape.hash();
   MutexLock lock(mutex_);
+  if (auto found = find(entry.planned->tape, key)) return *std::move(found);
   if (entries_.size() >= limits::kMaxCachedPlans) entries_.erase(entries_.begin());
   entries_[key] = entry;
   return entry;

@@ -145,7 +145,7 @@ Status RingWork::prepare_iteration() {
 
 Status RingWork::prepare_access() {
   const pipeline::ImageLayout& layout = job_.torch->layout();
-  if (job_.phase == WorkerJob::Phase::waiting && job_.initial.empty()) {
+  if (job_.phase == WorkerJob::Phase::waiting && job_.initial.empty() && !job_.is_away()) {
     return Error{ErrorCode::refused, "job '" + job_.name + "' is larger than the pool"};
   }
   if (Status fits = check_block(sizeof(StateHeader)); !fits) return fits;
@@ -221,6 +221,13 @@ Status RingWork::write(const SlotPlaces& places) {
   return {};
 }
 
+std::vector<uint32_t> RingWork::slots_at_risk() const {
+  std::vector<uint32_t> slots;
+  if (is_owners_ || !is_write()) return slots;
+  for (const StateEntry& entry : entries_) slots.push_back(entry.slot);
+  return slots;
+}
+
 std::vector<std::byte> RingWork::changed_random_state(bool ok) const {
   const bool changed = is_iteration() ? graph_->torch->draws() : header_.has_random != 0;
   return ok && changed ? job_.torch->random_state() : std::vector<std::byte>();
@@ -233,8 +240,7 @@ void RingWork::complete(Status status, Duration took, bool spoiled) {
   ring_->answer(request_.sequence, status, took);
   fault_point("worker.slot_written");
   if (begun_ && spoiled) {
-    // Nobody may go on with it: a successor finds that it died here.
-    job_.journal->enter_commit();
+    job_.journal->spoil();
   } else if (begun_) {
     const auto random = random_state_ ? *random_state_ : changed_random_state(status.ok());
     job_.journal->end(random, is_iteration() && status.ok(), took);

@@ -22,8 +22,9 @@ struct WorkerJob;
 class RingWork final : public Work {
  public:
   // The job outlives the work.
-  RingWork(WorkerJob& job, uint32_t link, std::shared_ptr<RingServer> ring)
-      : job_(job), link_(link), ring_(std::move(ring)) {}
+  // `owners`: the link's client is the job's owner, without whom there is no job.
+  RingWork(WorkerJob& job, uint32_t link, bool owners, std::shared_ptr<RingServer> ring)
+      : job_(job), link_(link), is_owners_(owners), ring_(std::move(ring)) {}
 
   // No request is at work in it. Belongs to whoever has set WorkerJob::running.
   bool is_free() const { return answered_; }
@@ -36,6 +37,7 @@ class RingWork final : public Work {
   bool is_iteration() const override { return request_.kind == RingKind::iteration; }
   bool is_write() const { return request_.kind == RingKind::write_state; }
   bool writes_state() const override { return is_write(); }
+  std::vector<uint32_t> slots_at_risk() const override;
   bool uses_job() const override { return true; }
   bool is_journalled() const override;
   void enter_commit() override;
@@ -67,6 +69,7 @@ class RingWork final : public Work {
 
   WorkerJob& job_;
   const uint32_t link_;
+  const bool is_owners_;
   const std::shared_ptr<RingServer> ring_;
   RingRequest request_;
   std::shared_ptr<memory::SharedMemory> segment_;

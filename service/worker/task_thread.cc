@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/clock.h"
+
 namespace laneway::service {
 
 TaskThread::~TaskThread() {
@@ -22,6 +24,18 @@ void TaskThread::post(std::function<void()> task) {
 void TaskThread::wait_idle() {
   MutexLock lock(mutex_);
   while (busy_ || !tasks_.empty()) changed_.wait(mutex_);
+}
+
+bool TaskThread::wait_idle_for(Duration most) {
+  const SteadyClock clock;
+  const TimePoint until = clock.now() + most;
+  MutexLock lock(mutex_);
+  while (busy_ || !tasks_.empty()) {
+    const Duration left = until - clock.now();
+    if (left.ns() <= 0) return false;
+    changed_.wait_for(mutex_, left);
+  }
+  return true;
 }
 
 void TaskThread::run() {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "base/time.h"
 
 namespace laneway::service {
 
@@ -20,6 +21,8 @@ class TaskThread {
   void post(std::function<void()> task) LW_EXCLUDES(mutex_);
   // Returns when all that was given before is done. Not from the thread itself.
   void wait_idle() LW_EXCLUDES(mutex_);
+  // The same, at most so long; false when something of it is not done then.
+  bool wait_idle_for(Duration most) LW_EXCLUDES(mutex_);
 
  private:
   void run();

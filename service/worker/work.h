@@ -58,6 +58,8 @@ class Work {
   uint32_t threads() const;
   // Whether the access changes the state.
   virtual bool writes_state() const { return writes_; }
+  // Slots that it writes although its client may be gone when it has to be written again.
+  virtual std::vector<uint32_t> slots_at_risk() const { return {}; }
   // Until the work is complete.
   const GraphHandle& graph() const { return graph_; }
   std::span<const lanes::InputView> inputs() const { return inputs_; }

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "service/api/job_form.h"
+#include "service/worker/job_snapshot.h"
 #include "service/worker/thread_team.h"
 
 namespace laneway::service {
@@ -17,13 +18,14 @@ constexpr Duration kLongIteration = milliseconds(50);
 }  // namespace
 
 Worker::Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, EventSink& events,
-               const Clock& clock, Journal* journal)
+               const Clock& clock, Journal* journal, RecoveryMemory* recovery)
     : context_{.backend = backend,
                .pool = pool,
                .capacity = capacity,
                .events = events,
                .clock = clock,
-               .journal = journal},
+               .journal = journal,
+               .recovery = recovery},
       watcher_(context_.mutex, [this](const JobHandle& job) { links_.attend(job); }),
       jobs_(context_, watcher_),
       device_(context_, jobs_),
@@ -31,7 +33,8 @@ Worker::Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, Event
       lanes_(context_, *this),
       trials_(lanes_),
       recovery_(context_, jobs_, lanes_, watcher_),
-      actions_(context_, jobs_, lanes_, watcher_, device_) {}
+      copies_(context_, jobs_, device_, links_),
+      actions_(context_, jobs_, lanes_, watcher_, copies_) {}
 
 void Worker::close_all() {
   jobs_.close_all();
@@ -43,36 +46,63 @@ void Worker::recover() {
   for (const JobHandle& job : recovery_.recover()) links_.attend(job);
 }
 
-Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph,
-                                   std::optional<uint32_t> wanted) {
+// The job's torch side belongs to whoever runs. Announced, because a lane with work enough would
+// never leave a gap.
+Status Worker::wait_for_idle(WorkerJob& job) {
+  const BookkeepingLock lock(context_.mutex);
+  ++job.visitors;
+  if (job.lane != nullptr) job.lane->retire_soon();
+  while (job.running) context_.mutex.wait(job.changed);
+  --job.visitors;
+  if (Status open = job.check_open(); !open) {
+    if (job.lane != nullptr) job.lane->work_arrived();
+    return open;
+  }
+  job.running = true;
+  return {};
+}
+
+Status Worker::forget_iterations(WorkerJob& job) {
   {
-    // The job's torch side belongs to whoever runs. Announced, because a lane with work enough
-    // would never leave a gap.
     const BookkeepingLock lock(context_.mutex);
-    ++job.visitors;
-    if (job.lane != nullptr) job.lane->retire_soon();
-    while (job.running) context_.mutex.wait(job.changed);
-    --job.visitors;
-    if (Status open = job.check_open(); !open) {
-      if (job.lane != nullptr) job.lane->work_arrived();
-      return open.error();
-    }
+    if (job.guard.choice.method != RecoveryMethod::snapshot) return {};
+  }
+  if (Status waited = wait_for_idle(job); !waited) return waited;
+  const Status renewed = renew_snapshot(context_, job);
+  if (!renewed) keep_nothing(context_, job, renewed.error().message);
+  const BookkeepingLock lock(context_.mutex);
+  end_visit(job);
+  return {};
+}
+
+void Worker::end_visit(WorkerJob& job) {
+  job.running = false;
+  job.changed.notify_all();
+  if (job.lane != nullptr) job.lane->work_arrived();
+}
+
+Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph,
+                                   std::optional<uint32_t> wanted,
+                                   std::unique_ptr<adaptor::DeviceGraph> prepared) {
+  if (Status waited = wait_for_idle(job); !waited) return waited.error();
+  {
+    const BookkeepingLock lock(context_.mutex);
     if (job.graphs.size() >= limits::kMaxGraphsPerJob) {
-      if (job.lane != nullptr) job.lane->work_arrived();
+      end_visit(job);
       return Error{ErrorCode::refused, "job '" + job.name + "' has " +
                                            std::to_string(job.graphs.size()) +
                                            " graphs, which is the limit; drop one of them first"};
     }
-    job.running = true;
   }
-  auto made = job.torch->make_graph(graph, context_.room_beside(job.torch->layout().total()));
+  Result<std::unique_ptr<adaptor::DeviceGraph>> made(std::move(prepared));
+  if (made.value() == nullptr) {
+    made = job.torch->make_graph(graph, context_.room_beside(job.torch->layout().total()));
+  }
   std::optional<uint32_t> number;
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
     const BookkeepingLock lock(context_.mutex);
-    job.running = false;
-    job.changed.notify_all();
-    if (job.lane != nullptr) job.lane->work_arrived();
+    end_visit(job);
     if (made) {
       number = job.add(std::move(made).value(), wanted);
       changed.ephemeral = job.need();
@@ -84,6 +114,7 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
 }
 
 Status Worker::drop_graph(WorkerJob& job, uint32_t number) {
+  if (Status ready = forget_iterations(job); !ready) return ready;
   GraphHandle dropped;  // destroyed without the mutex
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
@@ -99,6 +130,7 @@ Status Worker::drop_graph(WorkerJob& job, uint32_t number) {
     job.graphs.erase(found);
     changed.ephemeral = job.need();
   }
+  context_.kept_plans.drop(job.id, *dropped);
   context_.events.post(changed);
   return {};
 }
@@ -188,10 +220,11 @@ Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& w
       context_.mutex.wait(job->changed);
     }
     if (Status open = job->check_open(); !open) return open;
-    at_once = job->queue.empty() && !job->running;
+    at_once = job->queue.empty() && !job->running && job->is_accessible(work->writes_state());
     if (at_once) job->running = true;
   }
   if (!at_once) return submit(job, work);
+  if (work->writes_state()) outdate_copy(context_, *job);
   work->complete(device_.access_state(*job, *work));
   {
     const BookkeepingLock lock(context_.mutex);
@@ -226,6 +259,22 @@ lanes::Reason Worker::waiting_reason(WorkerJob& job) {
   return job.reason;
 }
 
+Status Worker::want_residency(WorkerJob& job, lanes::Residency wanted) {
+  {
+    const BookkeepingLock lock(context_.mutex);
+    if (Status open = job.check_open(); !open) return open;
+    if (wanted == lanes::Residency::unload && !context_.outside.exist()) {
+      return Error{ErrorCode::unsupported,
+                   "there is no room for images outside of the pool: start the service with "
+                   "--staging SIZE or --spill DIR:SIZE (an embedded one with staging= or spill=)"};
+    }
+    const bool pins = wanted == lanes::Residency::pin;
+    if (job.journal && (pins || wanted == lanes::Residency::unpin)) job.journal->pin(pins);
+  }
+  context_.events.post(lanes::ResidencyWanted{.job = job.id, .wanted = wanted});
+  return {};
+}
+
 bool Worker::is_over(const WorkerJob& job) {
   const BookkeepingLock lock(context_.mutex);
   return !job.check_open();
@@ -236,6 +285,26 @@ std::vector<std::pair<GraphHandle, GraphPlan>> Worker::plans(WorkerJob& job) {
   std::vector<std::pair<GraphHandle, GraphPlan>> plans;
   for (const auto& [number, graph] : job.graphs) plans.emplace_back(graph, graph->plan);
   return plans;
+}
+
+RecoveryReport Worker::recovery(WorkerJob& job) {
+  RecoveryReport report;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    report.choice = job.guard.choice;
+    report.missing = job.guard.missing;
+  }
+  if (context_.recovery == nullptr || !job.journal) {
+    report.choice.method = RecoveryMethod::none;
+    report.missing = job.journal ? "there is no recovery memory"
+                                 : "a job in the user's own process ends with it";
+    return report;
+  }
+  for (const PieceKey& key : context_.recovery->keys()) {
+    if (key.kind == PieceKind::undo_log || key.owner != job.id.value()) continue;
+    report.bytes += Bytes(static_cast<int64_t>(context_.recovery->find(key).size()));
+  }
+  return report;
 }
 
 Bytes Worker::need(const WorkerJob& job) {

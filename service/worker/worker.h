@@ -25,10 +25,12 @@
 #include "lanes/reason.h"
 #include "lanes/report.h"
 #include "service/journal/journal.h"
+#include "service/worker/blame.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/core_actions.h"
 #include "service/worker/device_health.h"
 #include "service/worker/event_sink.h"
+#include "service/worker/image_copies.h"
 #include "service/worker/iteration_observer.h"
 #include "service/worker/job_links.h"
 #include "service/worker/lane_host.h"
@@ -46,12 +48,17 @@ class Worker final : public lanes::ActionSink, private LaneHost {
  public:
   // `pool` is memory of the backend's of `capacity` bytes, which the core decides about. All of
   // these must outlive the worker. The places of regions are written into `journal`, unless it is
-  // null. Requires: close_all is called before the worker's end.
+  // null; what a successor needs beside it is kept in `recovery`, unless that is null. Requires:
+  // close_all is called before the worker's end.
   Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, EventSink& events,
-         const Clock& clock, Journal* journal = nullptr);
+         const Clock& clock, Journal* journal = nullptr, RecoveryMemory* recovery = nullptr);
   // The observer is told of what lanes run from queues and rings. It must outlive the worker.
   // Requires: there is no job yet.
   void set_iteration_observer(IterationObserver* observer) { context_.iterations = observer; }
+  // No job gets these bytes of the pool. Requires: there is no job yet.
+  void set_reserve(Bytes reserve) { context_.reserve = reserve; }
+  // What jobs can have of the pool.
+  Bytes usable() const { return context_.usable(); }
   // The user's own threads compute in this process too (embedded mode): no thread keeps OpenMP
   // threads while another one computes (thread_team.h). Requires: there is no job yet.
   void share_process() { context_.shares_process = true; }
@@ -66,9 +73,11 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   // The job of that id, or null when it is over.
   JobHandle find_job(JobId id) { return jobs_.find(id); }
   // out_of_memory, with the arithmetic and nothing changed, when the graph could never run beside
-  // the job's image in this pool. `number`: the one that it had before a restart.
+  // the job's image in this pool. `number`: the one that it had before a restart. `prepared`: the
+  // same graph, made by the job's torch side already; or null.
   Result<uint32_t> add_graph(WorkerJob& job, std::span<const std::byte> graph,
-                             std::optional<uint32_t> number = {});
+                             std::optional<uint32_t> number = {},
+                             std::unique_ptr<adaptor::DeviceGraph> prepared = nullptr);
   // What is queued for it still runs; nothing further is taken. invalid_argument when there is none
   // of that number, refused when it is the job's last.
   Status drop_graph(WorkerJob& job, uint32_t number);
@@ -95,6 +104,9 @@ class Worker final : public lanes::ActionSink, private LaneHost {
 
   // Waits until the job has its memory, is over (its error), or the time passed (nothing).
   std::optional<Status> wait_placed(WorkerJob& job, Duration timeout);
+  // Tells the core what a client wants of where the job's image is. unsupported when it is to leave
+  // and there is nowhere to go.
+  Status want_residency(WorkerJob& job, lanes::Residency wanted);
   lanes::Reason waiting_reason(WorkerJob& job);
   // Closed, being closed, or failed: no further work is taken.
   bool is_over(const WorkerJob& job);
@@ -112,20 +124,35 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   // How other processes submit to jobs.
   JobLinks& links() { return links_; }
 
-  // Nothing of a predecessor is in the pool: images that it placed are lost. Before recover.
-  void pool_is_new() { recovery_.pool_is_new(); }
+  // What is done for every job, whatever it costs. Requires: there is no job yet.
+  void want_recovery(const WantedRecovery& wanted) { context_.wanted_recovery = wanted; }
+  // The pool is this process's own: nothing of a predecessor is in it. Requires: there is no job
+  // yet.
+  void own_pool() { context_.images_die_with_worker = true; }
+  // Where images can be that are not in the pool. Requires: there is no job yet.
+  void set_outside(OutsideImages outside) { context_.outside = std::move(outside); }
   // After a predecessor's death, when all jobs, graphs, links and segments are known again: images
   // are bound where they lie, lanes opened, and what the journal says of each job is done.
   void recover();
   // Everything that a new core must know. No actions may be carried out meanwhile.
   lanes::WorkerReport report() { return recovery_.report(); }
+  // A quarantined job is tried again, alone at first. Refused when it is not quarantined.
+  Status release(const JobHandle& job) { return release_from_quarantine(context_, job); }
 
   // What a lane must have for the job.
   Bytes need(const WorkerJob& job);
   // The job's graphs, by number, each with a copy of what is known of its memory.
   std::vector<std::pair<GraphHandle, GraphPlan>> plans(WorkerJob& job);
+  // How its state is kept recoverable.
+  RecoveryReport recovery(WorkerJob& job);
 
  private:
+  // The job is the caller's alone until end_visit; an error when it is over.
+  Status wait_for_idle(WorkerJob& job);
+  void end_visit(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // A graph goes: what its iterations since a snapshot did can not be done again without it.
+  Status forget_iterations(WorkerJob& job);
+
   bool may_replay(const WorkerJob& job) const override LW_REQUIRES(kBookkeeping) {
     return jobs_.may_replay(job);
   }
@@ -163,6 +190,7 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   WorkerLanes lanes_;
   SuspectTrials trials_;
   WorkerRecovery recovery_;
+  ImageCopies copies_;
   CoreActions actions_;
 };
 

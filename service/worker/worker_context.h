@@ -6,17 +6,27 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "adaptor/device/backend.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "service/journal/journal.h"
+#include "service/journal/recovery_memory.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/event_sink.h"
 #include "service/worker/iteration_observer.h"
+#include "service/worker/kept_plans.h"
+#include "service/worker/outside_images.h"
 #include "service/worker/plan_cache.h"
+#include "service/worker/recovery_choice.h"
 
 namespace laneway::service {
+
+// What jobs can have of a pool: images and regions are whole units.
+constexpr Bytes usable_of(Bytes capacity, Bytes reserve, int64_t unit) {
+  return (capacity - reserve - Bytes(unit - 1)).aligned_up(unit);
+}
 
 struct WorkerContext {
   adaptor::Backend& backend;
@@ -24,17 +34,27 @@ struct WorkerContext {
   const Bytes capacity;
   EventSink& events;
   const Clock& clock;
-  Journal* const journal;  // null: nothing is written down
+  Journal* const journal;          // null: nothing is written down
+  RecoveryMemory* const recovery;  // null: there is none
   // Of the lanes' tapes. Thread-safe.
   PlanCache plans{backend.alignment()};
 
-  // Both are set before there is a job.
-  IterationObserver* iterations = nullptr;  // null: no trace is written
-  bool shares_process = false;              // with the user's own threads
+  // Thread-safe.
+  KeptPlans kept_plans{recovery, plans};
 
+  // These are set before there is a job.
+  Bytes reserve{};                                  // of the capacity, that no job gets
+  IterationObserver* iterations = nullptr;          // null: no trace is written
+  bool shares_process = false;                      // with the user's own threads
+  std::optional<WantedRecovery> wanted_recovery{};  // nothing: each job's costs choose
+  bool images_die_with_worker = false;              // the pool is this process's own
+  OutsideImages outside{};
+
+  // What jobs can have of the pool.
+  Bytes usable() const { return usable_of(capacity, reserve, backend.alignment()); }
   // What a lane can have at most beside an image of so many bytes.
   Bytes room_beside(Bytes image) const {
-    return capacity - std::max(image, Bytes(backend.alignment()));
+    return usable() - std::max(image, Bytes(backend.alignment()));
   }
 
   // Guards everything of the worker's parts, jobs and links that names kBookkeeping. Requires: it
@@ -43,5 +63,9 @@ struct WorkerContext {
   // Threads that the work in progress of all lanes computes with.
   uint32_t computing_threads LW_GUARDED_BY(kBookkeeping) = 0;
 };
+
+inline void note_iteration(const WorkerContext& context, const wire::IterationNote& note) {
+  if (context.iterations != nullptr) context.iterations->iterated(note);
+}
 
 }  // namespace laneway::service

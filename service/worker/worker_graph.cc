@@ -28,7 +28,8 @@ wire::GraphInfo info_of(uint32_t number, const lanes::Graph& graph) {
 WorkerGraph::WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph)
     : number(graph_number),
       torch(std::move(torch_graph)),
-      info(info_of(graph_number, torch->graph())) {
+      info(info_of(graph_number, torch->graph())),
+      writes(torch->graph()) {
   plan.need = torch->probe_need();
 }
 

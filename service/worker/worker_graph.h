@@ -5,6 +5,7 @@
 // enough to read it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/time.h"
 #include "memory/planned_tape.h"
 #include "service/wire/graph_info.h"
+#include "service/worker/write_set.h"
 
 namespace laneway::service {
 
@@ -28,8 +30,10 @@ struct GraphPlan {
   uint64_t probes = 0;                      // of them, unplanned
   uint64_t off_tape = 0;                    // iterations that left their tape
   uint64_t replayed = 0;                    // iterations of which a recording did a part, or all
+  adaptor::Recordings recordings;           // what came of recording its iterations
   uint64_t address_hash = 0;                // of the last planned iteration
   Duration last_took;                       // the last completed iteration
+  Duration longest_node;         // of those that were measured; 0: none. The lane's thread's alone
   uint64_t address_changes = 0;  // planned iterations whose addresses were not the last one's
 };
 
@@ -42,7 +46,9 @@ struct WorkerGraph {
   const uint32_t number;
   const std::unique_ptr<adaptor::DeviceGraph> torch;
   const wire::GraphInfo info;  // as clients see it
+  const WriteSet writes;
   GraphPlan plan;
+  std::atomic<bool> dropped{false};  // by its job
 };
 
 using GraphHandle = std::shared_ptr<WorkerGraph>;

@@ -27,7 +27,7 @@ void WorkerJob::acquit() {
 }
 
 bool WorkerJob::ready() const {
-  if (!queue.empty()) return true;
+  if (!queue.empty() || guard.restore_pending) return true;
   return !closing && std::any_of(links.begin(), links.end(),
                                  [](const auto& link) { return link->ring->ready(); });
 }
@@ -52,6 +52,7 @@ std::shared_ptr<Work> WorkerJob::take_access() {
   for (const auto& link : links) {
     const std::optional<RingKind> kind = link->ring->next_kind();
     if (!kind || kind == RingKind::iteration) continue;
+    if (!is_accessible(kind == RingKind::write_state)) return nullptr;
     std::shared_ptr<Work> work = take_from(*link);
     if (work == nullptr || !work->is_iteration()) return work;
     queue.push_back(std::move(work));  // its client changed what it had written
@@ -81,11 +82,26 @@ std::shared_ptr<RingWork> WorkerJob::free_work(Link& link) {
   for (const auto& work : link.works) {
     if (work->is_free()) return work;
   }
-  return link.works.emplace_back(std::make_shared<RingWork>(*this, link.number, link.ring));
+  return link.works.emplace_back(
+      std::make_shared<RingWork>(*this, link.number, link.is_owners, link.ring));
 }
 
-SlotPlaces WorkerJob::places(memory::PoolAccess& pool) const {
-  return phase == Phase::placed ? SlotPlaces(pool, image, torch->layout()) : initial.places();
+SlotPlaces WorkerJob::places(memory::PoolAccess& pool, const OutsideImages& outside) const {
+  if (phase == Phase::placed) return {pool, image, torch->layout()};
+  return is_away() ? SlotPlaces(outside.in_memory(copy), torch->layout()) : initial.places();
+}
+
+bool WorkerJob::is_accessible(bool writes) const {
+  if (!is_away()) return true;
+  // What a predecessor left half-written is restored in the pool.
+  return copy.tier == lanes::Tier::store && !writes && !guard.restore_pending;
+}
+
+bool WorkerJob::outdate_copy() {
+  if (!clean) return false;
+  clean = false;
+  if (journal) journal->drop_copy();
+  return true;
 }
 
 Status WorkerJob::check_open() const {

@@ -3,6 +3,7 @@
 // whoever has set `running`.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -17,12 +18,15 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "lanes/job_offered.h"
+#include "lanes/outside_place.h"
 #include "lanes/reason.h"
 #include "service/journal/journal.h"
 #include "service/wire/job_spec.h"
 #include "service/worker/bookkeeping.h"
+#include "service/worker/guarded_state.h"
 #include "service/worker/initial_image.h"
 #include "service/worker/link.h"
+#include "service/worker/outside_images.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_graph.h"
 
@@ -53,12 +57,19 @@ struct WorkerJob {
   const std::unique_ptr<adaptor::DeviceJob> torch;
   std::optional<JobJournal> journal;
   uint32_t enqueued = 0;  // iterations that its lane has not retired yet
+  // `choice`, `missing` and `restore_pending` are changed with the mutex held, too: to read them,
+  // either is enough.
+  GuardedState guard;
 
   // --- changed with the mutex held, by the thread that has set `running` or when none has: to read
   // them, either is enough --------------------------------------------------------------------
   Phase phase = Phase::waiting;
   InitialImage initial;        // the image's bytes until it is placed
   std::byte* image = nullptr;  // where they are then
+  // The copy of the image outside of the pool. It is the image while `clean` and not placed: away.
+  lanes::OutsidePlace copy;
+  uint64_t copy_checksum = 0;
+  std::optional<Error> quarantined;  // why none of its iterations is run any more
 
   // --- guarded by the worker's mutex -----------------------------------------------------------
   std::map<uint32_t, GraphHandle> graphs LW_GUARDED_BY(kBookkeeping);  // by number
@@ -81,13 +92,24 @@ struct WorkerJob {
       0;  // wait for it to be idle; no next piece of work starts before
   uint32_t suspected LW_GUARDED_BY(kBookkeeping) =
       0;  // iterations that it still does with the device to itself
+  bool placing LW_GUARDED_BY(kBookkeeping) = false;  // its image is on its way into the pool
+  // … or out of it, to that place.
+  std::optional<lanes::OutsidePlace> leaving_to LW_GUARDED_BY(kBookkeeping);
   bool closing LW_GUARDED_BY(kBookkeeping) = false;  // no further work is taken
   std::deque<std::shared_ptr<Work>> queue LW_GUARDED_BY(kBookkeeping);
   // Other processes that submit; their requests come after what is queued.
   std::vector<std::shared_ptr<Link>> links LW_GUARDED_BY(kBookkeeping);
   size_t next_link LW_GUARDED_BY(kBookkeeping) = 0;  // whose turn it is among them
   CondVar changed;                                   // phase, running
+  // Whether the copy outside is whole and equal. Set with the mutex held.
+  std::atomic<bool> clean{false};
+  std::atomic<int64_t> moved_bytes{0};  // of the image, by the copy that is under way
 
+  // Its image is outside of the pool only.
+  bool is_away() const { return phase == Phase::waiting && clean; }
+  // The image in the pool is about to be written: what lies outside is not it any more. True when
+  // the core must hear of it.
+  bool outdate_copy() LW_REQUIRES(kBookkeeping);
   // A suspect: an iteration went well, or there is no work left; then it is none any more.
   void served() LW_REQUIRES(kBookkeeping);
   void acquit() LW_REQUIRES(kBookkeeping);
@@ -95,10 +117,13 @@ struct WorkerJob {
   bool ready() const LW_REQUIRES(kBookkeeping);
   // The next piece of work, if there is any.
   std::shared_ptr<Work> take_next() LW_REQUIRES(kBookkeeping);
-  // The next request of a link, if it is an access to the state and nothing is before it.
+  // The next request of a link, if it is an access to the state that can be done at once and
+  // nothing is before it.
   std::shared_ptr<Work> take_access() LW_REQUIRES(kBookkeeping);
-  // `pool`: the one that the image is placed in.
-  SlotPlaces places(memory::PoolAccess& pool) const;
+  // `pool`: the one that the image is placed in. Requires: not in the spill file.
+  SlotPlaces places(memory::PoolAccess& pool, const OutsideImages& outside) const;
+  // Whether the state can be accessed where it is: that of an away job is only read, and in memory.
+  bool is_accessible(bool writes) const;
   // One that no request of that link is at work in.
   std::shared_ptr<RingWork> free_work(Link& link) LW_REQUIRES(kBookkeeping);
   // What is next in that link, if anything is.

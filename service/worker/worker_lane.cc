@@ -1,31 +1,14 @@
 #include "service/worker/worker_lane.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "service/worker/crash_notes.h"
+#include "service/worker/guarded_commit.h"
+#include "service/worker/image_copies.h"
 
 namespace laneway::service {
-
-// Has the journal know of an iteration before it writes to the job's state. The journal knows of
-// one at a time, so those before it retire first.
-class WorkerLane::Commit final : public CommitEntry {
- public:
-  Commit(WorkerLane& lane, WorkerJob& job, Work& work) : lane_(lane), job_(job), work_(work) {}
-  bool enter() override {
-    lane_.retire_all(job_);
-    if (lane_.crash_) return false;
-    work_.enter_commit();
-    return true;
-  }
-
- private:
-  WorkerLane& lane_;
-  WorkerJob& job_;
-  Work& work_;
-};
 
 WorkerLane::WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
                        Result<std::unique_ptr<adaptor::DeviceLane>> device)
@@ -33,6 +16,7 @@ WorkerLane::WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
       host_(host),
       id_(id),
       executor_(context.backend, std::move(device)),
+      guard_(context, id),
       enqueued_(context.clock),
       turn_(context.clock),
       computing_(context),
@@ -84,8 +68,7 @@ bool WorkerLane::begin_now(WorkerJob& job, const WorkerGraph& graph) {
                     !job.running && job.visitors == 0 && !job.ready();
   // What does not fit the lane yet (a graph that was added later) waits for it to grow.
   if (!free || graph.plan.need > executor_.size()) return false;
-  busy_ = true;
-  job.running = true;
+  job.running = busy_ = true;
   return true;
 }
 
@@ -93,6 +76,7 @@ std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
                                           std::span<const lanes::InputView> inputs,
                                           std::span<const lanes::OutputView> outputs) {
   const TimePoint start = context_.clock.now();
+  if (!graph.writes.empty()) outdate_copy(context_, job);
   IterationResult result = executor_.run(graph, inputs, outputs);
   retire(result);
   check_device(result, job, graph);
@@ -105,8 +89,7 @@ std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
     if (has_next() || to_be_given_back()) work_arrived();
   }
   if (outcome.ended) tell(*outcome.ended, context_.events, host_);
-  if (outcome.again) return std::nullopt;
-  return std::move(outcome.status);
+  return outcome.again ? std::nullopt : std::optional(std::move(outcome.status));
 }
 
 bool WorkerLane::has_next() const {
@@ -195,6 +178,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
 }
 
 void WorkerLane::end_work(WorkerJob& job) {
+  guard_.end();
   busy_ = false;
   has_enqueued_ = false;
   job.running = false;
@@ -204,8 +188,7 @@ void WorkerLane::end_work(WorkerJob& job) {
 }
 
 void WorkerLane::thread_main() {
-  // Rests between looks at what is in flight are shorter than the kernel's usual lateness.
-  ::prctl(PR_SET_TIMERSLACK, 1UL);
+  const LaneThread thread(id_);
   BookkeepingMutex& mutex = context_.mutex;
   mutex.lock();
   while (!stopping_ || has_enqueued_) {
@@ -234,17 +217,40 @@ void WorkerLane::thread_main() {
 }
 
 void WorkerLane::run_next() {
+  if (job_->guard.restore_pending) return run_restore();
   const std::shared_ptr<WorkerJob> job = job_;
   std::shared_ptr<Work> work = job->take_next();
   if (work == nullptr) return;  // a client broke its ring
   job->changed.notify_all();    // the queue has room
-  job->running = true;
-  busy_ = true;
+  job->running = busy_ = true;
   computing_.begin(work->threads(), *job);
   const bool clear = std::exchange(clear_first_, false);
   context_.mutex.unlock();
   if (clear) clear_region(*job);
   run_work(job, std::move(work));
+  context_.mutex.lock();
+}
+
+void WorkerLane::run_restore() {
+  const std::shared_ptr<WorkerJob> job = job_;
+  job->running = busy_ = true;
+  const bool clear = std::exchange(clear_first_, false);
+  context_.mutex.unlock();
+  if (clear) clear_region(*job);
+  GraphHandle at;
+  IterationResult result = guard_.restore_snapshot_of(*job, executor_, at);
+  context_.mutex.lock();
+  Outcome outcome;
+  if (result.end == IterationEnd::out_of_lane) {
+    outcome = finish(*job, *at, std::move(result), Duration());
+  } else {
+    job->guard.restore_pending = false;
+    if (result.end != IterationEnd::completed && !crash_) crash_ = result.error;
+    outcome = finish_unrun(*job);
+  }
+  if (!outcome.ended) return;
+  context_.mutex.unlock();
+  tell(*outcome.ended, context_.events, host_);
   context_.mutex.lock();
 }
 
@@ -265,7 +271,11 @@ void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr
 WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
   retire_all(job);
   Status status = crash_ ? Status(*crash_) : work.prepare();
-  if (status) status = host_.access_now(job, work);
+  if (status) {
+    guard_.before_access(job, work);
+    status = host_.access_now(job, work);
+    guard_.after_access(job, work);
+  }
   if (!crash_ && !status && status.error().code == ErrorCode::device_lost) crash_ = status.error();
   work.complete(std::move(status));
   const BookkeepingLock lock(context_.mutex);
@@ -275,15 +285,20 @@ WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
 WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
                                                    const std::shared_ptr<Work>& work) {
   make_room_to_enqueue(job);
-  if (Status ready = crash_ ? Status(*crash_) : work->prepare(); !ready) {
+  const std::optional<Error>& refused = crash_ ? crash_ : job.quarantined;
+  if (Status ready = refused ? Status(*refused) : work->prepare(); !ready) {
     retire_all(job);  // answers come in their order
     work->complete(std::move(ready));
     const BookkeepingLock lock(context_.mutex);
     return finish_unrun(job);
   }
   GraphHandle graph = work->graph();  // work that is complete has none
+  if (!graph->writes.empty()) outdate_copy(context_, job);
   const TimePoint start = context_.clock.now();
-  Commit commit(*this, job, *work);
+  GuardedCommit commit(guard_, job, *graph, *work, [&] {
+    retire_all(job);  // the journal knows of one iteration at a time
+    return !crash_;
+  });
   IterationResult result = executor_.run(*graph, work->inputs(), work->outputs(),
                                          work->is_journalled() ? &commit : nullptr);
   // With nothing in flight before it, an iteration that is complete keeps the order of answers.
@@ -293,31 +308,32 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   }
   retire_all(job);
   check_device(result, job, *graph);
+  if (!crash_) guard_.take_back(job, executor_, result);
   const Duration took = context_.clock.now() - start;
+  if (result.end == IterationEnd::completed) {
+    guard_.completed(job, *graph, work->inputs(), took, commit.measured());
+  } else {
+    guard_.left(job);
+  }
   // The client need not wait for what is learnt from its iteration.
   if (result.end == IterationEnd::completed) {
     work->complete({}, took);
   } else if (result.end != IterationEnd::out_of_lane && work->uses_job()) {
     work->complete(result.error, took, result.end == IterationEnd::failed_for_good);
   }
-  note_iteration(job, *graph, start, took, outcome_of(result.end));
+  note_iteration(context_, {.job = job.id,
+                            .lane = id_,
+                            .graph = graph->number,
+                            .start_ns = start.ns(),
+                            .took_ns = took.ns(),
+                            .outcome = outcome_of(result.end)});
   learn(result, context_.plans);
+  context_.kept_plans.keep(job.id, *graph, result);
   const BookkeepingLock lock(context_.mutex);
   if (result.end == IterationEnd::out_of_lane) job.queue.push_front(work);
   Outcome outcome = finish(job, *graph, std::move(result), took);
   if (job.closing) job.close_links();
   return outcome;
-}
-
-void WorkerLane::note_iteration(const WorkerJob& job, const WorkerGraph& graph, TimePoint start,
-                                Duration took, wire::IterationOutcome outcome) {
-  if (context_.iterations == nullptr) return;
-  context_.iterations->iterated({.job = job.id,
-                                 .lane = id_,
-                                 .graph = graph.number,
-                                 .start_ns = start.ns(),
-                                 .took_ns = took.ns(),
-                                 .outcome = outcome});
 }
 
 WorkerLane::Outcome WorkerLane::finish_unrun(WorkerJob& job) {

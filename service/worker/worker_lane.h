@@ -4,10 +4,9 @@
 // something about memory, and when one does not fit. The parts: lane_executor.h runs, open_turn.h
 // counts, enqueued_queue.h has what is in flight, lane_wait.h waits.
 //
-// Where the device runs behind, iterations of the turn are left in flight and the next one begins:
-// the lane stays busy and the job running, until all have retired, which they do in their order.
-// They have before the turn ends, before anything else is done with the job, and, of jobs with a
-// journal, before the next iteration writes to the job's state.
+// Where the device runs behind, iterations are left in flight and the next one begins: lane and job
+// stay busy until all have retired, in their order. They have before the turn ends, before anything
+// else is done with the job, and, with a journal, before the next iteration writes its state.
 //
 // The worker's mutex guards everything below the line; the executor and what is in flight belong
 // to whoever has set `busy`.
@@ -32,6 +31,7 @@
 #include "service/worker/lane_host.h"
 #include "service/worker/lane_wait.h"
 #include "service/worker/open_turn.h"
+#include "service/worker/state_guard.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
 
@@ -39,8 +39,7 @@ namespace laneway::service {
 
 class WorkerLane {
  public:
-  // The context and the host must outlive the lane. `device` may be an error: then each job that
-  // gets a turn ends with it.
+  // Both must outlive the lane. With an error for `device`, each job that gets a turn ends with it.
   WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
              Result<std::unique_ptr<adaptor::DeviceLane>> device);
   ~WorkerLane();  // the thread has been stopped and joined
@@ -74,9 +73,9 @@ class WorkerLane {
   void link_dropped(const Link& link) LW_REQUIRES(kBookkeeping) { wait_.drop(link); }
   void stop() LW_REQUIRES(kBookkeeping);
 
-  // Takes the lane and the job for one iteration on the calling thread, which must call run_now
-  // next. False, and nothing is taken, unless the job's turn is open, nothing runs or is queued,
-  // and the graph fits the lane.
+  // Takes lane and job for one iteration on the calling thread, which must call run_now next.
+  // False: the job's turn is not open, something runs or is queued, or the graph does not fit the
+  // lane.
   bool begin_now(WorkerJob& job, const WorkerGraph& graph) LW_REQUIRES(kBookkeeping);
   // Without the mutex. Nothing when the iteration did not fit: it must be submitted.
   std::optional<Status> run_now(WorkerJob& job, WorkerGraph& graph,
@@ -96,34 +95,30 @@ class WorkerLane {
     std::optional<lanes::TurnEnded> ended;
   };
 
-  class Commit;
-
   void thread_main();
   // Takes the next piece of work of the turn's job and does it.
   void run_next() LW_REQUIRES(kBookkeeping);
   // A device that failed in the iteration ends the job.
   void check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph);
-  void note_iteration(const WorkerJob& job, const WorkerGraph& graph, TimePoint start,
-                      Duration took, wire::IterationOutcome outcome);
   // Nothing of the lane or the job is under way any more.
   void end_work(WorkerJob& job) LW_REQUIRES(kBookkeeping);
   // Takes the result into the books; the job is not running afterwards.
   Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took)
       LW_REQUIRES(kBookkeeping);
   lanes::TurnEnded end_turn(lanes::TurnEnd why) LW_REQUIRES(kBookkeeping);
-  // Posts the end of a turn, with the mutex not held. A client's thread may be the caller, and the
-  // lane may be gone as soon as the core knows that the turn has ended.
+  // Posts the end of a turn, without the mutex; the lane may be gone as soon as the core knows.
   static void tell(const lanes::TurnEnded& ended, EventSink& events, LaneHost& host);
   // A turn with a bound and nothing to run is given back: somebody waits for the lane.
   bool to_be_given_back() const LW_REQUIRES(kBookkeeping);
-  // What thread_main waits for.
   bool has_next() const LW_REQUIRES(kBookkeeping);
   // Whether a request of a link could be taken now.
   bool could_take() const LW_REQUIRES(kBookkeeping);
-  // What does not fit to what was in the region: zeros in their place.
+  // Zeros in the place of what was in the region.
   void clear_region(WorkerJob& job);
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
   Outcome run_access(WorkerJob& job, Work& work);
+  // The job's state, as a predecessor kept it.
+  void run_restore() LW_REQUIRES(kBookkeeping);
   Outcome run_iteration_work(WorkerJob& job, const std::shared_ptr<Work>& work);
   // Work that taught nothing is done, or all that was in flight has retired.
   Outcome finish_unrun(WorkerJob& job) LW_REQUIRES(kBookkeeping);
@@ -138,8 +133,7 @@ class WorkerLane {
   void make_room_to_enqueue(WorkerJob& job);
   // Whether all must be retired before anything else.
   bool must_retire() const LW_REQUIRES(kBookkeeping);
-  // Nothing is to be begun now: waits until something has retired, or there is something to do.
-  // Releases the mutex meanwhile, as does settle.
+  // Waits for what retires or for something to do. Releases the mutex meanwhile, as does settle.
   void rest_while_enqueued() LW_REQUIRES(kBookkeeping);
   // Retires all, and ends what has to end then.
   void settle() LW_REQUIRES(kBookkeeping);
@@ -148,6 +142,7 @@ class WorkerLane {
   LaneHost& host_;
   const LaneId id_;
   LaneExecutor executor_;
+  StateGuard guard_;
   EnqueuedQueue enqueued_;
   // Of an enqueued iteration in this turn, or of the device: the job is over.
   std::optional<Error> crash_;

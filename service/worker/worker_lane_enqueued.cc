@@ -11,10 +11,12 @@ namespace laneway::service {
 WorkerLane::Outcome WorkerLane::enqueue(WorkerJob& job, EnqueuedQueue::Entry entry,
                                         IterationResult& result) {
   entry.work->enqueued();
+  guard_.landing();
   WorkerGraph& graph = *entry.graph;
   enqueued_.push(std::move(entry));
   ++job.enqueued;
   learn(result, context_.plans);
+  context_.kept_plans.keep(job.id, graph, result);
   const BookkeepingLock lock(context_.mutex);
   has_enqueued_ = true;
   const Bytes need_before = job.need();
@@ -31,6 +33,8 @@ void WorkerLane::retire_oldest(WorkerJob& job) {
   const EnqueuedQueue::Retired retired = enqueued_.retire_oldest();
   WorkerGraph& graph = *retired.entry.graph;
   if (retired.status) {
+    guard_.completed(job, graph, retired.entry.work->inputs(), retired.took, {});
+    guard_.landing();
     retired.entry.work->complete({}, retired.took);
   } else {
     if (!crash_) crash_ = retired.status.error();
@@ -45,9 +49,13 @@ void WorkerLane::retire_oldest(WorkerJob& job) {
     }
     retired.entry.work->complete(*crash_, retired.took, /*spoiled=*/true);
   }
-  note_iteration(
-      job, graph, retired.start, retired.took,
-      retired.status ? wire::IterationOutcome::completed : wire::IterationOutcome::failed_for_good);
+  note_iteration(context_, {.job = job.id,
+                            .lane = id_,
+                            .graph = graph.number,
+                            .start_ns = retired.start.ns(),
+                            .took_ns = retired.took.ns(),
+                            .outcome = retired.status ? wire::IterationOutcome::completed
+                                                      : wire::IterationOutcome::failed_for_good});
   const BookkeepingLock lock(context_.mutex);
   turn_.count_time(retired.took);
   graph.plan.last_took = retired.took;

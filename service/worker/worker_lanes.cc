@@ -50,6 +50,9 @@ void WorkerLanes::close(const lanes::CloseRegion& action) {
   WorkerLane* const lane = find(action.region);
   if (lane == nullptr) return;
   if (context_.journal != nullptr) context_.journal->close_region(lane->id());
+  if (context_.recovery != nullptr) {
+    context_.recovery->release({PieceKind::undo_log, lane->id().value(), 0});
+  }
   lane->stop();
   const auto at = lanes_.find(lane->id());
   retired_.push_back(std::move(at->second));

@@ -40,6 +40,7 @@ class WorkerLanes {
   bool recall(const lanes::RecallTurn& action, lanes::TurnEnded& ended);
   // Opens the lanes whose regions a predecessor's journal has. False when there are none.
   bool recover() LW_REQUIRES(kBookkeeping);
+  bool has(LaneId lane) const LW_REQUIRES(kBookkeeping) { return lanes_.count(lane) > 0; }
   // Regions, and the last numbers of regions and turns.
   void report(lanes::WorkerReport& report) const LW_REQUIRES(kBookkeeping);
 

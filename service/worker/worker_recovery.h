@@ -23,8 +23,6 @@ class WorkerRecovery {
   WorkerRecovery(WorkerContext& context, WorkerJobs& jobs, WorkerLanes& lanes, LinkWatcher& watcher)
       : context_(context), jobs_(jobs), lanes_(lanes), watcher_(watcher) {}
 
-  // Nothing of a predecessor is in the pool: images that it placed are lost. Before recover.
-  void pool_is_new() { pool_is_new_ = true; }
   // Opens the lanes, binds the images where they lie, and does what the journal says of each job.
   // Returns the jobs that it recovered: requests may wait in their links. Requires: all jobs,
   // graphs, links and segments are known again.
@@ -33,14 +31,27 @@ class WorkerRecovery {
   lanes::WorkerReport report();
 
  private:
+  void restore_plans() LW_REQUIRES(kBookkeeping);
   void recover(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // What the journal says of a copy outside of the pool.
+  void find_copy(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // Where the journal says that it lies.
+  Status bind_image(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // What a request that died has written is undone, now or by the lane. The error ends the job.
+  Status restore_state(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // A state write that died comes first, or is undone when nobody is there to write.
+  void write_again(WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // Pieces of the recovery memory whose job or lane is gone.
+  void release_what_is_nobodys() LW_REQUIRES(kBookkeeping);
 
   WorkerContext& context_;
   WorkerJobs& jobs_;
   WorkerLanes& lanes_;
   LinkWatcher& watcher_;
-  bool pool_is_new_ = false;
 };
+
+// A state write died, its client is gone, and nothing was kept to undo it.
+Error half_written(const WorkerJob& job);
 
 // A link of a predecessor's that joins its job again: an answer that the predecessor wrote and did
 // not count is counted, and bytes that it was writing over the state are to be written again.

@@ -20,6 +20,7 @@
 #include "service/transport/supervised.h"
 #include "service/wire/limits.h"
 #include "service/worker/default_pool.h"
+#include "service/worker/limits.h"
 
 namespace laneway::service {
 
@@ -83,10 +84,13 @@ Result<bool> WorkerServer::read_supervisor() {
       done = on_make_pool(make->config);
     } else if (std::holds_alternative<from_supervisor::Activate>(message.value())) {
       done = activate();
+    } else if (std::holds_alternative<from_supervisor::Ping>(message.value())) {
+      done = supervisor_.send(wire::encode(wire::worker_to_supervisor::Pong{}));
     } else if (std::holds_alternative<from_supervisor::BrokerChannel>(message.value())) {
       if (fds.size() != 1) return Error{ErrorCode::invalid_argument, "a channel is one descriptor"};
       read_broker();
       broker_.connect(Channel(std::move(fds[0])));
+      if (worker_ == nullptr && prepared_) prepared_->begin_anew();
       read_broker();
     } else {
       return false;
@@ -96,9 +100,13 @@ Result<bool> WorkerServer::read_supervisor() {
 }
 
 Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector<Descriptor> fds) {
-  const size_t wanted = message.config.pool_is_shared ? 2 : 1;
+  const size_t journal_at = message.config.pool_is_shared ? 1 : 0;
+  const size_t wanted = journal_at + 1 + (message.config.recovery_bytes > 0 ? 1 : 0) +
+                        (message.config.store_bytes > 0 ? 1 : 0) +
+                        (message.config.spill_bytes > 0 ? 1 : 0);
   if (fds.size() != wanted || backend_ != nullptr) {
-    return Error{ErrorCode::invalid_argument, "a worker is started once, with pool and journal"};
+    return Error{ErrorCode::invalid_argument,
+                 "a worker is started once, with pool, journal and what its config names"};
   }
   if (message.journal_bytes != kJournalBytes) {
     return Error{ErrorCode::invalid_argument, "the supervisor's journal is of another version"};
@@ -111,11 +119,42 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
     if (!pool) return pool.error();
     pool_ = std::move(pool).value();
   }
-  auto journal = Journal::map(fds.back().get());
+  auto journal = Journal::map(fds[journal_at].get());
   if (!journal) return journal.error();
   journal_ = std::move(journal).value();
+  crash_notes_.emplace(*journal_);
+  size_t next = journal_at + 1;
+  if (config_.recovery_bytes > 0) {
+    auto recovery =
+        RecoveryMemory::map(fds[next++].get(), Bytes(static_cast<int64_t>(config_.recovery_bytes)));
+    if (!recovery) return recovery.error();
+    recovery_ = std::move(recovery).value();
+  }
+  auto outside = attach_outside(std::span(fds).subspan(next));
+  if (!outside) return outside.error();
+  outside_ = std::move(outside).value();
   if (!config_.trace_file.empty()) iterations_.emplace(broker_);
+  prepared_.emplace(*backend_, usable_of(pool_bytes(), reserve_bytes(), backend_->alignment()),
+                    pool_.get());
   return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
+}
+
+Result<OutsideImages> WorkerServer::attach_outside(std::span<Descriptor> fds) const {
+  OutsideImages::Store store;
+  OutsideImages::Spill spill;
+  if (config_.store_bytes > 0) {
+    auto attached = memory::SharedMemory::attach(fds.front().release(),
+                                                 Bytes(static_cast<int64_t>(config_.store_bytes)));
+    if (!attached) return attached.error();
+    store.emplace(std::move(attached).value());
+  }
+  if (config_.spill_bytes > 0) {
+    auto attached = memory::SpillFile::attach(fds.back().release(),
+                                              Bytes(static_cast<int64_t>(config_.spill_bytes)));
+    if (!attached) return attached.error();
+    spill.emplace(std::move(attached).value());
+  }
+  return OutsideImages(std::move(store), std::move(spill));
 }
 
 Status WorkerServer::open_device(const wire::ServiceConfig& config) {
@@ -173,6 +212,10 @@ Status WorkerServer::activate() {
   if (journal_ == nullptr || worker_ != nullptr) {
     return Error{ErrorCode::invalid_argument, "a worker is activated once, when it is ready"};
   }
+  // What it was told as a standby is over; what it prepared of it stays.
+  broker_.hang_up();
+  prepared_->stop();
+  requests_.post([this] { end_preparing(); });
   if (pool_ == nullptr) {
     auto pool = backend_->device().allocate_pool(pool_bytes());
     if (!pool) return pool.error();
@@ -183,11 +226,24 @@ Status WorkerServer::activate() {
   if (Status answers = backend_->pool_access().read(&first, pool_->data(), Bytes(1)); !answers) {
     return answers;
   }
-  worker_.reset(new Worker(*backend_, pool_->data(), pool_bytes(), *this, clock_, journal_.get()));
-  if (!config_.pool_is_shared) worker_->pool_is_new();
+  if (recovery_ != nullptr) {
+    if (Status taken = recovery_->take_over(&journal_->recovery_used()); !taken) return taken;
+  }
+  worker_.reset(new Worker(*backend_, pool_->data(), pool_bytes(), *this, clock_, journal_.get(),
+                           recovery_.get()));
+  worker_->set_reserve(reserve_bytes());
+  if (!config_.pool_is_shared) worker_->own_pool();
+  worker_->set_outside(std::move(outside_));
+  const auto wanted = parse_recovery(config_.recovery);
+  if (!wanted) return wanted.error();
+  if (wanted.value()) worker_->want_recovery(*wanted.value());
   if (iterations_) worker_->set_iteration_observer(&*iterations_);
-  jobs_.emplace(*worker_, *backend_, *journal_, pool_bytes());
+  jobs_.emplace(*worker_, *backend_, *journal_, *prepared_);
   fault_point("worker.activated");
+  if (Status told = supervisor_.send(wire::encode(wire::worker_to_supervisor::Activated{}));
+      !told) {
+    return told;
+  }
   return {};
 }
 
@@ -204,12 +260,23 @@ void WorkerServer::read_broker() {
 }
 
 void WorkerServer::on_frame(Frame frame) {
-  auto message = wire::decode<wire::to_worker::Any>(frame.bytes);
-  if (!message || worker_ == nullptr) {
-    log_error("the broker sent what is no message for this worker: " +
-              (message ? "it is not active" : message.error().message));
-    return broker_.hang_up();
+  const auto refuse = [this](const Error& why) {
+    log_error("the broker sent what is no message for this worker: " + why.message);
+    broker_.hang_up();
+  };
+  if (worker_ == nullptr) {
+    auto message = wire::decode<wire::to_standby::Any>(frame.bytes);
+    if (!message || !prepared_) {
+      return refuse(message ? Error{ErrorCode::invalid_argument, "it was not started"}
+                            : message.error());
+    }
+    const uint64_t epoch = broker_.epoch();
+    return prepared_->handle(
+        std::move(message).value(), std::move(frame.fds),
+        [this, epoch](const wire::from_standby::Prepared& done) { broker_.send(epoch, done); });
   }
+  auto message = wire::decode<wire::to_worker::Any>(frame.bytes);
+  if (!message) return refuse(message.error());
   on(std::move(message).value(), std::move(frame.fds));
 }
 
@@ -265,6 +332,14 @@ void WorkerServer::report(uint64_t epoch) {
   recovered_ = true;
   fault_point("worker.recovered");
   broker_.report(epoch, worker_->report());
+  prepared_->clear();  // of jobs that are over
+}
+
+void WorkerServer::end_preparing() {
+  if (prepared_->wait_stopped(limits::kPreparingPatience)) return;
+  log_error("the worker leaves: what it prepared as a standby does not end");
+  std::fflush(nullptr);
+  std::_Exit(kExitPreparingHangs);
 }
 
 void WorkerServer::post(lanes::Event event) {

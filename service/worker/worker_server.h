@@ -1,12 +1,12 @@
 // WorkerServer: the worker as a process: pool and journal that the supervisor has, a Worker over
 // them, and a broker that tells it what to do. Until it is activated it is a standby: loaded,
-// mapped, touching nothing. Or it makes the pool of a device for others, and leaves: lanewayd
-// itself knows no device.
+// mapped, and preparing the jobs that the broker names, while it writes nothing that is shared. Or
+// it makes the pool of a device for others, and leaves: lanewayd itself knows no device.
 //
-// Three threads of its own beside the lanes': one polls and reads and never waits for anything
+// Four threads of its own beside the lanes': one polls and reads and never waits for anything
 // else; one carries out the core's actions, in order; one does all other requests, in order, which
-// may take seconds (graphs are resolved). A broker that goes away changes nothing here; what was
-// read of it is done, and what is answered to it is dropped.
+// may take seconds (graphs are resolved); one prepares what a standby prepares. A broker that goes
+// away changes nothing here; what was read of it is done, and what is answered to it is dropped.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,15 @@
 #include "base/result.h"
 #include "memory/os/shared_memory.h"
 #include "service/journal/journal.h"
+#include "service/journal/recovery_memory.h"
 #include "service/transport/channel.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/worker/broker_channel.h"
+#include "service/worker/crash_notes.h"
 #include "service/worker/iteration_sender.h"
 #include "service/worker/job_service.h"
+#include "service/worker/outside_images.h"
+#include "service/worker/prepared_jobs.h"
 #include "service/worker/task_thread.h"
 #include "service/worker/worker.h"
 
@@ -49,6 +53,8 @@ class WorkerServer final : private EventSink {
   // False when the supervisor said stop.
   Result<bool> read_supervisor();
   Status on_start(const wire::supervisor_to_worker::Start& message, std::vector<Descriptor> fds);
+  // Host store and spill file, of which the config says the sizes.
+  Result<OutsideImages> attach_outside(std::span<Descriptor> fds) const;
   Status open_device(const wire::ServiceConfig& config);
   // A worker that makes the pool of a device for those that serve.
   Status on_make_pool(const wire::ServiceConfig& config);
@@ -56,6 +62,7 @@ class WorkerServer final : private EventSink {
                                                          std::vector<Descriptor>& fds);
   Status activate();
   Bytes pool_bytes() const { return Bytes(static_cast<int64_t>(config_.pool_bytes)); }
+  Bytes reserve_bytes() const { return Bytes(static_cast<int64_t>(config_.reserve_bytes)); }
   void read_broker();
   void on_frame(Frame frame);
   void on(wire::to_worker::Any message, std::vector<Descriptor> fds);
@@ -64,6 +71,9 @@ class WorkerServer final : private EventSink {
   template <class M>
   wire::from_worker::Any answer_of(const M& message, std::vector<Descriptor>& fds);
   void report(uint64_t epoch);
+  // On the requests' thread, before all requests: what a standby was preparing has ended, or this
+  // process does.
+  void end_preparing();
 
   const SteadyClock clock_;
   Channel supervisor_;
@@ -73,8 +83,12 @@ class WorkerServer final : private EventSink {
   std::unique_ptr<adaptor::Backend> backend_;
   std::unique_ptr<memory::MemoryBlock> pool_;  // none before activation, where it cannot be shared
   std::unique_ptr<Journal> journal_;
+  std::optional<CrashNotes> crash_notes_;
+  std::unique_ptr<RecoveryMemory> recovery_;   // null: there is none
+  OutsideImages outside_;                      // until the worker is activated
   std::optional<IterationSender> iterations_;  // while a trace is written
   std::unique_ptr<Worker> worker_;             // once activated
+  std::optional<PreparedJobs> prepared_;       // once started
   std::optional<JobService> jobs_;
   bool recovered_ = false;  // what a predecessor left was looked at; the requests' thread's
   TaskThread actions_;

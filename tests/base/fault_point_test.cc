@@ -1,13 +1,17 @@
 // Shows that an armed point kills the process at exactly the pass that was asked for, that others
-// pass, and that text which arms nothing is refused by name. The killed ones are forked children.
+// pass, that it does what else was asked for, and that text which arms nothing is refused by name.
+// The killed ones are forked children.
 #include "base/fault_point.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <thread>
 
 namespace laneway {
 namespace {
@@ -51,8 +55,67 @@ TEST(FaultPoint, OthersPass) {
   EXPECT_EQ(passes_until_killed("broker.job_hel,worker.job_held", 3), -1);
 }
 
+TEST(FaultPoint, StopsAndGoesOnWhenItIsContinued) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!arm_fault_points("broker.job_held:2=stop").ok()) _exit(3);
+    for (int i = 0; i < 3; ++i) fault_point("broker.job_held");
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  ASSERT_EQ(kill(child, SIGCONT), 0);
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// How a child that passes the point ends.
+int end_of_child(const char* text) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+    setrlimit(RLIMIT_CORE, &none);
+    for (const int each : {SIGSEGV, SIGABRT}) std::signal(each, SIG_DFL);  // not a sanitizer's
+    if (!arm_fault_points(text).ok()) _exit(3);
+    fault_point("worker.node");
+    _exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+}
+
+TEST(FaultPoint, RaisesTheSignalThatWasAskedFor) {
+  EXPECT_EQ(end_of_child("worker.node=segv"), SIGSEGV);
+  EXPECT_EQ(end_of_child("worker.node:1=abrt"), SIGABRT);
+  EXPECT_EQ(end_of_child("worker.node:2=abrt"), -1);
+}
+
+// The thread that hangs stays, others pass.
+TEST(FaultPoint, HangsOneThreadAndNoOther) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!arm_fault_points("worker.node=hang,broker.other:1=hang").ok()) _exit(3);
+    std::thread([] {
+      fault_point("worker.node");
+      _exit(4);
+    }).detach();
+    std::thread([] {
+      fault_point("broker.other");
+      _exit(4);
+    }).detach();
+    for (int passes = 0; passes < 1000; ++passes) fault_point("worker.nodes");
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 TEST(FaultPoint, TextThatNamesNoneIsRefused) {
-  for (const char* text : {"broker", ".x", "x.", "a.b:0", "a.b:x", "a.b:1x", "a.b,,c.d"}) {
+  for (const char* text : {"broker", ".x", "x.", "a.b:0", "a.b:x", "a.b:1x", "a.b,,c.d",
+                           "a.b=", "a.b=kill", "a.b=stop:2", "=stop", "a.b=term", "a.b=segv:2"}) {
     const Status status = arm_fault_points(text);
     ASSERT_FALSE(status.ok()) << text;
     EXPECT_EQ(status.error().code, ErrorCode::invalid_argument);

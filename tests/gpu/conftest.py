@@ -49,6 +49,19 @@ def pytest_runtest_logstart(nodeid, location):
     record(started=nodeid)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """What the jobs of a failed test had done is recorded with it."""
+    module = sys.modules.get("device")
+    if call.excinfo is not None and module is not None:
+        item.user_properties += [(f"job_{n}", text) for n, text in enumerate(module.reports)]
+        for text in module.reports:
+            print(text, flush=True)
+    if module is not None:
+        module.reports.clear()
+    return (yield)
+
+
 _outcomes = {}  # of the test that runs: by phase
 
 

@@ -3,13 +3,18 @@ left."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import statistics
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+import laneway
 from bench import models
 from bench.gpu import laneway_device
 from bench.gpu.runners import PlainOnDevice
@@ -68,17 +73,65 @@ def train_plain(name: str, batches: list[Any], seed: int = 1) -> Trained:
     return Trained(losses, _state(work.model.state_dict(), work.optimizer.state_dict()))
 
 
+# What the jobs of a test that failed had done, in words; conftest.py empties it into the report.
+reports: list[str] = []
+MOST_LOG = 1_500  # characters of a daemon's log
+_service_of: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # by step
+
+
+@contextlib.contextmanager
+def reporting(service: Any, daemon: Any = None) -> Iterator[Any]:
+    """The service for a block, closed after it; the reports of its jobs are kept when the block
+    fails, and the end of `daemon`'s log."""
+    with service:
+        try:
+            yield service
+        except BaseException:
+            for job in _asked(lambda: service.status()["jobs"], []):
+                _note_report(service, job["name"])
+            if daemon is not None:
+                reports.append(daemon.log()[-MOST_LOG:])
+            raise
+
+
+def _note_report(service: Any, name: str) -> None:
+    reports.append(_asked(lambda: json.dumps(service.job_report(name)), f"{name}: no report"))
+
+
+def _asked(ask: Callable[[], Any], otherwise: Any) -> Any:
+    """A service that fails is what the test is about: its refusal to answer is no second error."""
+    try:
+        return ask()
+    except laneway.Error:
+        return otherwise
+
+
+def note_replay(service: Any, step: Any, record: Any) -> None:
+    """Records how much of a job was replayed; fails when nothing was, with the reason."""
+    replayed, refused = laneway_device.replay_of(service.job_report(step.name))
+    record("replayed", replayed)
+    if refused:
+        record("not_replayed", refused)
+    assert replayed > 0, f"nothing was replayed: {refused or 'no reason was told'}"
+
+
 def make_step(
     service: Any, name: str, seed: int = 1, replay: str = "auto", draws: bool = False
 ) -> Any:
     """A job of the same workload as `train_plain` has, or of one that draws random numbers."""
     work = made(name, seed, draws)
     torch.manual_seed(seed + 100)
-    return laneway_device.train_step(work, service, name=f"{name}-{seed}-{replay}", replay=replay)
+    step = laneway_device.train_step(work, service, name=f"{name}-{seed}-{replay}", replay=replay)
+    _service_of[step] = service
+    return step
 
 
 def train(step: Any, batches: list[Any]) -> Trained:
-    return left(step, [step(*batch).item() for batch in batches])
+    try:
+        return left(step, [step(*batch).item() for batch in batches])
+    except BaseException:  # the step's end takes its job's report along
+        _note_report(_service_of[step], step.name)
+        raise
 
 
 def left(step: Any, losses: list[float]) -> Trained:

@@ -18,7 +18,7 @@ REPLAYED = 12  # iterations: enough for a recording to be made and used
 
 
 def embedded(device, pool=dev.POOL, **options):
-    return laneway_device.embedded(device, pool, **options)
+    return dev.reporting(laneway_device.embedded(device, pool, **options))
 
 
 @pytest.mark.parametrize(
@@ -32,25 +32,29 @@ def test_a_job_trains_as_plain_pytorch_does(name, device, record_property):
     dev.assert_as_plain(ours, plain, dev.initial_state(name), record_property)
 
 
-def train_with_replay(device, name, replay, batches, draws=False):
+def train_with_replay(device, name, replay, batches, record, draws=False):
+    """The host's iterations are never replayed."""
     with (
         embedded(device) as service,
         dev.make_step(service, name, replay=replay, draws=draws) as step,
     ):
-        return dev.train(step, batches)
+        trained = dev.train(step, batches)
+        if replay == "on" and device != "host":
+            dev.note_replay(service, step, record)
+        return trained
 
 
-def test_a_replayed_job_has_the_bits_of_one_that_runs_node_by_node(device):
+def test_a_replayed_job_has_the_bits_of_one_that_runs_node_by_node(device, record_property):
     batches = dev.batches_of("mlp", REPLAYED)
-    ours = train_with_replay(device, "mlp", "on", batches)
-    dev.assert_same_bits(ours, train_with_replay(device, "mlp", "off", batches))
+    ours = train_with_replay(device, "mlp", "on", batches, record_property)
+    dev.assert_same_bits(ours, train_with_replay(device, "mlp", "off", batches, record_property))
 
 
 @pytest.mark.long
-def test_a_replayed_job_draws_what_one_draws_that_runs_node_by_node(device):
+def test_a_replayed_job_draws_what_one_draws_that_runs_node_by_node(device, record_property):
     batches = dev.batches_of("cnn", REPLAYED)
-    ours = train_with_replay(device, "cnn", "on", batches, draws=True)
-    theirs = train_with_replay(device, "cnn", "off", batches, draws=True)
+    ours = train_with_replay(device, "cnn", "on", batches, record_property, draws=True)
+    theirs = train_with_replay(device, "cnn", "off", batches, record_property, draws=True)
     assert ours.losses == pytest.approx(theirs.losses, rel=dev.LOSS_TOLERANCE)
 
 
@@ -59,7 +63,7 @@ def test_a_replayed_job_draws_what_one_draws_that_runs_node_by_node(device):
 def test_a_replayed_job_trains_as_plain_pytorch_does(name, device, record_property):
     """With convolutions (cnn) and with embeddings (gpt)."""
     batches = dev.batches_of(name, REPLAYED)
-    ours = train_with_replay(device, name, "on", batches)
+    ours = train_with_replay(device, name, "on", batches, record_property)
     plain = dev.train_plain(name, batches)
     dev.assert_as_plain(ours, plain, dev.initial_state(name), record_property)
 
@@ -154,7 +158,7 @@ def test_lanes_with_partitions_of_their_own_train_as_those_without(device, recor
         service = embedded(device, lane_sms=16)
     except laneway.Error as error:
         pytest.skip(f"no partitions here: {error}")
-    with service, dev.make_step(service, "mlp") as step:
+    with service as opened, dev.make_step(opened, "mlp") as step:
         parted = dev.train(step, batches)
     # Libraries may divide a product otherwise among fewer multiprocessors.
     dev.assert_as_plain(parted, shared, dev.initial_state("mlp"), record_property)

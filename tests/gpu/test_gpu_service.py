@@ -17,14 +17,14 @@ def daemon(device):
 
 def embedded_state(device, name, batches):
     service = laneway_device.embedded(device, dev.POOL)
-    with service, dev.make_step(service, name) as step:
+    with dev.reporting(service), dev.make_step(service, name) as step:
         return dev.train(step, batches)
 
 
 @pytest.mark.parametrize("name", ["mlp", pytest.param("gpt", marks=pytest.mark.long)])
 def test_a_job_of_a_service_trains_as_plain_pytorch_does(name, device, daemon, record_property):
     batches = dev.batches_of(name, 6)
-    with daemon.connect() as service, dev.make_step(service, name) as step:
+    with dev.reporting(daemon.connect(), daemon) as service, dev.make_step(service, name) as step:
         ours = dev.train(step, batches)
     plain = dev.train_plain(name, batches)
     dev.assert_as_plain(ours, plain, dev.initial_state(name), record_property)
@@ -32,7 +32,7 @@ def test_a_job_of_a_service_trains_as_plain_pytorch_does(name, device, daemon, r
 
 def test_a_service_and_an_embedded_one_give_the_same_bits(device, daemon):
     batches = dev.batches_of("mlp", 12)
-    with daemon.connect() as service, dev.make_step(service, "mlp") as step:
+    with dev.reporting(daemon.connect(), daemon) as service, dev.make_step(service, "mlp") as step:
         ours = dev.train(step, batches)
     dev.assert_same_bits(ours, embedded_state(device, "mlp", batches))
 
@@ -42,7 +42,7 @@ def test_one_that_is_killed_while_idle_costs_no_bits(victim, device, daemon, rec
     """Where the pool outlives its worker the job goes on; where it cannot, the job ends and says
     why, and the service goes on."""
     batches = dev.batches_of("mlp", 10)
-    with daemon.connect() as service, dev.make_step(service, "mlp") as step:
+    with dev.reporting(daemon.connect(), daemon) as service, dev.make_step(service, "mlp") as step:
         losses = [step(*batch).item() for batch in batches[:5]]
         daemon.kill(getattr(daemon, victim)())
         try:
@@ -59,7 +59,7 @@ def test_one_that_is_killed_while_idle_costs_no_bits(victim, device, daemon, rec
 
 def test_a_worker_that_is_killed_at_work_takes_at_most_that_job(device, daemon, record_property):
     batches = dev.batches_of("mlp", 40)
-    with daemon.connect() as service, dev.make_step(service, "mlp") as step:
+    with dev.reporting(daemon.connect(), daemon) as service, dev.make_step(service, "mlp") as step:
         step(*batches[0])
         worker = daemon.active_worker()
         futures = [step.submit(*batch) for batch in batches[1:]]
@@ -76,5 +76,8 @@ def test_a_worker_that_is_killed_at_work_takes_at_most_that_job(device, daemon, 
 def train_another(daemon):
     """A new job, after whatever happened."""
     batches = dev.batches_of("mlp", 2, seed=3)
-    with daemon.connect() as service, dev.make_step(service, "mlp", seed=3) as step:
+    with (
+        dev.reporting(daemon.connect(), daemon) as service,
+        dev.make_step(service, "mlp", seed=3) as step,
+    ):
         assert len(dev.train(step, batches).losses) == 2

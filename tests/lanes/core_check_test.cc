@@ -42,6 +42,17 @@ TEST_F(CoreCheckDeathTest, FindsAWaitingJobThatIsInALane) {
   EXPECT_DEATH(check_all(core_, turns_), "lane against state");
 }
 
+TEST_F(CoreCheckDeathTest, FindsAJobThatIsAwayWithoutACopy) {
+  job().move_to(JobState::away);
+  EXPECT_DEATH(check_all(core_, turns_), "there is no copy of its image");
+}
+
+TEST_F(CoreCheckDeathTest, FindsACopyThatBelongsToNoJob) {
+  core_.outside = OutsideMap(kib(64), Bytes(), core_.config.alignment);
+  ASSERT_TRUE(core_.outside.claim(JobId(2), kib(4), {Tier::store, Bytes()}));
+  EXPECT_DEATH(check_all(core_, turns_), "belongs to no job");
+}
+
 TEST_F(CoreCheckDeathTest, FindsAJobThatTheViewDoesNotShow) {
   core_.view.remove_waiting(job().view);
   EXPECT_DEATH(check_all(core_, turns_), "every job exactly once");

@@ -44,16 +44,14 @@ TEST(JobStates, NothingLeavesAFinalStateAndEveryOtherCanEnd) {
       }
       ends = ends || (is_final(to) && transition != Transition::impossible);
     }
-    // A running, evicting or restoring job ends by way of the state that it goes to next.
-    const bool on_the_way =
-        from == JobState::running || from == JobState::evicting || from == JobState::restoring;
+    // A running job ends by way of the state that it goes to next.
+    const bool on_the_way = from == JobState::running;
     EXPECT_TRUE(ends || is_final(from) || on_the_way) << job_state_name(from);
   }
 }
 
 TEST(JobStates, StatesOfLaterWorkAreRefusedByName) {
-  const std::set<JobState> later = {JobState::paused, JobState::evicting, JobState::away,
-                                    JobState::restoring, JobState::quarantined};
+  const std::set<JobState> later = {JobState::paused};
   for (const JobState from : all_states()) {
     for (const JobState to : all_states()) {
       if (later.count(to) == 0 && later.count(from) == 0) continue;

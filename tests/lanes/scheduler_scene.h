@@ -32,6 +32,8 @@ class SchedulerTest : public testing::Test {
     SchedulerConfig config;
     config.capacity = units(pool_units);
     config.reserve = units(reserve_units);
+    config.store = store_;
+    config.spill = spill_;
     config.check_every = 1;
     config.max_lanes = max_lanes;
     scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
@@ -78,6 +80,8 @@ class SchedulerTest : public testing::Test {
     return {};
   }
 
+  Bytes store_;  // for make()
+  Bytes spill_;
   std::unique_ptr<Scheduler> scheduler_;
   TimePoint now_;
 };

@@ -87,11 +87,42 @@ TEST_F(CudaMemoryTest, EveryStepThatFailsIsUndone) {
     EXPECT_THAT(pool.error().message, HasSubstr("CUDA_ERROR_NOT_SUPPORTED"));
     EXPECT_EQ(fake_cuda_used(), 0u) << call;
   }
-  // A platform that says no only when it comes to it is found out when the device is opened.
-  fake_cuda_fail_calls("cuMemExportToShareableHandle", CUDA_ERROR_OPERATING_SYSTEM, 1);
-  open();
-  EXPECT_FALSE(device_->capabilities().pool_is_exportable);
-  EXPECT_TRUE(device_->allocate_pool(mib(2)).ok());
+}
+
+// A platform that says no only when it comes to it is found out when the device is opened, with the
+// call that said no.
+TEST_F(CudaMemoryTest, WhyMemoryIsNotExportedIsTold) {
+  EXPECT_TRUE(device_->exportable().ok());
+  const std::pair<const char*, const char*> refusals[] = {
+      {"cuMemCreate", "allocating memory"},
+      {"cuMemExportToShareableHandle", "exporting memory"},
+      {"cuMemAddressReserve", "reserving addresses"},
+      {"cuMemMap", "mapping memory"},
+      {"cuMemSetAccess", "opening memory"},
+      {"cuMemImportFromShareableHandle", "attaching descriptor"}};
+  for (const auto& [call, words] : refusals) {
+    fake_cuda_fail_calls(call, CUDA_ERROR_OPERATING_SYSTEM, 1);
+    open();
+    EXPECT_FALSE(device_->capabilities().pool_is_exportable);
+    ASSERT_FALSE(device_->exportable().ok()) << call;
+    EXPECT_THAT(device_->exportable().error().message, HasSubstr(words)) << call;
+    EXPECT_THAT(device_->exportable().error().message, HasSubstr("CUDA_ERROR_OPERATING_SYSTEM"));
+    EXPECT_TRUE(device_->allocate_pool(mib(2)).ok());
+  }
+  for (const char* ability : {"vmm", "fd"}) {
+    const Forbid forbid(ability);
+    open();
+    EXPECT_THAT(device_->exportable().error().message, HasSubstr("the driver of cuda:0 has no"));
+  }
+}
+
+// The driver decides: memory that a machine got while it ran is not in what the system first said.
+TEST_F(CudaMemoryTest, ThePinnedMemoryThatThereIsIsTheDriversMatter) {
+  const size_t asked = fake_cuda_count("cuMemHostAlloc");
+  const auto none = device_->allocate_host(Bytes(int64_t{1} << 56));
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.error().message, HasSubstr("65536 TiB"));
+  EXPECT_EQ(fake_cuda_count("cuMemHostAlloc"), asked + 1);
 }
 
 }  // namespace

@@ -115,7 +115,9 @@ class LANEWAY_CUDA_SUITE : public ::testing::Test {
   void SetUp() override {
     device_ = testing::cuda_test_device();
     if (device_ == nullptr) GTEST_SKIP() << "no CUDA device here";
-    if (!device_->capabilities().pool_is_exportable) GTEST_SKIP() << "no pool is exported here";
+    if (!device_->exportable().ok()) {
+      GTEST_SKIP() << "no pool is exported here: " << device_->exportable().error().message;
+    }
   }
 
   std::unique_ptr<CudaDevice> device_;

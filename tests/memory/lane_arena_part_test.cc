@@ -1,8 +1,10 @@
 // Shows what becomes of a planned iteration of which a part is skipped because recorded work runs
 // again: from any point of its tape to any later one, what follows gets the planned addresses and
-// may free what the part left; it may leave the tape, or be given up.
+// may free what the part left; it may leave the tape, or be given up. And of one that goes back to
+// a place where it was: what runs again gets the planned addresses.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "memory/lane_arena.h"
@@ -59,6 +61,15 @@ class SkippedPart : public ::testing::Test {
     for (uint32_t key = 0; key < is.size(); ++key) {
       if (is[key]) keys.push_back(key);
     }
+    return keys;
+  }
+  // Those of them that are alive at the later event `from`, too.
+  std::vector<uint32_t> still_alive(size_t at, size_t from) const {
+    std::vector<uint32_t> keys = alive(at);
+    const std::vector<uint32_t> later = alive(from);
+    std::erase_if(keys, [&](uint32_t key) {
+      return std::find(later.begin(), later.end(), key) == later.end();
+    });
     return keys;
   }
   void expect_whole_iteration() {
@@ -126,6 +137,56 @@ TEST_F(SkippedPart, IsGivenUpWithoutATrace) {
     EXPECT_EQ(arena_.abandon().live_count, 0U);
   }
   expect_whole_iteration();
+}
+
+// From any event, on the tape or off it, with the allocation before refused or not.
+TEST_F(SkippedPart, AnIterationThatGoesBackRunsOnItsTapeAgain) {
+  for (size_t from = 0; from <= script_.size(); ++from) {
+    for (size_t to = 0; to <= from; ++to) {
+      for (const bool off_tape : {false, true}) {
+        arena_.begin_planned(plan_);
+        play(0, from);
+        if (off_tape) arena_.free(arena_.allocate(7));
+        const std::vector<uint32_t> there = alive(to);
+        for (const uint32_t key : alive(from)) {
+          if (std::find(there.begin(), there.end(), key) == there.end()) arena_.free(address(key));
+        }
+        if (there != still_alive(to, from)) {
+          EXPECT_FALSE(arena_.go_back(positions_[to])) << "a block of the place is gone";
+          for (const uint32_t key : still_alive(to, from)) arena_.free(address(key));
+          EXPECT_TRUE(arena_.end().went_off_tape);
+          continue;
+        }
+        ASSERT_TRUE(arena_.go_back(positions_[to]));
+        EXPECT_EQ(arena_.position(), positions_[to]);
+        play(to, script_.size());
+        const LaneArena::Use use = arena_.end();
+        EXPECT_FALSE(use.went_off_tape);
+        EXPECT_TRUE(use.went_back);
+        EXPECT_EQ(use.live_count, 0U);
+      }
+    }
+  }
+  expect_whole_iteration();
+}
+
+TEST_F(SkippedPart, WhatIsNotFreedKeepsAnIterationFromGoingBack) {
+  arena_.begin_planned(plan_);
+  void* const first = arena_.allocate(plan_->steps[0].bytes);
+  EXPECT_FALSE(arena_.go_back(positions_[0]));
+  EXPECT_EQ(arena_.followed(), nullptr);
+  arena_.free(first);
+  EXPECT_TRUE(arena_.end().went_off_tape);
+  expect_whole_iteration();
+}
+
+TEST_F(SkippedPart, ARefusalDoesNotHoldForTheSecondRun) {
+  arena_.refuse_at(0);
+  arena_.begin_planned(plan_);
+  EXPECT_EQ(arena_.allocate(plan_->steps[0].bytes), nullptr);
+  ASSERT_TRUE(arena_.go_back(positions_[0]));
+  play(0, script_.size());
+  EXPECT_FALSE(arena_.end().went_off_tape);
 }
 
 TEST_F(SkippedPart, OffTheTapeThereIsNoPosition) {

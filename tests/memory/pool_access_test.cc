@@ -132,7 +132,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, PoolAccessTest,
 
 TEST(HostPoolAccess, CopiesTakeBytesOverBandwidthAndFillsNothing) {
   ManualClock clock;
-  HostPoolAccess access(clock, [&](Duration time) { clock.advance(time); });
+  HostPoolAccess access(
+      std::make_shared<CopyEngine>(clock, [&](Duration time) { clock.advance(time); }));
   std::vector<std::byte> pool(1'000'000);
   std::vector<std::byte> bytes(pool.size(), std::byte{3});
   const Bytes size(static_cast<int64_t>(pool.size()));
@@ -145,6 +146,23 @@ TEST(HostPoolAccess, CopiesTakeBytesOverBandwidthAndFillsNothing) {
   EXPECT_EQ(clock.now(), TimePoint(0) + seconds(4));
   ASSERT_TRUE(access.fill(pool.data(), std::byte{1}, size).ok());
   EXPECT_EQ(clock.now(), TimePoint(0) + seconds(4));
+}
+
+// A device's streams and the access to its pool are one link, whichever of them was given the rate.
+TEST(HostPoolAccess, SharesItsDevicesLink) {
+  ManualClock clock;
+  HostDevice device(
+      std::make_shared<CopyEngine>(clock, [&](Duration time) { clock.advance(time); }));
+  HostPoolAccess access(device.link());
+  access.set_bandwidth(1'000'000);
+  const auto pool = device.allocate_pool(Bytes(1 << 16)).value();
+  const auto stream = device.create_stream().value();
+  std::vector<std::byte> bytes(30'000, std::byte{3});
+  ASSERT_TRUE(stream->copy_to_device(pool->data(), bytes.data(), Bytes(30'000)).ok());
+  ASSERT_TRUE(stream->synchronize().ok());
+  EXPECT_EQ(clock.now(), TimePoint(0) + milliseconds(30));
+  ASSERT_TRUE(access.write(pool->data() + 30'000, bytes.data(), Bytes(30'000)).ok());
+  EXPECT_EQ(clock.now(), TimePoint(0) + milliseconds(60));
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // Fifo reads like its rule: the earliest is admitted or nobody is, the earliest with work runs, and
-// whoever came last leaves.
+// whoever is used least leaves.
 #include "policies/fifo.h"
 
 #include <gtest/gtest.h>
+
+#include <vector>
 
 #include "tests/policies/scene.h"
 
@@ -48,16 +50,12 @@ TEST(Fifo, PicksTheEarliestThatIsReady) {
   EXPECT_EQ(Fifo().pick(TimePoint(), scene.view, scene.question(1)), JobId(2));
 }
 
-TEST(Fifo, EvictsWhoCameLastIdleBeforeReadyNeverRunning) {
+TEST(Fifo, EvictsWhoIsUsedLeast) {
   Scene scene;
-  scene.in_lane(1, 1, /*ready=*/false);
-  scene.in_lane(2, 2, /*ready=*/false);
-  scene.in_lane(3, 2, /*ready=*/true);
-  scene.in_lane(4, 3, /*ready=*/false).running = true;
-  EXPECT_EQ(Fifo().evict(TimePoint(), scene.view, {Bytes(1)}), JobId(2));
-  Scene only_running;
-  only_running.in_lane(1, 1, /*ready=*/false).running = true;
-  EXPECT_FALSE(Fifo().evict(TimePoint(), only_running.view, {Bytes(1)}).valid());
+  scene.in_lane(1, 1, /*ready=*/false).used_at = TimePoint(50);
+  scene.in_lane(2, 2, /*ready=*/false).used_at = TimePoint(20);
+  const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
+  EXPECT_EQ(Fifo().evict(TimePoint(100), scene.view, {scene.waiting(3), candidates}), JobId(2));
 }
 
 }  // namespace

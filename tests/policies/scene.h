@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <vector>
 
 #include "policies/decision.h"
 #include "policies/view.h"
@@ -32,6 +33,14 @@ class Scene {
     job.iteration_estimate = mean;
     job.update_remaining();
   }
+  // All jobs in lanes, by lane.
+  std::vector<EvictCandidate> may_leave(bool clean) const {
+    std::vector<EvictCandidate> all;
+    for (const LaneView& lane : view.lane_slots()) {
+      for (const JobView* job : lane.jobs) all.push_back({job, !job->ready, clean});
+    }
+    return all;
+  }
   PickQuestion question(uint64_t lane) const {
     const LaneView& it = *view.lane(LaneId(lane));
     return {it, it.ready};
@@ -43,7 +52,7 @@ class Scene {
   JobView& add(uint64_t id) {
     JobView& job = jobs_.emplace_back();
     job.id = JobId(id);
-    job.arrival = jobs_.size();
+    job.arrival = job.queue = jobs_.size();
     return job;
   }
   std::deque<JobView> jobs_;

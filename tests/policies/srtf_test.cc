@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/policies/scene.h"
 
 namespace laneway::policies {
@@ -54,13 +56,19 @@ TEST(Srtf, BreaksTiesByArrival) {
   EXPECT_EQ(Srtf().pick(TimePoint(), unknown.view, unknown.question(1)), JobId(9));
 }
 
-TEST(Srtf, EvictsTheLongestIdleBeforeReadyNeverRunning) {
+TEST(Srtf, EvictsIdleJobsThenTheLongestAndNoneForALongerOne) {
   Scene scene;
   Scene::set_remaining(scene.in_lane(1, 1, /*ready=*/false), 10, milliseconds(1));
-  Scene::set_remaining(scene.in_lane(2, 1, /*ready=*/false), 20, milliseconds(1));
+  Scene::set_remaining(scene.in_lane(2, 2, /*ready=*/true), 20, milliseconds(1));
   Scene::set_remaining(scene.in_lane(3, 2, /*ready=*/true), 90, milliseconds(1));
-  scene.in_lane(4, 2, /*ready=*/false).running = true;
-  EXPECT_EQ(Srtf().evict(TimePoint(), scene.view, {Bytes(1)}), JobId(2));
+  JobView& wants = scene.waiting(4);
+  Scene::set_remaining(wants, 30, milliseconds(1));
+  std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
+  EXPECT_EQ(Srtf().evict(TimePoint(), scene.view, {wants, candidates}), JobId(1));
+  candidates.erase(candidates.begin());
+  EXPECT_EQ(Srtf().evict(TimePoint(), scene.view, {wants, candidates}), JobId(3));
+  candidates.pop_back();
+  EXPECT_FALSE(Srtf().evict(TimePoint(), scene.view, {wants, candidates}).valid());
 }
 
 }  // namespace

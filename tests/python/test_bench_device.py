@@ -276,8 +276,8 @@ def test_without_nvidia_smi_the_drivers_library_is_asked(tmp_path, monkeypatch):
     assert set(nvml.ANSWERS) >= {*machine.QUERIES, *machine.BUSY_QUERIES} - {"memory.total"}
 
 
-def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory():
-    """A Stream's against pinned ones, PoolAccess's against pageable ones, from 16 MiB on."""
+def test_our_copies_are_compared_with_torchs_of_the_same_kind_of_memory():
+    """A Stream's with pinned ones, as a target, PoolAccess's with pageable ones, from 16 MiB on."""
     large, small = 16 << 20, 4 << 10
     times = {"stream": 1.0, "pool_access": 2.0}
     lines = [
@@ -296,7 +296,7 @@ def test_our_copies_are_held_to_torchs_of_the_same_kind_of_memory():
         "stream_to_device_16mib_over_link": pytest.approx(0.96),
         "pool_access_to_device_16mib_over_link": pytest.approx(0.5),
     }
-    assert [row["holds"] for row in ratios.values()] == [True, False]
+    assert [row["holds"] for row in ratios.values()] == [True, None], "a core bounds the second"
 
 
 def test_what_counts_of_our_copies_is_the_lower_end():

@@ -54,7 +54,8 @@ ARGUMENTS = [
 
 
 def small_graph() -> Graph:
-    graph = Graph("g", GraphKind.inference, NumericContext(2, False, True, False, True, 1))
+    context = NumericContext(2, False, True, False, True, (1, 0, 1, 2, 0, 1))
+    graph = Graph("g", GraphKind.inference, context)
     graph.storages = [Storage(StorageKind.input, 0, 24), Storage(StorageKind.persistent, 5, 8)]
     graph.values = [
         Value(ValueKind.tensor, DType.float32, 0, 1, (2, 3), (3, 1)),
@@ -70,8 +71,8 @@ def test_bytes_are_those_of_the_description() -> None:
     def text(content: str) -> bytes:
         return struct.pack("<I", len(content)) + content.encode()
 
-    expected = b"LWGR" + struct.pack("<I", 1) + text("g") + bytes([2])
-    expected += struct.pack("<i", 2) + bytes([0, 1, 0, 1, 1, 8])
+    expected = b"LWGR" + struct.pack("<I", 2) + text("g") + bytes([2])
+    expected += struct.pack("<i", 2) + bytes([0, 1, 0, 1, 1, 0, 1, 2, 0, 1, 8])
     expected += struct.pack("<I", 3) + text("") + text("aten::x") + text("y")
     expected += struct.pack("<I", 2) + struct.pack("<BIQ", 1, 0, 24) + struct.pack("<BIQ", 2, 5, 8)
     expected += struct.pack("<I", 2)

@@ -12,25 +12,12 @@ import torch
 from torch import nn
 
 import laneway
-from laneway.cli import tables, view
+from laneway.cli import commands, tables, view
+from support.cli import run
 from support.daemon import Lanewayd, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
-
-
-def run(*words, address=None):
-    """A finished `laneway WORDS`."""
-    paths = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-    at = ["--address", address] if address else []
-    return subprocess.run(
-        [sys.executable, "-m", "laneway.cli", *words, *at],
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +74,19 @@ def test_tables_are_aligned():
     assert lines == [" N  NAME  WHY", " 1  a     x", "20  long"]
 
 
+def image(pool=0, store=0, spill=0, moved=None, pinned=False):
+    places = {"pool_bytes": pool, "store_bytes": store, "spill_bytes": spill}
+    return {**places, "moved_bytes": moved, "clean": bool(store or spill), "pinned": pinned}
+
+
+def test_where_an_image_is():
+    assert view.where(job()) == "pool"
+    assert view.where(job(image=image(store=7))) == "store"
+    assert view.where(job(image=image(1, spill=7, pinned=True))) == "pool+spill pinned"
+    assert view.where(job(image=image(pool=1, store=1, moved=1 << 18))) == "pool+store 25 %"
+    assert view.where(job(image=image())) == "-"
+
+
 def job(**fields):
     known = {
         "id": 1,
@@ -101,6 +101,7 @@ def job(**fields):
         "iterations": 1234,
         "device_time_s": 1.5,
         "reason": None,
+        "image": image(pool=1 << 20),
     }
     return known | fields
 
@@ -115,9 +116,16 @@ def test_a_waiting_job_has_its_position_reason_and_estimate():
     )
     assert view.reason(waiting) == "position 2; the pool is full; room likely in 1 min 30 s"
     assert view.reason(job()) == "-"
+    standby = {"pid": 7, "role": "standby", "state": "ready"}
+    assert view.worker_text({**standby, "jobs_to_prepare": None, "jobs_prepared": None}) == (
+        "7 standby ready"
+    )
+    assert view.worker_text({**standby, "jobs_to_prepare": 3, "jobs_prepared": 2}) == (
+        "7 standby ready (prepared 2 of 3 jobs)"
+    )
     lines = view.job_lines({"jobs": [job(), waiting]})
-    assert lines[0].split()[:6] == ["ID", "NAME", "USER", "CLASS", "STATE", "LANE"]
-    assert lines[1].split()[5:] == ["1", "0", "1.00", "-", "1,234", "1.5", "s", "-"]
+    assert lines[0].split()[:7] == ["ID", "NAME", "USER", "CLASS", "STATE", "IMAGE", "LANE"]
+    assert lines[1].split()[5:] == ["pool", "1", "0", "1.00", "-", "1,234", "1.5", "s", "-"]
     assert lines[2].endswith("position 2; the pool is full; room likely in 1 min 30 s")
     assert view.job_lines({"jobs": []}) == ["no jobs"]
 
@@ -128,7 +136,7 @@ def test_the_command_line_does_without_torch():
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["nonsense"], ["status", "--nonsense"], ["kill"], ["policy"]]
+    "words", [[], ["nonsense"], ["status", "--nonsense"], ["kill"], ["release"], ["policy"]]
 )
 def test_wrong_usage_is_2(words):
     done = run(*words)
@@ -165,6 +173,21 @@ def test_status_of_an_idle_service(daemon):
     assert [w["role"] for w in document["workers"]][:1] == ["active"]
 
 
+def test_the_status_says_how_much_recovery_memory_is_in_use():
+    words = ("--recovery-memory", "64MiB", "--recovery", "undo")
+    with Lanewayd(*words) as daemon, daemon.connect() as service:
+        before = service.status()["recovery"]
+        assert before["capacity_bytes"] == 64 << 20
+        with small_step(service, "job") as step:
+            step(torch.randn(4, 8), torch.randint(0, 3, (4,)))
+            used = service.status()["recovery"]["used_bytes"]
+            assert before["used_bytes"] < used <= 64 << 20
+        assert "recovery  64" in run("status", address=daemon.address).stdout
+    with Lanewayd("--recovery-memory", "0") as daemon, daemon.connect() as service:
+        assert service.status()["recovery"] is None
+        assert "recovery" not in run("status", address=daemon.address).stdout
+
+
 def test_jobs_are_listed_and_killed_by_name_and_by_number(daemon):
     with daemon.connect() as service:
         first, second = small_step(service, "first"), small_step(service, "second")
@@ -183,6 +206,41 @@ def test_jobs_are_listed_and_killed_by_name_and_by_number(daemon):
                     lambda step=step: [step(torch.randn(4, 8), torch.tensor([0] * 4))][1:],
                     "its end",
                 )
+
+
+def test_a_job_is_reported_to_others_by_name_and_by_number(daemon):
+    with daemon.connect() as service:
+        step = small_step(service, "reported")
+        done = run("report", "reported", address=daemon.address)
+        assert done.returncode == 0, done.stderr
+        heads, line = done.stdout.splitlines()
+        assert heads.split()[:4] == ["GRAPH", "NAME", "NODES", "ITERATIONS"]
+        assert line.split()[3:6] == ["1", "0", "-"], line
+        number = str(step.report()["id"])
+        report = json.loads(run("report", number, "--json", address=daemon.address).stdout)
+        assert report["graphs"] == step.report()["graphs"]
+        done = run("report", "nobody", address=daemon.address)
+        assert (done.returncode, "nobody" in done.stderr) == (4, True), done.stderr
+
+
+def test_an_embedded_service_reports_by_number():
+    with laneway.embedded("64MiB") as service:
+        step = small_step(service, "inside")
+        report = step.report()
+        assert commands.job_report(service, report["id"])["graphs"] == report["graphs"]
+        with pytest.raises(laneway.errors.Refused, match="numbered '77'"):
+            commands.job_report(service, 77)
+
+
+def test_a_report_says_why_a_graph_is_not_recorded():
+    graph = {"number": 0, "name": "train", "nodes": 1200, "iterations": 9, "replayed_count": 4}
+    graph |= {"planned_peak_bytes": 3 << 20}
+    told = graph | {"replay": {"recorded": 0, "nodes": 0, "refused": "node 4 (aten::mm): no"}}
+    fine = graph | {"number": 1, "replay": {"recorded": 1, "nodes": 1100, "refused": None}}
+    lines = view.report_lines({"graphs": [told, fine]})
+    assert lines[1].split() == ["0", "train", "1,200", "9", "4", "-", "3.00"]
+    assert lines[2].split() == ["1", "train", "1,200", "9", "4", "1,100", "3.00"]
+    assert lines[3:] == ["graph 0 is not recorded: node 4 (aten::mm): no"]
 
 
 def test_a_job_that_is_not_there_is_refused_with_4(daemon):

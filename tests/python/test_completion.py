@@ -30,7 +30,15 @@ def offered(*words):
 
 def test_bash_offers_the_commands():
     assert offered("laneway", "s") == {"status", "shutdown"}
-    assert offered("laneway", "") >= {"status", "jobs", "kill", "policy", "trace", "completion"}
+    assert offered("laneway", "") >= {
+        "status",
+        "jobs",
+        "kill",
+        "release",
+        "policy",
+        "trace",
+        "completion",
+    }
 
 
 def test_bash_offers_the_options_and_arguments_of_a_command():
@@ -62,7 +70,8 @@ def test_a_script_parses_in_its_shell_and_names_every_command(shell, tmp_path):
         text=True,
         check=True,
     )
-    for command in ("status", "jobs", "kill", "policy", "trace", "completion", "shutdown"):
+    commands = "status jobs kill release policy trace completion shutdown"
+    for command in commands.split():
         assert re.search(rf"\b{command}\b", done.stdout), command
     if shutil.which(shell):
         file = tmp_path / "script"

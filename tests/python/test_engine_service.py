@@ -157,7 +157,7 @@ def test_a_job_larger_than_the_pool_is_refused_with_the_arithmetic():
 
 
 def test_a_full_pool_means_waiting_with_a_reason_until_there_is_room():
-    with laneway.embedded("18MiB") as service:
+    with laneway.embedded("18MiB", staging=0) as service:
 
         def wide(name, timeout):
             model = nn.Linear(1024, 1024)  # 4 MiB, with momentum 8

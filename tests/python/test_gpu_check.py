@@ -13,6 +13,7 @@ import pytest
 
 import check_machine
 import check_sections
+import gpu_check
 from check_report import RAN, Report, SectionResult
 from check_sections import SECTIONS, TOTAL_S, Plan, Section
 
@@ -83,7 +84,10 @@ def test_a_machine_without_a_driver_is_told_which_check_failed(tmp_path):
     report = json.loads((tmp_path / "gpu_check.json").read_text())
     assert report["status"] == "skipped" and "nothing was run" in report["reason"]
     assert {s["status"] for s in report["sections"].values()} == {"skipped"}
-    assert list(report["sections"]) == [s.name for s in SECTIONS] and report["rows"] == []
+    assert (
+        list(report["sections"]) == [s.name for s in check_sections.wanted([])]
+        and report["rows"] == []
+    )
     text = (tmp_path / "gpu_check.md").read_text()
     assert "**skipped**: nothing was run" in text and "driver library" in text + done.stdout
 
@@ -318,11 +322,54 @@ def test_the_readable_report_shows_targets_failures_and_what_is_missing(tmp_path
 def test_the_whole_is_planned_to_end_in_eight_minutes():
     from bench.gpu.section import MODULES
 
-    planned = sum(s.budget_s for s in SECTIONS if not s.background)
+    planned = sum(s.budget_s for s in SECTIONS if not s.background and not s.by_name)
     assert planned <= TOTAL_S <= 8 * 60
+    assert all(s.budget_s < TOTAL_S for s in SECTIONS if s.by_name)
     assert [s.name for s in SECTIONS] == list(MODULES)
     for module in MODULES.values():
         assert (ROOT / "bench/gpu" / f"{module}.py").exists()
+
+
+def test_a_section_may_run_only_when_it_is_named():
+    assert [s.name for s in check_sections.wanted(["contact", "machine"])] == ["machine", "contact"]
+    assert "contact" not in [s.name for s in check_sections.wanted([])]
+
+
+DMESG = """#!/bin/sh
+echo "[  1.0] NVRM: loading NVIDIA UNIX Open Kernel Module"
+echo "[  2.0] eth0: link up"
+test -e "$LATER" && echo "[  9.5] NVRM: Xid (PCI:0000:00:04): 31, pid=7, MMU Fault"
+exit 0
+"""
+
+
+def test_what_the_kernel_says_of_the_driver_meanwhile_is_in_the_report(tmp_path, monkeypatch):
+    program, later = tmp_path / "dmesg", tmp_path / "later"
+    program.write_text(DMESG)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("LATER", str(later))
+    report = Report(tmp_path, [])
+    before = check_machine.kernel_lines()[0]
+    assert len(before) == 1
+    later.touch()
+    gpu_check._note_kernel(report, before)
+    report.about["reason"] = ""
+    text = report.text()
+    assert "## The kernel's log" in text and "Xid (PCI:0000:00:04): 31" in text
+    assert "loading NVIDIA" not in text and "eth0" not in text
+
+
+def test_a_kernels_log_that_cannot_be_read_is_told(tmp_path, monkeypatch):
+    program = tmp_path / "dmesg"
+    program.write_text(
+        "#!/bin/sh\necho 'dmesg: read kernel buffer failed: not permitted' >&2; exit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    report = Report(tmp_path, [])
+    gpu_check._note_kernel(report, [])
+    assert "could not be read: dmesg: read kernel buffer failed: not permitted" in report.text()
 
 
 @pytest.mark.parametrize("command", ["gpu-check", "gpu-pack"])

@@ -208,7 +208,7 @@ def test_closing_while_a_capture_runs_or_waits_for_admission():
 
     # A wait for admission that would never end by itself.
     for closed in ("step", "service", "predict"):
-        service = laneway.embedded("3MiB")
+        service = laneway.embedded("3MiB", staging=0)
         first = step_of(service, 0, 8192)
         first.prepare(*batch())
         step = step_of(service, 0, 8192, name="second")

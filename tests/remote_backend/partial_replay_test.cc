@@ -101,6 +101,38 @@ TEST_P(PartialReplay, RefusalsCostNothingButTheReplay) {
     RemoteRecording::refuse(RemoteRecording::kNever);
     EXPECT_EQ(RemoteRecording::started(), started + 1) << "a refusal is for good";
     EXPECT_EQ(remote.graph().replayed(), 0U);
+    EXPECT_TRUE(remote.is_on_first_plan());
+    EXPECT_FALSE(remote.graph().recordings().refused.empty());
+  }
+}
+
+TEST_P(PartialReplay, OneThatIsSpoiltIsMadeAgain) {
+  for (const int where : {0, 2, RemoteRecording::kAtEnd}) {
+    ReplayJob host = job(std::make_unique<adaptor::HostBackend>());
+    ReplayJob remote = job(open_remote_backend().value());
+    remote.graph().allow_replay(true);
+    RemoteRecording::spoil(where, 2);
+    for (int i = 0; i < 3 * kBefore; ++i) {
+      EXPECT_EQ(run(remote, i, kRate), run(host, i, kRate)) << "iteration " << i;
+    }
+    EXPECT_EQ(remote.graph().recordings().made, 1U);
+    EXPECT_GT(remote.graph().recordings().nodes, 0U);
+    EXPECT_GT(remote.graph().replayed(), 0U);
+    EXPECT_TRUE(remote.is_on_first_plan());
+  }
+}
+
+TEST_P(PartialReplay, ALaunchThatFailsCostsNothingButTheReplay) {
+  for (const int before : {kBefore - 1, kBefore + 2}) {
+    ReplayJob host = job(std::make_unique<adaptor::HostBackend>());
+    ReplayJob remote = job(open_remote_backend().value());
+    remote.graph().allow_replay(true);
+    for (int i = 0; i < kIterations; ++i) {
+      RemoteRecording::fail_launches(i == before ? 1 : 0);
+      EXPECT_EQ(run(remote, i, kRate), run(host, i, kRate)) << "iteration " << i;
+    }
+    EXPECT_TRUE(remote.is_on_first_plan());
+    EXPECT_FALSE(remote.graph().recordings().refused.empty());
   }
 }
 

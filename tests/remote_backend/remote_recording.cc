@@ -1,5 +1,6 @@
 #include "tests/remote_backend/remote_recording.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
@@ -14,6 +15,10 @@ namespace {
 constexpr c10::DispatchKey kMode = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 std::atomic<int> refused{RemoteRecording::kNever};
+std::atomic<int> allocating{RemoteRecording::kNever};
+std::atomic<int> spoiling{RemoteRecording::kNever};
+std::atomic<int> spoiling_times{0};
+std::atomic<int> failing_launches{0};
 std::atomic<int> started_count{0};
 thread_local RemoteRecording* active = nullptr;
 
@@ -74,6 +79,15 @@ void for_each_tensor(const c10::IValue& value, const Visit& visit) {
 
 void RemoteRecording::refuse(int what) { refused = what; }
 
+void RemoteRecording::allocate_more(int call) { allocating = call; }
+
+void RemoteRecording::spoil(int what, int times) {
+  spoiling = what;
+  spoiling_times = times;
+}
+
+void RemoteRecording::fail_launches(int times) { failing_launches = times; }
+
 int RemoteRecording::started() { return started_count; }
 
 RemoteRecording::RemoteRecording(RemoteLane& lane, adaptor::RandomState& random)
@@ -111,8 +125,16 @@ void RemoteRecording::stop() {
   TORCH_CHECK(drawn_back.ok(), "a generator takes the state that it gave");
 }
 
+bool RemoteRecording::is_to_be_spoilt(int what) {
+  if (spoiling != what || spoiling_times == 0) return false;
+  --spoiling_times;
+  spoilt_ = true;
+  return true;
+}
+
 void RemoteRecording::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   if (refused == static_cast<int>(steps_.size())) throw std::runtime_error("cannot be recorded");
+  if (is_to_be_spoilt(static_cast<int>(steps_.size()))) throw std::runtime_error("was spoilt");
   const size_t count = op.schema().arguments().size();
   Step step{op, {}, {}};
   {
@@ -120,6 +142,8 @@ void RemoteRecording::call(const c10::OperatorHandle& op, torch::jit::Stack& sta
     step.arguments = borrowed(lane_.remote(), torch::jit::Stack(stack.end() - count, stack.end()));
     save_written(op.schema(), step.arguments);
   }
+  at::Tensor more;
+  if (allocating == static_cast<int>(steps_.size())) more = at::empty({8}, at::kByte);
   op.callBoxed(&stack);
   const adaptor::OutsideCpuLane outside;
   step.results = borrowed(
@@ -140,6 +164,7 @@ void RemoteRecording::save_written(const c10::FunctionSchema& schema,
 
 Status RemoteRecording::end() {
   stop();
+  if (is_to_be_spoilt(kAtEnd)) return Error{ErrorCode::failed, "the recording was spoilt"};
   if (refused != kAtEnd) return {};
   return Error{ErrorCode::failed, "the end of a recording is refused, as was asked for"};
 }
@@ -159,6 +184,10 @@ void RemoteRecording::run(const Step& step) {
 }
 
 Status RemoteRecording::launch() {
+  if (failing_launches > 0) {
+    --failing_launches;
+    return Error{ErrorCode::failed, "a launch fails, as was asked for"};
+  }
   const adaptor::OutsideCpuLane outside;
   for (const Step& step : steps_) run(step);
   return {};

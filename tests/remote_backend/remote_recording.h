@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "adaptor/device/torch_device.h"
@@ -26,6 +27,13 @@ class RemoteRecording final : public adaptor::Recording {
   // What recordings of this process refuse from here on: the call of that number (from 0), or the
   // end.
   static void refuse(int what);
+  // A call of that number allocates eight bytes more of the lane while it is recorded.
+  static void allocate_more(int call);
+  // The next `times` recordings are spoilt, as by another thread, at the call of that number (from
+  // 0), or at the end.
+  static void spoil(int what, int times);
+  // How many launches of this process fail from here on.
+  static void fail_launches(int times);
   // How many were started in this process.
   static int started();
 
@@ -35,6 +43,7 @@ class RemoteRecording final : public adaptor::Recording {
   RemoteRecording& operator=(const RemoteRecording&) = delete;
 
   Status end() override;
+  bool is_spoilt(const std::string&) const override { return spoilt_; }
   Status launch() override;
 
   // A call of an operator on this thread: runs it and writes it down. Throws what it throws.
@@ -51,6 +60,8 @@ class RemoteRecording final : public adaptor::Recording {
     at::Tensor before;
   };
 
+  // Whether this recording is to be spoilt now.
+  bool is_to_be_spoilt(int what);
   void stop();
   void save_written(const c10::FunctionSchema& schema, const torch::jit::Stack& arguments);
   static void run(const Step& step);
@@ -59,6 +70,7 @@ class RemoteRecording final : public adaptor::Recording {
   adaptor::RandomState& random_;
   std::vector<std::byte> random_before_;
   bool recording_ = false;
+  bool spoilt_ = false;
   std::vector<Step> steps_;
   std::vector<Written> written_;
 };

@@ -1,7 +1,8 @@
 // Shows that iterations on a device that is not the host leave the host's bits, whether they run
 // node by node, are recorded or replayed: outputs, state and random numbers, iteration by
 // iteration, on a step that draws. That a device which refuses to record, at any node or at the
-// end, costs nothing but the replay; and that an iteration may be given up in either.
+// end, costs nothing but the replay, as does a recorded iteration that leaves its plan; and that an
+// iteration may be given up in either.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,6 +24,8 @@ Left run(ReplayJob& job, int number) {
 std::unique_ptr<ReplayJob> noisy_job(std::unique_ptr<adaptor::Backend> backend) {
   return std::make_unique<ReplayJob>(std::move(backend), noisy_step(), noisy_slots());
 }
+
+using ::testing::HasSubstr;
 
 constexpr int kBefore = ReplayJob::kBefore;
 constexpr uint64_t kReplays = 5;
@@ -105,6 +108,18 @@ TEST_F(RemoteReplay, AnIterationMayBeGivenUpAtAnyNode) {
   EXPECT_EQ(replayed(), kReplays + 2);
 }
 
+// The recording's outputs and values may lie anywhere in the lane that it was made in.
+TEST_F(RemoteReplay, IsNotDoneInALaneOfAnotherSize) {
+  remote_->graph().allow_replay(true);
+  expect_equal_runs(0, kIterations);
+  remote_->resize_lane(mib(1));
+  expect_equal_runs(kIterations, kIterations + 1);
+  EXPECT_EQ(replayed(), kReplays);
+  remote_->resize_lane(mib(2));
+  expect_equal_runs(kIterations + 1, kIterations + 2);
+  EXPECT_EQ(replayed(), kReplays + 1);
+}
+
 TEST(RemoteReplayRefusals, CostNothingButTheReplay) {
   std::vector<int> where{RemoteRecording::kAtEnd};
   for (int call = 0; call < 10; ++call) where.push_back(call);
@@ -119,6 +134,124 @@ TEST(RemoteReplayRefusals, CostNothingButTheReplay) {
     RemoteRecording::refuse(RemoteRecording::kNever);
     EXPECT_EQ(RemoteRecording::started(), started + 1) << "a refusal is for good";
     EXPECT_EQ(remote->graph().replayed(), 0U);
+    EXPECT_TRUE(remote->is_on_first_plan());
+    const adaptor::Recordings& recordings = remote->graph().recordings();
+    EXPECT_EQ(recordings.made, 0U);
+    const bool at_end = refused == RemoteRecording::kAtEnd;
+    EXPECT_THAT(recordings.refused, HasSubstr(at_end ? "as was asked for" : "cannot be recorded"));
+    EXPECT_THAT(recordings.refused, HasSubstr(at_end ? "the end" : "(aten::")) << "the node";
+  }
+}
+
+// What is refused inside the commit phase, where nothing has been written yet, runs again on its
+// plan: by best fit it would need more.
+TEST(RemoteReplayRefusals, CostNothingInALaneThatIsAsLargeAsThePlan) {
+  std::vector<int> where{RemoteRecording::kAtEnd};
+  for (int call = 0; call < 10; ++call) where.push_back(call);
+  for (const int refused : where) {
+    SCOPED_TRACE("refused: " + std::to_string(refused));
+    const auto host = noisy_job(std::make_unique<adaptor::HostBackend>());
+    const auto remote = noisy_job(open_remote_backend().value());
+    remote->graph().allow_replay(true);
+    RemoteRecording::refuse(refused);
+    for (int i = 0; i < kIterations; ++i) {
+      EXPECT_EQ(run(*remote, i), run(*host, i)) << i;
+      if (i == 0) remote->resize_lane(remote->plan_peak());
+    }
+    RemoteRecording::refuse(RemoteRecording::kNever);
+    EXPECT_TRUE(remote->is_on_first_plan());
+    EXPECT_FALSE(remote->graph().recordings().refused.empty());
+  }
+}
+
+class RemoteReplaySpoilt : public ::testing::TestWithParam<int> {
+ protected:
+  ~RemoteReplaySpoilt() override { RemoteRecording::spoil(RemoteRecording::kNever, 0); }
+  // So many recordings are spoilt.
+  void run_both(int spoilt, int iterations) {
+    remote_->graph().allow_replay(true);
+    started_ = RemoteRecording::started();
+    RemoteRecording::spoil(GetParam(), spoilt);
+    for (int i = 0; i < iterations; ++i) EXPECT_EQ(run(*remote_, i), run(*host_, i)) << i;
+    started_ = RemoteRecording::started() - started_;
+    EXPECT_TRUE(remote_->is_on_first_plan());
+  }
+
+  const std::unique_ptr<ReplayJob> host_ = noisy_job(std::make_unique<adaptor::HostBackend>());
+  const std::unique_ptr<ReplayJob> remote_ = noisy_job(open_remote_backend().value());
+  int started_ = 0;
+};
+
+// The iteration whose recording is spoilt counts as one of the plain ones before the next.
+TEST_P(RemoteReplaySpoilt, ItIsMadeAgainLater) {
+  constexpr int kSpoilt = static_cast<int>(limits::kRecordAgain);
+  run_both(kSpoilt, kBefore + kSpoilt * static_cast<int>(limits::kReplayAfter) + 4);
+  EXPECT_EQ(started_, kSpoilt + 1);
+  EXPECT_EQ(remote_->graph().replayed(), 4U);
+  const uint64_t nodes = remote_->graph().graph().nodes.size();
+  const adaptor::Recordings once{.made = 1, .nodes = nodes, .refused = ""};
+  EXPECT_EQ(remote_->graph().recordings(), once);
+}
+
+TEST_P(RemoteReplaySpoilt, ItIsRefusedWithTheReasonWhereItIsSpoiltEachTime) {
+  run_both(1000, 10 * kBefore);
+  EXPECT_EQ(started_, 1 + static_cast<int>(limits::kRecordAgain));
+  EXPECT_EQ(remote_->graph().replayed(), 0U);
+  EXPECT_EQ(remote_->graph().recordings().made, 0U);
+  EXPECT_THAT(remote_->graph().recordings().refused, HasSubstr("other threads spoilt 4"));
+  EXPECT_THAT(remote_->graph().recordings().refused, HasSubstr("was spoilt")) << "the last words";
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, RemoteReplaySpoilt,
+                         ::testing::Values(0, 3, RemoteRecording::kAtEnd));
+
+// The first launch, and one of a recording that was launched before.
+TEST(RemoteReplayRefusals, ComeOfALaunchThatFails) {
+  for (const int before : {kBefore - 1, kBefore + 2}) {
+    const auto host = noisy_job(std::make_unique<adaptor::HostBackend>());
+    const auto remote = noisy_job(open_remote_backend().value());
+    remote->graph().allow_replay(true);
+    for (int i = 0; i < kIterations; ++i) {
+      RemoteRecording::fail_launches(i == before ? 1 : 0);
+      EXPECT_EQ(run(*remote, i), run(*host, i)) << i;
+    }
+    EXPECT_EQ(remote->graph().replayed(), static_cast<uint64_t>(before < kBefore ? 0 : 2));
+    EXPECT_TRUE(remote->is_on_first_plan());
+    EXPECT_THAT(remote->graph().recordings().refused, HasSubstr("a launch fails"));
+  }
+}
+
+// Neither a recorded node that allocates otherwise than the plan, nor one that finds no room, has
+// the job leave its plan or the lane grow.
+TEST(RemoteReplayRefusals, ComeOfARecordingThatLeavesItsPlan) {
+  for (int call = 0; call < 6; ++call) {
+    SCOPED_TRACE("allocates more: " + std::to_string(call));
+    const auto host = noisy_job(std::make_unique<adaptor::HostBackend>());
+    const auto remote = noisy_job(open_remote_backend().value());
+    remote->graph().allow_replay(true);
+    RemoteRecording::allocate_more(call);
+    for (int i = 0; i < kIterations; ++i) EXPECT_EQ(run(*remote, i), run(*host, i)) << i;
+    RemoteRecording::allocate_more(RemoteRecording::kNever);
+    EXPECT_TRUE(remote->is_on_first_plan());
+    EXPECT_EQ(remote->graph().replayed(), 0U);
+    EXPECT_THAT(remote->graph().recordings().refused, HasSubstr("allocates otherwise"));
+  }
+}
+
+TEST(RemoteReplayRefusals, ComeOfARecordedNodeWithoutRoom) {
+  const auto inputs = static_cast<uint64_t>(NoisyBatch(0).inputs().size());
+  for (uint64_t allocation = inputs; allocation < inputs + 6; ++allocation) {
+    SCOPED_TRACE("without room: " + std::to_string(allocation));
+    const auto host = noisy_job(std::make_unique<adaptor::HostBackend>());
+    const auto remote = noisy_job(open_remote_backend().value());
+    remote->graph().allow_replay(true);
+    for (int i = 0; i < kIterations; ++i) {
+      if (i == kBefore - 1) remote->refuse_allocation(allocation);
+      EXPECT_EQ(run(*remote, i), run(*host, i)) << i;
+    }
+    EXPECT_TRUE(remote->is_on_first_plan());
+    EXPECT_EQ(remote->graph().replayed(), 0U);
+    EXPECT_THAT(remote->graph().recordings().refused, HasSubstr("does not fit the lane"));
   }
 }
 

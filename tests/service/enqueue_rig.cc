@@ -29,6 +29,7 @@ class EnqueueLane final : public adaptor::DeviceLane {
     return host_->download(to, from, bytes);
   }
   Status node_enqueued() override { return host_->node_enqueued(); }
+  Status recording_launched() override { return host_->recording_launched(); }
   std::unique_ptr<lanes::EnqueuedIteration> enqueue() override { return sky_.enqueue(); }
   void drop_downloads() override { host_->drop_downloads(); }
   Status drain() override { return host_->drain(); }

@@ -27,10 +27,12 @@ TEST(InitialImage, IsWrittenWholeAtTheLinksBandwidth) {
   const pipeline::ImageLayout layout(slots, first_use, 64);
 
   ManualClock clock;
-  memory::HostPoolAccess pool(clock, [&clock](Duration time) { clock.advance(time); });
+  memory::HostPoolAccess pool(std::make_shared<memory::CopyEngine>(
+      clock, [&clock](Duration time) { clock.advance(time); }));
   pool.set_bandwidth(1'000);
   std::vector<std::byte> image(1'024, std::byte{0xee});
-  ASSERT_TRUE(initial.write_to(pool, image.data(), Bytes(1'024), layout));
+  ASSERT_TRUE(
+      initial.write_to(pool, image.data(), Bytes(1'024), layout, [](Bytes) { return true; }));
 
   EXPECT_EQ(clock.now(), TimePoint(0) + milliseconds(500)) << "500 bytes at 1,000 a second";
   std::vector<std::byte> expected(1'024);

@@ -22,7 +22,8 @@ LinkRig::LinkRig(const Clock& clock)
                .capacity = mib(1),
                .events = events_,
                .clock = clock,
-               .journal = nullptr} {}
+               .journal = nullptr,
+               .recovery = nullptr} {}
 
 service::JobHandle LinkRig::make_job(uint64_t id) {
   adaptor::MadeJob made =
@@ -42,7 +43,7 @@ LinkRig::Pair LinkRig::add_link(service::WorkerJob& job, uint32_t number) {
                                             wake.duplicate().value(), service::Descriptor(ends[1]))
                     .value();
   Pair pair;
-  pair.link = std::make_shared<service::Link>(number, number, std::move(server));
+  pair.link = std::make_shared<service::Link>(number, number, true, std::move(server));
   pair.client =
       service::RingClient::attach(service::Descriptor(::dup(memory.descriptor())), std::move(wake),
                                   service::Descriptor(ends[0]), context_.clock)

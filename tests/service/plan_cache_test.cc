@@ -39,6 +39,17 @@ TEST(PlanCache, KeepsOtherTapesApart) {
   EXPECT_EQ(other.planned->tape.allocations[0].bytes, 1001U);
 }
 
+TEST(PlanCache, APlanThatWasMadeElsewhereIsSharedByAllWithItsTape) {
+  PlanCache cache{limits::kHostAlignment};
+  PlanCache other{limits::kHostAlignment};
+  const auto foreign = other.plan(tape_of(1000));
+  EXPECT_EQ(cache.add(foreign).planned, foreign.planned);
+  EXPECT_EQ(cache.plan(tape_of(1000)).planned, foreign.planned);
+  EXPECT_EQ(cache.add(PlanCache{limits::kHostAlignment}.plan(tape_of(1000))).planned,
+            foreign.planned)
+      << "the first one stays";
+}
+
 TEST(PlanCache, StaysWithinItsLimit) {
   PlanCache cache{limits::kHostAlignment};
   std::vector<std::weak_ptr<const memory::PlannedTape>> plans;

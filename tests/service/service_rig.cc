@@ -13,7 +13,7 @@ namespace laneway::testing {
 std::unique_ptr<service::EmbeddedService> open_service(uint32_t lanes, Bytes pool,
                                                        const std::string& policy) {
   auto opened = service::EmbeddedService::open(
-      {.pool = pool, .policy = policy, .lanes = lanes, .device = "host"});
+      {.pool = pool, .policy = policy, .lanes = lanes, .device = "host", .store = Bytes()});
   return std::move(opened).value();
 }
 

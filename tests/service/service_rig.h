@@ -10,6 +10,7 @@
 
 namespace laneway::testing {
 
+// No image leaves its pool: who finds no room waits.
 std::unique_ptr<service::EmbeddedService> open_service(uint32_t lanes, Bytes pool = mib(16),
                                                        const std::string& policy = "fifo");
 

@@ -41,6 +41,13 @@ void ActionHash::add(const Action& action) {
     mix(place->size);
   } else if (const auto* drop = std::get_if<DropImage>(&action)) {
     mix(drop->job.value());
+  } else if (const auto* evict = std::get_if<EvictImage>(&action)) {
+    mix(evict->job.value());
+    mix(static_cast<uint64_t>(evict->to.tier));
+    mix(evict->to.offset);
+    mix(evict->size);
+  } else if (const auto* copy = std::get_if<DropCopy>(&action)) {
+    mix(copy->job.value());
   } else if (const auto* open = std::get_if<OpenRegion>(&action)) {
     mix(open->region.value());
     mix(open->lane.value());

@@ -13,8 +13,22 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     if (!job->second.lane.valid()) return "an image for a job that was not admitted";
     if (place->size.count() != job->second.image_need) return "an image of another size";
   }
+  if (const auto* evict = std::get_if<EvictImage>(&action)) {
+    const auto job = seen.jobs.find(evict->job);
+    if (job == seen.jobs.end() || !job->second.placed) return "an image leaves that is not there";
+    if (job->second.turn.valid()) return "an image leaves under an open turn";
+    if (job->second.leaving) return "an image leaves twice";
+    if (evict->size.count() != job->second.image_need) return "an image leaves in another size";
+  }
+  if (const auto* drop = std::get_if<DropCopy>(&action)) {
+    if (seen.outside.count(drop->job) == 0) return "a copy is given up that does not exist";
+    const SeenJob& job = seen.jobs.at(drop->job);
+    if (!job.placed || job.leaving) return "the only copy of an image is given up";
+  }
   if (const auto* drop = std::get_if<DropImage>(&action)) {
-    if (seen.images.count(drop->job) == 0) return "an image is dropped that does not exist";
+    if (seen.images.count(drop->job) == 0 && seen.outside.count(drop->job) == 0) {
+      return "an image is dropped that does not exist";
+    }
     if (!seen.jobs.at(drop->job).ended) return "a living job's image is dropped";
     if (seen.jobs.at(drop->job).turn.valid()) return "an image is dropped under an open turn";
   }
@@ -41,7 +55,25 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
   return check_state(after);
 }
 
+std::string MemoryChecker::check_outside(const Observed& seen) const {
+  for (const Tier tier : {Tier::store, Tier::spill}) {
+    std::map<int64_t, int64_t> taken;
+    for (const auto& [id, copy] : seen.outside) {
+      if (copy.tier != tier) continue;
+      if (!taken.emplace(copy.range.offset, copy.range.size).second) return "two copies in a place";
+    }
+    int64_t end = 0;
+    for (const auto& [offset, size] : taken) {
+      if (offset < end) return "copies overlap at " + std::to_string(offset);
+      end = offset + size;
+    }
+    if (end > seen.capacity_of(tier)) return "a copy ends beyond its tier";
+  }
+  return "";
+}
+
 std::string MemoryChecker::check_state(const Observed& seen) const {
+  if (std::string broken = check_outside(seen); !broken.empty()) return broken;
   if (seen.claimed() > seen.capacity) {
     return "claims of " + std::to_string(seen.claimed()) + " bytes in a pool of " +
            std::to_string(seen.capacity);

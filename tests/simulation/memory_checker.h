@@ -16,6 +16,7 @@ class MemoryChecker final : public Checker {
 
  private:
   std::string check_state(const Observed& seen) const;
+  std::string check_outside(const Observed& seen) const;
 };
 
 }  // namespace laneway::simulation

@@ -28,8 +28,9 @@ class NonsensePolicy final : public policies::Policy {
     return question.candidates[random_.below(question.candidates.size())]->id;
   }
   JobId evict(TimePoint /*now*/, const policies::View& /*view*/,
-              const policies::EvictQuestion& /*question*/) override {
-    return any();
+              const policies::EvictQuestion& question) override {
+    if (random_.chance(0.5)) return any();
+    return question.candidates[random_.below(question.candidates.size())].job->id;
   }
 
  private:

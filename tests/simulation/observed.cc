@@ -1,6 +1,7 @@
 #include "tests/simulation/observed.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace laneway::simulation {
@@ -41,18 +42,22 @@ bool Observed::fits_lane(const SeenJob& job) const {
 }
 
 bool Observed::eligible(const SeenJob& job) const {
-  return job.lane.valid() && job.placed && job.announced && !job.ended && !job.turn.valid() &&
-         fits_lane(job);
+  return job.lane.valid() && job.placed && !job.leaving && job.announced && !job.ended &&
+         !job.turn.valid() && fits_lane(job);
 }
 
 void Observed::on(const JobOffered& event) {
   if (jobs.count(event.job) > 0) return;
   SeenJob job;
   job.offer = event;
-  job.arrival = ++arrivals_;
+  job.arrival = job.queue = ++arrivals_;
   job.image_need = rounded(event.persistent);
   job.region_need = rounded(event.ephemeral);
   jobs[event.job] = job;
+}
+
+void Observed::set_need(SeenJob& job, Bytes need) const {
+  (job.need_when_released ? *job.need_when_released : job.region_need) = rounded(need);
 }
 
 void Observed::close_turn(TurnId id) {
@@ -71,7 +76,7 @@ void Observed::on(const TurnEnded& event) {
   job.iterations += event.iterations;
   job.busy_ns += event.busy.ns();
   if (event.more_ready || event.end == TurnEnd::out_of_lane) job.announced = true;
-  if (event.ephemeral > Bytes(0)) job.region_need = rounded(event.ephemeral);
+  if (event.ephemeral > Bytes(0)) set_need(job, event.ephemeral);
   if (event.end == TurnEnd::failed) job.ended = true;
 }
 
@@ -82,6 +87,7 @@ void Observed::on(const WorkerReported& event) {
   turns.clear();
   images.clear();
   regions.clear();
+  outside.clear();
   arrivals_ = 0;
   for (const ReportedRegion& region : event.report.regions) {
     regions[region.region] = {region.offset.count(), region.size.count()};
@@ -95,8 +101,13 @@ void Observed::on(const WorkerReported& event) {
     job.lane = reported.lane;
     job.placed = reported.placed;
     job.announced = reported.ready;
+    if (reported.quarantined) job.need_when_released = std::exchange(job.region_need, rounded({}));
     job.iterations = reported.iterations;
     job.busy_ns = reported.busy.ns();
+    const OutsidePlace& copy = reported.copy;
+    if (copy.tier != Tier::none) outside[id] = {copy.tier, {copy.offset.count(), job.image_need}};
+    job.leaving = reported.leaving;
+    job.away = copy.tier != Tier::none && !reported.lane.valid();
     if (!reported.lane.valid()) continue;
     images[id] = {reported.image_offset.count(), reported.image_size.count()};
     if (!reported.turn.valid()) continue;
@@ -109,7 +120,54 @@ void Observed::on(const WorkerReported& event) {
 void Observed::end(SeenJob& job) {
   job.ended = true;
   // Nothing was given to it: it is gone. Otherwise it goes with its image (DropImage).
-  if (!job.lane.valid()) jobs.erase(job.offer.job);
+  if (!job.lane.valid() && !job.away) jobs.erase(job.offer.job);
+}
+
+void Observed::left(SeenJob& job) {
+  images.erase(job.offer.job);
+  job.lane = {};
+  job.placed = false;
+  job.leaving = false;
+  job.away = true;
+  if (job.announced) job.queue = ++arrivals_;
+}
+
+void Observed::on_outside(const Event& event) {
+  const auto known = [this](JobId id) {
+    const auto job = jobs.find(id);
+    return job != jobs.end() ? &job->second : nullptr;
+  };
+  if (const auto* gone = std::get_if<ImageLeft>(&event)) {
+    if (SeenJob* job = known(gone->job); job != nullptr && job->leaving) left(*job);
+  }
+  if (const auto* failed = std::get_if<CopyFailed>(&event)) {
+    if (SeenJob* job = known(failed->job); job != nullptr && job->leaving) {
+      job->leaving = false;
+      outside.erase(failed->job);
+    }
+  }
+  if (const auto* dirty = std::get_if<ImageDirty>(&event)) {
+    SeenJob* job = known(dirty->job);
+    if (job != nullptr && job->placed && !job->leaving) outside.erase(dirty->job);
+  }
+  if (const auto* wish = std::get_if<ResidencyWanted>(&event)) {
+    SeenJob* job = known(wish->job);
+    if (job == nullptr) return;
+    const bool in = wish->wanted == Residency::load || wish->wanted == Residency::pin;
+    if (in && job->away) {
+      if (!job->waits()) job->queue = ++arrivals_;
+      job->wanted_in = true;
+    }
+    if (wish->wanted == Residency::unload) job->wanted_in = false;
+  }
+}
+
+void Observed::on_outside(const Action& action) {
+  if (const auto* evict = std::get_if<EvictImage>(&action)) {
+    outside[evict->job] = {evict->to.tier, {evict->to.offset.count(), evict->size.count()}};
+    jobs.at(evict->job).leaving = true;
+  }
+  if (const auto* drop = std::get_if<DropCopy>(&action)) outside.erase(drop->job);
 }
 
 void Observed::apply(const Event& event) {
@@ -120,10 +178,20 @@ void Observed::apply(const Event& event) {
     if (images.count(placed->job) > 0) jobs.at(placed->job).placed = true;
   }
   if (const auto* ready = std::get_if<WorkReady>(&event)) {
-    if (jobs.count(ready->job) > 0) jobs[ready->job].announced = true;
+    if (jobs.count(ready->job) > 0) {
+      SeenJob& job = jobs[ready->job];
+      if (job.away && !job.waits()) job.queue = ++arrivals_;
+      job.announced = true;
+    }
   }
   if (const auto* need = std::get_if<NeedChanged>(&event)) {
-    if (jobs.count(need->job) > 0) jobs[need->job].region_need = rounded(need->ephemeral);
+    if (jobs.count(need->job) > 0) set_need(jobs[need->job], need->ephemeral);
+  }
+  if (const auto* released = std::get_if<JobReleased>(&event)) {
+    const auto job = jobs.find(released->job);
+    if (job != jobs.end() && job->second.need_when_released) {
+      job->second.region_need = *std::exchange(job->second.need_when_released, {});
+    }
   }
   if (const auto* ended = std::get_if<JobEnded>(&event)) {
     if (jobs.count(ended->job) > 0) end(jobs[ended->job]);
@@ -135,6 +203,7 @@ void Observed::apply(const Event& event) {
       close_turn(turns.begin()->first);
     }
   }
+  on_outside(event);
   if (const auto* changed = std::get_if<CapacityChanged>(&event)) {
     wanted_capacity = changed->capacity.count() / alignment * alignment;
     capacity = std::max(capacity, wanted_capacity);
@@ -143,7 +212,9 @@ void Observed::apply(const Event& event) {
 
 void Observed::apply(const Action& action) {
   if (const auto* admit = std::get_if<AdmitJob>(&action)) {
-    jobs.at(admit->job).lane = admit->lane;
+    SeenJob& job = jobs.at(admit->job);
+    job.lane = admit->lane;
+    job.away = job.wanted_in = false;
     lanes[admit->lane];
   }
   if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
@@ -155,8 +226,10 @@ void Observed::apply(const Action& action) {
   }
   if (const auto* drop = std::get_if<DropImage>(&action)) {
     images.erase(drop->job);
+    outside.erase(drop->job);
     jobs.erase(drop->job);
   }
+  on_outside(action);
   if (const auto* open = std::get_if<OpenRegion>(&action)) {
     regions[open->region] = {open->offset.count(), open->size.count()};
     lanes[open->lane].region = open->region;

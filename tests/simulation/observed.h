@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "lanes/action.h"
@@ -22,11 +23,18 @@ struct SeenJob {
   uint64_t arrival = 0;
   int64_t image_need = 0;   // rounded
   int64_t region_need = 0;  // rounded
-  LaneId lane;              // none until admitted
-  bool placed = false;      // ImagePlaced was delivered
-  bool announced = false;   // has work that no turn looked for yet
-  bool ended = false;       // its end was asked for, or it failed
-  TurnId turn;              // the open one
+  // While it is quarantined, which it is as long as its iterations are not run: what it will need.
+  std::optional<int64_t> need_when_released;
+  LaneId lane;             // none until admitted
+  bool placed = false;     // ImagePlaced was delivered
+  bool announced = false;  // has work that no turn looked for yet
+  bool ended = false;      // its end was asked for, or it failed
+  TurnId turn;             // the open one
+  uint64_t queue = 0;      // its place among those that wait
+  bool leaving = false;    // EvictImage was said, and not answered
+  bool away = false;       // its image is outside only
+  bool wanted_in = false;  // its client asked for it while it was away
+  bool waits() const { return !lane.valid() && (!away || announced || wanted_in); }
   uint64_t iterations = 0;
   int64_t busy_ns = 0;
 };
@@ -35,6 +43,11 @@ struct SeenLane {
   RegionId region;
   JobId running;
   bool recalled = false;
+};
+
+struct SeenCopy {
+  lanes::Tier tier = lanes::Tier::none;
+  Range range;
 };
 
 struct SeenTurn {
@@ -55,6 +68,7 @@ class Observed {
 
   int64_t rounded(Bytes bytes) const;
   int64_t claimed() const;  // images, regions and the reserve
+  int64_t capacity_of(lanes::Tier tier) const { return tier == lanes::Tier::store ? store : spill; }
   // Longest run of bytes without image or region; `without` is taken as free.
   int64_t largest_gap(RegionId without = {}) const;
   // Could be granted a turn if its lane is idle: in the pool, with work, fitting its region.
@@ -65,16 +79,23 @@ class Observed {
   int64_t wanted_capacity;  // what it was told last
   int64_t reserve;
   int64_t alignment;
+  int64_t store = 0;
+  int64_t spill = 0;
   bool worker_up = true;
   std::map<JobId, SeenJob> jobs;  // offered, not refused, not gone
   std::map<LaneId, SeenLane> lanes;
   std::map<TurnId, SeenTurn> turns;  // open
   std::map<JobId, Range> images;
   std::map<RegionId, Range> regions;
+  std::map<JobId, SeenCopy> outside;
 
  private:
+  void on_outside(const lanes::Event& event);
+  void on_outside(const lanes::Action& action);
+  void left(SeenJob& job);
   void on(const lanes::JobOffered& event);
   void on(const lanes::TurnEnded& event);
+  void set_need(SeenJob& job, Bytes need) const;
   // A core made anew: it knows what the report says, and that alone.
   void on(const lanes::WorkerReported& event);
   void end(SeenJob& job);

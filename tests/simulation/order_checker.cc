@@ -22,11 +22,11 @@ int64_t remaining_ns(const SeenJob& job) {
 
 }  // namespace
 
-bool OrderChecker::before(const SeenJob& a, const SeenJob& b) const {
+bool OrderChecker::before(const SeenJob& a, const SeenJob& b, bool admission) const {
   if (order_ == Order::srtf && remaining_ns(a) != remaining_ns(b)) {
     return remaining_ns(a) < remaining_ns(b);
   }
-  return a.arrival < b.arrival;
+  return admission ? a.queue < b.queue : a.arrival < b.arrival;
 }
 
 std::string OrderChecker::check_refusal(const Observed& seen, const RefuseJob& refuse) const {
@@ -49,7 +49,8 @@ std::string OrderChecker::action(const Observed& seen, const Action& action) {
   if (const auto* admit = std::get_if<AdmitJob>(&action)) {
     const SeenJob& admitted = seen.jobs.at(admit->job);
     for (const auto& [id, job] : seen.jobs) {
-      if (!job.lane.valid() && before(job, admitted)) return "a job is admitted out of order";
+      if (job.waits() && before(job, admitted, /*admission=*/true))
+        return "a job is admitted out of order";
     }
   }
   const auto* grant = std::get_if<GrantTurn>(&action);
@@ -57,7 +58,8 @@ std::string OrderChecker::action(const Observed& seen, const Action& action) {
     const SeenJob& granted = seen.jobs.at(grant->turn.job);
     for (const auto& [id, job] : seen.jobs) {
       const bool rival = job.lane == granted.lane && seen.eligible(job);
-      if (rival && before(job, granted)) return "a turn is granted out of order";
+      if (rival && before(job, granted, /*admission=*/false))
+        return "a turn is granted out of order";
     }
   }
   return "";
@@ -70,10 +72,10 @@ std::string OrderChecker::settled(const Observed& seen, const Event& /*event*/) 
   for (const auto& [id, job] : seen.jobs) {
     if (job.lane.valid()) {
       // While one is held for memory nobody new is let in.
-      if (job.placed && !job.ended && !seen.fits_lane(job)) return "";
+      if (job.placed && !job.leaving && !job.ended && !seen.fits_lane(job)) return "";
       continue;
     }
-    if (head == nullptr || job.arrival < head->arrival) head = &job;
+    if (job.waits() && (head == nullptr || job.queue < head->queue)) head = &job;
   }
   if (head == nullptr) return "";
   const int64_t need = head->image_need + head->region_need;

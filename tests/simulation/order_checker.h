@@ -21,8 +21,8 @@ class OrderChecker final : public Checker {
   std::string settled(const Observed& seen, const lanes::Event& event) override;
 
  private:
-  // Whether `a` goes before `b`.
-  bool before(const SeenJob& a, const SeenJob& b) const;
+  // Whether `a` goes before `b`: at admission, and in a lane.
+  bool before(const SeenJob& a, const SeenJob& b, bool admission) const;
   std::string check_refusal(const Observed& seen, const lanes::RefuseJob& refuse) const;
 
   Order order_;

@@ -41,11 +41,36 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
   }
   if (only != 0 || last < 100) return;
   // The seeds must reach what they are meant to reach.
-  for (const char* what :
-       {"finished", "cancelled", "sessions died", "capacity changed", "workers lost",
-        "brokers restarted", "cores from a successor's report", "out of lane", "need changed",
-        "refused", "recalled", "resized", "timers", "pool_full", "pool_fragmented",
-        "lanes_exhausted", "behind_others", "policy faults"}) {
+  for (const char* what : {"finished",
+                           "cancelled",
+                           "sessions died",
+                           "capacity changed",
+                           "workers lost",
+                           "brokers restarted",
+                           "cores from a successor's report",
+                           "out of lane",
+                           "need changed",
+                           "refused",
+                           "recalled",
+                           "resized",
+                           "timers",
+                           "pool_full",
+                           "pool_fragmented",
+                           "lanes_exhausted",
+                           "behind_others",
+                           "policy faults",
+                           "plans outlived a worker",
+                           "plans lost with a worker",
+                           "quarantined",
+                           "released",
+                           "left",
+                           "left without a copy",
+                           "came back",
+                           "copies outdated",
+                           "copies given up",
+                           "copies failed",
+                           "asked for residency",
+                           "store_full"}) {
     EXPECT_GT(counts[what], 0u) << what;
   }
 }

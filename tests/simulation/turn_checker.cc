@@ -74,7 +74,7 @@ std::string TurnChecker::settled(const Observed& seen, const Event& /*event*/) {
     if (job.ended && job.turn.valid() && !seen.lanes.at(job.lane).recalled) {
       return "an ended job keeps its turn" + name;
     }
-    if (!job.lane.valid() || job.ended) continue;
+    if (!job.lane.valid() || job.ended || job.leaving) continue;
     std::string broken;
     if (job.placed && !seen.fits_lane(job)) broken = check_held(seen, job);
     if (seen.worker_up && seen.eligible(job)) broken = check_idle(seen, job);

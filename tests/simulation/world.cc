@@ -23,6 +23,10 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   if (config.budget.slice == Duration(0)) config.budget.iterations += 1;
   config.patience = milliseconds(random_.between(1, 5));
   config.check_every = 1;
+  config.min_resident = microseconds(random_.between(0, 3000));
+  if (random_.chance(0.6)) config.store = Bytes(random_.between(0, 2) * capacity_ + 64);
+  if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
+  if (random_.chance(0.4)) config.spill = Bytes(random_.between(1, 3) * capacity_);
   max_delay_us_ = random_.between(0, 300);
   worker_keeps_idle_turns_ = random_.chance(0.3);
   faults_ = random_.chance(0.7);
@@ -32,6 +36,8 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   config_ = config;
   scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
   seen_ = std::make_unique<Observed>(capacity_, config.reserve.count(), config.alignment);
+  seen_->store = config.store.count();
+  seen_->spill = config.spill.count();
   const bool one_context = random_.chance(0.6);
   checkers_.push_back(std::make_unique<MemoryChecker>());
   checkers_.push_back(std::make_unique<TurnChecker>());
@@ -84,13 +90,13 @@ void World::send(const Event& event) {
 }
 
 void World::carry_out(const Action& action) {
-  if (const auto* place = std::get_if<PlaceImage>(&action)) {
-    const uint64_t epoch = worker_epoch_;
-    at(delay(), [this, job = place->job, epoch] {
-      if (epoch != worker_epoch_) return;
-      clients_.at(job).placed = true;
-      send(ImagePlaced{job});
-    });
+  if (const auto* place_image = std::get_if<PlaceImage>(&action)) {
+    place(place_image->job);
+  } else if (const auto* evict_image = std::get_if<EvictImage>(&action)) {
+    evict(*evict_image);
+  } else if (const auto* drop = std::get_if<DropCopy>(&action)) {
+    ++outcome_.counts["copies given up"];
+    clients_.at(drop->job).clean = false;
   } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {
     granted(grant->turn);
   } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {
@@ -145,10 +151,16 @@ Outcome World::run() {
 bool World::resolve_standstill() {
   if (seen_->jobs.empty()) return false;
   // Timers are done and nothing is under way: every job that is left is held, or waits behind a
-  // held one, because the images of held jobs fill the pool. The service has no cure for this
-  // (eviction would be one); the world ends the youngest job, so that the seed comes to its end,
-  // and counts it. No test may require a standstill.
+  // held one, because the images of held jobs fill the pool and have no room outside of it. The
+  // world ends the youngest job, so that the seed comes to its end, and counts it. No test may
+  // require a standstill, and none may be where everything has room outside.
   JobId youngest;
+  int64_t images = 0;
+  for (const auto& [id, client] : clients_) images += seen_->rounded(client.offer.persistent);
+  if (std::max(seen_->store, seen_->spill) >= images) {
+    broken("everything stands still, and there is room for all images outside of the pool");
+    return false;
+  }
   for (const auto& [id, job] : seen_->jobs) {
     if (!job.lane.valid()) continue;
     if (seen_->fits_lane(job)) {

@@ -59,10 +59,18 @@ class World {
   void at_boundary(RunningTurn& turn);
   void recalled(TurnId id);
   void end_turn(TurnId id, lanes::TurnEnd end);
+  void place(JobId job);
+  void evict(const lanes::EvictImage& action);
+  void leave(JobId job, const lanes::OutsidePlace& to);
+  void touch_image(JobId job);
   // Operator and faults.
   void plan_faults();
   void one_fault();
   void lose_worker();
+  void forget_plans();
+  void blame_somebody();
+  void release(JobId job);
+  void wish(JobId job);
   void faults_are_over();
   // Another broker, or another worker (world_restart.cc).
   std::unique_ptr<policies::Policy> make_policy() const;
@@ -109,6 +117,8 @@ class World {
   std::vector<std::unique_ptr<Checker>> checkers_;
   std::map<JobId, Client> clients_;
   std::map<TurnId, RunningTurn> turns_;
+  // What lies outside of the pool: whose image, in which version.
+  std::map<std::pair<lanes::Tier, int64_t>, std::pair<JobId, uint64_t>> outside_;
   uint64_t next_session_ = 0;
   Outcome outcome_;
   ActionHash hash_;

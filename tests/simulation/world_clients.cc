@@ -29,6 +29,8 @@ void World::plan_clients() {
     client.offer.persistent = Bytes(persistent);
     client.offer.ephemeral = Bytes(estimate);
     client.known_need = estimate;
+    client.probe_need = estimate + estimate / 8;
+    client.plan_kept = random_.chance(0.8);
     client.offer.options.total_iterations = random_.chance(0.8) ? client.total : 0;
     if (random_.chance(0.5)) client.offer.iteration_estimate = client.iteration;
     at(microseconds(random_.between(0, 30'000)), [this, number = id.value()] { arrive(number); });
@@ -83,6 +85,7 @@ void World::gone(Client& client) {
 }
 
 int64_t World::need_of(const Client& client) const {
+  if (client.quarantined) return 0;  // its iterations are answered, not run
   return client.completed >= client.grows_at ? client.grown_need : client.true_need;
 }
 
@@ -103,7 +106,7 @@ void World::plan_faults() {
 void World::one_fault() {
   Client& client = *any_client();
   const JobId job = client.offer.job;
-  switch (random_.below(9)) {
+  switch (random_.below(11)) {
     case 0:
       ++outcome_.counts["cancelled"];
       gone(client);
@@ -130,6 +133,8 @@ void World::one_fault() {
       client.true_need = random_.between(0, capacity_ / 2);
       client.grows_at = UINT64_MAX;
       client.known_need = client.true_need;
+      client.probe_need = client.true_need + client.true_need / 8;
+      client.planned = false;
       return send(NeedChanged{job, Bytes(client.true_need)});
     case 5: return send(WorkReady{JobId(random_.below(100))});  // of nobody, or for nothing
     case 6:
@@ -137,6 +142,8 @@ void World::one_fault() {
       if (!seen_->worker_up) return;
       ++outcome_.counts["brokers restarted"];
       return restart_core();
+    case 8:
+    case 9: return wish(job);
     default:
       send(TurnEnded{.turn = TurnId(1'000'000 + random_.below(10)),
                      .end = TurnEnd::budget,
@@ -157,13 +164,68 @@ void World::lose_worker() {
     client.ended_iterations += turn.done;
     client.ended_busy += turn.busy;
   }
+  blame_somebody();
+  for (auto& [id, client] : clients_) client.leaving = client.placing = false;
   turns_.clear();
+  forget_plans();
   send(WorkerLost{});
   at(microseconds(random_.between(1, 20'000)), [this, epoch = worker_epoch_] {
     if (epoch != worker_epoch_) return;
     ++outcome_.counts["cores from a successor's report"];
     restart_core();
   });
+}
+
+// The worker died of what one of its lanes was at, and not for the first time. Its job is
+// quarantined until somebody releases it.
+void World::blame_somebody() {
+  if (turns_.empty() || !random_.chance(0.5)) return;
+  const JobId blamed = turns_.begin()->second.turn.job;
+  clients_.at(blamed).quarantined = true;
+  ++outcome_.counts["quarantined"];
+  at(microseconds(random_.between(1, 20'000)), [this, blamed] { release(blamed); });
+}
+
+void World::release(JobId job) {
+  Client& client = clients_.at(job);
+  if (client.gone || !client.quarantined) return;
+  if (!seen_->worker_up || client.turn.valid()) {
+    // Between two workers nobody hears it, and one that answers requests does that first.
+    return at(milliseconds(1), [this, job] { release(job); });
+  }
+  client.quarantined = false;
+  ++outcome_.counts["released"];
+  at(delay(), [this, job, epoch = broker_epoch_] {
+    if (epoch == broker_epoch_) send(JobReleased{job});
+  });
+}
+
+void World::wish(JobId job) {
+  constexpr Residency kWishes[] = {Residency::load, Residency::unload, Residency::unload,
+                                   Residency::pin, Residency::unpin};
+  const Residency wanted = kWishes[random_.below(5)];
+  if (!seen_->worker_up) return;
+  ++outcome_.counts["asked for residency"];
+  if (wanted == Residency::pin) {
+    at(milliseconds(random_.between(1, 30)), [this, job] {
+      if (seen_->worker_up) send(ResidencyWanted{job, Residency::unpin});
+    });
+  }
+  send(ResidencyWanted{job, wanted});
+}
+
+// A successor knows of a job's memory what was kept for it; of the rest it wants what a probe
+// wants.
+void World::forget_plans() {
+  for (auto& [id, client] : clients_) {
+    if (client.planned && client.plan_kept) {
+      ++outcome_.counts["plans outlived a worker"];
+      continue;
+    }
+    if (client.planned) ++outcome_.counts["plans lost with a worker"];
+    client.planned = false;
+    client.known_need = client.probe_need;
+  }
 }
 
 void World::faults_are_over() { send(CapacityChanged{Bytes(capacity_)}); }

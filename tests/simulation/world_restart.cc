@@ -30,6 +30,7 @@ WorkerReport World::report() const {
     job.ready = client.queued > 0 && !client.turn.valid();
     job.iterations = client.ended_iterations;
     job.busy = client.ended_busy;
+    job.quarantined = client.quarantined;
     if (seen.lane.valid()) {
       const Range& image = seen_->images.at(id);
       job.lane = seen.lane;
@@ -38,6 +39,8 @@ WorkerReport World::report() const {
       job.placed = client.placed;
       job.turn = client.turn;
     }
+    job.leaving = client.leaving;
+    if (client.clean || client.leaving) job.copy = client.copy;
     report.jobs.push_back(job);
   }
   // A worker has no reason to name them in this order or that.

@@ -20,7 +20,17 @@ struct World::Client {
   TurnId turn;  // open at the worker
   // What the worker knows of it, whoever listens.
   bool placed = false;
+  bool placing = false;
+  // Its image: how often it was written, and what is known of the copy outside.
+  uint64_t version = 0;
+  bool leaving = false;  // on its way to `copy`
+  bool clean = false;    // the copy is whole and equal
+  lanes::OutsidePlace copy;
   int64_t known_need = 0;
+  int64_t probe_need = 0;  // what a worker that has measured nothing wants for its first iteration
+  bool planned = false;    // known_need was measured
+  bool plan_kept = false;  // the recovery memory has room for its plan
+  bool quarantined = false;
   uint64_t ended_iterations = 0;  // of turns that ended
   Duration ended_busy;
   uint64_t unheard_iterations = 0;  // of those, what is still on its way to the core
@@ -30,6 +40,7 @@ struct World::Client {
 struct World::RunningTurn {
   lanes::Turn turn;
   TimePoint start;
+  TimePoint worked_at;
   uint64_t done = 0;
   Duration busy;
   int64_t need = 0;  // of the iteration that was started last

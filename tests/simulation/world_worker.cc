@@ -1,5 +1,6 @@
 // World, part: the worker.
 #include <algorithm>
+#include <utility>
 
 #include "tests/simulation/world.h"
 #include "tests/simulation/world_state.h"
@@ -18,10 +19,69 @@ void World::granted(const Turn& turn) {
   at_boundary(running);
 }
 
+// Asked for again (by a core that came later), it changes nothing.
+void World::place(JobId job) {
+  if (std::exchange(clients_.at(job).placing, true)) return;
+  at(delay(), [this, job, epoch = worker_epoch_] {
+    if (epoch != worker_epoch_) return;
+    Client& client = clients_.at(job);
+    client.placing = false;
+    if (client.clean) {
+      const auto found = outside_.find({client.copy.tier, client.copy.offset.count()});
+      const bool is_it = found != outside_.end() && found->second.first == job &&
+                         found->second.second == client.version;
+      if (!is_it) broken("job " + std::to_string(job.value()) + " comes back with other bytes");
+      ++outcome_.counts["came back"];
+    } else if (client.version > 0) {
+      broken("job " + std::to_string(job.value()) + " comes back from nothing");
+    }
+    client.placed = true;
+    send(ImagePlaced{job});
+  });
+}
+
+void World::evict(const EvictImage& action) {
+  Client& client = clients_.at(action.job);
+  client.leaving = true;
+  client.clean = client.clean && client.copy == action.to;
+  client.copy = action.to;
+  at(delay(), [this, job = action.job, to = action.to, epoch = worker_epoch_] {
+    if (epoch == worker_epoch_) leave(job, to);
+  });
+}
+
+void World::leave(JobId job, const OutsidePlace& to) {
+  Client& client = clients_.at(job);
+  if (!client.leaving || client.gone) return;
+  client.leaving = false;
+  if (!client.clean && random_.chance(0.1)) {
+    ++outcome_.counts["copies failed"];
+    return send(CopyFailed{job});
+  }
+  ++outcome_.counts[client.clean ? "left without a copy" : "left"];
+  outside_[{to.tier, to.offset.count()}] = {job, client.version};
+  client.clean = true;
+  client.placed = false;
+  send(ImageLeft{job});
+}
+
+// The image in the pool is written: what lies outside is not it any more.
+void World::touch_image(JobId job) {
+  Client& client = clients_.at(job);
+  ++client.version;
+  if (!client.clean) return;
+  client.clean = false;
+  ++outcome_.counts["copies outdated"];
+  at(Duration(), [this, job, epoch = broker_epoch_] {
+    if (epoch == broker_epoch_) send(ImageDirty{job});
+  });
+}
+
 void World::start_iteration(RunningTurn& turn) {
   const TurnId id = turn.turn.id;
   const Client& client = clients_.at(turn.turn.job);
   turn.iterating = true;
+  touch_image(turn.turn.job);
   turn.need = need_of(client);
   const Duration took = client.iteration + microseconds(random_.between(0, 20));
   if (turn.need > turn.turn.envelope.ceiling.count()) {
@@ -38,6 +98,7 @@ void World::finish_iteration(TurnId id, Duration took) {
   RunningTurn& turn = found->second;
   Client& client = clients_.at(turn.turn.job);
   turn.iterating = false;
+  turn.worked_at = now_;
   ++turn.done;
   turn.busy += took;
   if (client.queued > 0) --client.queued;
@@ -81,13 +142,18 @@ void World::end_turn(TurnId id, TurnEnd end) {
   client.ended_iterations += turn.done;
   client.ended_busy += turn.busy;
   client.unheard_iterations += turn.done;
-  if (turn.need > 0) client.known_need = turn.need;
+  if (turn.need > 0) {
+    client.known_need = turn.need;
+    // What did not fit its lane is off its plan, if it had one.
+    client.planned = end != TurnEnd::out_of_lane && turn.done > 0;
+  }
   TurnEnded report{.turn = id,
                    .end = end,
                    .iterations = turn.done,
                    .busy = turn.busy,
                    .more_ready = client.queued > 0,
-                   .ephemeral = Bytes(turn.need)};
+                   .ephemeral = Bytes(turn.need),
+                   .idle = turn.iterating ? Duration() : now_ - turn.worked_at};
   at(delay(), [this, report, job = turn.turn.job, epoch = broker_epoch_] {
     if (epoch != broker_epoch_) return;  // the report that the next one got knows of it
     clients_.at(job).unheard_iterations -= report.iterations;

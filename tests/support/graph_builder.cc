@@ -165,7 +165,15 @@ Graph inference_graph() {
 
 Graph every_kind_graph() {
   GraphBuilder b("every kind", lanes::GraphKind::evaluate);
-  b.graph().context = {2, false, true, true, true, 2, DType::float64};
+  b.graph().context = {.threads = 2,
+                       .mkldnn = false,
+                       .deterministic = true,
+                       .deterministic_warn_only = true,
+                       .flush_denormal = true,
+                       .float32 = {lanes::Float32Precision::tf32, lanes::Float32Precision::full,
+                                   lanes::Float32Precision::full, lanes::Float32Precision::bf16,
+                                   lanes::Float32Precision::tf32, lanes::Float32Precision::bf16},
+                       .default_dtype = DType::float64};
   const ValueIndex x = b.input({2, 3}, DType::int64);
   const ValueIndex flag = b.number_input(ValueKind::boolean);
   const ValueIndex state = b.slot(2, {16}, DType::complex128);

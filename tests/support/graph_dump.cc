@@ -130,7 +130,10 @@ std::string context_text(const NumericContext& context) {
   if (context.deterministic) text += ", deterministic";
   if (context.deterministic_warn_only) text += ", deterministic_warn_only";
   if (context.flush_denormal) text += ", flush_denormal";
-  text += ", matmul_precision " + std::to_string(context.matmul_precision);
+  text += ", float32 precision ";
+  for (const Float32Precision precision : context.float32) {
+    text += std::to_string(static_cast<int>(precision));
+  }
   return text + ", default " + dtype_name(context.default_dtype) + "\n";
 }
 

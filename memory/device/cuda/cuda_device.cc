@@ -45,7 +45,7 @@ CudaDevice::CudaDevice(std::unique_ptr<CudaContext> context, CUstream own, std::
   capabilities_.name = context_->name();
   capabilities_.alignment = limits::kCudaAlignment;
   capabilities_.pool_is_addressable = false;
-  capabilities_.pool_is_exportable = memory_.exportable();
+  capabilities_.pool_is_exportable = memory_.exportable().ok();
   capabilities_.full_queue_waits = true;
 }
 

@@ -53,6 +53,8 @@ class CudaDevice final : public Device {
 
   // device_lost with the device's error, once the device failed for good. Queries the device.
   Status health() const;
+  // Why capabilities().pool_is_exportable is false.
+  const Status& exportable() const { return memory_.exportable(); }
   Bytes free_memory() const { return memory_.free_memory(); }
   uint32_t sm_count() const { return sm_count_; }
   const std::string& name() const { return name_; }  // "NVIDIA H100 80GB HBM3"

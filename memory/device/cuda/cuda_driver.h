@@ -44,7 +44,8 @@
   X(cuMemcpyHtoDAsync, 3020)          \
   X(cuMemcpyDtoHAsync, 3020)          \
   X(cuMemcpyDtoDAsync, 3020)          \
-  X(cuMemsetD8Async, 3020)
+  X(cuMemsetD8Async, 3020)            \
+  X(cuMemsetD32Async, 3020)
 
 // These are null where a platform does not have them; the code that needs one returns an error that
 // says so.

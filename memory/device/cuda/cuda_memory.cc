@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "base/log.h"
+
 namespace laneway::memory {
 namespace {
 
@@ -92,13 +94,18 @@ CudaMemory::CudaMemory(const CudaContext& context, std::string label, CUstream c
     : context_(context),
       label_(std::move(label)),
       clearing_(clearing),
-      exportable_(DeviceMapping::possible(context)) {}
+      exportable_(DeviceMapping::possible(context)) {
+  if (exportable_.ok()) return;
+  log_info(context.name() +
+           ": its memory cannot be shared between processes, and ends with its own: " +
+           exportable_.error().message);
+}
 
 Result<std::unique_ptr<MemoryBlock>> CudaMemory::allocate_pool(Bytes size) {
   if (size <= Bytes(0)) return no_size("device memory", size);
   if (size > free_memory()) return no_room(size);
-  auto made =
-      exportable_ ? add_mapping(DeviceMapping::create(context_, size), size) : allocate_plain(size);
+  auto made = exportable_.ok() ? add_mapping(DeviceMapping::create(context_, size), size)
+                               : allocate_plain(size);
   if (!made.ok()) {
     return made.error().code == ErrorCode::out_of_memory ? no_room(size) : made.error();
   }
@@ -144,7 +151,6 @@ Result<std::unique_ptr<MemoryBlock>> CudaMemory::allocate_host(Bytes size) {
                    "pinned host memory of " + format_bytes(size) +
                        " cannot be had: the machine has " + format_bytes(memory_of_the_machine()) +
                        ", and a part of it may be locked; ask for less, or free memory first"};
-  if (size > memory_of_the_machine()) return none;
   const CudaContext::RelaxedScope scope(context_);
   void* data = nullptr;
   // Portable: pinned for every context of the process.

@@ -21,7 +21,8 @@ class CudaMemory {
   // memory is cleared; it must outlive this object.
   CudaMemory(const CudaContext& context, std::string label, CUstream clearing);
 
-  bool exportable() const { return exportable_; }
+  // Whether pool blocks have descriptors; where not, why.
+  const Status& exportable() const { return exportable_; }
   const BlockRanges& pool_blocks() const { return pool_blocks_; }
 
   // As Device::allocate_pool and allocate_host.
@@ -47,7 +48,7 @@ class CudaMemory {
   const CudaContext& context_;
   const std::string label_;
   const CUstream clearing_;
-  const bool exportable_;
+  const Status exportable_;
   BlockRanges pool_blocks_;
 };
 

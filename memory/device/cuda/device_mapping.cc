@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -19,13 +21,23 @@ CUmemAllocationProp properties_on(const CudaContext& context) {
   return properties;
 }
 
-bool has_entries(const CudaDriver& driver) {
-  return driver.cuMemGetAllocationGranularity != nullptr && driver.cuMemAddressReserve != nullptr &&
-         driver.cuMemAddressFree != nullptr && driver.cuMemCreate != nullptr &&
-         driver.cuMemRelease != nullptr && driver.cuMemMap != nullptr &&
-         driver.cuMemUnmap != nullptr && driver.cuMemSetAccess != nullptr &&
-         driver.cuMemExportToShareableHandle != nullptr &&
-         driver.cuMemImportFromShareableHandle != nullptr;
+// The first of the driver's functions that is not there; null: all are.
+const char* missing_entry(const CudaDriver& driver) {
+  if (driver.cuMemGetAllocationGranularity == nullptr) return "cuMemGetAllocationGranularity";
+  if (driver.cuMemAddressReserve == nullptr) return "cuMemAddressReserve";
+  if (driver.cuMemAddressFree == nullptr) return "cuMemAddressFree";
+  if (driver.cuMemCreate == nullptr) return "cuMemCreate";
+  if (driver.cuMemRelease == nullptr) return "cuMemRelease";
+  if (driver.cuMemMap == nullptr) return "cuMemMap";
+  if (driver.cuMemUnmap == nullptr) return "cuMemUnmap";
+  if (driver.cuMemSetAccess == nullptr) return "cuMemSetAccess";
+  if (driver.cuMemExportToShareableHandle == nullptr) return "cuMemExportToShareableHandle";
+  if (driver.cuMemImportFromShareableHandle == nullptr) return "cuMemImportFromShareableHandle";
+  return nullptr;
+}
+
+Error no_ability(const CudaContext& context, const std::string& what) {
+  return Error{ErrorCode::unsupported, "the driver of " + context.name() + " has no " + what};
 }
 
 bool has_attribute(const CudaContext& context, CUdevice_attribute attribute) {
@@ -62,16 +74,26 @@ class DeviceMapping::Physical {
   const CUmemGenericAllocationHandle handle_;
 };
 
-bool DeviceMapping::possible(const CudaContext& context) {
-  if (!has_entries(context.driver()) ||
-      !has_attribute(context, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
-      !has_attribute(context, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)) {
-    return false;
+Status DeviceMapping::possible(const CudaContext& context) {
+  if (const char* const missing = missing_entry(context.driver()); missing != nullptr) {
+    return no_ability(context, missing);
+  }
+  if (!has_attribute(context, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
+    return no_ability(context, "virtual memory management");
+  }
+  if (!has_attribute(context, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)) {
+    return no_ability(context, "descriptors of memory");
   }
   const Result<DeviceMapping> made = create(context, Bytes(1));
-  if (!made.ok()) return false;
+  if (!made.ok()) return made.error();
   const int second = ::fcntl(made.value().descriptor(), F_DUPFD_CLOEXEC, 0);
-  return second >= 0 && attach(context, second, Bytes(1)).ok();
+  if (second < 0) {
+    return Error{ErrorCode::unsupported,
+                 std::string("a second descriptor of memory: ") + std::strerror(errno)};
+  }
+  const Result<DeviceMapping> attached = attach(context, second, Bytes(1));
+  if (!attached.ok()) return attached.error();
+  return {};
 }
 
 Result<DeviceMapping> DeviceMapping::create(const CudaContext& context, Bytes size) {
@@ -100,9 +122,8 @@ Result<DeviceMapping> DeviceMapping::attach(const CudaContext& context, int desc
     return Error{ErrorCode::invalid_argument,
                  "a pool of " + format_bytes(size) + " cannot be attached"};
   }
-  if (!has_entries(context.driver())) {
-    return Error{ErrorCode::unsupported,
-                 "the driver of " + context.name() + " cannot share memory between processes"};
+  if (const char* const missing = missing_entry(context.driver()); missing != nullptr) {
+    return no_ability(context, missing);
   }
   const CudaContext::RelaxedScope scope(context);
   const Result<size_t> bytes = rounded(context, size);

@@ -17,9 +17,10 @@ namespace laneway::memory {
 
 class DeviceMapping {
  public:
-  // Whether create works on this platform: it makes and frees a small mapping. Drivers, containers
-  // and virtual machines that do not allow it fail in different calls.
-  static bool possible(const CudaContext& context);
+  // Whether create and attach work on this platform: it makes and frees small mappings. Drivers,
+  // containers and virtual machines that do not allow it fail in different calls; the error is that
+  // call's.
+  static Status possible(const CudaContext& context);
   // Makes a mapping of at least `size` bytes, not cleared. Errors: out_of_memory, unsupported.
   static Result<DeviceMapping> create(const CudaContext& context, Bytes size);
   // Maps memory that create made for `size` bytes, in this process or another, on the same device.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from laneway.errors import CaptureError
-from laneway.graph.graph_ir import DTYPE_OF_TORCH, NumericContext
+from laneway.graph.graph_ir import DTYPE_OF_TORCH, FLOAT32_USES, NumericContext
 
-_PRECISIONS = {"highest": 0, "high": 1, "medium": 2}
+_PRECISIONS = {"none": 0, "ieee": 0, "tf32": 1, "bf16": 2}
 
 
 def current_numeric_context() -> NumericContext:
@@ -24,9 +24,19 @@ def current_numeric_context() -> NumericContext:
         deterministic=torch.are_deterministic_algorithms_enabled(),
         deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
         flush_denormal=_flushes_denormals(),
-        matmul_precision=_PRECISIONS[torch.get_float32_matmul_precision()],
+        float32=tuple(_PRECISIONS[_fp32_precision(*use)] for use in FLOAT32_USES),
         default_dtype=DTYPE_OF_TORCH[default],
     )
+
+
+def _fp32_precision(library: str, kind: str) -> str:
+    # As it takes effect: an operator's own setting, else its library's, else the generic one. The
+    # older torch.get_float32_matmul_precision() raises once somebody has used these.
+    backends = torch.backends
+    if library == "mkldnn":
+        return getattr(backends.mkldnn, kind).fp32_precision
+    of = backends.cuda.matmul if kind == "matmul" else getattr(backends.cudnn, kind)
+    return of.fp32_precision
 
 
 def _flushes_denormals() -> bool:

@@ -17,9 +17,20 @@ _EXIT_CODES = """exit codes:
 _EXAMPLES = """examples:
   laneway status              the pool, the lanes and the jobs of the default service
   laneway jobs --json         the jobs, for a program
+  laneway report gpt6         how its graphs run, and why one is not recorded for replay
   laneway kill gpt6           end the job named gpt6
   laneway policy srtf         shortest remaining time first, from now on
 """
+_ON_A_JOB = {
+    "report": "show a job's graphs: iterations, plans, and what is replayed or why it is not",
+    "kill": "end a job of any client, after its running iteration",
+    "release": "run the iterations of a quarantined job again; `laneway jobs` shows why it is "
+    "quarantined",
+    "load": "bring a job's image into the pool, and return when it is there",
+    "unload": "send a job's image out of the pool; its next iteration brings it back",
+    "pin": "keep a job's image in the pool until it is unpinned",
+    "unpin": "let a job's image leave the pool when others need the room",
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,8 +70,9 @@ def parser() -> argparse.ArgumentParser:
 
     add("status", "show the state of the service: pool, workers, lanes and jobs")
     add("jobs", "show the jobs, one on a line; for a waiting job also its position and the reason")
-    kill = add("kill", "end a job of any client, after its running iteration")
-    kill.add_argument("job", metavar="JOB", help="the number or the name of the job")
+    for command, does in _ON_A_JOB.items():
+        job = add(command, does)
+        job.add_argument("job", metavar="JOB", help="the number or the name of the job")
     policy = add("policy", "change the scheduling policy of the running service")
     policy.add_argument(
         "policy", metavar="NAME[:key=value…]", help="a policy with its options: fifo, srtf"

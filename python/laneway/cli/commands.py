@@ -9,7 +9,8 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from laneway import errors
@@ -87,9 +88,54 @@ def _jobs(service: Service, arguments: argparse.Namespace) -> int:
     return _print(arguments, status["jobs"], view.job_lines(status))
 
 
+def _report(service: Service, arguments: argparse.Namespace) -> int:
+    listed = service.status()["jobs"]
+    named = [job for job in listed if arguments.job in (job["name"], str(job["id"]))]
+    if len(named) != 1:
+        ids = "".join(f" {job['id']}" for job in named)
+        raise errors.Refused(
+            f"several jobs are named {arguments.job!r}: give one of their numbers:{ids}"
+            if named
+            else f"there is no job {arguments.job!r}; `laneway jobs` lists them"
+        )
+    report = job_report(service, named[0]["id"])
+    return _print(arguments, report, view.report_lines(report))
+
+
 def _kill(service: Service, arguments: argparse.Namespace) -> int:
     command(service, "kill", arguments.job)
     return _print(arguments, {"killed": arguments.job}, [f"job {arguments.job} ends"])
+
+
+def _release(service: Service, arguments: argparse.Namespace) -> int:
+    command(service, "release", arguments.job)
+    return _print(arguments, {"released": arguments.job}, [f"job {arguments.job} is tried again"])
+
+
+def _load(service: Service, arguments: argparse.Namespace) -> int:
+    with _refusals():
+        service.load(arguments.job, timeout=None)
+    return _print(arguments, {"loaded": arguments.job}, [f"job {arguments.job} is in the pool"])
+
+
+def _unload(service: Service, arguments: argparse.Namespace) -> int:
+    with _refusals():
+        service.unload(arguments.job)
+    return _print(
+        arguments, {"unloaded": arguments.job}, [f"job {arguments.job} is out of the pool"]
+    )
+
+
+def _pin(service: Service, arguments: argparse.Namespace) -> int:
+    command(service, "pin", arguments.job)
+    return _print(arguments, {"pinned": arguments.job}, [f"job {arguments.job} stays in the pool"])
+
+
+def _unpin(service: Service, arguments: argparse.Namespace) -> int:
+    command(service, "unpin", arguments.job)
+    return _print(
+        arguments, {"unpinned": arguments.job}, [f"job {arguments.job} may leave the pool"]
+    )
 
 
 def _policy(service: Service, arguments: argparse.Namespace) -> int:
@@ -139,14 +185,33 @@ def _wait_for_end(pid: int) -> bool:
     return False
 
 
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What the service has to say of an argument is a refusal, not wrong usage."""
+    try:
+        yield
+    except errors.InvalidInput as error:
+        raise errors.Refused(str(error)) from None
+
+
 def command(service: Service, name: str, argument: str | None) -> None:
     """Calls laneway_service_command. Raises Refused also for InvalidInput of the service."""
     error = bindings.new_error()
     text = ffi.NULL if argument is None else ffi.new("char[]", argument.encode())
     lib = service.library.lib
     code = lib.laneway_service_command(service.native_handle(), name.encode(), text, error)
+    if code != bindings.OK:
+        with _refusals():
+            raise bindings.exception_of(code, error)
+
+
+def job_report(service: Service, job: int) -> dict[str, Any]:
+    """The report of any job that the user may read, by its number."""
+    text, error = ffi.new("char **"), bindings.new_error()
+    library = service.library
+    code = library.lib.laneway_service_job_report(service.native_handle(), job, text, error)
     if code == bindings.OK:
-        return
+        return json.loads(library.take_text(text))
     raised = bindings.exception_of(code, error)
     if isinstance(raised, errors.InvalidInput):
         raise errors.Refused(str(raised))
@@ -156,7 +221,13 @@ def command(service: Service, name: str, argument: str | None) -> None:
 _COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
     "status": _status,
     "jobs": _jobs,
+    "report": _report,
     "kill": _kill,
+    "release": _release,
+    "load": _load,
+    "unload": _unload,
+    "pin": _pin,
+    "unpin": _unpin,
     "policy": _policy,
     "shutdown": _shutdown,
 }

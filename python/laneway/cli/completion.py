@@ -10,7 +10,9 @@ SHELLS = ("bash", "zsh", "fish")
 # The options of lanewayd; a test compares them with `lanewayd --help`.
 LANEWAYD_OPTIONS = (
     *("--help", "--device", "--pool", "--address", "--policy", "--standby", "--lanes"),
-    *("--lane-sms", "--reserve", "--copy-bandwidth", "--log-level", "--log-file", "--trace"),
+    *("--lane-sms", "--reserve", "--recovery-memory", "--staging", "--spill"),
+    "--copy-bandwidth",
+    *("--log-level", "--log-file", "--trace"),
     *("--config", "--version"),
 )
 

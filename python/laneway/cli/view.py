@@ -25,12 +25,33 @@ def status_lines(status: Document) -> list[str]:
         f"{mebibytes(pool['region_bytes'])} regions, {mebibytes(pool['other_bytes'])} other, "
         f"{mebibytes(pool['reserve_bytes'])} reserve, {mebibytes(pool['free_bytes'])} free",
     ]
-    workers = [f"{w['pid']} {w['role']} {w['state']}" for w in status["workers"]]
+    recovery = status.get("recovery")
+    if recovery:
+        lines.append(
+            f"recovery  {mebibytes(recovery['capacity_bytes'])} MiB: "
+            f"{mebibytes(recovery['used_bytes'])} in use"
+        )
+    for name in ("store", "spill"):
+        if tier := status.get(name):
+            lines.append(
+                f"{name:8}  {mebibytes(tier['capacity_bytes'])} MiB for images outside of the "
+                f"pool: {mebibytes(tier['used_bytes'])} in use"
+            )
+    workers = [worker_text(worker) for worker in status["workers"]]
     lines.append("workers   " + ("; ".join(workers) or "none"))
     if status["lanes"]:
         lines += ["", *lane_lines(status)]
     lines += ["", *job_lines(status)]
     return lines
+
+
+def worker_text(worker: Document) -> str:
+    """A worker's part of the line; of a standby, how many jobs it has prepared."""
+    text = f"{worker['pid']} {worker['role']} {worker['state']}"
+    jobs = worker.get("jobs_to_prepare")
+    if not jobs:
+        return text
+    return f"{text} (prepared {worker['jobs_prepared']} of {jobs} jobs)"
 
 
 def lane_lines(status: Document) -> list[str]:
@@ -60,6 +81,7 @@ def job_lines(status: Document) -> list[str]:
             _text(job["user"]),
             job["class"],
             job["state"],
+            where(job),
             _text(job["lane"]),
             str(job["priority"]),
             mebibytes(job["persistent_bytes"]),
@@ -70,9 +92,42 @@ def job_lines(status: Document) -> list[str]:
         ]
         for job in status["jobs"]
     ]
-    heads = ["ID", "NAME", "USER", "CLASS", "STATE", "LANE", "PRIO", "P-MiB", "E-MiB"]
+    heads = ["ID", "NAME", "USER", "CLASS", "STATE", "IMAGE", "LANE", "PRIO", "P-MiB", "E-MiB"]
     heads += ["ITERATIONS", "DEVICE-TIME", "REASON"]
     return table(heads, rows, right="ID LANE PRIO P-MiB E-MiB ITERATIONS DEVICE-TIME")
+
+
+def where(job: Document) -> str:
+    """Where the job's image is; in a move, how much of it is there."""
+    image = job["image"]
+    places = [place for place in ("pool", "store", "spill") if image[f"{place}_bytes"]]
+    text = "+".join(places) or "-"
+    if image["moved_bytes"] is not None and job["persistent_bytes"]:
+        text += f" {100 * image['moved_bytes'] // job['persistent_bytes']} %"
+    return text + (" pinned" if image["pinned"] else "")
+
+
+def report_lines(report: Document) -> list[str]:
+    """A job's line for each of its graphs, and why one is not recorded."""
+    rows, refused = [], []
+    for graph in report["graphs"]:
+        replay = graph["replay"]
+        rows.append(
+            [
+                str(graph["number"]),
+                graph["name"],
+                f"{graph['nodes']:,}",
+                f"{graph['iterations']:,}",
+                f"{graph['replayed_count']:,}",
+                f"{replay['nodes']:,}" if replay["recorded"] else "-",
+                mebibytes(graph["planned_peak_bytes"]),
+            ]
+        )
+        if replay["refused"]:
+            refused.append(f"graph {graph['number']} is not recorded: {replay['refused']}")
+    heads = ["GRAPH", "NAME", "NODES", "ITERATIONS", "REPLAYED", "RECORDED-NODES", "PLAN-MiB"]
+    right = "GRAPH NODES ITERATIONS REPLAYED RECORDED-NODES PLAN-MiB"
+    return [*table(heads, rows, right=right), *refused]
 
 
 def reason(job: Document) -> str:

@@ -26,7 +26,7 @@ from laneway.graph.graph_ir import (
 )
 
 MAGIC = b"LWGR"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 # Tags of the binary form, in the order of the variant in graph.h.
 _NONE, _VALUE, _INTEGER, _REAL, _BOOLEAN, _TEXT, _DTYPE, _FORMAT, _LAYOUT, _DEVICE, _GENERATOR = (
@@ -120,7 +120,8 @@ def _write_context(out: _Writer, context: NumericContext) -> None:
     out.boolean(context.deterministic)
     out.boolean(context.deterministic_warn_only)
     out.boolean(context.flush_denormal)
-    out.u8(context.matmul_precision)
+    for precision in context.float32:
+        out.u8(precision)
     out.u8(int(context.default_dtype))
 
 

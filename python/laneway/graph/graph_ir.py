@@ -181,6 +181,17 @@ def collect_values(argument: Argument, found: list[int]) -> None:
             collect_values(element, found)
 
 
+# Library and kind of operator for which torch has a precision of float32 products.
+FLOAT32_USES = (
+    ("cuda", "matmul"),
+    ("cuda", "conv"),
+    ("cuda", "rnn"),
+    ("mkldnn", "matmul"),
+    ("mkldnn", "conv"),
+    ("mkldnn", "rnn"),
+)
+
+
 @dataclasses.dataclass
 class NumericContext:
     threads: int = 1
@@ -188,7 +199,8 @@ class NumericContext:
     deterministic: bool = False
     deterministic_warn_only: bool = False
     flush_denormal: bool = False
-    matmul_precision: int = 0  # 0 highest, 1 high, 2 medium
+    # Of FLOAT32_USES, in their order: 0 full, 1 TF32, 2 bfloat16. The defaults are torch's.
+    float32: tuple[int, ...] = (0, 1, 1, 0, 0, 0)
     default_dtype: DType = DType.float32
 
 

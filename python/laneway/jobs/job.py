@@ -152,8 +152,9 @@ class Job:
         return handle
 
     def wait_until_placed(self, timeout: float | None) -> None:
-        """Waits until the job has its memory. After `timeout` seconds the job is closed and Refused
-        raised, with its position and the reason."""
+        """Waits until the job has its memory. When it has no room after `timeout` seconds, the job
+        is closed and Refused raised, with its position and the reason; one that has its room is
+        waited for while its bytes are copied there."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             error = bindings.new_error()
@@ -164,6 +165,9 @@ class Job:
             if code != bindings.PENDING:
                 raise bindings.exception_of(code, error)
             if until is not None and time.monotonic() >= until:
+                if self.report()["status"]["state"] != "waiting":
+                    until = None  # it has its room
+                    continue
                 reason = bindings.message_of(error)
                 self.close()
                 raise Refused(f"job {self.name!r} was not admitted within {timeout} s: {reason}")

@@ -14,6 +14,7 @@ import weakref
 from typing import Any
 
 from laneway.errors import InvalidInput, ServiceUnavailable
+from laneway.jobs import residency
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.process import ProcessLock, run_interruptibly
@@ -80,6 +81,27 @@ class Service:
             if job.name == name:
                 return job.report(with_tapes)
         raise InvalidInput(f"the service has no job named {name!r} that this process made")
+
+    def load(self, job: str, timeout: float | None = 60.0) -> None:
+        """Brings the image of `job` (a name or number) into the pool and waits until it is there.
+        Other images leave for it as for a job with work. Raises Refused with the reason after
+        `timeout` seconds (None: waits without a limit), InvalidInput when there is no such job."""
+        residency.load(self, job, timeout)
+
+    def unload(self, job: str, timeout: float | None = 60.0) -> None:
+        """Sends the image of `job` out of the pool, after its running iteration, and waits until
+        it is outside. It comes back with the job's next iteration. Raises Refused when the job is
+        pinned, or after `timeout` seconds when it has not left, for instance because there is no
+        room outside."""
+        residency.unload(self, job, timeout)
+
+    def pin(self, job: str) -> None:
+        """Keeps the image of `job` in the pool, or brings it there and keeps it, until unpin()."""
+        residency.ask(self, "pin", job)
+
+    def unpin(self, job: str) -> None:
+        """Lets the image of `job` leave the pool again when others need the room."""
+        residency.ask(self, "unpin", job)
 
     def close(self) -> None:
         """Ends all jobs, after their running iterations, and frees the pool. Models that this
@@ -154,6 +176,8 @@ def embedded(
     lanes: int | None = None,
     device: str | None = None,
     lane_sms: int = 0,
+    staging: str | int | None = None,
+    spill: str | None = None,
 ) -> Service:
     """Opens a service inside this process. It has the same engine as the daemon.
 
@@ -164,6 +188,9 @@ def embedded(
     - `device`: "host" or "cuda:N". None: $LANEWAY_DEVICE, or "host" where that is not set.
     - `lane_sms`: on a device that can be divided, the number of multiprocessors of each lane. 0:
       all lanes share all multiprocessors.
+    - `staging`: memory for the images of jobs that leave the pool while others need the room. None:
+      as much as the pool; it is used only when images leave. 0: no image leaves.
+    - `spill`: "FOLDER:SIZE", a file for images that find no room there. None: no file.
 
     Raises InvalidInput, Refused or ServiceUnavailable; the message says what to change.
     """
@@ -183,11 +210,26 @@ def embedded(
         raise InvalidInput(f"lane_sms = {lane_sms}: give a number of multiprocessors, or 0")
     options.lanes, options.lane_sms = lanes or 0, lane_sms
     options.policy, options.device, options.torch_version = texts
+    options.store_bytes = -1 if staging is None else parse_bytes(staging)
+    folder, size = _spill_of(spill)
+    texts.append(ffi.new("char[]", folder.encode()))
+    options.spill_folder = texts[-1] if folder else ffi.NULL
+    options.spill_bytes = size
     handle, error = ffi.new("laneway_service **"), bindings.new_error()
     code = library.lib.laneway_embedded_open(options, handle, error)
     if code != bindings.OK:
         raise bindings.exception_of(code, error)
     return Service(handle[0], library)
+
+
+def _spill_of(spill: str | None) -> tuple[str, int]:
+    """Folder and size; none of both for None."""
+    if spill is None:
+        return "", 0
+    folder, _, size = spill.rpartition(":")
+    if not folder or parse_bytes(size) == 0:
+        raise InvalidInput(f"spill = {spill!r}: give FOLDER:SIZE, such as '/var/tmp:64GiB'")
+    return os.path.abspath(folder), parse_bytes(size)
 
 
 def connect(address: str | None = None, timeout: float = 0.0) -> Service:

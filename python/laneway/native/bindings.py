@@ -33,6 +33,9 @@ typedef struct laneway_embedded_options {
   const char* torch_version;
   uint32_t lane_sms;
   uint32_t reserved;
+  int64_t store_bytes;
+  const char* spill_folder;
+  uint64_t spill_bytes;
 } laneway_embedded_options;
 int laneway_abi_version(void);
 const char* laneway_torch_version(void);
@@ -50,6 +53,8 @@ int laneway_connect(const laneway_connect_options* options, laneway_service** se
 void laneway_service_close(laneway_service* service);
 void laneway_service_release(laneway_service* service);
 int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
+int laneway_service_job_report(laneway_service* service, uint64_t job, char** json,
+                               laneway_error* error);
 int laneway_service_command(laneway_service* service, const char* command, const char* argument,
                             laneway_error* error);
 const char* laneway_service_kernels(laneway_service* service);

@@ -83,8 +83,10 @@ TEST(GraphCheck, Context) {
   EXPECT_THAT(broken([](Graph& g) { g.context.threads = 0; }),
               HasSubstr("thread count 0 is not in 1 to 1024"));
   EXPECT_THAT(broken([](Graph& g) { g.context.threads = 1'025; }), HasSubstr("thread count 1025"));
-  EXPECT_THAT(broken([](Graph& g) { g.context.matmul_precision = 3; }),
-              HasSubstr("matmul precision 3 is over the limit of 2"));
+  EXPECT_THAT(broken([](Graph& g) { g.context.float32[0] = Float32Precision::bf16; }),
+              HasSubstr("float32 precision of CUDA 2 is over the limit of 1"));
+  EXPECT_THAT(broken([](Graph& g) { g.context.float32[5] = static_cast<Float32Precision>(3); }),
+              HasSubstr("float32 precision of oneDNN 3 is over the limit of 2"));
   EXPECT_THAT(broken([](Graph& g) { g.context.default_dtype = DType::int64; }),
               HasSubstr("default dtype int64 is not a floating one"));
 }

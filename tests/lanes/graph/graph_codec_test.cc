@@ -38,11 +38,12 @@ struct Bytewise {
   }
 };
 
-Bytewise golden_header(uint32_t version = 1) {
+Bytewise golden_header(uint32_t version = 2) {
   Bytewise b;
   for (const char c : {'L', 'W', 'G', 'R'}) b.u8(static_cast<uint8_t>(c));
-  b.u32(version).str("g").u8(2);                 // name, kind inference
-  b.u32(3).u8(1).u8(0).u8(0).u8(1).u8(2).u8(9);  // context
+  b.u32(version).str("g").u8(2);                // name, kind inference
+  b.u32(3).u8(1).u8(0).u8(0).u8(1);             // context
+  b.u8(1).u8(0).u8(1).u8(2).u8(0).u8(1).u8(9);  // its float32 precisions and dtype
   return b;
 }
 
@@ -79,7 +80,13 @@ TEST(GraphCodec, BytesAreThoseOfTheFormatLetterByLetter) {
   const Graph& graph = decoded.value();
   EXPECT_EQ(graph.name, "g");
   EXPECT_EQ(graph.kind, GraphKind::inference);
-  EXPECT_EQ(graph.context, (NumericContext{3, true, false, false, true, 2, DType::float64}));
+  EXPECT_EQ(graph.context,
+            (NumericContext{
+                .threads = 3,
+                .flush_denormal = true,
+                .float32 = {Float32Precision::tf32, Float32Precision::full, Float32Precision::tf32,
+                            Float32Precision::bf16, Float32Precision::full, Float32Precision::tf32},
+                .default_dtype = DType::float64}));
   ASSERT_EQ(graph.nodes.size(), 1u);
   EXPECT_EQ(graph.nodes[0].op, "aten::mul.Scalar");
   EXPECT_EQ(graph.nodes[0].source, "a.py:1 in f");
@@ -145,8 +152,8 @@ TEST(GraphCodec, MagicVersionAndEnumsAreChecked) {
   bytes[3] = std::byte{'X'};
   EXPECT_THAT(refusal(bytes), HasSubstr("magic at byte 3"));
   EXPECT_THAT(
-      refusal(golden_header(2).bytes),
-      HasSubstr("version at byte 4 of 24: version 2 is unknown, this build reads version 1"));
+      refusal(golden_header(1).bytes),
+      HasSubstr("version at byte 4 of 29: version 1 is unknown, this build reads version 2"));
   bytes = golden().bytes;
   bytes[13] = std::byte{3};
   EXPECT_THAT(refusal(bytes), HasSubstr("graph kind at byte 13"));
@@ -154,8 +161,8 @@ TEST(GraphCodec, MagicVersionAndEnumsAreChecked) {
   bytes[18] = std::byte{2};
   EXPECT_THAT(refusal(bytes), HasSubstr("mkldnn at byte 18"));
   bytes = golden().bytes;
-  bytes[23] = std::byte{12};
-  EXPECT_THAT(refusal(bytes), HasSubstr("default dtype at byte 23"));
+  bytes[28] = std::byte{12};
+  EXPECT_THAT(refusal(bytes), HasSubstr("default dtype at byte 28"));
 }
 
 TEST(GraphCodec, TextTableStartsWithTheEmptyText) {
@@ -185,7 +192,7 @@ TEST(GraphCodec, TextMustBeUtf8) {
                                           "\xe2\x82"};
   for (const std::string& text : wrong) {
     EXPECT_THAT(refusal(golden_header().u32(2).str("").str(text).u64(0).u64(0).u64(0).bytes),
-                HasSubstr("text at byte 32 of"));
+                HasSubstr("text at byte 37 of"));
   }
   EXPECT_THAT(
       refusal(golden_header().u32(2).str("").str("größe €𝛼").u64(0).u64(0).u32(0).u32(0).bytes),
@@ -194,12 +201,12 @@ TEST(GraphCodec, TextMustBeUtf8) {
 
 TEST(GraphCodec, LyingCountsAreRefusedBeforeAnythingIsReserved) {
   EXPECT_THAT(refusal(golden_header().u32(1).str("").u32(4'000'000).bytes),
-              HasSubstr("storage count at byte 32 of 36: count 4000000 needs at least 52000000 "
+              HasSubstr("storage count at byte 37 of 41: count 4000000 needs at least 52000000 "
                         "bytes, 0 are left"));
   EXPECT_THAT(refusal(golden_header().u32(1).str("").u32(UINT32_MAX).bytes),
               HasSubstr("count 4294967295 is over the limit of 4000000"));
   EXPECT_THAT(refusal(golden_header().u32(1).str("").u32(0).u32(0).u32(4'097).u64(0).bytes),
-              HasSubstr("inputs at byte 40 of 52: count 4097 is over the limit of 4096"));
+              HasSubstr("inputs at byte 45 of 57: count 4097 is over the limit of 4096"));
   EXPECT_THAT(refusal(golden_header().u32(2).str("").u32(4'097).u64(0).bytes),
               HasSubstr("over the limit of 4096"));
 }
@@ -235,7 +242,7 @@ TEST(GraphCodec, TextsAreInTheTable) {
   Bytewise b = golden_header();
   b.u32(1).str("").u32(0).u32(0).u32(0).u32(0).u32(1).u32(1).u32(0).u32(0).u32(0).u32(0).u32(1);
   EXPECT_THAT(refusal(b.bytes),
-              HasSubstr("node operator at byte 52 of 76: text 1 is not in the table, which has 1"));
+              HasSubstr("node operator at byte 57 of 81: text 1 is not in the table, which has 1"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ TEST(GraphDump, TrainingGraphReadsLikeTheStep) {
   const std::string dump = dump_graph(testing::training_graph());
   EXPECT_THAT(dump,
               HasSubstr("graph 'training' train\n"
-                        "context threads 1, mkldnn, matmul_precision 0, default float32\n"
+                        "context threads 1, mkldnn, float32 precision 011000, default float32\n"
                         "input 0 %0: float32[4, 8] @0\n"
                         "input 1 %1: float32[4, 3] @1\n"
                         "input 2 %2: real\n"
@@ -44,7 +44,7 @@ TEST(GraphDump, EveryKindOfArgument) {
               HasSubstr("[%4: float16[2, 2] @2 strides [4, 1], %5: float16[2, 2] @2+2 strides "
                         "[4, 1], _] = aten::split.Tensor("));
   EXPECT_THAT(dump, HasSubstr("context threads 2, deterministic, deterministic_warn_only, "
-                              "flush_denormal, matmul_precision 2, default float64"));
+                              "flush_denormal, float32 precision 100212, default float64"));
 }
 
 TEST(GraphDump, RealsReadBackAndNeverLookLikeIntegers) {

@@ -57,12 +57,13 @@ def batch_of(kind: str) -> tuple[torch.Tensor, torch.Tensor]:
 class Trial:
     """A job of one kind in a service, and what is known of its state."""
 
-    def __init__(self, service: Any, kind: str) -> None:
+    def __init__(self, service: Any, kind: str, **options: Any) -> None:
         self.kind, self.iterations = kind, 0
         model = model_of(kind)
         self.at_first = {name: value.clone() for name, value in model.state_dict().items()}
         optimizer = torch.optim.Adam(model.parameters())
-        self.step = laneway.train_step(model, nn.CrossEntropyLoss(), optimizer, service)
+        loss_fn = nn.CrossEntropyLoss()
+        self.step = laneway.train_step(model, loss_fn, optimizer, service, **options)
 
     def train(self, iterations: int) -> Trial:
         for _ in range(iterations):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 
 from laneway.graph.graph_ir import (
+    FLOAT32_USES,
     Argument,
     DeviceArgument,
     DType,
@@ -54,10 +55,13 @@ def decode_graph(data: bytes) -> Graph:
     r = _Reader(data)
     assert data[:4] == b"LWGR"
     r.at = 4
-    assert r.take("I") == 1
+    assert r.take("I") == 2
     name, kind = r.text(), GraphKind(r.take("B"))
     context = NumericContext(
-        r.take("i"), r.truth(), r.truth(), r.truth(), r.truth(), r.take("B"), DType(r.take("B"))
+        r.take("i"),
+        *(r.truth() for _ in range(4)),
+        tuple(r.take("B") for _ in FLOAT32_USES),
+        DType(r.take("B")),
     )
     texts = [r.text() for _ in range(r.take("I"))]
     assert texts[0] == ""

@@ -29,13 +29,15 @@ class Daemons:
         policy: str = "fifo",
         lanes: int | None = None,
         device: str = "host",
+        staging: str | int | None = None,
     ) -> Any:
         """What takes laneway.embedded's place."""
-        kind = (parse_bytes("512MiB" if pool is None else pool), policy, lanes, device)
+        kind = (parse_bytes("512MiB" if pool is None else pool), policy, lanes, device, staging)
         daemon = self._running.get(kind)
         if daemon is None:
             words = ["--policy", policy, "--device", device, "--standby", "0"]
             words += [] if lanes is None else ["--lanes", str(lanes)]
+            words += [] if staging is None else ["--staging", str(parse_bytes(staging))]
             daemon = self._stack.enter_context(Lanewayd(*words, pool=str(kind[0])))
             self._running[kind] = daemon
         return daemon.connect()

@@ -193,6 +193,16 @@ void FakeWorker::on(const wire::to_worker::JobReport& message) {
   say(answer);
 }
 
+void FakeWorker::on(const wire::to_worker::ReleaseJob& message) {
+  if (quarantined.erase(message.job) > 0) return reply(message.request);
+  reply(message.request, Error{ErrorCode::refused, "it is not quarantined"});
+}
+
+void FakeWorker::on(const wire::to_worker::SetResidency& message) {
+  wishes.emplace_back(message.job, message.wanted);
+  reply(message.request);
+}
+
 void FakeWorker::on(const wire::to_worker::Actions& message) {
   for (const lanes::Action& action : message.actions) carry_out(action);
 }

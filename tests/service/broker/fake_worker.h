@@ -52,6 +52,8 @@ class FakeWorker {
   std::map<JobId, Job> jobs;
   std::map<RegionId, lanes::ReportedRegion> regions;
   uint64_t reports = 0;
+  std::set<uint64_t> quarantined;                             // by job
+  std::vector<std::pair<uint64_t, lanes::Residency>> wishes;  // of jobs
 
  private:
   template <class M>
@@ -67,6 +69,8 @@ class FakeWorker {
   void on(const wire::to_worker::DropSegment& message);
   void on(const wire::to_worker::CloseJob& message);
   void on(const wire::to_worker::JobReport& message);
+  void on(const wire::to_worker::ReleaseJob& message);
+  void on(const wire::to_worker::SetResidency& message);
   void on(const wire::to_worker::Actions& message);
   void on(const wire::to_worker::Recovered& message);
   void carry_out(const lanes::Action& action);

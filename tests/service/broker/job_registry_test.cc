@@ -318,6 +318,22 @@ TEST_F(JobRegistryTest, KillingNeedsTheRightAndAName) {
   EXPECT_EQ(worker.jobs.size(), 1u);
 }
 
+TEST_F(JobRegistryTest, ReleasingNeedsTheRightANameAndAJobThatIsQuarantined) {
+  create(1, 1, "a", 640);
+  worker.quarantined = {1};
+  registry().release(from(2, 1, /*user=*/7), {.job = "a"}, false);
+  EXPECT_THAT(failure(2, 1), HasSubstr("no job 'a' that this user may release"));
+  registry().release(from(1, 2), {.job = "a"}, false);
+  get<wire::Done>(1, 2);
+  EXPECT_TRUE(worker.quarantined.empty());
+  registry().release(from(2, 2, 7), {.job = "1"}, true);
+  EXPECT_THAT(failure(2, 2), HasSubstr("not quarantined"));
+  // A job that ends before it is released was not released.
+  registry().close(from(1, 3), {.job = 1});
+  registry().release(from(1, 4), {.job = "1"}, false);
+  EXPECT_THAT(failure(1, 4), HasSubstr("closed by its client"));
+}
+
 TEST_F(JobRegistryTest, AFailedJobsClientHearsWhyEvenLater) {
   create(1, 1, "job", 640);
   worker.ready(JobId(1));
@@ -335,10 +351,18 @@ TEST_F(JobRegistryTest, AFailedJobsClientHearsWhyEvenLater) {
 
 TEST_F(JobRegistryTest, AReportHasTheCoresLineOfTheJob) {
   create(1, 1, "job", 640);
-  registry().report(from(1, 2), {.job = 1, .with_tapes = false});
+  registry().report(from(1, 2), {.job = 1, .with_tapes = false}, false);
   EXPECT_THAT(get<wire::Text>(1, 2).text, HasSubstr("\"name\":\"job\""));
-  registry().report(from(2, 1), {.job = 1, .with_tapes = false});
-  EXPECT_THAT(failure(2, 1), HasSubstr("not this session's"));
+}
+
+TEST_F(JobRegistryTest, AReportIsForTheJobsUserAndForOperators) {
+  create(1, 1, "job", 640);
+  registry().report(from(2, 1), {.job = 1, .with_tapes = false}, false);
+  EXPECT_THAT(get<wire::Text>(2, 1).text, HasSubstr("\"name\":\"job\""));
+  registry().report(from(3, 1, /*user=*/7), {.job = 1, .with_tapes = false}, false);
+  EXPECT_THAT(failure(3, 1), HasSubstr("not this session's"));
+  registry().report(from(3, 2, 7), {.job = 1, .with_tapes = false}, true);
+  EXPECT_THAT(get<wire::Text>(3, 2).text, HasSubstr("\"name\":\"job\""));
 }
 
 TEST_F(JobRegistryTest, TheServicesEndEndsAllJobsWithItsReason) {

@@ -152,7 +152,7 @@ TEST(RegistryRecovery, AWorkerMayDieAnyTime) {
                                        RegistryRig::files(1));
     maybe();
     rig.get<wire::Done>(1, 3);
-    rig.registry().report(RegistryRig::from(1, 4), {.job = 1, .with_tapes = false});
+    rig.registry().report(RegistryRig::from(1, 4), {.job = 1, .with_tapes = false}, false);
     maybe();
     rig.get<wire::Text>(1, 4);
     rig.registry().parts().drop_graph(RegistryRig::from(1, 5), {.job = 1, .number = 1});

@@ -7,23 +7,26 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
 #include <set>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "base/check.h"
 #include "tests/service/journal/journal_file.h"
+#include "tests/service/journal/single_step.h"
 
 namespace laneway::service {
 namespace {
 
 using testing::JournalFile;
+using testing::single_step;
 using Verdict = JobRecovery::Verdict;
 
 // Short, because each of its bytes takes instructions to write.
@@ -33,7 +36,9 @@ std::vector<std::byte> random_state(int value) {
   return std::vector<std::byte>(kStateBytes, static_cast<std::byte>(value));
 }
 
-bool is_all(const std::vector<std::byte>& bytes, int value) { return bytes == random_state(value); }
+bool is_all(std::span<const std::byte> bytes, int value) {
+  return std::ranges::equal(bytes, random_state(value));
+}
 
 // What a successor would learn now.
 struct Reading {
@@ -45,7 +50,7 @@ struct Reading {
 
 Reading read(const JobJournal& job) {
   Reading reading{job.recover(), job.iterations(), job.busy().ns(), -1};
-  const std::vector<std::byte> random = job.random_state(kStateBytes);
+  const auto random = job.random_state(kStateBytes);
   if (is_all(random, static_cast<int>(random[0]))) reading.random = static_cast<int>(random[0]);
   return reading;
 }
@@ -147,31 +152,6 @@ TEST(JournalView, LooksWhileTheWriterGoesOn) {
   EXPECT_EQ(view->progress(0, JobId(1))->busy, Duration(10 * kIterations));
 }
 
-// Runs `steps` in a child, instruction by instruction; `look` sees the memory behind each. False
-// when the system does not let a process be traced.
-bool single_step(const std::function<void()>& steps, const std::function<void()>& look) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(9);
-    ::raise(SIGSTOP);
-    steps();
-    ::raise(SIGSTOP);
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  if (!WIFSTOPPED(status)) return false;
-  bool traced = true;
-  do {
-    look();
-    traced = ::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0;
-    if (traced) ::waitpid(child, &status, 0);
-  } while (traced && WIFSTOPPED(status) && WSTOPSIG(status) != SIGSTOP);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, &status, 0);
-  return traced;
-}
-
 // The readings of a sequence of steps, each different from the one before it.
 std::vector<Reading> readings_of(JobJournal& job, const std::function<void()>& steps) {
   std::vector<Reading> readings;
@@ -215,7 +195,7 @@ TEST(Journal, ADeathAtAnyInstructionLeavesTheFormerStepOrTheNext) {
   ASSERT_EQ(iteration.size(), 4U);
   expect_reading(iteration[0], Verdict::publish, 0, 1, 2);
   expect_reading(iteration[1], Verdict::run_again, 1, 1, 2);
-  expect_reading(iteration[2], Verdict::failed, 1, 1, 2);
+  expect_reading(iteration[2], Verdict::restore, 1, 1, 2);
   expect_reading(iteration[3], Verdict::publish, 1, 2, 3);
 
   // One that was abandoned, and then another; it draws nothing, and does not count.
@@ -263,6 +243,37 @@ TEST(Journal, OpeningARecordIsOneStep) {
                                   });
   if (!traced) GTEST_SKIP() << "this system does not let a test trace its child";
   EXPECT_EQ(jobs, (std::set<uint64_t>{0, 1, 2}));
+}
+
+// Out of the pool and back: at every instruction a successor finds the state in exactly one place.
+TEST(Journal, AnImageThatMovesIsAlwaysSomewhere) {
+  const JournalFile file;
+  auto journal = file.map().value();
+  JobJournal job = journal->job(0);
+  job.open(JobId(1), random_state(0));
+  job.placing(LaneId(1), Bytes(0), Bytes(64));
+  job.placed();
+  std::set<std::pair<bool, bool>> seen;
+  const bool traced = single_step(
+      [&job] {
+        job.keep_copy({.tier = 2, .offset = Bytes(128), .checksum = 5});
+        job.left();
+        job.placing(LaneId(3), Bytes(640), Bytes(64));
+        job.placed();
+        job.drop_copy();
+      },
+      [&] {
+        const auto copy = job.copy();
+        EXPECT_TRUE(job.is_placed() || copy) << "its bytes are nowhere";
+        if (copy) {
+          EXPECT_EQ(copy->tier, 2u);
+          EXPECT_EQ(copy->offset, Bytes(128));
+          EXPECT_EQ(copy->checksum, 5u);
+        }
+        seen.emplace(job.is_placed(), copy.has_value());
+      });
+  if (!traced) GTEST_SKIP() << "this system does not let a test trace its child";
+  EXPECT_EQ(seen.size(), 3u) << "in the pool, in both, outside";
 }
 
 TEST(Journal, ARegionIsTheFormerOrTheNewOne) {
@@ -333,10 +344,11 @@ TEST(Journal, AChildKilledAtAnyMoment) {
       case Verdict::nothing: EXPECT_EQ(ended, 0U); break;
       case Verdict::publish: EXPECT_EQ(sequence + 1, reading.iterations); break;
       case Verdict::run_again: EXPECT_EQ(sequence, reading.iterations); break;
-      case Verdict::failed:
+      case Verdict::restore:
         EXPECT_EQ(sequence, reading.iterations);
         EXPECT_EQ(truth.committing.load(), sequence + 1);
         break;
+      case Verdict::spoiled: FAIL() << "nothing failed";
       case Verdict::rewrite: FAIL() << "nothing was written by a client";
     }
   }

@@ -44,16 +44,22 @@ class StatusTest : public testing::Test {
 };
 
 TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
-  facts_.workers = {{81, "active", "ready"}, {82, "standby", "starting"}};
+  facts_.workers = {{81, "active", "ready", {}, {}}, {82, "standby", "ready", 3, 2}};
   offer(1, 640, 1280);
   const json status = document();
   EXPECT_EQ(status["service"], json::parse(R"({"pid": 77, "version": "1.2.3", "device": "host",
                                                "kernels": "cpu", "policy": "fifo",
                                                "uptime_s": 2.5})"));
-  EXPECT_EQ(status["workers"], json::parse(R"([{"pid": 81, "role": "active", "state": "ready"},
-                            {"pid": 82, "role": "standby", "state": "starting"}])"));
+  EXPECT_EQ(status["workers"], json::parse(R"([{"pid": 81, "role": "active", "state": "ready",
+                             "jobs_to_prepare": null, "jobs_prepared": null},
+                            {"pid": 82, "role": "standby", "state": "ready",
+                             "jobs_to_prepare": 3, "jobs_prepared": 2}])"));
   EXPECT_EQ(status["pool"], json::parse(R"({"capacity_bytes": 6400, "persistent_bytes": 640,
       "region_bytes": 1280, "other_bytes": 0, "reserve_bytes": 0, "free_bytes": 4480})"));
+  EXPECT_EQ(status["recovery"], nullptr) << "there is none";
+  facts_.recovery = {.capacity = mib(64), .used = mib(3)};
+  EXPECT_EQ(document()["recovery"],
+            json::parse(R"({"capacity_bytes": 67108864, "used_bytes": 3145728})"));
   EXPECT_EQ(status["regions"], json::parse(R"([{"id": 1, "bytes": 1280, "lanes": [1]}])"));
   EXPECT_EQ(status["lanes"],
             json::parse(R"([{"id": 1, "region": 1, "jobs": [1], "running": null}])"));

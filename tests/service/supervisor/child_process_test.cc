@@ -133,12 +133,19 @@ TEST(ChildProcess, AProgramThatIsNotThereIsNamed) {
 TEST(ChildEnvironment, FaultsReachTheFirstProcessAndOthersOnlyWhenTold) {
   ::setenv("LANEWAY_FAULT", "broker.a:1", 1);
   ::unsetenv("LANEWAY_FAULT_AGAIN");
-  EXPECT_THAT(child_environment(true), Contains("LANEWAY_FAULT=broker.a:1"));
-  EXPECT_THAT(child_environment(false), Not(Contains(StartsWith("LANEWAY_FAULT"))));
+  EXPECT_THAT(child_environment(0), Contains("LANEWAY_FAULT=broker.a:1"));
+  EXPECT_THAT(child_environment(1), Not(Contains(StartsWith("LANEWAY_FAULT"))));
   ::setenv("LANEWAY_FAULT_AGAIN", "broker.b:2", 1);
-  EXPECT_THAT(child_environment(true), Not(Contains(StartsWith("LANEWAY_FAULT=broker.b"))));
-  EXPECT_THAT(child_environment(false), Contains("LANEWAY_FAULT=broker.b:2"));
-  EXPECT_THAT(child_environment(false), Contains(StartsWith("PATH=")));
+  EXPECT_THAT(child_environment(0), Not(Contains(StartsWith("LANEWAY_FAULT=broker.b"))));
+  EXPECT_THAT(child_environment(1), Contains("LANEWAY_FAULT=broker.b:2"));
+  EXPECT_THAT(child_environment(1), Contains(StartsWith("PATH=")));
+  EXPECT_THAT(child_environment(9), Contains("LANEWAY_FAULT=broker.b:2"));
+  ::setenv("LANEWAY_FAULT_AGAIN", "broker.c;;broker.d,broker.e:3", 1);
+  EXPECT_THAT(child_environment(0), Contains("LANEWAY_FAULT=broker.a:1"));
+  EXPECT_THAT(child_environment(1), Contains("LANEWAY_FAULT=broker.c"));
+  EXPECT_THAT(child_environment(2), Not(Contains(StartsWith("LANEWAY_FAULT"))));
+  EXPECT_THAT(child_environment(3), Contains("LANEWAY_FAULT=broker.d,broker.e:3"));
+  EXPECT_THAT(child_environment(7), Contains("LANEWAY_FAULT=broker.d,broker.e:3"));
   ::unsetenv("LANEWAY_FAULT");
   ::unsetenv("LANEWAY_FAULT_AGAIN");
 }

@@ -91,5 +91,29 @@ TEST(ChoosePool, NothingLeftForJobsIsRefused) {
   EXPECT_THAT(pool.error().message, HasSubstr("reserve less"));
 }
 
+TEST(ChooseRecovery, IsThePoolsSizeAndAtMostHalfOfTheRest) {
+  const MachineMemory memory{.total = gib(16), .free = gib(8)};
+  EXPECT_EQ(choose_recovery({}, gib(1), gib(1), memory).value(), gib(1));
+  EXPECT_EQ(choose_recovery({}, gib(6), gib(6), memory).value(), gib(1));
+  EXPECT_EQ(choose_recovery({}, gib(40), Bytes(), memory).value(), gib(4)) << "a device's pool";
+  EXPECT_EQ(choose_recovery(gib(2), gib(6), gib(6), memory).value(), gib(2));
+  EXPECT_EQ(choose_recovery(Bytes(), gib(1), gib(1), memory).value(), Bytes()) << "none is wanted";
+  EXPECT_EQ(choose_recovery({}, gib(8), gib(8), memory).value(), Bytes()) << "nothing is left";
+}
+
+TEST(ChooseRecovery, WhatCannotBeHadIsRefusedWithTheArithmetic) {
+  const MachineMemory memory{.total = gib(16), .free = gib(8)};
+  const auto more = choose_recovery(gib(3), gib(6), gib(6), memory);
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(more.error().code, ErrorCode::out_of_memory);
+  for (const char* said : {"--recovery-memory 3 GiB", "8 GiB are free", "6 GiB", "2 GiB or less"}) {
+    EXPECT_THAT(more.error().message, HasSubstr(said));
+  }
+  const auto small = choose_recovery(kib(4), gib(1), gib(1), memory);
+  ASSERT_FALSE(small.ok());
+  EXPECT_EQ(small.error().code, ErrorCode::invalid_argument);
+  EXPECT_THAT(small.error().message, HasSubstr("2 MiB"));
+}
+
 }  // namespace
 }  // namespace laneway::service

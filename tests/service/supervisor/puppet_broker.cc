@@ -41,10 +41,12 @@ class PuppetBroker final : public Puppet {
            (up.role == wire::WorkerRole::active ? " active " : " standby ") +
            states[static_cast<int>(up.state)] + " epoch " + std::to_string(up.epoch) +
            (fds_.empty() ? "" : " connected"));
-    if (!fds_.empty()) set_peer(std::move(fds_[0]));
+    // That of a standby is for jobs to be prepared.
+    const bool active = up.role == wire::WorkerRole::active;
+    if (!fds_.empty() && active) set_peer(std::move(fds_[0]));
   }
   void on(const in::WorkerDown& down) { report("worker down " + std::to_string(down.pid)); }
-  void on(const in::Stop&) { report("stop"); }
+  void on(const in::Stop& stop) { report("stop " + stop.failure); }
 
   void on_line(const std::vector<std::string>& words) override {
     if (words[0] == "hold") {  // KEY NOTE TEXT…: a descriptor a text

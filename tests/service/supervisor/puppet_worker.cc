@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "memory/os/shared_memory.h"
+#include "service/journal/journal_layout.h"
 #include "service/wire/codec.h"
 #include "service/wire/supervisor_messages.h"
 #include "tests/service/supervisor/puppet.h"
@@ -33,22 +34,42 @@ class PuppetWorker final : public Puppet {
                              std::to_string(start.config.pool_bytes) + " " +
                              std::to_string(start.config.alignment) + " " +
                              std::to_string(start.config.lane_sms);
-    const bool mapped = journal_ && (pool_ || !shared) && fds_.size() == (shared ? 2 : 1);
+    const size_t wanted = (shared ? 2U : 1U) + (start.config.recovery_bytes > 0 ? 1U : 0U) +
+                          (start.config.store_bytes > 0 ? 1U : 0U);
+    const bool mapped = journal_ && (pool_ || !shared) && fds_.size() == wanted;
     report(mapped ? "start " + told : "cannot map");
   }
   void on(const in::MakePool& make) {
     report("make pool " + make.config.device + " " + std::to_string(make.config.pool_bytes) + " " +
            std::to_string(make.config.lane_sms));
   }
-  void on(const in::Activate& activate) { report("activate " + std::to_string(activate.epoch)); }
+  void on(const in::Activate& activate) {
+    if (!hangs_) (void)supervisor().send(wire::encode(out::Activated{}));
+    report("activate " + std::to_string(activate.epoch));
+  }
   void on(const in::BrokerChannel& channel) {
     set_peer(std::move(fds_.at(0)));
     report("broker channel " + std::to_string(channel.epoch));
   }
   void on(const in::Stop&) { report("stop"); }
+  void on(const in::Ping&) {
+    if (!mute_) (void)supervisor().send(wire::encode(out::Pong{}));
+  }
 
   void on_line(const std::vector<std::string>& words) override {
-    if (words[0] == "ready") {
+    if (words[0] == "hangs") {  // does not answer its activation
+      hangs_ = true;
+    } else if (words[0] == "mute") {  // answers no ping
+      mute_ = true;
+    } else if (words[0] == "note") {  // LANE DOING STEPS BOUND_MS, as a lane of its does
+      service::LaneNotes& notes = journal().lanes.at(std::stoul(words[1]) - 1).notes;
+      notes.job.store(12);
+      notes.doing.store(static_cast<uint32_t>(std::stoul(words[2])));
+      notes.steps.store(std::stoull(words[3]));
+      notes.bound_ms.store(static_cast<uint32_t>(std::stoul(words[4])));
+    } else if (words[0] == "ended") {  // so many requests
+      journal().header.ended.fetch_add(std::stoull(words[1]));
+    } else if (words[0] == "ready") {
       (void)supervisor().send(wire::encode(out::Ready{}));
     } else if (words[0] == "pool") {  // SIZE, then "shared" or "own"
       made(std::stoull(words[1]), words[2] == "shared");
@@ -77,12 +98,17 @@ class PuppetWorker final : public Puppet {
             .pool_bytes = bytes, .alignment = 512, .is_shared = shared, .kernels = "cuda"}),
         std::move(fds));
   }
+  service::JournalMemory& journal() const {
+    return *reinterpret_cast<service::JournalMemory*>(journal_->data());
+  }
   static std::optional<memory::SharedMemory> map(service::Descriptor& fd, uint64_t size) {
     auto memory = memory::SharedMemory::attach(fd.release(), Bytes(static_cast<int64_t>(size)));
     if (!memory) return std::nullopt;
     return std::move(memory).value();
   }
 
+  bool hangs_ = false;
+  bool mute_ = false;
   std::vector<service::Descriptor> fds_;  // of the frame that is being looked at
   std::optional<memory::SharedMemory> pool_;
   std::optional<memory::SharedMemory> journal_;

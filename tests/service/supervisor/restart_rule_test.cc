@@ -38,5 +38,31 @@ TEST(RestartRule, DeathsBeforeTheWindowAreForgotten) {
   EXPECT_EQ(rule.died(now), now);
 }
 
+TEST(RestartRule, DeathsBeforeWorkThatWasDoneAreForgotten) {
+  RestartRule rule({.window = seconds(60), .deaths = 3});
+  const TimePoint now(seconds(1000).ns());
+  for (uint64_t done = 1; done < 20; ++done) {
+    EXPECT_EQ(rule.died(now, done), now) << "at once, as the first";
+    EXPECT_NE(rule.died(now, done), TimePoint::never());
+  }
+  EXPECT_EQ(rule.died(now, 19), TimePoint::never());
+}
+
+TEST(RestartRule, AProcessWithoutWhichOthersWorkIsNotGivenUpAndIsStartedAsLateAsElse) {
+  RestartRule rule({.window = seconds(60),
+                    .first_delay = milliseconds(100),
+                    .longest_delay = milliseconds(500),
+                    .deaths = 3},
+                   RestartRule::Work::others);
+  const TimePoint now(seconds(1000).ns());
+  EXPECT_EQ(rule.died(now, 1) - now, milliseconds(0));
+  EXPECT_EQ(rule.died(now, 2) - now, milliseconds(100));
+  for (uint64_t done = 3; done < 20; ++done) {
+    EXPECT_LE(rule.died(now, done) - now, milliseconds(500)) << done;
+  }
+  EXPECT_EQ(rule.died(now, 19) - now, milliseconds(500));
+  EXPECT_EQ(rule.died(now, 19), TimePoint::never());
+}
+
 }  // namespace
 }  // namespace laneway::service

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -78,6 +79,18 @@ void Watched::wait_until_gone() const {
   if (descriptor_.valid()) wait_for(descriptor_.get(), "the end of " + std::to_string(pid_));
 }
 
+void Watched::wait_until_stopped() const {
+  const std::string path = "/proc/" + std::to_string(pid_) + "/stat";
+  for (int looks = 0; looks < 100'000; ++looks) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    if (line.find(") T ") != std::string::npos) return;
+    ::sched_yield();
+  }
+  throw std::runtime_error(std::to_string(pid_) + " does not stop");
+}
+
 std::string Actor::read_line() {
   while (true) {
     const size_t end = unfinished_.find('\n');
@@ -137,6 +150,10 @@ Stage::Stage() {
   const std::string path = folder_.path() + "/control";
   control_ = service::listen_unix(path, 0600).value();
   ::setenv("LANEWAY_TEST_CONTROL", path.c_str(), 1);
+  std::filesystem::create_directory(programs());
+  for (const char* name : {"/laneway-broker", "/laneway-worker"}) {
+    std::filesystem::create_symlink(std::string(LANEWAY_PUPPETS) + name, programs() + name);
+  }
 }
 
 Stage::~Stage() {
@@ -153,8 +170,8 @@ void Stage::start(const std::vector<std::string>& words) {
   const std::string log_path = folder_.path() + "/log";
   const service::Descriptor log_file(
       ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  std::vector<std::string> all = {"--address",     address(), "--programs",
-                                  LANEWAY_PUPPETS, "--pool",  "16MiB"};
+  std::vector<std::string> all = {"--address", address(), "--programs",
+                                  programs(),  "--pool",  "16MiB"};
   all.insert(all.end(), words.begin(), words.end());
   daemon_.emplace(start_program(LANEWAYD, all, writer.get(), log_file.get()));
 }

@@ -25,6 +25,8 @@ class Watched {
   void kill(int signal) const;
   bool is_gone() const;
   void wait_until_gone() const;
+  // Until SIGSTOP has reached it.
+  void wait_until_stopped() const;
 
  private:
   pid_t pid_;
@@ -82,6 +84,8 @@ class Stage {
   std::string log() const;
 
   std::string address() const { return "ipc://" + socket(); }
+  // The folder that lanewayd takes broker and worker from: links, a test may remove one.
+  std::string programs() const { return folder_.path() + "/programs"; }
   std::string socket() const { return folder_.path() + "/here/laneway.sock"; }
   // What lies in the address's folder.
   std::vector<std::string> files() const;

@@ -107,6 +107,39 @@ TEST(Supervisor, AStandbyTakesOverWithTheMemoryOnlyWhenThePredecessorIsReaped) {
   broker.expect("worker up " + next.pid_text() + " standby ready epoch 0");
 }
 
+TEST(Supervisor, AStandbyIsConnectedToEachBrokerToPrepareJobs) {
+  Stage stage;
+  stage.start();
+  Actor broker = stage.serving_broker();
+  Actor active = stage.ready_worker();
+  active.expect("activate 1");
+  EXPECT_EQ(active.next(), "broker channel 1") << "and none before it was activated";
+  Actor standby = stage.ready_worker();
+  standby.expect("broker channel 1");
+  broker.expect("worker up " + standby.pid_text() + " standby ready epoch 0 connected");
+  broker.process().kill(SIGKILL);
+  Actor second = stage.serving_broker();
+  second.expect("worker up " + standby.pid_text() + " standby ready epoch 0 connected");
+  standby.expect("broker channel 2");
+  active.process().kill(SIGKILL);
+  standby.expect("activate 2");
+  standby.expect("broker channel 2");
+  second.expect("worker up " + standby.pid_text() + " active ready epoch 2 connected");
+}
+
+TEST(Supervisor, AStandbyThatIsNotToPrepareIsConnectedWhenItIsActivated) {
+  Stage stage;
+  stage.start({"--unprepared-standby"});
+  Actor broker = stage.serving_broker();
+  Actor active = stage.ready_worker();
+  active.expect("activate 1");
+  Actor standby = stage.ready_worker();
+  broker.expect("worker up " + standby.pid_text() + " standby ready epoch 0");
+  active.process().kill(SIGKILL);
+  EXPECT_EQ(standby.next(), "activate 2");
+  EXPECT_EQ(standby.next(), "broker channel 1");
+}
+
 TEST(Supervisor, AWorkerThatHangsUpIsKilledBeforeAnotherIsActivated) {
   Stage stage;
   stage.start({"--time-scale", "0.1"});
@@ -183,7 +216,7 @@ TEST(Supervisor, WorkersThatDieAgainAndAgainAreTheEndAndTheJobsEndFirst) {
     broker.say("heartbeat");
     stage.worker().process().kill(SIGKILL);
   }
-  broker.expect("stop");
+  broker.expect("stop workers die again and again");
   broker.say("stopped");
   broker.expect("hung up");
   broker.leave(0);

@@ -24,7 +24,7 @@ class SyntheticBackend final : public adaptor::Backend {
 
  private:
   memory::HostDevice device_;
-  memory::HostPoolAccess access_;
+  memory::HostPoolAccess access_{device_.link()};
 };
 
 }  // namespace laneway::testing

@@ -40,6 +40,7 @@ class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRu
   lanes::GraphRunner& runner() override { return *this; }
   void allow_replay(bool) override {}
   uint64_t replayed() const override { return 0; }
+  const adaptor::Recordings& recordings() const override { return recordings_; }
 
  private:
   SyntheticGraph(lanes::Graph graph, SyntheticState& state, Bytes most);
@@ -67,6 +68,7 @@ class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRu
   std::vector<lanes::InputView> inputs_;       // of the iteration
   uint64_t random_before_ = 0;
   Error error_;
+  const adaptor::Recordings recordings_;  // none is made
 };
 
 }  // namespace laneway::testing

@@ -26,6 +26,7 @@ class SyntheticLane final : public adaptor::DeviceLane {
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) override;
   Status node_enqueued() override { return {}; }
+  Status recording_launched() override { return {}; }
   // Complete already.
   std::unique_ptr<lanes::EnqueuedIteration> enqueue() override;
   void drop_downloads() override {}

@@ -1,6 +1,7 @@
 #include "tests/service/synthetic/synthetic_operators.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace laneway::testing {
 namespace {
@@ -53,6 +54,15 @@ Status bernoulli_in_place(const OperatorCall& call) {
   return {};
 }
 
+// Of a matrix of one element.
+Status cholesky(const OperatorCall& call) {
+  if (!(call.given[0][0] > 0)) {
+    return Error{ErrorCode::invalid_argument, "cholesky: the matrix is not positive-definite"};
+  }
+  call.result[0] = std::sqrt(call.given[0][0]);
+  return {};
+}
+
 constexpr OperatorRow kOperators[] = {
     {"aten::mul.Scalar", 1, false, &multiply_by_number},
     {"aten::clone", 1, false, &clone},
@@ -60,6 +70,7 @@ constexpr OperatorRow kOperators[] = {
     {"aten::add.Tensor", 2, false, &add},
     {"aten::add_.Tensor", 2, false, &add_in_place},
     {"aten::take", 2, false, &take},
+    {"aten::cholesky", 1, false, &cholesky},
     {"aten::bernoulli_.float", 1, true, &bernoulli_in_place},
 };
 

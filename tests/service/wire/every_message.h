@@ -7,6 +7,7 @@
 #include "service/wire/client_messages.h"
 #include "service/wire/client_replies.h"
 #include "service/wire/held_session.h"
+#include "service/wire/standby_messages.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/wire/worker_messages.h"
 
@@ -26,6 +27,8 @@ void for_each_message(const Visit& visit) {
   family(FamilyOf<wire::AnyLifeline>());
   family(FamilyOf<wire::to_worker::Any>());
   family(FamilyOf<wire::from_worker::Any>());
+  family(FamilyOf<wire::to_standby::Any>());
+  family(FamilyOf<wire::from_standby::Any>());
   family(FamilyOf<wire::supervisor_to_broker::Any>());
   family(FamilyOf<wire::broker_to_supervisor::Any>());
   family(FamilyOf<wire::supervisor_to_worker::Any>());

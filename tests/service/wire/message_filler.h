@@ -109,7 +109,7 @@ struct AnyField {
 };
 
 // How many members the aggregate T has: the most values that it can be made of.
-template <class T, size_t N = 16>
+template <class T, size_t N = 24>
 constexpr size_t field_count() {
   constexpr bool fits = []<size_t... I>(std::index_sequence<I...>) {
     return requires { T{(void(I), AnyField{})...}; };

@@ -56,33 +56,103 @@ std::vector<std::string> environment(const std::string& faults) {
 
 }  // namespace
 
-WorkerRig::WorkerRig(Bytes pool, uint32_t lanes)
+WorkerRig::WorkerRig(Bytes pool, uint32_t lanes, Bytes reserve, Recovery recovery)
     : lanes_(lanes),
+      reserve_(reserve),
       pool_(SharedMemory::create("pool", pool).value()),
-      journal_(shared("journal", service::kJournalBytes)) {}
-
-WorkerRig::~WorkerRig() {
-  process_.reset();  // kills and reaps
+      journal_(shared("journal", service::kJournalBytes)),
+      wanted_(std::move(recovery)) {
+  if (wanted_.memory > Bytes()) {
+    recovery_.emplace(shared("recovery", static_cast<uint64_t>(wanted_.memory.count())));
+  }
 }
 
-void WorkerRig::start(const std::string& faults) {
+WorkerRig::~WorkerRig() {
+  standby_.reset();  // kills and reaps
+  process_.reset();
+}
+
+WorkerRig::Process WorkerRig::spawn(const std::string& faults) {
   auto ends = service::Channel::pair().value();
-  process_.emplace(service::ChildProcess::spawn(LANEWAY_WORKER, environment(faults),
-                                                std::move(ends.second).release())
-                       .value());
-  supervisor_ = std::move(ends.first);
+  Process worker{service::ChildProcess::spawn(LANEWAY_WORKER, environment(faults),
+                                              std::move(ends.second).release())
+                     .value(),
+                 std::move(ends.first)};
   wire::supervisor_to_worker::Start message;
   message.config.device = "host";
   message.config.pool_bytes = static_cast<uint64_t>(pool_.size().count());
+  message.config.reserve_bytes = static_cast<uint64_t>(reserve_.count());
+  message.config.recovery_bytes = static_cast<uint64_t>(wanted_.memory.count());
+  message.config.recovery = wanted_.wanted;
+  message.config.pool_is_shared = !wanted_.own_pool;
   message.journal_bytes = service::kJournalBytes;
-  std::vector<Descriptor> fds = list(copy_of(pool_.descriptor()));
+  std::vector<Descriptor> fds;
+  if (!wanted_.own_pool) fds.push_back(copy_of(pool_.descriptor()));
   fds.push_back(copy_of(journal_.descriptor()));
-  LW_CHECK(supervisor_.send(wire::encode(message), std::move(fds)).ok(), "the worker listens");
-  const auto ready = supervisor_.receive_wait(kPatience);
+  if (recovery_) fds.push_back(copy_of(recovery_->descriptor()));
+  LW_CHECK(worker.supervisor.send(wire::encode(message), std::move(fds)).ok(),
+           "the worker listens");
+  const auto ready = worker.supervisor.receive_wait(kPatience);
   LW_CHECK(ready.ok(), ready.ok() ? "" : ready.error().message);
+  return worker;
+}
+
+void WorkerRig::activate(Process worker) {
+  process_.emplace(std::move(worker.process));
+  supervisor_ = std::move(worker.supervisor);
   const auto activate = wire::encode(wire::supervisor_to_worker::Activate{.epoch = 1});
   LW_CHECK(supervisor_.send(activate).ok(), "the worker listens");
   connect();
+}
+
+void WorkerRig::start(const std::string& faults) { activate(spawn(faults)); }
+
+void WorkerRig::start_standby() {
+  standby_.emplace(spawn(""));
+  auto ends = service::Channel::pair().value();
+  const auto message = wire::encode(wire::supervisor_to_worker::BrokerChannel{.epoch = 1});
+  LW_CHECK(standby_->supervisor.send(message, list(std::move(ends.second).release())).ok(),
+           "the standby listens");
+  size_t asked = 0;
+  const auto tell_standby = [&](const auto& what, int graph) {
+    std::vector<Descriptor> fds;
+    if (graph >= 0) fds.push_back(copy_of(graph));
+    LW_CHECK(ends.first.send(wire::encode(what), std::move(fds)).ok(), "the standby listens");
+  };
+  for (const ProcessJob* job : jobs_) {
+    for (const auto& [number, graph] : job->graphs_) {
+      ++asked;
+      if (number == 0) {
+        tell_standby(wire::to_standby::PrepareJob{job->message_.job, job->message_.spec.slots},
+                     graph.memory.descriptor());
+      } else {
+        tell_standby(wire::to_standby::PrepareGraph{job->message_.job, number},
+                     graph.memory.descriptor());
+      }
+    }
+  }
+  tell_standby(wire::to_standby::Settle{}, -1);
+  for (; asked > 0; --asked) {
+    const auto frame = ends.first.receive_wait(kPatience);
+    LW_CHECK(frame.ok(), frame.ok() ? "" : frame.error().message);
+    const auto done = wire::decode<wire::from_standby::Any>(frame.value().bytes).value();
+    EXPECT_TRUE(std::get<wire::from_standby::Prepared>(done).ok);
+  }
+}
+
+void WorkerRig::take_over() {
+  LW_CHECK(standby_.has_value(), "there is a standby");
+  process_.reset();
+  ++deaths_;
+  activate(*std::exchange(standby_, std::nullopt));
+}
+
+std::vector<std::byte> WorkerRig::shared_bytes() const {
+  std::vector<std::byte> all;
+  for (const SharedMemory* memory : {&pool_, &journal_, &*recovery_}) {
+    all.insert(all.end(), memory->data(), memory->data() + memory->size().count());
+  }
+  return all;
 }
 
 void WorkerRig::replace_broker() { connect(); }
@@ -104,6 +174,7 @@ void WorkerRig::connect() {
 void WorkerRig::make_core() {
   lanes::SchedulerConfig config;
   config.capacity = pool_.size();
+  config.reserve = reserve_;
   config.max_lanes = lanes_;
   auto policy = policies::make_policy("fifo").value();
   core_ = std::make_unique<lanes::CoreLoop>(
@@ -150,7 +221,7 @@ void WorkerRig::lose_worker() {
   core_.reset();
   answers_.clear();
   ++deaths_;
-  if (follows_) start();
+  if (follows_) start(std::exchange(next_faults_, {}));
 }
 
 void WorkerRig::turn(int wait_ms) {
@@ -286,6 +357,7 @@ void ProcessJob::tell_link(uint32_t number) {
   message.request = ++rig_.last_request_;
   message.job = message_.job;
   message.link = number;
+  message.owners = number == 1;
   const HeldLink& link = links_.at(number);
   std::vector<Descriptor> fds = list(link.ring.duplicate().value());
   fds.push_back(link.wake.duplicate().value());

@@ -21,6 +21,7 @@
 #include "service/transport/ring_client.h"
 #include "service/wire/codec.h"
 #include "service/wire/layout.h"
+#include "service/wire/standby_messages.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/wire/worker_messages.h"
 
@@ -30,11 +31,23 @@ class ProcessJob;
 
 class WorkerRig final : public lanes::ActionSink {
  public:
-  explicit WorkerRig(Bytes pool = mib(16), uint32_t lanes = 2);
+  struct Recovery {
+    Bytes memory = mib(64);   // 0: none
+    std::string wanted = {};  // as wire::ServiceConfig has it
+    bool own_pool = false;    // of each worker, dies with it
+  };
+  explicit WorkerRig(Bytes pool = mib(16), uint32_t lanes = 2, Bytes reserve = {})
+      : WorkerRig(pool, lanes, reserve, Recovery()) {}
+  explicit WorkerRig(Recovery recovery) : WorkerRig(mib(16), 2, {}, std::move(recovery)) {}
+  WorkerRig(Bytes pool, uint32_t lanes, Bytes reserve, Recovery recovery);
   ~WorkerRig() override;
 
   // Starts a worker (with these fault points armed) and connects to it.
   void start(const std::string& faults = "");
+  // Starts a standby that prepares all jobs as they are now, and waits until it has.
+  void start_standby();
+  // Kills the worker and has the standby take over.
+  void take_over();
   // Another broker takes over from this one, with nothing but what is held.
   void replace_broker();
   // Kills the worker, if it lives, and waits until it is gone.
@@ -46,7 +59,11 @@ class WorkerRig final : public lanes::ActionSink {
   // Turns until `done`; a hang fails the test. A worker that died is followed by another one, if
   // that is wished.
   void until(const std::function<bool()>& done, const char* what);
-  void follow_dead_workers() { follows_ = true; }
+  // The worker that follows has these fault points, and those after it none.
+  void follow_dead_workers(const std::string& faults = "") {
+    follows_ = true;
+    next_faults_ = faults;
+  }
   int deaths() const { return deaths_; }
 
   // Sends, and turns until the answer is there.
@@ -65,12 +82,23 @@ class WorkerRig final : public lanes::ActionSink {
   // Of a job that is gone: why, if it failed.
   const std::optional<Error>* gone(JobId job) const;
   const Clock& clock() const { return clock_; }
+  // What workers leave to those that follow them beside the journal.
+  memory::SharedMemory& recovery_memory() { return *recovery_; }
+  // All bytes that workers share: pool, journal and recovery memory.
+  std::vector<std::byte> shared_bytes() const;
 
  private:
   friend class ProcessJob;
   friend class ProcessClient;
 
   void carry_out(const std::vector<lanes::Action>& actions) override;
+  struct Process {
+    service::ChildProcess process;
+    service::Channel supervisor;
+  };
+  // A worker that is ready.
+  Process spawn(const std::string& faults);
+  void activate(Process worker);
   void connect();
   void send(const std::vector<std::byte>& bytes, std::vector<service::Descriptor> fds);
   // Of what is told again to a worker that follows, `request` changes meanwhile.
@@ -81,14 +109,19 @@ class WorkerRig final : public lanes::ActionSink {
 
   const SteadyClock clock_;
   const uint32_t lanes_;
+  const Bytes reserve_;
   memory::SharedMemory pool_;
   memory::SharedMemory journal_;
+  const Recovery wanted_;
+  std::optional<memory::SharedMemory> recovery_;
   std::optional<service::ChildProcess> process_;
   service::Channel supervisor_;
   service::Channel broker_;
+  std::optional<Process> standby_;
   std::unique_ptr<lanes::CoreLoop> core_;
   bool reported_ = false;
   bool follows_ = false;
+  std::string next_faults_;
   int deaths_ = 0;
   uint64_t last_request_ = 0;
   std::map<uint64_t, wire::from_worker::Any> answers_;

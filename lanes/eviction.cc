@@ -1,0 +1,289 @@
+#include "lanes/eviction.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace laneway::lanes {
+namespace {
+
+using policies::EvictCandidate;
+
+// A turn without a bound that is younger than this is taken for one with work.
+constexpr Duration kKnownFor = milliseconds(100);
+// Before a job whose copy failed is asked to leave again.
+constexpr Duration kAfterFailure = seconds(10);
+
+bool contains(const std::vector<JobId>& jobs, JobId job) {
+  return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
+}
+
+}  // namespace
+
+bool Eviction::make_room(const Job& job, const policies::AdmitDecision& where) {
+  return try_for({job, &where}) == Outcome::no_place;
+}
+
+void Eviction::make_room_to_grow(const Job& held) {
+  if (try_for({held, nullptr}) != Outcome::nobody || !could_leave(held)) return;
+  if (held.leave_no_sooner <= core_.now) {
+    (void)let_go({held.view.id});
+  } else {
+    wakeup_ = std::min(wakeup_, held.leave_no_sooner);
+  }
+}
+
+bool Eviction::could_leave(const Job& job) {
+  const bool there = job.state() == JobState::running || job.state() == JobState::held ||
+                     job.state() == job.at_rest();
+  return there && job.view.lane.valid() && !job.pinned && !job.leaves && !job.ending;
+}
+
+void Eviction::unload(Job& job) {
+  if (core_.worker_up && could_leave(job)) (void)let_go({job.view.id});
+}
+
+void Eviction::empty_above(Bytes limit) {
+  if (!core_.worker_up || core_.leaving_jobs > 0) return;
+  Leaving above;
+  for (const auto& [id, job] : core_.jobs) {
+    const Bytes end = job.image_offset + core_.pool.rounded(job.view.persistent);
+    if (could_leave(job) && end > limit && job.leave_no_sooner <= core_.now) above.push_back(id);
+  }
+  for (const JobId id : above) (void)let_go({id});
+}
+
+Eviction::Outcome Eviction::try_for(const Wish& wish) {
+  if (!core_.worker_up || core_.leaving_jobs > 0) return Outcome::under_way;
+  TimePoint next = TimePoint::never();
+  std::vector<EvictCandidate> now = candidates(wish, next);
+  Leaving chosen;
+  if (!now.empty()) chosen = choose(wish, now);
+  if (chosen.empty()) {
+    wakeup_ = std::min(wakeup_, next);
+    return next == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
+  }
+  if (ask_unbounded(now)) return Outcome::under_way;
+  return let_go(chosen) ? Outcome::under_way : Outcome::no_place;
+}
+
+bool Eviction::is_idle(const Job& job) {
+  return !job.view.running && !job.work_announced && job.state() != JobState::held;
+}
+
+TimePoint Eviction::may_leave_from(const Job& job) const {
+  const Duration load = job.view.placed_at - job.admitted_at;
+  const Duration stays = is_idle(job) ? load : std::max(load * 2, core_.config.min_resident);
+  return std::max(job.view.placed_at + stays, job.leave_no_sooner);
+}
+
+std::vector<EvictCandidate> Eviction::candidates(const Wish& wish, TimePoint& next) {
+  std::vector<EvictCandidate> all;
+  for (const policies::LaneView& lane : core_.view.lane_slots()) {
+    for (const policies::JobView* view : lane.jobs) {
+      const Job& job = core_.job_of(view->id);
+      if (!could_leave(job) || &job == &wish.job) continue;
+      if (!core_.outside.could_ever_hold(view->persistent)) continue;
+      const bool idle = is_idle(job);
+      if (!idle && job.view.options.priority > wish.job.view.options.priority) continue;
+      if (const TimePoint from = may_leave_from(job); from > core_.now) {
+        next = std::min(next, from);
+        continue;
+      }
+      all.push_back({.job = view, .idle = idle, .clean = job.clean});
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const EvictCandidate& a, const EvictCandidate& b) {
+    return a.job->arrival < b.job->arrival;
+  });
+  return all;
+}
+
+bool Eviction::ask_unbounded(const std::vector<EvictCandidate>& candidates) {
+  bool asked = false;
+  for (const EvictCandidate& one : candidates) {
+    if (!one.job->running) continue;
+    Lane& lane = core_.lane_of(one.job->lane);
+    if (lane.bounded || core_.now - lane.granted_at < kKnownFor) continue;
+    lane.admission_wanted = true;  // tried again then
+    turns_.recall(lane);
+    asked = true;
+  }
+  return asked;
+}
+
+Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
+  Leaving all;
+  for (const EvictCandidate& one : candidates) all.push_back(one.job->id);
+  if (!suffices(wish, all)) return {};
+  Leaving chosen;
+  while (!suffices(wish, chosen)) {
+    if (candidates.empty()) return {};
+    const JobId next = policy_.evict(core_, {wish.job.view, candidates});
+    if (!next.valid()) return {};
+    chosen.push_back(next);
+    std::erase_if(candidates, [next](const EvictCandidate& one) { return one.job->id == next; });
+  }
+  // The first ones may not be needed with the last one.
+  for (size_t i = 0; i < chosen.size();) {
+    Leaving without = chosen;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+    if (suffices(wish, without)) {
+      chosen = std::move(without);
+    } else {
+      ++i;
+    }
+  }
+  return chosen;
+}
+
+bool Eviction::suffices(const Wish& wish, const Leaving& leaving) const {
+  PoolMap pool = core_.pool;
+  std::vector<Lane> lanes = core_.lanes;
+  for (const JobId id : leaving) pool.drop_image(id);
+  for (Lane& lane : lanes) {
+    if (lane.state() == LaneState::closed) continue;
+    Bytes need;
+    bool used = false;
+    for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
+      if (contains(leaving, job->id)) continue;
+      used = true;
+      need = std::max(need, job->ephemeral);
+    }
+    if (!used) {
+      pool.close_region(lane.region);
+    } else if (pool.rounded(need) < lane.region.size) {
+      (void)pool.resize_region(lane.region, need);
+    }
+  }
+  return fits(wish, pool, lanes);
+}
+
+// A lane whose region has no size was closed by the trial.
+bool Eviction::fits(const Wish& wish, PoolMap& pool, const std::vector<Lane>& lanes) const {
+  const policies::JobView& job = wish.job.view;
+  if (wish.where == nullptr) {
+    return pool.could_resize(lanes[job.lane.value() - 1].region, job.ephemeral) == Room::done;
+  }
+  Bytes offset;
+  if (pool.place_image(job.id, job.persistent, &offset) != Room::done) return false;
+  const Bytes need = pool.rounded(job.ephemeral);
+  bool has_lane = false;
+  for (const Lane& lane : lanes) {
+    const bool open = lane.region.size > Bytes(0);
+    has_lane = has_lane || !open;
+    const bool may_join =
+        wish.where->lane.valid() ? wish.where->lane == lane.id : wish.where->may_share;
+    if (!open || !may_join) continue;
+    if (lane.region.size >= need || pool.could_resize(lane.region, need) == Room::done) return true;
+  }
+  Region region;
+  region.id = RegionId(UINT64_MAX);
+  return has_lane && pool.open_region(region, job.ephemeral) == Room::done;
+}
+
+bool Eviction::find_places(const Leaving& leaving, OutsideMap& map,
+                           std::vector<JobId>& dropped) const {
+  for (const JobId id : leaving) {
+    if (map.place_of(id).tier != Tier::none) continue;
+    const Bytes size = core_.job_of(id).view.persistent;
+    OutsidePlace place = map.place_for(size);
+    while (place.tier == Tier::none && drop_a_copy(leaving, map, dropped)) {
+      place = map.place_for(size);
+    }
+    if (place.tier == Tier::none) return false;
+    LW_CHECK(map.claim(id, size, place), "the place was free");
+  }
+  return true;
+}
+
+// Of images in the pool: the one used last, which will leave last.
+bool Eviction::drop_a_copy(const Leaving& leaving, OutsideMap& map,
+                           std::vector<JobId>& dropped) const {
+  const Job* latest = nullptr;
+  for (const auto& [id, job] : core_.jobs) {
+    const bool placed = job.view.lane.valid() && job.state() != JobState::restoring &&
+                        job.state() != JobState::evicting && !job.leaves;
+    if (!placed || contains(leaving, id) || map.place_of(id).tier == Tier::none) continue;
+    if (latest == nullptr || job.view.used_at > latest->view.used_at) latest = &job;
+  }
+  if (latest == nullptr) return false;
+  map.drop(latest->view.id);
+  dropped.push_back(latest->view.id);
+  return true;
+}
+
+bool Eviction::let_go(const Leaving& leaving) {
+  OutsideMap map = core_.outside;
+  std::vector<JobId> dropped;
+  if (!find_places(leaving, map, dropped)) return false;
+  core_.outside = std::move(map);
+  for (const JobId id : dropped) {
+    core_.job_of(id).clean = false;
+    core_.actions.push_back(DropCopy{id});
+  }
+  for (const JobId id : leaving) {
+    Job& job = core_.job_of(id);
+    job.leaves = true;
+    ++core_.leaving_jobs;
+    if (job.view.running) {
+      turns_.recall(core_.lane_of(job.view.lane));
+    } else {
+      leave_now(job);
+    }
+  }
+  return true;
+}
+
+void Eviction::leave_now(Job& job) {
+  if (job.view.ready) core_.view.remove_ready(job.view);
+  job.view.ready = false;
+  if (job.state() == JobState::held) {
+    --core_.held_jobs;
+    core_.memory_changed();
+  }
+  job.reason = {};
+  job.move_to(JobState::evicting);
+  core_.actions.push_back(EvictImage{job.view.id, core_.outside.place_of(job.view.id),
+                                     core_.pool.rounded(job.view.persistent)});
+}
+
+void Eviction::ended(Job& job) {
+  job.leaves = false;
+  --core_.leaving_jobs;
+  core_.memory_changed();
+}
+
+void Eviction::left(Job& job) {
+  ended(job);
+  Lane& lane = core_.lane_of(job.view.lane);
+  core_.view.remove_from_lane(job.view);
+  core_.pool.drop_image(job.view.id);
+  lane.fit_wanted = true;
+  core_.touch(lane);
+  job.view.lane = {};
+  job.clean = true;
+  job.move_to(JobState::away);
+  if (!job.queued()) return;
+  core_.enqueue(job);
+}
+
+void Eviction::failed(Job& job) {
+  ended(job);
+  job.leave_no_sooner = core_.now + kAfterFailure;
+  core_.outside.drop(job.view.id);
+  job.clean = false;
+}
+
+void Eviction::dirty(Job& job) {
+  job.clean = false;
+  if (!job.leaves) core_.outside.drop(job.view.id);
+}
+
+void Eviction::on_timer() {
+  if (wakeup_ > core_.now) return;
+  wakeup_ = TimePoint::never();
+  core_.memory_changed();
+}
+
+}  // namespace laneway::lanes

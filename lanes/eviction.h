@@ -1,0 +1,89 @@
+// Eviction: images leave the pool so that others find room. The policy says who; nobody leaves in
+// vain: whether the room suffices is tried on a copy of the pool first, and whom it suffices
+// without stays. The places outside are claimed before the first image leaves. Part of the core;
+// not thread-safe.
+//
+// Who may leave: jobs without work as soon as they were in the pool for as long as it took to bring
+// them there, so that at most half of the time goes into transfers; jobs with work after
+// config.min_resident (and twice that time), when they are not more urgent than who wants the room.
+// So two jobs that each need most of the pool take turns. Pinned images stay.
+//
+// One set of images leaves at a time: who else waits is tried again when it has left.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/time.h"
+#include "lanes/checked_policy.h"
+#include "lanes/core_state.h"
+#include "lanes/turn_control.h"
+#include "policies/decision.h"
+
+namespace laneway::lanes {
+
+class Eviction {
+ public:
+  // All arguments must outlive the object.
+  Eviction(CoreState& core, CheckedPolicy& policy, TurnControl& turns)
+      : core_(core), policy_(policy), turns_(turns) {}
+
+  // The waiting job found no room there: images leave for it if that helps. Returns whether the
+  // only thing in the way is room outside of the pool.
+  bool make_room(const Job& job, const policies::AdmitDecision& where);
+  // The same for a held job, whose lane cannot grow. When nobody else's leaving would help, its own
+  // does: it comes back to where its lane has room.
+  void make_room_to_grow(const Job& held);
+  // The pool becomes smaller: images that lie above its new end leave.
+  void empty_above(Bytes limit);
+  // Its client wants it out of the pool. Nothing happens when it is not there, or is pinned.
+  void unload(Job& job);
+
+  // The turn of a job that leaves has ended.
+  void leave_now(Job& job);
+  void left(Job& job);
+  void failed(Job& job);
+  // The image in the pool differs from the copy outside from now on.
+  void dirty(Job& job);
+
+  TimePoint next_wakeup() const { return wakeup_; }
+  void on_timer();
+
+ private:
+  struct Wish {
+    const Job& job;
+    const policies::AdmitDecision* where;  // null: its lane must grow
+  };
+  using Leaving = std::vector<JobId>;
+  enum class Outcome : uint8_t {
+    under_way,  // images leave, or are asked to soon
+    nobody,     // to leave would help
+    no_place,   // outside of the pool
+  };
+
+  Outcome try_for(const Wish& wish);
+  // Those that may leave now, by arrival; and when the next of the others may.
+  std::vector<policies::EvictCandidate> candidates(const Wish& wish, TimePoint& next);
+  TimePoint may_leave_from(const Job& job) const;
+  static bool could_leave(const Job& job);
+  static bool is_idle(const Job& job);
+  // Turns without a bound may have had nothing to run for long: asks those that are to be looked
+  // at.
+  bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
+  Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
+  bool suffices(const Wish& wish, const Leaving& leaving) const;
+  bool fits(const Wish& wish, PoolMap& pool, const std::vector<Lane>& lanes) const;
+  // A place for each of them that has none, in `map`; the copies to be given up for it are added to
+  // `dropped`.
+  bool find_places(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;
+  bool drop_a_copy(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;
+  bool let_go(const Leaving& leaving);
+  void ended(Job& job);
+
+  CoreState& core_;
+  CheckedPolicy& policy_;
+  TurnControl& turns_;
+  TimePoint wakeup_ = TimePoint::never();
+};
+
+}  // namespace laneway::lanes

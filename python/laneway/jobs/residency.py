@@ -1,0 +1,68 @@
+"""Where the image of a job is: what a client asks a service for, and the wait until it is so."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from laneway.errors import InvalidInput, Refused
+from laneway.native import bindings
+from laneway.native.bindings import ffi
+
+if TYPE_CHECKING:
+    from laneway.jobs.service import Service
+
+_LOOK_AGAIN_S = 0.01
+_IN_POOL = ("resident", "running", "held", "quarantined")
+
+
+def ask(service: Service, what: str, job: str) -> None:
+    """Sends the wish: "load", "unload", "pin" or "unpin"."""
+    error = bindings.new_error()
+    text = ffi.new("char[]", job.encode())
+    lib = service.library.lib
+    code = lib.laneway_service_command(service.native_handle(), what.encode(), text, error)
+    if code != bindings.OK:
+        raise bindings.exception_of(code, error)
+
+
+def load(service: Service, job: str, timeout: float | None) -> None:
+    """Waits until the image is in the pool. Refused with the reason after `timeout` seconds."""
+    ask(service, "load", job)
+    _wait(service, job, "in the pool", lambda line: line["state"] in _IN_POOL, timeout)
+
+
+def unload(service: Service, job: str, timeout: float | None) -> None:
+    """Waits until the image is outside of the pool. Refused when it is pinned, or after `timeout`
+    seconds."""
+    if line_of(service, job)["image"]["pinned"]:
+        raise Refused(f"job {job!r} is pinned: unpin it first")
+    ask(service, "unload", job)
+    _wait(service, job, "out of the pool", lambda line: line["image"]["pool_bytes"] == 0, timeout)
+
+
+def line_of(service: Service, job: str) -> dict[str, Any]:
+    """The job's line of the status. InvalidInput when there is none, or several are named so."""
+    over = ("finished", "failed", "cancelled", "refused")
+    lines = [line for line in service.status()["jobs"] if line["state"] not in over]
+    found = [line for line in lines if job in (line["name"], str(line["id"]))]
+    if len(found) != 1:
+        ids = "".join(f" {line['id']}" for line in found)
+        raise InvalidInput(
+            f"several jobs are named {job!r}: give one of their numbers:{ids}"
+            if found
+            else f"there is no job {job!r}; `laneway jobs` lists them"
+        )
+    return found[0]
+
+
+def _wait(service: Service, job: str, where: str, there: Any, timeout: float | None) -> None:
+    until = None if timeout is None else time.monotonic() + timeout
+    while True:
+        line = line_of(service, job)
+        if there(line):
+            return
+        if until is not None and time.monotonic() >= until:
+            reason = line["reason"]["text"] if line["reason"] else f"it is {line['state']}"
+            raise Refused(f"job {job!r} is not {where} after {timeout} s: {reason}")
+        time.sleep(_LOOK_AGAIN_S)

@@ -1,0 +1,98 @@
+#include "service/journal/undo_log.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/fault_point.h"
+
+namespace laneway::service {
+namespace {
+
+constexpr auto relaxed = std::memory_order_relaxed;
+constexpr auto release = std::memory_order_release;
+constexpr uint64_t kAlignment = 64;  // of ranges, so that large ones are copied fast
+
+constexpr uint64_t aligned(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+// alignas(64): each store has a cache line of its own with what belongs to it.
+struct alignas(64) UndoLog::Header {
+  std::atomic<uint64_t> job;     // 0: nobody's
+  std::atomic<uint64_t> number;  // of the request
+  std::atomic<uint64_t> saved;   // bytes of ranges behind the header
+};
+
+struct alignas(64) UndoLog::Range {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+Bytes UndoLog::room_for(size_t ranges, Bytes bytes) {
+  return Bytes(static_cast<int64_t>(sizeof(Header) + ranges * (sizeof(Range) + kAlignment))) +
+         bytes;
+}
+
+UndoLog::Header& UndoLog::header() const { return *reinterpret_cast<Header*>(memory_.data()); }
+
+void UndoLog::begin(JobId job, uint64_t number) {
+  LW_CHECK(memory_.size() >= sizeof(Header), "an undo log has memory");
+  Header& mine = header();
+  mine.job.store(0, release);
+  mine.saved.store(0, release);
+  mine.number.store(number, release);
+  mine.job.store(job.value(), release);
+}
+
+void UndoLog::forget() {
+  if (memory_.size() >= sizeof(Header)) header().job.store(0, release);
+}
+
+bool UndoLog::save(uint64_t offset, std::span<const std::byte> bytes) {
+  Header& mine = header();
+  const uint64_t from = mine.saved.load(relaxed);
+  const uint64_t next = from + sizeof(Range) + aligned(bytes.size());
+  if (next > memory_.size() - sizeof(Header)) return false;
+  std::byte* const at = memory_.data() + sizeof(Header) + from;
+  const Range range{.offset = offset, .bytes = bytes.size()};
+  std::memcpy(at, &range, sizeof(range));
+  std::memcpy(at + sizeof(range), bytes.data(), bytes.size());
+  fault_point("worker.range_copied");
+  mine.saved.store(next, release);
+  // What is written next must not be moved before the store.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  fault_point("worker.range_saved");
+  return true;
+}
+
+bool UndoLog::is_of(JobId job, uint64_t number) const {
+  if (memory_.size() < sizeof(Header) || !job.valid()) return false;
+  const Header& mine = header();
+  return mine.job.load(std::memory_order_acquire) == job.value() &&
+         mine.number.load(relaxed) == number;
+}
+
+bool UndoLog::restore(std::span<std::byte> image) const {
+  const uint64_t saved = header().saved.load(std::memory_order_acquire);
+  if (saved > memory_.size() - sizeof(Header)) return false;
+  const std::byte* const ranges = memory_.data() + sizeof(Header);
+  for (uint64_t at = 0; at < saved;) {
+    Range range;
+    if (saved - at < sizeof(range)) return false;
+    std::memcpy(&range, ranges + at, sizeof(range));
+    at += sizeof(range);
+    if (range.bytes > saved - at || range.bytes > image.size() ||
+        range.offset > image.size() - range.bytes) {
+      return false;
+    }
+    std::memcpy(image.data() + range.offset, ranges + at, range.bytes);
+    at += aligned(range.bytes);
+    fault_point("worker.range_restored");
+  }
+  return true;
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,201 @@
+#include "service/worker/image_copies.h"
+
+#include <utility>
+
+#include "base/fault_point.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "service/worker/job_snapshot.h"
+
+namespace laneway::service {
+
+void ImageCopies::place(const lanes::PlaceImage& action) {
+  const BookkeepingLock lock(context_.mutex);
+  const JobHandle job = jobs_.get(action.job);
+  // Closed meanwhile: the core hears of it next. Or a new core asks again.
+  if (job == nullptr || job->phase != WorkerJob::Phase::waiting || job->placing) return;
+  job->placing = true;
+  job->image_offset = action.offset;
+  job->image_size = action.size;
+  if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
+  start_thread();
+  thread_->post([this, job] { copy(job); });
+}
+
+void ImageCopies::start_thread() {
+  if (thread_ != nullptr) return;
+  Journal* const journal = context_.journal;
+  noting_.emplace(journal != nullptr ? &journal->notes(limits::kMaxLanes) : nullptr);
+  thread_ = std::make_unique<TaskThread>();
+}
+
+void ImageCopies::copy(const JobHandle& job) {
+  Bytes offset;
+  Bytes size;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    while (job->running) context_.mutex.wait(job->changed);
+    if (job->phase != WorkerJob::Phase::waiting || job->closing) return;
+    job->running = true;
+    offset = job->image_offset;
+    size = job->image_size;
+  }
+  noting_->begin(LaneDoing::copying, job->id);
+  place_noted(job, offset, size);
+  noting_->end();
+}
+
+void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size) {
+  std::byte* const image = context_.pool + offset.count();
+  if (const Status written = write_image(*job, image, size); !written) {
+    return drop_unplaced(job, written.error());
+  }
+  fault_point("worker.image_written");
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->image = image;
+  }
+  keep_placed_image(context_, *job);
+  if (job->journal) job->journal->placed();
+  fault_point("worker.image_placed");
+  job->torch->bind_image(image);
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->initial = InitialImage();
+    job->phase = WorkerJob::Phase::placed;
+    job->placing = false;
+    job->running = false;
+    job->changed.notify_all();
+  }
+  context_.events.post(lanes::ImagePlaced{.job = job->id});
+}
+
+OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job) {
+  return [this, &job](Bytes moved) {
+    noting_->progress();
+    job.moved_bytes.store(moved.count(), std::memory_order_relaxed);
+    if (job.journal) job.journal->show_moved(moved);
+    fault_point("worker.image_part");
+    const BookkeepingLock lock(context_.mutex);
+    return !job.closing;
+  };
+}
+
+Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size) {
+  memory::PoolAccess& pool = context_.backend.pool_access();
+  const OutsideImages::GoesOn goes_on = while_wanted(job);
+  if (job.clean) {
+    return context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on);
+  }
+  return job.initial.write_to(pool, image, size, job.torch->layout(), goes_on);
+}
+
+void ImageCopies::evict(const lanes::EvictImage& action) {
+  const BookkeepingLock lock(context_.mutex);
+  const JobHandle job = jobs_.get(action.job);
+  // Closed meanwhile: the core hears of it next.
+  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->leaving_to) return;
+  job->leaving_to = action.to;
+  start_thread();
+  thread_->post([this, job, size = action.size] { leave(job, size); });
+}
+
+void ImageCopies::drop_copy(const lanes::DropCopy& action) {
+  const BookkeepingLock lock(context_.mutex);
+  if (const JobHandle job = jobs_.get(action.job)) (void)job->outdate_copy();
+}
+
+void ImageCopies::leave(const JobHandle& job, Bytes size) {
+  lanes::OutsidePlace to;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    while (job->running) context_.mutex.wait(job->changed);
+    if (job->phase != WorkerJob::Phase::placed || job->closing) return;
+    job->running = true;
+    to = *job->leaving_to;
+  }
+  noting_->begin(LaneDoing::copying, job->id);
+  const Status saved = save_image(*job, to, size);
+  noting_->end();
+  if (!saved) return stay(job, saved.error());
+  fault_point("worker.image_saved");
+  if (job->journal) job->journal->left();
+  fault_point("worker.image_left");
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->image = nullptr;
+    job->phase = WorkerJob::Phase::waiting;
+    job->admitted = {};
+    job->leaving_to.reset();
+    job->running = false;
+    job->changed.notify_all();
+  }
+  context_.events.post(lanes::ImageLeft{.job = job->id});
+  links_.attend(job);
+}
+
+Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size) {
+  if (job.clean && job.copy == to) return {};
+  {
+    const BookkeepingLock lock(context_.mutex);
+    (void)job.outdate_copy();
+  }
+  const auto sum =
+      context_.outside.save(context_.backend.pool_access(), job.image, size, to, while_wanted(job));
+  if (!sum) return sum.error();
+  fault_point("worker.image_copied");
+  const BookkeepingLock lock(context_.mutex);
+  job.copy = to;
+  job.copy_checksum = sum.value();
+  if (job.journal) {
+    job.journal->keep_copy(
+        {.tier = static_cast<uint32_t>(to.tier), .offset = to.offset, .checksum = sum.value()});
+  }
+  job.clean = true;
+  return {};
+}
+
+void ImageCopies::stay(const JobHandle& job, const Error& why) {
+  const bool ended = why.code == ErrorCode::cancelled;
+  Error reason = why;
+  if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
+  if (!ended) {
+    log_warning("the image of job '" + job->name + "' stays in the pool: " + reason.message);
+  }
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->leaving_to.reset();
+    job->running = false;
+    if (job->closing) job->close_links();
+    job->changed.notify_all();
+  }
+  if (!ended) context_.events.post(lanes::CopyFailed{.job = job->id});
+  device_.tell_of_lost_jobs();
+}
+
+void ImageCopies::drop_unplaced(const JobHandle& job, const Error& why) {
+  Error reason = why;
+  if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
+  const bool ended = why.code == ErrorCode::cancelled;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    if (!ended && !job->end_reason) job->end_reason = reason;
+    job->placing = false;
+    job->running = false;
+    job->changed.notify_all();
+  }
+  if (ended) return;  // whoever ended it waits
+  jobs_.begin_close(job, reason);
+  device_.tell_of_lost_jobs();
+}
+
+void outdate_copy(WorkerContext& context, WorkerJob& job) {
+  if (!job.clean) return;
+  {
+    const BookkeepingLock lock(context.mutex);
+    if (!job.outdate_copy()) return;
+  }
+  context.events.post(lanes::ImageDirty{.job = job.id});
+}
+
+}  // namespace laneway::service

@@ -1,0 +1,67 @@
+// ImageCopies: moves images into the pool and out of it on a thread of its own, one after the
+// other, so that no turn waits while gigabytes are copied. A copy goes in slices: a job that ends
+// meanwhile is left after one of them.
+//
+// The journal says at any moment where a job's state is: in the pool until the copy outside is
+// whole, then there, until the image is whole in the pool again.
+//
+// Thread-safe: jobs are guarded by the worker's mutex.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/bytes.h"
+#include "lanes/action.h"
+#include "service/worker/bookkeeping.h"
+#include "service/worker/device_health.h"
+#include "service/worker/job_links.h"
+#include "service/worker/lane_noting.h"
+#include "service/worker/task_thread.h"
+#include "service/worker/worker_context.h"
+#include "service/worker/worker_job.h"
+#include "service/worker/worker_jobs.h"
+
+namespace laneway::service {
+
+class ImageCopies {
+ public:
+  // All of them must outlive it.
+  ImageCopies(WorkerContext& context, WorkerJobs& jobs, DeviceHealth& device, JobLinks& links)
+      : context_(context), jobs_(jobs), device_(device), links_(links) {}
+
+  // Writes the job's bytes to that place, after what was asked for before, and posts ImagePlaced; a
+  // copy that fails ends the job. Asked for again meanwhile, it changes nothing.
+  void place(const lanes::PlaceImage& action);
+  // Copies the image there, unless what lies there is its copy, and posts ImageLeft; or CopyFailed,
+  // and the job goes on with its image where it was.
+  void evict(const lanes::EvictImage& action);
+  void drop_copy(const lanes::DropCopy& action);
+
+ private:
+  void start_thread() LW_REQUIRES(kBookkeeping);
+  void copy(const JobHandle& job);
+  void place_noted(const JobHandle& job, Bytes offset, Bytes size);
+  void leave(const JobHandle& job, Bytes size);
+  // Success: the copy is whole.
+  Status save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size);
+  void stay(const JobHandle& job, const Error& why);
+  OutsideImages::GoesOn while_wanted(WorkerJob& job);
+  // Every byte of the image, so nothing of its former owner is left. Cancelled when the job ends.
+  Status write_image(WorkerJob& job, std::byte* image, Bytes size);
+  void drop_unplaced(const JobHandle& job, const Error& why);
+
+  WorkerContext& context_;
+  WorkerJobs& jobs_;
+  DeviceHealth& device_;
+  JobLinks& links_;
+  // From the first image on; the notes are the thread's, and a predecessor's until then.
+  std::optional<LaneNoting> noting_;
+  std::unique_ptr<TaskThread> thread_ LW_GUARDED_BY(kBookkeeping);
+};
+
+// Before the job's image in the pool is written: what lies outside is not it any more, and the core
+// hears of it. Requires: the caller has set WorkerJob::running.
+void outdate_copy(WorkerContext& context, WorkerJob& job);
+
+}  // namespace laneway::service

@@ -1,0 +1,56 @@
+// OutsideImages: the bytes of images that are not, or not only, in the pool. The host store is
+// memory; what lies in the spill file has a checksum, because a disk may return something else.
+// Both outlive the worker: a successor gets the same. Not thread-safe: one thread copies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "lanes/outside_place.h"
+#include "memory/os/shared_memory.h"
+#include "memory/os/spill_file.h"
+#include "memory/pool_access.h"
+
+namespace laneway::service {
+
+class OutsideImages {
+ public:
+  using Store = std::optional<memory::SharedMemory>;
+  using Spill = std::optional<memory::SpillFile>;
+  // Asked between two pieces of some MiB, with what is moved so far: whether the copy is wanted.
+  using GoesOn = std::function<bool(Bytes moved)>;
+
+  OutsideImages() = default;
+  OutsideImages(Store store, Spill spill) : store_(std::move(store)), spill_(std::move(spill)) {}
+
+  bool exist() const { return store_ || spill_; }
+  // Where the image lies in the CPU's memory; null when it is in the file.
+  std::byte* in_memory(const lanes::OutsidePlace& place) const;
+
+  // Copies `size` bytes of the pool there; their checksum (0 where none is needed). Errors:
+  // cancelled; out_of_memory; failed when the file does not take them; device_lost.
+  Result<uint64_t> save(memory::PoolAccess& pool, const std::byte* image, Bytes size,
+                        const lanes::OutsidePlace& to, const GoesOn& goes_on);
+  // Copies them back; failed, too, when they are not what was saved.
+  Status load(memory::PoolAccess& pool, std::byte* image, Bytes size,
+              const lanes::OutsidePlace& from, uint64_t checksum, const GoesOn& goes_on);
+
+ private:
+  // Whether the range is inside what there is: places come from another process.
+  Status check(const lanes::OutsidePlace& place, Bytes size) const;
+  // Makes the store's pages present where this process has not done so: a page that is touched
+  // without memory for it would be the end of the process, and even to ask for all costs time.
+  Status make_present(Bytes at, Bytes size);
+
+  Store store_;
+  Spill spill_;
+  std::vector<std::byte> piece_;  // on its way between pool and file
+  std::vector<bool> present_;     // by pieces of the store
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,300 @@
+#include "service/worker/state_guard.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/fault_point.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "service/worker/image_copies.h"
+#include "service/worker/job_snapshot.h"
+#include "service/worker/limits.h"
+
+namespace laneway::service {
+namespace {
+
+PieceKey log_of(LaneId lane) { return {PieceKind::undo_log, lane.value(), 0}; }
+PieceKey write_log_of(JobId job) { return {PieceKind::write_log, job.value(), 0}; }
+
+Bytes written_bytes(const WorkerJob& job, std::span<const uint32_t> slots) {
+  Bytes sum;
+  for (const uint32_t slot : slots) {
+    sum += Bytes(static_cast<int64_t>(job.torch->layout().slot(slot).bytes));
+  }
+  return sum;
+}
+
+std::span<std::byte> image_of(const WorkerJob& job) {
+  return {job.image, static_cast<size_t>(job.torch->layout().total().count())};
+}
+
+}  // namespace
+
+StateGuard::StateGuard(WorkerContext& context, LaneId lane)
+    : context_(context),
+      lane_(lane),
+      noting_(context.journal != nullptr ? &context.journal->notes(lane) : nullptr) {
+  if (context_.recovery != nullptr) log_ = UndoLog(context_.recovery->find(log_of(lane)));
+}
+
+LaneNoting& StateGuard::begin(const WorkerJob& job, const WorkerGraph& graph) {
+  noting_.begin(LaneDoing::iterating, job.id, graph.number,
+                graph.plan.longest_node * limits::kHangFactor);
+  return noting_;
+}
+
+const Clock* StateGuard::clock_for(const WorkerGraph& graph) const {
+  // To enqueue a node takes microseconds, whatever a device will take for it.
+  if (!image_is_reached()) return nullptr;
+  const bool known = graph.plan.longest_node > Duration();
+  const bool measured = !known || graph.plan.iterations % limits::kIterationsPerChoice == 0;
+  return measured ? &context_.clock : nullptr;
+}
+
+bool StateGuard::image_is_reached() const {
+  return context_.backend.device().capabilities().pool_is_addressable;
+}
+
+void StateGuard::before_commit(WorkerJob& job, const WorkerGraph& graph,
+                               std::span<const lanes::InputView> inputs, UndoRunner* undo) {
+  if (context_.recovery == nullptr || !job.journal) return;
+  GuardedState& guard = job.guard;
+  guard.memory = context_.recovery;
+  guard.owner = job.id.value();
+  if (guard.iterations >= guard.next_choice) choose(job, graph);
+  if (guard.choice.method == RecoveryMethod::undo && undo != nullptr) {
+    (void)begin_undo(job, graph, *undo);
+  } else if (guard.choice.method != RecoveryMethod::none) {
+    (void)begin_redoable(job, graph, inputs);
+  }
+}
+
+void StateGuard::choose(WorkerJob& job, const WorkerGraph& graph) {
+  GuardedState& guard = job.guard;
+  guard.next_choice = std::min(std::max<uint64_t>(4, guard.iterations * 2),
+                               guard.iterations + limits::kIterationsPerChoice);
+  RecoveryChoice choice;
+  RecoveryCosts costs = guard.costs;
+  if (context_.wanted_recovery) {
+    choice.method = context_.wanted_recovery->method;
+    choice.interval = context_.wanted_recovery->interval;
+  } else if (!image_is_reached() || context_.images_die_with_worker ||
+             (costs.undo == Duration() && costs.snapshot > Duration())) {
+    choice = choose_interval(costs);
+  } else if (costs.undo > Duration()) {
+    const Bytes image = job.torch->layout().total();
+    const Bytes written = written_bytes(job, graph.writes.slots());
+    if (costs.snapshot == Duration()) {
+      costs.snapshot = Duration(costs.undo.ns() * image.count() / written.count());
+    }
+    choice = choose_recovery(costs);
+  }
+  const RecoveryMethod before = guard.choice.method;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    guard.choice = choice;
+    guard.missing.clear();
+  }
+  if (choice.method != RecoveryMethod::snapshot) drop_snapshot(job);
+  const bool left_undo = before == RecoveryMethod::undo && choice.method != before;
+  if (left_undo && grown_for_ == job.id) {
+    log_ = UndoLog();
+    context_.recovery->release(log_of(lane_));
+    grown_for_ = {};
+  }
+}
+
+bool StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo) {
+  const std::span<const uint32_t> slots = graph.writes.slots();
+  const Bytes room = UndoLog::room_for(slots.size(), written_bytes(job, slots));
+  if (log_.room() < room) {
+    log_ = UndoLog();
+    const auto memory = context_.recovery->add(log_of(lane_), room);
+    if (!memory) {
+      log_ = UndoLog(context_.recovery->find(log_of(lane_)));
+      keep_nothing(context_, job, memory.error().message);
+      return false;
+    }
+    log_ = UndoLog(memory.value());
+    grown_for_ = job.id;
+  }
+  GuardedState& guard = job.guard;
+  const bool measured = guard.iterations < limits::kIterationsPerChoice ||
+                        guard.iterations % limits::kIterationsPerChoice == 0;
+  log_.begin(job.id, job.journal->number());
+  undo.begin_saving(log_, measured ? &context_.clock : nullptr);
+  return true;
+}
+
+bool StateGuard::begin_redoable(WorkerJob& job, const WorkerGraph& graph,
+                                std::span<const lanes::InputView> inputs) {
+  const TimePoint start = context_.clock.now();
+  const Bytes entry = log_room_of(job, graph, inputs);
+  if (!snapshot_is_due(job, entry)) {
+    began_in_ = context_.clock.now() - start;
+    return true;
+  }
+  noting_.change(LaneDoing::snapshotting);
+  const Status taken = take_snapshot(context_, job, entry);
+  noting_.change(LaneDoing::iterating);
+  if (!taken) keep_nothing(context_, job, taken.error().message);
+  return taken.ok();
+}
+
+void StateGuard::completed(WorkerJob& job, WorkerGraph& graph,
+                           std::span<const lanes::InputView> inputs, Duration took,
+                           const Measured& measured) {
+  GuardedState& guard = job.guard;
+  if (measured.longest_node > graph.plan.longest_node) {
+    const BookkeepingLock lock(context_.mutex);  // reports read it
+    graph.plan.longest_node = measured.longest_node;
+  }
+  noting_.change(LaneDoing::planning);
+  if (context_.recovery == nullptr || !job.journal || graph.writes.empty()) return;
+  if (guard.choice.method == RecoveryMethod::snapshot) {
+    const TimePoint start = context_.clock.now();
+    log_or_forget(job, graph, inputs);
+    take_into(guard.costs.inputs, began_in_ + (context_.clock.now() - start));
+  }
+  // The first iterations are slower than all others.
+  if (++guard.iterations <= 2) return;
+  take_into(guard.costs.iteration, took);
+  if (measured.undo > Duration()) take_into(guard.costs.undo, measured.undo);
+}
+
+void StateGuard::take_back(WorkerJob& job, LaneExecutor& executor, IterationResult& result) {
+  if (!result.only_in_commit || result.end != IterationEnd::failed_for_good) return;
+  if (context_.recovery == nullptr || !job.journal || !restore(job, executor)) return;
+  result.end = result.no_room_in_commit ? IterationEnd::out_of_lane : IterationEnd::failed_clean;
+  result.error.code = ErrorCode::invalid_argument;
+  result.error.message += "; the iteration was taken back, the job's state is as before it";
+}
+
+bool StateGuard::restore(WorkerJob& job, LaneExecutor& executor) {
+  if (undo(context_, job)) return true;
+  if (job.journal->recover().verdict != JobRecovery::Verdict::restore) return false;
+  if (!job.guard.snapshot.number()) return false;
+  GraphHandle at;
+  const IterationResult restored = restore_snapshot_of(job, executor, at);
+  if (restored.end == IterationEnd::completed) return true;
+  log_error("job '" + job.name + "' cannot be taken back: " + restored.error.message);
+  return false;
+}
+
+void StateGuard::log_or_forget(WorkerJob& job, const WorkerGraph& graph,
+                               std::span<const lanes::InputView> inputs) {
+  bool is_known = false;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    const auto found = job.graphs.find(graph.number);
+    is_known = found != job.graphs.end() && found->second.get() == &graph;
+  }
+  if (is_known) return log_iteration(job, graph, inputs);
+  // It was dropped while this iteration waited: a successor does not have it.
+  if (Status renewed = renew_snapshot(context_, job); !renewed) {
+    keep_nothing(context_, job, renewed.error().message);
+  }
+}
+
+void StateGuard::left(const WorkerJob& job) {
+  noting_.change(LaneDoing::planning);
+  if (!job.journal || job.journal->recover().verdict == JobRecovery::Verdict::restore) return;
+  log_.forget();
+}
+
+IterationResult StateGuard::restore_snapshot_of(WorkerJob& job, LaneExecutor& executor,
+                                                GraphHandle& at) {
+  noting_.begin(LaneDoing::restoring, job.id);
+  outdate_copy(context_, job);
+  return restore_snapshot(context_, job, executor, at, noting_);
+}
+
+void StateGuard::before_access(WorkerJob& job, const Work& work) {
+  noting_.begin(LaneDoing::copying, job.id);
+  if (!work.writes_state()) return;
+  outdate_copy(context_, job);
+  save_slots(job, work.slots_at_risk());
+}
+
+void StateGuard::save_slots(WorkerJob& job, std::span<const uint32_t> slots_at_risk) {
+  if (context_.recovery == nullptr || !job.journal || job.image == nullptr) return;
+  if (slots_at_risk.empty() || !image_is_reached()) return;
+  // A predecessor died in the same write, and left the slots partly written.
+  (void)undo_write(context_, job);
+  const Bytes room = UndoLog::room_for(slots_at_risk.size(), written_bytes(job, slots_at_risk));
+  const auto memory = context_.recovery->add(write_log_of(job.id), room);
+  if (!memory) {
+    log_warning("a state write of a client of job '" + job.name +
+                "' cannot be taken back if both die in it: " + memory.error().message);
+    return;
+  }
+  job.guard.memory = context_.recovery;
+  job.guard.owner = job.id.value();
+  job.guard.write_log = UndoLog(memory.value());
+  job.guard.write_log.begin(job.id, job.journal->number());
+  const pipeline::ImageLayout& layout = job.torch->layout();
+  for (const uint32_t slot : slots_at_risk) {
+    const auto offset = static_cast<uint64_t>(layout.offset(slot).count());
+    (void)job.guard.write_log.save(offset, {job.image + offset, layout.slot(slot).bytes});
+  }
+  fault_point("worker.write_saved");
+}
+
+void StateGuard::after_access(WorkerJob& job, const Work& work) {
+  if (!work.writes_state()) return;
+  if (context_.recovery == nullptr || !job.journal) return;
+  // Iterations of before the write lead to another state than it left.
+  if (Status renewed = renew_snapshot(context_, job); !renewed) {
+    keep_nothing(context_, job, renewed.error().message);
+  }
+  if (job.guard.write_log.room() == Bytes()) return;
+  job.guard.write_log = UndoLog();
+  job.guard.memory->release(write_log_of(job.id));
+}
+
+bool undo(WorkerContext& context, WorkerJob& job) {
+  if (context.recovery == nullptr || !job.journal || job.image == nullptr) return false;
+  if (job.journal->recover().verdict != JobRecovery::Verdict::restore) return false;
+  for (const PieceKey& key : context.recovery->keys()) {
+    if (key.kind != PieceKind::undo_log) continue;
+    const UndoLog log(context.recovery->find(key));
+    if (!log.is_of(job.id, job.journal->number())) continue;
+    if (!log.restore(image_of(job))) return false;
+    job.torch->state_written();
+    const auto random = job.journal->random_state(limits::kRandomStateBytes);
+    if (!job.torch->set_random_state(random)) return false;
+    job.journal->take_back();
+    fault_point("worker.state_restored");
+    return true;
+  }
+  return false;
+}
+
+bool undo_write(WorkerContext& context, WorkerJob& job) {
+  if (context.recovery == nullptr || !job.journal || job.image == nullptr) return false;
+  const UndoLog log(context.recovery->find(write_log_of(job.id)));
+  if (!log.is_of(job.id, job.journal->number()) || !log.restore(image_of(job))) return false;
+  job.torch->state_written();
+  const auto random = job.journal->random_state(limits::kRandomStateBytes);
+  return job.torch->set_random_state(random).ok();
+}
+
+void find_kept(WorkerContext& context, WorkerJob& job) {
+  if (context.recovery == nullptr) return;
+  job.guard.memory = context.recovery;
+  job.guard.owner = job.id.value();
+  const uint64_t id = job.id.value();
+  GuardedState& guard = job.guard;
+  guard.snapshot = Snapshot(context.recovery->find({PieceKind::snapshot, id, 0}));
+  guard.redo_log = RedoLog(context.recovery->find({PieceKind::redo_log, id, 0}));
+  if (!guard.snapshot.has_memory() || guard.redo_log.room() == Bytes()) return;
+  guard.redo_log.forget_from(job.journal->number());
+  // The predecessor chose it by what it had measured; this worker measures first.
+  guard.choice.method = RecoveryMethod::snapshot;
+  guard.choice.interval = std::max<uint64_t>(guard.redo_log.count(), 16);
+  guard.next_choice = 8;
+}
+
+}  // namespace laneway::service

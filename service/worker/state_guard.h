@@ -1,0 +1,96 @@
+// StateGuard: keeps the state of the jobs of one lane recoverable while their iterations write it,
+// by the method that each job's measured costs choose (recovery_choice.h), and restores it: when an
+// iteration fails behind its first write, and in a worker whose predecessor died there.
+//
+// Belongs to whoever has set the lane's `busy`; what it does to a job needs WorkerJob::running.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "lanes/graph_runner.h"
+#include "service/journal/undo_log.h"
+#include "service/worker/iteration.h"
+#include "service/worker/lane_executor.h"
+#include "service/worker/lane_noting.h"
+#include "service/worker/undo_runner.h"
+#include "service/worker/work.h"
+#include "service/worker/worker_context.h"
+#include "service/worker/worker_job.h"
+
+namespace laneway::service {
+
+class StateGuard {
+ public:
+  // The context must outlive the guard. What a predecessor left of the lane's log stays.
+  StateGuard(WorkerContext& context, LaneId lane);
+
+  // Where something was measured; zero elsewhere.
+  struct Measured {
+    Duration longest_node;
+    Duration undo;
+  };
+
+  // An iteration begins: the journal notes it for the supervisor.
+  LaneNoting& begin(const WorkerJob& job, const WorkerGraph& graph);
+  // The clock when this iteration's nodes are to be measured, else null.
+  const Clock* clock_for(const WorkerGraph& graph) const;
+  // What is left of the lane's work happens on its device; and nothing is under way any more.
+  void landing() { noting_.change(LaneDoing::landing); }
+  void end() { noting_.end(); }
+
+  // Whether the CPU reaches images, so that their old bytes can be saved.
+  bool can_undo() const { return context_.recovery != nullptr && image_is_reached(); }
+  // Right before the journal says that the job's iteration of `graph` writes; whatever ran before
+  // has retired. `undo` is its runner, null where the CPU does not reach the image.
+  void before_commit(WorkerJob& job, const WorkerGraph& graph,
+                     std::span<const lanes::InputView> inputs, UndoRunner* undo);
+  // The iteration is complete and is not answered yet.
+  void completed(WorkerJob& job, WorkerGraph& graph, std::span<const lanes::InputView> inputs,
+                 Duration took, const Measured& measured);
+  // An iteration that failed behind its first write: where its state was kept, that is as before
+  // it, the journal says so, and `result` is that of an iteration that wrote nothing.
+  void take_back(WorkerJob& job, LaneExecutor& executor, IterationResult& result);
+
+  // The iteration did not complete, and left no trace: its log is nobody's.
+  void left(const WorkerJob& job);
+
+  // An access to the state begins, whose client may be gone when the worker is; and it is over.
+  void before_access(WorkerJob& job, const Work& work);
+  void after_access(WorkerJob& job, const Work& work);
+  // As restore_snapshot, for a job that a predecessor left so.
+  IterationResult restore_snapshot_of(WorkerJob& job, LaneExecutor& executor, GraphHandle& at);
+
+ private:
+  bool restore(WorkerJob& job, LaneExecutor& executor);
+  void save_slots(WorkerJob& job, std::span<const uint32_t> slots);
+  void choose(WorkerJob& job, const WorkerGraph& graph);
+  // False: there is no room.
+  bool begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo);
+  void log_or_forget(WorkerJob& job, const WorkerGraph& graph,
+                     std::span<const lanes::InputView> inputs);
+  bool begin_redoable(WorkerJob& job, const WorkerGraph& graph,
+                      std::span<const lanes::InputView> inputs);
+  bool image_is_reached() const;
+
+  WorkerContext& context_;
+  const LaneId lane_;
+  LaneNoting noting_;
+  UndoLog log_;
+  Duration began_in_;  // what a redoable iteration took at its beginning, without a snapshot
+  JobId grown_for_;    // the job that the log has its size from
+};
+
+// The request died in its commit phase: true, and the state is as before it, when a log has its
+// former bytes.
+bool undo(WorkerContext& context, WorkerJob& job);
+// A state write died, and its client is gone: the same.
+bool undo_write(WorkerContext& context, WorkerJob& job);
+// What a predecessor kept of the job is the job's.
+void find_kept(WorkerContext& context, WorkerJob& job);
+
+}  // namespace laneway::service

@@ -1,0 +1,89 @@
+// Garbage: reports and events of a worker that says anything, some of which makes sense.
+#pragma once
+
+#include <cstdint>
+
+#include "base/random.h"
+#include "lanes/event.h"
+#include "lanes/report.h"
+
+namespace laneway::lanes {
+
+class Garbage {
+ public:
+  explicit Garbage(Random& random) : random_(random) {}
+
+  WorkerReport report() {
+    WorkerReport report;
+    for (uint64_t i = random_.below(8); i > 0; --i) {
+      report.regions.push_back({RegionId(number(12)), LaneId(number(6)), bytes(), bytes()});
+    }
+    for (uint64_t i = random_.below(12); i > 0; --i) report.jobs.push_back(job());
+    report.last_turn = TurnId(number(20));
+    report.last_region = RegionId(number(20));
+    return report;
+  }
+  Event event() {
+    const JobId id(number(14));
+    switch (random_.below(12)) {
+      case 0: return WorkReady{id};
+      case 1: return ImagePlaced{id};
+      case 2: return JobEnded{id, random_.chance(0.5)};
+      case 3: return NeedChanged{id, bytes()};
+      case 4: return WorkerLost{};
+      case 5: return WorkerReported{report()};
+      case 6: return TimerFired{};
+      case 7: return ImageDirty{id};
+      case 8: return ImageLeft{id};
+      case 9: return CopyFailed{id};
+      case 10: return ResidencyWanted{id, static_cast<Residency>(random_.below(4))};
+      default:
+        return TurnEnded{.turn = TurnId(number(40)),
+                         .end = static_cast<TurnEnd>(random_.below(4)),
+                         .iterations = random_.below(5),
+                         .busy = microseconds(10),
+                         .more_ready = random_.chance(0.5),
+                         .ephemeral = bytes()};
+    }
+  }
+
+ private:
+  uint64_t number(uint64_t most) {
+    return random_.chance(0.03) ? UINT64_MAX - random_.below(3) : random_.below(most);
+  }
+  Bytes bytes() {
+    if (random_.chance(0.03)) return Bytes(static_cast<int64_t>(random_.next()));
+    const int64_t count = random_.between(0, 60) * 64;
+    return Bytes(random_.chance(0.05) ? count + random_.between(-9, 9) : count);
+  }
+  Tier tier() {
+    const uint64_t any = random_.below(4);  // the last one is no tier
+    return static_cast<Tier>(random_.chance(0.1) ? any : random_.between(1, 2));
+  }
+  ReportedJob job() {
+    ReportedJob job;
+    job.offer.job = JobId(number(14));
+    job.offer.session = SessionId(number(4));
+    job.offer.persistent = bytes();
+    job.offer.ephemeral = bytes();
+    job.offer.context_key = random_.below(2);
+    job.offer.options.total_iterations = random_.next();
+    job.lane = LaneId(number(6));
+    job.image_offset = bytes();
+    job.image_size = random_.chance(0.8) ? std::max(job.offer.persistent, Bytes(64)) : bytes();
+    job.placed = random_.chance(0.8);
+    job.ready = random_.chance(0.5);
+    job.over = random_.chance(0.1);
+    job.iterations = random_.next();
+    job.busy = Duration(static_cast<int64_t>(random_.next()));
+    if (random_.chance(0.4)) job.turn = TurnId(number(20));
+    if (random_.chance(0.3)) job.copy = {tier(), bytes()};
+    job.leaving = random_.chance(0.05);
+    job.pinned = random_.chance(0.2);
+    return job;
+  }
+
+  Random& random_;
+};
+
+}  // namespace laneway::lanes

@@ -1,0 +1,267 @@
+// Images leave the pool so that others find room: who, when, in whose favour, where to; what
+// happens when that fails or is not wanted any more; and that nobody leaves in vain.
+#include <gtest/gtest.h>
+
+#include "tests/lanes/scheduler_scene.h"
+
+namespace laneway::lanes {
+namespace {
+
+class EvictTest : public SchedulerTest {
+ protected:
+  EvictTest() { store_ = units(200); }
+  // Admitted and placed, without work; it may leave at once.
+  void idle(uint64_t id, int64_t persistent, int64_t ephemeral = 10) {
+    offer(id, persistent, ephemeral);
+    place(id);
+  }
+  // Its turn is open.
+  TurnId busy(uint64_t id, int64_t persistent, int64_t ephemeral = 10) {
+    return of<GrantTurn>(start(id, persistent, ephemeral)).at(0).turn.id;
+  }
+  std::vector<Action> later(Duration by) {
+    now_ = now_ + by;
+    return send(TimerFired{});
+  }
+  std::vector<Action> left(uint64_t id) { return send(ImageLeft{JobId(id)}); }
+  static std::vector<uint64_t> leaving(const std::vector<Action>& actions) {
+    std::vector<uint64_t> jobs;
+    for (const EvictImage& evict : of<EvictImage>(actions)) jobs.push_back(evict.job.value());
+    return jobs;
+  }
+};
+
+using Jobs = std::vector<uint64_t>;
+
+TEST_F(EvictTest, AnIdleJobLeavesForOneThatFindsNoRoomAndComesBackWithItsWork) {
+  make(100, 4);
+  idle(1, 60);
+  const auto offered = offer(2, 60, 10);
+  ASSERT_EQ(leaving(offered), Jobs{1});
+  EXPECT_EQ(of<EvictImage>(offered).front().to, (OutsidePlace{Tier::store, Bytes()}));
+  EXPECT_EQ(of<EvictImage>(offered).front().size, units(60));
+  EXPECT_TRUE(of<AdmitJob>(offered).empty()) << "its bytes are still there";
+  EXPECT_EQ(job(1).state, JobState::evicting);
+  const auto gone = left(1);
+  ASSERT_EQ(of<AdmitJob>(gone).size(), 1u);
+  EXPECT_EQ(of<AdmitJob>(gone).front().job, JobId(2));
+  EXPECT_EQ(job(1).state, JobState::away);
+  EXPECT_EQ(job(1).store_bytes, units(60));
+  place(2);
+  EXPECT_EQ(leaving(ready(1)), Jobs{2});
+  const auto back = left(2);
+  ASSERT_EQ(of<PlaceImage>(back).size(), 1u);
+  EXPECT_EQ(of<PlaceImage>(back).front().job, JobId(1));
+  EXPECT_EQ(of<GrantTurn>(place(1)).size(), 1u);
+  EXPECT_TRUE(job(1).clean);
+}
+
+TEST_F(EvictTest, ItsFormerPlaceIsTheFirstChoice) {
+  make(100, 4);
+  idle(1, 10);
+  idle(2, 30);
+  send(ResidencyWanted{JobId(2), Residency::unload});
+  left(2);
+  send(JobEnded{JobId(1)});
+  EXPECT_EQ(of<PlaceImage>(ready(2)).at(0).offset, units(10)) << "0 is free too";
+}
+
+TEST_F(EvictTest, NobodyLeavesInVainNorMoreThanAreNeeded) {
+  make(100, 8);
+  idle(1, 10);
+  idle(2, 20);
+  idle(3, 10);
+  send(ResidencyWanted{JobId(2), Residency::pin});
+  EXPECT_TRUE(leaving(offer(4, 70, 10)).empty()) << "it would not fit beside the pinned one";
+  EXPECT_EQ(job(4).reason.code, ReasonCode::pool_full);
+  send(JobEnded{JobId(4)});
+  // 30 are free; 40 and 10 more are wanted, in one piece of image and one of region.
+  EXPECT_EQ(leaving(offer(5, 40, 10)).size(), 1u);
+}
+
+TEST_F(EvictTest, TheLeastUsefulLeavesFirst) {
+  make(100, 8);
+  idle(1, 40);
+  now_ = now_ + seconds(1);
+  idle(2, 40);
+  now_ = now_ + seconds(5);
+  EXPECT_EQ(leaving(offer(3, 30, 10)), Jobs{1});
+}
+
+TEST_F(EvictTest, ATurnThatIsOpenForLongIsAskedWhetherThereIsWork) {
+  make(100, 4);
+  const TurnId turn = busy(1, 60);
+  now_ = now_ + seconds(9);
+  const auto asked = offer(2, 60, 10);
+  EXPECT_EQ(of<RecallTurn>(asked).size(), 1u);
+  EXPECT_TRUE(leaving(asked).empty());
+  const auto answered = send(TurnEnded{.turn = turn,
+                                       .end = TurnEnd::idle,
+                                       .iterations = 4,
+                                       .busy = milliseconds(1),
+                                       .more_ready = false,
+                                       .ephemeral = Bytes(),
+                                       .idle = seconds(8)});
+  EXPECT_EQ(leaving(answered), Jobs{1});
+}
+
+TEST_F(EvictTest, TwoJobsThatEachNeedMostOfThePoolTakeTurns) {
+  make(100, 4);
+  TurnId turn = busy(1, 60);
+  offer(2, 60, 10);
+  ready(2);
+  uint64_t inside = 1;
+  for (int round = 0; round < 6; ++round) {
+    EXPECT_LE(scheduler_->next_wakeup(), now_ + milliseconds(500)) << "the bound of a stay";
+    // The first answer says only that there is work.
+    for (int answer = 0; answer < 2 && job(inside).state != JobState::evicting; ++answer) {
+      if (job(inside).state == JobState::running) later(milliseconds(510));
+      const auto ended = end_turn(turn, TurnEnd::budget, /*more_ready=*/true);
+      for (const GrantTurn& grant : of<GrantTurn>(ended)) turn = grant.turn.id;
+    }
+    ASSERT_EQ(job(inside).state, JobState::evicting) << "round " << round;
+    const auto gone = left(inside);
+    inside = 3 - inside;
+    ASSERT_EQ(of<PlaceImage>(gone).size(), 1u);
+    EXPECT_EQ(of<PlaceImage>(gone).front().job, JobId(inside));
+    turn = of<GrantTurn>(place(inside)).at(0).turn.id;
+  }
+}
+
+TEST_F(EvictTest, WhoHasWorkStaysForAWhileAndForTheLessUrgent) {
+  make(100, 4);
+  JobOffered urgent;
+  urgent.job = JobId(1);
+  urgent.session = SessionId(1);
+  urgent.persistent = units(60);
+  urgent.ephemeral = units(10);
+  urgent.options.priority = 5;
+  send(urgent);
+  place(1);
+  ready(1);
+  offer(2, 60, 10);
+  EXPECT_TRUE(leaving(later(seconds(9))).empty());
+  EXPECT_EQ(job(1).state, JobState::running);
+}
+
+TEST_F(EvictTest, AHeldJobGetsTheRoomOfOthers) {
+  make(100, 4);
+  idle(1, 60);
+  const TurnId turn = busy(2, 10);
+  const auto grown = end_turn(turn, TurnEnd::out_of_lane, true, units(40));
+  EXPECT_EQ(leaving(grown), Jobs{1});
+  EXPECT_EQ(job(2).state, JobState::held);
+  EXPECT_EQ(of<GrantTurn>(left(1)).size(), 1u);
+}
+
+TEST_F(EvictTest, ACleanCopyIsWrittenToAgainOnlyInItsPlaceAndGivenUpForOthers) {
+  make(100, 4);
+  store_ = units(70);
+  make(100, 4);
+  idle(1, 40);
+  send(ResidencyWanted{JobId(1), Residency::unload});
+  left(1);
+  ready(1);
+  const TurnId turn = of<GrantTurn>(place(1)).at(0).turn.id;
+  EXPECT_TRUE(job(1).clean);
+  send(ImageDirty{JobId(1)});
+  EXPECT_EQ(job(1).store_bytes, Bytes());
+  end_turn(turn, TurnEnd::idle, false);
+  now_ = now_ + seconds(1);
+  idle(2, 40);
+  send(ResidencyWanted{JobId(2), Residency::unload});
+  left(2);
+  now_ = now_ + seconds(1);
+  ready(2);
+  place(2);
+  ASSERT_TRUE(job(2).clean);
+  // The store has room for one of them: the copy of the one in the pool makes place.
+  const auto actions = send(ResidencyWanted{JobId(1), Residency::unload});
+  ASSERT_EQ(of<DropCopy>(actions).size(), 1u);
+  EXPECT_EQ(of<DropCopy>(actions).front().job, JobId(2));
+  EXPECT_EQ(leaving(actions), Jobs{1});
+  EXPECT_FALSE(job(2).clean);
+}
+
+TEST_F(EvictTest, TheSpillFileTakesWhatTheStoreDoesNotAndTheReasonSaysWhenBothAreFull) {
+  store_ = units(30);
+  spill_ = units(40);
+  make(100, 8);
+  idle(1, 20);
+  idle(2, 30);
+  idle(3, 30);
+  const auto first = send(ResidencyWanted{JobId(1), Residency::unload});
+  EXPECT_EQ(of<EvictImage>(first).at(0).to.tier, Tier::store);
+  left(1);
+  const auto second = send(ResidencyWanted{JobId(2), Residency::unload});
+  EXPECT_EQ(of<EvictImage>(second).at(0).to.tier, Tier::spill);
+  left(2);
+  EXPECT_EQ(job(2).spill_bytes, units(30));
+  offer(4, 70, 10);
+  EXPECT_EQ(job(4).reason.code, ReasonCode::store_full);
+  send(JobEnded{JobId(1)});
+  EXPECT_EQ(job(3).state, JobState::evicting) << "there is room outside now";
+}
+
+TEST_F(EvictTest, ACopyThatFailsCostsTheJobNothing) {
+  make(100, 4);
+  idle(1, 60);
+  offer(2, 60, 10);
+  ready(1);
+  const auto failed = send(CopyFailed{JobId(1)});
+  EXPECT_EQ(of<GrantTurn>(failed).size(), 1u) << "its work came meanwhile";
+  EXPECT_TRUE(leaving(failed).empty()) << "not at once again";
+  EXPECT_EQ(job(1).store_bytes, Bytes());
+  EXPECT_EQ(job(2).state, JobState::waiting);
+}
+
+TEST_F(EvictTest, EndsAndDirtWhileAnImageLeaves) {
+  make(100, 4);
+  idle(1, 60);
+  offer(2, 60, 10);
+  send(ImageDirty{JobId(1)});
+  EXPECT_EQ(job(1).store_bytes, units(60)) << "its place is kept until the answer";
+  const auto ended = send(JobEnded{JobId(1)});
+  EXPECT_EQ(of<DropImage>(ended).size(), 1u);
+  EXPECT_EQ(of<AdmitJob>(ended).size(), 1u);
+  EXPECT_TRUE(left(1).empty()) << "of a job that is over";
+}
+
+TEST_F(EvictTest, LoadAndUnloadDoWhatTheyAreAskedTo) {
+  make(100, 4);
+  const TurnId turn = busy(1, 60);
+  send(ResidencyWanted{JobId(1), Residency::unload});
+  EXPECT_EQ(leaving(end_turn(turn, TurnEnd::budget, true)), Jobs{1}) << "with work too";
+  EXPECT_EQ(of<PlaceImage>(left(1)).size(), 1u) << "which brings it back";
+  end_turn(of<GrantTurn>(place(1)).at(0).turn.id, TurnEnd::idle, false);
+  send(ResidencyWanted{JobId(1), Residency::unload});
+  EXPECT_TRUE(of<PlaceImage>(left(1)).empty());
+  EXPECT_EQ(of<PlaceImage>(send(ResidencyWanted{JobId(1), Residency::load})).size(), 1u);
+  place(1);
+  send(ResidencyWanted{JobId(1), Residency::pin});
+  EXPECT_TRUE(send(ResidencyWanted{JobId(1), Residency::unload}).empty()) << "it is pinned";
+  send(ResidencyWanted{JobId(1), Residency::unpin});
+  EXPECT_EQ(leaving(send(ResidencyWanted{JobId(1), Residency::unload})), Jobs{1});
+}
+
+TEST_F(EvictTest, ASmallerPoolSendsAwayWhatLiesAboveItsEnd) {
+  make(100, 4);
+  idle(1, 20);
+  idle(2, 50);
+  EXPECT_EQ(leaving(send(CapacityChanged{units(60)})), Jobs{2});
+  left(2);
+  EXPECT_EQ(scheduler_->pool().capacity(), units(60));
+  EXPECT_EQ(job(2).state, JobState::away);
+}
+
+TEST_F(EvictTest, WithoutRoomOutsideNobodyLeaves) {
+  store_ = Bytes();
+  make(100, 4);
+  idle(1, 60);
+  EXPECT_TRUE(leaving(offer(2, 60, 10)).empty());
+  EXPECT_EQ(job(2).reason.code, ReasonCode::pool_full);
+  EXPECT_TRUE(send(ResidencyWanted{JobId(1), Residency::unload}).empty());
+}
+
+}  // namespace
+}  // namespace laneway::lanes

@@ -1,0 +1,94 @@
+// Images outside of the pool come back as they were, from the store and from the file; what the
+// file gives back changed is noticed, what is not wanted any more stops, and no place is believed.
+#include "service/worker/outside_images.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <numeric>
+#include <vector>
+
+#include "memory/host_pool_access.h"
+
+namespace laneway::service {
+namespace {
+
+using lanes::Tier;
+
+constexpr Bytes kSize = mib(9);
+
+class OutsideImagesTest : public testing::Test {
+ protected:
+  OutsideImagesTest() : image_(static_cast<size_t>(kSize.count())) {
+    std::iota(image_.begin(), image_.end(), uint8_t{0});
+    auto store = memory::SharedMemory::create("store", mib(32));
+    auto spill = memory::SpillFile::create(testing::TempDir(), mib(32));
+    file_ = ::dup(spill.value().descriptor());
+    outside_ = OutsideImages(std::move(store).value(), std::move(spill).value());
+  }
+  ~OutsideImagesTest() override { ::close(file_); }
+  std::byte* image() { return reinterpret_cast<std::byte*>(image_.data()); }
+  Result<uint64_t> save(const lanes::OutsidePlace& to) {
+    return outside_.save(pool_, image(), kSize, to, always_);
+  }
+  Status load(const lanes::OutsidePlace& from, uint64_t sum, std::vector<uint8_t>& into) {
+    into.assign(image_.size(), 0);
+    return outside_.load(pool_, reinterpret_cast<std::byte*>(into.data()), kSize, from, sum,
+                         always_);
+  }
+
+  std::vector<uint8_t> image_;
+  memory::HostPoolAccess pool_;
+  OutsideImages outside_;
+  int file_ = -1;
+  const OutsideImages::GoesOn always_ = [](Bytes) { return true; };
+};
+
+TEST_F(OutsideImagesTest, ComeBackAsTheyWere) {
+  for (const Tier tier : {Tier::store, Tier::spill}) {
+    const lanes::OutsidePlace place{tier, mib(8)};
+    const auto sum = save(place);
+    ASSERT_TRUE(sum.ok()) << sum.error().message;
+    EXPECT_EQ(outside_.in_memory(place) != nullptr, tier == Tier::store);
+    std::vector<uint8_t> back;
+    ASSERT_TRUE(load(place, sum.value(), back).ok());
+    EXPECT_EQ(back, image_);
+  }
+}
+
+TEST_F(OutsideImagesTest, WhatTheFileChangedIsNoticed) {
+  const lanes::OutsidePlace place{Tier::spill, Bytes(0)};
+  const auto sum = save(place);
+  ASSERT_TRUE(sum.ok()) << sum.error().message;
+  ASSERT_EQ(::pwrite(file_, "x", 1, mib(5).count()), 1);
+  std::vector<uint8_t> back;
+  const Status loaded = load(place, sum.value(), back);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_THAT(loaded.error().message, testing::HasSubstr("other bytes than were written"));
+}
+
+TEST_F(OutsideImagesTest, StopWhenTheyAreNotWanted) {
+  Bytes seen;
+  const OutsideImages::GoesOn once = [&seen](Bytes moved) {
+    seen = moved;
+    return moved == Bytes();
+  };
+  const lanes::OutsidePlace place{Tier::store, Bytes(0)};
+  const auto saved = outside_.save(pool_, image(), kSize, place, once);
+  ASSERT_FALSE(saved.ok());
+  EXPECT_EQ(saved.error().code, ErrorCode::cancelled);
+  EXPECT_EQ(seen, mib(4));
+}
+
+TEST_F(OutsideImagesTest, NoPlaceIsBelieved) {
+  for (const lanes::OutsidePlace& place :
+       {lanes::OutsidePlace{Tier::store, mib(24)}, lanes::OutsidePlace{Tier::spill, Bytes(-64)},
+        lanes::OutsidePlace{Tier::none, Bytes(0)}}) {
+    EXPECT_EQ(save(place).error().code, ErrorCode::internal);
+  }
+  EXPECT_FALSE(OutsideImages().exist());
+}
+
+}  // namespace
+}  // namespace laneway::service
