@@ -55,6 +55,13 @@ struct EvictImage {
   OutsidePlace to;
   Bytes size;  // as in PlaceImage
 };
+// A placed image is copied to `to` ahead of need, and stays. Work of the job that comes meanwhile
+// stops the copy. The answer is ImageSaved, before any ImageDirty that follows from later work.
+struct SaveImage {
+  JobId job;
+  OutsidePlace to;
+  Bytes size;  // as in PlaceImage
+};
 // The copy outside of a placed image is given up: its place is free once this was carried out.
 struct DropCopy {
   JobId job;
@@ -84,7 +91,8 @@ struct RecallTurn {
   LaneId lane;
 };
 
-using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
-                            DropCopy, OpenRegion, ResizeRegion, CloseRegion, GrantTurn, RecallTurn>;
+using Action =
+    std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage, SaveImage,
+                 DropCopy, OpenRegion, ResizeRegion, CloseRegion, GrantTurn, RecallTurn>;
 
 }  // namespace laneway::lanes

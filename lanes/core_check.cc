@@ -46,7 +46,8 @@ void check_job(const CoreState& core, const Job& job) {
            named(job) + ": lane against state");
   const bool has_place = core.outside.place_of(job.view.id).tier != Tier::none;
   LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
-  LW_CHECK(has_place == (job.clean || job.leaves), named(job) + ": its place outside");
+  LW_CHECK(has_place == (job.clean || job.leaves || job.saving),
+           named(job) + ": its place outside");
   LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
   LW_CHECK(job.view.running == (job.state() == JobState::running), named(job) + ": running");
   LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");
@@ -115,11 +116,13 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   }
   uint32_t held = 0;
   uint32_t leaving = 0;
+  uint32_t saving = 0;
   size_t copies = 0;
   for (const auto& [id, job] : core.jobs) {
     check_job(core, job);
     held += job.state() == JobState::held;
     leaving += job.leaves;
+    saving += job.saving;
     copies += core.outside.place_of(id).tier != Tier::none;
     members += job.state() == JobState::away && !job.queued();  // waits for nothing
     if (job.view.lane.valid()) {
@@ -132,6 +135,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(members == core.jobs.size(), "the view does not show every job exactly once");
   LW_CHECK(held == core.held_jobs, "held jobs are miscounted");
   LW_CHECK(leaving == core.leaving_jobs, "leaving jobs are miscounted");
+  LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
   LW_CHECK(copies == core.outside.copies(), "a copy outside of the pool belongs to no job");
   check_pieces(core, std::move(pieces));
   check_outside(core);

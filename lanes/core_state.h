@@ -40,6 +40,8 @@ struct SchedulerConfig {
   Duration patience = milliseconds(50);
   // A job with work keeps its image in the pool at least so long once it is there.
   Duration min_resident = milliseconds(500);
+  // A job without work for so long is copied out ahead of need.
+  Duration idle_before_saving = seconds(1);
   // The whole state is checked after this number of events (core_check.h), the lanes that an event
   // touched after each event.
   uint32_t check_every = 1024;
@@ -86,6 +88,7 @@ struct CoreState {
   bool queue_has_changed = false;  // a waiting job came or went
   uint32_t held_jobs = 0;
   uint32_t leaving_jobs = 0;  // whose image leaves, or will at the end of a turn
+  uint32_t saving_jobs = 0;   // whose image is copied out ahead of need
   Bytes wanted_capacity;      // as CapacityChanged asked; equal to the pool's capacity when done
   uint64_t ignored_events = 0;
   std::deque<JobStatus> ended;  // the last few, for status

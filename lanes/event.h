@@ -60,6 +60,11 @@ struct ImageLeft {
 struct CopyFailed {
   JobId job;
 };
+// SaveImage was done: the copy is whole and equal; or it was stopped or failed, and there is none.
+struct ImageSaved {
+  JobId job;
+  bool whole = false;
+};
 // The image in the pool is about to differ from the copy outside, whose bytes are of no use now.
 struct ImageDirty {
   JobId job;
@@ -87,7 +92,7 @@ struct WorkerReported {
 };
 
 using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
-                           ImageLeft, CopyFailed, ImageDirty, ResidencyWanted, JobReleased,
-                           WorkerLost, CapacityChanged, TimerFired, WorkerReported>;
+                           ImageLeft, CopyFailed, ImageSaved, ImageDirty, ResidencyWanted,
+                           JobReleased, WorkerLost, CapacityChanged, TimerFired, WorkerReported>;
 
 }  // namespace laneway::lanes

@@ -204,7 +204,8 @@ bool Eviction::drop_a_copy(const Leaving& leaving, OutsideMap& map,
   for (const auto& [id, job] : core_.jobs) {
     const bool placed = job.view.lane.valid() && job.state() != JobState::restoring &&
                         job.state() != JobState::evicting && !job.leaves;
-    if (!placed || contains(leaving, id) || map.place_of(id).tier == Tier::none) continue;
+    if (!placed || job.saving || contains(leaving, id)) continue;
+    if (map.place_of(id).tier == Tier::none) continue;
     if (latest == nullptr || job.view.used_at > latest->view.used_at) latest = &job;
   }
   if (latest == nullptr) return false;
@@ -271,13 +272,13 @@ void Eviction::left(Job& job) {
 void Eviction::failed(Job& job) {
   ended(job);
   job.leave_no_sooner = core_.now + kAfterFailure;
-  core_.outside.drop(job.view.id);
+  if (!job.saving) core_.outside.drop(job.view.id);
   job.clean = false;
 }
 
 void Eviction::dirty(Job& job) {
   job.clean = false;
-  if (!job.leaves) core_.outside.drop(job.view.id);
+  if (!job.leaves && !job.saving) core_.outside.drop(job.view.id);
 }
 
 void Eviction::on_timer() {

@@ -61,9 +61,11 @@ struct Job {
   bool wanted_in = false;  // … once, while it is away
   // Its image leaves as soon as its turn has ended; its place outside is claimed.
   bool leaves = false;
+  bool saving = false;        // a copy is being made at its place outside, ahead of need
   bool clean = false;         // the copy at its place outside is whole and equal
   TimePoint admitted_at;      // the last time
   TimePoint leave_no_sooner;  // after a copy that failed
+  TimePoint save_no_sooner;   // … or was stopped
 
   Reason reason;       // why it waits or is held; code none otherwise
   Reason sent_reason;  // as the last QueueJob had it

@@ -25,6 +25,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
     core_.queue_has_changed = true;
   }
   if (job.leaves) --core_.leaving_jobs;
+  if (job.saving) --core_.saving_jobs;
   if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});
   if (job.view.lane.valid()) {
     if (job.state() == JobState::held) --core_.held_jobs;
@@ -40,7 +41,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
     core_.memory_changed();
   }
   if (core_.outside.drop(id)) core_.memory_changed();
-  job.clean = false;
+  job.clean = job.saving = false;
   job.move_to(end_state);
   job.view.lane = {};
   core_.ended.push_back(core_.status_of(job));

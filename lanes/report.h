@@ -26,11 +26,14 @@ struct ReportedJob {
   Bytes image_size;  // as in PlaceImage
   bool placed =
       false;  // the image's bytes are there: PlaceImage is not needed, ImagePlaced was posted
-  // A whole copy outside of the pool, equal to the image (unless it is `leaving`). For a job that
+  // A whole copy outside of the pool, equal to the image (unless it is `leaving` or
+  // `saving`). For a job that
   // was admitted once and has no lane, it is the image: the job is away.
   OutsidePlace copy;
   // EvictImage is under way, to `copy`: its answer comes. Only for an image that is placed.
   bool leaving = false;
+  // SaveImage is under way, to `copy`: its answer comes. Only for an image that is placed.
+  bool saving = false;
   bool pinned = false;
   bool ready = false;  // submissions are queued that no open turn will take
   // The job failed or was closed: it does not run any more, and its memory must be given back.

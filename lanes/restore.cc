@@ -83,14 +83,14 @@ void Restore::restore_job(const ReportedJob& reported) {
   job.view.update_remaining();
   job.work_announced = reported.ready;
   job.pinned = reported.pinned;
-  job.clean = has_copy(reported) && !reported.leaving;
+  job.clean = has_copy(reported) && !reported.leaving && !reported.saving;
   job.admitted_at = job.view.placed_at = job.view.used_at = core_.now;
   if (reported.quarantined) job.quarantine();
   if (is_countable(reported.turn)) turns_.continue_after(reported.turn);
   if (core_.jobs.size() >= core_.config.max_jobs)
     return reject(job, reported, ReasonCode::too_many_jobs);
   if (reported.lane.valid()) return restore_admitted(std::move(job), reported);
-  if (reported.turn.valid() || reported.leaving) {
+  if (reported.turn.valid() || reported.leaving || reported.saving) {
     return reject(job, reported, ReasonCode::contradicted);
   }
   if (reported.over) return reject(job, reported, ReasonCode::cancelled);
@@ -109,8 +109,10 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
                           core_.lane_of(reported.lane).state() != LaneState::closed;
   const bool turn_possible = !reported.turn.valid() || (lane_known && may_reopen(reported));
   const bool leaves = reported.leaving;
+  const bool can_be_saved = reported.placed && has_copy(reported) && !leaves;
   const bool can_leave = reported.placed && has_copy(reported) && !reported.turn.valid();
   if (!lane_known || !turn_possible || (leaves && !can_leave) ||
+      (reported.saving && !can_be_saved) ||
       !core_.pool.claim_image(offer.job, offer.persistent, reported.image_offset,
                               reported.image_size)) {
     return reject(job, reported, ReasonCode::contradicted);
@@ -129,6 +131,10 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
     kept.move_to(kept.at_rest());
   } else if (!reported.over) {
     core_.actions.push_back(PlaceImage{offer.job, kept.image_offset, reported.image_size});
+  }
+  if (reported.saving) {
+    kept.saving = true;
+    ++core_.saving_jobs;
   }
   if (reported.turn.valid()) {
     turns_.reopen(core_.lane_of(reported.lane), kept, reported.turn);

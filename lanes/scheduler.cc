@@ -20,7 +20,7 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) 
 }
 
 TimePoint Scheduler::next_wakeup() const {
-  return std::min(turns_.next_wakeup(), eviction_.next_wakeup());
+  return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), save_ahead_.next_wakeup()});
 }
 
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
@@ -84,6 +84,7 @@ void Scheduler::on(const JobEnded& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
   exit_.end_job(*job, event.cancelled ? JobState::cancelled : JobState::finished);
+  save_ahead_.look_soon();
 }
 
 void Scheduler::on(const WorkReady& event) {
@@ -128,6 +129,7 @@ void Scheduler::on(const TurnEnded& event) {
     turns_.announce_work(job);
   } else {
     retry_those_who_wait();
+    save_ahead_.look_soon();
   }
 }
 
@@ -197,6 +199,7 @@ void Scheduler::on(const ImageLeft& event) {
   if (job == nullptr) return;
   if (job->state() == JobState::evicting) {
     eviction_.left(*job);
+    save_ahead_.look_soon();
   } else {
     ++core_.ignored_events;
   }
@@ -210,7 +213,18 @@ void Scheduler::on(const CopyFailed& event) {
     return;
   }
   eviction_.failed(*job);
+  save_ahead_.look_soon();
   rest(*job);
+}
+
+void Scheduler::on(const ImageSaved& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (job->saving) {
+    save_ahead_.saved(*job, event.whole);
+  } else {
+    ++core_.ignored_events;
+  }
 }
 
 void Scheduler::on(const ImageDirty& event) {
@@ -279,9 +293,13 @@ void Scheduler::on(const CapacityChanged& event) {
 void Scheduler::on(const TimerFired& /*event*/) {
   turns_.recall_overdue();
   eviction_.on_timer();
+  save_ahead_.on_timer();
 }
 
-void Scheduler::on(const WorkerReported& event) { restore_.take_over(event.report); }
+void Scheduler::on(const WorkerReported& event) {
+  restore_.take_over(event.report);
+  save_ahead_.look_soon();
+}
 
 Job* Scheduler::known_job(JobId id) {
   Job* job = core_.find_job(id);

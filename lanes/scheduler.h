@@ -34,6 +34,7 @@
 #include "lanes/job_exit.h"
 #include "lanes/region_control.h"
 #include "lanes/restore.h"
+#include "lanes/save_ahead.h"
 #include "lanes/snapshot.h"
 #include "lanes/turn_control.h"
 #include "policies/policy.h"
@@ -74,6 +75,7 @@ class Scheduler {
   void on(const JobReleased& event);
   void on(const ImageLeft& event);
   void on(const CopyFailed& event);
+  void on(const ImageSaved& event);
   void on(const ImageDirty& event);
   void on(const ResidencyWanted& event);
   void on(const WorkerLost& event);
@@ -94,6 +96,7 @@ class Scheduler {
   TurnControl turns_{core_, policy_};
   JobExit exit_{core_, turns_};
   Eviction eviction_{core_, policy_, turns_};
+  SaveAhead save_ahead_{core_, turns_};
   RegionControl regions_{core_, turns_, exit_, eviction_};
   Admission admission_{core_, policy_, turns_, regions_, eviction_};
   Restore restore_{core_, turns_, exit_, regions_};

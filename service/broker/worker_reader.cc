@@ -21,6 +21,7 @@ bool is_workers_own(const lanes::Event& event) {
          std::holds_alternative<lanes::ImagePlaced>(event) ||
          std::holds_alternative<lanes::ImageLeft>(event) ||
          std::holds_alternative<lanes::CopyFailed>(event) ||
+         std::holds_alternative<lanes::ImageSaved>(event) ||
          std::holds_alternative<lanes::ImageDirty>(event) ||
          std::holds_alternative<lanes::ResidencyWanted>(event) ||
          std::holds_alternative<lanes::JobReleased>(event) ||

@@ -72,6 +72,9 @@ class Words {
   std::string operator()(const lanes::CopyFailed& event) const {
     return "CopyFailed " + job(event.job);
   }
+  std::string operator()(const lanes::ImageSaved& event) const {
+    return "ImageSaved " + job(event.job) + (event.whole ? "" : ": no");
+  }
   std::string operator()(const lanes::ImageDirty& event) const {
     return "ImageDirty " + job(event.job);
   }
@@ -111,6 +114,10 @@ class Words {
   }
   std::string operator()(const lanes::EvictImage& action) const {
     return "EvictImage " + job(action.job) + ": " + place_text(action.to.offset, action.size) +
+           " of the " + lanes::tier_name(action.to.tier);
+  }
+  std::string operator()(const lanes::SaveImage& action) const {
+    return "SaveImage " + job(action.job) + ": " + place_text(action.to.offset, action.size) +
            " of the " + lanes::tier_name(action.to.tier);
   }
   std::string operator()(const lanes::DropCopy& action) const {

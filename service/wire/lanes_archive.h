@@ -55,6 +55,10 @@ void serialize(A& archive, EvictImage& action) {
   archive(action.job, action.to, action.size);
 }
 template <class A>
+void serialize(A& archive, SaveImage& action) {
+  archive(action.job, action.to, action.size);
+}
+template <class A>
 void serialize(A& archive, DropCopy& action) {
   archive(action.job);
 }
@@ -114,6 +118,10 @@ void serialize(A& archive, CopyFailed& event) {
   archive(event.job);
 }
 template <class A>
+void serialize(A& archive, ImageSaved& event) {
+  archive(event.job, event.whole);
+}
+template <class A>
 void serialize(A& archive, ImageDirty& event) {
   archive(event.job);
 }
@@ -137,7 +145,8 @@ void serialize(A&, TimerFired&) {}
 template <class A>
 void serialize(A& archive, ReportedJob& job) {
   archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.copy, job.leaving,
-          job.pinned, job.ready, job.over, job.quarantined, job.iterations, job.busy, job.turn);
+          job.saving, job.pinned, job.ready, job.over, job.quarantined, job.iterations, job.busy,
+          job.turn);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

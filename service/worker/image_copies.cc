@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "service/worker/job_snapshot.h"
+#include "service/worker/worker_lane.h"
 
 namespace laneway::service {
 
@@ -18,18 +19,21 @@ void ImageCopies::place(const lanes::PlaceImage& action) {
   job->image_offset = action.offset;
   job->image_size = action.size;
   if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
-  start_thread();
-  thread_->post([this, job] { copy(job); });
+  Way& way = way_of(job->clean ? job->copy.tier : lanes::Tier::none);
+  way.thread.post([this, job, &noting = *way.noting] { copy(job, noting); });
 }
 
-void ImageCopies::start_thread() {
-  if (thread_ != nullptr) return;
-  Journal* const journal = context_.journal;
-  noting_.emplace(journal != nullptr ? &journal->notes(limits::kMaxLanes) : nullptr);
-  thread_ = std::make_unique<TaskThread>();
+ImageCopies::Way& ImageCopies::way_of(lanes::Tier tier) {
+  const bool disk = tier == lanes::Tier::spill;
+  std::unique_ptr<Way>& way = disk ? disk_ : memory_;
+  if (way != nullptr) return *way;
+  Journal* const journal = disk ? nullptr : context_.journal;
+  way = std::make_unique<Way>();
+  way->noting.emplace(journal != nullptr ? &journal->notes(limits::kMaxLanes) : nullptr);
+  return *way;
 }
 
-void ImageCopies::copy(const JobHandle& job) {
+void ImageCopies::copy(const JobHandle& job, LaneNoting& noting) {
   Bytes offset;
   Bytes size;
   {
@@ -40,14 +44,14 @@ void ImageCopies::copy(const JobHandle& job) {
     offset = job->image_offset;
     size = job->image_size;
   }
-  noting_->begin(LaneDoing::copying, job->id);
-  place_noted(job, offset, size);
-  noting_->end();
+  noting.begin(LaneDoing::copying, job->id);
+  place_noted(job, offset, size, noting);
+  noting.end();
 }
 
-void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size) {
+void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting) {
   std::byte* const image = context_.pool + offset.count();
-  if (const Status written = write_image(*job, image, size); !written) {
+  if (const Status written = write_image(*job, image, size, noting); !written) {
     return drop_unplaced(job, written.error());
   }
   fault_point("worker.image_written");
@@ -70,9 +74,9 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size) {
   context_.events.post(lanes::ImagePlaced{.job = job->id});
 }
 
-OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job) {
-  return [this, &job](Bytes moved) {
-    noting_->progress();
+OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
+  return [this, &job, &noting](Bytes moved) {
+    noting.progress();
     job.moved_bytes.store(moved.count(), std::memory_order_relaxed);
     if (job.journal) job.journal->show_moved(moved);
     fault_point("worker.image_part");
@@ -81,9 +85,9 @@ OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job) {
   };
 }
 
-Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size) {
+Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting) {
   memory::PoolAccess& pool = context_.backend.pool_access();
-  const OutsideImages::GoesOn goes_on = while_wanted(job);
+  const OutsideImages::GoesOn goes_on = while_wanted(job, noting);
   if (job.clean) {
     return context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on);
   }
@@ -96,8 +100,62 @@ void ImageCopies::evict(const lanes::EvictImage& action) {
   // Closed meanwhile: the core hears of it next.
   if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->leaving_to) return;
   job->leaving_to = action.to;
-  start_thread();
-  thread_->post([this, job, size = action.size] { leave(job, size); });
+  Way& way = way_of(action.to.tier);
+  way.thread.post(
+      [this, job, size = action.size, &noting = *way.noting] { leave(job, size, noting); });
+}
+
+void ImageCopies::save(const lanes::SaveImage& action) {
+  const BookkeepingLock lock(context_.mutex);
+  const JobHandle job = jobs_.get(action.job);
+  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->saving_to) return;
+  job->saving_to = action.to;
+  Way& way = way_of(action.to.tier);
+  way.thread.post(
+      [this, job, size = action.size, &noting = *way.noting] { save_unused(job, size, noting); });
+}
+
+void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noting) {
+  const auto is_used = [&job]() LW_REQUIRES(kBookkeeping) {
+    return job->closing || job->lane != nullptr || job->visitors > 0 || job->ready();
+  };
+  lanes::OutsidePlace to;
+  bool begun = false;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    to = *job->saving_to;
+    begun = job->phase == WorkerJob::Phase::placed && !job->running && !is_used();
+    if (begun) job->running = true;
+    if (!begun) job->saving_to.reset();
+  }
+  bool whole = false;
+  if (begun) {
+    noting.begin(LaneDoing::copying, job->id);
+    const OutsideImages::GoesOn wanted = while_wanted(*job, noting);
+    const Status saved = save_image(*job, to, size, [&](Bytes moved) {
+      if (!wanted(moved)) return false;
+      const BookkeepingLock lock(context_.mutex);
+      return !is_used();
+    });
+    noting.end();
+    whole = saved.ok();
+    if (!whole && saved.error().code != ErrorCode::cancelled) {
+      log_warning("the image of job '" + job->name + "' has no copy: " + saved.error().message);
+    }
+    const BookkeepingLock lock(context_.mutex);
+    job->saving_to.reset();
+  }
+  // Before anybody writes the image: its copy's end must not be heard of before its beginning.
+  context_.events.post(lanes::ImageSaved{.job = job->id, .whole = whole});
+  if (!begun) return;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->running = false;
+    if (job->closing) job->close_links();
+    job->changed.notify_all();
+    if (job->lane != nullptr) job->lane->work_arrived();
+  }
+  links_.attend(job);
 }
 
 void ImageCopies::drop_copy(const lanes::DropCopy& action) {
@@ -105,7 +163,7 @@ void ImageCopies::drop_copy(const lanes::DropCopy& action) {
   if (const JobHandle job = jobs_.get(action.job)) (void)job->outdate_copy();
 }
 
-void ImageCopies::leave(const JobHandle& job, Bytes size) {
+void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
   lanes::OutsidePlace to;
   {
     const BookkeepingLock lock(context_.mutex);
@@ -114,9 +172,9 @@ void ImageCopies::leave(const JobHandle& job, Bytes size) {
     job->running = true;
     to = *job->leaving_to;
   }
-  noting_->begin(LaneDoing::copying, job->id);
-  const Status saved = save_image(*job, to, size);
-  noting_->end();
+  noting.begin(LaneDoing::copying, job->id);
+  const Status saved = save_image(*job, to, size, while_wanted(*job, noting));
+  noting.end();
   if (!saved) return stay(job, saved.error());
   fault_point("worker.image_saved");
   if (job->journal) job->journal->left();
@@ -134,14 +192,15 @@ void ImageCopies::leave(const JobHandle& job, Bytes size) {
   links_.attend(job);
 }
 
-Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size) {
+Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
+                               const OutsideImages::GoesOn& goes_on) {
   if (job.clean && job.copy == to) return {};
   {
     const BookkeepingLock lock(context_.mutex);
     (void)job.outdate_copy();
   }
   const auto sum =
-      context_.outside.save(context_.backend.pool_access(), job.image, size, to, while_wanted(job));
+      context_.outside.save(context_.backend.pool_access(), job.image, size, to, goes_on);
   if (!sum) return sum.error();
   fault_point("worker.image_copied");
   const BookkeepingLock lock(context_.mutex);

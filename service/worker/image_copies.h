@@ -1,5 +1,6 @@
-// ImageCopies: moves images into the pool and out of it on a thread of its own, one after the
-// other, so that no turn waits while gigabytes are copied. A copy goes in slices: a job that ends
+// ImageCopies: moves images into the pool and out of it on threads of its own, so that no turn
+// waits while gigabytes are copied: one after the other, and those from and to the spill file
+// beside the others, because a disk may take any time. A copy goes in slices: a job that ends
 // meanwhile is left after one of them.
 //
 // The journal says at any moment where a job's state is: in the pool until the copy outside is
@@ -36,28 +37,38 @@ class ImageCopies {
   // Copies the image there, unless what lies there is its copy, and posts ImageLeft; or CopyFailed,
   // and the job goes on with its image where it was.
   void evict(const lanes::EvictImage& action);
+  // Copies the image there while the job has nothing to run, and posts ImageSaved.
+  void save(const lanes::SaveImage& action);
   void drop_copy(const lanes::DropCopy& action);
 
  private:
-  void start_thread() LW_REQUIRES(kBookkeeping);
-  void copy(const JobHandle& job);
-  void place_noted(const JobHandle& job, Bytes offset, Bytes size);
-  void leave(const JobHandle& job, Bytes size);
+  // A thread that copies, and where it notes what it does.
+  struct Way {
+    std::optional<LaneNoting> noting;
+    TaskThread thread;
+  };
+  Way& way_of(lanes::Tier tier) LW_REQUIRES(kBookkeeping);
+  void copy(const JobHandle& job, LaneNoting& noting);
+  void place_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
+  void leave(const JobHandle& job, Bytes size, LaneNoting& noting);
+  void save_unused(const JobHandle& job, Bytes size, LaneNoting& noting);
   // Success: the copy is whole.
-  Status save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size);
+  Status save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
+                    const OutsideImages::GoesOn& goes_on);
   void stay(const JobHandle& job, const Error& why);
-  OutsideImages::GoesOn while_wanted(WorkerJob& job);
+  OutsideImages::GoesOn while_wanted(WorkerJob& job, LaneNoting& noting);
   // Every byte of the image, so nothing of its former owner is left. Cancelled when the job ends.
-  Status write_image(WorkerJob& job, std::byte* image, Bytes size);
+  Status write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting);
   void drop_unplaced(const JobHandle& job, const Error& why);
 
   WorkerContext& context_;
   WorkerJobs& jobs_;
   DeviceHealth& device_;
   JobLinks& links_;
-  // From the first image on; the notes are the thread's, and a predecessor's until then.
-  std::optional<LaneNoting> noting_;
-  std::unique_ptr<TaskThread> thread_ LW_GUARDED_BY(kBookkeeping);
+  // From its first image on; the notes are the thread's, and a predecessor's until then.
+  std::unique_ptr<Way> memory_ LW_GUARDED_BY(kBookkeeping);
+  // Nobody watches it: a disk that does not answer is no fault of the job.
+  std::unique_ptr<Way> disk_ LW_GUARDED_BY(kBookkeeping);
 };
 
 // Before the job's image in the pool is written: what lies outside is not it any more, and the core

@@ -100,7 +100,6 @@ Status take_snapshot(WorkerContext& context, WorkerJob& job, Bytes entry) {
   RecoveryMemory& memory = *context.recovery;
   guard.memory = &memory;
   guard.owner = job.id.value();
-  const TimePoint start = context.clock.now();
   NewPiece image(memory, snapshot_key(job));
   NewPiece log(memory, log_key(job));
   if (context.images_die_with_worker || !guard.snapshot.has_memory()) {
@@ -113,6 +112,7 @@ Status take_snapshot(WorkerContext& context, WorkerJob& job, Bytes entry) {
   if (guard.redo_log.room() < wanted) {
     if (Status made = log.make(wanted); !made) return made;
   }
+  const TimePoint start = context.clock.now();  // memory is found once
   Snapshot next = image.is_made() ? Snapshot(image.bytes()) : guard.snapshot;
   next.begin();
   if (Status copied = copy_image(context, job, next.bytes()); !copied) return copied;

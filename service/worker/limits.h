@@ -32,6 +32,8 @@ inline constexpr Bytes kLargestRedoLog = mib(64);
 // How a job's state is kept recoverable is chosen again after so many iterations; as often the cost
 // of undo is measured.
 inline constexpr uint64_t kIterationsPerChoice = 64;
+// The first choice: what the first iterations take is no measure.
+inline constexpr uint64_t kIterationsBeforeChoice = 16;
 
 // A node that takes so many times as long as the longest that was seen of its graph hangs
 // (service/supervisor/lane_watch.h).

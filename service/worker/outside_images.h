@@ -1,6 +1,7 @@
 // OutsideImages: the bytes of images that are not, or not only, in the pool. The host store is
 // memory; what lies in the spill file has a checksum, because a disk may return something else.
-// Both outlive the worker: a successor gets the same. Not thread-safe: one thread copies.
+// Both outlive the worker: a successor gets the same. Not thread-safe, but for one thread that
+// copies from and to the store beside one for the file.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +50,8 @@ class OutsideImages {
 
   Store store_;
   Spill spill_;
-  std::vector<std::byte> piece_;  // on its way between pool and file
-  std::vector<bool> present_;     // by pieces of the store
+  std::vector<std::byte> piece_;  // on its way between pool and file: the file's thread's
+  std::vector<bool> present_;     // by pieces of the store: the other one's
 };
 
 }  // namespace laneway::service

@@ -64,16 +64,37 @@ void StateGuard::before_commit(WorkerJob& job, const WorkerGraph& graph,
   guard.memory = context_.recovery;
   guard.owner = job.id.value();
   if (guard.iterations >= guard.next_choice) choose(job, graph);
+  Status begun;
   if (guard.choice.method == RecoveryMethod::undo && undo != nullptr) {
-    (void)begin_undo(job, graph, *undo);
+    begun = begin_undo(job, graph, *undo);
   } else if (guard.choice.method != RecoveryMethod::none) {
-    (void)begin_redoable(job, graph, inputs);
+    begun = begin_redoable(job, graph, inputs);
   }
+  if (!begun) fall_back(job, graph, undo, begun.error());
+}
+
+void StateGuard::fall_back(WorkerJob& job, const WorkerGraph& graph, UndoRunner* undo,
+                           const Error& error) {
+  GuardedState& guard = job.guard;
+  const bool tried_undo = guard.choice.method == RecoveryMethod::undo;
+  if (tried_undo || undo == nullptr || context_.wanted_recovery) {
+    return keep_nothing(context_, job, error.message);
+  }
+  drop_snapshot(job);
+  {
+    const BookkeepingLock lock(context_.mutex);
+    guard.choice = undo_at(guard.costs);
+  }
+  const Status begun = begin_undo(job, graph, *undo);
+  if (!begun) return keep_nothing(context_, job, begun.error().message);
+  log_info("job '" + job.name +
+           "': there is no room for a snapshot, so each iteration saves what " +
+           "it overwrites, which costs more: " + error.message);
 }
 
 void StateGuard::choose(WorkerJob& job, const WorkerGraph& graph) {
   GuardedState& guard = job.guard;
-  guard.next_choice = std::min(std::max<uint64_t>(4, guard.iterations * 2),
+  guard.next_choice = std::min(std::max(limits::kIterationsBeforeChoice, guard.iterations * 2),
                                guard.iterations + limits::kIterationsPerChoice);
   RecoveryChoice choice;
   RecoveryCosts costs = guard.costs;
@@ -106,7 +127,7 @@ void StateGuard::choose(WorkerJob& job, const WorkerGraph& graph) {
   }
 }
 
-bool StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo) {
+Status StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo) {
   const std::span<const uint32_t> slots = graph.writes.slots();
   const Bytes room = UndoLog::room_for(slots.size(), written_bytes(job, slots));
   if (log_.room() < room) {
@@ -114,8 +135,7 @@ bool StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner
     const auto memory = context_.recovery->add(log_of(lane_), room);
     if (!memory) {
       log_ = UndoLog(context_.recovery->find(log_of(lane_)));
-      keep_nothing(context_, job, memory.error().message);
-      return false;
+      return memory.error();
     }
     log_ = UndoLog(memory.value());
     grown_for_ = job.id;
@@ -125,22 +145,21 @@ bool StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner
                         guard.iterations % limits::kIterationsPerChoice == 0;
   log_.begin(job.id, job.journal->number());
   undo.begin_saving(log_, measured ? &context_.clock : nullptr);
-  return true;
+  return {};
 }
 
-bool StateGuard::begin_redoable(WorkerJob& job, const WorkerGraph& graph,
-                                std::span<const lanes::InputView> inputs) {
+Status StateGuard::begin_redoable(WorkerJob& job, const WorkerGraph& graph,
+                                  std::span<const lanes::InputView> inputs) {
   const TimePoint start = context_.clock.now();
   const Bytes entry = log_room_of(job, graph, inputs);
   if (!snapshot_is_due(job, entry)) {
     began_in_ = context_.clock.now() - start;
-    return true;
+    return {};
   }
   noting_.change(LaneDoing::snapshotting);
-  const Status taken = take_snapshot(context_, job, entry);
+  Status taken = take_snapshot(context_, job, entry);
   noting_.change(LaneDoing::iterating);
-  if (!taken) keep_nothing(context_, job, taken.error().message);
-  return taken.ok();
+  return taken;
 }
 
 void StateGuard::completed(WorkerJob& job, WorkerGraph& graph,

@@ -69,12 +69,14 @@ class StateGuard {
   bool restore(WorkerJob& job, LaneExecutor& executor);
   void save_slots(WorkerJob& job, std::span<const uint32_t> slots);
   void choose(WorkerJob& job, const WorkerGraph& graph);
-  // False: there is no room.
-  bool begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo);
+  // There is no room for what was chosen: undo, or nothing, and said so.
+  void fall_back(WorkerJob& job, const WorkerGraph& graph, UndoRunner* undo, const Error& error);
+  // out_of_memory when there is no room.
+  Status begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo);
   void log_or_forget(WorkerJob& job, const WorkerGraph& graph,
                      std::span<const lanes::InputView> inputs);
-  bool begin_redoable(WorkerJob& job, const WorkerGraph& graph,
-                      std::span<const lanes::InputView> inputs);
+  Status begin_redoable(WorkerJob& job, const WorkerGraph& graph,
+                        std::span<const lanes::InputView> inputs);
   bool image_is_reached() const;
 
   WorkerContext& context_;

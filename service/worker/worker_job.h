@@ -95,6 +95,8 @@ struct WorkerJob {
   bool placing LW_GUARDED_BY(kBookkeeping) = false;  // its image is on its way into the pool
   // … or out of it, to that place.
   std::optional<lanes::OutsidePlace> leaving_to LW_GUARDED_BY(kBookkeeping);
+  // It is copied there ahead of need.
+  std::optional<lanes::OutsidePlace> saving_to LW_GUARDED_BY(kBookkeeping);
   bool closing LW_GUARDED_BY(kBookkeeping) = false;  // no further work is taken
   std::deque<std::shared_ptr<Work>> queue LW_GUARDED_BY(kBookkeeping);
   // Other processes that submit; their requests come after what is queued.

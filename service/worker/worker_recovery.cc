@@ -183,6 +183,8 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.placed = job->phase == WorkerJob::Phase::placed;
     if (job->clean) told.copy = job->copy;
     told.leaving = job->leaving_to.has_value();
+    told.saving = job->saving_to.has_value() && !told.leaving;
+    if (told.saving) told.copy = *job->saving_to;
     if (told.leaving) told.copy = *job->leaving_to;
     told.pinned = job->journal && job->journal->is_pinned();
     told.over = job->closing;

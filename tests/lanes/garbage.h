@@ -25,7 +25,7 @@ class Garbage {
   }
   Event event() {
     const JobId id(number(14));
-    switch (random_.below(12)) {
+    switch (random_.below(13)) {
       case 0: return WorkReady{id};
       case 1: return ImagePlaced{id};
       case 2: return JobEnded{id, random_.chance(0.5)};
@@ -36,6 +36,7 @@ class Garbage {
       case 7: return ImageDirty{id};
       case 8: return ImageLeft{id};
       case 9: return CopyFailed{id};
+      case 11: return ImageSaved{id, random_.chance(0.5)};
       case 10: return ResidencyWanted{id, static_cast<Residency>(random_.below(4))};
       default:
         return TurnEnded{.turn = TurnId(number(40)),
@@ -79,6 +80,7 @@ class Garbage {
     if (random_.chance(0.4)) job.turn = TurnId(number(20));
     if (random_.chance(0.3)) job.copy = {tier(), bytes()};
     job.leaving = random_.chance(0.05);
+    job.saving = random_.chance(0.05);
     job.pinned = random_.chance(0.2);
     return job;
   }

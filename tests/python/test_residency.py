@@ -84,6 +84,42 @@ def test_a_worker_killed_on_the_way_loses_nothing(point, nth, tmp_path):
         crowd.close()
 
 
+def is_clean(service, name):
+    return places(service)[name] == {"pool", "store"}
+
+
+def test_idle_images_are_copied_out_ahead_of_need_and_work_makes_them_dirty():
+    with laneway.embedded(ROOM, staging="256MiB") as service:
+        crowd = Crowd(service, 4)
+        crowd.rounds(1)
+        wait_until(
+            lambda: all("store" in where for where in places(service).values()), "all copies"
+        )
+        inside = [name for name in crowd.names if is_clean(service, name)]
+        assert inside, places(service)
+        crowd.train(inside[0])
+        assert places(service)[inside[0]] == {"pool"}
+        crowd.rounds(2)
+        crowd.assert_undisturbed()
+
+
+def test_a_worker_killed_while_it_copies_ahead_loses_nothing():
+    # One image leaves, and the other one is copied ahead.
+    fault = {"LANEWAY_FAULT": "worker.image_copied:2"}
+    words = ("--staging", "256MiB")
+    with Lanewayd(*words, pool=ROOM, environment=fault) as daemon, daemon.connect() as service:
+        first = daemon.active_worker()
+        crowd = Crowd(service, 2)
+        crowd.rounds(1)
+        service.unload(crowd.names[0])
+        assert daemon.active_worker() == first
+        wait_until(lambda: daemon.active_worker() != first, "the worker's successor")
+        wait_until(lambda: is_clean(service, crowd.names[1]), "the copy")
+        daemon.kill(daemon.broker())
+        crowd.rounds(2)
+        crowd.assert_undisturbed()
+
+
 def test_the_state_of_an_away_job_is_read_and_written(tmp_path):
     for kind in ("store", "spill"):
         words, options = with_room_outside(kind, tmp_path)

@@ -9,20 +9,20 @@ constexpr Duration ms(int64_t n) { return milliseconds(n); }
 
 TEST(RecoveryChoice, UndoWhereItIsWithinTheBudget) {
   const auto choice = choose_recovery(
-      {.iteration = ms(100), .undo = ms(3), .snapshot = ms(1), .inputs = Duration()});
+      {.iteration = ms(100), .undo = microseconds(1500), .snapshot = ms(1), .inputs = Duration()});
   EXPECT_EQ(choice.method, RecoveryMethod::undo);
-  EXPECT_DOUBLE_EQ(choice.share, 0.03);
+  EXPECT_DOUBLE_EQ(choice.share, 0.03) << "copies cost an iteration twice what they take";
   EXPECT_EQ(choice.redo, Duration()) << "nothing is run again but what was under way";
 }
 
 TEST(RecoveryChoice, AShortIterationHasAFixedBudget) {
   const RecoveryCosts costs{.iteration = microseconds(50),
-                            .undo = microseconds(6),
+                            .undo = microseconds(3),
                             .snapshot = microseconds(3),
                             .inputs = Duration()};
   EXPECT_EQ(choose_recovery(costs).method, RecoveryMethod::undo);
   RecoveryCosts more = costs;
-  more.undo = microseconds(9);
+  more.undo = microseconds(5);
   EXPECT_EQ(choose_recovery(more).method, RecoveryMethod::snapshot);
 }
 
@@ -31,16 +31,27 @@ TEST(RecoveryChoice, TheShortestIntervalWithinTheBudget) {
   const RecoveryCosts costs{.iteration = ms(200), .undo = ms(20), .snapshot = ms(30), .inputs = {}};
   const auto choice = choose_recovery(costs);
   EXPECT_EQ(choice.method, RecoveryMethod::snapshot);
-  EXPECT_EQ(choice.interval, 5U);
+  EXPECT_EQ(choice.interval, 10U);
   EXPECT_LE(choice.share, 0.03);
-  EXPECT_EQ(choice.redo, ms(1000));
+  EXPECT_EQ(choice.redo, ms(2000));
+}
+
+TEST(RecoveryChoice, ShortIterationsAreSnapshotLessOften) {
+  RecoveryCosts costs{
+      .iteration = ms(2), .undo = ms(1), .snapshot = microseconds(60), .inputs = {}};
+  EXPECT_EQ(choose_recovery(costs).interval, 8U) << "a fourth of the budget";
+  EXPECT_LE(choose_recovery(costs).share, 0.0076);
+  costs.snapshot = ms(1);
+  EXPECT_EQ(choose_recovery(costs).interval, 50U) << "as many as take 100 ms to run again";
+  costs.snapshot = ms(4);
+  EXPECT_EQ(choose_recovery(costs).interval, 134U) << "the budget is kept";
 }
 
 TEST(RecoveryChoice, CopiesOfInputsCountToo) {
   const RecoveryCosts costs{
       .iteration = ms(100), .undo = ms(50), .snapshot = ms(30), .inputs = ms(2)};
   const auto choice = choose_recovery(costs);
-  EXPECT_EQ(choice.interval, 30U);
+  EXPECT_EQ(choice.interval, 60U);
   EXPECT_LE(choice.share, 0.03);
 }
 

@@ -46,6 +46,10 @@ void ActionHash::add(const Action& action) {
     mix(static_cast<uint64_t>(evict->to.tier));
     mix(evict->to.offset);
     mix(evict->size);
+  } else if (const auto* save = std::get_if<SaveImage>(&action)) {
+    mix(save->job.value());
+    mix(save->to.offset);
+    mix(save->size);
   } else if (const auto* copy = std::get_if<DropCopy>(&action)) {
     mix(copy->job.value());
   } else if (const auto* open = std::get_if<OpenRegion>(&action)) {

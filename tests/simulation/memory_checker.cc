@@ -20,9 +20,18 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     if (job->second.leaving) return "an image leaves twice";
     if (evict->size.count() != job->second.image_need) return "an image leaves in another size";
   }
+  if (const auto* save = std::get_if<SaveImage>(&action)) {
+    const auto job = seen.jobs.find(save->job);
+    if (job == seen.jobs.end() || !job->second.placed) return "an image is saved that is not there";
+    if (job->second.turn.valid()) return "an image is saved under an open turn";
+    if (seen.outside.count(save->job) > 0) return "an image is saved that has a place outside";
+    if (save->size.count() != job->second.image_need) return "an image is saved in another size";
+    if (save->to.tier != Tier::store) return "an image is saved ahead of need, and not in memory";
+  }
   if (const auto* drop = std::get_if<DropCopy>(&action)) {
     if (seen.outside.count(drop->job) == 0) return "a copy is given up that does not exist";
     const SeenJob& job = seen.jobs.at(drop->job);
+    if (job.saving) return "a copy is given up that is being made";
     if (!job.placed || job.leaving) return "the only copy of an image is given up";
   }
   if (const auto* drop = std::get_if<DropImage>(&action)) {

@@ -107,6 +107,7 @@ void Observed::on(const WorkerReported& event) {
     const OutsidePlace& copy = reported.copy;
     if (copy.tier != Tier::none) outside[id] = {copy.tier, {copy.offset.count(), job.image_need}};
     job.leaving = reported.leaving;
+    job.saving = reported.saving;
     job.away = copy.tier != Tier::none && !reported.lane.valid();
     if (!reported.lane.valid()) continue;
     images[id] = {reported.image_offset.count(), reported.image_size.count()};
@@ -146,6 +147,13 @@ void Observed::on_outside(const Event& event) {
       outside.erase(failed->job);
     }
   }
+  if (const auto* saved = std::get_if<ImageSaved>(&event)) {
+    SeenJob* job = known(saved->job);
+    if (job != nullptr && job->saving) {
+      job->saving = false;
+      if (!saved->whole && !job->leaving) outside.erase(saved->job);
+    }
+  }
   if (const auto* dirty = std::get_if<ImageDirty>(&event)) {
     SeenJob* job = known(dirty->job);
     if (job != nullptr && job->placed && !job->leaving) outside.erase(dirty->job);
@@ -166,6 +174,10 @@ void Observed::on_outside(const Action& action) {
   if (const auto* evict = std::get_if<EvictImage>(&action)) {
     outside[evict->job] = {evict->to.tier, {evict->to.offset.count(), evict->size.count()}};
     jobs.at(evict->job).leaving = true;
+  }
+  if (const auto* save = std::get_if<SaveImage>(&action)) {
+    outside[save->job] = {save->to.tier, {save->to.offset.count(), save->size.count()}};
+    jobs.at(save->job).saving = true;
   }
   if (const auto* drop = std::get_if<DropCopy>(&action)) outside.erase(drop->job);
 }

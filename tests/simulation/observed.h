@@ -32,6 +32,7 @@ struct SeenJob {
   TurnId turn;             // the open one
   uint64_t queue = 0;      // its place among those that wait
   bool leaving = false;    // EvictImage was said, and not answered
+  bool saving = false;     // SaveImage was said, and not answered
   bool away = false;       // its image is outside only
   bool wanted_in = false;  // its client asked for it while it was away
   bool waits() const { return !lane.valid() && (!away || announced || wanted_in); }

@@ -69,6 +69,8 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "copies outdated",
                            "copies given up",
                            "copies failed",
+                           "saved ahead",
+                           "saving stopped",
                            "asked for residency",
                            "store_full"}) {
     EXPECT_GT(counts[what], 0u) << what;

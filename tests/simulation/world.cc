@@ -24,6 +24,7 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   config.patience = milliseconds(random_.between(1, 5));
   config.check_every = 1;
   config.min_resident = microseconds(random_.between(0, 3000));
+  config.idle_before_saving = microseconds(random_.between(0, 2000));
   if (random_.chance(0.6)) config.store = Bytes(random_.between(0, 2) * capacity_ + 64);
   if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
   if (random_.chance(0.4)) config.spill = Bytes(random_.between(1, 3) * capacity_);
@@ -94,6 +95,8 @@ void World::carry_out(const Action& action) {
     place(place_image->job);
   } else if (const auto* evict_image = std::get_if<EvictImage>(&action)) {
     evict(*evict_image);
+  } else if (const auto* save_image = std::get_if<SaveImage>(&action)) {
+    save(*save_image);
   } else if (const auto* drop = std::get_if<DropCopy>(&action)) {
     ++outcome_.counts["copies given up"];
     clients_.at(drop->job).clean = false;

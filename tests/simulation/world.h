@@ -62,10 +62,13 @@ class World {
   void place(JobId job);
   void evict(const lanes::EvictImage& action);
   void leave(JobId job, const lanes::OutsidePlace& to);
+  void save(const lanes::SaveImage& action);
+  void stop_saving(JobId job);
   void touch_image(JobId job);
   // Operator and faults.
   void plan_faults();
   void one_fault();
+  void nonsense();
   void lose_worker();
   void forget_plans();
   void blame_somebody();

@@ -144,15 +144,22 @@ void World::one_fault() {
       return restart_core();
     case 8:
     case 9: return wish(job);
-    default:
-      send(TurnEnded{.turn = TurnId(1'000'000 + random_.below(10)),
-                     .end = TurnEnd::budget,
-                     .iterations = 3,
-                     .busy = milliseconds(1),
-                     .more_ready = true,
-                     .ephemeral = Bytes(1)});
-      return send(ImagePlaced{JobId(random_.below(100))});
+    default: return nonsense();
   }
+}
+
+// What no worker says.
+void World::nonsense() {
+  send(TurnEnded{.turn = TurnId(1'000'000 + random_.below(10)),
+                 .end = TurnEnd::budget,
+                 .iterations = 3,
+                 .busy = milliseconds(1),
+                 .more_ready = true,
+                 .ephemeral = Bytes(1)});
+  const JobId any(random_.below(100));
+  // Of an image that is on its way it would not be nonsense, but a lie.
+  const auto found = clients_.find(any);
+  if (found == clients_.end() || !found->second.placing) send(ImagePlaced{any});
 }
 
 void World::lose_worker() {
@@ -165,7 +172,7 @@ void World::lose_worker() {
     client.ended_busy += turn.busy;
   }
   blame_somebody();
-  for (auto& [id, client] : clients_) client.leaving = client.placing = false;
+  for (auto& [id, client] : clients_) client.leaving = client.saving = client.placing = false;
   turns_.clear();
   forget_plans();
   send(WorkerLost{});

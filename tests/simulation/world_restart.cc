@@ -40,7 +40,8 @@ WorkerReport World::report() const {
       job.turn = client.turn;
     }
     job.leaving = client.leaving;
-    if (client.clean || client.leaving) job.copy = client.copy;
+    job.saving = client.saving && !client.leaving;
+    if (client.clean || client.leaving || client.saving) job.copy = client.copy;
     report.jobs.push_back(job);
   }
   // A worker has no reason to name them in this order or that.

@@ -24,6 +24,7 @@ struct World::Client {
   // Its image: how often it was written, and what is known of the copy outside.
   uint64_t version = 0;
   bool leaving = false;  // on its way to `copy`
+  bool saving = false;   // copied there ahead of need
   bool clean = false;    // the copy is whole and equal
   lanes::OutsidePlace copy;
   int64_t known_need = 0;

@@ -53,6 +53,7 @@ void World::evict(const EvictImage& action) {
 void World::leave(JobId job, const OutsidePlace& to) {
   Client& client = clients_.at(job);
   if (!client.leaving || client.gone) return;
+  if (client.saving) stop_saving(job);  // it was asked for before
   client.leaving = false;
   if (!client.clean && random_.chance(0.1)) {
     ++outcome_.counts["copies failed"];
@@ -65,10 +66,39 @@ void World::leave(JobId job, const OutsidePlace& to) {
   send(ImageLeft{job});
 }
 
+void World::save(const SaveImage& action) {
+  Client& client = clients_.at(action.job);
+  client.saving = true;
+  client.copy = action.to;
+  const uint64_t version = client.version;
+  at(delay(), [this, job = action.job, to = action.to, epoch = worker_epoch_, version] {
+    Client& saved = clients_.at(job);
+    if (epoch != worker_epoch_ || !saved.saving || saved.version != version || saved.gone) return;
+    if (random_.chance(0.1)) return stop_saving(job);
+    ++outcome_.counts["saved ahead"];
+    saved.saving = false;
+    saved.clean = true;
+    outside_[{to.tier, to.offset.count()}] = {job, version};
+    send(ImageSaved{job, true});
+  });
+}
+
+void World::stop_saving(JobId job) {
+  ++outcome_.counts["saving stopped"];
+  clients_.at(job).saving = false;
+  send(ImageSaved{job, false});
+}
+
 // The image in the pool is written: what lies outside is not it any more.
 void World::touch_image(JobId job) {
   Client& client = clients_.at(job);
   ++client.version;
+  if (client.saving) {
+    at(Duration(), [this, job] {
+      const Client& stopped = clients_.at(job);
+      if (stopped.saving && !stopped.gone) stop_saving(job);
+    });
+  }
   if (!client.clean) return;
   client.clean = false;
   ++outcome_.counts["copies outdated"];

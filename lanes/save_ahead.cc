@@ -1,0 +1,81 @@
+#include "lanes/save_ahead.h"
+
+#include <algorithm>
+
+namespace laneway::lanes {
+namespace {
+
+// Turns without a bound end for a look at whether their job has work; for one that has, so often
+// that it costs nothing.
+constexpr int64_t kAskFactor = 10;
+// Of config.idle_before_saving, after a copy that did not become whole.
+constexpr int64_t kRetryFactor = 10;
+
+}  // namespace
+
+void SaveAhead::look_soon() {
+  if (core_.outside.copies() == 0) return;
+  wakeup_ = std::min(wakeup_, core_.now + core_.config.idle_before_saving);
+}
+
+void SaveAhead::on_timer() {
+  if (wakeup_ > core_.now) return;
+  wakeup_ = TimePoint::never();
+  // Whoever leaves or is saved ends with a look.
+  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.saving_jobs > 0) return;
+  const bool needed = std::any_of(core_.jobs.begin(), core_.jobs.end(), [](const auto& one) {
+    return one.second.state() == JobState::away;
+  });
+  Job* const job = needed ? next() : nullptr;
+  if (job == nullptr) return;
+  const Bytes size = job->view.persistent;
+  const OutsidePlace place = core_.outside.place_for(size);
+  if (place.tier != Tier::store || !core_.outside.claim(job->view.id, size, place)) return;
+  job->saving = true;
+  ++core_.saving_jobs;
+  core_.actions.push_back(SaveImage{job->view.id, place, core_.pool.rounded(size)});
+}
+
+Job* SaveAhead::next() {
+  Job* found = nullptr;
+  for (auto& [id, job] : core_.jobs) {
+    if (job.clean || job.ending || job.pinned) continue;
+    if (!is_idle(job)) continue;
+    if (found == nullptr || job.view.used_at < found->view.used_at) found = &job;
+  }
+  return found;
+}
+
+bool SaveAhead::is_idle(const Job& job) {
+  const Duration least = core_.config.idle_before_saving;
+  if (job.state() == JobState::running) {
+    Lane& lane = core_.lane_of(job.view.lane);
+    if (!lane.bounded && !look_again(lane.granted_at + least * kAskFactor)) turns_.recall(lane);
+    return false;
+  }
+  if (job.state() != job.at_rest() || job.work_announced) return false;
+  return !look_again(std::max(job.view.used_at, job.view.placed_at) + least) &&
+         !look_again(job.save_no_sooner);
+}
+
+bool SaveAhead::look_again(TimePoint when) {
+  if (when <= core_.now) return false;
+  wakeup_ = std::min(wakeup_, when);
+  return true;
+}
+
+void SaveAhead::saved(Job& job, bool whole) {
+  job.saving = false;
+  --core_.saving_jobs;
+  look_soon();
+  if (job.leaves || job.clean) return;  // its place is needed all the same
+  const bool in_pool = job.view.lane.valid() && job.state() != JobState::staged &&
+                       job.state() != JobState::restoring;
+  job.clean = whole && in_pool;
+  if (job.clean) return;
+  core_.outside.drop(job.view.id);
+  job.save_no_sooner = core_.now + core_.config.idle_before_saving * kRetryFactor;
+  core_.memory_changed();
+}
+
+}  // namespace laneway::lanes
