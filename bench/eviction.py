@@ -75,7 +75,7 @@ def _measure(
         )  # fmt: skip
         words = ("--standby", "0", "--trace", str(trace), *outside)
         with Daemon(3 * size + 64 * MIB, words=words) as daemon:
-            with laneway.connect(daemon.address) as service, _step(service, size) as step:
+            with laneway.connect(daemon.address) as service, wide_step(service, size) as step:
                 inputs = torch.zeros(1, 1), torch.zeros(1, 1)
                 for number in range(rounds + 1):  # the first one touches the pages outside
                     step(*inputs).item()
@@ -92,7 +92,7 @@ def _ring() -> list[str]:
     return [str(find_program("laneway-ring-roundtrip")), "0", "1"]
 
 
-def _step(service: Any, size: int) -> Any:
+def wide_step(service: Any, size: int) -> Any:
     """A step whose image has `size` bytes, of which it writes all and uses four."""
 
     class Wide(torch.nn.Module):

@@ -28,6 +28,7 @@ import torch
 
 import laneway
 
+from .baseline import SETTLE_S, report_against, resources
 from .daemon import Daemon, children_of, cpu_s
 from .failover import Jobs, JournalWords, compare
 from .harness import Options, progress
@@ -46,7 +47,6 @@ LONGEST_BURST = 5
 BETWEEN_S = 0.2
 LONGEST_STOP_S = 3.0
 NO_PROGRESS_S = 300.0  # without a completed request: it is stuck
-SETTLE_S = 60.0
 
 
 def cases() -> list[str]:
@@ -70,7 +70,7 @@ def _measure(length_s: float, report: Report) -> None:
         warm = Jobs(["mlp"], service)
         warm.train()
         warm.close()
-        before = _resources(daemon, service)
+        before = resources(daemon, service)
         stack.enter_context(BusyProcesses())
         client = stack.enter_context(Client(daemon.address, folder / "client.pt"))
         jobs = Jobs(list(NAMES), service)
@@ -82,7 +82,7 @@ def _measure(length_s: float, report: Report) -> None:
         jobs.train()
         client.end()
         seen = jobs.close()
-        after = _resources(daemon, service)
+        after = resources(daemon, service)
         hangs = len(re.findall(r"is given up: lane \d+", log.read_text()))
         saved = torch.load(client.path)
     for kind, count in sorted(faults.counts.items()):
@@ -91,45 +91,9 @@ def _measure(length_s: float, report: Report) -> None:
     stands = float(bool(faults.error))
     report.add(CASE, "standstills", stands, "times", at_most(0.0), note=faults.error or None)
     report.add(CASE, "false_hangs", float(hangs), "lanes", at_most(0.0))
-    for what, value in after.items():
-        limit = at_most(max(before[what] * 1.01, before[what] + _ALLOWED.get(what, 0.0)))
-        report.add(CASE, what, value, "bytes" if what.endswith("bytes") else "count", limit)
+    report_against(CASE, before, after, report)
     compare(CASE, NAMES, seen, report)
     _compare_client(saved, report)
-
-
-# A process that was started anew has not the same pages present as another.
-_ALLOWED = {"supervisor_memory_bytes": float(1 << 20)}
-
-
-def _resources(daemon: Daemon, service: Any) -> dict[str, float]:
-    """What the service holds without a job, once its workers are all there."""
-    until = time.monotonic() + SETTLE_S
-    while time.monotonic() < until:
-        status = service.status()
-        states = [worker["state"] for worker in status["workers"]]
-        if states == ["ready", "ready"] and not _living(status):
-            break
-        time.sleep(0.1)
-    process = Path(f"/proc/{daemon.process.pid}")
-    lines = (process / "status").read_text()
-    anonymous = re.search(r"RssAnon:\s+(\d+) kB", lines)
-    assert anonymous
-    return {
-        "workers": float(len(status["workers"])),
-        "jobs": float(len(_living(status))),
-        "pool_claimed_bytes": float(
-            status["pool"]["persistent_bytes"] + status["pool"]["region_bytes"]
-        ),
-        "supervisor_descriptors": float(len(list((process / "fd").iterdir()))),
-        "supervisor_memory_bytes": float(anonymous[1]) * 1024,
-        "children": float(len(children_of(daemon.process.pid))),
-    }
-
-
-def _living(status: dict[str, Any]) -> list[Any]:
-    over = ("finished", "failed", "cancelled")
-    return [job for job in status["jobs"] if job["state"] not in over]
 
 
 class BusyProcesses:

@@ -1,0 +1,135 @@
+"""neighbours: what do other jobs notice while images are copied into the pool?
+
+A small training runs synchronously in its own lane. In every second window another job's image, of
+256 MiB, is brought into the pool over and over (it leaves clean, which copies nothing); in the
+windows between nothing is copied. `slowdown_p99` is the p99 of a window with copies over that of
+the window before or after it. `unlimited`: as fast as the copying thread can; `1GBps`: over a link
+of that rate. With two cores the client, the lane and the copying thread share them: that is in the
+figure."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+import laneway
+
+from . import stats
+from .daemon import Daemon
+from .eviction import MIB, NAME, wide_step
+from .failover import Jobs
+from .harness import Calibration, Options, interleaved, progress
+from .models import make, pool_for
+from .report import Report, at_most
+
+SIZE = 256 * MIB
+SMALL = "mlp"
+RATES: dict[str, tuple[str, ...]] = {"unlimited": (), "1GBps": ("--copy-bandwidth", "1GB")}
+WINDOW_S = 2.0
+QUICK_WINDOW_S = 0.5
+FEWEST = 10_000  # iterations of each kind
+WARM_UP = 200
+P99 = at_most(1.1)
+
+
+def cases() -> list[str]:
+    return list(RATES)
+
+
+def run(options: Options) -> Report:
+    report = Report("neighbours")
+    calibration = Calibration()
+    for case in filter(options.wants, cases()):
+        progress(f"neighbours: {case}")
+        _measure(case, options, calibration, report)
+    if calibration.samples_ms:
+        report.add("calibration", "loop_ms", stats.median(calibration.samples_ms), "ms",
+                   samples=calibration.samples_ms)  # fmt: skip
+    return report
+
+
+def _measure(case: str, options: Options, calibration: Calibration, report: Report) -> None:
+    window_s = QUICK_WINDOW_S if options.quick else WINDOW_S
+    pool = 3 * SIZE + pool_for(make(SMALL))
+    words = ("--standby", "0", "--staging", str(2 * SIZE), "--lanes", "2", *RATES[case])
+    windows: dict[str, list[list[float]]] = {"without": [], "with": []}
+    copied = 0
+    with ExitStack() as stack:
+        daemon = stack.enter_context(Daemon(pool, words=words))
+        service = stack.enter_context(laneway.connect(daemon.address))
+        copier = stack.enter_context(laneway.connect(daemon.address))
+        step = stack.enter_context(wide_step(copier, SIZE))
+        _bring_in_clean(copier, step)
+        jobs = Jobs([SMALL], service)
+        _window(jobs.train, WARM_UP * 1e-4)
+        for order in interleaved(list(windows), options.trials):
+            calibration.sample()
+            for kind in order:
+                if kind == "without":
+                    windows[kind].append(_window(jobs.train, window_s))
+                    continue
+                with _copying(copier) as times:
+                    windows[kind].append(_window(jobs.train, window_s))
+                copied += times[0]
+    _report(case, windows, copied, report)
+
+
+def _bring_in_clean(service: Any, step: Any) -> None:
+    step(torch.zeros(1, 1), torch.zeros(1, 1)).item()
+    service.unload(NAME)
+    service.load(NAME)
+
+
+def _window(iterate: Callable[[], None], seconds: float) -> list[float]:
+    """Seconds of each iteration."""
+    times = []
+    end = time.perf_counter() + seconds
+    now = time.perf_counter()
+    while now < end:
+        before = now
+        iterate()
+        now = time.perf_counter()
+        times.append(now - before)
+    return times
+
+
+@contextmanager
+def _copying(service: Any) -> Iterator[list[int]]:
+    """Images come in without pause; the list says how many."""
+    ended = threading.Event()
+    times = [0]
+
+    def move() -> None:
+        while not ended.is_set():
+            service.unload(NAME)
+            service.load(NAME)
+            times[0] += 1
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        yield times
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _report(case: str, windows: dict[str, list[list[float]]], copied: int, report: Report) -> None:
+    p99 = {kind: [stats.percentile(one, 99) * 1e6 for one in windows[kind]] for kind in windows}
+    slower = [beside / alone for beside, alone in zip(p99["with"], p99["without"], strict=True)]
+    interval = stats.bootstrap_median(slower)
+    fewest = min(sum(len(one) for one in each) for each in windows.values())
+    note = None if fewest >= FEWEST else f"only {fewest} iterations of a kind"
+    report.add(case, "slowdown_p99", interval.high, "ratio", P99, samples=slower, note=note,
+               median=interval.median, low=interval.low)  # fmt: skip
+    for kind, values in p99.items():
+        report.add(case, f"p99_{kind}_copies_us", stats.median(values), "us", samples=values)
+        medians = [stats.median(one) * 1e6 for one in windows[kind]]
+        report.add(case, f"median_{kind}_copies_us", stats.median(medians), "us", samples=medians)
+    report.add(case, "images_copied", float(copied), "images", note=f"of {SIZE // MIB} MiB")
+    report.add(case, "iterations_of_a_kind", float(fewest), "iterations")
