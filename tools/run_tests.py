@@ -6,11 +6,13 @@ test, and so does a run that found no test at all.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -236,6 +238,40 @@ def check_unseen_lines() -> Part:
     return part
 
 
+class BuildsAhead:
+    """Builds presets in the background at low priority, while tests that mostly use one core run.
+    What fails is built, and fails, again when it is the preset's turn."""
+
+    def __init__(self, presets: list[str]) -> None:
+        code = "import sys, build\nfor preset in sys.argv[1:]: build.build(preset)"
+        command = [sys.executable, "-c", code, *presets]
+        with (build.build_directory("dev") / "ahead.log").open("w") as log:
+            self._process = subprocess.Popen(
+                ["nice", "-n", "10", *command],
+                cwd=pathlib.Path(__file__).parent,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> "BuildsAhead":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+        self._process.wait()
+
+
+def run_python(arguments: argparse.Namespace) -> list[Part]:
+    ahead = [one for one in arguments.presets if one in PRESETS and one != "dev"]
+    with BuildsAhead(ahead) if ahead else contextlib.nullcontext():
+        parts = [run_pytest(arguments.pytest, name) for name in PYTHON_PARTS]
+        if arguments.label is None:
+            parts.append(run_clang_tidy())
+    return parts
+
+
 def run_parts(arguments: argparse.Namespace) -> list[Part]:
     parts = []
     for preset in arguments.presets:
@@ -251,9 +287,7 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
         parts.append(part)
         print(part.line(), flush=True)
         if preset == "dev" and built and arguments.label in (None, "python"):
-            parts.extend(run_pytest(arguments.pytest, name) for name in PYTHON_PARTS)
-        if preset == "dev" and built and arguments.label is None:
-            parts.append(run_clang_tidy())
+            parts.extend(run_python(arguments))
     if {"dev", *unseen_lines.SANITIZED} <= set(arguments.presets) and arguments.label is None:
         parts.append(check_unseen_lines())
     return parts
