@@ -32,7 +32,7 @@ LONG_TEST_TIMEOUT_S = 7200  # with --long, under sanitizers, on a small machine
 SKIPPED_ON_PURPOSE = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
 FAILURE_LINES = 60
 # Sources that clang-tidy reads in one run, of those that changed: each takes up to half a minute.
-MOST_TIDY_SOURCES = 24
+MOST_TIDY_SOURCES = 12
 
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
