@@ -144,11 +144,10 @@ void World::at_boundary(RunningTurn& turn) {
   const bool bounded = budget.iterations > 0 || budget.slice > Duration(0);
   const bool used_up = (budget.iterations > 0 && turn.done >= budget.iterations) ||
                        (budget.slice > Duration(0) && now_ - turn.start >= budget.slice);
-  if (turn.recalled || used_up) {
-    end_turn(id, end);
-  } else if (client.queued > 0) {
+  const bool over = turn.recalled || used_up;
+  if (!over && client.queued > 0) {
     start_iteration(turn);
-  } else if (bounded && !worker_keeps_idle_turns_) {
+  } else if (over || (bounded && !worker_keeps_idle_turns_)) {
     end_turn(id, end);
   }
 }
