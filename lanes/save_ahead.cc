@@ -40,19 +40,21 @@ Job* SaveAhead::next() {
   Job* found = nullptr;
   for (auto& [id, job] : core_.jobs) {
     if (job.clean || job.ending || job.pinned) continue;
+    if (job.state() == JobState::running) ask_for_work(job);
     if (!is_idle(job)) continue;
     if (found == nullptr || job.view.used_at < found->view.used_at) found = &job;
   }
   return found;
 }
 
+void SaveAhead::ask_for_work(const Job& running) {
+  Lane& lane = core_.lane_of(running.view.lane);
+  const TimePoint due = lane.granted_at + core_.config.idle_before_saving * kAskFactor;
+  if (!lane.bounded && !look_again(due)) turns_.recall(lane);
+}
+
 bool SaveAhead::is_idle(const Job& job) {
   const Duration least = core_.config.idle_before_saving;
-  if (job.state() == JobState::running) {
-    Lane& lane = core_.lane_of(job.view.lane);
-    if (!lane.bounded && !look_again(lane.granted_at + least * kAskFactor)) turns_.recall(lane);
-    return false;
-  }
   if (job.state() != job.at_rest() || job.work_announced) return false;
   return !look_again(std::max(job.view.used_at, job.view.placed_at) + least) &&
          !look_again(job.save_no_sooner);

@@ -27,8 +27,11 @@ class SaveAhead {
   // The one among those without work that was used longest ago; null when there is none now, and
   // wakeup_ is when there may be one.
   Job* next();
-  // Whether the job has had nothing to run for long enough; `wakeup_` when it may have had later.
+  // Whether the job has had nothing to run for long enough; wakeup_ when it may have had later.
   bool is_idle(const Job& job);
+  // Its turn has no bound, and it may have had nothing to run for long: the turn's end says so.
+  void ask_for_work(const Job& running);
+  // Whether that moment is still to come; it wakes then.
   bool look_again(TimePoint when);
 
   CoreState& core_;

@@ -43,8 +43,8 @@ struct RecoveryChoice {
 Duration recovery_budget(Duration iteration);
 
 // Copies push out of the caches what the operators use next, and their own lines must be written
-// to memory later: an iteration gets longer by about so many times what its copies took. Measured
-// (bench recovery_cost): 1.3 to 2.5.
+// to memory later: an iteration gets longer by about so many times what its copies took. Seen in
+// iterations with and without undo in turns, on noisy machines: 1.3 to 2.5.
 inline constexpr int64_t kCopiesCount = 2;
 
 // Undo where it is within the budget. Else snapshots at the smallest interval that is (so that
