@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "memory/device/streaming_copy.h"
+
 namespace laneway::memory {
 namespace {
 
@@ -20,6 +22,10 @@ constexpr Duration kFollows = milliseconds(1);
 // A sleep this short would end several times too late (a thread's timer slack alone is 50 us): the
 // thread spins instead, at most for this long.
 constexpr Duration kSpin = microseconds(20);
+
+// Of as many bytes the processor's caches keep nothing that is read before it is pushed out again:
+// images, not inputs.
+constexpr size_t kStreamed = size_t{512} << 10;
 
 const Clock& machine_clock() {
   static const SteadyClock clock;
@@ -53,6 +59,7 @@ void CopyEngine::copy(CopyDirection direction, void* to, const void* from, Bytes
   auto left = static_cast<size_t>(bytes.count());
   if (left == 0) return;
   Link& link = links_[static_cast<size_t>(direction)];
+  const bool streamed = left >= kStreamed;
   bool entered = false;
   while (left > 0) {
     const int64_t bandwidth = bandwidth_.load();
@@ -64,7 +71,8 @@ void CopyEngine::copy(CopyDirection direction, void* to, const void* from, Bytes
       const TimePoint end = reserve(link, slice, bandwidth);
       for (TimePoint now = clock_.now(); now < end; now = clock_.now()) sleep_(end - now);
     }
-    std::memcpy(target, source, slice);
+    streamed ? streaming_copy(target, source, slice)
+             : static_cast<void>(std::memcpy(target, source, slice));
     target += slice;
     source += slice;
     left -= slice;

@@ -6,7 +6,7 @@
 //
 // The link's time goes on from copy to copy: a thread that wakes late from its sleep does not make
 // the link slower, because what follows at once is carried from when the link was free. Time in
-// which nobody copied is lost. Without a bandwidth a copy is one memcpy, with no lock held.
+// which nobody copied is lost. Without a bandwidth a copy is one pass, with no lock held.
 #pragma once
 
 #include <array>
