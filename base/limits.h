@@ -10,6 +10,9 @@ namespace laneway::limits {
 inline constexpr uint64_t kMaxGraphBytes = 256ull << 20;
 inline constexpr uint32_t kMaxStringBytes = 4'096;  // operator names, user lines
 inline constexpr uint32_t kMaxImageSlots = 1'000'000;
+// Files that one job's first bytes lie in: each is a descriptor in broker and supervisor until the
+// image is placed, and all of them come in one message.
+inline constexpr uint32_t kMaxWeightFiles = 12;
 inline constexpr uint32_t kMaxGraphsPerJob = 64;  // shapes and modes; the least used is dropped
 inline constexpr uint32_t kMaxJobs = 4'096;       // known to one service at a time
 inline constexpr uint32_t kMaxLanes = 64;         // each has a thread and a stream

@@ -38,7 +38,9 @@ QUICK_ROUNDS = 5
 ROUNDS = 30
 RING_TRIPS = 2_000
 # An entry of the trace: its time in seconds, and what the core heard or decided.
-ENTRY = re.compile(r"^[+-](\d+\.\d+) .*?(heard|decided) (\w+) job \d+ '" + NAME + "'", re.M)
+ENTRY = re.compile(
+    r"^[+-](\d+\.\d+) .*?(heard|decided) (\w+) job \d+ '" + NAME + r"'(?!.*arriving)", re.M
+)
 ANSWERS = {"EvictImage": "ImageLeft", "PlaceImage": "ImagePlaced"}
 
 

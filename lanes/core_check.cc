@@ -48,6 +48,8 @@ void check_job(const CoreState& core, const Job& job) {
   LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
   LW_CHECK(has_place == (job.clean || job.leaves || job.saving),
            named(job) + ": its place outside");
+  LW_CHECK(!job.arriving || (job.view.lane.valid() && job.clean && !job.leaves && !job.saving),
+           named(job) + " is not arriving");
   LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
   LW_CHECK(job.view.running == (job.state() == JobState::running), named(job) + ": running");
   LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");

@@ -113,6 +113,7 @@ JobStatus CoreState::status_of(const Job& job) const {
           .store_bytes = tier == Tier::store ? image : Bytes(),
           .spill_bytes = tier == Tier::spill ? image : Bytes(),
           .clean = job.clean,
+          .arriving = job.arriving,
           .pinned = job.pinned};
 }
 

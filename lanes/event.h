@@ -44,9 +44,12 @@ struct NeedChanged {
   JobId job;
   Bytes ephemeral;
 };
-// The image's bytes lie at PlaceImage's offset.
+// The image's bytes lie at PlaceImage's offset; or, unless `whole`, they are arriving there from
+// the job's copy outside, and its iterations may run and wait for the bytes that they need. Then a
+// second one follows, which is `whole`.
 struct ImagePlaced {
   JobId job;
+  bool whole = true;
 };
 // A job that was quarantined is tried again.
 struct JobReleased {

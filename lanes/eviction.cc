@@ -36,10 +36,13 @@ void Eviction::make_room_to_grow(const Job& held) {
 bool Eviction::could_leave(const Job& job) {
   const bool there = job.state() == JobState::running || job.state() == JobState::held ||
                      job.state() == job.at_rest();
-  return there && job.view.lane.valid() && !job.pinned && !job.leaves && !job.ending;
+  return there && !job.arriving && job.view.lane.valid() && !job.pinned && !job.leaves &&
+         !job.ending;
 }
 
 void Eviction::unload(Job& job) {
+  const bool comes = job.arriving || job.state() == JobState::restoring;
+  job.wanted_out = comes && !job.pinned;
   if (core_.worker_up && could_leave(job)) (void)let_go({job.view.id});
 }
 
@@ -203,7 +206,7 @@ bool Eviction::drop_a_copy(const Leaving& leaving, OutsideMap& map,
   const Job* latest = nullptr;
   for (const auto& [id, job] : core_.jobs) {
     const bool placed = job.view.lane.valid() && job.state() != JobState::restoring &&
-                        job.state() != JobState::evicting && !job.leaves;
+                        job.state() != JobState::evicting && !job.arriving && !job.leaves;
     if (!placed || job.saving || contains(leaving, id)) continue;
     if (map.place_of(id).tier == Tier::none) continue;
     if (latest == nullptr || job.view.used_at > latest->view.used_at) latest = &job;

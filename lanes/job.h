@@ -57,10 +57,12 @@ struct Job {
   // True when its end was requested while a turn was open; it ends when the turn has ended.
   bool ending = false;
   JobState end_state = JobState::finished;
-  bool pinned = false;     // its client wants its image in the pool
-  bool wanted_in = false;  // … once, while it is away
+  bool pinned = false;      // its client wants its image in the pool
+  bool wanted_in = false;   // … once, while it is away
+  bool wanted_out = false;  // … out of it, while it was on its way in
   // Its image leaves as soon as its turn has ended; its place outside is claimed.
   bool leaves = false;
+  bool arriving = false;      // its image may be used, and its bytes are still on the way
   bool saving = false;        // a copy is being made at its place outside, ahead of need
   bool clean = false;         // the copy at its place outside is whole and equal
   TimePoint admitted_at;      // the last time

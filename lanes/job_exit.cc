@@ -41,7 +41,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
     core_.memory_changed();
   }
   if (core_.outside.drop(id)) core_.memory_changed();
-  job.clean = job.saving = false;
+  job.clean = job.saving = job.arriving = false;
   job.move_to(end_state);
   job.view.lane = {};
   core_.ended.push_back(core_.status_of(job));

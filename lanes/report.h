@@ -26,6 +26,9 @@ struct ReportedJob {
   Bytes image_size;  // as in PlaceImage
   bool placed =
       false;  // the image's bytes are there: PlaceImage is not needed, ImagePlaced was posted
+  // … or are arriving, from the copy outside: the second ImagePlaced comes. Neither `leaving` nor
+  // `saving`.
+  bool arriving = false;
   // A whole copy outside of the pool, equal to the image (unless it is `leaving` or
   // `saving`). For a job that
   // was admitted once and has no lane, it is the image: the job is away.

@@ -111,8 +111,9 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   const bool leaves = reported.leaving;
   const bool can_be_saved = reported.placed && has_copy(reported) && !leaves;
   const bool can_leave = reported.placed && has_copy(reported) && !reported.turn.valid();
+  const bool can_arrive = reported.placed && has_copy(reported) && !leaves && !reported.saving;
   if (!lane_known || !turn_possible || (leaves && !can_leave) ||
-      (reported.saving && !can_be_saved) ||
+      (reported.saving && !can_be_saved) || (reported.arriving && !can_arrive) ||
       !core_.pool.claim_image(offer.job, offer.persistent, reported.image_offset,
                               reported.image_size)) {
     return reject(job, reported, ReasonCode::contradicted);
@@ -128,6 +129,7 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   if (has_copy(reported)) kept.move_to(JobState::away);
   kept.move_to(has_copy(reported) ? JobState::restoring : JobState::staged);
   if (reported.placed) {
+    kept.arriving = reported.arriving;
     kept.move_to(kept.at_rest());
   } else if (!reported.over) {
     core_.actions.push_back(PlaceImage{offer.job, kept.image_offset, reported.image_size});

@@ -8,7 +8,8 @@ namespace {
 // Turns without a bound end for a look at whether their job has work; for one that has, so often
 // that it costs nothing.
 constexpr int64_t kAskFactor = 10;
-// Of config.idle_before_saving, after a copy that did not become whole.
+// Of config.idle_before_saving, after a copy that did not become whole, or of which nobody had the
+// use.
 constexpr int64_t kRetryFactor = 10;
 
 }  // namespace
@@ -39,7 +40,7 @@ void SaveAhead::on_timer() {
 Job* SaveAhead::next() {
   Job* found = nullptr;
   for (auto& [id, job] : core_.jobs) {
-    if (job.clean || job.ending || job.pinned) continue;
+    if (job.clean || job.arriving || job.ending || job.pinned) continue;
     if (job.state() == JobState::running) ask_for_work(job);
     if (!is_idle(job)) continue;
     if (found == nullptr || job.view.used_at < found->view.used_at) found = &job;
@@ -76,8 +77,12 @@ void SaveAhead::saved(Job& job, bool whole) {
   job.clean = whole && in_pool;
   if (job.clean) return;
   core_.outside.drop(job.view.id);
-  job.save_no_sooner = core_.now + core_.config.idle_before_saving * kRetryFactor;
+  outdated(job);
   core_.memory_changed();
+}
+
+void SaveAhead::outdated(Job& job) {
+  job.save_no_sooner = core_.now + core_.config.idle_before_saving * kRetryFactor;
 }
 
 }  // namespace laneway::lanes

@@ -22,6 +22,8 @@ class SaveAhead {
   void on_timer();
   // SaveImage was answered. Requires: the job is being saved.
   void saved(Job& job, bool whole);
+  // Its copy is out of date: it works now and then, and another copy would be, too.
+  void outdated(Job& job);
 
  private:
   // The one among those without work that was used longest ago; null when there is none now, and

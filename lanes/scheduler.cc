@@ -156,13 +156,21 @@ void Scheduler::on(const NeedChanged& event) {
 void Scheduler::on(const ImagePlaced& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  if (job->state() != JobState::staged && job->state() != JobState::restoring) {
+  const bool comes = job->state() == JobState::staged || job->state() == JobState::restoring;
+  // Only what has a copy outside can arrive while it is used.
+  if (!comes ? !(job->arriving && event.whole) : !event.whole && !job->clean) {
     ++core_.ignored_events;
     return;
   }
-  job->view.placed_at = job->view.used_at = core_.now;
-  rest(*job);
+  job->arriving = !event.whole;
+  job->view.placed_at = core_.now;
+  if (comes) {
+    job->view.used_at = core_.now;
+    rest(*job);
+  }
+  if (!event.whole) return;
   retry_those_who_wait();
+  if (job->wanted_out) eviction_.unload(*job);
 }
 
 void Scheduler::rest(Job& job) {
@@ -232,17 +240,19 @@ void Scheduler::on(const ImageDirty& event) {
   if (job == nullptr) return;
   // Only a placed image can differ from its copy; otherwise the copy is the image.
   const bool arrives = job->state() == JobState::staged || job->state() == JobState::restoring;
-  if (!job->view.lane.valid() || arrives || !job->clean) {
+  if (!job->view.lane.valid() || arrives || job->arriving || !job->clean) {
     ++core_.ignored_events;
     return;
   }
   eviction_.dirty(*job);
+  save_ahead_.outdated(*job);
 }
 
 void Scheduler::on(const ResidencyWanted& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
   const auto load = [&] {
+    job->wanted_out = false;
     if (job->state() != JobState::away) return;
     if (!job->queued()) core_.enqueue(*job);
     job->wanted_in = true;

@@ -36,8 +36,9 @@ struct JobStatus {
   Bytes pool_bytes = Bytes();
   Bytes store_bytes = Bytes();
   Bytes spill_bytes = Bytes();
-  bool clean = false;   // there is a whole copy outside of the pool
-  bool pinned = false;  // the client wants the image in the pool
+  bool clean = false;     // there is a whole copy outside of the pool
+  bool arriving = false;  // its bytes are on the way into the pool, and it may run meanwhile
+  bool pinned = false;    // the client wants the image in the pool
 };
 
 struct LaneStatus {

@@ -20,6 +20,7 @@ ImageLayout::ImageLayout(std::span<const lanes::ImageSlot> slots,
 
 void ImageLayout::place(uint32_t slot) {
   offsets_[slot] = total_;
+  by_offset_.push_back(slot);
   total_ += Bytes(static_cast<int64_t>(slots_[slot].bytes)).aligned_up(alignment_);
 }
 

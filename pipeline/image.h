@@ -28,12 +28,15 @@ class ImageLayout {
   Bytes offset(uint32_t slot) const { return offsets_.at(slot); }
   const lanes::ImageSlot& slot(uint32_t index) const { return slots_.at(index); }
   std::span<const lanes::ImageSlot> slots() const { return slots_; }
+  // All slots, in the order in which they lie.
+  std::span<const uint32_t> by_offset() const { return by_offset_; }
 
  private:
   void place(uint32_t slot);
 
   std::vector<lanes::ImageSlot> slots_;
   std::vector<Bytes> offsets_;
+  std::vector<uint32_t> by_offset_;
   Bytes total_;
   int64_t alignment_ = 1;
 };

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from laneway.jobs.service import Service, connect, embedded
     from laneway.jobs.step import TrainStep
     from laneway.jobs.training import step, train_step
+    from laneway.jobs.weight_files import save_weights
 
 __version__: str  # of the file VERSION, which is read at the first use
 
@@ -61,6 +62,7 @@ __all__ = [
     "connect",
     "embedded",
     "inference",
+    "save_weights",
     "step",
     "train_step",
 ]
@@ -77,6 +79,7 @@ _HOMES = {
     "connect": "jobs.service",
     "embedded": "jobs.service",
     "inference": "jobs.inference_job",
+    "save_weights": "jobs.weight_files",
     "step": "jobs.training",
     "train_step": "jobs.training",
 }

@@ -1,5 +1,9 @@
 #include "service/api/job_request.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -42,6 +46,57 @@ Result<JobOptions> job_options(const laneway_job_options& from) {
   return options;
 }
 
+// A file as it is now.
+Result<WeightFile> weight_file(const laneway_file& from, size_t number) {
+  WeightFile file{.name = from.name != nullptr ? from.name : "file " + std::to_string(number),
+                  .bytes = 0,
+                  .modified_ns = 0};
+  struct stat now {};
+  if (::fstat(from.descriptor, &now) != 0) {
+    return invalid("'" + file.name + "': descriptor " + std::to_string(from.descriptor) + ": " +
+                   std::strerror(errno));
+  }
+  if (!S_ISREG(now.st_mode)) {
+    return invalid("'" + file.name + "' is no regular file: weights are read from one");
+  }
+  file.bytes = static_cast<uint64_t>(now.st_size);
+  file.modified_ns = int64_t{now.st_mtim.tv_sec} * 1'000'000'000 + int64_t{now.st_mtim.tv_nsec};
+  return file;
+}
+
+Status take_files(const laneway_job_options& options, JobRequest& request) {
+  const uint32_t files = field_or(options, options.file_count, 0u);
+  const uint32_t ranges = field_or(options, options.range_count, 0u);
+  const auto* const range =
+      field_or(options, options.ranges, static_cast<const laneway_file_range*>(nullptr));
+  if ((files > 0 && options.files == nullptr) || (ranges > 0 && range == nullptr)) {
+    return invalid("laneway_job_create was given " + std::to_string(files) + " files and " +
+                   std::to_string(ranges) + " ranges, and no arrays of them");
+  }
+  for (uint32_t i = 0; i < files; ++i) {
+    auto file = weight_file(options.files[i], i);
+    if (!file) return file.error();
+    request.weights.files.push_back(std::move(file).value());
+    request.file_descriptors.push_back(options.files[i].descriptor);
+  }
+  for (uint32_t i = 0; i < ranges; ++i) {
+    request.weights.ranges.push_back({.slot = range[i].slot,
+                                      .file = range[i].file,
+                                      .slot_offset = range[i].slot_offset,
+                                      .file_offset = range[i].file_offset,
+                                      .bytes = range[i].bytes,
+                                      .has_crc32 = range[i].has_crc32 != 0,
+                                      .crc32 = range[i].crc32});
+  }
+  if (Status right = check_weight_files(request.slots, request.weights); !right) return right;
+  for (const FileRange& one : request.weights.ranges) {
+    if (request.initial[one.slot] == nullptr) continue;
+    return invalid("slot '" + request.slots[one.slot].name +
+                   "' has its first bytes both in memory and in a file: give one of them");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<JobRequest> job_request(const laneway_job_options* options, const void* graph) {
@@ -57,8 +112,8 @@ Result<JobRequest> job_request(const laneway_job_options* options, const void* g
     return invalid("laneway_job_create was given " + std::to_string(options->slot_count) +
                    " slots and no array of them");
   }
-  JobRequest request{
-      .options = std::move(chosen).value(), .slots = {}, .initial = {}, .random_state = {}};
+  JobRequest request;
+  request.options = std::move(chosen).value();
   for (uint32_t i = 0; i < options->slot_count; ++i) {
     const laneway_slot& slot = options->slots[i];
     if (slot.kind > LANEWAY_CONSTANT) {
@@ -73,6 +128,7 @@ Result<JobRequest> job_request(const laneway_job_options* options, const void* g
     request.random_state = {static_cast<const std::byte*>(options->random_state),
                             options->random_state_bytes};
   }
+  if (Status taken = take_files(*options, request); !taken) return taken.error();
   return request;
 }
 

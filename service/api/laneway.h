@@ -147,6 +147,24 @@ typedef struct laneway_slot {
   const void* initial; /* read when the job is made; NULL: zeros */
 } laneway_slot;
 
+/* A file with first bytes of slots. */
+typedef struct laneway_file {
+  int32_t descriptor; /* of a regular file, open for reading; the caller may close it on return */
+  uint32_t reserved;  /* 0 */
+  const char* name;   /* for messages; NULL: "file N" */
+} laneway_file;
+
+/* Where in a file `bytes` bytes of a slot lie, from `slot_offset` on. */
+typedef struct laneway_file_range {
+  uint32_t slot;
+  uint32_t file; /* index in the options' files */
+  uint64_t slot_offset;
+  uint64_t file_offset;
+  uint64_t bytes;
+  uint32_t has_crc32; /* not 0: the bytes are refused when they have another CRC-32 (zlib's) */
+  uint32_t crc32;
+} laneway_file_range;
+
 typedef enum laneway_class {
   LANEWAY_TRAINING = 0,
   LANEWAY_INFERENCE = 1,
@@ -175,10 +193,18 @@ typedef struct laneway_job_options {
   /* since laneway_attach; an options struct that ends before them is taken too */
   uint32_t shared; /* not 0: others of the same user may attach to it by name */
   uint32_t replay; /* laneway_replay */
+  /* since laneway_file; an options struct that ends before them is taken too */
+  const laneway_file* files; /* read when the job gets its memory, not before */
+  uint32_t file_count;       /* limits::kMaxWeightFiles at most */
+  uint32_t range_count;
+  const laneway_file_range* ranges; /* by slot, then by offset in the slot, disjoint. A slot that
+                                       has one has no `initial`; the rest of it is zeros */
 } laneway_job_options;
 
 /* Makes a job and its first graph, and offers it for admission. Refused at once when it can never
- * run; otherwise it waits its turn: see laneway_job_wait. The initial bytes are copied. */
+ * run; otherwise it waits its turn: see laneway_job_wait. The initial bytes are copied. A file that
+ * is written to before they are in the job's memory, that is cut short or damaged, ends the job
+ * with LANEWAY_FAILED; one that never answers keeps nobody else waiting. */
 LANEWAY_API int laneway_job_create(laneway_service* service, const laneway_job_options* options,
                                    const void* graph, uint64_t graph_bytes, laneway_job** job,
                                    laneway_error* error);

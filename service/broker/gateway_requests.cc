@@ -18,7 +18,7 @@ constexpr int kMessagesAtOnce = 64;
 // How many descriptors come with a request.
 size_t descriptors_of(const wire::AnyRequest& message) {
   if (const auto* create = std::get_if<wire::CreateJob>(&message)) {
-    return create->spec.has_initial ? 2 : 1;
+    return create->spec.descriptors();
   }
   const bool one = std::holds_alternative<wire::AddGraph>(message) ||
                    std::holds_alternative<wire::AddSegment>(message);

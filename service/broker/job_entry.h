@@ -47,9 +47,24 @@ struct JobEntry {
   JobId id() const { return JobId(record.job); }
   SessionId owner() const { return SessionId(record.session); }
   const std::string& name() const { return record.spec.options.name; }
+  // What goes with the job's spec.
+  std::vector<const Descriptor*> descriptors() const {
+    std::vector<const Descriptor*> all{&graphs.at(0).graph};
+    if (initial.valid()) all.push_back(&initial);
+    for (const Descriptor& file : files) all.push_back(&file);
+    return all;
+  }
+  // From the second one on; as many as spec says.
+  void take_first_bytes(std::vector<Descriptor> fds) {
+    size_t next = 1;
+    if (record.spec.has_initial) initial = std::move(fds[next++]);
+    for (; next < fds.size(); ++next) files.push_back(std::move(fds[next]));
+  }
 
   wire::held::Job record;
-  Descriptor initial;  // until the image is placed
+  // Until the image is placed: of memory and files, as spec says.
+  Descriptor initial;
+  std::vector<Descriptor> files;
   std::map<uint32_t, GraphEntry> graphs;
   // A number is not given again: requests of a graph that was dropped may be on their way.
   uint32_t next_graph = 1;

@@ -78,14 +78,17 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
     made->creator = from.to;
     return resume(*made, from);
   }
-  const size_t wanted = request.spec.has_initial ? 2 : 1;
+  const size_t wanted = request.spec.descriptors();
   if (fds.size() != wanted) {
     return replies_.fail(
         from.to, {ErrorCode::invalid_argument, "a job comes with " + std::to_string(wanted) +
-                                                   " descriptors (graph, initial bytes); " +
+                                                   " descriptors (graph, initial bytes, files); " +
                                                    std::to_string(fds.size()) + " came"});
   }
   if (Status valid = check_options(request.spec.options); !valid) {
+    return replies_.fail(from.to, valid.error());
+  }
+  if (Status valid = check_weight_files(request.spec.slots, request.spec.weights); !valid) {
     return replies_.fail(from.to, valid.error());
   }
   if (Status room = check_room(from); !room) return replies_.fail(from.to, room.error());
@@ -106,7 +109,7 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
   graph.graph = std::move(fds[0]);
   graph.session = from.to.session;
   entry.graphs.emplace(0, std::move(graph));
-  if (request.spec.has_initial) entry.initial = std::move(fds[1]);
+  entry.take_first_bytes(std::move(fds));
   entry.creator = from.to;
   JobEntry& job = *table_.add(std::move(entry)).value();
   store_.hold_job(job);
@@ -295,10 +298,12 @@ void JobRegistry::image_placed(JobEntry& job) {
   if (job.placed) return;
   job.placed = true;
   standbys_.image_placed();
-  if (job.initial.valid()) {
+  if (job.initial.valid() || !job.files.empty()) {
     // As many bytes as the image: nobody needs them any more.
     job.initial.reset();
+    job.files.clear();
     job.record.spec.has_initial = false;
+    job.record.spec.weights = {};
     store_.hold_job(job);
   }
   waits_.on_placed(job.id());

@@ -22,14 +22,14 @@ Status restore_job(JobTable& table, const std::vector<std::byte>& note,
                    std::vector<Descriptor> fds) {
   auto record = wire::decode_message<wire::held::Job>(note);
   if (!record) return record.error();
-  if (fds.size() != (record.value().spec.has_initial ? 2u : 1u)) return other_descriptors();
+  if (fds.size() != record.value().spec.descriptors()) return other_descriptors();
   JobEntry job;
   job.record = std::move(record).value();
   GraphEntry graph;
   graph.graph = std::move(fds[0]);
   graph.session = job.owner();
   job.graphs.emplace(0, std::move(graph));
-  if (fds.size() > 1) job.initial = std::move(fds[1]);
+  job.take_first_bytes(std::move(fds));
   const Result<JobEntry*> added = table.add(std::move(job));
   return added ? Status() : Status(added.error());
 }
@@ -74,9 +74,7 @@ void JobStore::hold_last_id(JobId last) {
 }
 
 void JobStore::hold_job(const JobEntry& job) {
-  std::vector<const Descriptor*> fds{&job.graphs.at(0).graph};
-  if (job.initial.valid()) fds.push_back(&job.initial);
-  hold(job_key(job.id()), wire::encode(job.record), fds);
+  hold(job_key(job.id()), wire::encode(job.record), job.descriptors());
 }
 
 void JobStore::hold_link(const JobEntry& job, uint32_t number) {

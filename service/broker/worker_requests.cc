@@ -14,9 +14,7 @@ void WorkerRequests::send_job(const JobEntry& job) {
   message.spec = job.record.spec;
   additions_[message.request] = {
       .job = job.id(), .part = Addition::Part::job, .number = 0, .segment = 0};
-  std::vector<const Descriptor*> fds{&job.graphs.at(0).graph};
-  if (job.initial.valid()) fds.push_back(&job.initial);
-  worker_.send(message, fds);
+  worker_.send(message, job.descriptors());
 }
 
 void WorkerRequests::send_graph(const JobEntry& job, uint32_t number) {

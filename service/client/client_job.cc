@@ -32,8 +32,11 @@ Result<memory::SharedMemory> graph_memory(std::span<const std::byte> graph) {
 }
 
 wire::JobSpec spec_of(const JobRequest& request) {
-  wire::JobSpec spec{
-      .options = request.options, .slots = request.slots, .random_state = {}, .has_initial = false};
+  wire::JobSpec spec{.options = request.options,
+                     .slots = request.slots,
+                     .random_state = {},
+                     .has_initial = false,
+                     .weights = request.weights};
   const auto* random = reinterpret_cast<const uint8_t*>(request.random_state.data());
   spec.random_state.assign(random, random + request.random_state.size());
   for (size_t i = 0; i < request.slots.size(); ++i) {
@@ -74,6 +77,7 @@ Result<std::shared_ptr<ClientJob>> ClientJob::create(std::shared_ptr<Connection>
     initial.emplace(std::move(made).value());
     fds.push_back(initial->descriptor());
   }
+  fds.insert(fds.end(), request.file_descriptors.begin(), request.file_descriptors.end());
   JobForm form{.name = {},
                .job_class = create.spec.options.job_class,
                .slots = create.spec.slots,

@@ -1,5 +1,6 @@
 #include "service/embedded/embedded.h"
 
+#include <fcntl.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -136,6 +137,19 @@ Error closed_error() {
   return Error{ErrorCode::unavailable, "the service was closed; open another one"};
 }
 
+Result<InitialImage> initial_image(const JobRequest& request) {
+  InitialImage initial(request.slots, request.initial);
+  if (request.weights.files.empty()) return initial;
+  std::vector<Descriptor> own;  // the caller may close its
+  for (const int descriptor : request.file_descriptors) {
+    own.emplace_back(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  }
+  auto files = WeightFileReader::make(request.slots, request.weights, std::move(own));
+  if (!files) return files.error();
+  initial.set_files(std::move(files).value());
+  return initial;
+}
+
 }  // namespace
 
 Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
@@ -159,10 +173,11 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                           .ephemeral = torch.value().graph->probe_need(),
                           .context_key = made.context_key()};
   // One that is larger than the pool will be refused, and has no use for its bytes.
-  InitialImage initial;
-  if (made.layout().total() <= pool_size_) initial = InitialImage(request.slots, request.initial);
+  Result<InitialImage> initial = InitialImage();
+  if (made.layout().total() <= pool_size_) initial = initial_image(request);
+  if (!initial) return initial.error();
   JobHandle job = worker_->add_job(
-      {.offer = offer, .torch = std::move(torch).value(), .initial = std::move(initial)});
+      {.offer = offer, .torch = std::move(torch).value(), .initial = std::move(initial).value()});
   if (job == nullptr) return closed_error();
   {
     MutexLock lock(jobs_mutex_);

@@ -37,17 +37,18 @@ Json reason_json(const lanes::Reason& reason, const JobFacts& facts) {
             {"position", reason.position}}}};
 }
 
-// Where the image is. In a state in which it moves, `moved_bytes` of it are there.
+// Where the image is. While it moves, `moved_bytes` of it are there.
 Json image_json(const lanes::JobStatus& job, const JobFacts& facts) {
   using lanes::JobState;
-  const bool moves = job.state == JobState::staged || job.state == JobState::restoring ||
-                     job.state == JobState::evicting;
+  const bool moves = job.arriving || job.state == JobState::staged ||
+                     job.state == JobState::restoring || job.state == JobState::evicting;
   const Bytes moved = std::min(facts.moved, job.persistent);
   return {{"pool_bytes", job.pool_bytes.count()},
           {"store_bytes", job.store_bytes.count()},
           {"spill_bytes", job.spill_bytes.count()},
           {"moved_bytes", moves ? Json(moved.count()) : Json(nullptr)},
           {"clean", job.clean},
+          {"arriving", job.arriving},
           {"pinned", job.pinned}};
 }
 

@@ -64,7 +64,7 @@ class Words {
     return "NeedChanged " + job(event.job) + ": lane " + format_bytes(event.ephemeral);
   }
   std::string operator()(const lanes::ImagePlaced& event) const {
-    return "ImagePlaced " + job(event.job);
+    return "ImagePlaced " + job(event.job) + (event.whole ? "" : ", its bytes are arriving");
   }
   std::string operator()(const lanes::ImageLeft& event) const {
     return "ImageLeft " + job(event.job);

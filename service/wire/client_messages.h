@@ -36,9 +36,9 @@ struct Bye {  // -> Done: the session ends and its jobs with it
   void serialize(A&) {}
 };
 
-struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobCreated
+struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial, files] -> JobCreated
   static constexpr MessageType kType{.number = 3,
-                                     .version = 2 + kJobOptionsVersion,
+                                     .version = 3 + kJobOptionsVersion,
                                      .name = "CreateJob",
                                      .max_bytes = limits::kMaxRequestBytes};
   JobSpec spec;

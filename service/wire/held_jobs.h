@@ -12,9 +12,9 @@
 
 namespace laneway::wire::held {
 
-struct Job {  // + [graph 0, initial bytes while spec.has_initial]
+struct Job {  // + [graph 0, initial bytes while spec.has_initial, files]
   static constexpr MessageType kType{
-      .number = 411, .version = 2 + kJobOptionsVersion, .name = "held::Job"};
+      .number = 411, .version = 3 + kJobOptionsVersion, .name = "held::Job"};
   uint64_t job = 0;
   uint64_t session = 0;
   uint64_t request = 0;
@@ -22,7 +22,7 @@ struct Job {  // + [graph 0, initial bytes while spec.has_initial]
   uint32_t record = 0;  // index in the journal
   uint32_t last_link = 0;
   bool first_graph_dropped = false;
-  JobSpec spec;  // with the name that was given; has_initial only until the image is placed
+  JobSpec spec;  // with the name that was given; first bytes only until the image is placed
   friend bool operator==(const Job&, const Job&) = default;
   template <class A>
   void serialize(A& archive) {

@@ -107,7 +107,7 @@ void serialize(A& archive, NeedChanged& event) {
 }
 template <class A>
 void serialize(A& archive, ImagePlaced& event) {
-  archive(event.job);
+  archive(event.job, event.whole);
 }
 template <class A>
 void serialize(A& archive, ImageLeft& event) {
@@ -144,9 +144,9 @@ void serialize(A&, TimerFired&) {}
 
 template <class A>
 void serialize(A& archive, ReportedJob& job) {
-  archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.copy, job.leaving,
-          job.saving, job.pinned, job.ready, job.over, job.quarantined, job.iterations, job.busy,
-          job.turn);
+  archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.arriving, job.copy,
+          job.leaving, job.saving, job.pinned, job.ready, job.over, job.quarantined, job.iterations,
+          job.busy, job.turn);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

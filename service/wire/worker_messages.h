@@ -23,9 +23,9 @@
 // Broker to worker.
 namespace laneway::wire::to_worker {
 
-struct AddJob {  // + [graph memfd, initial memfd if spec.has_initial] -> JobAdded or Reply
+struct AddJob {  // + [graph memfd, initial memfd if spec.has_initial, files] -> JobAdded or Reply
   static constexpr MessageType kType{
-      .number = 201, .version = 2 + kJobOptionsVersion, .name = "to_worker::AddJob"};
+      .number = 201, .version = 3 + kJobOptionsVersion, .name = "to_worker::AddJob"};
   uint64_t request = 0;
   uint64_t job = 0;
   uint64_t session = 0;
@@ -268,7 +268,7 @@ struct JobText {
 // Events that were sent before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{
-      .number = 257, .version = 2 + kJobOptionsVersion, .name = "from_worker::Report"};
+      .number = 257, .version = 3 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
   template <class A>
   void serialize(A& archive) {

@@ -11,7 +11,6 @@ void CoreActions::carry_out(const std::vector<lanes::Action>& actions) {
   for (const lanes::Action& action : actions) {
     std::visit([this](const auto& kind) { perform(kind); }, action);
   }
-  lanes_.join_retired();
 }
 
 void CoreActions::perform(const lanes::AdmitJob& action) {
@@ -74,7 +73,7 @@ void CoreActions::perform(const lanes::DropImage& action) {
       context_.kept_plans.drop_all(action.job);
       return;
     }
-    while (job->running) context_.mutex.wait(job->changed);
+    while (job->running || job->arriving) context_.mutex.wait(job->changed);
     dropped.swap(job->queue);
     reason = job->end_reason.value_or(
         Error{ErrorCode::cancelled, "job '" + job->name + "' was ended before this iteration ran"});

@@ -5,13 +5,16 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "pipeline/arrival.h"
 #include "service/worker/job_snapshot.h"
 #include "service/worker/worker_lane.h"
 
 namespace laneway::service {
 
 void ImageCopies::place(const lanes::PlaceImage& action) {
+  std::vector<std::unique_ptr<Way>> idle;  // joined without the mutex
   const BookkeepingLock lock(context_.mutex);
+  idle = take_idle_readers();
   const JobHandle job = jobs_.get(action.job);
   // Closed meanwhile: the core hears of it next. Or a new core asks again.
   if (job == nullptr || job->phase != WorkerJob::Phase::waiting || job->placing) return;
@@ -19,8 +22,33 @@ void ImageCopies::place(const lanes::PlaceImage& action) {
   job->image_offset = action.offset;
   job->image_size = action.size;
   if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
-  Way& way = way_of(job->clean ? job->copy.tier : lanes::Tier::none);
+  Way& way = way_in(*job);
   way.thread.post([this, job, &noting = *way.noting] { copy(job, noting); });
+}
+
+ImageCopies::Way& ImageCopies::way_in(const WorkerJob& job) {
+  if (job.clean) return way_of(job.copy.tier);
+  if (!job.initial.lies_in_files()) return way_of(lanes::Tier::none);
+  std::unique_ptr<Way>& way = readers_[job.id];
+  if (way == nullptr) {
+    way = std::make_unique<Way>();
+    way->noting.emplace(nullptr);
+  }
+  return *way;
+}
+
+std::vector<std::unique_ptr<ImageCopies::Way>> ImageCopies::take_idle_readers() {
+  std::vector<std::unique_ptr<Way>> idle;
+  for (auto at = readers_.begin(); at != readers_.end();) {
+    const JobHandle job = jobs_.get(at->first);
+    if (job != nullptr && job->placing) {
+      ++at;
+      continue;
+    }
+    idle.push_back(std::move(at->second));
+    at = readers_.erase(at);
+  }
+  return idle;
 }
 
 ImageCopies::Way& ImageCopies::way_of(lanes::Tier tier) {
@@ -36,6 +64,7 @@ ImageCopies::Way& ImageCopies::way_of(lanes::Tier tier) {
 void ImageCopies::copy(const JobHandle& job, LaneNoting& noting) {
   Bytes offset;
   Bytes size;
+  bool arrives = false;
   {
     const BookkeepingLock lock(context_.mutex);
     while (job->running) context_.mutex.wait(job->changed);
@@ -43,9 +72,14 @@ void ImageCopies::copy(const JobHandle& job, LaneNoting& noting) {
     job->running = true;
     offset = job->image_offset;
     size = job->image_size;
+    arrives = may_arrive(*job);
   }
   noting.begin(LaneDoing::copying, job->id);
-  place_noted(job, offset, size, noting);
+  if (arrives) {
+    arrive_noted(job, offset, size, noting);
+  } else {
+    place_noted(job, offset, size, noting);
+  }
   noting.end();
 }
 
@@ -72,6 +106,45 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, La
     job->changed.notify_all();
   }
   context_.events.post(lanes::ImagePlaced{.job = job->id});
+}
+
+// Nodes wait on the CPU, so it is of use where they also run there.
+bool ImageCopies::may_arrive(const WorkerJob& job) const {
+  return job.clean && !job.guard.restore_pending && !job.quarantined &&
+         context_.backend.device().capabilities().pool_is_addressable;
+}
+
+void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting) {
+  std::byte* const image = context_.pool + offset.count();
+  job->arrival.begin();
+  job->torch->bind_image(image);
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->image = image;
+    job->phase = WorkerJob::Phase::placed;
+    job->arriving = true;
+    job->running = false;
+    job->changed.notify_all();
+  }
+  context_.events.post(lanes::ImagePlaced{.job = job->id, .whole = false});
+  const OutsideImages::GoesOn wanted = while_wanted(*job, noting);
+  const Status loaded = context_.outside.load(context_.backend.pool_access(), image, size,
+                                              job->copy, job->copy_checksum, [&](Bytes moved) {
+                                                job->arrival.advance(moved);
+                                                return wanted(moved);
+                                              });
+  if (!loaded) return drop_unplaced(job, loaded.error());
+  fault_point("worker.image_written");
+  if (job->journal) job->journal->placed();
+  fault_point("worker.image_placed");
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->placing = job->arriving = false;
+    job->changed.notify_all();
+  }
+  // Before anybody writes the image: that it is dirty must not be heard of before that it is whole.
+  context_.events.post(lanes::ImagePlaced{.job = job->id});
+  job->arrival.finish(true);
 }
 
 OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
@@ -124,7 +197,7 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
   {
     const BookkeepingLock lock(context_.mutex);
     to = *job->saving_to;
-    begun = job->phase == WorkerJob::Phase::placed && !job->running && !is_used();
+    begun = job->phase == WorkerJob::Phase::placed && !job->running && !job->arriving && !is_used();
     if (begun) job->running = true;
     if (!begun) job->saving_to.reset();
   }
@@ -167,7 +240,7 @@ void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
   lanes::OutsidePlace to;
   {
     const BookkeepingLock lock(context_.mutex);
-    while (job->running) context_.mutex.wait(job->changed);
+    while (job->running || job->arriving) context_.mutex.wait(job->changed);
     if (job->phase != WorkerJob::Phase::placed || job->closing) return;
     job->running = true;
     to = *job->leaving_to;
@@ -239,13 +312,41 @@ void ImageCopies::drop_unplaced(const JobHandle& job, const Error& why) {
   {
     const BookkeepingLock lock(context_.mutex);
     if (!ended && !job->end_reason) job->end_reason = reason;
-    job->placing = false;
-    job->running = false;
+    if (!job->arriving) job->running = false;  // else it is a lane's
+    job->placing = job->arriving = false;
     job->changed.notify_all();
   }
+  job->arrival.finish(false);
   if (ended) return;  // whoever ended it waits
   jobs_.begin_close(job, reason);
   device_.tell_of_lost_jobs();
+}
+
+std::optional<ArrivingImage> begin_to_use(WorkerContext& context, WorkerJob& job,
+                                          WorkerGraph& graph, StateGuard* notes) {
+  const auto outdate = [&context, &job, writes = !graph.writes.empty()] {
+    if (writes) outdate_copy(context, job);
+  };
+  if (job.arrival.is_whole()) {
+    outdate();
+    return std::nullopt;
+  }
+  if (graph.arrival_needs.empty()) {
+    graph.arrival_needs = pipeline::arrival_needs(graph.torch->graph(), job.torch->layout());
+  }
+  return ArrivingImage{.arrival = job.arrival,
+                       .needs = graph.arrival_needs,
+                       .before_writes = outdate,
+                       .on_wait =
+                           [notes](bool waits) {
+                             if (notes != nullptr) notes->wait(waits);
+                           },
+                       .clock = context.clock};
+}
+
+Error lost_image(WorkerContext& context, const WorkerJob& job) {
+  const BookkeepingLock lock(context.mutex);
+  return job.over();
 }
 
 void outdate_copy(WorkerContext& context, WorkerJob& job) {

@@ -1,7 +1,8 @@
 // ImageCopies: moves images into the pool and out of it on threads of its own, so that no turn
 // waits while gigabytes are copied: one after the other, and those from and to the spill file
-// beside the others, because a disk may take any time. A copy goes in slices: a job that ends
-// meanwhile is left after one of them.
+// beside the others, because a disk may take any time; so may files of clients, which are read by
+// a thread for each job. A copy goes in slices: a job that ends meanwhile is left after one of
+// them.
 //
 // The journal says at any moment where a job's state is: in the pool until the copy outside is
 // whole, then there, until the image is whole in the pool again.
@@ -9,15 +10,19 @@
 // Thread-safe: jobs are guarded by the worker's mutex.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/bytes.h"
 #include "lanes/action.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/device_health.h"
+#include "service/worker/image_arrival.h"
 #include "service/worker/job_links.h"
 #include "service/worker/lane_noting.h"
+#include "service/worker/state_guard.h"
 #include "service/worker/task_thread.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
@@ -32,7 +37,9 @@ class ImageCopies {
       : context_(context), jobs_(jobs), device_(device), links_(links) {}
 
   // Writes the job's bytes to that place, after what was asked for before, and posts ImagePlaced; a
-  // copy that fails ends the job. Asked for again meanwhile, it changes nothing.
+  // copy that fails ends the job. Asked for again meanwhile, it changes nothing. An image that
+  // comes back may be used as soon as the first ImagePlaced is posted, by iterations that wait for
+  // its bytes.
   void place(const lanes::PlaceImage& action);
   // Copies the image there, unless what lies there is its copy, and posts ImageLeft; or CopyFailed,
   // and the job goes on with its image where it was.
@@ -48,8 +55,14 @@ class ImageCopies {
     TaskThread thread;
   };
   Way& way_of(lanes::Tier tier) LW_REQUIRES(kBookkeeping);
+  Way& way_in(const WorkerJob& job) LW_REQUIRES(kBookkeeping);
+  // Of jobs whose images are in the pool, or are over. Their threads end here.
+  std::vector<std::unique_ptr<Way>> take_idle_readers() LW_REQUIRES(kBookkeeping);
   void copy(const JobHandle& job, LaneNoting& noting);
   void place_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
+  // Whether its iterations may run while the image comes back.
+  bool may_arrive(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
+  void arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
   void leave(const JobHandle& job, Bytes size, LaneNoting& noting);
   void save_unused(const JobHandle& job, Bytes size, LaneNoting& noting);
   // Success: the copy is whole.
@@ -69,8 +82,18 @@ class ImageCopies {
   std::unique_ptr<Way> memory_ LW_GUARDED_BY(kBookkeeping);
   // Nobody watches it: a disk that does not answer is no fault of the job.
   std::unique_ptr<Way> disk_ LW_GUARDED_BY(kBookkeeping);
+  // Clients' files, each job's by a thread of its own: a client may give one that never answers,
+  // and nobody else waits for it.
+  std::map<JobId, std::unique_ptr<Way>> readers_ LW_GUARDED_BY(kBookkeeping);
 };
 
+// An iteration of `graph` begins. Nothing when the image is whole, and then its copy is out of date
+// if the graph writes; else what run_iteration needs, and a lane that `notes` notes its waits.
+// Requires: the caller has set WorkerJob::running.
+std::optional<ArrivingImage> begin_to_use(WorkerContext& context, WorkerJob& job,
+                                          WorkerGraph& graph, StateGuard* notes);
+// Why the job is over whose image did not come back.
+Error lost_image(WorkerContext& context, const WorkerJob& job);
 // Before the job's image in the pool is written: what lies outside is not it any more, and the core
 // hears of it. Requires: the caller has set WorkerJob::running.
 void outdate_copy(WorkerContext& context, WorkerJob& job);

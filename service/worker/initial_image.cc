@@ -12,7 +12,7 @@ namespace laneway::service {
 namespace {
 
 // What is copied at least of an image that nobody wants any more.
-constexpr Bytes kPiece = mib(4);
+constexpr Bytes kPiece = mib(1);
 
 SlotOffsets offsets_of(std::span<const lanes::ImageSlot> slots) {
   std::vector<uint64_t> bytes;
@@ -20,6 +20,47 @@ SlotOffsets offsets_of(std::span<const lanes::ImageSlot> slots) {
   for (const lanes::ImageSlot& slot : slots) bytes.push_back(slot.bytes);
   return slot_offsets(bytes);
 }
+
+Bytes bytes_of(uint64_t count) { return Bytes(static_cast<int64_t>(count)); }
+
+// An image in the pool that is written, from its beginning on.
+struct Target {
+  memory::PoolAccess& pool;
+  std::byte* image;
+  const InitialImage::GoesOn& goes_on;
+
+  Status copy(Bytes to, const std::byte* from, Bytes bytes) const {
+    for (Bytes at; at < bytes; at += kPiece) {
+      if (!goes_on(to + at)) return Error{ErrorCode::cancelled, "the image is not wanted any more"};
+      const Bytes piece = std::min(kPiece, bytes - at);
+      if (Status done = pool.write(image + (to + at).count(), from + at.count(), piece); !done) {
+        return done;
+      }
+    }
+    return {};
+  }
+
+  Status zeros(Bytes from, Bytes to) const {
+    return to > from ? pool.fill(image + from.count(), std::byte{0}, to - from) : Status();
+  }
+
+  // A slot of `bytes` bytes at `to`, whose bytes lie in files.
+  Status read(Bytes to, Bytes bytes, std::span<const FileRange> ranges,
+              WeightFileReader& files) const {
+    Bytes done;
+    for (const FileRange& range : ranges) {
+      const Bytes begin = bytes_of(range.slot_offset);
+      if (Status filled = zeros(to + done, to + begin); !filled) return filled;
+      const Status read =
+          files.read(range, [&](uint64_t at, const std::byte* data, uint64_t count) {
+            return copy(to + begin + bytes_of(at), data, bytes_of(count));
+          });
+      if (!read) return read;
+      done = begin + bytes_of(range.bytes);
+    }
+    return zeros(to + done, to + bytes);
+  }
+};
 
 }  // namespace
 
@@ -53,31 +94,22 @@ Result<InitialImage> InitialImage::map(std::span<const lanes::ImageSlot> slots, 
 }
 
 Status InitialImage::write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
-                              const pipeline::ImageLayout& layout,
-                              const std::function<bool(Bytes)>& goes_on) const {
-  const auto copy = [&](std::byte* to, const std::byte* from, Bytes bytes) -> Status {
-    for (Bytes at; at < bytes; at += kPiece) {
-      if (!goes_on(Bytes(to - image) + at))
-        return Error{ErrorCode::cancelled, "the image is not wanted any more"};
-      const Bytes piece = std::min(kPiece, bytes - at);
-      if (Status done = pool.write(to + at.count(), from + at.count(), piece); !done) return done;
-    }
-    return {};
-  };
-  const auto zeros = [&](Bytes from, Bytes to) -> Status {
-    return to > from ? pool.fill(image + from.count(), std::byte{0}, to - from) : Status();
-  };
+                              const pipeline::ImageLayout& layout, const GoesOn& goes_on) {
+  const Target target{pool, image, goes_on};
   const int64_t alignment = layout.alignment();
-  const auto count = static_cast<uint32_t>(layout.slot_count());
-  for (uint32_t slot = 0; slot < count; ++slot) {
+  for (const uint32_t slot : layout.by_offset()) {
     const Bytes bytes(static_cast<int64_t>(layout.slot(slot).bytes));
     if (bytes.count() == 0) continue;
     const Bytes at = layout.offset(slot);
-    Status written = copy(image + at.count(), data() + offsets_[slot], bytes);
-    if (written) written = zeros(at + bytes, std::min(at + bytes.aligned_up(alignment), size));
+    const std::span<const FileRange> ranges = files_.ranges_of(slot);
+    Status written = ranges.empty() ? target.copy(at, data() + offsets_[slot], bytes)
+                                    : target.read(at, bytes, ranges, files_);
+    if (written)
+      written = target.zeros(at + bytes, std::min(at + bytes.aligned_up(alignment), size));
     if (!written) return written;
   }
-  return zeros(std::min(layout.total().aligned_up(alignment), size), size);
+  const Status rest = target.zeros(std::min(layout.total().aligned_up(alignment), size), size);
+  return rest && !files_.empty() ? files_.check_unchanged() : rest;
 }
 
 Status SlotPlaces::read(uint32_t slot, void* to, uint64_t bytes) const {

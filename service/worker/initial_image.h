@@ -1,8 +1,8 @@
 // InitialImage: a job's bytes from its making until they are placed in the pool, by slot: copied
-// from the client's, or memory that the client shares. And SlotPlaces: where each slot's bytes are
-// now, in here or in the placed image, for ordered accesses to the state; the pool may be memory
-// that the CPU does not reach by itself. Not thread-safe: belongs to whoever has set
-// WorkerJob::running.
+// from the client's, or memory that the client shares, or in files of its. And SlotPlaces: where
+// each slot's bytes are now, in here or in the placed image, for ordered accesses to the state; the
+// pool may be memory that the CPU does not reach by itself. Not thread-safe: belongs to whoever has
+// set WorkerJob::running.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,7 @@
 #include "memory/os/shared_memory.h"
 #include "memory/pool_access.h"
 #include "pipeline/image.h"
+#include "service/worker/weight_file_reader.h"
 
 namespace laneway::service {
 
@@ -61,15 +62,22 @@ class InitialImage {
   // not sealed memory of that size.
   static Result<InitialImage> map(std::span<const lanes::ImageSlot> slots, int descriptor);
 
+  // The slots that have ranges in `files` have their bytes there, and what the memory has of them
+  // is of no meaning.
+  void set_files(WeightFileReader files) { files_ = std::move(files); }
+  bool lies_in_files() const { return !files_.empty(); }
+
   // Made from nothing: there are no bytes.
   bool empty() const { return data() == nullptr; }
+  // Requires: they do not lie in files.
   SlotPlaces places() const { return {data(), offsets_}; }
+  // Asked between two pieces of about a MiB, with what is there so far from the image's beginning
+  // on: whether it is wanted.
+  using GoesOn = std::function<bool(Bytes)>;
   // Writes all `size` bytes of the image in `pool`: the slots', and zeros between and behind them.
-  // Error cancelled as soon as `goes_on`, asked between two pieces of some MiB with what is there
-  // so far, says no.
+  // Errors: cancelled, when the image is not wanted; failed, with what is wrong with a file.
   Status write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
-                  const pipeline::ImageLayout& layout,
-                  const std::function<bool(Bytes)>& goes_on) const;
+                  const pipeline::ImageLayout& layout, const GoesOn& goes_on);
 
  private:
   struct Free {
@@ -81,6 +89,7 @@ class InitialImage {
   std::vector<uint64_t> offsets_;
   std::unique_ptr<std::byte, Free> own_;  // from calloc: zeros that nobody writes take no memory
   std::optional<memory::SharedMemory> shared_;
+  WeightFileReader files_;
 };
 
 }  // namespace laneway::service

@@ -17,10 +17,14 @@ class LaneHooks final : public lanes::ExecutorHooks {
   LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory, CommitEntry* commit)
       : arena_(arena), memory_(memory), commit_(commit) {}
 
+  // Its image must be whole before anything is written.
+  void wait_for(ArrivingRunner& arriving) { arriving_ = &arriving; }
+
   void wait(uint32_t, size_t) override {}
 
   lanes::CommitDecision enter_commit_phase(size_t node) override {
     if (reach_at(node) > arena_.capacity()) return lanes::CommitDecision::grow;
+    if (arriving_ != nullptr && !arriving_->may_write()) return lanes::CommitDecision::cancel;
     if (commit_ != nullptr && !commit_->enter()) return lanes::CommitDecision::cancel;
     return lanes::CommitDecision::go;
   }
@@ -41,6 +45,7 @@ class LaneHooks final : public lanes::ExecutorHooks {
   const memory::LaneArena& arena_;
   const lanes::GraphMemory& memory_;
   CommitEntry* const commit_;
+  ArrivingRunner* arriving_ = nullptr;
 };
 
 Bytes grown(Bytes capacity, int64_t alignment) {
@@ -60,7 +65,8 @@ IterationEnd end_of(lanes::IterationOutcome outcome) {
 
 IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
-                              std::span<const lanes::OutputView> outputs, CommitEntry* commit) {
+                              std::span<const lanes::OutputView> outputs, CommitEntry* commit,
+                              ArrivingImage* arriving) {
   const GraphPlan& plan = graph.plan;
   const lanes::Graph& captured = graph.torch->graph();
   IterationResult result;
@@ -79,7 +85,10 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     lanes::GraphRunner& own = graph.torch->runner();
     MarkingRunner marking(own, arena);
     lanes::GraphRunner& probed = result.was_planned ? own : marking;
-    lanes::GraphRunner& runner = commit != nullptr ? commit->around(probed) : probed;
+    lanes::GraphRunner& guarded = commit != nullptr ? commit->around(probed) : probed;
+    std::optional<ArrivingRunner> waiting;
+    if (arriving != nullptr) hooks.wait_for(waiting.emplace(guarded, *arriving));
+    lanes::GraphRunner& runner = waiting ? *waiting : guarded;
     report = lanes::Executor(runner, word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();
     if (report.outcome == lanes::IterationOutcome::completed) {

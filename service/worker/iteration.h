@@ -16,6 +16,7 @@
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
 #include "service/wire/iteration_note.h"
+#include "service/worker/image_arrival.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/worker_graph.h"
 
@@ -60,11 +61,12 @@ class CommitEntry {
 };
 
 // `arena` is bound to the lane's region and belongs to the caller, as do the graph and the lane of
-// the device. `commit` may be null: then nobody is asked.
+// the device. `commit` may be null: then nobody is asked; `arriving` is null when the job's image
+// is whole.
 IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs,
-                              CommitEntry* commit = nullptr);
+                              CommitEntry* commit = nullptr, ArrivingImage* arriving = nullptr);
 
 // Waits for its enqueued iteration, if it has one; an enqueued iteration that fails has failed for
 // good.

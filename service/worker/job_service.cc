@@ -31,6 +31,24 @@ Error wrong_descriptors(const char* what, size_t wanted, size_t got) {
                                                 std::to_string(got)};
 }
 
+// A job's first bytes: what came behind its graph.
+Result<InitialImage> initial_image(const wire::JobSpec& spec, std::vector<Descriptor> fds) {
+  InitialImage initial;
+  if (spec.has_initial) {
+    auto mapped = InitialImage::map(spec.slots, fds[1].release());
+    if (!mapped) return mapped;
+    initial = std::move(mapped).value();
+  } else {
+    initial = InitialImage(spec.slots);
+  }
+  if (spec.weights.files.empty()) return initial;
+  fds.erase(fds.begin(), fds.begin() + (spec.has_initial ? 2 : 1));
+  auto files = WeightFileReader::make(spec.slots, spec.weights, std::move(fds));
+  if (!files) return files.error();
+  initial.set_files(std::move(files).value());
+  return initial;
+}
+
 lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor::MadeJob& torch) {
   return {.job = JobId(message.job),
           .session = SessionId(message.session),
@@ -81,7 +99,7 @@ Result<adaptor::MadeJob> JobService::made_job(JobId id, const std::vector<ImageS
 Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
                                        std::vector<Descriptor> fds) {
   const wire::JobSpec& spec = message.spec;
-  const size_t wanted = spec.has_initial ? 2 : 1;
+  const size_t wanted = spec.descriptors();
   if (fds.size() != wanted) return wrong_descriptors("a job", wanted, fds.size());
   if (message.record >= limits::kMaxJobs || message.job == 0) {
     return Error{ErrorCode::invalid_argument, "job " + std::to_string(message.job) +
@@ -114,13 +132,9 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   // One that is larger than the pool will be refused, and has no use for its bytes.
   InitialImage initial;
   if (made.layout().total() <= worker_.usable()) {
-    if (spec.has_initial) {
-      auto mapped = InitialImage::map(slots, fds[1].release());
-      if (!mapped) return mapped.error();
-      initial = std::move(mapped).value();
-    } else {
-      initial = InitialImage(slots);
-    }
+    auto given = initial_image(spec, std::move(fds));
+    if (!given) return given.error();
+    initial = std::move(given).value();
   }
   if (!recovered) journal.open(id, made.random_state());
   lanes::JobOffered offer = offer_of(message, torch.value());

@@ -28,7 +28,8 @@ void LaneExecutor::bind(std::byte* base, Bytes size) {
 }
 
 IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
-                                  std::span<const lanes::OutputView> outputs, CommitEntry* commit) {
+                                  std::span<const lanes::OutputView> outputs, CommitEntry* commit,
+                                  ArrivingImage* arriving) {
   if (!device_) {
     IterationResult result;
     result.end = IterationEnd::failed_for_good;
@@ -36,7 +37,8 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
     return result;
   }
   graph.torch->allow_replay(replay_);
-  IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit);
+  IterationResult result =
+      run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit, arriving);
   if (graph.uses_team()) {
     adaptor::watch_cores(SteadyClock().now(), graph.torch->graph().context.threads);
   }

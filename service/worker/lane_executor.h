@@ -28,13 +28,15 @@ class LaneExecutor {
   void bind(std::byte* base, Bytes size);
   std::byte* base() const { return base_; }
   Bytes size() const { return size_; }
+  bool has_device() const { return device_.ok(); }
   int64_t alignment() const { return arena_.alignment(); }
   // Whether iterations may be replayed.
   void allow_replay(bool replay) { replay_ = replay; }
 
-  // One iteration; `commit` as in run_iteration.
+  // One iteration; `commit` and `arriving` as in run_iteration.
   IterationResult run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
-                      std::span<const lanes::OutputView> outputs, CommitEntry* commit = nullptr);
+                      std::span<const lanes::OutputView> outputs, CommitEntry* commit = nullptr,
+                      ArrivingImage* arriving = nullptr);
   // Writes zeros over the region.
   Status clear();
   // Waits until nothing of the lane is under way on the device.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "lanes/event.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_job.h"
@@ -43,6 +44,8 @@ class LaneHost {
   // nothing runs any more.
   virtual Error device_failed(const Error& what, WorkerJob& job, const std::string& graph) = 0;
   virtual void tell_of_lost_jobs() = 0;
+  // Posts the end of a turn.
+  virtual void tell_turn_ended(const lanes::TurnEnded& ended) = 0;
   // An iteration of that graph failed: device_failed's error, if the device did, which is asked.
   virtual std::optional<Error> device_error_behind(const Error& what, WorkerJob& job,
                                                    const std::string& graph) = 0;

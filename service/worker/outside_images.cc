@@ -9,7 +9,7 @@ namespace {
 
 using lanes::Tier;
 
-constexpr Bytes kPiece = mib(4);
+constexpr Bytes kPiece = mib(1);
 
 Error not_wanted() { return {ErrorCode::cancelled, "the image is not wanted any more"}; }
 

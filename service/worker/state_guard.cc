@@ -120,11 +120,14 @@ void StateGuard::choose(WorkerJob& job, const WorkerGraph& graph) {
   }
   if (choice.method != RecoveryMethod::snapshot) drop_snapshot(job);
   const bool left_undo = before == RecoveryMethod::undo && choice.method != before;
-  if (left_undo && grown_for_ == job.id) {
-    log_ = UndoLog();
-    context_.recovery->release(log_of(lane_));
-    grown_for_ = {};
-  }
+  if (left_undo && grown_for_ == job.id) release_log();
+}
+
+void StateGuard::release_log() {
+  if (context_.recovery == nullptr) return;
+  log_ = UndoLog();
+  context_.recovery->release(log_of(lane_));
+  grown_for_ = {};
 }
 
 Status StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo) {

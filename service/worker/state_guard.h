@@ -42,6 +42,8 @@ class StateGuard {
   // What is left of the lane's work happens on its device; and nothing is under way any more.
   void landing() { noting_.change(LaneDoing::landing); }
   void end() { noting_.end(); }
+  // The iteration that began waits for its image, or goes on.
+  void wait(bool waits) { waits ? noting_.end() : noting_.change(LaneDoing::iterating); }
 
   // Whether the CPU reaches images, so that their old bytes can be saved.
   bool can_undo() const { return context_.recovery != nullptr && image_is_reached(); }
@@ -58,6 +60,9 @@ class StateGuard {
 
   // The iteration did not complete, and left no trace: its log is nobody's.
   void left(const WorkerJob& job);
+
+  // The memory of the lane's log goes back.
+  void release_log();
 
   // An access to the state begins, whose client may be gone when the worker is; and it is over.
   void before_access(WorkerJob& job, const Work& work);

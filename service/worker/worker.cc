@@ -52,7 +52,7 @@ Status Worker::wait_for_idle(WorkerJob& job) {
   const BookkeepingLock lock(context_.mutex);
   ++job.visitors;
   if (job.lane != nullptr) job.lane->retire_soon();
-  while (job.running) context_.mutex.wait(job.changed);
+  while (job.running || job.arriving) context_.mutex.wait(job.changed);
   --job.visitors;
   if (Status open = job.check_open(); !open) {
     if (job.lane != nullptr) job.lane->work_arrived();
@@ -198,6 +198,11 @@ std::optional<Status> Worker::wait_for_room(WorkerJob& job, Duration timeout) {
       return std::nullopt;
     }
   }
+}
+
+void Worker::tell_turn_ended(const lanes::TurnEnded& ended) {
+  context_.events.post(ended);
+  if (ended.end == lanes::TurnEnd::failed) device_.tell_of_lost_jobs();
 }
 
 bool Worker::cancel(WorkerJob& job, const std::shared_ptr<Work>& work) {

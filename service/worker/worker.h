@@ -180,6 +180,7 @@ class Worker final : public lanes::ActionSink, private LaneHost {
     return device_.error_behind(what, job, graph);
   }
   void tell_of_lost_jobs() override { device_.tell_of_lost_jobs(); }
+  void tell_turn_ended(const lanes::TurnEnded& ended) override;
   Status access_now(WorkerJob& job, Work& work) override { return device_.access_state(job, work); }
 
   WorkerContext context_;

@@ -48,6 +48,7 @@ struct WorkerGraph {
   const wire::GraphInfo info;  // as clients see it
   const WriteSet writes;
   GraphPlan plan;
+  std::vector<Bytes> arrival_needs;  // once an iteration ran while the image arrived
   std::atomic<bool> dropped{false};  // by its job
 };
 

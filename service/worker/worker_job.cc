@@ -92,6 +92,9 @@ SlotPlaces WorkerJob::places(memory::PoolAccess& pool, const OutsideImages& outs
 }
 
 bool WorkerJob::is_accessible(bool writes) const {
+  if (!arrival.is_whole()) return false;
+  // A file may take any time: it is read on the image's way into the pool alone.
+  if (phase == Phase::waiting && !clean) return !initial.lies_in_files();
   if (!is_away()) return true;
   // What a predecessor left half-written is restored in the pool.
   return copy.tier == lanes::Tier::store && !writes && !guard.restore_pending;

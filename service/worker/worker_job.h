@@ -24,6 +24,7 @@
 #include "service/wire/job_spec.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/guarded_state.h"
+#include "service/worker/image_arrival.h"
 #include "service/worker/initial_image.h"
 #include "service/worker/link.h"
 #include "service/worker/outside_images.h"
@@ -93,6 +94,9 @@ struct WorkerJob {
   uint32_t suspected LW_GUARDED_BY(kBookkeeping) =
       0;  // iterations that it still does with the device to itself
   bool placing LW_GUARDED_BY(kBookkeeping) = false;  // its image is on its way into the pool
+  // … and iterations may run, which wait for `arrival`; nothing else may use the image.
+  bool arriving LW_GUARDED_BY(kBookkeeping) = false;
+  ImageArrival arrival;  // whole a moment later than `arriving` ends, when the core was told
   // … or out of it, to that place.
   std::optional<lanes::OutsidePlace> leaving_to LW_GUARDED_BY(kBookkeeping);
   // It is copied there ahead of need.
@@ -122,9 +126,10 @@ struct WorkerJob {
   // The next request of a link, if it is an access to the state that can be done at once and
   // nothing is before it.
   std::shared_ptr<Work> take_access() LW_REQUIRES(kBookkeeping);
-  // `pool`: the one that the image is placed in. Requires: not in the spill file.
+  // `pool`: the one that the image is placed in. Requires: is_accessible.
   SlotPlaces places(memory::PoolAccess& pool, const OutsideImages& outside) const;
-  // Whether the state can be accessed where it is: that of an away job is only read, and in memory.
+  // Whether the state can be accessed where it is: that of an away job is only read, and in memory;
+  // first bytes in files not at all.
   bool is_accessible(bool writes) const;
   // One that no request of that link is at work in.
   std::shared_ptr<RingWork> free_work(Link& link) LW_REQUIRES(kBookkeeping);

@@ -76,19 +76,20 @@ std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
                                           std::span<const lanes::InputView> inputs,
                                           std::span<const lanes::OutputView> outputs) {
   const TimePoint start = context_.clock.now();
-  if (!graph.writes.empty()) outdate_copy(context_, job);
-  IterationResult result = executor_.run(graph, inputs, outputs);
+  std::optional<ArrivingImage> arriving = begin_to_use(context_, job, graph, nullptr);
+  IterationResult result =
+      executor_.run(graph, inputs, outputs, nullptr, arriving ? &*arriving : nullptr);
   retire(result);
   check_device(result, job, graph);
   learn(result, context_.plans);
-  const Duration took = context_.clock.now() - start;
+  const Duration took = computed(context_.clock.now() - start, arriving);
   Outcome outcome;
   {
     const BookkeepingLock lock(context_.mutex);
     outcome = finish(job, graph, std::move(result), took);
     if (has_next() || to_be_given_back()) work_arrived();
   }
-  if (outcome.ended) tell(*outcome.ended, context_.events, host_);
+  if (outcome.ended) host_.tell_turn_ended(*outcome.ended);
   return outcome.again ? std::nullopt : std::optional(std::move(outcome.status));
 }
 
@@ -121,14 +122,10 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
   return ended;
 }
 
-void WorkerLane::tell(const lanes::TurnEnded& ended, EventSink& events, LaneHost& host) {
-  events.post(ended);
-  if (ended.end == lanes::TurnEnd::failed) host.tell_of_lost_jobs();
-}
-
 void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph) {
   const bool failed =
       result.end == IterationEnd::failed_clean || result.end == IterationEnd::failed_for_good;
+  if (failed && job.arrival.is_lost()) result.error = lost_image(context_, job);
   if (failed && !crash_) {
     crash_ = host_.device_error_behind(result.error, job, graph.torch->graph().name);
   }
@@ -195,7 +192,7 @@ void WorkerLane::thread_main() {
     if (to_be_given_back()) {
       const lanes::TurnEnded ended = end_turn(lanes::TurnEnd::idle);
       mutex.unlock();
-      tell(ended, context_.events, host_);
+      host_.tell_turn_ended(ended);
       mutex.lock();
       continue;
     }
@@ -250,7 +247,7 @@ void WorkerLane::run_restore() {
   }
   if (!outcome.ended) return;
   context_.mutex.unlock();
-  tell(*outcome.ended, context_.events, host_);
+  host_.tell_turn_ended(*outcome.ended);
   context_.mutex.lock();
 }
 
@@ -271,6 +268,7 @@ void WorkerLane::run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr
 WorkerLane::Outcome WorkerLane::run_access(WorkerJob& job, Work& work) {
   retire_all(job);
   Status status = crash_ ? Status(*crash_) : work.prepare();
+  if (status && !job.arrival.wait_whole()) status = lost_image(context_, job);
   if (status) {
     guard_.before_access(job, work);
     status = host_.access_now(job, work);
@@ -293,14 +291,17 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
     return finish_unrun(job);
   }
   GraphHandle graph = work->graph();  // work that is complete has none
-  if (!graph->writes.empty()) outdate_copy(context_, job);
+  const bool journalled = work->is_journalled();
+  std::optional<ArrivingImage> arriving =
+      begin_to_use(context_, job, *graph, journalled ? &guard_ : nullptr);
   const TimePoint start = context_.clock.now();
   GuardedCommit commit(guard_, job, *graph, *work, [&] {
     retire_all(job);  // the journal knows of one iteration at a time
     return !crash_;
   });
-  IterationResult result = executor_.run(*graph, work->inputs(), work->outputs(),
-                                         work->is_journalled() ? &commit : nullptr);
+  IterationResult result =
+      executor_.run(*graph, work->inputs(), work->outputs(), journalled ? &commit : nullptr,
+                    arriving ? &*arriving : nullptr);
   // With nothing in flight before it, an iteration that is complete keeps the order of answers.
   if (result.enqueued != nullptr && enqueued_.empty() && result.enqueued->done()) retire(result);
   if (result.enqueued != nullptr) {
@@ -309,7 +310,7 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   retire_all(job);
   check_device(result, job, *graph);
   if (!crash_) guard_.take_back(job, executor_, result);
-  const Duration took = context_.clock.now() - start;
+  const Duration took = computed(context_.clock.now() - start, arriving);
   if (result.end == IterationEnd::completed) {
     guard_.completed(job, *graph, work->inputs(), took, commit.measured());
   } else {

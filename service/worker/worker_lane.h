@@ -72,6 +72,8 @@ class WorkerLane {
   void link_added(const Link& link) LW_REQUIRES(kBookkeeping) { wait_.add(link); }
   void link_dropped(const Link& link) LW_REQUIRES(kBookkeeping) { wait_.drop(link); }
   void stop() LW_REQUIRES(kBookkeeping);
+  void close_region() LW_REQUIRES(kBookkeeping) { guard_.release_log(); }
+  bool has_device() const { return executor_.has_device(); }
 
   // Takes lane and job for one iteration on the calling thread, which must call run_now next.
   // False: the job's turn is not open, something runs or is queued, or the graph does not fit the
@@ -82,7 +84,6 @@ class WorkerLane {
                                 std::span<const lanes::InputView> inputs,
                                 std::span<const lanes::OutputView> outputs);
 
-  bool on_own_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
   // Without the mutex, not from the lane's own thread.
   void join() { thread_.join(); }
 
@@ -106,8 +107,6 @@ class WorkerLane {
   Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took)
       LW_REQUIRES(kBookkeeping);
   lanes::TurnEnded end_turn(lanes::TurnEnd why) LW_REQUIRES(kBookkeeping);
-  // Posts the end of a turn, without the mutex; the lane may be gone as soon as the core knows.
-  static void tell(const lanes::TurnEnded& ended, EventSink& events, LaneHost& host);
   // A turn with a bound and nothing to run is given back: somebody waits for the lane.
   bool to_be_given_back() const LW_REQUIRES(kBookkeeping);
   bool has_next() const LW_REQUIRES(kBookkeeping);

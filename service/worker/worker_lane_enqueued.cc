@@ -110,7 +110,7 @@ void WorkerLane::settle() {
   const Outcome outcome = finish_unrun(*job);
   if (!outcome.ended) return;
   mutex.unlock();
-  tell(*outcome.ended, context_.events, host_);
+  host_.tell_turn_ended(*outcome.ended);
   mutex.lock();
 }
 

@@ -1,7 +1,6 @@
 #include "service/worker/worker_lanes.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -11,27 +10,41 @@ namespace laneway::service {
 
 WorkerLanes::~WorkerLanes() {
   const BookkeepingLock lock(context_.mutex);
-  LW_CHECK(lanes_.empty() && retired_.empty(), "close_all comes before the worker's end");
+  LW_CHECK(lanes_.empty() && warm_.empty(), "close_all comes before the worker's end");
 }
 
-WorkerLane& WorkerLanes::make(const Journal::Region& region,
-                              Result<std::unique_ptr<adaptor::DeviceLane>> device) {
+void WorkerLanes::make(const Journal::Region& region,
+                       Result<std::unique_ptr<adaptor::DeviceLane>> device) {
   auto& lane = lanes_[region.lane];
   LW_CHECK(lane == nullptr, "a lane is opened once");
   lane = std::make_unique<WorkerLane>(context_, host_, region.lane, std::move(device));
-  lane->set_region(region.region, context_.pool + region.offset.count(), region.size);
+  bind(*lane, region);
+}
+
+void WorkerLanes::bind(WorkerLane& lane, const Journal::Region& region) {
+  lane.set_region(region.region, context_.pool + region.offset.count(), region.size);
   last_region_ = std::max(last_region_, region.region);
-  return *lane;
 }
 
 void WorkerLanes::open(const lanes::OpenRegion& action) {
+  const Journal::Region region{action.lane, action.region, action.offset, action.size};
+  if (open_warm(region)) return;
   auto device = context_.backend.make_lane();
   if (!device) log_error("a lane cannot be had of the device: " + device.error().message);
   const BookkeepingLock lock(context_.mutex);
   if (closed_) return;
-  const Journal::Region region{action.lane, action.region, action.offset, action.size};
   make(region, std::move(device));
   if (context_.journal != nullptr) context_.journal->set_region(region);
+}
+
+bool WorkerLanes::open_warm(const Journal::Region& region) {
+  const BookkeepingLock lock(context_.mutex);
+  auto warm = warm_.extract(region.lane);
+  if (closed_ || warm.empty()) return closed_;
+  WorkerLane& lane = *lanes_.insert(std::move(warm)).position->second;
+  bind(lane, region);
+  if (context_.journal != nullptr) context_.journal->set_region(region);
+  return true;
 }
 
 void WorkerLanes::resize(const lanes::ResizeRegion& action) {
@@ -50,13 +63,14 @@ void WorkerLanes::close(const lanes::CloseRegion& action) {
   WorkerLane* const lane = find(action.region);
   if (lane == nullptr) return;
   if (context_.journal != nullptr) context_.journal->close_region(lane->id());
-  if (context_.recovery != nullptr) {
-    context_.recovery->release({PieceKind::undo_log, lane->id().value(), 0});
+  lane->close_region();
+  auto closed = lanes_.extract(lane->id());
+  if (lane->has_device()) {
+    warm_.insert(std::move(closed));
+    return;
   }
   lane->stop();
-  const auto at = lanes_.find(lane->id());
-  retired_.push_back(std::move(at->second));
-  lanes_.erase(at);
+  retired_.push_back(std::move(closed.mapped()));
 }
 
 void WorkerLanes::grant(const lanes::Turn& turn, JobHandle job) {
@@ -115,30 +129,20 @@ void WorkerLanes::wake_all() {
 }
 
 void WorkerLanes::close_all() {
+  std::vector<std::unique_ptr<WorkerLane>> all;
   {
     const BookkeepingLock lock(context_.mutex);
     closed_ = true;
-    for (auto& [id, lane] : lanes_) {
-      lane->stop();
-      retired_.push_back(std::move(lane));
+    all.swap(retired_);
+    for (auto* const lanes : {&lanes_, &warm_}) {
+      for (auto& [id, lane] : *lanes) {
+        lane->stop();
+        all.push_back(std::move(lane));
+      }
+      lanes->clear();
     }
-    lanes_.clear();
   }
-  join_retired();
-}
-
-void WorkerLanes::join_retired() {
-  std::vector<std::unique_ptr<WorkerLane>> retired;
-  {
-    // A lane whose own thread this is stays where close_all finds it: nobody else may believe that
-    // it was joined while its thread is still here.
-    const BookkeepingLock lock(context_.mutex);
-    const auto others = std::partition(retired_.begin(), retired_.end(),
-                                       [](const auto& lane) { return lane->on_own_thread(); });
-    std::move(others, retired_.end(), std::back_inserter(retired));
-    retired_.erase(others, retired_.end());
-  }
-  for (auto& lane : retired) lane->join();
+  for (auto& lane : all) lane->join();
 }
 
 WorkerLane* WorkerLanes::find(RegionId region) {

@@ -1,5 +1,7 @@
 // WorkerLanes: the lanes of a worker, by id: they are opened over regions of the pool, which the
-// journal knows, and closed; their threads are joined. The numbers of regions and turns that the
+// journal knows, and closed; at the end their threads are joined. A closed lane stays warm (thread,
+// stream, what libraries keep for a thread), and is the one that is opened under its id again. The
+// numbers of regions and turns that the
 // core has used are kept for its successor.
 //
 // Thread-safe: guarded by the worker's mutex. open, resize, close, grant and recall are called by
@@ -49,20 +51,23 @@ class WorkerLanes {
   void retire_soon() LW_REQUIRES(kBookkeeping);
   void wake_all() LW_REQUIRES(kBookkeeping);
 
-  // Stops all lanes. Requires: all jobs have ended.
+  // Stops all lanes and joins their threads. Requires: all jobs have ended.
   void close_all();
-  // Joins the threads of lanes that were closed; that of the caller stays for close_all.
-  void join_retired();
 
  private:
-  WorkerLane& make(const Journal::Region& region,
-                   Result<std::unique_ptr<adaptor::DeviceLane>> device) LW_REQUIRES(kBookkeeping);
+  // The lane that was closed under that id; false when there is none.
+  bool open_warm(const Journal::Region& region);
+  void make(const Journal::Region& region, Result<std::unique_ptr<adaptor::DeviceLane>> device)
+      LW_REQUIRES(kBookkeeping);
+  void bind(WorkerLane& lane, const Journal::Region& region) LW_REQUIRES(kBookkeeping);
   WorkerLane* find(RegionId region) LW_REQUIRES(kBookkeeping);
 
   WorkerContext& context_;
   LaneHost& host_;
   std::map<LaneId, std::unique_ptr<WorkerLane>> lanes_ LW_GUARDED_BY(kBookkeeping);
-  std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(kBookkeeping);  // to be joined
+  std::map<LaneId, std::unique_ptr<WorkerLane>> warm_ LW_GUARDED_BY(kBookkeeping);
+  // Without a device, and closed: to be joined.
+  std::vector<std::unique_ptr<WorkerLane>> retired_ LW_GUARDED_BY(kBookkeeping);
   bool closed_ LW_GUARDED_BY(kBookkeeping) = false;  // all jobs have ended: no new lanes
   TurnId last_turn_ LW_GUARDED_BY(kBookkeeping);
   RegionId last_region_ LW_GUARDED_BY(kBookkeeping);

@@ -181,6 +181,7 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.image_offset = job->image_offset;
     told.image_size = job->image_size;
     told.placed = job->phase == WorkerJob::Phase::placed;
+    told.arriving = job->arriving;
     if (job->clean) told.copy = job->copy;
     told.leaving = job->leaving_to.has_value();
     told.saving = job->saving_to.has_value() && !told.leaving;

@@ -27,7 +27,7 @@ class Garbage {
     const JobId id(number(14));
     switch (random_.below(13)) {
       case 0: return WorkReady{id};
-      case 1: return ImagePlaced{id};
+      case 1: return ImagePlaced{id, random_.chance(0.7)};
       case 2: return JobEnded{id, random_.chance(0.5)};
       case 3: return NeedChanged{id, bytes()};
       case 4: return WorkerLost{};
@@ -73,6 +73,7 @@ class Garbage {
     job.image_offset = bytes();
     job.image_size = random_.chance(0.8) ? std::max(job.offer.persistent, Bytes(64)) : bytes();
     job.placed = random_.chance(0.8);
+    job.arriving = random_.chance(0.1);
     job.ready = random_.chance(0.5);
     job.over = random_.chance(0.1);
     job.iterations = random_.next();

@@ -70,6 +70,73 @@ TEST_F(AwayTest, WorkBringsItBackAndItsCopyStaysUntilTheImageDiffers) {
   EXPECT_EQ(job(2).spill_bytes, Bytes());
 }
 
+TEST_F(AwayTest, WhatArrivesRunsAndNothingElseIsDoneWithItUntilItIsWhole) {
+  make(100, 4);
+  restore({away(2, 15, Tier::store, 5)});
+  ready(2);
+  const auto granted = of<GrantTurn>(send(ImagePlaced{JobId(2), false}));
+  ASSERT_EQ(granted.size(), 1u);
+  EXPECT_TRUE(job(2).arriving);
+  EXPECT_EQ(job(2).state, JobState::running);
+  send(ImageDirty{JobId(2)});
+  EXPECT_TRUE(job(2).clean) << "nobody writes what is not there";
+  EXPECT_TRUE(of<RecallTurn>(send(ResidencyWanted{JobId(2), Residency::unload})).empty());
+  send(ResidencyWanted{JobId(2), Residency::load});
+  end_turn(granted.front().turn.id, TurnEnd::idle, false);
+  EXPECT_EQ(job(2).state, JobState::resident);
+  now_ = now_ + milliseconds(40);
+  send(ImagePlaced{JobId(2), true});
+  EXPECT_FALSE(job(2).arriving);
+  send(ImagePlaced{JobId(2), true});
+  EXPECT_EQ(scheduler_->snapshot().ignored_events, 2u) << "a dirty one, and the last one";
+  EXPECT_EQ(of<EvictImage>(send(ResidencyWanted{JobId(2), Residency::unload})).size(), 1u);
+}
+
+TEST_F(AwayTest, WhoIsSentOutOnItsWayInLeavesWhenItIsWhole) {
+  for (const bool running : {false, true}) {
+    make(100, 4);
+    restore({away(2, 15, Tier::store, 5)});
+    send(ResidencyWanted{JobId(2), running ? Residency::load : Residency::pin});
+    if (running) ready(2);
+    EXPECT_EQ(job(2).state, JobState::restoring);
+    if (!running) send(ResidencyWanted{JobId(2), Residency::unpin});
+    send(ResidencyWanted{JobId(2), Residency::unload});
+    send(ImagePlaced{JobId(2), false});
+    const auto actions = send(ImagePlaced{JobId(2), true});
+    EXPECT_EQ(of<EvictImage>(actions).size(), running ? 0u : 1u);
+    EXPECT_EQ(of<RecallTurn>(actions).size(), running ? 1u : 0u);
+  }
+}
+
+TEST_F(AwayTest, WhatArrivesIsReportedAndWaitsForItsSecondWord) {
+  make(100, 4);
+  ReportedJob arriving = in_pool(away(1, 40, Tier::store, 0), 0);
+  arriving.arriving = true;
+  arriving.turn = TurnId(3);
+  restore({arriving}, true);
+  EXPECT_EQ(job(1).state, JobState::running);
+  EXPECT_TRUE(job(1).arriving);
+  send(ImagePlaced{JobId(1), true});
+  EXPECT_FALSE(job(1).arriving);
+}
+
+TEST_F(AwayTest, WhatCannotBeArrivingIsRefused) {
+  ReportedJob absent = in_pool(away(1, 40, Tier::store, 0), 0);
+  absent.placed = false;
+  ReportedJob without_copy = in_pool(away(1, 40, Tier::none, 0), 0);
+  ReportedJob leaving = in_pool(away(1, 40, Tier::store, 0), 0);
+  leaving.leaving = true;
+  for (ReportedJob one : {absent, without_copy, leaving}) {
+    make(100, 4);
+    one.arriving = true;
+    EXPECT_EQ(of<RefuseJob>(restore({one}, true)).size(), 1u);
+  }
+  make(100, 4);
+  offer(5, 20, 5);
+  send(ImagePlaced{JobId(5), false});
+  EXPECT_EQ(job(5).state, JobState::staged) << "first bytes have no copy to arrive from";
+}
+
 TEST_F(AwayTest, WithWorkItStandsInTheQueueLikeThoseThatWereNeverIn) {
   make(100, 4);
   ReportedJob large = in_pool(away(3, 80, Tier::none, 0), 0);

@@ -90,6 +90,20 @@ TEST_F(SaveTest, WhoWasSavedLeavesForNothingAndIsDirtyAfterItsNextWork) {
   EXPECT_EQ(job(3).store_bytes, Bytes());
 }
 
+TEST_F(SaveTest, WhoWorksNowAndThenIsNotSavedAgainAtOnce) {
+  crowd();
+  later(seconds(1));
+  whole(2);
+  later(seconds(1));
+  whole(3);
+  const auto turn = of<GrantTurn>(ready(2));
+  ASSERT_EQ(turn.size(), 1U);
+  send(ImageDirty{JobId(2)});
+  end_turn(turn.front().turn.id, TurnEnd::idle, false);
+  EXPECT_TRUE(saved(later(seconds(9))).empty());
+  EXPECT_EQ(saved(later(seconds(1))), Jobs{2});
+}
+
 TEST_F(SaveTest, WhoIsBeingSavedMayBeAskedToLeave) {
   crowd();
   ASSERT_EQ(saved(later(seconds(1))), Jobs{2});

@@ -76,7 +76,13 @@ def test_tables_are_aligned():
 
 def image(pool=0, store=0, spill=0, moved=None, pinned=False):
     places = {"pool_bytes": pool, "store_bytes": store, "spill_bytes": spill}
-    return {**places, "moved_bytes": moved, "clean": bool(store or spill), "pinned": pinned}
+    return {
+        **places,
+        "moved_bytes": moved,
+        "clean": bool(store or spill),
+        "arriving": False,
+        "pinned": pinned,
+    }
 
 
 def test_where_an_image_is():

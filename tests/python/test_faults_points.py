@@ -33,6 +33,7 @@ SNAPSHOTS = {"worker.snapshot_part", "worker.snapshot_taken", "worker.request_lo
 # tests/service/worker_process/worker_recovery_test.cc.
 OF_SUCCESSORS = {
     "worker.job_released",  # test_faults_blame.py
+    "worker.weights_part",  # test_weight_files.py
     "worker.image_copied",  # test_residency.py, as the next two
     "worker.image_saved",
     "worker.image_left",

@@ -22,7 +22,7 @@ TEST(InitialImage, IsWrittenWholeAtTheLinksBandwidth) {
   const std::vector<std::byte> a(100, std::byte{1});
   const std::vector<std::byte> b(400, std::byte{2});
   const std::array<const void*, 3> bytes = {a.data(), nullptr, b.data()};
-  const InitialImage initial(slots, bytes);
+  InitialImage initial(slots, bytes);
   const std::array<uint32_t, 2> first_use = {2, 0};
   const pipeline::ImageLayout layout(slots, first_use, 64);
 

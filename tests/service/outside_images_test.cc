@@ -78,7 +78,7 @@ TEST_F(OutsideImagesTest, StopWhenTheyAreNotWanted) {
   const auto saved = outside_.save(pool_, image(), kSize, place, once);
   ASSERT_FALSE(saved.ok());
   EXPECT_EQ(saved.error().code, ErrorCode::cancelled);
-  EXPECT_EQ(seen, mib(4));
+  EXPECT_EQ(seen, mib(1));
 }
 
 TEST_F(OutsideImagesTest, NoPlaceIsBelieved) {

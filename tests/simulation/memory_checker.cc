@@ -17,6 +17,7 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     const auto job = seen.jobs.find(evict->job);
     if (job == seen.jobs.end() || !job->second.placed) return "an image leaves that is not there";
     if (job->second.turn.valid()) return "an image leaves under an open turn";
+    if (job->second.arriving) return "an image leaves that is still arriving";
     if (job->second.leaving) return "an image leaves twice";
     if (evict->size.count() != job->second.image_need) return "an image leaves in another size";
   }
@@ -32,7 +33,7 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     if (seen.outside.count(drop->job) == 0) return "a copy is given up that does not exist";
     const SeenJob& job = seen.jobs.at(drop->job);
     if (job.saving) return "a copy is given up that is being made";
-    if (!job.placed || job.leaving) return "the only copy of an image is given up";
+    if (!job.placed || job.arriving || job.leaving) return "the only copy of an image is given up";
   }
   if (const auto* drop = std::get_if<DropImage>(&action)) {
     if (seen.images.count(drop->job) == 0 && seen.outside.count(drop->job) == 0) {

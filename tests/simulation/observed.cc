@@ -100,6 +100,7 @@ void Observed::on(const WorkerReported& event) {
     SeenJob& job = jobs.at(id);
     job.lane = reported.lane;
     job.placed = reported.placed;
+    job.arriving = reported.arriving;
     job.announced = reported.ready;
     if (reported.quarantined) job.need_when_released = std::exchange(job.region_need, rounded({}));
     job.iterations = reported.iterations;
@@ -156,7 +157,9 @@ void Observed::on_outside(const Event& event) {
   }
   if (const auto* dirty = std::get_if<ImageDirty>(&event)) {
     SeenJob* job = known(dirty->job);
-    if (job != nullptr && job->placed && !job->leaving) outside.erase(dirty->job);
+    if (job != nullptr && job->placed && !job->arriving && !job->leaving) {
+      outside.erase(dirty->job);
+    }
   }
   if (const auto* wish = std::get_if<ResidencyWanted>(&event)) {
     SeenJob* job = known(wish->job);
@@ -187,7 +190,12 @@ void Observed::apply(const Event& event) {
   if (const auto* ended = std::get_if<TurnEnded>(&event)) on(*ended);
   if (const auto* reported = std::get_if<WorkerReported>(&event)) on(*reported);
   if (const auto* placed = std::get_if<ImagePlaced>(&event)) {
-    if (images.count(placed->job) > 0) jobs.at(placed->job).placed = true;
+    if (images.count(placed->job) > 0) {
+      SeenJob& job = jobs.at(placed->job);
+      if (!job.placed) job.arriving = !placed->whole && outside.count(placed->job) > 0;
+      if (placed->whole) job.arriving = false;
+      job.placed = job.placed || placed->whole || job.arriving;
+    }
   }
   if (const auto* ready = std::get_if<WorkReady>(&event)) {
     if (jobs.count(ready->job) > 0) {

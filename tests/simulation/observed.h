@@ -27,6 +27,7 @@ struct SeenJob {
   std::optional<int64_t> need_when_released;
   LaneId lane;             // none until admitted
   bool placed = false;     // ImagePlaced was delivered
+  bool arriving = false;   // … and its bytes are still on the way
   bool announced = false;  // has work that no turn looked for yet
   bool ended = false;      // its end was asked for, or it failed
   TurnId turn;             // the open one

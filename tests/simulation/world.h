@@ -63,6 +63,7 @@ class World {
   void evict(const lanes::EvictImage& action);
   void leave(JobId job, const lanes::OutsidePlace& to);
   void save(const lanes::SaveImage& action);
+  void arrived(JobId job, uint64_t epoch);
   void stop_saving(JobId job);
   void touch_image(JobId job);
   // Operator and faults.

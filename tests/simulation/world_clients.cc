@@ -159,7 +159,9 @@ void World::nonsense() {
   const JobId any(random_.below(100));
   // Of an image that is on its way it would not be nonsense, but a lie.
   const auto found = clients_.find(any);
-  if (found == clients_.end() || !found->second.placing) send(ImagePlaced{any});
+  if (found == clients_.end() || (!found->second.placing && !found->second.arriving)) {
+    send(ImagePlaced{any, random_.chance(0.5)});
+  }
 }
 
 void World::lose_worker() {
@@ -172,7 +174,10 @@ void World::lose_worker() {
     client.ended_busy += turn.busy;
   }
   blame_somebody();
-  for (auto& [id, client] : clients_) client.leaving = client.saving = client.placing = false;
+  for (auto& [id, client] : clients_) {
+    client.placed = client.placed && !client.arriving;  // the journal says so when it is whole
+    client.leaving = client.saving = client.placing = client.arriving = false;
+  }
   turns_.clear();
   forget_plans();
   send(WorkerLost{});

@@ -37,6 +37,7 @@ WorkerReport World::report() const {
       job.image_offset = Bytes(image.offset);
       job.image_size = Bytes(image.size);
       job.placed = client.placed;
+      job.arriving = client.arriving;
       job.turn = client.turn;
     }
     job.leaving = client.leaving;

@@ -21,6 +21,7 @@ struct World::Client {
   // What the worker knows of it, whoever listens.
   bool placed = false;
   bool placing = false;
+  bool arriving = false;  // placed, and its bytes are on the way
   // Its image: how often it was written, and what is known of the copy outside.
   uint64_t version = 0;
   bool leaving = false;  // on its way to `copy`

@@ -36,8 +36,20 @@ void World::place(JobId job) {
       broken("job " + std::to_string(job.value()) + " comes back from nothing");
     }
     client.placed = true;
-    send(ImagePlaced{job});
+    client.arriving = client.clean && random_.chance(0.5);
+    send(ImagePlaced{job, !client.arriving});
+    if (client.arriving) at(delay(), [this, job, epoch] { arrived(job, epoch); });
   });
+}
+
+void World::arrived(JobId job, uint64_t epoch) {
+  Client& client = clients_.at(job);
+  if (epoch != worker_epoch_ || !client.arriving) return;
+  client.arriving = false;
+  ++outcome_.counts["arrived while it could run"];
+  send(ImagePlaced{job, true});
+  const auto turn = turns_.find(client.turn);
+  if (turn != turns_.end() && !turn->second.iterating) at_boundary(turn->second);
 }
 
 void World::evict(const EvictImage& action) {
@@ -146,7 +158,7 @@ void World::at_boundary(RunningTurn& turn) {
                        (budget.slice > Duration(0) && now_ - turn.start >= budget.slice);
   const bool over = turn.recalled || used_up;
   if (!over && client.queued > 0) {
-    start_iteration(turn);
+    if (!client.arriving) start_iteration(turn);  // else it waits for the bytes
   } else if (over || (bounded && !worker_keeps_idle_turns_)) {
     end_turn(id, end);
   }

@@ -15,6 +15,15 @@ import torch
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import DTYPE_OF_TORCH, SlotKind
 
+# Set on a tensor that stands in for one in a file.
+_IN_FILE = "_laneway_in_file"
+
+
+def mark_in_file(tensor: torch.Tensor, name: str) -> None:
+    """The tensor's memory has no meaning: the job takes its bytes from a file."""
+    setattr(tensor, _IN_FILE, name)
+
+
 # ("model", "0.weight"), ("optimizer", 3, "exp_avg"), ("constant", 0): where a tensor lives.
 Path = tuple
 
@@ -67,7 +76,13 @@ class Slot:
 
     def initial_bytes(self) -> torch.Tensor:
         """The `nbytes` bytes that the image starts with, as a flat uint8 tensor on the same
-        memory."""
+        memory. Raises CaptureError for bytes that are in a file."""
+        name = getattr(self.initial, _IN_FILE, None)
+        if name is not None:
+            raise CaptureError(
+                f"the values of '{name}' decide what is captured, and they are in a file",
+                remedy="give this tensor memory, and leave it out of the file",
+            )
         return torch.empty(0, dtype=torch.uint8).set_(self.initial.untyped_storage())
 
 

@@ -3,6 +3,7 @@ a training step, whose current weights the inference uses. inference() makes one
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import weakref
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from laneway.jobs.preparation import Preparation
 from laneway.jobs.service import Service, default_service
 from laneway.jobs.step import TrainStep
 from laneway.jobs.variants import Variants
+from laneway.jobs.weight_files import Paths, WeightFiles
 from laneway.native.process import ProcessLock
 
 _INFERENCE = 1
@@ -51,6 +53,7 @@ class InferenceOptions:
     random: str | None = None
     sync: str = "on_read"
     mode: str = "eval"
+    weights: Paths | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in _MODES:
@@ -76,6 +79,8 @@ class Inference(NotPickled):
         self.service = service if service is not None else default_service()
         self.name = options.name
         self._target = Target(self.service.kernels)
+        weights = options.weights
+        self._weights = None if weights is None else WeightFiles(model, weights)
         self._shares_random = draws.is_shared(options.random, self._target)
         self._random_state = torch.get_rng_state()  # of the job's own generator at first
         self._lock = ProcessLock()
@@ -171,7 +176,9 @@ class Inference(NotPickled):
                     shares_random=self._shares_random,
                 )
 
-            with self._gate.capturing():
+            weights = self._weights
+            in_place = contextlib.nullcontext() if weights is None else weights.in_place()
+            with self._gate.capturing(), in_place:
                 if self._captured is None and lazy_modules.has_lazy(self._model):
                     self._initialise(capture)
                 captured = capture()
@@ -183,7 +190,9 @@ class Inference(NotPickled):
                 return call_of(self.job, self.job.add_graph(captured.encode()), captured)
             self.job = self._offer(captured)
             self._captured, self.name = captured, self.job.name
-            if self._options.sync != "manual":
+            if self._weights is not None:
+                self._weights.close()
+            if self._options.sync != "manual" and self._weights is None:
                 self._follow(captured, self.job)
             return call_of(self.job, 0, captured)
 
@@ -216,6 +225,7 @@ class Inference(NotPickled):
                 total_iterations=None,
                 shared=options.shared,
                 replay=options.replay,
+                weights=self._weights,
             )
 
         return self._owned.place(make, options.admission_timeout)
@@ -235,6 +245,7 @@ def inference(
     sync: str = "on_read",
     mode: str = "eval",
     model: torch.nn.Module | None = None,
+    weights: Paths | None = None,
 ) -> Inference:
     """Makes an inference, to be called with inputs. With a model, the inference has a job of its
     own, with the model's weights: what is written to the model later is used by the next call, or
@@ -244,6 +255,12 @@ def inference(
     `mode`: "eval": the model runs in evaluation mode, whatever mode it is in. "as_is": each module
     runs in the mode that train() or eval() gave it before the call: dropout of a module in training
     mode draws, and batch normalisation in training mode moves the job's statistics, as in eager.
+
+    `weights`: a file of safetensors, or a list of them, in which the service finds the tensors of a
+    model that was built under torch.device("meta"): no process of the client ever holds them. The
+    model stays without memory, so nothing of it is kept up to date. save_weights() writes files
+    with checksums. A file that changes, is cut short or damaged before its bytes are in the job's
+    memory raises JobFailed.
 
     `closure(model, *inputs)` replaces the call model(*inputs), for example by an evaluation with
     losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
@@ -268,8 +285,11 @@ def inference(
         random=random,
         sync=sync,
         mode=mode,
+        weights=weights,
     )
     if isinstance(model_or_step, TrainStep):
+        if weights is not None:
+            raise InvalidInput("weights= are of a job of the inference's own; a step has its own")
         closure = _closure_for(model_or_step, model, closure)
         options = dataclasses.replace(options, closure=closure)
         return Inference(model_or_step.root, model_or_step, options)

@@ -17,6 +17,7 @@ from laneway.graph.slots import Slot
 from laneway.jobs import draws
 from laneway.jobs.draws import Drawn
 from laneway.jobs.outputs import Buffers, Outputs
+from laneway.jobs.weight_files import WeightFiles
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.process import ProcessLock, run_interruptibly
@@ -312,16 +313,18 @@ def create_job(
     total_iterations: int | None,
     shared: bool = False,
     replay: str = "auto",
+    weights: WeightFiles | None = None,
 ) -> Job:
-    """Offers a job with its first graph. Raises OutOfMemory when it can never fit, GraphError when
-    the graph is refused."""
+    """Offers a job with its first graph; `weights` has the first bytes of some slots. Raises
+    OutOfMemory when it can never fit, GraphError when the graph is refused."""
     native_slots = ffi.new("laneway_slot[]", max(1, len(slots)))
     names = [ffi.new("char[]", slot.name.encode()) for slot in slots]
     for i, slot in enumerate(slots):
         native_slots[i].name = names[i]
         native_slots[i].kind = int(slot.kind)
         native_slots[i].bytes = slot.nbytes
-        native_slots[i].initial = slot.initial.untyped_storage().data_ptr()
+        if weights is None or not weights.has(slot):
+            native_slots[i].initial = slot.initial.untyped_storage().data_ptr()
     options = ffi.new("laneway_job_options *")
     options.size = ffi.sizeof("laneway_job_options")
     options.job_class = job_class
@@ -336,6 +339,7 @@ def create_job(
     options.random_state_bytes = random_state.numel()
     options.shared = int(shared)
     options.replay = _REPLAY[replay]
+    held = None if weights is None else weights.give(options, slots)
     handle, error = ffi.new("laneway_job **"), bindings.new_error()
     lib = service.library.lib
     try:
@@ -344,6 +348,7 @@ def create_job(
         )
         if code != bindings.OK:
             raise bindings.exception_of(code, error)
+        del held
         return Job(service, name, handle[0])
     except BaseException:  # Ctrl-C too: nobody would ever hold this job
         if handle[0] != ffi.NULL:

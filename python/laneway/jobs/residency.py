@@ -27,9 +27,14 @@ def ask(service: Service, what: str, job: str) -> None:
 
 
 def load(service: Service, job: str, timeout: float | None) -> None:
-    """Waits until the image is in the pool. Refused with the reason after `timeout` seconds."""
+    """Waits until all of the image is in the pool. Refused with the reason after `timeout`
+    seconds."""
+
+    def there(line: dict[str, Any]) -> bool:
+        return line["state"] in _IN_POOL and not line["image"]["arriving"]
+
     ask(service, "load", job)
-    _wait(service, job, "in the pool", lambda line: line["state"] in _IN_POOL, timeout)
+    _wait(service, job, "in the pool", there, timeout)
 
 
 def unload(service: Service, job: str, timeout: float | None) -> None:

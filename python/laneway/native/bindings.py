@@ -65,6 +65,20 @@ typedef struct laneway_slot {
   uint64_t bytes;
   uintptr_t initial;
 } laneway_slot;
+typedef struct laneway_file {
+  int32_t descriptor;
+  uint32_t reserved;
+  const char* name;
+} laneway_file;
+typedef struct laneway_file_range {
+  uint32_t slot;
+  uint32_t file;
+  uint64_t slot_offset;
+  uint64_t file_offset;
+  uint64_t bytes;
+  uint32_t has_crc32;
+  uint32_t crc32;
+} laneway_file_range;
 typedef struct laneway_job_options {
   uint32_t size;
   uint32_t job_class;
@@ -78,6 +92,10 @@ typedef struct laneway_job_options {
   uint64_t random_state_bytes;
   uint32_t shared;
   uint32_t replay;
+  const laneway_file* files;
+  uint32_t file_count;
+  uint32_t range_count;
+  const laneway_file_range* ranges;
 } laneway_job_options;
 int laneway_job_create(laneway_service* service, const laneway_job_options* options,
                        const void* graph, uint64_t graph_bytes, laneway_job** job,

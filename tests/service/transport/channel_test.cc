@@ -244,7 +244,7 @@ TEST_F(RawChannel, AHugeLengthInPiecesIsRefused) {
   put(header(kLifelineLimits.frame_bytes + 1, 0).substr(0, 4));
   ASSERT_FALSE(channel_.receive().value().has_value());
   put(header(0, 0).substr(4));
-  EXPECT_THAT(refusal(), ::testing::HasSubstr("the limits are 4096 and 4"));
+  EXPECT_THAT(refusal(), ::testing::HasSubstr("the limits are 4096 and 14"));
 }
 
 TEST_F(RawChannel, BitsThatMustBeZeroAreLookedAt) {

@@ -1,0 +1,105 @@
+// ImageArrival: how much of a job's image, from its beginning on, is in the pool, while it comes
+// back and its iterations run behind the copy. And ArrivingRunner, which lets each node of an
+// iteration wait for the bytes that it needs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "lanes/graph_runner.h"
+
+namespace laneway::service {
+
+// One thread says what has come; any thread may wait.
+class ImageArrival {
+ public:
+  // From now on nothing is there, until it is said.
+  void begin() { arrived_.store(0, std::memory_order_release); }
+  void advance(Bytes arrived) { set(arrived.count()); }
+  // Every byte is there and is the right one, and the journal says so; or it never will be.
+  void finish(bool whole) { set(whole ? kWhole : kLost); }
+
+  bool is_whole() const { return arrived_.load(std::memory_order_acquire) == kWhole; }
+  bool is_lost() const { return arrived_.load(std::memory_order_acquire) == kLost; }
+  bool has(Bytes bytes) const { return arrived_.load(std::memory_order_acquire) >= bytes.count(); }
+  // Blocks until so many bytes are there, or the whole is: false when they never will be.
+  bool wait(Bytes bytes) const { return wait_until(bytes.count()); }
+  bool wait_whole() const { return wait_until(kWhole); }
+
+ private:
+  static constexpr int64_t kWhole = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kLost = -1;
+
+  void set(int64_t arrived) {
+    arrived_.store(arrived, std::memory_order_release);
+    arrived_.notify_all();
+  }
+  bool wait_until(int64_t wanted) const {
+    int64_t arrived = arrived_.load(std::memory_order_acquire);
+    while (arrived >= 0 && arrived < wanted) {
+      arrived_.wait(arrived, std::memory_order_acquire);
+      arrived = arrived_.load(std::memory_order_acquire);
+    }
+    return arrived >= 0;
+  }
+
+  std::atomic<int64_t> arrived_{kWhole};
+};
+
+// An iteration whose image is arriving.
+struct ArrivingImage {
+  const ImageArrival& arrival;
+  std::span<const Bytes> needs;  // pipeline/arrival.h, of the iteration's graph
+  // Called when the image is whole, before the iteration writes to it.
+  std::function<void()> before_writes;
+  // Called around each time that it waits: whoever looks for hangs must not take it for one.
+  std::function<void(bool waits)> on_wait;
+  const Clock& clock;
+  Duration waited = Duration();  // in all
+};
+
+// What an iteration took, without its waits for its image.
+inline Duration computed(Duration took, const std::optional<ArrivingImage>& arriving) {
+  return arriving ? took - arriving->waited : took;
+}
+
+// A GraphRunner around an iteration's: each node waits for its bytes; outputs, and the commit phase
+// (may_write), for the whole. An image that does not come fails the node.
+class ArrivingRunner final : public lanes::GraphRunner {
+ public:
+  // Both must outlive it.
+  ArrivingRunner(lanes::GraphRunner& runner, ArrivingImage& image)
+      : runner_(runner), image_(image) {}
+
+  // False: the image does not come.
+  bool may_write();
+
+  size_t node_count() const override { return runner_.node_count(); }
+  size_t first_write() const override { return runner_.first_write(); }
+  Status begin(std::span<const lanes::InputView> inputs) override { return runner_.begin(inputs); }
+  lanes::NodeOutcome run_node(size_t index) override;
+  Status finish(std::span<const lanes::OutputView> outputs) override;
+  void abandon() override { runner_.abandon(); }
+  const Error& last_error() const override {
+    return image_.arrival.is_lost() ? error_ : runner_.last_error();
+  }
+
+ private:
+  // `wait` blocks.
+  template <class Wait>
+  bool wait(const Wait& wait);
+
+  lanes::GraphRunner& runner_;
+  ArrivingImage& image_;
+  const Error error_{ErrorCode::cancelled, "the job ended while its image was on its way back"};
+};
+
+}  // namespace laneway::service

@@ -1,0 +1,151 @@
+// Shows that an iteration runs behind its arriving image: no node before its bytes, no write and no
+// output before the whole; that waits are told and counted; and that an image which never comes
+// ends the iteration without a trace.
+#include "service/worker/image_arrival.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+#include <vector>
+
+#include "lanes/executor.h"
+
+namespace laneway::service {
+namespace {
+
+// Notes what was there of the image when each step ran.
+class SeeingRunner final : public lanes::GraphRunner {
+ public:
+  SeeingRunner(const ImageArrival& arrival, std::array<Bytes, 4> needs)
+      : arrival_(arrival), needs_(needs) {}
+
+  size_t node_count() const override { return 3; }
+  size_t first_write() const override { return 2; }
+  Status begin(std::span<const lanes::InputView> /*inputs*/) override { return {}; }
+  lanes::NodeOutcome run_node(size_t index) override {
+    too_early_ = too_early_ || !arrival_.has(needs_[index]) ||
+                 (index >= first_write() && !arrival_.is_whole());
+    ++ran_;
+    return lanes::NodeOutcome::done;
+  }
+  Status finish(std::span<const lanes::OutputView> /*outputs*/) override {
+    too_early_ = too_early_ || !arrival_.is_whole();
+    ++ran_;
+    return {};
+  }
+  void abandon() override { abandoned_ = true; }
+  const Error& last_error() const override { return none_; }
+
+  int ran() const { return ran_; }
+  bool too_early() const { return too_early_; }
+  bool abandoned() const { return abandoned_; }
+
+ private:
+  const ImageArrival& arrival_;
+  const std::array<Bytes, 4> needs_;
+  const Error none_{ErrorCode::internal, "none"};
+  int ran_ = 0;
+  bool too_early_ = false;
+  bool abandoned_ = false;
+};
+
+class Hooks final : public lanes::ExecutorHooks {
+ public:
+  void wait(uint32_t /*bits*/, size_t /*node*/) override {}
+  lanes::CommitDecision enter_commit_phase(size_t /*node*/) override {
+    return runner->may_write() ? lanes::CommitDecision::go : lanes::CommitDecision::cancel;
+  }
+  ArrivingRunner* runner = nullptr;
+};
+
+constexpr std::array<Bytes, 4> kNeeds = {Bytes(10), Bytes(20), Bytes(30), Bytes(30)};
+
+class ImageArrivalTest : public ::testing::Test {
+ protected:
+  lanes::IterationReport run() {
+    Hooks hooks;
+    ArrivingRunner arriving(runner_, image_);
+    hooks.runner = &arriving;
+    lanes::ControlWord word;
+    return lanes::Executor(arriving, word, hooks).run({}, {});
+  }
+
+  ImageArrival arrival_;
+  SeeingRunner runner_{arrival_, kNeeds};
+  SteadyClock clock_;
+  int waits_ = 0;
+  int begun_ = 0;
+  int writes_ = 0;
+  ArrivingImage image_{.arrival = arrival_,
+                       .needs = kNeeds,
+                       .before_writes = [this] { ++writes_; },
+                       .on_wait =
+                           [this](bool waits) {
+                             waits_ += waits ? 1 : -1;
+                             begun_ += waits ? 1 : 0;
+                             EXPECT_TRUE(waits_ == 0 || waits_ == 1);
+                           },
+                       .clock = clock_};
+};
+
+TEST_F(ImageArrivalTest, WhatIsThereIsNotWaitedFor) {
+  EXPECT_TRUE(arrival_.is_whole());
+  EXPECT_EQ(run().outcome, lanes::IterationOutcome::completed);
+  EXPECT_EQ(begun_, 0);
+  EXPECT_EQ(writes_, 1);
+  EXPECT_EQ(image_.waited, Duration());
+}
+
+TEST_F(ImageArrivalTest, EveryStepWaitsForItsBytes) {
+  arrival_.begin();
+  std::thread copier([this] {
+    for (int64_t bytes = 1; bytes <= 30; ++bytes) {
+      arrival_.advance(Bytes(bytes));
+      std::this_thread::yield();
+    }
+    arrival_.finish(true);
+  });
+  const lanes::IterationReport report = run();
+  copier.join();
+  EXPECT_EQ(report.outcome, lanes::IterationOutcome::completed);
+  EXPECT_EQ(runner_.ran(), 4);
+  EXPECT_FALSE(runner_.too_early());
+  EXPECT_EQ(waits_, 0);
+  EXPECT_EQ(writes_, 1);
+}
+
+TEST_F(ImageArrivalTest, AllBytesAreNotYetTheWhole) {
+  arrival_.begin();
+  arrival_.advance(Bytes(30));
+  // It waits for the whole, once, before it writes.
+  std::thread copier;
+  const auto counted = image_.on_wait;
+  image_.on_wait = [&](bool waits) {
+    counted(waits);
+    if (waits) copier = std::thread([this] { arrival_.finish(true); });
+  };
+  EXPECT_EQ(run().outcome, lanes::IterationOutcome::completed);
+  ASSERT_TRUE(copier.joinable());
+  copier.join();
+  EXPECT_EQ(begun_, 1);
+  EXPECT_FALSE(runner_.too_early())
+      << "written or answered before the bytes were known to be right";
+}
+
+TEST_F(ImageArrivalTest, AnImageThatDoesNotComeEndsTheIteration) {
+  for (const int64_t arrived : {0, 15, 30}) {
+    arrival_.begin();
+    arrival_.advance(Bytes(arrived));
+    std::thread copier([this] { arrival_.finish(false); });
+    const lanes::IterationReport report = run();
+    copier.join();
+    EXPECT_NE(report.outcome, lanes::IterationOutcome::completed);
+    EXPECT_NE(report.outcome, lanes::IterationOutcome::failed_in_commit);
+    EXPECT_TRUE(runner_.abandoned());
+  }
+  EXPECT_EQ(writes_, 0);
+}
+
+}  // namespace
+}  // namespace laneway::service
