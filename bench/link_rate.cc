@@ -5,15 +5,17 @@
 // Copies BYTES bytes in PIECES pieces through a PoolAccess whose link carries RATE bytes a second
 // (0: as many as the machine copies), ROUNDS times, and as often the same bytes by memcpy, in
 // turns. `both`: into the pool and out of it at once, a thread and BYTES bytes each. `beside`: into
-// the pool, while another thread writes four bytes again and again, a millisecond apart. Prints one
-// JSON object: {"link_ns": [...], "memcpy_ns": [...]: until all is copied, "cpu_ns": [...],
-// "memcpy_cpu_ns": [...]: processor time of the copying threads, "small_ns": [...]: each copy of
-// four bytes}.
+// the pool, while another thread writes four bytes again and again, a millisecond apart. Beside the
+// copies of a link with a rate a thread sleeps once, for as long as they should take. Prints one
+// JSON object: {"link_ns": [...], "memcpy_ns": [...]: from a way's first byte to its last one, the
+// slower way's, "cpu_ns": [...], "memcpy_cpu_ns": [...]: processor time of the copying threads,
+// "asleep_ns": [...]: what the one sleep took, "small_ns": [...]: each copy of four bytes}.
 #include <time.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -38,7 +40,14 @@ struct Way {
   bool in = true;
   std::byte* pool = nullptr;
   std::vector<std::byte> host;
+  int64_t wall_ns = 0;
   int64_t cpu_ns = 0;
+};
+
+// What is asked of the link.
+struct Load {
+  int64_t rate = 0;  // bytes a second
+  int64_t pieces = 1;
 };
 
 struct Took {
@@ -49,6 +58,7 @@ struct Took {
 struct Times {
   Took link;
   Took plain;
+  std::vector<int64_t> asleep;
   std::vector<int64_t> small;
 };
 
@@ -79,38 +89,61 @@ void copy_by_memcpy(Way& way) {
               way.host.size());
 }
 
-// Does this for all ways at once, the first one on the caller's thread.
+// Does this for all ways at once, the first one on the caller's thread. They begin together, and
+// that a thread has to be started is not counted.
 void copy_all(std::vector<Way>& ways, const std::function<void(Way&)>& copy, Took& took) {
-  const auto timed = [&copy](Way& way) {
-    const int64_t before = cpu_ns();
+  std::barrier begin(static_cast<std::ptrdiff_t>(ways.size()));
+  const auto timed = [&](Way& way) {
+    begin.arrive_and_wait();
+    const int64_t cpu = cpu_ns();
+    const int64_t start = laneway::bench::now_ns();
     copy(way);
-    way.cpu_ns = cpu_ns() - before;
+    way.wall_ns = laneway::bench::now_ns() - start;
+    way.cpu_ns = cpu_ns() - cpu;
   };
-  const int64_t start = laneway::bench::now_ns();
   std::vector<std::thread> others;
   for (size_t i = 1; i < ways.size(); ++i) others.emplace_back([&, i] { timed(ways[i]); });
   timed(ways[0]);
   for (std::thread& other : others) other.join();
-  took.wall.push_back(laneway::bench::now_ns() - start);
+  int64_t wall = 0;
   int64_t cpu = 0;
-  for (const Way& way : ways) cpu += way.cpu_ns;
+  for (const Way& way : ways) {
+    wall = std::max(wall, way.wall_ns);
+    cpu += way.cpu_ns;
+  }
+  took.wall.push_back(wall);
   took.cpu.push_back(cpu);
 }
 
-void by_link(std::vector<Way>& ways, laneway::memory::PoolAccess& access, int64_t pieces,
+// What a link with a rate cannot do better than: a thread that sleeps until the last byte's time.
+int64_t sleep_for(std::chrono::nanoseconds time) {
+  const int64_t start = laneway::bench::now_ns();
+  std::this_thread::sleep_for(time);
+  return laneway::bench::now_ns() - start;
+}
+
+void by_link(std::vector<Way>& ways, laneway::memory::PoolAccess& access, const Load& load,
              Times& times) {
+  std::thread sleeper;
+  if (load.rate > 0) {
+    const auto bytes = static_cast<double>(ways[0].host.size());
+    const auto ns = static_cast<int64_t>(bytes * 1e9 / static_cast<double>(load.rate));
+    sleeper = std::thread(
+        [&times, ns] { times.asleep.push_back(sleep_for(std::chrono::nanoseconds(ns))); });
+  }
   copy_all(
-      ways, [&](Way& way) { copy_by_link(way, access, pieces); }, times.link);
+      ways, [&](Way& way) { copy_by_link(way, access, load.pieces); }, times.link);
+  if (sleeper.joinable()) sleeper.join();
 }
 
 // Which of the two goes first changes from round to round.
-void measure(std::vector<Way>& ways, laneway::memory::PoolAccess& access, int64_t pieces,
+void measure(std::vector<Way>& ways, laneway::memory::PoolAccess& access, const Load& load,
              int rounds, Times& times) {
   for (int round = 0; round < rounds; ++round) {
     const bool link_first = round % 2 == 0;
-    if (link_first) by_link(ways, access, pieces, times);
+    if (link_first) by_link(ways, access, load, times);
     copy_all(ways, copy_by_memcpy, times.plain);
-    if (!link_first) by_link(ways, access, pieces, times);
+    if (!link_first) by_link(ways, access, load, times);
   }
 }
 
@@ -172,13 +205,14 @@ int main(int argc, char** argv) {
     ways.push_back({false, pool + bytes, std::vector(size, std::byte{7})});
   }
 
+  const Load load{rate, pieces};
   Times times;
   if (direction != "beside") {
-    measure(ways, access, pieces, rounds, times);
+    measure(ways, access, load, rounds, times);
   } else {
     std::atomic<bool> ended{false};
     std::thread beside([&] { times.small = small_copies(pool + 2 * bytes, access, ended); });
-    for (int round = 0; round < rounds; ++round) by_link(ways, access, pieces, times);
+    for (int round = 0; round < rounds; ++round) by_link(ways, access, load, times);
     ended.store(true);
     beside.join();
   }
@@ -187,6 +221,7 @@ int main(int argc, char** argv) {
   print("cpu_ns", times.link.cpu, ", ");
   print("memcpy_ns", times.plain.wall, ", ");
   print("memcpy_cpu_ns", times.plain.cpu, ", ");
+  print("asleep_ns", times.asleep, ", ");
   print("small_ns", times.small, "}\n");
   return 0;
 }
