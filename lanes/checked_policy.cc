@@ -1,5 +1,6 @@
 #include "lanes/checked_policy.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -46,15 +47,28 @@ JobId CheckedPolicy::evict(const CoreState& core, const policies::EvictQuestion&
   return fallback_->evict(core.now, core.view, question);
 }
 
-JobId CheckedPolicy::pick(const CoreState& core, const Lane& lane,
-                          std::span<const policies::JobView* const> candidates) {
-  const policies::PickQuestion question{*core.view.lane(lane.id), candidates};
-  const JobId answer = policy_->pick(core.now, core.view, question);
-  for (const policies::JobView* job : candidates) {
-    if (job->id == answer) return answer;
-  }
-  ++faults_;
-  return fallback_->pick(core.now, core.view, question);
+policies::PickDecision CheckedPolicy::pick(const CoreState& core, const Lane& lane,
+                                           std::span<const policies::JobView* const> candidates,
+                                           const policies::JobView* running) {
+  const policies::PickQuestion question{
+      .lane = *core.view.lane(lane.id),
+      .candidates = candidates,
+      .running = running,
+      .running_for = running == nullptr ? Duration() : core.now - lane.granted_at};
+  policies::PickDecision answer = policy_->pick(core.now, core.view, question);
+  const bool is_candidate = std::any_of(candidates.begin(), candidates.end(),
+                                        [&](const auto* job) { return job->id == answer.job; });
+  const bool is_budget = answer.budget.slice >= Duration();
+  if (!is_candidate || !is_budget) ++faults_;
+  if (!is_candidate) answer = fallback_->pick(core.now, core.view, question);
+  if (!is_budget) answer.budget = {};
+  answer.budget.slice = std::min(answer.budget.slice, core.config.longest_slice);
+  return answer;
+}
+
+void CheckedPolicy::gone(JobId job) {
+  policy_->gone(job);
+  fallback_->gone(job);
 }
 
 }  // namespace laneway::lanes

@@ -22,12 +22,17 @@ class CheckedPolicy {
   // Returns a waiting job that was not tried since memory changed, with an existing lane or none;
   // or no job.
   policies::AdmitDecision admit(CoreState& core);
-  // Returns one of `candidates`. Requires: there is one.
-  JobId pick(const CoreState& core, const Lane& lane,
-             std::span<const policies::JobView* const> candidates);
+  // Returns one of `candidates`, and a budget of at most config.longest_slice; what is no budget is
+  // refused and taken for none. Requires: there is a candidate; `running` is one of them, or null.
+  policies::PickDecision pick(const CoreState& core, const Lane& lane,
+                              std::span<const policies::JobView* const> candidates,
+                              const policies::JobView* running = nullptr);
 
   // Returns one of the candidates, or no job. Requires: there is a candidate.
   JobId evict(const CoreState& core, const policies::EvictQuestion& question);
+
+  // The job is over.
+  void gone(JobId job);
 
   std::string_view name() const { return policy_->name(); }
   // How many answers were replaced.

@@ -33,10 +33,13 @@ struct SchedulerConfig {
   int64_t alignment = limits::kHostAlignment;
   uint32_t max_lanes = limits::kMaxLanes;  // 1 … limits::kMaxLanes
   uint32_t max_jobs = limits::kMaxJobs;
-  // Bound of a turn while others wait for the lane; one of the two must be a bound.
+  // Bound of a turn while others wait for the lane and the policy names none; one of the two must
+  // be a bound.
   TurnBudget budget{.iterations = 16, .slice = milliseconds(20)};
-  // A bounded turn that is still open after twice its slice (or after this, when it has no slice)
-  // is recalled: its job may have nothing to run.
+  // Policies cannot name a longer one.
+  Duration longest_slice = seconds(60);
+  // A bounded turn that is still open so long behind its slice, and twice the slice after it began
+  // at the latest, is recalled: its job may have nothing to run.
   Duration patience = milliseconds(50);
   // A job with work keeps its image in the pool at least so long once it is there.
   Duration min_resident = milliseconds(500);

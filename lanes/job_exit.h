@@ -2,6 +2,7 @@
 // core; not thread-safe.
 #pragma once
 
+#include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
 #include "lanes/turn_control.h"
 
@@ -9,18 +10,21 @@ namespace laneway::lanes {
 
 class JobExit {
  public:
-  // Both must outlive the object.
-  JobExit(CoreState& core, TurnControl& turns) : core_(core), turns_(turns) {}
+  // All arguments must outlive the object.
+  JobExit(CoreState& core, CheckedPolicy& policy, TurnControl& turns)
+      : core_(core), policy_(policy), turns_(turns) {}
 
   // Ends the job in this state: at once (`job` is then destroyed), or when its open turn is over.
   void end_job(Job& job, JobState end_state);
-  // Removes the job from all records; `job` is destroyed. Requires: no turn of the job is open.
+  // Removes the job from all records, the policy's too; `job` is destroyed. Requires: no turn of
+  // the job is open.
   void forget_job(Job& job, JobState end_state);
   // Fails a job that is larger than the pool, with the arithmetic. Ends it as end_job does.
   void refuse_for_good(Job& job);
 
  private:
   CoreState& core_;
+  CheckedPolicy& policy_;
   TurnControl& turns_;
 };
 

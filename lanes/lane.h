@@ -32,6 +32,8 @@ struct Lane {
   TimePoint granted_at;
   // True when the jobs' needs changed: the region is fitted to them when no turn is open.
   bool fit_wanted = false;
+  // True when a job got ready while a turn is open: the policy is asked whether that goes on.
+  bool rival_came = false;
   // True when a waiting job needs this lane between two turns.
   bool admission_wanted = false;
   // True when the lane is in CoreState::touched.

@@ -48,7 +48,7 @@ void Scheduler::settle() {
     regions_.recall_unfitted();
   }
   for (size_t i = 0; i < core_.touched.size(); ++i)
-    turns_.try_grant(core_.lane_of(core_.touched[i]));
+    turns_.settle_lane(core_.lane_of(core_.touched[i]));
   turns_.settle_contexts();
   check();
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;

@@ -94,7 +94,7 @@ class Scheduler {
   CoreState core_;
   CheckedPolicy policy_;
   TurnControl turns_{core_, policy_};
-  JobExit exit_{core_, turns_};
+  JobExit exit_{core_, policy_, turns_};
   Eviction eviction_{core_, policy_, turns_};
   SaveAhead save_ahead_{core_, turns_};
   RegionControl regions_{core_, turns_, exit_, eviction_};

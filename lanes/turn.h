@@ -9,15 +9,11 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
-#include "base/time.h"
+#include "policies/turn_budget.h"
 
 namespace laneway::lanes {
 
-// 0 means no bound of this kind.
-struct TurnBudget {
-  uint64_t iterations = 0;
-  Duration slice;
-};
+using policies::TurnBudget;
 
 // The range of the pool in which a lane may allocate, and the turn's budget.
 struct TurnEnvelope {

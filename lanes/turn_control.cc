@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace laneway::lanes {
 
@@ -34,7 +35,7 @@ void TurnControl::announce_work(Job& job) {
   core_.view.add_ready(job.view);
   Lane& lane = core_.lane_of(job.view.lane);
   core_.touch(lane);
-  if (lane.open() && !lane.bounded) recall(lane);
+  lane.rival_came = lane.open();
 }
 
 void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget) {
@@ -50,6 +51,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
                             .ceiling = lane.region.size,
                             .budget = budget}};
   lane.granted_at = core_.now;
+  lane.rival_came = false;
   open_turns_[lane.id.value() - 1] = turn;
   contexts_.opened(job.view.context_key);
 }
@@ -86,32 +88,56 @@ void TurnControl::recall_unbounded() {
   }
 }
 
+void TurnControl::settle_lane(Lane& lane) {
+  if (!core_.worker_up) return;
+  if (lane.state() == LaneState::idle) try_grant(lane);
+  if (std::exchange(lane.rival_came, false) && lane.state() == LaneState::granted) reconsider(lane);
+}
+
+void TurnControl::reconsider(Lane& lane) {
+  const policies::LaneView& view = *core_.view.lane(lane.id);
+  if (view.ready.empty()) return;  // the rival has left meanwhile
+  if (!lane.bounded) return recall(lane);
+  const policies::JobView& running = core_.job_of(view.running).view;
+  rivals_ = view.ready;
+  rivals_.insert(std::lower_bound(rivals_.begin(), rivals_.end(), running.arrival,
+                                  [](const policies::JobView* job, uint64_t arrival) {
+                                    return job->arrival < arrival;
+                                  }),
+                 &running);
+  if (policy_.pick(core_, lane, rivals_, &running).job != running.id) recall(lane);
+}
+
 void TurnControl::try_grant(Lane& lane) {
-  if (!core_.worker_up || lane.state() != LaneState::idle) return;
   const policies::LaneView& view = *core_.view.lane(lane.id);
   if (view.ready.empty()) return;
-  Job& job = core_.job_of(policy_.pick(core_, lane, view.ready));
-  if (contexts_.may_open(job.view.context_key)) {
-    grant(lane, job);
-    return;
-  }
+  const policies::PickDecision decision = policy_.pick(core_, lane, view.ready);
+  Job& job = core_.job_of(decision.job);
+  if (contexts_.may_open(job.view.context_key)) return grant(lane, decision);
   job.reason = core_.make_reason(ReasonCode::context_conflict, job);
   if (contexts_.wait(job.view.context_key)) recall_unbounded();
 }
 
-void TurnControl::grant(Lane& lane, Job& job) {
+TurnBudget TurnControl::bound_of(const policies::PickDecision& decision) const {
+  return decision.budget.is_bound() ? decision.budget : core_.config.budget;
+}
+
+TimePoint TurnControl::overdue_at(const TurnBudget& budget) const {
+  const Duration patience = core_.config.patience;
+  if (budget.slice <= Duration()) return core_.now + patience;
+  return core_.now + budget.slice + std::min(budget.slice, patience);
+}
+
+void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
+  Job& job = core_.job_of(decision.job);
   core_.view.remove_ready(job.view);
   job.view.ready = false;
   job.work_announced = false;
   job.reason = {};
   lane.bounded = !core_.view.lane(lane.id)->ready.empty() || contexts_.contended();
-  const TurnBudget budget = lane.bounded ? core_.config.budget : TurnBudget{};
+  const TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
   begin_turn(lane, job, turn_ids_.next(), budget);
-  if (lane.bounded) {
-    const bool sliced = budget.slice > Duration(0);
-    deadlines_[lane.id.value() - 1] =
-        core_.now + (sliced ? budget.slice * 2 : core_.config.patience);
-  }
+  if (lane.bounded) deadlines_[lane.id.value() - 1] = overdue_at(budget);
   core_.actions.push_back(GrantTurn{lane.turn});
 }
 
@@ -128,7 +154,9 @@ void TurnControl::settle_contexts() {
   contexts_.keep_only(keys);
   while (contexts_.next_may_open()) grant_context(contexts_.take_next());
   if (contexts_.contended()) return;
-  for (Lane& lane : core_.lanes) try_grant(lane);
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() == LaneState::idle) try_grant(lane);
+  }
 }
 
 void TurnControl::grant_context(uint64_t key) {
@@ -139,7 +167,7 @@ void TurnControl::grant_context(uint64_t key) {
     for (const policies::JobView* job : core_.view.lane(lane.id)->ready) {
       if (job->context_key == key) candidates.push_back(job);
     }
-    if (!candidates.empty()) grant(lane, core_.job_of(policy_.pick(core_, lane, candidates)));
+    if (!candidates.empty()) grant(lane, policy_.pick(core_, lane, candidates));
   }
 }
 

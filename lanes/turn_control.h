@@ -1,6 +1,6 @@
 // TurnControl: grants and recalls turns. A turn without a rival stays open; when a rival gets ready
-// the turn is recalled, and while rivals exist turns have a budget. Part of the core; not
-// thread-safe.
+// the policy is asked whether it goes on, and while rivals exist turns have a budget: the policy's,
+// or config.budget when it names none. Part of the core; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ class TurnControl {
   // Records that the job has work: it is a candidate for the next turn of its lane, if it is
   // resident.
   void announce_work(Job& job);
-  // Opens a turn in the lane if it is idle and has a candidate that may run now.
-  void try_grant(Lane& lane);
+  // Opens a turn in the lane if it is idle and has a candidate that may run now; recalls the open
+  // one if a rival got ready and the policy wants that.
+  void settle_lane(Lane& lane);
   // Asks the lane's open turn to end. Does nothing when no turn is open, or it was asked already.
   void recall(Lane& lane);
   // Records that the lane's turn is over. Requires: lane.open().
@@ -51,15 +52,22 @@ class TurnControl {
   void reopen(Lane& lane, Job& job, TurnId turn);
 
  private:
-  void grant(Lane& lane, Job& job);
+  void try_grant(Lane& lane);
+  void reconsider(Lane& lane);
+  void grant(Lane& lane, const policies::PickDecision& decision);
+  // The bound of a turn for which rivals wait.
+  TurnBudget bound_of(const policies::PickDecision& decision) const;
+  // When a turn with this bound, from now on, is overdue.
+  TimePoint overdue_at(const TurnBudget& budget) const;
   void begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget);
   void recall_unbounded();
   void grant_context(uint64_t key);
 
   CoreState& core_;
   CheckedPolicy& policy_;
-  std::vector<TurnId> open_turns_;    // by slot; none when no turn is open
-  std::vector<TimePoint> deadlines_;  // by slot: of bounded turns; never for others
+  std::vector<TurnId> open_turns_;                // by slot; none when no turn is open
+  std::vector<TimePoint> deadlines_;              // by slot: of bounded turns; never for others
+  std::vector<const policies::JobView*> rivals_;  // kept for its memory
   ContextTurns contexts_;
   IdSource<TurnId> turn_ids_;
 };

@@ -6,6 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/time.h"
+#include "policies/turn_budget.h"
 #include "policies/view.h"
 
 namespace laneway::policies {
@@ -18,12 +20,23 @@ struct AdmitDecision {
       true;  // with no lane named: an existing lane is fine where a new one finds no room
 };
 
-// Which job of an idle lane gets the next turn.
+// Which job of a lane gets the next turn; or, while a turn is open, whether it goes on now that a
+// rival is ready.
 struct PickQuestion {
   const LaneView& lane;
   // The jobs to choose from, at least one, by arrival: the lane's ready jobs, or those of them
-  // whose numeric context may run now.
+  // whose numeric context may run now; and `running`.
   std::span<const JobView* const> candidates;
+  const JobView* running = nullptr;   // whose turn is open; null: the lane is idle
+  Duration running_for = Duration();  // since that turn was granted
+};
+
+// The job whose turn it is: the running one goes on, another one waits for the next iteration
+// boundary. `budget` bounds its turn while others wait for the lane (the core has a longest one);
+// one without a bound leaves that to the core. While nobody waits no turn has a bound.
+struct PickDecision {
+  JobId job;
+  TurnBudget budget = {};
 };
 
 // A job whose image may leave the pool.

@@ -11,8 +11,8 @@ AdmitDecision Fifo::admit(TimePoint /*now*/, const View& view) {
   return {.job = head.id, .lane = {}, .may_share = share_};
 }
 
-JobId Fifo::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& question) {
-  return question.candidates.front()->id;
+PickDecision Fifo::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& question) {
+  return {.job = question.candidates.front()->id};
 }
 
 JobId Fifo::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {

@@ -18,7 +18,7 @@ class Fifo final : public Policy {
 
   std::string_view name() const override { return "fifo"; }
   AdmitDecision admit(TimePoint now, const View& view) override;
-  JobId pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
 
  private:

@@ -25,11 +25,15 @@ class Policy {
   // "nobody". Must not answer with a job for which view.was_tried holds.
   virtual AdmitDecision admit(TimePoint now, const View& view) = 0;
 
-  // Always one of the candidates.
-  virtual JobId pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
+  // Always one of the candidates. Asked when a lane is idle and has jobs with work, and when a job
+  // gets ready while the turn of another one is open.
+  virtual PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
 
   // One of the candidates, or none when nobody (else) should leave for this job.
   virtual JobId evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;
+
+  // The job is over: what the policy keeps of it can be forgotten.
+  virtual void gone(JobId /*job*/) {}
 };
 
 }  // namespace laneway::policies

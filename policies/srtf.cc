@@ -31,8 +31,8 @@ AdmitDecision Srtf::admit(TimePoint /*now*/, const View& view) {
   return {.job = best->id, .lane = {}, .may_share = share_};
 }
 
-JobId Srtf::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& question) {
-  return shortest(question.candidates)->id;
+PickDecision Srtf::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& question) {
+  return {.job = shortest(question.candidates)->id};
 }
 
 JobId Srtf::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {

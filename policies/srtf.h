@@ -24,7 +24,7 @@ class Srtf final : public Policy {
 
   std::string_view name() const override { return "srtf"; }
   AdmitDecision admit(TimePoint now, const View& view) override;
-  JobId pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
   // The one with the longest remaining time leaves; idle jobs before ready ones.
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
 

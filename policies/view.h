@@ -34,11 +34,12 @@ struct JobView {
   Duration busy;                // spent on them
   Duration iteration_estimate;  // the client's guess, used until one is measured; 0: unknown
   bool ready = false;           // stands in its lane's `ready`
-  TimePoint ready_since;        // when its oldest queued submission was announced
-  bool running = false;         // has an open turn
-  TimePoint placed_at;          // since when its image is in the pool
-  TimePoint used_at;            // when its last iteration ended, or its image was placed
-  uint64_t tried_version = 0;   // see View::was_tried
+  // Since when it waits for a turn: its work was announced, or its last turn ended with more to do.
+  TimePoint ready_since;
+  bool running = false;        // has an open turn
+  TimePoint placed_at;         // since when its image is in the pool
+  TimePoint used_at;           // when its last iteration ended, or its image was placed
+  uint64_t tried_version = 0;  // see View::was_tried
 
   // Measured mean, else the estimate; 0 when neither is known.
   Duration mean_iteration_time() const;

@@ -14,10 +14,6 @@ void serialize(A& archive, Reason& reason) {
           reason.largest_free, reason.position);
 }
 template <class A>
-void serialize(A& archive, TurnBudget& budget) {
-  archive(budget.iterations, budget.slice);
-}
-template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {
   archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget);
 }

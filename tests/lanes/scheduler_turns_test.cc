@@ -119,8 +119,9 @@ class Wrong final : public policies::Policy {
   policies::AdmitDecision admit(TimePoint, const policies::View&) override {
     return {.job = JobId(99), .lane = {}};
   }
-  JobId pick(TimePoint, const policies::View&, const policies::PickQuestion&) override {
-    return JobId(99);
+  policies::PickDecision pick(TimePoint, const policies::View&,
+                              const policies::PickQuestion&) override {
+    return {.job = JobId(99)};
   }
   JobId evict(TimePoint, const policies::View&, const policies::EvictQuestion&) override {
     return {};

@@ -47,7 +47,7 @@ TEST(Fifo, PicksTheEarliestThatIsReady) {
   scene.in_lane(1, 1, /*ready=*/false);
   scene.in_lane(2, 1, /*ready=*/true);
   scene.in_lane(3, 1, /*ready=*/true);
-  EXPECT_EQ(Fifo().pick(TimePoint(), scene.view, scene.question(1)), JobId(2));
+  EXPECT_EQ(Fifo().pick(TimePoint(), scene.view, scene.question(1)).job, JobId(2));
 }
 
 TEST(Fifo, EvictsWhoIsUsedLeast) {

@@ -43,7 +43,7 @@ class Scene {
   }
   PickQuestion question(uint64_t lane) const {
     const LaneView& it = *view.lane(LaneId(lane));
-    return {it, it.ready};
+    return {.lane = it, .candidates = it.ready};
   }
 
   View view;

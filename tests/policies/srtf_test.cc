@@ -37,23 +37,23 @@ TEST(Srtf, PicksByMeasuredTimeOnceThereIsOne) {
   JobView& first = scene.in_lane(1, 1, /*ready=*/true);
   Scene::set_remaining(first, 100, milliseconds(1));  // says 100 ms
   Scene::set_remaining(scene.in_lane(2, 1, /*ready=*/true), 30, milliseconds(5));
-  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)), JobId(1));
+  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)).job, JobId(1));
   first.iterations = 10;
   first.busy = milliseconds(20);  // it is 2 ms each: 90 are left, 180 ms
   first.update_remaining();
   EXPECT_EQ(first.remaining(), milliseconds(180));
-  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)), JobId(2)) << "150 ms";
+  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)).job, JobId(2)) << "150 ms";
 }
 
 TEST(Srtf, BreaksTiesByArrival) {
   Scene scene;
   Scene::set_remaining(scene.in_lane(9, 1, /*ready=*/true), 10, milliseconds(1));
   Scene::set_remaining(scene.in_lane(4, 1, /*ready=*/true), 5, milliseconds(2));
-  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)), JobId(9));
+  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)).job, JobId(9));
   Scene unknown;
   unknown.in_lane(9, 1, /*ready=*/true);
   unknown.in_lane(4, 1, /*ready=*/true);
-  EXPECT_EQ(Srtf().pick(TimePoint(), unknown.view, unknown.question(1)), JobId(9));
+  EXPECT_EQ(Srtf().pick(TimePoint(), unknown.view, unknown.question(1)).job, JobId(9));
 }
 
 TEST(Srtf, EvictsIdleJobsThenTheLongestAndNoneForALongerOne) {

@@ -1,5 +1,5 @@
 // NonsensePolicy: answers like a broken plugin: jobs that do not exist, lanes that are not there,
-// jobs that are not ready, and now and then something right.
+// jobs that are not ready, turns of 300 years or less than none, and now and then something right.
 #pragma once
 
 #include "base/random.h"
@@ -22,10 +22,13 @@ class NonsensePolicy final : public policies::Policy {
     if (!decision.job.valid()) decision.job = JobId(UINT64_MAX);
     return decision;
   }
-  JobId pick(TimePoint /*now*/, const policies::View& /*view*/,
-             const policies::PickQuestion& question) override {
-    if (random_.chance(0.5)) return any();
-    return question.candidates[random_.below(question.candidates.size())]->id;
+  policies::PickDecision pick(TimePoint /*now*/, const policies::View& /*view*/,
+                              const policies::PickQuestion& question) override {
+    policies::PickDecision decision{.job = any(), .budget = any_budget()};
+    if (random_.chance(0.5)) {
+      decision.job = question.candidates[random_.below(question.candidates.size())]->id;
+    }
+    return decision;
   }
   JobId evict(TimePoint /*now*/, const policies::View& /*view*/,
               const policies::EvictQuestion& question) override {
@@ -34,6 +37,15 @@ class NonsensePolicy final : public policies::Policy {
   }
 
  private:
+  policies::TurnBudget any_budget() {
+    switch (random_.below(5)) {
+      case 0: return {};
+      case 1: return {.iterations = UINT64_MAX};
+      case 2: return {.iterations = random_.below(5), .slice = Duration(INT64_MAX)};
+      case 3: return {.iterations = 0, .slice = Duration(INT64_MIN)};
+      default: return {.iterations = 1, .slice = microseconds(random_.between(0, 2000))};
+    }
+  }
   JobId any() { return JobId(random_.below(60)); }
 
   Random random_;
