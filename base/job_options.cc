@@ -1,6 +1,27 @@
 #include "base/job_options.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/limits.h"
+
 namespace laneway {
+namespace {
+
+// The shortest text that gives the number again.
+std::string number(double value) {
+  char text[32];
+  const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+  return {std::begin(text), end};
+}
+
+// "weight = nan: …".
+Status wrong(const std::string& option, const std::string& value, const std::string& remedy) {
+  return Error{ErrorCode::invalid_argument, option + " = " + value + ": " + remedy};
+}
+
+}  // namespace
 
 const char* job_class_name(JobClass job_class) {
   switch (job_class) {
@@ -9,6 +30,37 @@ const char* job_class_name(JobClass job_class) {
     case JobClass::best_effort: return "best_effort";
   }
   return "unknown";
+}
+
+Status check_job_options(const JobOptions& options) {
+  if (options.name.size() > limits::kMaxStringBytes) {
+    return Error{ErrorCode::invalid_argument,
+                 "the job's name has " + std::to_string(options.name.size()) + " bytes; at most " +
+                     std::to_string(limits::kMaxStringBytes) + " are allowed"};
+  }
+  if (std::abs(int64_t{options.priority}) > limits::kMaxPriority) {
+    return wrong("priority", std::to_string(options.priority),
+                 "give a whole number from -" + std::to_string(limits::kMaxPriority) + " to " +
+                     std::to_string(limits::kMaxPriority));
+  }
+  // Neither holds for a NaN.
+  if (!(options.weight >= limits::kMinWeight && options.weight <= limits::kMaxWeight)) {
+    return wrong(
+        "weight", number(options.weight),
+        "give a number from " + number(limits::kMinWeight) + " to " + number(limits::kMaxWeight));
+  }
+  if (options.total_iterations > limits::kMaxTotalIterations) {
+    return wrong("total_iterations", std::to_string(options.total_iterations),
+                 "give at most " + std::to_string(limits::kMaxTotalIterations) +
+                     ", or leave it out when it is not known");
+  }
+  if (options.deadline < Duration() || options.deadline > limits::kMaxDeadline) {
+    return wrong("deadline", number(static_cast<double>(options.deadline.ns()) / 1e9) + " s",
+                 "give seconds from the offer, above 0 and at most " +
+                     std::to_string(limits::kMaxDeadline.ns() / 1'000'000'000) +
+                     ", or leave it out");
+  }
+  return {};
 }
 
 }  // namespace laneway

@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.h"
+#include "base/time.h"
+
 namespace laneway {
 
 // Numbered as in messages and in laneway.h; never renumber. Policies may weigh the class of a job;
@@ -20,21 +23,27 @@ enum class Replay : uint8_t { automatic = 0, on = 1, off = 2 };
 
 // Must be raised with every change of the fields: the versions of all messages and files that carry
 // JobOptions include it.
-inline constexpr uint16_t kJobOptionsVersion = 1;
+inline constexpr uint16_t kJobOptionsVersion = 2;
 
 struct JobOptions {
   std::string name;  // empty in a request: the service gives "job-N"
   JobClass job_class = JobClass::training;
   int32_t priority = 0;  // higher is more urgent, where a policy reads it
-  double weight = 1.0;
+  double weight = 1.0;   // of the device's time, relative to other jobs, where a policy reads it
   uint64_t total_iterations = 0;  // 0: unknown
   bool shared = false;            // other sessions of the same user may attach
   Replay replay = Replay::automatic;
+  // Its iterations should all be done so long after its first offer; 0: none.
+  Duration deadline = Duration();
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(name, job_class, priority, weight, total_iterations, shared, replay);
+    archive(name, job_class, priority, weight, total_iterations, shared, replay, deadline);
   }
 };
+
+// What a client chose is within its limits (base/limits.h); else invalid_argument names the option,
+// its value, and what it may be. Options come from other processes: each edge asks.
+Status check_job_options(const JobOptions& options);
 
 }  // namespace laneway

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/time.h"
+
 namespace laneway::limits {
 
 inline constexpr uint64_t kMaxGraphBytes = 256ull << 20;
@@ -13,6 +15,14 @@ inline constexpr uint32_t kMaxImageSlots = 1'000'000;
 // Files that one job's first bytes lie in: each is a descriptor in broker and supervisor until the
 // image is placed, and all of them come in one message.
 inline constexpr uint32_t kMaxWeightFiles = 12;
+// What clients may say of a job (base/job_options.h). Policies compute with these numbers: the
+// bounds keep sums and products of all jobs far from overflow, and no job's share is so small that
+// it never comes, or so large that others' never does.
+inline constexpr int64_t kMaxPriority = 1'000'000;  // and as far below 0
+inline constexpr double kMinWeight = 0.001;
+inline constexpr double kMaxWeight = 1'000;
+inline constexpr uint64_t kMaxTotalIterations = 1'000'000'000'000'000;
+inline constexpr Duration kMaxDeadline = seconds(10ll * 365 * 24 * 3600);
 inline constexpr uint32_t kMaxGraphsPerJob = 64;  // shapes and modes; the least used is dropped
 inline constexpr uint32_t kMaxJobs = 4'096;       // known to one service at a time
 inline constexpr uint32_t kMaxLanes = 64;         // each has a thread and a stream

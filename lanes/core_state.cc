@@ -49,7 +49,8 @@ Job CoreState::new_job(const JobOffered& offer) {
   job.view.options = offer.options;
   job.view.arrival = ++arrivals;
   job.view.queue = job.view.arrival;
-  job.view.offered_at = now;
+  const bool asked_before = offer.offered_at > TimePoint() && offer.offered_at < now;
+  job.view.offered_at = asked_before ? offer.offered_at : now;
   job.view.persistent = offer.persistent;
   job.view.ephemeral = offer.ephemeral;
   job.view.context_key = offer.context_key;
@@ -103,6 +104,7 @@ JobStatus CoreState::status_of(const Job& job) const {
           .state = job.quarantined && job.view.running ? JobState::quarantined : job.state(),
           .lane = job.view.lane,
           .ready = job.view.ready,
+          .offered_at = job.view.offered_at,
           .persistent = job.view.persistent,
           .ephemeral = job.view.ephemeral,
           .iterations = job.view.iterations,

@@ -16,6 +16,9 @@ struct JobOffered {
   JobId job;
   SessionId session;
   JobOptions options;
+  // When its client asked for it, which a core that takes over learns from the offer alone; zero
+  // (or a time to come): now.
+  TimePoint offered_at = TimePoint();
   Duration iteration_estimate;  // 0: unknown
   Bytes persistent;             // the image, exact
   Bytes ephemeral;              // the region that it needs, estimated until probed

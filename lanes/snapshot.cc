@@ -34,6 +34,7 @@ std::vector<PoolPiece> tile(std::vector<PoolPiece> taken, Bytes capacity) {
 
 Snapshot take_snapshot(const CoreState& core) {
   Snapshot all;
+  all.now = core.now;
   all.ignored_events = core.ignored_events;
   all.worker_up = core.worker_up;
   all.capacity = core.pool.capacity();

@@ -24,6 +24,7 @@ struct JobStatus {
   JobState state = JobState::waiting;
   LaneId lane;  // none: not admitted, or over
   bool ready = false;
+  TimePoint offered_at;
   Bytes persistent;
   Bytes ephemeral;
   uint64_t iterations = 0;
@@ -68,6 +69,8 @@ struct PoolPiece {
 };
 
 struct Snapshot {
+  // Of the last event; the code that shows the snapshot puts in the time at which it does.
+  TimePoint now;
   std::string policy;
   uint64_t policy_faults = 0;   // answers that were refused
   uint64_t ignored_events = 0;  // about jobs or turns that do not exist (any more)

@@ -39,10 +39,12 @@ Result<JobOptions> job_options(const laneway_job_options& from) {
   if (from.name != nullptr) options.name = from.name;
   options.job_class = static_cast<JobClass>(from.job_class);
   options.priority = from.priority;
-  if (from.weight > 0) options.weight = from.weight;
+  if (from.weight != 0) options.weight = from.weight;
   options.total_iterations = from.total_iterations;
   options.shared = field_or(from, from.shared, 0u) != 0;
   options.replay = static_cast<Replay>(replay);
+  options.deadline = Duration(field_or(from, from.deadline_ns, int64_t{0}));
+  if (Status right = check_job_options(options); !right) return right.error();
   return options;
 }
 

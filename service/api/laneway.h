@@ -183,10 +183,10 @@ typedef struct laneway_job_options {
   uint32_t size;      /* sizeof(laneway_job_options) */
   uint32_t job_class; /* laneway_class */
   const char* name;   /* NULL: "job-N" */
-  int32_t priority;
+  int32_t priority;   /* higher is more urgent; -1,000,000 to 1,000,000 */
   uint32_t slot_count;
-  double weight;             /* 0: 1 */
-  uint64_t total_iterations; /* 0: unknown */
+  double weight;             /* of the device's time, beside other jobs: 0.001 to 1,000; 0: 1 */
+  uint64_t total_iterations; /* of training, or calls of a job without it; 0: unknown */
   const laneway_slot* slots;
   const void* random_state; /* torch.get_rng_state(); NULL: torch's default seed */
   uint64_t random_state_bytes;
@@ -199,6 +199,9 @@ typedef struct laneway_job_options {
   uint32_t range_count;
   const laneway_file_range* ranges; /* by slot, then by offset in the slot, disjoint. A slot that
                                        has one has no `initial`; the rest of it is zeros */
+  /* since laneway_file_range; an options struct that ends before it is taken too */
+  int64_t deadline_ns; /* all of its iterations should be done so long after laneway_job_create; 0:
+                          no deadline */
 } laneway_job_options;
 
 /* Makes a job and its first graph, and offers it for admission. Refused at once when it can never

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "lanes/reason.h"
 #include "service/broker/job_pace.h"
 #include "service/broker/link_files.h"
@@ -46,6 +47,7 @@ struct GraphEntry {
 struct JobEntry {
   JobId id() const { return JobId(record.job); }
   SessionId owner() const { return SessionId(record.session); }
+  TimePoint offered_at() const { return TimePoint(record.offered_ns); }
   const std::string& name() const { return record.spec.options.name; }
   // What goes with the job's spec.
   std::vector<const Descriptor*> descriptors() const {

@@ -4,6 +4,7 @@ namespace laneway::service {
 
 lanes::Snapshot JobProgress::snapshot() {
   lanes::Snapshot now = core_->snapshot();
+  now.now = clock_.now();
   if (journal_ == nullptr) return now;
   for (lanes::JobStatus& status : now.jobs) {
     JobEntry* job = table_.find(status.id);

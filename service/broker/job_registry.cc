@@ -1,7 +1,6 @@
 #include "service/broker/job_registry.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,20 +13,6 @@
 namespace laneway::service {
 namespace {
 
-Status check_options(const JobOptions& options) {
-  if (options.name.size() > limits::kMaxStringBytes) {
-    return Error{ErrorCode::invalid_argument,
-                 "the job's name has " + std::to_string(options.name.size()) + " bytes; at most " +
-                     std::to_string(limits::kMaxStringBytes) + " are allowed"};
-  }
-  if (!std::isfinite(options.weight) || options.weight <= 0) {
-    return Error{
-        ErrorCode::invalid_argument,
-        "the job's weight is " + std::to_string(options.weight) + "; it must be a number above 0"};
-  }
-  return {};
-}
-
 Error refusal(const lanes::Reason& reason) {
   const bool never = reason.code == lanes::ReasonCode::larger_than_pool;
   return Error{never ? ErrorCode::out_of_memory : ErrorCode::refused, lanes::reason_text(reason)};
@@ -37,7 +22,8 @@ Error refusal(const lanes::Reason& reason) {
 
 JobRegistry::JobRegistry(DescriptorStore& store, WorkerLink& worker, Replies& replies,
                          const Clock& clock)
-    : store_(store),
+    : clock_(clock),
+      store_(store),
       worker_(worker),
       requests_(worker),
       replies_(replies),
@@ -85,7 +71,7 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
                                                    " descriptors (graph, initial bytes, files); " +
                                                    std::to_string(fds.size()) + " came"});
   }
-  if (Status valid = check_options(request.spec.options); !valid) {
+  if (Status valid = check_job_options(request.spec.options); !valid) {
     return replies_.fail(from.to, valid.error());
   }
   if (Status valid = check_weight_files(request.spec.slots, request.spec.weights); !valid) {
@@ -102,6 +88,7 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
                   .record = *table_.free_record(),
                   .last_link = 0,
                   .first_graph_dropped = false,
+                  .offered_ns = clock_.now().ns(),
                   .spec = request.spec};
   std::string& name = entry.record.spec.options.name;
   if (name.empty()) name = "job-" + std::to_string(id.value());
@@ -164,6 +151,7 @@ void JobRegistry::offer(JobEntry& job) {
   core_->post(lanes::JobOffered{.job = job.id(),
                                 .session = job.owner(),
                                 .options = job.record.spec.options,
+                                .offered_at = job.offered_at(),
                                 .iteration_estimate = Duration(),
                                 .persistent = job.persistent,
                                 .ephemeral = job.ephemeral,

@@ -120,6 +120,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   // job_registry_recovery.cc
   void correct(lanes::WorkerReport& report);
 
+  const Clock& clock_;
   JobTable table_;
   JobStore store_;
   WorkerLink& worker_;

@@ -57,6 +57,7 @@ void JobRegistry::correct(lanes::WorkerReport& report) {
     if (job == nullptr) continue;
     reported.offer.session = job->owner();
     reported.offer.options = job->record.spec.options;
+    reported.offer.offered_at = job->offered_at();
   }
 }
 

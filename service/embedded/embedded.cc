@@ -268,14 +268,17 @@ Result<std::string> EmbeddedService::status() {
       if (const JobHandle job = known.lock()) facts.jobs.emplace(job->id, facts_of(*job));
     }
   }
-  return status_json(facts,
-                     loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); }));
+  return status_json(facts, snapshot());
+}
+
+lanes::Snapshot EmbeddedService::snapshot() {
+  lanes::Snapshot now = loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
+  now.now = clock_.now();
+  return now;
 }
 
 Result<std::string> EmbeddedService::job_report(WorkerJob& job, bool with_tapes) {
-  const lanes::Snapshot snapshot =
-      loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
-  const std::string line = job_line_json(snapshot, job.id, facts_of(job));
+  const std::string line = job_line_json(snapshot(), job.id, facts_of(job));
   return job_json(job, worker_->plans(job), worker_->recovery(job), line, with_tapes);
 }
 

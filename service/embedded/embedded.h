@@ -61,6 +61,8 @@ class EmbeddedService final : public OpenService, private EventSink {
   void close_for_exit() override { close(); }
 
  private:
+  // The core's, as of now.
+  lanes::Snapshot snapshot();
   // The newest job of this name or number that is not over.
   Result<JobHandle> find(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<adaptor::Backend> backend,

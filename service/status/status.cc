@@ -52,9 +52,24 @@ Json image_json(const lanes::JobStatus& job, const JobFacts& facts) {
           {"pinned", job.pinned}};
 }
 
-Json job_line(const lanes::JobStatus& job, const JobFacts& facts) {
+// Whole seconds stay whole.
+double seconds_of(Duration duration) { return static_cast<double>(duration.ns()) / 1e9; }
+
+Json deadline_json(const lanes::JobStatus& job) {
+  if (job.options.deadline <= Duration()) return nullptr;
+  return seconds_of(job.options.deadline);
+}
+
+// Below 0: its iterations should have been done.
+Json deadline_left_json(const lanes::JobStatus& job, TimePoint now) {
+  if (job.options.deadline <= Duration()) return nullptr;
+  return seconds_of(job.options.deadline - (now - job.offered_at));
+}
+
+Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now) {
   const bool outside = job.state == lanes::JobState::waiting || job.state == lanes::JobState::away;
   const bool waits = outside && job.reason.position > 0;
+  const uint64_t total = job.options.total_iterations;
   return {{"id", job.id.value()},
           {"name", job.options.name},
           {"user", facts.user},
@@ -70,7 +85,10 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts) {
           {"device_time_s", job.device_time.seconds()},
           {"reason", reason_json(job.reason, facts)},
           {"position", waits ? Json(job.reason.position) : Json(nullptr)},
-          {"wait_estimate_s", facts.wait_s ? Json(*facts.wait_s) : Json(nullptr)}};
+          {"wait_estimate_s", facts.wait_s ? Json(*facts.wait_s) : Json(nullptr)},
+          {"total_iterations", total > 0 ? Json(total) : Json(nullptr)},
+          {"deadline_s", deadline_json(job)},
+          {"deadline_left_s", deadline_left_json(job, now)}};
 }
 
 int64_t claimed(const lanes::Snapshot& snapshot, memory::ClaimClass claim_class) {
@@ -155,7 +173,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
   Json jobs = Json::array();
   for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
     for (const lanes::JobStatus& job : *list)
-      jobs.push_back(job_line(job, facts_of(service, job.id)));
+      jobs.push_back(job_line(job, facts_of(service, job.id), snapshot.now));
   }
   const Json status = {{"service",
                         {{"pid", service.pid},
@@ -179,7 +197,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
 std::string job_line_json(const lanes::Snapshot& snapshot, JobId id, const JobFacts& facts) {
   for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
     for (const lanes::JobStatus& job : *list) {
-      if (job.id == id) return job_line(job, facts).dump();
+      if (job.id == id) return job_line(job, facts, snapshot.now).dump();
     }
   }
   return "null";

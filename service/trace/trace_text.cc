@@ -47,6 +47,8 @@ class Words {
                        format_bytes(event.persistent) + ", lane " + format_bytes(event.ephemeral);
     if (event.options.total_iterations > 0)
       line += ", " + text(event.options.total_iterations) + " iterations";
+    if (event.options.deadline > Duration())
+      line += ", deadline after " + milliseconds_text(event.options.deadline.ns());
     return line;
   }
   std::string operator()(const lanes::JobEnded& event) const {

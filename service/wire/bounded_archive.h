@@ -235,6 +235,14 @@ inline void CEREAL_LOAD_FUNCTION_NAME(BoundedInput& archive, Duration& duration)
 inline void CEREAL_SAVE_FUNCTION_NAME(BoundedOutput& archive, const Duration& duration) {
   archive(duration.ns());
 }
+inline void CEREAL_LOAD_FUNCTION_NAME(BoundedInput& archive, TimePoint& time) {
+  int64_t ns = 0;
+  archive(ns);
+  time = TimePoint(ns);
+}
+inline void CEREAL_SAVE_FUNCTION_NAME(BoundedOutput& archive, const TimePoint& time) {
+  archive(time.ns());
+}
 
 }  // namespace laneway::wire
 

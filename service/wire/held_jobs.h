@@ -14,7 +14,7 @@ namespace laneway::wire::held {
 
 struct Job {  // + [graph 0, initial bytes while spec.has_initial, files]
   static constexpr MessageType kType{
-      .number = 411, .version = 3 + kJobOptionsVersion, .name = "held::Job"};
+      .number = 411, .version = 4 + kJobOptionsVersion, .name = "held::Job"};
   uint64_t job = 0;
   uint64_t session = 0;
   uint64_t request = 0;
@@ -22,11 +22,13 @@ struct Job {  // + [graph 0, initial bytes while spec.has_initial, files]
   uint32_t record = 0;  // index in the journal
   uint32_t last_link = 0;
   bool first_graph_dropped = false;
+  // When its client asked for it, on the machine's steady clock.
+  int64_t offered_ns = 0;
   JobSpec spec;  // with the name that was given; first bytes only until the image is placed
   friend bool operator==(const Job&, const Job&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(job, session, request, user, record, last_link, first_graph_dropped, spec);
+    archive(job, session, request, user, record, last_link, first_graph_dropped, offered_ns, spec);
   }
 };
 

@@ -81,8 +81,8 @@ void serialize(A& archive, RecallTurn& action) {
 
 template <class A>
 void serialize(A& archive, JobOffered& event) {
-  archive(event.job, event.session, event.options, event.iteration_estimate, event.persistent,
-          event.ephemeral, event.context_key);
+  archive(event.job, event.session, event.options, event.offered_at, event.iteration_estimate,
+          event.persistent, event.ephemeral, event.context_key);
 }
 template <class A>
 void serialize(A& archive, JobEnded& event) {

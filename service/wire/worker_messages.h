@@ -268,7 +268,7 @@ struct JobText {
 // Events that were sent before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{
-      .number = 257, .version = 3 + kJobOptionsVersion, .name = "from_worker::Report"};
+      .number = 257, .version = 4 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
   template <class A>
   void serialize(A& archive) {

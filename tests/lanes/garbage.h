@@ -69,6 +69,7 @@ class Garbage {
     job.offer.ephemeral = bytes();
     job.offer.context_key = random_.below(2);
     job.offer.options.total_iterations = random_.next();
+    job.offer.offered_at = TimePoint(static_cast<int64_t>(random_.next()));
     job.lane = LaneId(number(6));
     job.image_offset = bytes();
     job.image_size = random_.chance(0.8) ? std::max(job.offer.persistent, Bytes(64)) : bytes();

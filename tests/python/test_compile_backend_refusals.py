@@ -145,9 +145,11 @@ def test_an_error_of_the_code_is_eagers():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"nmae": "x"}, "nmae.*name, priority, address"),
+        ({"nmae": "x"}, "nmae.*name, priority, weight, job_class, address"),
         ({"name": 3}, "name = 3.*a name"),
         ({"priority": "high"}, "priority = 'high'.*integer"),
+        ({"weight": -1}, "weight = -1.*from 0.001"),
+        ({"job_class": "batch"}, "job_class = 'batch'.*best_effort"),
         ({"max_variants": 0}, "max_variants = 0.*at least 1"),
         ({"admission_timeout": -1}, "admission_timeout = -1.*seconds"),
         ({"strict": 1}, "strict = 1.*True or False"),

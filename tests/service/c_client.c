@@ -21,6 +21,7 @@ static_assert(sizeof(laneway_job_options) >= 64, "laneway_job_options");
 static_assert(offsetof(laneway_job_options, random_state_bytes) == 56, "laneway_job_options");
 static_assert(offsetof(laneway_job_options, shared) == 64, "laneway_job_options");
 static_assert(offsetof(laneway_job_options, replay) == 68, "laneway_job_options");
+static_assert(offsetof(laneway_job_options, deadline_ns) == 96, "laneway_job_options");
 static_assert(sizeof(laneway_connect_options) >= 32, "laneway_connect_options");
 static_assert(offsetof(laneway_connect_options, timeout_ns) == 24, "laneway_connect_options");
 

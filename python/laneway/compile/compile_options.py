@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 from laneway.errors import InvalidInput, ServiceUnavailable
+from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service, connect, default_service
 
 
@@ -18,12 +19,15 @@ class CompileOptions:
     - `name`: the name of the jobs. None: each job is named after its function and line.
     - `address`: the address of a service. None: $LANEWAY_ADDRESS; or a daemon at the default
       address; or a service embedded in this process.
-    - `priority`, `max_variants`, `admission_timeout`: those of laneway.inference.
+    - `priority`, `weight`, `job_class`, `max_variants`, `admission_timeout`: those of
+      laneway.inference.
     - `strict`: code that cannot run as a job raises an error instead of running eagerly with a
       warning."""
 
     name: str | None = None
     priority: int = 0
+    weight: float = 1.0
+    job_class: str | None = None
     address: str | None = None
     max_variants: int = 8
     admission_timeout: float | None = None
@@ -46,6 +50,14 @@ class CompileOptions:
                 raise InvalidInput(f"option {name} = {value!r}: it must be {wanted}")
         return CompileOptions(**{k: v for k, v in options.items() if v is not None})
 
+    def __post_init__(self) -> None:
+        _ = self.scheduling  # checks its limits
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """What the jobs tell the policy."""
+        return Scheduling(priority=self.priority, weight=self.weight, job_class=self.job_class)
+
 
 def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
@@ -58,6 +70,8 @@ def _is_text(value: Any) -> bool:
 _CHECKS = {
     "name": (_is_text, "a name"),
     "priority": (_is_integer, "an integer"),
+    "weight": (lambda v: isinstance(v, (int, float)) and not isinstance(v, bool), "a number"),
+    "job_class": (_is_text, "a class of jobs"),
     "address": (_is_text, "a service's address"),
     "max_variants": (lambda v: _is_integer(v) and v >= 1, "an integer of at least 1"),
     "admission_timeout": (

@@ -20,8 +20,6 @@ from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.service import Service
 from laneway.native.process import ProcessLock
 
-_INFERENCE = 1
-
 _images: weakref.WeakSet[WeightImage] = weakref.WeakSet()
 
 
@@ -122,10 +120,8 @@ class WeightImage:
             captured.slots,
             captured.encode(),
             self._random_state,
-            job_class=_INFERENCE,
-            priority=self.options.priority,
-            weight=1.0,
-            total_iterations=None,
+            job_class="inference",
+            scheduling=self.options.scheduling,
         )
 
     def _slot_of(self, position: int) -> Slot:

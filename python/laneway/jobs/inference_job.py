@@ -26,13 +26,12 @@ from laneway.jobs.mirror import Mirror, bring_up_to_date, check_sync, written_sl
 from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
+from laneway.jobs.scheduling import UNSAID, Scheduling
 from laneway.jobs.service import Service, default_service
 from laneway.jobs.step import TrainStep
 from laneway.jobs.variants import Variants
 from laneway.jobs.weight_files import Paths, WeightFiles
 from laneway.native.process import ProcessLock
-
-_INFERENCE = 1
 
 # What capture_inference gets as train_mode, by the names that users give.
 _MODES: dict[str, bool | None] = {"eval": False, "as_is": None}
@@ -44,7 +43,7 @@ class InferenceOptions:
 
     service: Service | None = None
     name: str | None = None
-    priority: int = 0
+    scheduling: Scheduling = UNSAID
     admission_timeout: float | None = None
     closure: Callable[..., Any] | None = None
     max_variants: int = 8
@@ -219,10 +218,8 @@ class Inference(NotPickled):
                 captured.slots,
                 captured.encode(),
                 self._random_state,
-                job_class=_INFERENCE,
-                priority=options.priority,
-                weight=1.0,
-                total_iterations=None,
+                job_class="inference",
+                scheduling=options.scheduling,
                 shared=options.shared,
                 replay=options.replay,
                 weights=self._weights,
@@ -236,6 +233,10 @@ def inference(
     service: Service | None = None,
     name: str | None = None,
     priority: int = 0,
+    weight: float = 1.0,
+    total_iterations: int | None = None,
+    deadline: float | None = None,
+    job_class: str | None = None,
     admission_timeout: float | None = None,
     closure: Callable[..., Any] | None = None,
     max_variants: int = 8,
@@ -265,9 +266,10 @@ def inference(
     `closure(model, *inputs)` replaces the call model(*inputs), for example by an evaluation with
     losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
     stay captured at a time. Of a step with a list of models, `model` is the one to call; without
-    it, a closure gets the list. `service`, `name`, `priority`, `admission_timeout`, `shared`,
-    `replay`, `random` and `sync` are those of train_step, for a job of the inference's own; an
-    inference of a step ignores all of them but `name` and `random`. Errors are those of train_step.
+    it, a closure gets the list. `service`, `name`, `priority`, `weight`, `total_iterations` (of
+    calls), `deadline`, `job_class` (None: "inference"), `admission_timeout`, `shared`, `replay`,
+    `random` and `sync` are those of train_step, for a job of the inference's own; an inference of a
+    step ignores all of them but `name` and `random`. Errors are those of train_step.
 
     Requires: a step that is given has a job, that is, it was called or prepared."""
     check_replay(replay)
@@ -276,7 +278,7 @@ def inference(
     options = InferenceOptions(
         service=service,
         name=name,
-        priority=priority,
+        scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class),
         admission_timeout=admission_timeout,
         closure=closure,
         max_variants=max_variants,

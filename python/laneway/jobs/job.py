@@ -17,6 +17,7 @@ from laneway.graph.slots import Slot
 from laneway.jobs import draws
 from laneway.jobs.draws import Drawn
 from laneway.jobs.outputs import Buffers, Outputs
+from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.weight_files import WeightFiles
 from laneway.native import bindings
 from laneway.native.bindings import ffi
@@ -307,16 +308,15 @@ def create_job(
     encoded: bytes,
     random_state: torch.Tensor,
     *,
-    job_class: int,
-    priority: int,
-    weight: float,
-    total_iterations: int | None,
+    job_class: str,
+    scheduling: Scheduling,
     shared: bool = False,
     replay: str = "auto",
     weights: WeightFiles | None = None,
 ) -> Job:
-    """Offers a job with its first graph; `weights` has the first bytes of some slots. Raises
-    OutOfMemory when it can never fit, GraphError when the graph is refused."""
+    """Offers a job with its first graph. `job_class` is what the job is, unless `scheduling` names
+    another class; `weights` has the first bytes of some slots. Raises OutOfMemory when it can never
+    fit, GraphError when the graph is refused."""
     native_slots = ffi.new("laneway_slot[]", max(1, len(slots)))
     names = [ffi.new("char[]", slot.name.encode()) for slot in slots]
     for i, slot in enumerate(slots):
@@ -327,13 +327,10 @@ def create_job(
             native_slots[i].initial = slot.initial.untyped_storage().data_ptr()
     options = ffi.new("laneway_job_options *")
     options.size = ffi.sizeof("laneway_job_options")
-    options.job_class = job_class
+    scheduling.give(options, job_class)
     text = None if name is None else ffi.new("char[]", name.encode())
     options.name = ffi.NULL if text is None else text
-    options.priority = priority
     options.slot_count = len(slots)
-    options.weight = weight
-    options.total_iterations = total_iterations or 0
     options.slots = native_slots
     options.random_state = random_state.data_ptr()
     options.random_state_bytes = random_state.numel()

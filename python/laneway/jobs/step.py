@@ -37,8 +37,6 @@ from laneway.jobs.variants import Variants
 from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 
-_TRAINING = 0
-
 
 class TrainStep(NotPickled, StepFiles):
     """Call a step with a batch: the service runs one iteration of training and returns the loss.
@@ -363,10 +361,8 @@ class TrainStep(NotPickled, StepFiles):
                 captured.slots,
                 captured.encode(),
                 self._before.random,
-                job_class=_TRAINING,
-                priority=options.priority,
-                weight=options.weight,
-                total_iterations=options.total_iterations,
+                job_class="training",
+                scheduling=options.scheduling,
                 shared=options.shared,
                 replay=options.replay,
             )

@@ -9,6 +9,7 @@ from typing import Any
 from laneway.jobs import draws
 from laneway.jobs.job import check_replay
 from laneway.jobs.mirror import check_sync
+from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service
 
 
@@ -18,9 +19,7 @@ class StepOptions:
 
     service: Service | None
     name: str | None
-    priority: int
-    weight: float
-    total_iterations: int | None
+    scheduling: Scheduling
     closure: Callable[..., Any] | None
     admission_timeout: float | None
     keep_gradients: bool | None

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from laneway.capture import given
 from laneway.errors import InvalidInput
+from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service
 from laneway.jobs.step import TrainStep
 from laneway.jobs.step_options import StepOptions
@@ -25,6 +26,8 @@ def train_step(
     priority: int = 0,
     weight: float = 1.0,
     total_iterations: int | None = None,
+    deadline: float | None = None,
+    job_class: str | None = None,
     closure: Callable[..., Any] | None = None,
     admission_timeout: float | None = None,
     keep_gradients: bool | None = None,
@@ -47,9 +50,13 @@ def train_step(
       above. It runs only at capture, so its decisions in Python must depend on its arguments alone.
       It may scale its loss with a torch.amp.GradScaler if the optimizer is made with fused=True.
     - `name`: the job's name in the status and for attach().
-    - `priority`, `weight`: shown in the status. No built-in policy reads them yet.
-    - `total_iterations`: how many iterations the job will run, if that is known. The policy srtf
-      computes the remaining time from it.
+    - `priority` (higher is more urgent), `weight` (the job's share of the device's time beside
+      others): read by the policies that rank or share by them (policies/README.md).
+    - `total_iterations`: how many iterations the job will run, if that is known. Policies compute
+      the remaining time from it.
+    - `deadline`: so many seconds after the job's offer all of its iterations should be done.
+    - `job_class`: "training" (None means it), "inference", or "best_effort", which runs when no job
+      of another class in its lane has work.
     - `admission_timeout`: how many seconds the first call waits for room in the pool before it
       raises Refused. None: without a limit. 0: it does not wait.
     - `keep_gradients`: True keeps gradients in the job's state, to accumulate micro-batches over
@@ -71,20 +78,11 @@ def train_step(
     """
     _check_given(model, optimizer, closure)
     options = StepOptions(
-        service=service,
-        name=name,
-        priority=priority,
-        weight=weight,
-        total_iterations=total_iterations,
-        closure=closure,
-        admission_timeout=admission_timeout,
-        keep_gradients=keep_gradients,
-        max_variants=max_variants,
-        shared=shared,
-        replay=replay,
-        random=random,
-        sync=sync,
-    )
+        service=service, name=name, closure=closure, admission_timeout=admission_timeout,
+        scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class),
+        keep_gradients=keep_gradients, max_variants=max_variants, shared=shared, replay=replay,
+        random=random, sync=sync,
+    )  # fmt: skip
     return TrainStep(model, loss_fn, optimizer, options)
 
 

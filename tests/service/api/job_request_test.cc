@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 
 #include "tests/service/api/option_fields.h"
@@ -28,6 +29,7 @@ laneway_job_options all_set() {
   options.total_iterations = 1000;
   options.shared = 1;
   options.replay = LANEWAY_REPLAY_OFF;
+  options.deadline_ns = 5'000'000'000;
   return options;
 }
 
@@ -41,7 +43,8 @@ TEST(JobRequest, CarriesEveryOption) {
                           .weight = 2.5,
                           .total_iterations = 1000,
                           .shared = true,
-                          .replay = Replay::off};
+                          .replay = Replay::off,
+                          .deadline = seconds(5)};
   EXPECT_EQ(request.value().options, wanted);
   const auto carried = field_texts(request.value().options);
   const auto defaults = field_texts({});
@@ -85,6 +88,11 @@ TEST(JobRequest, FieldsBehindTheCallersSizeHaveTheirDefaults) {
   ASSERT_TRUE(older) << older.error().message;
   EXPECT_TRUE(older.value().options.shared);
   EXPECT_EQ(older.value().options.replay, Replay::automatic);
+  options.size = offsetof(laneway_job_options, deadline_ns);
+  const auto old = job_request(&options, &kGraph);
+  ASSERT_TRUE(old) << old.error().message;
+  EXPECT_EQ(old.value().options.replay, Replay::off);
+  EXPECT_EQ(old.value().options.deadline, Duration());
 }
 
 TEST(JobRequest, RefusesWhatDoesNotExist) {
@@ -104,6 +112,12 @@ TEST(JobRequest, RefusesWhatDoesNotExist) {
   options = all_set();
   options.replay = LANEWAY_REPLAY_OFF + 1;
   EXPECT_THAT(refusal(options), HasSubstr("replay 3"));
+  options = all_set();
+  options.weight = std::nan("");
+  EXPECT_THAT(refusal(options), HasSubstr("weight = nan"));
+  options = all_set();
+  options.deadline_ns = -1;
+  EXPECT_THAT(refusal(options), HasSubstr("deadline = "));
   options = all_set();
   options.slot_count = 2;
   EXPECT_THAT(refusal(options), HasSubstr("2 slots and no array"));

@@ -20,6 +20,7 @@ class DistinctFields {
  private:
   void fill(std::string& text) { text = "field " + std::to_string(++last_); }
   void fill(bool& value) { value = !value; }
+  void fill(Duration& value) { value = seconds(++last_); }
   template <class T>
   requires std::is_enum_v<T>
   void fill(T& value) { value = static_cast<T>(static_cast<int>(value) + 1); }
@@ -44,6 +45,7 @@ class FieldTexts {
 
  private:
   void add(const std::string& text) { texts.push_back(text); }
+  void add(Duration value) { texts.push_back(std::to_string(value.ns())); }
   template <class T>
   requires std::is_enum_v<T>
   void add(T value) { texts.push_back(std::to_string(static_cast<int>(value))); }

@@ -92,6 +92,29 @@ TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
   EXPECT_EQ(jobs[2]["wait_estimate_s"], nullptr);
 }
 
+TEST_F(StatusTest, SaysWhatAJobsClientDeclared) {
+  offer(1, 640, 640);
+  lanes::JobOffered job;
+  job.job = JobId(2);
+  job.options.priority = -3;
+  job.options.weight = 2.5;
+  job.options.total_iterations = 1000;
+  job.options.deadline = seconds(30);
+  job.persistent = job.ephemeral = Bytes(640);
+  core_->handle(TimePoint(seconds(10).ns()), job);
+  lanes::Snapshot snapshot = core_->snapshot();
+  snapshot.now = TimePoint(seconds(45).ns());
+  const json jobs = json::parse(status_json(facts_, snapshot))["jobs"];
+  for (const char* unknown : {"total_iterations", "deadline_s", "deadline_left_s"}) {
+    EXPECT_EQ(jobs[0][unknown], nullptr) << unknown;
+  }
+  EXPECT_EQ(jobs[1]["priority"], -3);
+  EXPECT_EQ(jobs[1]["weight"], 2.5);
+  EXPECT_EQ(jobs[1]["total_iterations"], 1000);
+  EXPECT_EQ(jobs[1]["deadline_s"], 30.0);
+  EXPECT_EQ(jobs[1]["deadline_left_s"], -5.0) << "it should have been done";
+}
+
 TEST_F(StatusTest, TheLineOfOneJobIsThatOfTheDocument) {
   offer(1, 640, 640);
   const JobFacts facts{.user = "owner", .wait_s = {}};

@@ -68,6 +68,7 @@ class MessageFiller {
     id = Id<Tag>(random_.next());
   }
   void fill(Bytes& bytes) { bytes = Bytes(static_cast<int64_t>(random_.next())); }
+  void fill(TimePoint& time) { time = TimePoint(static_cast<int64_t>(random_.next())); }
   void fill(Duration& duration) { duration = Duration(static_cast<int64_t>(random_.next())); }
   template <class T>
   requires requires(T& value, MessageFiller& filler) { value.serialize(filler); }

@@ -1,0 +1,144 @@
+"""What a user tells the policy of a job (priority, weight, total_iterations, deadline, job_class):
+it arrives in the status from every way to make a job, and what makes no sense is refused by name,
+before anything is captured, with the limits that the service itself has."""
+
+import inspect
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import laneway
+from laneway.errors import InvalidInput
+from laneway.jobs import scheduling
+from laneway.jobs.scheduling import Scheduling
+
+TOLD = {
+    "priority": -3,
+    "weight": 2.5,
+    "total_iterations": 1000,
+    "deadline": 90,
+    "job_class": "best_effort",
+}
+SHOWN = {
+    "priority": -3,
+    "weight": 2.5,
+    "total_iterations": 1000,
+    "deadline_s": 90.0,
+    "class": "best_effort",
+}
+UNTOLD = {"priority": 0, "weight": 1.0, "total_iterations": None, "deadline_s": None}
+
+X, Y = torch.ones(4, 8), torch.zeros(4, dtype=torch.long)
+
+
+def a_step(service, **options):
+    model = nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return laneway.train_step(
+        model, nn.functional.cross_entropy, optimizer, service=service, **options
+    )
+
+
+def a_decorated_step(service, **options):
+    model = nn.Linear(8, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    @laneway.step(model, optimizer, service=service, **options)
+    def body(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return body
+
+
+def an_inference(service, **options):
+    return laneway.inference(nn.Linear(8, 3), service=service, **options)
+
+
+WAYS = {"training": a_step, "training by @step": a_decorated_step, "inference": an_inference}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_told_arrives_and_what_is_not_is_unknown(way):
+    inputs = (X,) if way == "inference" else (X, Y)
+    with laneway.embedded("64MiB") as service:
+        WAYS[way](service, name="told", **TOLD)(*inputs)
+        WAYS[way](service, name="untold")(*inputs)
+        lines = {line["name"]: line for line in service.status()["jobs"]}
+    assert {key: lines["told"][key] for key in SHOWN} == SHOWN
+    assert 0 < lines["told"]["deadline_left_s"] < 90
+    expected = UNTOLD | {"class": way.split()[0], "deadline_left_s": None}
+    assert {key: lines["untold"][key] for key in expected} == expected
+
+
+WRONG = [
+    ("priority", 1.5, "whole number"),
+    ("priority", True, "whole number"),
+    ("priority", scheduling.MAX_PRIORITY + 1, "-1000000 to 1000000"),
+    ("priority", -(2**40), "-1000000 to 1000000"),
+    ("weight", 0, "from 0.001 to 1000"),
+    ("weight", -1.0, "from 0.001 to 1000"),
+    ("weight", math.nan, "from 0.001 to 1000"),
+    ("weight", math.inf, "from 0.001 to 1000"),
+    ("weight", "2", "from 0.001 to 1000"),
+    ("total_iterations", 0, "from 1 to"),
+    ("total_iterations", -5, "from 1 to"),
+    ("total_iterations", 2**63, "from 1 to 1000000000000000"),
+    ("total_iterations", 10.0, "whole number"),
+    ("deadline", 0, "above 0"),
+    ("deadline", -2.5, "above 0"),
+    ("deadline", math.nan, "above 0"),
+    ("deadline", 1e12, "at most 315360000"),
+    ("job_class", "batch", "'training', 'inference', 'best_effort'"),
+    ("job_class", 2, "'training', 'inference', 'best_effort'"),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("option", "value", "remedy"), WRONG)
+def test_what_makes_no_sense_is_refused_before_anything_is_captured(way, option, value, remedy):
+    with pytest.raises(InvalidInput) as refused:
+        WAYS[way](None, **{option: value})
+    assert str(refused.value).startswith(f"{option} = {value!r}: ")
+    assert remedy in str(refused.value)
+
+
+def test_the_limits_are_those_of_the_service():
+    """Asks the service past the checks of Python: it takes each bound, and not the next value."""
+
+    def offer(service, **values):
+        options = Scheduling()
+        for option, value in values.items():
+            object.__setattr__(options, option, value)
+        captured = laneway.inference(nn.Linear(8, 3), service=service)
+        captured._options = laneway.jobs.inference_job.InferenceOptions(scheduling=options)
+        captured(X)
+
+    bounds = {
+        "priority": (scheduling.MAX_PRIORITY, scheduling.MAX_PRIORITY + 1),
+        "weight": (scheduling.MIN_WEIGHT, math.nextafter(scheduling.MIN_WEIGHT, 0)),
+        "total_iterations": (
+            scheduling.MAX_TOTAL_ITERATIONS,
+            scheduling.MAX_TOTAL_ITERATIONS + 1,
+        ),
+        "deadline": (scheduling.MAX_DEADLINE_S, scheduling.MAX_DEADLINE_S + 1),
+    }
+    with laneway.embedded("64MiB") as service:
+        for option, (most, too_much) in bounds.items():
+            offer(service, **{option: most})
+            with pytest.raises(InvalidInput, match=option):
+                offer(service, **{option: too_much})
+        offer(service, weight=scheduling.MAX_WEIGHT)
+        with pytest.raises(InvalidInput, match="weight"):
+            offer(service, weight=math.nextafter(scheduling.MAX_WEIGHT, math.inf))
+
+
+def test_every_way_takes_every_option():
+    for function in (laneway.train_step, laneway.inference):
+        taken = inspect.signature(function).parameters
+        assert set(TOLD) <= set(taken), function.__name__
