@@ -1,35 +1,50 @@
 """recovery_cost: what does a service pay for jobs whose state outlives a worker that dies?
 
-Three services train the same model, in turns of the same rounds: one without recovery memory, one
-that chooses its method, and one that is told to save everything that an iteration overwrites
-(undo). A trial is the mean time of an iteration over enough of them for several snapshots; its
-ratio to the trial without recovery memory of the same round, less one, is the share.
-`*_neighbour`: the same for a small model in a second lane of that service, while the first
-trains."""
+First an ordinary service trains the model, until its job has chosen a method. Then one worker does
+all three in rotation (`--recovery rotate:BLOCK:INTERVAL`): blocks of iterations with nothing, with
+undo, with snapshots, snapshots, undo, nothing, and so on. The client times each iteration. Three
+blocks next to each other make one comparison; from all of them comes a Hodges-Lehmann estimate with
+its interval. So all that differs between two processes, or drifts, is the same for all methods.
+
+A share is what an iteration takes longer, by what it takes with nothing. The first iteration of
+another block is left out, because it finds other things in the caches than in a service that does
+one thing only; that of snapshots has the snapshot. A block that is shorter than the interval chosen
+has one snapshot too many for its iterations: the share is then that of an interval with one.
+
+`*_neighbour`: by how much a small model's iterations take longer in a second lane, while the first
+one trains so."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 
 import laneway
 
 from . import stats
 from .daemon import Daemon
 from .failover import Jobs
-from .harness import Calibration, Options, interleaved, progress
+from .harness import Calibration, Options, progress
 from .models import NAMES, make, pool_for
 from .report import Report, at_most
 
-METHODS = {"none": ("--recovery-memory", "0"), "chosen": (), "undo": ("--recovery", "undo")}
 NEIGHBOURS = ("resnet18", "vgg11")  # trained beside the small model
 SMALL = "mlp"
-TRIAL_S = 2.0
-QUICK_TRIAL_S = 0.5
-WARM_UP = 40  # iterations, until a method is chosen
-SNAPSHOTS_A_TRIAL = 2
+ROUND = ("none", "undo", "snapshot", "snapshot", "undo", "none")
+METHODS = ROUND[:3]
+TRIAL_S = 5.0  # of --trials; thirty are measured in 150 s
+NEIGHBOUR_PART = 0.6  # of the time of a model
+BLOCK_S = 0.05
+LEAST_BLOCK = 3  # iterations
+LONGEST_BLOCK_S = 1.0  # to have the chosen interval in it
+CHOICES = 40  # iterations until the method was chosen twice
+CHOICE_S = 2.0
+WARM_UP_S = 3.0
 SHORT_US = 200.0  # an iteration that takes less may pay SHORT_COST_US
 SHARE = at_most(0.03)
 SHORT_COST_US = at_most(6.0)
@@ -42,15 +57,17 @@ def cases() -> list[str]:
 def run(options: Options) -> Report:
     report = Report("recovery_cost")
     calibration = Calibration()
+    seconds = TRIAL_S * options.trials
     for case in cases():
         if not options.wants(case):
             continue
         progress(f"recovery_cost: {case}")
         try:
             if case.endswith("_neighbour"):
-                _measure_neighbour(case, case.removesuffix("_neighbour"), options, report)
+                name = case.removesuffix("_neighbour")
+                _measure_neighbour(case, name, seconds * NEIGHBOUR_PART, report)
             else:
-                _measure(case, options, calibration, report)
+                _measure(case, seconds, calibration, report)
         except (OSError, RuntimeError) as error:
             report.add(case, "chosen_share", None, "share", SHARE, note=str(error))
     if calibration.samples_ms:
@@ -59,107 +76,209 @@ def run(options: Options) -> Report:
     return report
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What an ordinary service does for a job, as it reports it."""
+
+    method: str
+    interval: int
+    replay_s: float
+    bytes: int
+    iteration_s: float
+
+    def rotation(self) -> tuple[int, int]:
+        """Iterations of a block, and between snapshots in it."""
+        block = max(LEAST_BLOCK, round(BLOCK_S / self.iteration_s))
+        if self.method != "snapshot":
+            return block, block
+        if self.interval <= block:
+            return math.ceil(block / self.interval) * self.interval, self.interval
+        if self.interval * self.iteration_s <= LONGEST_BLOCK_S:
+            return self.interval, self.interval
+        return block, block
+
+
+def _choice(name: str) -> Choice:
+    with _service([name]) as service:
+        jobs = Jobs([name], service)
+        end = time.perf_counter() + CHOICE_S
+        times: list[float] = []
+        while len(times) < CHOICES or time.perf_counter() < end:
+            start = time.perf_counter()
+            jobs.train()
+            times.append(time.perf_counter() - start)
+        kept = service.job_report(name)["recovery"]
+        return Choice(
+            method=kept["method"],
+            interval=int(kept["interval"]),
+            replay_s=float(kept["replay_s"]),
+            bytes=int(kept["bytes"]),
+            iteration_s=stats.median(times),
+        )
+
+
 @contextmanager
-def _services(*names: str) -> Iterator[dict[str, tuple[Jobs, laneway.Service]]]:
-    """For each method a service that trains the first name, and the service."""
+def _service(names: Sequence[str], *words: str) -> Iterator[laneway.Service]:
     pool = sum(pool_for(make(name)) for name in names)
     with ExitStack() as stack:
-        made = {}
-        for method, words in METHODS.items():
-            daemon = stack.enter_context(Daemon(pool, words=("--standby", "0", *words)))
-            service = stack.enter_context(laneway.connect(daemon.address))
-            made[method] = (Jobs(names[:1], service), service)
-        yield made
+        daemon = stack.enter_context(Daemon(pool, words=("--standby", "0", *words)))
+        yield stack.enter_context(laneway.connect(daemon.address))
 
 
-def _mean_us(jobs: Jobs, iterations: int) -> float:
-    start = time.perf_counter()
-    for _ in range(iterations):
-        jobs.train()
-    return (time.perf_counter() - start) / iterations * 1e6
+@dataclass
+class Comparison:
+    """Seconds of every iteration of three blocks next to each other, by method; `span` is when
+    each began and ended."""
+
+    times: dict[str, list[float]] = field(default_factory=dict)
+    span: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def plain(self) -> float:
+        return _mean(self.times["none"][1:])
+
+    def undo(self) -> float:
+        """The mean seconds by which an iteration with undo takes longer."""
+        return _mean(self.times["undo"][1:]) - self.plain()
+
+    def snapshot(self, interval: int, chosen: int) -> float:
+        """The same with snapshots at the interval `chosen`, taken at `interval` in here. Beyond the
+        latter an iteration costs what the later ones of a block do."""
+        times, plain = self.times["snapshot"], self.plain()
+        extra = _mean(times) - plain
+        if chosen <= interval:
+            return extra
+        rest = times[min(2, len(times) - 1) :]
+        return (extra * interval + (_mean(rest) - plain) * (chosen - interval)) / chosen
 
 
-def _measure(name: str, options: Options, calibration: Calibration, report: Report) -> None:
-    with _services(name) as made:
-        for jobs, _ in made.values():
-            _mean_us(jobs, WARM_UP)
-        seconds = QUICK_TRIAL_S if options.quick else TRIAL_S
-        count = max(2, round(seconds * 1e6 / _mean_us(made["none"][0], 2)))
-        for jobs, _ in made.values():
-            _mean_us(jobs, count)
-        kept = made["chosen"][1].job_report(name)["recovery"]
-        interval = int(kept["interval"])
-        if kept["method"] == "snapshot":
-            count = max(SNAPSHOTS_A_TRIAL, round(count / interval)) * interval
-        times: dict[str, list[float]] = {method: [] for method in made}
-        for order in interleaved(list(made), options.trials):
-            calibration.sample()
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _rotation(jobs: Jobs, block: int, seconds: float) -> Iterator[Comparison]:
+    """Comparisons for so long. The worker counts iterations from the first one on."""
+    warm = time.perf_counter() + WARM_UP_S
+    end = warm + seconds
+    while time.perf_counter() < end:
+        for order in (ROUND[:3], ROUND[3:]):
+            comparison = Comparison()
             for method in order:
-                times[method].append(_mean_us(made[method][0], count))
-        kept = made["chosen"][1].job_report(name)["recovery"]
-    _report(name, times, kept, report)
+                times = []
+                begin = before = time.perf_counter()
+                for _ in range(block):
+                    jobs.train()
+                    now = time.perf_counter()
+                    times.append(now - before)
+                    before = now
+                comparison.times[method] = times
+                comparison.span[method] = (begin, before)
+            if comparison.span[order[0]][0] >= warm:
+                yield comparison
 
 
-def _report(name: str, times: dict[str, list[float]], kept: dict, report: Report) -> None:
-    plain = stats.median(times["none"])
-    report.add(name, "iteration_us", plain, "us", samples=times["none"])
-    for method in ("chosen", "undo"):
-        pairs = list(zip(times[method], times["none"], strict=True))
-        shares = [ours / alone - 1 for ours, alone in pairs]
-        interval = stats.bootstrap_median(shares)
-        chosen = method == "chosen"
-        short = plain < SHORT_US
-        note = f"upper end of 95 %; median {interval.median:.4f}"
-        if chosen:
-            note += f"; {kept['method']}, every {kept['interval']}"
-        target = SHARE if chosen and not short else None
-        report.add(name, f"{method}_share", interval.high, "share", target, samples=shares,
-                   note=note, median=interval.median, low=interval.low)  # fmt: skip
+def _measure(name: str, seconds: float, calibration: Calibration, report: Report) -> None:
+    choice = _choice(name)
+    block, interval = choice.rotation()
+    words = ("--recovery", f"rotate:{block}:{interval}")
+    with _service([name], *words) as service:
+        found = []
+        for comparison in _rotation(Jobs([name], service), block, seconds):
+            found.append(comparison)
+            if len(found) % 16 == 1:
+                calibration.sample()  # in between: the worker waits
+    _report(name, found, choice, interval, report)
+
+
+def _report(
+    name: str, found: Sequence[Comparison], choice: Choice, interval: int, report: Report
+) -> None:
+    plain = [1e6 * one.plain() for one in found]
+    plain_us = stats.median(plain)
+    report.add(name, "iteration_us", plain_us, "us", samples=plain)
+    wanted = choice.interval if choice.method == "snapshot" else interval
+    costs_us = {
+        "undo": [1e6 * one.undo() for one in found],
+        "snapshot": [1e6 * one.snapshot(interval, wanted) for one in found],
+    }
+    for method, costs in {"chosen": costs_us.get(choice.method), **costs_us}.items():
+        if costs is None:
+            report.add(name, f"{method}_share", None, "share", SHARE, note="no method was chosen")
+            continue
+        chosen, short = method == "chosen", plain_us < SHORT_US
+        shares = [cost / alone for cost, alone in zip(costs, plain, strict=True)]
+        share = stats.hodges_lehmann(shares)
+        note = f"upper end of 95 %; estimate {share.median:.4f}"
+        if method == "snapshot" or (chosen and choice.method == "snapshot"):
+            note += f"; every {wanted}" + (f", by blocks of {interval}" * (interval < wanted))
+        report.add(name, f"{method}_share", share.high, "share", SHARE if chosen and not short
+                   else None, samples=shares, note=note, median=share.median,
+                   low=share.low)  # fmt: skip
         if chosen and short:
-            costs = [ours - alone for ours, alone in pairs]
-            cost = stats.bootstrap_median(costs)
+            cost = stats.hodges_lehmann(costs)
             report.add(name, "chosen_cost_us", cost.high, "us", SHORT_COST_US, samples=costs,
-                       note=f"upper end of 95 %; median {cost.median:.2f}")  # fmt: skip
-    report.add(name, "interval", float(kept["interval"]), "iterations", note=kept["method"])
-    report.add(name, "replay_s", float(kept["replay_s"]), "s", note="run again at most")
-    report.add(
-        name, "bytes", float(kept["bytes"]), "bytes", note="of the job; undo logs are lanes'"
-    )
+                       note=f"upper end of 95 %; estimate {cost.median:.2f}", median=cost.median,
+                       low=cost.low)  # fmt: skip
+    report.add(name, "interval", float(choice.interval), "iterations", note=choice.method)
+    report.add(name, "replay_s", choice.replay_s, "s", note="run again at most")
+    report.add(name, "bytes", float(choice.bytes), "bytes", note="of the job; undo logs are lanes'")
 
 
-def _measure_neighbour(case: str, name: str, options: Options, report: Report) -> None:
-    """The small model's iterations while `name` trains in another lane, without pause."""
-    with _services(name, SMALL) as made:
-        small = {method: Jobs([SMALL], service) for method, (_, service) in made.items()}
-        times: dict[str, list[float]] = {method: [] for method in made}
-        for method, (jobs, _) in made.items():
-            _mean_us(jobs, WARM_UP)
-            _mean_us(small[method], WARM_UP)
-        count = round((QUICK_TRIAL_S if options.quick else TRIAL_S) * 1e6 / 500)
-        for order in interleaved(list(made), options.trials):
-            for method in order:
-                with _training(made[method][0]):
-                    times[method].append(_mean_us(small[method], count))
-    for method in ("chosen", "undo"):
-        pairs = zip(times[method], times["none"], strict=True)
-        slower = [ours / alone for ours, alone in pairs]
-        interval = stats.bootstrap_median(slower)
-        report.add(case, f"{method}_slowdown", interval.high, "ratio", samples=slower,
-                   note=f"upper end of 95 %; median {interval.median:.3f}")  # fmt: skip
+def _measure_neighbour(case: str, name: str, seconds: float, report: Report) -> None:
+    """The small model's iterations while `name` trains in another lane, without pause. Its own
+    methods change too, many times in each block of the other one."""
+    choice = _choice(name)
+    block, interval = choice.rotation()
+    words = ("--recovery", f"rotate:{block}:{interval}")
+    with _service([name, SMALL], *words) as service, _training(service) as times:
+        found = list(_rotation(Jobs([name], service), block, seconds))
+    for method in ("chosen", "undo", "snapshot"):
+        wanted = choice.method if method == "chosen" else method
+        slower = [_slowdown(one, times, wanted) for one in found]
+        known = [value for value in slower if value is not None]
+        if not known:
+            report.add(case, f"{method}_slowdown", None, "ratio", note="too few iterations")
+            continue
+        ratio = stats.hodges_lehmann(known)
+        note = f"upper end of 95 %; estimate {ratio.median:.3f}; {wanted}"
+        if wanted == "snapshot":
+            note += f", every {interval}"
+        report.add(case, f"{method}_slowdown", ratio.high, "ratio", samples=known, note=note,
+                   median=ratio.median, low=ratio.low)  # fmt: skip
+
+
+def _slowdown(one: Comparison, ends: Sequence[tuple[float, float]], method: str) -> float | None:
+    """The mean iteration of the small job in the method's block, by that in the one with nothing;
+    `ends` has the end of each iteration, in order, and what it took."""
+    means = []
+    for begin, end in (one.span[method], one.span["none"]):
+        first, behind = bisect(ends, (begin,)), bisect(ends, (end,))
+        inside = [took for at, took in ends[first:behind] if at - took >= begin]
+        if not inside:
+            return None
+        means.append(_mean(inside))
+    return means[0] / means[1]
 
 
 @contextmanager
-def _training(jobs: Jobs) -> Iterator[None]:
+def _training(service: laneway.Service) -> Iterator[list[tuple[float, float]]]:
+    """The small model trains meanwhile; the list is filled."""
+    jobs = Jobs([SMALL], service)
+    jobs.train()
+    times: list[tuple[float, float]] = []
     ended = threading.Event()
 
     def train() -> None:
+        before = time.perf_counter()
         while not ended.is_set():
             jobs.train()
+            now = time.perf_counter()
+            times.append((now, now - before))
+            before = now
 
     thread = threading.Thread(target=train)
     thread.start()
     try:
-        yield
+        yield times
     finally:
         ended.set()
         thread.join()

@@ -4,8 +4,10 @@ Pure: the same samples and seed give the same numbers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -59,6 +61,23 @@ def bootstrap_median(
     values = np.asarray(samples, dtype=np.float64)
     picks = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
     return _interval(median(samples), np.median(values[picks], axis=1), confidence)
+
+
+def hodges_lehmann(samples: Sequence[float], *, confidence: float = 0.95) -> Interval:
+    """The middle of samples that lie alike on both sides of it: the median of the means of all
+    pairs, with the interval that Wilcoxon's signed ranks give (Hodges and Lehmann, Estimates of
+    Location Based on Rank Tests, 1963). Nearly as narrow as a mean's, and a third of the samples
+    may be arbitrarily wrong. Takes memory for n * n / 2 numbers."""
+    if len(samples) == 0:
+        raise ValueError("an estimate needs at least one sample")
+    values = np.asarray(samples, dtype=np.float64)
+    first, second = np.triu_indices(len(values))
+    means = np.sort((values[first] + values[second]) / 2)
+    n = len(values)
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    spread = z * math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    outside = max(0, math.floor(n * (n + 1) / 4 - spread))
+    return Interval(float(np.median(means)), float(means[outside]), float(means[-1 - outside]))
 
 
 def bootstrap_median_ratio(

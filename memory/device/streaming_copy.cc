@@ -12,7 +12,7 @@ namespace laneway::memory {
 
 #if defined(__x86_64__)
 
-void streaming_copy(void* to, const void* from, size_t bytes) {
+void unordered_streaming_copy(void* to, const void* from, size_t bytes) {
   constexpr size_t kWord = sizeof(__m128i);
   constexpr size_t kLine = 4 * kWord;
   auto* target = static_cast<std::byte*>(to);
@@ -34,11 +34,19 @@ void streaming_copy(void* to, const void* from, size_t bytes) {
     _mm_stream_si128(out + 2, third);
     _mm_stream_si128(out + 3, fourth);
   }
-  _mm_sfence();  // such stores are ordered by nothing else
   std::memcpy(target + body, source + body, bytes - head - body);
 }
 
+void streaming_copy(void* to, const void* from, size_t bytes) {
+  unordered_streaming_copy(to, from, bytes);
+  _mm_sfence();  // such stores are ordered by nothing else
+}
+
 #else
+
+void unordered_streaming_copy(void* to, const void* from, size_t bytes) {
+  std::memcpy(to, from, bytes);
+}
 
 void streaming_copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
 

@@ -11,4 +11,9 @@ namespace laneway::memory {
 // release store.
 void streaming_copy(void* to, const void* from, size_t bytes);
 
+// The same for bytes that only this thread reads, or somebody who begins behind this thread's or
+// this process's end: nothing waits until they are there. A release store behind it may be seen
+// before them.
+void unordered_streaming_copy(void* to, const void* from, size_t bytes);
+
 }  // namespace laneway::memory

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "base/check.h"
+#include "memory/device/streaming_copy.h"
+#include "service/journal/limits.h"
 
 namespace laneway::service {
 namespace {
@@ -101,8 +103,15 @@ void RedoLog::append(const RedoEntry& entry) {
   LW_CHECK(has_room(bytes), "the log has room for the entry");
   const auto used_bytes = static_cast<uint64_t>(used().count());
   std::byte* at = memory_.data() + sizeof(Header) + used_bytes;
-  const auto put = [&at](const void* from, size_t count) {
-    if (count > 0) std::memcpy(at, from, count);
+  // A log as large as this is in no cache when its end has gone once around. A successor reads it
+  // behind this process's end.
+  const bool streams = room() >= limits::kStreamedLog;
+  const auto put = [&](const void* from, size_t count) {
+    if (streams && count >= limits::kStreamedRange) {
+      memory::unordered_streaming_copy(at, from, count);
+    } else if (count > 0) {
+      std::memcpy(at, from, count);
+    }
     at += aligned(count);
   };
   const Stored stored{.number = entry.number,

@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "base/fault_point.h"
+#include "memory/device/streaming_copy.h"
+#include "service/journal/limits.h"
 
 namespace laneway::service {
 namespace {
@@ -16,6 +18,8 @@ constexpr uint64_t kAlignment = 64;  // of ranges, so that large ones are copied
 constexpr uint64_t aligned(uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
+
+void copy_cached(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
 }  // namespace
 
@@ -38,8 +42,9 @@ Bytes UndoLog::room_for(size_t ranges, Bytes bytes) {
 
 UndoLog::Header& UndoLog::header() const { return *reinterpret_cast<Header*>(memory_.data()); }
 
-void UndoLog::begin(JobId job, uint64_t number) {
+void UndoLog::begin(JobId job, uint64_t number, Bytes expected) {
   LW_CHECK(memory_.size() >= sizeof(Header), "an undo log has memory");
+  streams_ = expected >= limits::kStreamedLog;
   Header& mine = header();
   mine.job.store(0, release);
   mine.saved.store(0, release);
@@ -59,7 +64,10 @@ bool UndoLog::save(uint64_t offset, std::span<const std::byte> bytes) {
   std::byte* const at = memory_.data() + sizeof(Header) + from;
   const Range range{.offset = offset, .bytes = bytes.size()};
   std::memcpy(at, &range, sizeof(range));
-  std::memcpy(at + sizeof(range), bytes.data(), bytes.size());
+  // Nobody reads the log but this thread, and a successor behind this process's end.
+  const bool streamed = streams_ && bytes.size() >= limits::kStreamedRange;
+  const auto copy = streamed ? memory::unordered_streaming_copy : copy_cached;
+  copy(at + sizeof(range), bytes.data(), bytes.size());
   fault_point("worker.range_copied");
   mine.saved.store(next, release);
   // What is written next must not be moved before the store.

@@ -27,8 +27,10 @@ class UndoLog {
   static Bytes room_for(size_t ranges, Bytes bytes);
 
   // From here on it is the log of that request, and empty. Must be called before the journal says
-  // that the request writes.
-  void begin(JobId job, uint64_t number);
+  // that the request writes. `expected`: about what will be saved. A log that a core's own cache
+  // does not hold beside the state is written past the caches (memory/device/streaming_copy.h), so
+  // that it pushes out nothing that operators use next.
+  void begin(JobId job, uint64_t number, Bytes expected = {});
   // Saves `bytes`, which lie at `offset` in the job's image; must come before the first write to
   // them. False, and nothing is saved, when the log is full.
   bool save(uint64_t offset, std::span<const std::byte> bytes);
@@ -50,6 +52,7 @@ class UndoLog {
   Header& header() const;
 
   std::span<std::byte> memory_;
+  bool streams_ = false;
 };
 
 }  // namespace laneway::service

@@ -13,6 +13,8 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "memory/device/streaming_copy.h"
+#include "service/journal/limits.h"
 #include "service/worker/limits.h"
 
 namespace laneway::service {
@@ -55,13 +57,18 @@ Status copy_in_parts(Bytes bytes, const std::function<Status(Bytes, Bytes)>& cop
 
 Status copy_image(WorkerContext& context, const WorkerJob& job, std::span<std::byte> to) {
   const bool reached = context.backend.device().capabilities().pool_is_addressable;
-  return copy_in_parts(job.torch->layout().total(), [&](Bytes from, Bytes bytes) -> Status {
+  const Bytes total = job.torch->layout().total();
+  // A successor reads it behind this process's end; so does the lane's thread, which wrote it.
+  const bool streamed = total >= limits::kStreamedLog;
+  return copy_in_parts(total, [&](Bytes from, Bytes bytes) -> Status {
     std::byte* const into = to.data() + from.count();
     const std::byte* const image = job.image + from.count();
     if (!reached) {
       Status read = context.backend.pool_access().read(into, image, bytes);
       if (!read) return read;
-    } else {  // not a transfer: no link is in between
+    } else if (streamed) {  // not a transfer: no link is in between
+      memory::unordered_streaming_copy(into, image, static_cast<size_t>(bytes.count()));
+    } else {
       std::memcpy(into, image, static_cast<size_t>(bytes.count()));
     }
     fault_point("worker.snapshot_part");

@@ -63,7 +63,11 @@ void StateGuard::before_commit(WorkerJob& job, const WorkerGraph& graph,
   GuardedState& guard = job.guard;
   guard.memory = context_.recovery;
   guard.owner = job.id.value();
-  if (guard.iterations >= guard.next_choice) choose(job, graph);
+  if (context_.wanted_recovery && context_.wanted_recovery->block > 0) {
+    rotate(job);
+  } else if (guard.iterations >= guard.next_choice) {
+    choose(job, graph);
+  }
   Status begun;
   if (guard.choice.method == RecoveryMethod::undo && undo != nullptr) {
     begun = begin_undo(job, graph, *undo);
@@ -106,9 +110,8 @@ void StateGuard::choose(WorkerJob& job, const WorkerGraph& graph) {
     choice = choose_interval(costs);
   } else if (costs.undo > Duration()) {
     const Bytes image = job.torch->layout().total();
-    const Bytes written = written_bytes(job, graph.writes.slots());
     if (costs.snapshot == Duration()) {
-      costs.snapshot = Duration(costs.undo.ns() * image.count() / written.count());
+      costs.snapshot = Duration(costs.undo.ns() * image.count() / graph.writes.bytes().count());
     }
     choice = choose_recovery(costs);
   }
@@ -123,6 +126,18 @@ void StateGuard::choose(WorkerJob& job, const WorkerGraph& graph) {
   if (left_undo && grown_for_ == job.id) release_log();
 }
 
+void StateGuard::rotate(WorkerJob& job) {
+  GuardedState& guard = job.guard;
+  const WantedRecovery& wanted = *context_.wanted_recovery;
+  const RecoveryMethod method = rotated_method(guard.iterations, wanted.block);
+  const bool block_begins = guard.iterations % wanted.block == 0;
+  if (!block_begins && method == guard.choice.method) return;
+  // The memory of what is not in use stays: it is needed again soon.
+  guard.snapshot.forget();
+  const BookkeepingLock lock(context_.mutex);
+  guard.choice = {.method = method, .interval = wanted.interval, .share = 0, .redo = {}};
+}
+
 void StateGuard::release_log() {
   if (context_.recovery == nullptr) return;
   log_ = UndoLog();
@@ -131,8 +146,8 @@ void StateGuard::release_log() {
 }
 
 Status StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo) {
-  const std::span<const uint32_t> slots = graph.writes.slots();
-  const Bytes room = UndoLog::room_for(slots.size(), written_bytes(job, slots));
+  const Bytes written = graph.writes.bytes();
+  const Bytes room = UndoLog::room_for(graph.writes.slot_count(), written);
   if (log_.room() < room) {
     log_ = UndoLog();
     const auto memory = context_.recovery->add(log_of(lane_), room);
@@ -146,7 +161,7 @@ Status StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunn
   GuardedState& guard = job.guard;
   const bool measured = guard.iterations < limits::kIterationsPerChoice ||
                         guard.iterations % limits::kIterationsPerChoice == 0;
-  log_.begin(job.id, job.journal->number());
+  log_.begin(job.id, job.journal->number(), written);
   undo.begin_saving(log_, measured ? &context_.clock : nullptr);
   return {};
 }

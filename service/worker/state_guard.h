@@ -74,6 +74,8 @@ class StateGuard {
   bool restore(WorkerJob& job, LaneExecutor& executor);
   void save_slots(WorkerJob& job, std::span<const uint32_t> slots);
   void choose(WorkerJob& job, const WorkerGraph& graph);
+  // For measurements: what is done now is done by the number of the iteration alone.
+  void rotate(WorkerJob& job);
   // There is no room for what was chosen: undo, or nothing, and said so.
   void fall_back(WorkerJob& job, const WorkerGraph& graph, UndoRunner* undo, const Error& error);
   // out_of_memory when there is no room.

@@ -11,7 +11,9 @@ WriteSet::WriteSet(const lanes::Graph& graph) {
     for (const lanes::ValueIndex value : node.writes) {
       const lanes::Storage& storage = graph.storages[graph.values[value].storage];
       if (storage.kind != lanes::StorageKind::persistent) continue;
-      if (written.insert(storage.index).second) slots_.push_back(storage.index);
+      if (!written.insert(storage.index).second) continue;
+      slots_.push_back(storage.index);
+      bytes_ += Bytes(static_cast<int64_t>(storage.bytes));
     }
     ends_.push_back(static_cast<uint32_t>(slots_.size()));
   }

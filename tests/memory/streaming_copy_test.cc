@@ -1,5 +1,5 @@
-// Shows that a streamed copy writes what memcpy writes, and nothing beside it, wherever source and
-// target begin and end.
+// Shows that a streamed copy, ordered or not, writes what memcpy writes, and nothing beside it,
+// wherever source and target begin and end.
 #include "memory/device/streaming_copy.h"
 
 #include <gtest/gtest.h>
@@ -18,10 +18,13 @@ TEST(StreamingCopy, WritesTheRangeAndNothingElse) {
     for (size_t to = 0; to < 66; ++to) {
       for (const size_t from : {size_t{0}, size_t{1}, size_t{8}, size_t{63}, to}) {
         std::vector<unsigned char> expected(kRoom, 0xee);
-        std::vector<unsigned char> target = expected;
+        const std::vector<unsigned char> before = expected;
         std::memcpy(expected.data() + to, source.data() + from, bytes);
-        streaming_copy(target.data() + to, source.data() + from, bytes);
-        ASSERT_EQ(target, expected) << bytes << " bytes from " << from << " to " << to;
+        for (const auto copy : {streaming_copy, unordered_streaming_copy}) {
+          std::vector<unsigned char> target = before;
+          copy(target.data() + to, source.data() + from, bytes);
+          ASSERT_EQ(target, expected) << bytes << " bytes from " << from << " to " << to;
+        }
       }
     }
   }

@@ -50,18 +50,70 @@ def test_what_is_no_service_has_no_journal():
         failover.JournalWords(os.getpid())
 
 
+def _comparison(plain: float, undo: float, snapshots: list[float]) -> recovery_cost.Comparison:
+    """Three blocks; the first iterations of those without snapshots are wild."""
+    rest = len(snapshots) - 1
+    times = {"none": [9e9] + [plain] * rest, "undo": [9e9] + [undo] * rest, "snapshot": snapshots}
+    return recovery_cost.Comparison(times=times)
+
+
+def test_a_snapshot_is_spread_over_the_iterations_of_its_interval():
+    """An iteration takes 100, one that is logged 102, a snapshot 50 more: over its block of five
+    (50 + 5 * 2) / 5 each, and over twenty (50 + 20 * 2) / 20."""
+    one = _comparison(100.0, 103.0, [152.0, 102.0, 102.0, 102.0, 102.0])
+    assert one.undo() == 3.0
+    assert one.snapshot(interval=5, chosen=5) == pytest.approx(12.0)
+    assert one.snapshot(interval=5, chosen=20) == pytest.approx(4.5)
+
+
+def test_a_block_has_the_chosen_interval_where_it_can():
+    def rotation(method: str, interval: int, iteration_s: float) -> tuple[int, int]:
+        choice = recovery_cost.Choice(method, interval, 0.0, 0, iteration_s)
+        return choice.rotation()
+
+    assert rotation("undo", 1, 0.001) == (50, 50)
+    assert rotation("undo", 1, 2.0) == (3, 3)
+    assert rotation("snapshot", 7, 0.001) == (56, 7), "as many whole intervals as it takes"
+    assert rotation("snapshot", 20, 0.04) == (20, 20)
+    assert rotation("snapshot", 30, 0.5) == (3, 3), "too long"
+
+
 def test_a_short_iteration_has_its_budget_in_microseconds():
+    choice = recovery_cost.Choice("undo", 1, 0.0, 0, 1e-4)
     report = Report("recovery_cost")
-    kept = {"method": "undo", "interval": 1, "replay_s": 0.0, "bytes": 0}
-    times = {"none": [90.0, 91.0], "chosen": [94.0, 95.0], "undo": [94.0, 95.0]}
-    recovery_cost._report("mlp", times, kept, report)
+    found = [_comparison(90e-6, 94e-6, [95e-6] * 3)] * 40
+    recovery_cost._report("mlp", found, choice, 3, report)
     rows = {row["metric"]: row for row in report.rows}
+    assert rows["chosen_cost_us"]["value"] == pytest.approx(4.0)
     assert rows["chosen_cost_us"]["holds"] and rows["chosen_share"]["target"] is None
-    longer = {name: [1000 * value for value in values] for name, values in times.items()}
+    longer = [_comparison(90e-3, 94e-3, [95e-3] * 3)] * 40
     report = Report("recovery_cost")
-    recovery_cost._report("gpt", longer, kept, report)
+    recovery_cost._report("gpt", longer, choice, 3, report)
     rows = {row["metric"]: row for row in report.rows}
+    assert rows["chosen_share"]["value"] == pytest.approx(4 / 90)
     assert rows["chosen_share"]["holds"] is False and "chosen_cost_us" not in rows
+
+
+def test_a_neighbours_iterations_are_counted_where_they_lie_whole():
+    one = recovery_cost.Comparison(span={"none": (0.0, 10.0), "undo": (10.0, 20.0)})
+    ends = [(2.0, 1.0), (4.0, 1.0), (10.5, 1.0), (13.0, 2.0), (16.0, 2.0), (20.5, 9.0)]
+    assert recovery_cost._slowdown(one, ends, "undo") == 2.0
+    assert recovery_cost._slowdown(one, ends[:3], "undo") is None
+
+
+def test_a_worker_that_is_told_to_rotate_does_so_by_the_iteration():
+    """Blocks of two: what is done in each iteration is what the bench takes it for."""
+    block = 2
+    with (
+        Lanewayd("--standby", "0", "--recovery", f"rotate:{block}:{block}") as daemon,
+        daemon.connect() as service,
+        make_step(service, "mlp", 1) as step,
+    ):
+        batch = batches_of("mlp", 1, 1)[0]
+        for iteration in range(8 * block):
+            step(*batch).item()
+            method = service.job_report("mlp-1")["recovery"]["method"]
+            assert method == (recovery_cost.ROUND * 2)[iteration // block], iteration
 
 
 def test_a_soak_compares_what_it_disturbs(monkeypatch):

@@ -125,3 +125,23 @@ def test_the_interval_of_a_median_holds_it_and_shrinks_with_samples():
     assert few.low <= many.low <= 2 <= many.high <= few.high
     with pytest.raises(ValueError, match="at least one"):
         stats.bootstrap_median([])
+
+
+def test_hodges_lehmann_is_the_median_of_the_means_of_pairs():
+    """1, 2, 4: the means are 1, 1.5, 2, 2.5, 3 and 4; too few samples for a narrower interval."""
+    assert stats.hodges_lehmann([4.0, 1.0, 2.0]) == stats.Interval(2.25, 1.0, 4.0)
+    assert stats.hodges_lehmann([7.0]) == stats.Interval(7.0, 7.0, 7.0)
+    with pytest.raises(ValueError, match="at least one"):
+        stats.hodges_lehmann([])
+
+
+def test_hodges_lehmann_covers_as_often_as_it_says_and_bears_wild_samples():
+    """Of 400 samples of 40 draws about 3, one in twenty or so has an interval without 3; a fifth of
+    the draws being far too large moves the estimate by less than their spread."""
+    rng = np.random.default_rng(1)
+    found = [stats.hodges_lehmann(rng.normal(3.0, 1.0, 40)) for _ in range(400)]
+    misses = sum(not one.low <= 3.0 <= one.high for one in found)
+    assert 8 <= misses <= 36
+    draws = rng.normal(3.0, 1.0, 100)
+    draws[:20] += 1000.0
+    assert abs(stats.hodges_lehmann(draws).median - 3.0) < 1.0

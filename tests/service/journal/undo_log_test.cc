@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "service/journal/limits.h"
 #include "service/journal/redo_log.h"
 #include "service/journal/snapshot.h"
 #include "tests/service/journal/single_step.h"
@@ -46,21 +47,27 @@ bool is_all(std::span<const std::byte> bytes, int value) {
                      [&](std::byte one) { return one == static_cast<std::byte>(value); });
 }
 
+class UndoLogDeaths : public ::testing::TestWithParam<bool> {};
+
 // Three slots are saved and overwritten, one after the other; whatever instruction was the last,
-// restoring gives the bytes of before.
-TEST(UndoLog, ADeathAtAnyInstructionCanBeUndone) {
-  const SharedBytes memory(4096);
-  SharedBytes image(3 * kSlot);
+// restoring gives the bytes of before. Small ones, in the caches; large ones, past them.
+TEST_P(UndoLogDeaths, AtAnyInstructionCanBeUndone) {
+  const bool streamed = GetParam();
+  const size_t slot_bytes = streamed ? limits::kStreamedRange + kSlot : kSlot;
+  const SharedBytes memory(8192);
+  SharedBytes image(3 * slot_bytes);
   image.fill(7);
   UndoLog log(memory.all());
-  log.begin(JobId(4), 9);
+  log.begin(JobId(4), 9, streamed ? limits::kStreamedLog : Bytes());
   std::set<std::vector<std::byte>> seen;
   const bool traced = testing::single_step(
       [&] {
         for (size_t slot = 0; slot < 3; ++slot) {
-          const auto bytes = image.all().subspan(slot * kSlot, kSlot);
-          LW_CHECK(log.save(slot * kSlot, bytes), "there is room");
-          for (volatile std::byte& one : bytes) one = std::byte{8};  // one by one
+          const auto bytes = image.all().subspan(slot * slot_bytes, slot_bytes);
+          LW_CHECK(log.save(slot * slot_bytes, bytes), "there is room");
+          for (size_t at = 0; at < slot_bytes; at += slot_bytes / kSlot) {  // one by one
+            reinterpret_cast<volatile std::byte&>(bytes[at]) = std::byte{8};
+          }
         }
       },
       [&] {
@@ -73,6 +80,8 @@ TEST(UndoLog, ADeathAtAnyInstructionCanBeUndone) {
   if (!traced) GTEST_SKIP() << "this system does not let a test trace its child";
   EXPECT_GT(seen.size(), 3 * kSlot / 2) << "the slots were seen half-written";
 }
+
+INSTANTIATE_TEST_SUITE_P(CachedAndStreamed, UndoLogDeaths, ::testing::Bool());
 
 TEST(UndoLog, BelongsToOneRequest) {
   const SharedBytes memory(4096);
@@ -121,12 +130,14 @@ RedoEntry entry(uint64_t number, std::span<const std::byte> bytes) {
                      {.bytes = {}, .real = 1.5, .integer = 7}}};
 }
 
-TEST(RedoLog, ADeathAtAnyInstructionLeavesWholeEntries) {
-  const SharedBytes memory(4096);
-  std::array<std::byte, kSlot> first{};
-  std::array<std::byte, kSlot> second{};
-  first.fill(std::byte{1});
-  second.fill(std::byte{2});
+class RedoLogDeaths : public ::testing::TestWithParam<bool> {};
+
+TEST_P(RedoLogDeaths, AtAnyInstructionLeaveWholeEntries) {
+  const bool streamed = GetParam();
+  const SharedBytes memory(streamed ? static_cast<size_t>(limits::kStreamedLog.count()) : 4096);
+  const size_t input_bytes = streamed ? limits::kStreamedRange + kSlot : kSlot;
+  const std::vector<std::byte> first(input_bytes, std::byte{1});
+  const std::vector<std::byte> second(input_bytes, std::byte{2});
   RedoLog log(memory.all());
   log.clear();
   std::set<size_t> counts;
@@ -143,7 +154,7 @@ TEST(RedoLog, ADeathAtAnyInstructionLeavesWholeEntries) {
           EXPECT_EQ(entries[i].graph, 3U);
           EXPECT_TRUE(is_all(entries[i].random_state, static_cast<int>(i) + 1));
           ASSERT_EQ(entries[i].inputs.size(), 2U);
-          EXPECT_EQ(entries[i].inputs[0].bytes.size(), kSlot);
+          EXPECT_EQ(entries[i].inputs[0].bytes.size(), input_bytes);
           EXPECT_TRUE(is_all(entries[i].inputs[0].bytes, static_cast<int>(i) + 1));
           EXPECT_EQ(entries[i].inputs[1].real, 1.5);
           EXPECT_EQ(entries[i].inputs[1].integer, 7);
@@ -152,6 +163,8 @@ TEST(RedoLog, ADeathAtAnyInstructionLeavesWholeEntries) {
   if (!traced) GTEST_SKIP() << "this system does not let a test trace its child";
   EXPECT_EQ(counts, (std::set<size_t>{0, 1, 2}));
 }
+
+INSTANTIATE_TEST_SUITE_P(CachedAndStreamed, RedoLogDeaths, ::testing::Bool());
 
 TEST(RedoLog, ForgetsWhatDidNotEnd) {
   const SharedBytes memory(4096);
