@@ -110,7 +110,9 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, La
 
 // Nodes wait on the CPU, so it is of use where they also run there.
 bool ImageCopies::may_arrive(const WorkerJob& job) const {
+  // What dies with the worker must be kept before it is used.
   return job.clean && !job.guard.restore_pending && !job.quarantined &&
+         !context_.images_die_with_worker &&
          context_.backend.device().capabilities().pool_is_addressable;
 }
 
@@ -252,6 +254,8 @@ void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
   fault_point("worker.image_saved");
   if (job->journal) job->journal->left();
   fault_point("worker.image_left");
+  // The copy is the state, and is all that a successor needs.
+  if (!job->guard.restore_pending) drop_snapshot(*job);
   {
     const BookkeepingLock lock(context_.mutex);
     job->image = nullptr;

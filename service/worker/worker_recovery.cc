@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "service/worker/blame.h"
+#include "service/worker/job_snapshot.h"
 #include "service/worker/limits.h"
 #include "service/worker/ring_work.h"
 #include "service/worker/state_guard.h"
@@ -76,6 +77,8 @@ void WorkerRecovery::recover(WorkerJob& job) {
   }
   if (journal.is_suspect() && !job.quarantined) job.suspected = limits::kSuspectIterations;
   if (Status restored = restore_state(job); !restored) return jobs_.fail(job, restored.error());
+  // The predecessor died before it did so.
+  if (job.is_away() && !job.guard.restore_pending) drop_snapshot(job);
   if (journal.recover().verdict == JobRecovery::Verdict::rewrite) write_again(job);
 }
 

@@ -145,6 +145,34 @@ def test_the_state_of_an_away_job_is_read_and_written(tmp_path):
                 service.close()
 
 
+@pytest.mark.parametrize("point", ["", "worker.image_left"])
+def test_a_job_that_is_away_keeps_nothing_in_the_recovery_memory(point):
+    """Its copy outside is its state: no snapshot is kept beside it, nor by a successor of a worker
+    that died before it gave the snapshot back. Back in the pool it has one again, and what is
+    killed then loses nothing."""
+    words = ("--staging", "256MiB", "--recovery", "snapshot:3", "--standby", "0")
+    faults = {"LANEWAY_FAULT": point} if point else {}
+    with Lanewayd(*words, pool=ROOM, environment=faults) as daemon, daemon.connect() as service:
+        crowd = Crowd(service, 2)
+        crowd.rounds(4)
+        name = crowd.names[0]
+        image = lines(service)[name]["persistent_bytes"]
+
+        def kept():
+            return service.job_report(name)["recovery"]["bytes"]
+
+        assert kept() > image
+        service.unload(name)
+        wait_until(lambda: places(service)[name] == {"store"}, "the job to be away")
+        wait_until(lambda: kept() < image, "its snapshot to be given back")
+        assert service.status()["recovery"]["used_bytes"] < 2 * image, "the other one's is left"
+        crowd.rounds(2)
+        assert kept() > image
+        daemon.kill(daemon.active_worker())
+        crowd.rounds(2)
+        crowd.assert_undisturbed()
+
+
 def test_loaded_unloaded_and_pinned_by_command(tmp_path):
     with Lanewayd("--staging", "128MiB", pool=ROOM) as daemon, daemon.connect() as service:
         crowd = Crowd(service, 4)
