@@ -107,6 +107,24 @@ def test_a_worker_that_is_stopped_at_any_step_changes_nothing(point):
         assert is_gone(pid)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "method"),
+    [
+        ("worker.snapshot_part:2=stop", "", "snapshot:2"),
+        ("worker.commit_entered:4", "worker.snapshot_restored=stop;", "snapshot:2"),
+        ("worker.range_saved:3", "worker.range_restored=stop;", "undo"),
+    ],
+)
+def test_a_worker_that_is_stopped_while_it_keeps_or_restores_a_state_changes_nothing(
+    first, second, method
+):
+    """The second point is the successor's; those after it have none."""
+    faults = {"LANEWAY_FAULT": first, "LANEWAY_FAULT_AGAIN": second}
+    with Lanewayd("--recovery", method, environment=faults) as daemon:
+        train(daemon)
+        assert daemon.log().count("it was stopped for too long") == 1
+
+
 @pytest.mark.parametrize("measured", [False, True])
 def test_a_lane_that_hangs_at_a_node_is_noticed_and_named(measured):
     """In the first iteration, of which nothing is measured, and in the last one."""
