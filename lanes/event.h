@@ -38,6 +38,16 @@ struct TurnEnded {
   // a quarter.
   Bytes ephemeral;
   Duration idle = Duration();  // how long its job had had nothing to run when it ended
+  uint64_t abandoned = 0;      // iterations that were given up for more urgent jobs
+};
+// The iteration that runs in this turn is held between two nodes, because one of a more urgent turn
+// runs in another lane; and it goes on, or was given up, after so long.
+struct TurnPaused {
+  TurnId turn;
+};
+struct TurnResumed {
+  TurnId turn;
+  Duration paused;
 };
 // A region's need changed outside a turn (a graph was added to the job).
 struct NeedChanged {
@@ -94,8 +104,9 @@ struct WorkerReported {
   WorkerReport report;
 };
 
-using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
-                           ImageLeft, CopyFailed, ImageSaved, ImageDirty, ResidencyWanted,
-                           JobReleased, WorkerLost, CapacityChanged, TimerFired, WorkerReported>;
+using Event =
+    std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced, ImageLeft,
+                 CopyFailed, ImageSaved, ImageDirty, ResidencyWanted, JobReleased, WorkerLost,
+                 CapacityChanged, TimerFired, WorkerReported, TurnPaused, TurnResumed>;
 
 }  // namespace laneway::lanes

@@ -46,7 +46,8 @@ struct ReportedJob {
   // Counts of turns that have ended. Those of an open turn come with its TurnEnded.
   uint64_t iterations = 0;
   Duration busy;
-  TurnId turn;  // the open turn, or none
+  TurnId turn;          // the open turn, or none
+  bool paused = false;  // … in which an iteration is held: TurnResumed comes
 };
 
 struct ReportedRegion {

@@ -126,11 +126,24 @@ void Scheduler::on(const TurnEnded& event) {
   if (job.leaves) {
     eviction_.leave_now(job);
   } else if (job.work_announced) {
+    const TimePoint waited_from = job.view.ready_since;
     turns_.announce_work(job);
+    // Its oldest submission is still the same one.
+    if (event.iterations == 0) job.view.ready_since = waited_from;
   } else {
     retry_those_who_wait();
     save_ahead_.look_soon();
   }
+}
+
+void Scheduler::on(const TurnPaused& event) {
+  Lane* const lane = turns_.lane_of_turn(event.turn);
+  lane != nullptr ? turns_.pause(*lane) : static_cast<void>(++core_.ignored_events);
+}
+
+void Scheduler::on(const TurnResumed& event) {
+  Lane* const lane = turns_.lane_of_turn(event.turn);
+  lane != nullptr ? turns_.resume(*lane, event.paused) : static_cast<void>(++core_.ignored_events);
 }
 
 // Somebody may leave for them now, or soon.
@@ -141,6 +154,7 @@ void Scheduler::retry_those_who_wait() {
 void Scheduler::account(Job& job, const TurnEnded& event) {
   job.view.iterations += event.iterations;
   job.view.busy += event.busy;
+  job.abandoned += event.abandoned;
   if (event.iterations == 0) return;
   const Duration idle = std::clamp(event.idle, Duration(), core_.now - TimePoint());
   job.view.used_at = core_.now + idle * -1;

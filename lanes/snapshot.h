@@ -29,7 +29,12 @@ struct JobStatus {
   Bytes ephemeral;
   uint64_t iterations = 0;
   Duration device_time;
-  Reason reason;  // while the job waits; its position counts from 1
+  // How often iterations were held for more urgent ones, and for how long in all those that are
+  // not held any more.
+  uint64_t pauses = 0;
+  Duration paused = Duration();
+  uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
+  Reason reason;           // while the job waits; its position counts from 1
   // Wall-clock time per iteration lately; zero: unknown. The core does not know it: the code that
   // shows the snapshot fills it in.
   Duration pace = Duration();

@@ -45,6 +45,7 @@ struct SeenLane {
   RegionId region;
   JobId running;
   bool recalled = false;
+  bool hurried = false;  // … for a more urgent job
 };
 
 struct SeenCopy {

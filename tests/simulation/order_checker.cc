@@ -43,6 +43,17 @@ std::string OrderChecker::check_refusal(const Observed& seen, const RefuseJob& r
   return "";
 }
 
+bool OrderChecker::urgency_is_priority(const Observed& seen, const Turn& turn) {
+  const auto priority = [&](JobId job) { return seen.jobs.at(job).offer.options.priority; };
+  LaneSet below = 0;
+  LaneSet above = 0;
+  for (const auto& [id, open] : seen.turns) {
+    if (priority(open.job) < priority(turn.job)) below |= set_of(open.lane);
+    if (priority(open.job) > priority(turn.job)) above |= set_of(open.lane);
+  }
+  return turn.envelope.interrupts == below && turn.envelope.yields_to == above;
+}
+
 std::string OrderChecker::action(const Observed& seen, const Action& action) {
   if (const auto* refuse = std::get_if<RefuseJob>(&action)) return check_refusal(seen, *refuse);
   if (order_ == Order::none) return "";
@@ -54,11 +65,17 @@ std::string OrderChecker::action(const Observed& seen, const Action& action) {
     }
   }
   const auto* grant = std::get_if<GrantTurn>(&action);
-  if (grant != nullptr && one_context_) {
+  if (grant != nullptr && !urgency_is_priority(seen, grant->turn)) {
+    return "who interrupts whom is not by priority";
+  }
+  if (grant != nullptr && in_order_) {
     const SeenJob& granted = seen.jobs.at(grant->turn.job);
     for (const auto& [id, job] : seen.jobs) {
-      const bool rival = job.lane == granted.lane && seen.eligible(job);
-      if (rival && before(job, granted, /*admission=*/false))
+      if (job.lane != granted.lane || !seen.eligible(job)) continue;
+      const int32_t mine = granted.offer.options.priority;
+      const int32_t others = job.offer.options.priority;
+      if (others > mine) return "a turn is granted before a more urgent job's";
+      if (others == mine && before(job, granted, /*admission=*/false))
         return "a turn is granted out of order";
     }
   }

@@ -24,6 +24,7 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   config.patience = milliseconds(random_.between(1, 5));
   config.check_every = 1;
   config.min_resident = microseconds(random_.between(0, 3000));
+  config.longest_yield = random_.chance(0.5) ? milliseconds(random_.between(1, 20)) : seconds(1000);
   config.idle_before_saving = microseconds(random_.between(0, 2000));
   if (random_.chance(0.6)) config.store = Bytes(random_.between(0, 2) * capacity_ + 64);
   if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
@@ -40,10 +41,11 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   seen_->store = config.store.count();
   seen_->spill = config.spill.count();
   const bool one_context = random_.chance(0.6);
+  const bool patient = config.longest_yield > seconds(100);
   checkers_.push_back(std::make_unique<MemoryChecker>());
   checkers_.push_back(std::make_unique<TurnChecker>());
-  checkers_.push_back(
-      std::make_unique<OrderChecker>(order, one_context, config.max_lanes, config.max_jobs));
+  checkers_.push_back(std::make_unique<OrderChecker>(order, one_context && patient,
+                                                     config.max_lanes, config.max_jobs));
   const int64_t contexts = one_context ? 1 : random_.between(2, 3);
   const int64_t jobs = random_.between(2, 40);
   for (int64_t i = 1; i <= jobs; ++i) {
@@ -104,7 +106,7 @@ void World::carry_out(const Action& action) {
     granted(grant->turn);
   } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {
     ++outcome_.counts["recalled"];
-    recalled(recall->turn);
+    recalled(*recall);
   } else if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
     ++outcome_.counts["refused"];
     gone(clients_.at(refuse->job));
