@@ -11,6 +11,7 @@
 namespace laneway::bench {
 namespace {
 
+constexpr uint64_t kQueued = 16;              // iterations, of a client when its turn begins
 constexpr Duration kSoon = microseconds(20);  // a message, and whoever answers it
 constexpr uint64_t kEndless = 100'000'000;
 constexpr double kPauses = 0.3;     // of the turns leave nothing queued
@@ -126,16 +127,18 @@ void CoreLoad::carry_out(const std::vector<lanes::Action>& actions) {
   }
 }
 
-// The worker ends a bounded turn after its iterations or at the first boundary behind its slice;
-// one without bounds it keeps.
+// The worker ends a bounded turn after its iterations, at the first boundary behind its slice, or
+// when it has done what its client had queued; one without bounds it keeps.
 void CoreLoad::granted(const lanes::Turn& turn) {
   const lanes::TurnBudget& budget = turn.envelope.budget;
   const Client& runner = client(turn.job.value());
   const auto in_slice =
       static_cast<uint64_t>(budget.slice.ns() / std::max<int64_t>(runner.iteration_ns, 1) + 1);
-  const uint64_t iterations = std::min(std::max<uint64_t>(budget.iterations, 1), in_slice);
+  const uint64_t most = budget.iterations == 0 ? kQueued : budget.iterations;
+  const uint64_t sliced = budget.slice > Duration() ? in_slice : most;
+  const uint64_t iterations = std::min({most, sliced, kQueued});
   turns_[turn.lane.value()] = {turn.id, turn.job.value(), iterations};
-  if (budget.iterations == 0) return;
+  if (!budget.is_bound()) return;
   const Duration takes = Duration(runner.iteration_ns) * static_cast<int64_t>(iterations);
   add(takes, Kind::turn_end, turn.id.value(), turn.lane.value());
 }

@@ -1,6 +1,5 @@
 #include "bench/load_witness.h"
 
-#include <cmath>
 #include <variant>
 
 namespace laneway::bench {
@@ -30,6 +29,8 @@ void LoadWitness::learn(const lanes::Event& event) {
     open_.erase(ended->turn);
     job.iterations += ended->iterations;
     job.busy_ns += ended->busy.ns();
+    job.lately.add(ended->iterations, ended->busy);
+    ++job.turns;
   } else if (std::holds_alternative<lanes::JobEnded>(event)) {
     ++counts_.departures;
   }
@@ -58,6 +59,8 @@ bool LoadWitness::check(const lanes::Turn& turn, const policies::View& view) {
 
 bool LoadWitness::before(const Known& a, const Known& b) const {
   if (order_ == Order::shortest_first) {
+    if (is_newcomer(a) != is_newcomer(b)) return is_newcomer(a);
+    if (is_newcomer(a)) return a.arrival < b.arrival;
     const double left_a = remaining_ns(a);
     const double left_b = remaining_ns(b);
     if (left_a != left_b) return left_a < left_b;
@@ -67,11 +70,9 @@ bool LoadWitness::before(const Known& a, const Known& b) const {
 
 // Whole nanoseconds, as the core counts; exact, for all numbers here stay below 2^53.
 double LoadWitness::remaining_ns(const Known& job) {
-  const double iterations = static_cast<double>(job.iterations);
-  const double mean = job.iterations == 0
-                          ? static_cast<double>(job.estimate_ns)
-                          : std::floor(static_cast<double>(job.busy_ns) / iterations);
-  return mean * static_cast<double>(job.total > job.iterations ? job.total - job.iterations : 0);
+  if (job.total <= job.iterations) return static_cast<double>(job.busy_ns);
+  const int64_t mean = job.iterations == 0 ? job.estimate_ns : job.lately.mean().ns();
+  return static_cast<double>(mean) * static_cast<double>(job.total - job.iterations);
 }
 
 LoadWitness::Counts LoadWitness::counts() const {

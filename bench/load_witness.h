@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "lanes/action.h"
 #include "lanes/event.h"
+#include "policies/moving_mean.h"
 #include "policies/view.h"
 
 namespace laneway::bench {
@@ -53,6 +54,8 @@ class LoadWitness {
     uint64_t total = 0;
     uint64_t iterations = 0;
     int64_t busy_ns = 0;
+    uint64_t turns = 0;
+    policies::MovingMean lately;
     int64_t estimate_ns = 0;
     bool had_turn = false;
   };
@@ -62,6 +65,7 @@ class LoadWitness {
   // Whether `a` goes before `b` by the order.
   bool before(const Known& a, const Known& b) const;
   static double remaining_ns(const Known& job);
+  static bool is_newcomer(const Known& job) { return job.iterations < 2 && job.turns < 4; }
 
   Order order_;
   Counts counts_;

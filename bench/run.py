@@ -40,7 +40,6 @@ BENCHES = {
     "eviction": "how fast do images leave the pool and come back?",
     "crowd": "do jobs with several times the pool's bytes keep every bit, and leave nothing?",
     "switching": "how long does a request wait for a model that is away?",
-    "preemption": "how soon does a more urgent request run beside a training, at what cost?",
     "neighbours": "what do other jobs notice while images are copied into the pool?",
     "link": "does the host's link carry what it is set to, in however many pieces?",
     "loops": "do training scripts as people write them stay the same, and how fast are they?",

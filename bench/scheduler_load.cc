@@ -3,10 +3,11 @@
 //     laneway-scheduler-load steady|mix POLICY EVENTS TRIALS
 //
 // `steady` and `mix` are the loads of bench/core_load.h (1,000 jobs on 64 lanes), POLICY is srtf or
-// fifo. The load runs once before a witness (bench/load_witness.h), which checks that it is one and
-// that the policy's order holds, then in each trial twice more from the same start: as a whole, the
-// load's own work included, and with a clock around every call of Scheduler::handle. All runs must
-// grant the same turns. Prints one JSON object.
+// fifo, without ageing, so that each turn has its order. The load runs once before a witness
+// (bench/load_witness.h), which checks that it is one and that the policy's order holds, then in
+// each trial twice more from the same start: as a whole, the load's own work included, and with a
+// clock around every call of Scheduler::handle. All runs must grant the same turns. Prints one JSON
+// object.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -51,7 +52,7 @@ struct Setup {
 // counts.
 struct Run {
   explicit Run(const Setup& setup)
-      : scheduler(config(setup), laneway::policies::make_policy(setup.policy).value()),
+      : scheduler(config(setup), laneway::policies::make_policy(setup.policy + ":age=off").value()),
         load(setup.shape) {}
 
   static SchedulerConfig config(const Setup& setup) {

@@ -71,12 +71,9 @@ void CheckedPolicy::gone(JobId job) {
   fallback_->gone(job);
 }
 
-bool CheckedPolicy::may_interrupt(const CoreState& core, const policies::JobView& running,
-                                  const policies::JobView& wants) {
-  if (!policy_->may_interrupt(core.now, core.view, running, wants)) return false;
-  if (!policy_->may_interrupt(core.now, core.view, wants, running)) return true;
-  ++faults_;
-  return fallback_->may_interrupt(core.now, core.view, running, wants);
+std::optional<Duration> CheckedPolicy::late(const CoreState& core,
+                                            const policies::JobView& job) const {
+  return policy_->late(core.now, core.view, job);
 }
 
 }  // namespace laneway::lanes

@@ -51,6 +51,7 @@ Job CoreState::new_job(const JobOffered& offer) {
   job.view.queue = job.view.arrival;
   const bool asked_before = offer.offered_at > TimePoint() && offer.offered_at < now;
   job.view.offered_at = asked_before ? offer.offered_at : now;
+  job.view.queued_at = job.view.offered_at;
   job.view.persistent = offer.persistent;
   job.view.ephemeral = offer.ephemeral;
   job.view.context_key = offer.context_key;
@@ -61,6 +62,7 @@ Job CoreState::new_job(const JobOffered& offer) {
 
 void CoreState::enqueue(Job& job) {
   job.view.queue = ++arrivals;
+  job.view.queued_at = now;
   view.add_waiting(job.view);
   queue_has_changed = true;
 }
@@ -109,9 +111,7 @@ JobStatus CoreState::status_of(const Job& job) const {
           .ephemeral = job.view.ephemeral,
           .iterations = job.view.iterations,
           .device_time = job.view.busy,
-          .pauses = job.pauses,
-          .paused = job.paused,
-          .abandoned = job.abandoned,
+          .late = {},
           .reason = job.quarantined ? make_reason(ReasonCode::quarantined, job) : job.reason,
           .pace = {},
           .pool_bytes = job.view.lane.valid() ? image : Bytes(),

@@ -41,9 +41,6 @@ struct SchedulerConfig {
   // A bounded turn that is still open so long behind its slice, and twice the slice after it began
   // at the latest, is recalled: its job may have nothing to run.
   Duration patience = milliseconds(50);
-  // A job that waited for so long behind more urgent ones of its lane gets a turn, in which they do
-  // not interrupt it.
-  Duration longest_yield = seconds(1);
   // A job with work keeps its image in the pool at least so long once it is there.
   Duration min_resident = milliseconds(500);
   // A job without work for so long is copied out ahead of need.

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "lanes/iteration_sum.h"
 #include "lanes/job_offered.h"
 #include "lanes/report.h"
 #include "lanes/turn.h"
@@ -37,17 +38,9 @@ struct TurnEnded {
   // it is a lower bound: the core raises a need that is not above the lane's size to that size and
   // a quarter.
   Bytes ephemeral;
-  Duration idle = Duration();  // how long its job had had nothing to run when it ended
-  uint64_t abandoned = 0;      // iterations that were given up for more urgent jobs
-};
-// The iteration that runs in this turn is held between two nodes, because one of a more urgent turn
-// runs in another lane; and it goes on, or was given up, after so long.
-struct TurnPaused {
-  TurnId turn;
-};
-struct TurnResumed {
-  TurnId turn;
-  Duration paused;
+  Duration idle = Duration();   // how long its job had had nothing to run when it ended
+  IterationSum uncounted = {};  // of `iterations`, those that are none of the job's declared total
+  IterationSum probes = {};     // of the others, those whose time says nothing of the next ones'
 };
 // A region's need changed outside a turn (a graph was added to the job).
 struct NeedChanged {
@@ -104,9 +97,8 @@ struct WorkerReported {
   WorkerReport report;
 };
 
-using Event =
-    std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced, ImageLeft,
-                 CopyFailed, ImageSaved, ImageDirty, ResidencyWanted, JobReleased, WorkerLost,
-                 CapacityChanged, TimerFired, WorkerReported, TurnPaused, TurnResumed>;
+using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
+                           ImageLeft, CopyFailed, ImageSaved, ImageDirty, ResidencyWanted,
+                           JobReleased, WorkerLost, CapacityChanged, TimerFired, WorkerReported>;
 
 }  // namespace laneway::lanes

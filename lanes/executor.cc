@@ -75,18 +75,17 @@ bool Executor::run_nodes(size_t from, size_t to, bool in_commit, IterationReport
 }
 
 bool Executor::attend(size_t node, bool in_commit, IterationReport& report) {
-  while (!in_commit) {
+  for (;;) {
     const uint32_t bits = word_.bits();
-    if ((bits & control::kStop) != 0) {
+    if ((bits & control::kStop) != 0 && !in_commit) {
       stop((bits & control::kCancel) != 0 ? IterationOutcome::cancelled
                                           : IterationOutcome::abandoned_by_request,
            node, report);
       return false;
     }
-    if ((bits & control::kPause) == 0) return true;
-    hooks_.pause(node);
+    if ((bits & control::kWait) == 0) return true;
+    hooks_.wait(bits & control::kWait, node);
   }
-  return true;
 }
 
 void Executor::stop(IterationOutcome outcome, size_t node, IterationReport& report) {

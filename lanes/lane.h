@@ -7,7 +7,6 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "lanes/action.h"
 #include "lanes/region.h"
 #include "lanes/turn.h"
 
@@ -31,12 +30,6 @@ struct Lane {
   Turn turn;
   bool bounded = false;  // the turn has a budget because other jobs wait
   TimePoint granted_at;
-  // A more urgent job wants the lane, and its iteration may go on for so long; kWhenever: none
-  // does. And whether the worker was told.
-  Duration latest = kWhenever;
-  bool hurried = false;
-  // The job had waited for long behind more urgent ones, which do not hurry it now.
-  bool waited_long = false;
   // True when the jobs' needs changed: the region is fitted to them when no turn is open.
   bool fit_wanted = false;
   // True when a job got ready while a turn is open: the policy is asked whether that goes on.

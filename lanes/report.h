@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "lanes/iteration_sum.h"
 #include "lanes/job_offered.h"
 #include "lanes/outside_place.h"
 
@@ -46,8 +47,9 @@ struct ReportedJob {
   // Counts of turns that have ended. Those of an open turn come with its TurnEnded.
   uint64_t iterations = 0;
   Duration busy;
-  TurnId turn;          // the open turn, or none
-  bool paused = false;  // … in which an iteration is held: TurnResumed comes
+  uint64_t uncounted = 0;      // as in TurnEnded
+  IterationSum measured = {};  // of those that count, all but the probes, as far as they are known
+  TurnId turn;                 // the open turn, or none
 };
 
 struct ReportedRegion {

@@ -80,6 +80,9 @@ void Restore::restore_job(const ReportedJob& reported) {
   Job job = core_.new_job(offer);
   job.view.iterations = reported.iterations;
   job.view.busy = std::clamp(reported.busy, Duration(), kLongestBusy);
+  job.view.counted = reported.iterations - std::min(reported.uncounted, reported.iterations);
+  job.view.counted_time.add(std::min(reported.measured.count, kLargestId),
+                            std::clamp(reported.measured.busy, Duration(), job.view.busy));
   job.view.update_remaining();
   job.work_announced = reported.ready;
   job.pinned = reported.pinned;
@@ -98,7 +101,10 @@ void Restore::restore_job(const ReportedJob& reported) {
     return reject(job, reported, ReasonCode::larger_than_pool);
   }
   if (!restore_copy(reported)) return reject(job, reported, ReasonCode::contradicted);
-  if (has_copy(reported)) job.move_to(JobState::away);
+  if (has_copy(reported)) {
+    job.move_to(JobState::away);
+    job.view.queued_at = core_.now;
+  }
   const Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
   if (kept.queued()) core_.view.add_waiting(kept.view);
 }
@@ -139,10 +145,7 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
     ++core_.saving_jobs;
   }
   if (reported.turn.valid()) {
-    Lane& lane = core_.lane_of(reported.lane);
-    kept.view.ready_since = core_.now;
-    turns_.reopen(lane, kept, reported.turn);
-    if (reported.paused) turns_.pause(lane);
+    turns_.reopen(core_.lane_of(reported.lane), kept, reported.turn);
   } else if (reported.leaving) {
     kept.leaves = true;
     ++core_.leaving_jobs;

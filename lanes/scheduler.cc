@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "lanes/core_check.h"
+#include "lanes/turn_account.h"
 
 namespace laneway::lanes {
 
@@ -15,6 +16,7 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) 
   core_.now = std::max(core_.now, now);
   core_.actions.clear();
   std::visit([this](const auto& what) { on(what); }, event);
+  if (std::exchange(policy_changed_, false)) turns_.recall_bounded();
   settle();
   return core_.actions;
 }
@@ -25,6 +27,7 @@ TimePoint Scheduler::next_wakeup() const {
 
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   policy_.replace(std::move(policy));
+  policy_changed_ = true;
   // Another policy may let in whom this one kept waiting: asked again with the next event.
   core_.memory_changed();
 }
@@ -102,7 +105,7 @@ void Scheduler::on(const TurnEnded& event) {
   Lane& lane = *found;
   Job& job = core_.job_of(lane.turn.job);
   turns_.close_turn(lane);
-  account(job, event);
+  account_for(core_.now, core_.now - lane.granted_at, event, job);
   if (job.ending) {
     exit_.forget_job(job, job.end_state);
     return;
@@ -126,39 +129,16 @@ void Scheduler::on(const TurnEnded& event) {
   if (job.leaves) {
     eviction_.leave_now(job);
   } else if (job.work_announced) {
-    const TimePoint waited_from = job.view.ready_since;
     turns_.announce_work(job);
-    // Its oldest submission is still the same one.
-    if (event.iterations == 0) job.view.ready_since = waited_from;
   } else {
     retry_those_who_wait();
     save_ahead_.look_soon();
   }
 }
 
-void Scheduler::on(const TurnPaused& event) {
-  Lane* const lane = turns_.lane_of_turn(event.turn);
-  lane != nullptr ? turns_.pause(*lane) : static_cast<void>(++core_.ignored_events);
-}
-
-void Scheduler::on(const TurnResumed& event) {
-  Lane* const lane = turns_.lane_of_turn(event.turn);
-  lane != nullptr ? turns_.resume(*lane, event.paused) : static_cast<void>(++core_.ignored_events);
-}
-
 // Somebody may leave for them now, or soon.
 void Scheduler::retry_those_who_wait() {
   if (!core_.view.waiting().empty() || core_.held_jobs > 0) core_.memory_changed();
-}
-
-void Scheduler::account(Job& job, const TurnEnded& event) {
-  job.view.iterations += event.iterations;
-  job.view.busy += event.busy;
-  job.abandoned += event.abandoned;
-  if (event.iterations == 0) return;
-  const Duration idle = std::clamp(event.idle, Duration(), core_.now - TimePoint());
-  job.view.used_at = core_.now + idle * -1;
-  job.view.update_remaining();
 }
 
 void Scheduler::on(const NeedChanged& event) {
@@ -335,6 +315,9 @@ Snapshot Scheduler::snapshot() const {
   Snapshot all = take_snapshot(core_);
   all.policy = policy_.name();
   all.policy_faults = policy_.faults();
+  for (JobStatus& status : all.jobs) {
+    status.late = policy_.late(core_, core_.job_of(status.id).view);
+  }
   return all;
 }
 

@@ -56,7 +56,8 @@ class Scheduler {
   // time.
   TimePoint next_wakeup() const;
 
-  // `policy` answers from the next question on.
+  // `policy` answers from the next question on, which is asked with the next event: turns that have
+  // a bound, which is the old policy's, end soon.
   void set_policy(std::unique_ptr<policies::Policy> policy);
 
   Snapshot snapshot() const;
@@ -70,8 +71,6 @@ class Scheduler {
   void on(const JobEnded& event);
   void on(const WorkReady& event);
   void on(const TurnEnded& event);
-  void on(const TurnPaused& event);
-  void on(const TurnResumed& event);
   void on(const NeedChanged& event);
   void on(const ImagePlaced& event);
   void on(const JobReleased& event);
@@ -89,7 +88,6 @@ class Scheduler {
   // Its image is in the pool, and no turn of it is open.
   void rest(Job& job);
   void retry_those_who_wait();
-  void account(Job& job, const TurnEnded& event);
   void settle();
   void check();
 
@@ -103,6 +101,7 @@ class Scheduler {
   Admission admission_{core_, policy_, turns_, regions_, eviction_};
   Restore restore_{core_, turns_, exit_, regions_};
   uint64_t events_ = 0;
+  bool policy_changed_ = false;
 };
 
 }  // namespace laneway::lanes

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,9 @@ struct JobStatus {
   Bytes ephemeral;
   uint64_t iterations = 0;
   Duration device_time;
-  // How often iterations were held for more urgent ones, and for how long in all those that are
-  // not held any more.
-  uint64_t pauses = 0;
-  Duration paused = Duration();
-  uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
-  Reason reason;           // while the job waits; its position counts from 1
+  // By how much it will miss its deadline, by what the policy knows; nothing: not, or not known.
+  std::optional<Duration> late;
+  Reason reason;  // while the job waits; its position counts from 1
   // Wall-clock time per iteration lately; zero: unknown. The core does not know it: the code that
   // shows the snapshot fills it in.
   Duration pace = Duration();

@@ -1,24 +1,16 @@
 #include "lanes/turn_control.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 
 namespace laneway::lanes {
-namespace {
-
-// Nobody's iteration is given up for less.
-constexpr Duration kLeastPatience = milliseconds(1);
-
-}  // namespace
 
 TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
     : core_(core),
       policy_(policy),
       open_turns_(core.lanes.size()),
-      deadlines_(core.lanes.size(), TimePoint::never()),
-      left_(core.lanes.size()) {}
+      deadlines_(core.lanes.size(), TimePoint::never()) {}
 
 TimePoint TurnControl::next_wakeup() const {
   return *std::min_element(deadlines_.begin(), deadlines_.end());
@@ -39,38 +31,11 @@ void TurnControl::announce_work(Job& job) {
   job.work_announced = true;
   if (job.state() != job.at_rest() || job.view.ready) return;
   job.view.ready = true;
-  job.view.ready_since = core_.now;
+  if (!std::exchange(job.unserved, false)) job.view.ready_since = core_.now;
   core_.view.add_ready(job.view);
   Lane& lane = core_.lane_of(job.view.lane);
   core_.touch(lane);
   lane.rival_came = lane.open();
-  if (!lane.open() || !policy_.may_interrupt(core_, core_.job_of(lane.turn.job).view, job.view))
-    return;
-  if (lane.waited_long) return recall(lane);
-  lane.latest = std::min(lane.latest, latest_for(job));
-}
-
-Duration TurnControl::latest_for(const Job& wants) {
-  return std::max(kLeastPatience, wants.view.mean_iteration_time());
-}
-
-void TurnControl::recall_for(Lane& lane, const Job& wants) {
-  if (!lane.open()) return;
-  if (!lane.waited_long &&
-      policy_.may_interrupt(core_, core_.job_of(lane.turn.job).view, wants.view)) {
-    lane.latest = std::min(lane.latest, latest_for(wants));
-    hurry(lane);
-  } else {
-    recall(lane);
-  }
-}
-
-void TurnControl::hurry(Lane& lane) {
-  if (!lane.open() || lane.hurried) return;
-  lane.hurried = true;
-  if (lane.state() == LaneState::granted) lane.move_to(LaneState::recalled);
-  deadlines_[lane.id.value() - 1] = TimePoint::never();
-  core_.actions.push_back(RecallTurn{lane.turn.id, lane.id, lane.latest});
 }
 
 void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget) {
@@ -85,47 +50,10 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
                             .base = lane.region.offset,
                             .ceiling = lane.region.size,
                             .budget = budget}};
-  set_urgency(lane, job);
   lane.granted_at = core_.now;
   lane.rival_came = false;
-  lane.latest = kWhenever;
-  lane.hurried = lane.waited_long = false;
   open_turns_[lane.id.value() - 1] = turn;
   contexts_.opened(job.view.context_key);
-}
-
-void TurnControl::set_urgency(Lane& lane, const Job& job) {
-  TurnEnvelope& envelope = lane.turn.envelope;
-  for (const Lane& other : core_.lanes) {
-    if (!other.open() || other.id == lane.id) continue;
-    const policies::JobView& rival = core_.job_of(other.turn.job).view;
-    if (policy_.may_interrupt(core_, rival, job.view)) {
-      envelope.interrupts |= set_of(other.id);
-    } else if (policy_.may_interrupt(core_, job.view, rival)) {
-      envelope.yields_to |= set_of(other.id);
-    }
-  }
-}
-
-void TurnControl::pause(Lane& lane) {
-  Job& job = core_.job_of(lane.turn.job);
-  if (job.state() != JobState::running || job.quarantined) return;  // a report said so already
-  job.move_to(JobState::paused);
-  job.paused_since = core_.now;
-  ++job.pauses;
-  TimePoint& deadline = deadlines_[lane.id.value() - 1];
-  left_[lane.id.value() - 1] = deadline == TimePoint::never() ? Duration() : deadline - core_.now;
-  deadline = TimePoint::never();
-}
-
-void TurnControl::resume(Lane& lane, Duration paused) {
-  Job& job = core_.job_of(lane.turn.job);
-  job.paused += std::clamp(paused, Duration(), core_.now - TimePoint());
-  if (job.state() != JobState::paused) return;
-  job.move_to(JobState::running);
-  lane.granted_at = lane.granted_at + (core_.now - job.paused_since);
-  const bool counts = lane.bounded && lane.state() == LaneState::granted;
-  if (counts) deadlines_[lane.id.value() - 1] = core_.now + left_[lane.id.value() - 1];
 }
 
 void TurnControl::reopen(Lane& lane, Job& job, TurnId turn) {
@@ -151,7 +79,7 @@ void TurnControl::recall(Lane& lane) {
   if (lane.state() != LaneState::granted) return;
   lane.move_to(LaneState::recalled);
   deadlines_[lane.id.value() - 1] = TimePoint::never();
-  core_.actions.push_back(RecallTurn{.turn = lane.turn.id, .lane = lane.id});
+  core_.actions.push_back(RecallTurn{lane.turn.id, lane.id});
 }
 
 void TurnControl::recall_unbounded() {
@@ -160,10 +88,15 @@ void TurnControl::recall_unbounded() {
   }
 }
 
+void TurnControl::recall_bounded() {
+  for (Lane& lane : core_.lanes) {
+    if (lane.open() && lane.bounded) recall(lane);
+  }
+}
+
 void TurnControl::settle_lane(Lane& lane) {
   if (!core_.worker_up) return;
   if (lane.state() == LaneState::idle) try_grant(lane);
-  if (lane.open() && lane.latest < kWhenever) hurry(lane);
   if (std::exchange(lane.rival_came, false) && lane.state() == LaneState::granted) reconsider(lane);
 }
 
@@ -184,40 +117,11 @@ void TurnControl::reconsider(Lane& lane) {
 void TurnControl::try_grant(Lane& lane) {
   const policies::LaneView& view = *core_.view.lane(lane.id);
   if (view.ready.empty()) return;
-  const policies::PickDecision decision = policy_.pick(core_, lane, most_urgent(view.ready));
+  const policies::PickDecision decision = policy_.pick(core_, lane, view.ready);
   Job& job = core_.job_of(decision.job);
   if (contexts_.may_open(job.view.context_key)) return grant(lane, decision);
   job.reason = core_.make_reason(ReasonCode::context_conflict, job);
-  if (!contexts_.wait(job.view.context_key)) return;
-  recall_unbounded();
-  // Two contexts never run beside each other, so nobody is paused for the other one.
-  for (Lane& other : core_.lanes) {
-    const bool urgent = other.open() && !other.waited_long &&
-                        policy_.may_interrupt(core_, core_.job_of(other.turn.job).view, job.view);
-    if (urgent) recall_for(other, job);
-  }
-}
-
-std::span<const policies::JobView* const> TurnControl::most_urgent(
-    const std::vector<const policies::JobView*>& ready) {
-  if (ready.size() == 1) return ready;
-  const auto goes_first = [&](const policies::JobView* one, const policies::JobView* other) {
-    return policy_.may_interrupt(core_, *other, *one);
-  };
-  const policies::JobView* top = ready.front();
-  for (const policies::JobView* one : ready) {
-    if (goes_first(one, top)) top = one;
-  }
-  urgent_.clear();
-  std::copy_if(ready.begin(), ready.end(), std::back_inserter(urgent_),
-               [&](const auto* one) { return one == top || !goes_first(top, one); });
-  if (urgent_.size() == ready.size()) return ready;
-  const TimePoint long_ago = core_.now + core_.config.longest_yield * -1;
-  const auto is_overdue = [&](const auto* one) { return one->ready_since <= long_ago; };
-  if (std::none_of(ready.begin(), ready.end(), is_overdue)) return urgent_;
-  urgent_.clear();
-  std::copy_if(ready.begin(), ready.end(), std::back_inserter(urgent_), is_overdue);
-  return urgent_;
+  if (contexts_.wait(job.view.context_key)) recall_unbounded();
 }
 
 TurnBudget TurnControl::bound_of(const policies::PickDecision& decision) const {
@@ -232,7 +136,6 @@ TimePoint TurnControl::overdue_at(const TurnBudget& budget) const {
 
 void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   Job& job = core_.job_of(decision.job);
-  const bool waited_long = core_.now - job.view.ready_since >= core_.config.longest_yield;
   core_.view.remove_ready(job.view);
   job.view.ready = false;
   job.work_announced = false;
@@ -240,7 +143,6 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   lane.bounded = !core_.view.lane(lane.id)->ready.empty() || contexts_.contended();
   const TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
   begin_turn(lane, job, turn_ids_.next(), budget);
-  lane.waited_long = waited_long;
   if (lane.bounded) deadlines_[lane.id.value() - 1] = overdue_at(budget);
   core_.actions.push_back(GrantTurn{lane.turn});
 }
@@ -271,7 +173,7 @@ void TurnControl::grant_context(uint64_t key) {
     for (const policies::JobView* job : core_.view.lane(lane.id)->ready) {
       if (job->context_key == key) candidates.push_back(job);
     }
-    if (!candidates.empty()) grant(lane, policy_.pick(core_, lane, most_urgent(candidates)));
+    if (!candidates.empty()) grant(lane, policy_.pick(core_, lane, candidates));
   }
 }
 

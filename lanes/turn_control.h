@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -28,18 +27,13 @@ class TurnControl {
   void settle_lane(Lane& lane);
   // Asks the lane's open turn to end. Does nothing when no turn is open, or it was asked already.
   void recall(Lane& lane);
-  // The same because of what `wants` needs: if that job may interrupt the turn's, soon.
-  void recall_for(Lane& lane, const Job& wants);
-  // The iteration of the lane's open turn is held, or goes on after so long. Held time is no part
-  // of the turn's slice. Requires: lane.open().
-  void pause(Lane& lane);
-  void resume(Lane& lane, Duration paused);
   // Records that the lane's turn is over. Requires: lane.open().
   void close_turn(Lane& lane);
   // If keys of numeric contexts wait, gives turns to the one that waited longest as soon as it may
   // run.
   void settle_contexts();
 
+  void recall_bounded();
   // Recalls the bounded turns that have used their time, if a rival still wants the lane.
   void recall_overdue();
   // The time at which recall_overdue is due; TimePoint::never() when no bounded turn is open.
@@ -59,14 +53,6 @@ class TurnControl {
   void reopen(Lane& lane, Job& job, TurnId turn);
 
  private:
-  // How long an iteration may still go on when this job may interrupt it.
-  static Duration latest_for(const Job& wants);
-  // A more urgent job wants the lane: asks its turn to end within lane.latest.
-  void hurry(Lane& lane);
-  // Those of the ready jobs that may have the next turn: whom no other one may interrupt. Whoever
-  // has waited for them for too long comes first. Valid until the next call.
-  std::span<const policies::JobView* const> most_urgent(
-      const std::vector<const policies::JobView*>& ready);
   void try_grant(Lane& lane);
   void reconsider(Lane& lane);
   void grant(Lane& lane, const policies::PickDecision& decision);
@@ -74,21 +60,15 @@ class TurnControl {
   TurnBudget bound_of(const policies::PickDecision& decision) const;
   // When a turn with this bound, from now on, is overdue.
   TimePoint overdue_at(const TurnBudget& budget) const;
-  // Who of the open turns interrupts whom.
-  void set_urgency(Lane& lane, const Job& job);
   void begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget);
   void recall_unbounded();
   void grant_context(uint64_t key);
 
   CoreState& core_;
   CheckedPolicy& policy_;
-  std::vector<TurnId> open_turns_;  // by slot; none when no turn is open
-  // By slot: of bounded turns; never for others, and while they are paused.
-  std::vector<TimePoint> deadlines_;
-  std::vector<Duration> left_;  // by slot: of a paused turn, until its deadline
-  // Kept for their memory.
-  std::vector<const policies::JobView*> rivals_;
-  std::vector<const policies::JobView*> urgent_;
+  std::vector<TurnId> open_turns_;                // by slot; none when no turn is open
+  std::vector<TimePoint> deadlines_;              // by slot: of bounded turns; never for others
+  std::vector<const policies::JobView*> rivals_;  // kept for its memory
   ContextTurns contexts_;
   IdSource<TurnId> turn_ids_;
 };

@@ -14,8 +14,8 @@ namespace laneway::policies {
 
 // Which waiting job is admitted next, and where.
 struct AdmitDecision {
-  JobId job;    // none: nobody is admitted now
-  LaneId lane;  // this lane; none: a new one
+  JobId job;               // none: nobody is admitted now
+  LaneId lane = LaneId();  // this lane; none: a new one
   bool may_share =
       true;  // with no lane named: an existing lane is fine where a new one finds no room
 };

@@ -5,14 +5,22 @@
 namespace laneway::policies {
 
 AdmitDecision Fifo::admit(TimePoint /*now*/, const View& view) {
-  if (view.waiting().empty()) return {};
-  const JobView& head = *view.waiting().front();
-  if (view.was_tried(head)) return {};
-  return {.job = head.id, .lane = {}, .may_share = share_};
+  for (const JobView* job : view.waiting()) {
+    if (!view.was_tried(*job)) return {.job = job->id};
+    if (!fills_gaps_) break;
+  }
+  return {};
 }
 
 PickDecision Fifo::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& question) {
-  return {.job = question.candidates.front()->id};
+  if (!by_request_) return {.job = question.candidates.front()->id};
+  constexpr TurnBudget kOne{.iterations = 1};
+  if (question.running != nullptr) return {.job = question.running->id, .budget = kOne};
+  const JobView* first = question.candidates.front();
+  for (const JobView* job : question.candidates) {
+    if (job->ready_since < first->ready_since) first = job;
+  }
+  return {.job = first->id, .budget = kOne};
 }
 
 JobId Fifo::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {

@@ -1,28 +1,38 @@
-// Fifo: first come, first served, by arrival of the jobs. Admission is head of line: while the
-// earliest waiting job finds no room, nobody behind it is admitted, so no job is overtaken for
-// ever. In a lane the earliest job that has work runs, which in a lane of its own or a shared one
-// is run-to-completion as long as its client keeps submitting. Who has to leave the pool is said by
-// least_useful.h.
+// Fifo: first come, first served. Jobs are admitted by arrival. In a lane the earliest job that
+// has work runs, as long as it has (option by=job), or the job whose work has waited longest, one
+// iteration a turn (by=request).
 //
-// Knows: arrival, and when an image was used last. Option `share` (yes or no, default yes): whether
-// a job may go into an existing lane when a new lane finds no room.
+// Source: the FIFO and PACK policies of Salus (Yu and Chowdhury, "Fine-Grained GPU Sharing
+// Primitives for Deep Learning Applications", MLSys 2020, section 4): by=job in a single lane is
+// its FIFO, lanes beside each other with by=request its PACK.
+// Knows: arrival, since when work waits, and when an image was used last.
+// Options: by=job|request; admit=strict|fit: whether, while the earliest waiting job finds no
+// room, nobody behind it is admitted, or the first that fits is.
+// Bound: by=request: a job waits for one iteration of each rival. by=job and admit=fit:
+// CommonRules.
 #pragma once
 
 #include "policies/policy.h"
+#include "policies/policy_options.h"
 
 namespace laneway::policies {
 
 class Fifo final : public Policy {
  public:
-  explicit Fifo(bool share = true) : share_(share) {}
+  Fifo() = default;
+  explicit Fifo(PolicyOptions& options)
+      : by_request_(options.choice("by", {"job", "request"}) == 1),
+        fills_gaps_(options.choice("admit", {"strict", "fit"}) == 1) {}
 
   std::string_view name() const override { return "fifo"; }
   AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  // As least_useful.h says.
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
 
  private:
-  bool share_;
+  bool by_request_ = false;
+  bool fills_gaps_ = false;
 };
 
 }  // namespace laneway::policies

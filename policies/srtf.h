@@ -1,35 +1,34 @@
-// Srtf: shortest remaining time first. The remaining time of a job is what is left of its
-// iterations times its measured mean iteration time (the client's estimate until one is measured);
-// jobs that did not say how many iterations they want come last, ties go by arrival. Since turns
-// end at iteration boundaries, a shorter job that becomes ready overtakes a longer one after the
-// iteration that is running.
+// Srtf: shortest remaining time first, for admission, in a lane and among those that stay in the
+// pool. Since turns end at iteration boundaries, a shorter job that gets ready overtakes a longer
+// one after the iteration that is running. The remaining time is what the oracle says: what is
+// left of the declared total x the measured mean; of jobs without a total a guess. Unmeasured jobs
+// go first: two iterations each.
 //
-// Source: the SRTF policy of Salus (Yu and Chowdhury, "Fine-Grained GPU Sharing Primitives for Deep
-// Learning Applications", MLSys 2020, section 4), which preempts at iteration granularity and
-// relies on iteration times being predictable; remaining time as in its evaluation, from the job's
-// iteration count. Admission follows the same order and is head of line in it: the shortest waiting
-// job is not overtaken by a longer one that happens to be small.
-//
-// Knows: remaining time, arrival. Option `share` as for fifo. Long jobs can starve while shorter
-// ones keep coming; that is the policy, not an accident.
+// Source: the SRTF policy of Salus (Yu and Chowdhury, "Fine-Grained GPU Sharing Primitives for
+// Deep Learning Applications", MLSys 2020, section 4), which preempts at iteration granularity and
+// relies on iteration times being predictable.
+// Knows: remaining time (oracle.h, with its options), arrival.
+// Bound: that of CommonRules; by itself long jobs starve while shorter ones keep coming.
 #pragma once
 
-#include "policies/policy.h"
+#include "policies/oracle.h"
+#include "policies/policy_options.h"
+#include "policies/ranked.h"
 
 namespace laneway::policies {
 
-class Srtf final : public Policy {
+class Srtf final : public Ranked {
  public:
-  explicit Srtf(bool share = true) : share_(share) {}
+  Srtf() = default;
+  explicit Srtf(PolicyOptions& options) : oracle_(options) {}
 
   std::string_view name() const override { return "srtf"; }
-  AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
-  // The one with the longest remaining time leaves; idle jobs before ready ones.
-  JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
 
  private:
-  bool share_;
+  int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
+
+  Oracle oracle_;
 };
 
 }  // namespace laneway::policies

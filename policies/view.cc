@@ -28,18 +28,19 @@ void erase(std::vector<const JobView*>& list, const JobView& job, Order order) {
 }  // namespace
 
 Duration JobView::mean_iteration_time() const {
-  if (iterations == 0 || busy.ns() <= 0) return iteration_estimate;
+  if (const Duration lately = counted_time.mean(); lately > Duration()) return lately;
+  if (iterations == 0 || busy <= Duration()) return iteration_estimate;
   return Duration(busy.ns() / static_cast<int64_t>(iterations));
 }
 
 void JobView::update_remaining() {
   const int64_t mean_ns = mean_iteration_time().ns();
-  if (options.total_iterations == 0 || mean_ns <= 0) {
+  const uint64_t total = options.total_iterations;
+  if (total <= counted || mean_ns <= 0) {
     remaining_ns = kUnknown;
     return;
   }
-  const uint64_t total = options.total_iterations;
-  const uint64_t left = total > iterations ? total - iterations : 0;
+  const uint64_t left = total - counted;
   // Counts come from clients: the product saturates just below "unknown".
   const uint64_t most = static_cast<uint64_t>(kUnknown - 1) / static_cast<uint64_t>(mean_ns);
   remaining_ns = left > most ? kUnknown - 1 : static_cast<int64_t>(left) * mean_ns;

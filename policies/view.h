@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "base/job_options.h"
 #include "base/time.h"
+#include "policies/moving_mean.h"
 
 namespace laneway::policies {
 
@@ -26,25 +27,32 @@ struct JobView {
   // the pool again, behind all who waited then.
   uint64_t queue = 0;
   TimePoint offered_at;
+  TimePoint queued_at;          // since when it stands in that place
   LaneId lane;                  // none while waiting
   Bytes persistent;             // its image
   Bytes ephemeral;              // what its lane's region must have
   uint64_t context_key = 0;     // jobs with different keys never run at the same time
   uint64_t iterations = 0;      // done so far
-  Duration busy;                // spent on them
+  Duration busy;                // device time spent on them, without waits and pauses
+  uint64_t counted = 0;         // of them, those that count against options.total_iterations
+  MovingMean counted_time;      // device time of these lately, without those that were probes
+  uint32_t turns = 0;           // that have ended
   Duration iteration_estimate;  // the client's guess, used until one is measured; 0: unknown
   bool ready = false;           // stands in its lane's `ready`
-  // Since when it waits for a turn: its work was announced, or its last turn ended with more to do.
+  // Since when it waits for an iteration: its work was announced, or the last turn that did any of
+  // it ended with more to do.
   TimePoint ready_since;
   bool running = false;        // has an open turn
   TimePoint placed_at;         // since when its image is in the pool
   TimePoint used_at;           // when its last iteration ended, or its image was placed
   uint64_t tried_version = 0;  // see View::was_tried
 
-  // Measured mean, else the estimate; 0 when neither is known.
+  // Of an iteration that counts: measured lately; else the mean of all that were done; else the
+  // client's estimate; 0 when nothing is known.
   Duration mean_iteration_time() const;
-  // Remaining iterations x mean iteration time; nothing when either is unknown. Cached: reading it
-  // costs no division.
+  // What is left of the declared total x mean iteration time; nothing when either is unknown: a job
+  // that has done more than it declared is one of which nothing is known. Cached: reading it costs
+  // no division.
   std::optional<Duration> remaining() const {
     if (remaining_ns == kUnknown) return std::nullopt;
     return Duration(remaining_ns);

@@ -60,19 +60,10 @@ class OwnCapturesOnly {
 
 // In the order in which it is entered.
 struct CudaLane::Entered {
-  explicit Entered(const lanes::NumericContext& context) { set_numeric(context); }
+  explicit Entered(const lanes::NumericContext& context) : numeric(context) {}
 
-  void set_numeric(const lanes::NumericContext& context) {
-    numeric.emplace(context);
-    cuda_numeric.emplace();
-  }
-  void drop_numeric() {
-    cuda_numeric.reset();
-    numeric.reset();
-  }
-
-  std::optional<NumericScope> numeric;
-  std::optional<CudaNumericScope> cuda_numeric;
+  const NumericScope numeric;
+  const CudaNumericScope cuda_numeric;
   const OwnCapturesOnly captures;
   const c10::WarningUtils::WarningHandlerGuard warnings{&OnceWarnings::instance()};
   std::optional<CurrentStream> current;
@@ -110,10 +101,6 @@ void CudaLane::leave() {
   LW_CHECK(entered_ != nullptr, "a lane is left that nobody entered");
   entered_.reset();
 }
-
-void CudaLane::suspend() { entered_->drop_numeric(); }
-
-void CudaLane::resume(const lanes::NumericContext& context) { entered_->set_numeric(context); }
 
 uint64_t CudaLane::address_hash() const { return entered_->binding->address_hash(); }
 

@@ -61,6 +61,12 @@ Json deadline_json(const lanes::JobStatus& job) {
 }
 
 // Below 0: its iterations should have been done.
+// By how much it will be missed, by what the policy knows.
+Json late_json(const lanes::JobStatus& job) {
+  if (!job.late) return nullptr;
+  return seconds_of(*job.late);
+}
+
 Json deadline_left_json(const lanes::JobStatus& job, TimePoint now) {
   if (job.options.deadline <= Duration()) return nullptr;
   return seconds_of(job.options.deadline - (now - job.offered_at));
@@ -83,15 +89,13 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now)
           {"image", image_json(job, facts)},
           {"iterations", job.iterations},
           {"device_time_s", job.device_time.seconds()},
-          {"pauses", job.pauses},
-          {"paused_s", job.paused.seconds()},
-          {"abandoned", job.abandoned},
           {"reason", reason_json(job.reason, facts)},
           {"position", waits ? Json(job.reason.position) : Json(nullptr)},
           {"wait_estimate_s", facts.wait_s ? Json(*facts.wait_s) : Json(nullptr)},
           {"total_iterations", total > 0 ? Json(total) : Json(nullptr)},
           {"deadline_s", deadline_json(job)},
-          {"deadline_left_s", deadline_left_json(job, now)}};
+          {"deadline_left_s", deadline_left_json(job, now)},
+          {"deadline_missed_by_s", late_json(job)}};
 }
 
 int64_t claimed(const lanes::Snapshot& snapshot, memory::ClaimClass claim_class) {

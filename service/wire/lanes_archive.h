@@ -15,8 +15,7 @@ void serialize(A& archive, Reason& reason) {
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {
-  archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget, envelope.interrupts,
-          envelope.yields_to);
+  archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget);
 }
 template <class A>
 void serialize(A& archive, Turn& turn) {
@@ -77,7 +76,7 @@ void serialize(A& archive, GrantTurn& action) {
 }
 template <class A>
 void serialize(A& archive, RecallTurn& action) {
-  archive(action.turn, action.lane, action.latest);
+  archive(action.turn, action.lane);
 }
 
 template <class A>
@@ -94,17 +93,13 @@ void serialize(A& archive, WorkReady& event) {
   archive(event.job);
 }
 template <class A>
+void serialize(A& archive, IterationSum& sum) {
+  archive(sum.count, sum.busy);
+}
+template <class A>
 void serialize(A& archive, TurnEnded& event) {
   archive(event.turn, event.end, event.iterations, event.busy, event.more_ready, event.ephemeral,
-          event.idle, event.abandoned);
-}
-template <class A>
-void serialize(A& archive, TurnPaused& event) {
-  archive(event.turn);
-}
-template <class A>
-void serialize(A& archive, TurnResumed& event) {
-  archive(event.turn, event.paused);
+          event.idle, event.uncounted, event.probes);
 }
 template <class A>
 void serialize(A& archive, NeedChanged& event) {
@@ -151,7 +146,7 @@ template <class A>
 void serialize(A& archive, ReportedJob& job) {
   archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.arriving, job.copy,
           job.leaving, job.saving, job.pinned, job.ready, job.over, job.quarantined, job.iterations,
-          job.busy, job.turn, job.paused);
+          job.busy, job.uncounted, job.measured, job.turn);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

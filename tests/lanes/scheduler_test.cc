@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "policies/fifo.h"
+#include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
@@ -103,7 +103,7 @@ TEST_F(SchedulerTest, GrowsALaneForAnotherJobBetweenTwoTurns) {
 }
 
 TEST_F(SchedulerTest, WaitsForALaneWhenAllAreTakenAndThePolicySharesNone) {
-  make(100, 1, 0, std::make_unique<policies::Fifo>(/*share=*/false));
+  make(100, 1, 0, policies::make_policy("fifo:share=no").value());
   start(1, 10, 10);
   EXPECT_EQ(of<QueueJob>(offer(2, 10, 10)).at(0).reason.code, ReasonCode::lanes_exhausted);
 }

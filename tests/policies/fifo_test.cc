@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "policies/registry.h"
 #include "tests/policies/scene.h"
 
 namespace laneway::policies {
@@ -36,10 +37,30 @@ TEST(Fifo, AdmitsNobodyWhenNobodyWaits) {
   EXPECT_FALSE(Fifo().admit(TimePoint(), scene.view).job.valid());
 }
 
-TEST(Fifo, SharesLanesOnlyWhenAllowed) {
+TEST(Fifo, FillsGapsOnlyWhenAskedTo) {
   Scene scene;
-  scene.waiting(1);
-  EXPECT_FALSE(Fifo(/*share=*/false).admit(TimePoint(), scene.view).may_share);
+  scene.waiting(7).tried_version = scene.view.version();
+  scene.waiting(3);
+  const auto filling = make_policy("fifo:admit=fit");
+  EXPECT_EQ(filling.value()->admit(TimePoint(), scene.view).job, JobId(3));
+  const auto strict = make_policy("fifo:admit=strict");
+  EXPECT_FALSE(strict.value()->admit(TimePoint(), scene.view).job.valid());
+}
+
+TEST(Fifo, ByRequestWhoseWorkWaitedLongestGetsOneIteration) {
+  Scene scene;
+  JobView& first = scene.in_lane(1, 1, /*ready=*/true);
+  first.ready_since = TimePoint(30);
+  scene.in_lane(2, 1, /*ready=*/true).ready_since = TimePoint(20);
+  scene.in_lane(3, 1, /*ready=*/true).ready_since = TimePoint(20);
+  const auto policy = make_policy("fifo:by=request");
+  PickQuestion question = scene.question(1);
+  const PickDecision decision = policy.value()->pick(TimePoint(40), scene.view, question);
+  EXPECT_EQ(decision.job, JobId(2));
+  EXPECT_EQ(decision.budget.iterations, 1u);
+  question.running = &first;
+  EXPECT_EQ(policy.value()->pick(TimePoint(40), scene.view, question).job, JobId(1))
+      << "what runs was there before";
 }
 
 TEST(Fifo, PicksTheEarliestThatIsReady) {

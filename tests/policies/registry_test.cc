@@ -20,7 +20,8 @@ std::string error_of(std::string_view text) {
 }
 
 TEST(Registry, MakesEveryPolicyThatItLists) {
-  EXPECT_THAT(policy_names(), testing::IsSupersetOf({"fifo", "srtf"}));
+  EXPECT_THAT(policy_names(),
+              testing::IsSupersetOf({"edf", "fair", "fifo", "las", "priority", "sjf", "srtf"}));
   for (const std::string& name : policy_names()) {
     const auto policy = make_policy(name);
     ASSERT_TRUE(policy.ok()) << name;
@@ -45,7 +46,14 @@ TEST(Registry, NamesWhatIsUnknownAndWhatIsKnown) {
     EXPECT_THAT(error_of(""), HasSubstr(name));
   }
   EXPECT_THAT(error_of("fifo:speed=9"), testing::AllOf(HasSubstr("'speed'"), HasSubstr("share")));
-  EXPECT_THAT(error_of("fifo:share=maybe"), HasSubstr("share=yes or share=no"));
+  EXPECT_THAT(error_of("fifo:share=maybe"),
+              testing::AllOf(HasSubstr("share=maybe"), HasSubstr("share=yes or share=no")));
+  EXPECT_THAT(error_of("fair:quantum_s=soon"),
+              testing::AllOf(HasSubstr("quantum_s=soon"), HasSubstr("from 1e-06 to 3600")));
+  EXPECT_THAT(error_of("fair:quantum_s=nan"), HasSubstr("a number from"));
+  EXPECT_THAT(error_of("fair:quantum_s=-1"), HasSubstr("a number from"));
+  EXPECT_THAT(error_of("srtf:seed=1.5"), HasSubstr("a whole number from 0"));
+  EXPECT_THAT(error_of("srtf:age=yes"), HasSubstr("age=on or age=off"));
   EXPECT_THAT(error_of("fifo:share"), HasSubstr("key=value"));
   EXPECT_THAT(error_of("fifo:"), HasSubstr("key=value"));
   EXPECT_THAT(error_of("fifo:=no"), HasSubstr("key=value"));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "policies/decision.h"
+#include "policies/policy.h"
 #include "policies/view.h"
 
 namespace laneway::policies {
@@ -29,8 +30,15 @@ class Scene {
   }
   // `left` iterations of `mean` each.
   static void set_remaining(JobView& job, uint64_t left, Duration mean) {
-    job.options.total_iterations = job.iterations + left;
+    job.options.total_iterations = job.counted + left;
     job.iteration_estimate = mean;
+    job.update_remaining();
+  }
+  // It has done `many` iterations of `mean` each, which all count.
+  static void set_done(JobView& job, uint64_t many, Duration mean) {
+    job.iterations = job.counted = many;
+    job.busy = mean * static_cast<int64_t>(many);
+    job.counted_time.add(many, job.busy);
     job.update_remaining();
   }
   // All jobs in lanes, by lane.
@@ -45,6 +53,15 @@ class Scene {
     const LaneView& it = *view.lane(LaneId(lane));
     return {.lane = it, .candidates = it.ready};
   }
+  // Of a lane in which `running`, one of the ready ones, has had its turn for so long.
+  PickQuestion question(uint64_t lane, const JobView& running, Duration running_for) const {
+    PickQuestion asked = question(lane);
+    asked.running = &running;
+    asked.running_for = running_for;
+    return asked;
+  }
+  // Whom the policy picks in lane 1, at time zero.
+  JobId picked(Policy& policy) const { return policy.pick(TimePoint(), view, question(1)).job; }
 
   View view;
 

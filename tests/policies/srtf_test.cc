@@ -1,5 +1,5 @@
-// Srtf reads like its rule: shortest remaining time first, unknown last, ties by arrival; the same
-// order for admission; the longest leaves.
+// Srtf reads like its rule: shortest remaining time first, newcomers measured before that, ties by
+// arrival; the same order for admission; the longest leaves.
 #include "policies/srtf.h"
 
 #include <gtest/gtest.h>
@@ -11,9 +11,8 @@
 namespace laneway::policies {
 namespace {
 
-TEST(Srtf, AdmitsTheShortestAndUnknownOnesLast) {
+TEST(Srtf, AdmitsTheShortest) {
   Scene scene;
-  scene.waiting(1);  // unknown
   Scene::set_remaining(scene.waiting(2), 10, milliseconds(5));
   JobView& shortest = scene.waiting(3);
   Scene::set_remaining(shortest, 40, milliseconds(1));
@@ -32,28 +31,45 @@ TEST(Srtf, AdmitsNobodyWhileTheShortestFoundNoRoom) {
   EXPECT_FALSE(Srtf().admit(TimePoint(), scene.view).job.valid());
 }
 
-TEST(Srtf, PicksByMeasuredTimeOnceThereIsOne) {
+TEST(Srtf, PicksByMeasuredTime) {
   Scene scene;
   JobView& first = scene.in_lane(1, 1, /*ready=*/true);
-  Scene::set_remaining(first, 100, milliseconds(1));  // says 100 ms
-  Scene::set_remaining(scene.in_lane(2, 1, /*ready=*/true), 30, milliseconds(5));
-  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)).job, JobId(1));
-  first.iterations = 10;
-  first.busy = milliseconds(20);  // it is 2 ms each: 90 are left, 180 ms
-  first.update_remaining();
-  EXPECT_EQ(first.remaining(), milliseconds(180));
-  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)).job, JobId(2)) << "150 ms";
+  JobView& second = scene.in_lane(2, 1, /*ready=*/true);
+  Scene::set_done(second, 10, milliseconds(5));
+  Scene::set_remaining(second, 30, milliseconds(9));  // 150 ms, whatever was estimated
+  Scene::set_done(first, 10, milliseconds(1));
+  Scene::set_remaining(first, 90, milliseconds(1));  // 90 ms
+  Srtf policy;
+  EXPECT_EQ(scene.picked(policy), JobId(1));
+  first.counted_time = {};
+  Scene::set_done(first, 10, milliseconds(2));  // 180 ms
+  EXPECT_EQ(scene.picked(policy), JobId(2));
+}
+
+TEST(Srtf, ANewcomerIsMeasuredBeforeAnybodyElsesTurn) {
+  Scene scene;
+  JobView& old = scene.in_lane(1, 1, /*ready=*/true);
+  Scene::set_done(old, 10, milliseconds(1));
+  Scene::set_remaining(old, 1, milliseconds(1));
+  JobView& newcomer = scene.in_lane(2, 1, /*ready=*/true);
+  Scene::set_remaining(newcomer, 1'000'000, seconds(1));
+  Srtf policy;
+  const PickDecision measured = policy.pick(TimePoint(), scene.view, scene.question(1));
+  EXPECT_EQ(measured.job, JobId(2));
+  EXPECT_EQ(measured.budget.iterations, 2u) << "a probe, and one to go by";
+  Scene::set_done(newcomer, 2, seconds(1));
+  EXPECT_EQ(scene.picked(policy), JobId(1));
 }
 
 TEST(Srtf, BreaksTiesByArrival) {
   Scene scene;
-  Scene::set_remaining(scene.in_lane(9, 1, /*ready=*/true), 10, milliseconds(1));
-  Scene::set_remaining(scene.in_lane(4, 1, /*ready=*/true), 5, milliseconds(2));
-  EXPECT_EQ(Srtf().pick(TimePoint(), scene.view, scene.question(1)).job, JobId(9));
-  Scene unknown;
-  unknown.in_lane(9, 1, /*ready=*/true);
-  unknown.in_lane(4, 1, /*ready=*/true);
-  EXPECT_EQ(Srtf().pick(TimePoint(), unknown.view, unknown.question(1)).job, JobId(9));
+  for (const uint64_t id : {9, 4}) {
+    JobView& job = scene.in_lane(id, 1, /*ready=*/true);
+    Scene::set_done(job, 2, milliseconds(2));
+    Scene::set_remaining(job, 5, milliseconds(2));
+  }
+  Srtf policy;
+  EXPECT_EQ(scene.picked(policy), JobId(9));
 }
 
 TEST(Srtf, EvictsIdleJobsThenTheLongestAndNoneForALongerOne) {

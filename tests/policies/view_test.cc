@@ -52,10 +52,35 @@ TEST(View, RemainingTimeNeverOverflowsAndNeverGetsNegative) {
   job.update_remaining();
   ASSERT_TRUE(job.remaining().has_value());
   EXPECT_GT(job.remaining()->ns(), 0);
+}
+
+TEST(View, OfAJobThatDidMoreThanItSaidNothingIsKnown) {
+  JobView job;
   job.options.total_iterations = 3;
-  job.iterations = 5;  // a client that submits more than it said
+  job.counted = 2;
+  job.iteration_estimate = milliseconds(1);
   job.update_remaining();
-  EXPECT_EQ(job.remaining(), Duration(0));
+  EXPECT_EQ(job.remaining(), milliseconds(1));
+  for (const uint64_t done : {3, 5}) {
+    job.counted = done;
+    job.update_remaining();
+    EXPECT_EQ(job.remaining(), std::nullopt) << done << " of 3: not short, not 0";
+  }
+}
+
+TEST(View, TheMeanFollowsAJobThatChangesAndForgetsWhatIsOld) {
+  MovingMean mean;
+  EXPECT_EQ(mean.mean(), Duration());
+  mean.add(10, milliseconds(10));
+  EXPECT_EQ(mean.mean(), milliseconds(1));
+  // It becomes three times as slow: after ten windows a thousandth is left of before.
+  for (int i = 0; i < 80; ++i) mean.add(4, milliseconds(12));
+  EXPECT_GT(mean.mean(), microseconds(2990));
+  EXPECT_LE(mean.mean(), milliseconds(3));
+  EXPECT_LE(mean.count, 2 * MovingMean::kWindow);
+  mean.add(UINT64_MAX / 2, milliseconds(1));  // what no worker says keeps to its bounds
+  mean.add(1, milliseconds(1));
+  EXPECT_GE(mean.mean(), Duration());
 }
 
 }  // namespace

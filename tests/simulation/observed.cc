@@ -60,11 +60,26 @@ void Observed::set_need(SeenJob& job, Bytes need) const {
   (job.need_when_released ? *job.need_when_released : job.region_need) = rounded(need);
 }
 
+namespace {
+
+// The mean of its iterations lately: an older one counts half after each 32 further ones.
+void measure(SeenJob& job, uint64_t many, int64_t ns) {
+  if (many >= 32) job.measured = job.measured_ns = 0;
+  if (job.measured + many > 64) {
+    job.measured_ns = job.measured_ns / static_cast<int64_t>(job.measured) * 32;
+    job.measured = 32;
+  }
+  job.measured += many;
+  job.measured_ns += ns;
+}
+
+}  // namespace
+
 void Observed::close_turn(TurnId id) {
   const SeenTurn turn = turns.at(id);
   turns.erase(id);
   lanes.at(turn.lane).running = {};
-  lanes.at(turn.lane).recalled = lanes.at(turn.lane).hurried = false;
+  lanes.at(turn.lane).recalled = false;
   jobs.at(turn.job).turn = {};
 }
 
@@ -75,6 +90,11 @@ void Observed::on(const TurnEnded& event) {
   close_turn(event.turn);
   job.iterations += event.iterations;
   job.busy_ns += event.busy.ns();
+  ++job.turns;
+  const uint64_t counted = event.iterations - event.uncounted.count;
+  job.counted += counted;
+  measure(job, counted - event.probes.count,
+          event.busy.ns() - event.uncounted.busy.ns() - event.probes.busy.ns());
   if (event.more_ready || event.end == TurnEnd::out_of_lane) job.announced = true;
   if (event.ephemeral > Bytes(0)) set_need(job, event.ephemeral);
   if (event.end == TurnEnd::failed) job.ended = true;
@@ -105,6 +125,9 @@ void Observed::on(const WorkerReported& event) {
     if (reported.quarantined) job.need_when_released = std::exchange(job.region_need, rounded({}));
     job.iterations = reported.iterations;
     job.busy_ns = reported.busy.ns();
+    job.counted = reported.iterations - reported.uncounted;
+    job.measured = reported.measured.count;
+    job.measured_ns = reported.measured.busy.ns();
     const OutsidePlace& copy = reported.copy;
     if (copy.tier != Tier::none) outside[id] = {copy.tier, {copy.offset.count(), job.image_need}};
     job.leaving = reported.leaving;
@@ -268,10 +291,7 @@ void Observed::apply(const Action& action) {
     jobs.at(turn.job).turn = turn.id;
     jobs.at(turn.job).announced = false;
   }
-  if (const auto* recall = std::get_if<RecallTurn>(&action)) {
-    lanes[recall->lane].recalled = true;
-    lanes[recall->lane].hurried = recall->latest < kWhenever;
-  }
+  if (const auto* recall = std::get_if<RecallTurn>(&action)) lanes[recall->lane].recalled = true;
 }
 
 }  // namespace laneway::simulation

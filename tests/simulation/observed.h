@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/time.h"
 #include "lanes/action.h"
 #include "lanes/event.h"
 
@@ -39,13 +40,16 @@ struct SeenJob {
   bool waits() const { return !lane.valid() && (!away || announced || wanted_in); }
   uint64_t iterations = 0;
   int64_t busy_ns = 0;
+  uint64_t counted = 0;   // of them, those that count against its total
+  uint64_t measured = 0;  // of these, all but the probes; the older ones halved
+  int64_t measured_ns = 0;
+  uint64_t turns = 0;  // that ended since the core was made
 };
 
 struct SeenLane {
   RegionId region;
   JobId running;
   bool recalled = false;
-  bool hurried = false;  // … for a more urgent job
 };
 
 struct SeenCopy {
@@ -84,6 +88,7 @@ class Observed {
   int64_t alignment;
   int64_t store = 0;
   int64_t spill = 0;
+  TimePoint now;  // of the last event
   bool worker_up = true;
   std::map<JobId, SeenJob> jobs;  // offered, not refused, not gone
   std::map<LaneId, SeenLane> lanes;

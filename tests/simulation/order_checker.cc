@@ -7,24 +7,40 @@ namespace {
 
 using namespace lanes;  // NOLINT: the vocabulary of this file
 
-constexpr int64_t kUnknown = INT64_MAX;
-
-int64_t remaining_ns(const SeenJob& job) {
-  int64_t mean = job.offer.iteration_estimate.ns();
-  if (job.iterations > 0 && job.busy_ns > 0) {
-    mean = job.busy_ns / static_cast<int64_t>(job.iterations);
+int64_t mean_ns(const SeenJob& job) {
+  if (job.measured > 0 && job.measured_ns > 0) {
+    return job.measured_ns / static_cast<int64_t>(job.measured);
   }
-  if (job.offer.options.total_iterations == 0 || mean == 0) return kUnknown;
-  const int64_t left = static_cast<int64_t>(job.offer.options.total_iterations) -
-                       static_cast<int64_t>(job.iterations);
-  return std::max<int64_t>(left, 0) * mean;
+  if (job.iterations > 0 && job.busy_ns > 0) {
+    return job.busy_ns / static_cast<int64_t>(job.iterations);
+  }
+  return job.offer.iteration_estimate.ns();
+}
+
+// What is left of its total; or, when that is not known, as much again as it had, and of an
+// inference job one iteration.
+int64_t remaining_ns(const SeenJob& job) {
+  const uint64_t total = job.offer.options.total_iterations;
+  if (total > job.counted && mean_ns(job) > 0) {
+    return static_cast<int64_t>(total - job.counted) * mean_ns(job);
+  }
+  const bool by_request = total == 0 && job.offer.options.job_class == JobClass::inference;
+  return by_request ? mean_ns(job) : job.busy_ns;
+}
+
+bool is_newcomer(const SeenJob& job) { return job.iterations < 2 && job.turns < 4; }
+bool is_best_effort(const SeenJob& job) {
+  return job.offer.options.job_class == JobClass::best_effort;
 }
 
 }  // namespace
 
 bool OrderChecker::before(const SeenJob& a, const SeenJob& b, bool admission) const {
-  if (order_ == Order::srtf && remaining_ns(a) != remaining_ns(b)) {
-    return remaining_ns(a) < remaining_ns(b);
+  if (!admission && is_best_effort(a) != is_best_effort(b)) return is_best_effort(b);
+  if (order_ == Order::srtf) {
+    if (!admission && is_newcomer(a) != is_newcomer(b)) return is_newcomer(a);
+    const bool measured = admission || !is_newcomer(a);
+    if (measured && remaining_ns(a) != remaining_ns(b)) return remaining_ns(a) < remaining_ns(b);
   }
   return admission ? a.queue < b.queue : a.arrival < b.arrival;
 }
@@ -36,22 +52,13 @@ std::string OrderChecker::check_refusal(const Observed& seen, const RefuseJob& r
     return seen.jobs.size() > max_jobs_ ? "" : "too many jobs, though there are few";
   }
   if (refuse.reason.code != ReasonCode::larger_than_pool) return "refused without a reason";
-  const int64_t need = job->second.image_need + job->second.region_need;
-  if (need <= std::min(seen.capacity, seen.wanted_capacity) - seen.reserve) {
+  // A quarantined job counts with what it will need.
+  const SeenJob& refused = job->second;
+  const int64_t region = refused.need_when_released.value_or(refused.region_need);
+  if (refused.image_need + region <= std::min(seen.capacity, seen.wanted_capacity) - seen.reserve) {
     return "a job is refused that fits an empty pool";
   }
   return "";
-}
-
-bool OrderChecker::urgency_is_priority(const Observed& seen, const Turn& turn) {
-  const auto priority = [&](JobId job) { return seen.jobs.at(job).offer.options.priority; };
-  LaneSet below = 0;
-  LaneSet above = 0;
-  for (const auto& [id, open] : seen.turns) {
-    if (priority(open.job) < priority(turn.job)) below |= set_of(open.lane);
-    if (priority(open.job) > priority(turn.job)) above |= set_of(open.lane);
-  }
-  return turn.envelope.interrupts == below && turn.envelope.yields_to == above;
 }
 
 std::string OrderChecker::action(const Observed& seen, const Action& action) {
@@ -65,17 +72,11 @@ std::string OrderChecker::action(const Observed& seen, const Action& action) {
     }
   }
   const auto* grant = std::get_if<GrantTurn>(&action);
-  if (grant != nullptr && !urgency_is_priority(seen, grant->turn)) {
-    return "who interrupts whom is not by priority";
-  }
-  if (grant != nullptr && in_order_) {
+  if (grant != nullptr && one_context_) {
     const SeenJob& granted = seen.jobs.at(grant->turn.job);
     for (const auto& [id, job] : seen.jobs) {
-      if (job.lane != granted.lane || !seen.eligible(job)) continue;
-      const int32_t mine = granted.offer.options.priority;
-      const int32_t others = job.offer.options.priority;
-      if (others > mine) return "a turn is granted before a more urgent job's";
-      if (others == mine && before(job, granted, /*admission=*/false))
+      const bool rival = job.lane == granted.lane && seen.eligible(job);
+      if (rival && before(job, granted, /*admission=*/false))
         return "a turn is granted out of order";
     }
   }

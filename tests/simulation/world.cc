@@ -24,7 +24,6 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   config.patience = milliseconds(random_.between(1, 5));
   config.check_every = 1;
   config.min_resident = microseconds(random_.between(0, 3000));
-  config.longest_yield = random_.chance(0.5) ? milliseconds(random_.between(1, 20)) : seconds(1000);
   config.idle_before_saving = microseconds(random_.between(0, 2000));
   if (random_.chance(0.6)) config.store = Bytes(random_.between(0, 2) * capacity_ + 64);
   if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
@@ -33,20 +32,19 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   worker_keeps_idle_turns_ = random_.chance(0.3);
   faults_ = random_.chance(0.7);
   faults_end_ = TimePoint(milliseconds(random_.between(20, 400)).ns());
-  const Order order = seed % 4 == 0 ? Order::none : seed % 4 == 1 ? Order::srtf : Order::fifo;
-  if (order == Order::fifo) fifo_shares_ = random_.chance(0.8);
   config_ = config;
+  policy_ = draw_policy();
   scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
   seen_ = std::make_unique<Observed>(capacity_, config.reserve.count(), config.alignment);
   seen_->store = config.store.count();
   seen_->spill = config.spill.count();
-  const bool one_context = random_.chance(0.6);
-  const bool patient = config.longest_yield > seconds(100);
+  one_context_ = random_.chance(0.6);
   checkers_.push_back(std::make_unique<MemoryChecker>());
   checkers_.push_back(std::make_unique<TurnChecker>());
-  checkers_.push_back(std::make_unique<OrderChecker>(order, one_context && patient,
-                                                     config.max_lanes, config.max_jobs));
-  const int64_t contexts = one_context ? 1 : random_.between(2, 3);
+  checkers_.push_back(std::make_unique<OrderChecker>(draw_order(), one_context_, config.max_lanes,
+                                                     config.max_jobs));
+  watch_waits();
+  const int64_t contexts = one_context_ ? 1 : random_.between(2, 3);
   const int64_t jobs = random_.between(2, 40);
   for (int64_t i = 1; i <= jobs; ++i) {
     Client client;
@@ -72,6 +70,7 @@ void World::broken(const std::string& what) {
 void World::send(const Event& event) {
   const std::vector<Action> actions = scheduler_->handle(now_, event);
   // The seed's own offers are refused at once or not at all, so Observed sees the event first.
+  seen_->now = now_;
   seen_->apply(event);
   for (const Action& action : actions) {
     hash_.add(action);
@@ -88,6 +87,10 @@ void World::send(const Event& event) {
   for (const auto& checker : checkers_) {
     const std::string violation = checker->settled(*seen_, event);
     if (!violation.empty()) return broken(violation);
+  }
+  if (waiting_ != nullptr) {
+    const std::string violation = waiting_->settled(*seen_, event);
+    if (!violation.empty()) return broken(violation + "; policy " + policy_);
   }
   for (const Action& action : actions) carry_out(action);
 }
@@ -106,7 +109,7 @@ void World::carry_out(const Action& action) {
     granted(grant->turn);
   } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {
     ++outcome_.counts["recalled"];
-    recalled(*recall);
+    recalled(recall->turn);
   } else if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
     ++outcome_.counts["refused"];
     gone(clients_.at(refuse->job));

@@ -48,6 +48,7 @@ class World {
 
   // Clients.
   void plan_clients();
+  void choose_options(JobOptions& options);
   void arrive(uint64_t number);
   void submit(Client& client);
   void completed(Client& client);
@@ -57,17 +58,9 @@ class World {
   void start_iteration(RunningTurn& turn);
   void finish_iteration(TurnId id, Duration took);
   void at_boundary(RunningTurn& turn);
-  void recalled(const lanes::RecallTurn& asked);
+  void recalled(TurnId id);
   void end_turn(TurnId id, lanes::TurnEnd end);
-  // Iterations that hold up others (world_preemption.cc).
-  void learn_urgency(const lanes::Turn& turn);
-  void run_on(RunningTurn& turn);
-  bool must_pause(const RunningTurn& turn);
-  void settle_pauses();
-  void pause(RunningTurn& turn);
-  void resume(RunningTurn& turn);
-  void say(const lanes::Event& event);
-  void abandon_if_long(RunningTurn& turn, Duration latest);
+  static void account(Client& client, const RunningTurn& turn);
   void place(JobId job);
   void evict(const lanes::EvictImage& action);
   void leave(JobId job, const lanes::OutsidePlace& to);
@@ -85,8 +78,14 @@ class World {
   void release(JobId job);
   void wish(JobId job);
   void faults_are_over();
-  // Another broker, or another worker (world_restart.cc).
+  // Policies (world_policy.cc).
+  Order draw_order();
+  std::string draw_policy();
   std::unique_ptr<policies::Policy> make_policy() const;
+  void change_policy();
+  // From now on the bound on waiting of `policy_` is held.
+  void watch_waits();
+  // Another broker, or another worker (world_restart.cc).
   lanes::WorkerReport report() const;
   void restart_core();
   void check_iterations(JobId job);
@@ -124,13 +123,15 @@ class World {
   RegionId last_region_;
   uint64_t seed_;
   lanes::SchedulerConfig config_;
-  bool fifo_shares_ = false;
+  bool one_context_ = false;
+  std::string policy_;  // "nonsense", or as the registry reads it
+  Duration age_;        // its age_s; zero: it has no bound on waiting
   std::unique_ptr<lanes::Scheduler> scheduler_;
   std::unique_ptr<Observed> seen_;
   std::vector<std::unique_ptr<Checker>> checkers_;
+  std::unique_ptr<Checker> waiting_;  // one more; null: there is no bound
   std::map<JobId, Client> clients_;
   std::map<TurnId, RunningTurn> turns_;
-  std::map<LaneId, lanes::LaneSet> yields_to_;
   // What lies outside of the pool: whose image, in which version.
   std::map<std::pair<lanes::Tier, int64_t>, std::pair<JobId, uint64_t>> outside_;
   uint64_t next_session_ = 0;

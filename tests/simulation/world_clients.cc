@@ -31,11 +31,21 @@ void World::plan_clients() {
     client.known_need = estimate;
     client.probe_need = estimate + estimate / 8;
     client.plan_kept = random_.chance(0.8);
-    client.offer.options.priority = static_cast<int32_t>(random_.below(3));
     client.offer.options.total_iterations = random_.chance(0.8) ? client.total : 0;
+    if (random_.chance(0.1)) client.offer.options.total_iterations = random_.chance(0.5) ? 1 : 1000;
     if (random_.chance(0.5)) client.offer.iteration_estimate = client.iteration;
+    if (random_.chance(0.3)) client.aside = random_.unit();
+    choose_options(client.offer.options);
     at(microseconds(random_.between(0, 30'000)), [this, number = id.value()] { arrive(number); });
   }
+}
+
+void World::choose_options(JobOptions& options) {
+  options.priority = static_cast<int32_t>(random_.between(-2, 2));
+  options.weight = random_.chance(0.5) ? 1 : 0.01 + 10 * random_.unit();
+  if (random_.chance(0.3)) options.deadline = milliseconds(random_.between(1, 200));
+  if (random_.chance(0.2)) options.job_class = JobClass::inference;
+  if (random_.chance(0.1)) options.job_class = JobClass::best_effort;
 }
 
 void World::arrive(uint64_t number) {
@@ -107,7 +117,7 @@ void World::plan_faults() {
 void World::one_fault() {
   Client& client = *any_client();
   const JobId job = client.offer.job;
-  switch (random_.below(11)) {
+  switch (random_.below(12)) {
     case 0:
       ++outcome_.counts["cancelled"];
       gone(client);
@@ -145,6 +155,7 @@ void World::one_fault() {
       return restart_core();
     case 8:
     case 9: return wish(job);
+    case 10: return change_policy();
     default: return nonsense();
   }
 }
@@ -171,8 +182,7 @@ void World::lose_worker() {
   for (auto& [id, turn] : turns_) {
     Client& client = clients_.at(turn.turn.job);
     client.turn = {};
-    client.ended_iterations += turn.done;
-    client.ended_busy += turn.busy;
+    account(client, turn);
   }
   blame_somebody();
   for (auto& [id, client] : clients_) {

@@ -2,9 +2,6 @@
 // worker went on, or because the worker did, and its successor says what is left.
 #include <algorithm>
 
-#include "policies/fifo.h"
-#include "policies/srtf.h"
-#include "tests/simulation/nonsense_policy.h"
 #include "tests/simulation/turn_checker.h"
 #include "tests/simulation/world.h"
 #include "tests/simulation/world_state.h"
@@ -12,12 +9,6 @@
 namespace laneway::simulation {
 
 using namespace lanes;  // NOLINT: the vocabulary of this file
-
-std::unique_ptr<policies::Policy> World::make_policy() const {
-  if (seed_ % 4 == 0) return std::make_unique<NonsensePolicy>(seed_ + broker_epoch_);
-  if (seed_ % 4 == 1) return std::make_unique<policies::Srtf>();
-  return std::make_unique<policies::Fifo>(fifo_shares_);
-}
 
 // What a worker knows: places and lanes from the actions that it carried out, the rest its own.
 WorkerReport World::report() const {
@@ -30,6 +21,8 @@ WorkerReport World::report() const {
     job.ready = client.queued > 0 && !client.turn.valid();
     job.iterations = client.ended_iterations;
     job.busy = client.ended_busy;
+    job.uncounted = client.ended_uncounted.count;
+    job.measured = client.ended_measured;
     job.quarantined = client.quarantined;
     if (seen.lane.valid()) {
       const Range& image = seen_->images.at(id);
@@ -39,8 +32,6 @@ WorkerReport World::report() const {
       job.placed = client.placed;
       job.arriving = client.arriving;
       job.turn = client.turn;
-      const auto turn = turns_.find(client.turn);
-      job.paused = turn != turns_.end() && turn->second.paused;
     }
     job.leaving = client.leaving;
     job.saving = client.saving && !client.leaving;

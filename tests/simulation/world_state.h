@@ -33,11 +33,13 @@ struct World::Client {
   bool planned = false;    // known_need was measured
   bool plan_kept = false;  // the recovery memory has room for its plan
   bool quarantined = false;
+  double aside = 0;               // how many of its iterations do not count against its total
   uint64_t ended_iterations = 0;  // of turns that ended
   Duration ended_busy;
-  uint64_t unheard_iterations = 0;  // of those, what is still on its way to the core
+  lanes::IterationSum ended_uncounted;
+  lanes::IterationSum ended_measured;  // of those that count, all but the probes
+  uint64_t unheard_iterations = 0;     // of those, what is still on its way to the core
   bool gone = false;
-  uint32_t abandons = 0;  // of its first queued iteration
 };
 
 struct World::RunningTurn {
@@ -46,21 +48,11 @@ struct World::RunningTurn {
   TimePoint worked_at;
   uint64_t done = 0;
   Duration busy;
+  lanes::IterationSum uncounted;
+  lanes::IterationSum probes;
   int64_t need = 0;  // of the iteration that was started last
   bool iterating = false;
   bool recalled = false;
-  // Of the iteration: what it takes, what of that is left, and left before its commit phase, since
-  // when it runs or is held, and for how long it was held in all.
-  Duration took;
-  Duration left;
-  Duration to_commit;
-  TimePoint since;
-  Duration held;
-  bool does_not_fit = false;
-  bool abandoned = false;
-  bool paused = false;
-  bool exempt = false;  // it was held for long enough
-  uint64_t run = 0;     // changes with all of this
 };
 
 }  // namespace laneway::simulation

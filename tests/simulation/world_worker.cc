@@ -16,7 +16,6 @@ void World::granted(const Turn& turn) {
   RunningTurn& running = turns_[turn.id];
   running.turn = turn;
   running.start = now_;
-  learn_urgency(turn);
   at_boundary(running);
 }
 
@@ -121,19 +120,18 @@ void World::touch_image(JobId job) {
 }
 
 void World::start_iteration(RunningTurn& turn) {
+  const TurnId id = turn.turn.id;
   const Client& client = clients_.at(turn.turn.job);
   turn.iterating = true;
   touch_image(turn.turn.job);
   turn.need = need_of(client);
-  turn.took = client.iteration + microseconds(random_.between(0, 20));
-  turn.does_not_fit = turn.need > turn.turn.envelope.ceiling.count();
-  if (turn.does_not_fit) ++outcome_.counts["out of lane"];
-  turn.left = turn.does_not_fit ? Duration(turn.took.ns() / 2) : turn.took;
-  turn.to_commit = Duration(turn.left.ns() * random_.between(1, 10) / 10);
-  turn.held = {};
-  turn.paused = turn.exempt = false;
-  run_on(turn);
-  at(Duration(), [this] { settle_pauses(); });
+  const Duration took = client.iteration + microseconds(random_.between(0, 20));
+  if (turn.need > turn.turn.envelope.ceiling.count()) {
+    ++outcome_.counts["out of lane"];
+    at(Duration(took.ns() / 2), [this, id] { end_turn(id, TurnEnd::out_of_lane); });
+    return;
+  }
+  at(took, [this, id, took] { finish_iteration(id, took); });
 }
 
 void World::finish_iteration(TurnId id, Duration took) {
@@ -145,6 +143,12 @@ void World::finish_iteration(TurnId id, Duration took) {
   turn.worked_at = now_;
   ++turn.done;
   turn.busy += took;
+  const auto add = [took](IterationSum& sum) { sum = {sum.count + 1, sum.busy + took}; };
+  if (random_.chance(client.aside)) {
+    add(turn.uncounted);
+  } else if (!client.planned && turn.done == 1) {
+    add(turn.probes);
+  }
   if (client.queued > 0) --client.queued;
   completed(client);
   at_boundary(turn);
@@ -166,15 +170,22 @@ void World::at_boundary(RunningTurn& turn) {
   }
 }
 
-void World::recalled(const RecallTurn& asked) {
-  const auto turn = turns_.find(asked.turn);
+void World::recalled(TurnId id) {
+  const auto turn = turns_.find(id);
   if (turn == turns_.end()) return;  // its end is on the way
   turn->second.recalled = true;
-  if (!turn->second.iterating) {
-    at_boundary(turn->second);
-  } else {
-    abandon_if_long(turn->second, asked.latest);
-  }
+  if (!turn->second.iterating) at_boundary(turn->second);
+}
+
+void World::account(Client& client, const RunningTurn& turn) {
+  const auto add = [](IterationSum& sum, uint64_t count, Duration busy) {
+    sum = {sum.count + count, sum.busy + busy};
+  };
+  client.ended_iterations += turn.done;
+  client.ended_busy += turn.busy;
+  add(client.ended_uncounted, turn.uncounted.count, turn.uncounted.busy);
+  add(client.ended_measured, turn.done - turn.uncounted.count - turn.probes.count,
+      turn.busy - turn.uncounted.busy - turn.probes.busy);
 }
 
 // The worker lets go at once; the core hears of it a little later, and what happens in between must
@@ -186,9 +197,7 @@ void World::end_turn(TurnId id, TurnEnd end) {
   turns_.erase(found);
   Client& client = clients_.at(turn.turn.job);
   client.turn = {};
-  if (turn.done > 0) client.abandons = 0;
-  client.ended_iterations += turn.done;
-  client.ended_busy += turn.busy;
+  account(client, turn);
   client.unheard_iterations += turn.done;
   if (turn.need > 0) {
     client.known_need = turn.need;
@@ -202,7 +211,8 @@ void World::end_turn(TurnId id, TurnEnd end) {
                    .more_ready = client.queued > 0,
                    .ephemeral = Bytes(turn.need),
                    .idle = turn.iterating ? Duration() : now_ - turn.worked_at,
-                   .abandoned = turn.abandoned ? 1U : 0U};
+                   .uncounted = turn.uncounted,
+                   .probes = turn.probes};
   at(delay(), [this, report, job = turn.turn.job, epoch = broker_epoch_] {
     if (epoch != broker_epoch_) return;  // the report that the next one got knows of it
     clients_.at(job).unheard_iterations -= report.iterations;

@@ -1,0 +1,105 @@
+#include "policies/common_rules.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace laneway::policies {
+namespace {
+
+// While others wait: as long as nobody goes first. The core has a longest one.
+constexpr Duration kLongestSlice = seconds(3600);
+constexpr TurnBudget kOneIteration{.iterations = 1};
+
+bool is_best_effort(const JobView* job) { return job->options.job_class == JobClass::best_effort; }
+
+}  // namespace
+
+CommonRules::CommonRules(PolicyOptions& options, std::unique_ptr<Policy> rule)
+    : rule_(std::move(rule)),
+      ages_(options.choice("age", {"on", "off"}) == 0),
+      age_(options.time("age_s", seconds(1), seconds(1'000'000))),
+      reserve_(options.time("reserve_s", seconds(600), seconds(100'000'000))),
+      share_(options.flag("share", true)) {}
+
+AdmitDecision CommonRules::admit(TimePoint now, const View& view) {
+  AdmitDecision decision;
+  const JobView* head = view.waiting().empty() ? nullptr : view.waiting().front();
+  if (ages_ && head != nullptr && now - head->queued_at >= reserve_) {
+    if (!view.was_tried(*head)) decision.job = head->id;
+  } else {
+    decision = rule_->admit(now, view);
+  }
+  decision.may_share = decision.may_share && share_;
+  return decision;
+}
+
+TimePoint CommonRules::due(const JobView& job, const PickQuestion& question) const {
+  return job.ready_since + age_ * static_cast<int64_t>(question.candidates.size() - 1);
+}
+
+const JobView* CommonRules::overdue(TimePoint now, const PickQuestion& question) const {
+  const JobView* first = nullptr;
+  for (const JobView* job : question.candidates) {
+    if (job == question.running || due(*job, question) > now) continue;
+    if (first == nullptr || job->ready_since < first->ready_since) first = job;
+  }
+  return first;
+}
+
+PickDecision CommonRules::pick(TimePoint now, const View& view, const PickQuestion& question) {
+  if (!ages_) return ask_rule(now, view, question);
+  aged_.resize(view.max_lanes());
+  JobId& aged = aged_[question.lane.id.value() - 1];
+  const bool goes_on = question.running != nullptr && question.running->id == aged;
+  const bool has_rivals = question.candidates.size() > 1;
+  const JobView* first = goes_on ? question.running : has_rivals ? overdue(now, question) : nullptr;
+  if (first != nullptr) {
+    aged = first->id;
+    return {.job = first->id, .budget = kOneIteration};
+  }
+  aged = {};
+  PickDecision decision = ask_rule(now, view, question);
+  bound(now, question, decision);
+  return decision;
+}
+
+PickDecision CommonRules::ask_rule(TimePoint now, const View& view, const PickQuestion& question) {
+  const auto& all = question.candidates;
+  others_.clear();
+  std::copy_if(all.begin(), all.end(), std::back_inserter(others_),
+               [](const JobView* job) { return !is_best_effort(job); });
+  PickQuestion asked = question;
+  if (!others_.empty() && others_.size() < all.size()) {
+    asked.candidates = others_;
+    if (question.running != nullptr && is_best_effort(question.running)) asked.running = nullptr;
+  }
+  PickDecision decision = rule_->pick(now, view, asked);
+  if (!decision.budget.is_bound()) decision.budget.slice = kLongestSlice;
+  return decision;
+}
+
+void CommonRules::bound(TimePoint now, const PickQuestion& question, PickDecision& decision) const {
+  TimePoint next = TimePoint::never();
+  for (const JobView* job : question.candidates) {
+    if (job->id != decision.job) next = std::min(next, due(*job, question));
+  }
+  const Duration left = std::max(next - now, kShortestSlice);
+  Duration& slice = decision.budget.slice;
+  slice = slice > Duration() ? std::min(slice, left) : left;
+}
+
+JobId CommonRules::evict(TimePoint now, const View& view, const EvictQuestion& question) {
+  return rule_->evict(now, view, question);
+}
+
+void CommonRules::gone(JobId job) {
+  std::replace(aged_.begin(), aged_.end(), job, JobId());
+  rule_->gone(job);
+}
+
+std::optional<Duration> CommonRules::late(TimePoint now, const View& view,
+                                          const JobView& job) const {
+  return rule_->late(now, view, job);
+}
+
+}  // namespace laneway::policies

@@ -1,0 +1,63 @@
+// CommonRules: what holds whatever the policy: it stands around every policy that the registry
+// makes.
+//
+// 1. A bound on waiting for a turn (age=on, the default). A job that has had work and no iteration
+//    for age_s (default 1) times the number of the other jobs with work in its lane goes first, for
+//    one iteration; who has waited longest is the first of these. Turns end when that is due. So
+//    with at most R others a job waits for at most R x age_s, plus what is open then (an iteration
+//    and kShortestSlice), plus one iteration of each of the R before it; and of each age_s at most
+//    one iteration is taken from the policy's order. Source: ageing, as in the waiting-time bound
+//    of multilevel feedback (Corbato et al., "An experimental time-sharing system", 1962); that it
+//    grows with the number of those who wait keeps the policy's order under load.
+// 2. A bound on being overtaken at admission (age=on): a job that has waited for reserve_s (default
+//    600) has a reservation: nobody is admitted before it who came later.
+//    Source: reservations of backfilling schedulers (Lifka, "The ANL/IBM SP scheduling system",
+//    1995).
+// 3. Jobs of class best_effort run when no other job in their lane has work, ageing excepted.
+// 4. share=no: a job is admitted to a new lane or not at all.
+//
+// With age=off the policy's own bound is all there is.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "policies/policy.h"
+#include "policies/policy_options.h"
+
+namespace laneway::policies {
+
+class CommonRules final : public Policy {
+ public:
+  // Takes the options age, age_s, reserve_s and share. Requires: `rule` is not null.
+  CommonRules(PolicyOptions& options, std::unique_ptr<Policy> rule);
+
+  // Shorter turns are not asked for.
+  static constexpr Duration kShortestSlice = milliseconds(1);
+
+  std::string_view name() const override { return rule_->name(); }
+  AdmitDecision admit(TimePoint now, const View& view) override;
+  PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+  void gone(JobId job) override;
+  std::optional<Duration> late(TimePoint now, const View& view, const JobView& job) const override;
+
+ private:
+  // When a job that waits for a turn goes first.
+  TimePoint due(const JobView& job, const PickQuestion& question) const;
+  // The one that has been due for longest; null: nobody is.
+  const JobView* overdue(TimePoint now, const PickQuestion& question) const;
+  PickDecision ask_rule(TimePoint now, const View& view, const PickQuestion& question);
+  // Ends the turn when the next of the others is due.
+  void bound(TimePoint now, const PickQuestion& question, PickDecision& decision) const;
+
+  std::unique_ptr<Policy> rule_;
+  bool ages_;
+  Duration age_;
+  Duration reserve_;
+  bool share_;
+  std::vector<JobId> aged_;  // by lane slot: whose turn it is because it was due; none: nobody's
+  std::vector<const JobView*> others_;  // ask_rule's, kept for its memory
+};
+
+}  // namespace laneway::policies

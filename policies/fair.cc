@@ -1,0 +1,63 @@
+#include "policies/fair.h"
+
+#include <algorithm>
+
+#include "policies/least_useful.h"
+
+namespace laneway::policies {
+namespace {
+
+// Weights are checked where they come in; the least one only keeps the arithmetic defined.
+double weight_of(const JobView& job) { return std::max(job.options.weight, 1e-6); }
+
+}  // namespace
+
+Fair::Fair(PolicyOptions& options)
+    : quantum_(options.time("quantum_s", milliseconds(20), seconds(3600))) {}
+
+AdmitDecision Fair::admit(TimePoint /*now*/, const View& view) {
+  if (view.waiting().empty() || view.was_tried(*view.waiting().front())) return {};
+  return {.job = view.waiting().front()->id};
+}
+
+Fair::Account& Fair::settle(const JobView& job, double lane_time) {
+  const auto [found, is_new] =
+      accounts_.try_emplace(job.id, Account{.lane = job.lane, .busy = job.busy, .tag = lane_time});
+  Account& account = found->second;
+  if (is_new) return account;
+  if (account.lane != job.lane) account = {.lane = job.lane, .busy = job.busy, .tag = lane_time};
+  account.tag += static_cast<double>((job.busy - account.busy).ns()) / weight_of(job);
+  account.busy = job.busy;
+  account.tag = std::max(account.tag, lane_time);
+  return account;
+}
+
+PickDecision Fair::pick(TimePoint /*now*/, const View& view, const PickQuestion& question) {
+  const TurnBudget turn{.slice = quantum_};
+  if (question.running != nullptr && question.running_for < quantum_) {
+    return {.job = question.running->id, .budget = turn};
+  }
+  virtual_time_.resize(view.max_lanes());
+  double& lane_time = virtual_time_[question.lane.id.value() - 1];
+  const JobView* best = nullptr;
+  double best_tag = 0;
+  for (const JobView* job : question.candidates) {
+    double tag = settle(*job, lane_time).tag;
+    if (job == question.running) {
+      tag += static_cast<double>(question.running_for.ns()) / weight_of(*job);
+    }
+    if (best != nullptr && tag >= best_tag) continue;
+    best = job;
+    best_tag = tag;
+  }
+  lane_time = best_tag;
+  return {.job = best->id, .budget = turn};
+}
+
+JobId Fair::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {
+  return least_useful(now, question.candidates);
+}
+
+void Fair::gone(JobId job) { accounts_.erase(job); }
+
+}  // namespace laneway::policies

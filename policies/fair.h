@@ -1,0 +1,56 @@
+// Fair: each lane's device time is shared by weight: of two jobs that both have work all the time,
+// one with twice the weight gets twice the time, whatever their iterations take. Start-time fair
+// queueing: a turn has a start tag, the later of the lane's virtual time and the end of the job's
+// turn before; it ends its device time / weight later. The smallest start tag runs, and is the
+// virtual time. So a job that comes, or had nothing to do, begins with its share from now on and
+// is owed nothing for before.
+//
+// Source: Goyal, Vin and Cheng, "Start-time Fair Queueing: A Scheduling Algorithm for Integrated
+// Services Packet Switching Networks", SIGCOMM 1996, with a turn in place of a packet. Its theorem
+// 1: over any interval in which two jobs have work, their times / weights differ by at most the
+// sum of their longest turns / weights; a turn is the quantum and at most the longest iteration
+// longer.
+// Knows: device time had, weight, arrival.
+// Option quantum_s (default 0.02): how long a turn is while others wait.
+// Bound: a job waits for at most what its rivals may be ahead: by the theorem, for the sum over
+// the rivals of (quantum + longest iteration) x (1 + their weight / its weight); and that of
+// CommonRules.
+// A core that takes over forgets tags, which is at most that difference.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "policies/policy.h"
+#include "policies/policy_options.h"
+
+namespace laneway::policies {
+
+class Fair final : public Policy {
+ public:
+  explicit Fair(PolicyOptions& options);
+
+  std::string_view name() const override { return "fair"; }
+  // By arrival, head of line.
+  AdmitDecision admit(TimePoint now, const View& view) override;
+  PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  // As least_useful.h says: with work they take turns.
+  JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+  void gone(JobId job) override;
+
+ private:
+  struct Account {
+    LaneId lane;
+    Duration busy;   // of the job, when it was charged last
+    double tag = 0;  // start tag of its next turn; nanoseconds / weight
+  };
+
+  // Brings the job's tag up to what it had, and in line with the lane's virtual time.
+  Account& settle(const JobView& job, double lane_time);
+
+  Duration quantum_;
+  std::map<JobId, Account> accounts_;
+  std::vector<double> virtual_time_;  // by lane slot
+};
+
+}  // namespace laneway::policies

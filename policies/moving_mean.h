@@ -1,0 +1,37 @@
+// MovingMean: the mean time of a job's iterations lately: what was before counts half after each
+// kWindow further ones. So it follows a job that changes, and one odd iteration does little. Plain
+// data; whole numbers, so that it is the same everywhere.
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace laneway::policies {
+
+struct MovingMean {
+  static constexpr uint64_t kWindow = 32;
+
+  uint64_t count = 0;
+  Duration sum;
+
+  // `many` iterations took `took` together. Requires: neither is negative.
+  void add(uint64_t many, Duration took) {
+    if (many == 0) return;
+    if (many >= kWindow) {
+      count = 0;
+      sum = Duration();
+    } else if (count + many > 2 * kWindow) {
+      sum = Duration(sum.ns() / static_cast<int64_t>(count) * static_cast<int64_t>(kWindow));
+      count = kWindow;
+    }
+    count += many;
+    sum += took;
+  }
+  // Zero: nothing was added.
+  Duration mean() const {
+    return count == 0 ? Duration() : Duration(sum.ns() / static_cast<int64_t>(count));
+  }
+};
+
+}  // namespace laneway::policies

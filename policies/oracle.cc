@@ -1,0 +1,70 @@
+#include "policies/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
+
+namespace laneway::policies {
+namespace {
+
+// Longer than anybody computes, and sums of all jobs' times stay far from overflow.
+constexpr Duration kLongest = Duration(INT64_MAX / 8192);
+constexpr uint32_t kMostVainTurns = 4;
+
+Duration within(Duration time) { return std::clamp(time, Duration(), kLongest); }
+
+}  // namespace
+
+Oracle::Oracle(PolicyOptions& options)
+    : error_(options.number("oracle_error", 0, 0, 100)),
+      seed_(options.count("seed", 1, 0, UINT64_MAX)) {}
+
+Duration Oracle::told(const JobView& job, Duration time) const {
+  if (error_ <= 0) return within(time);
+  Random random(seed_ ^ (job.id.value() * 0x9e3779b97f4a7c15ULL));
+  const double factor = std::pow(1 + error_, 2 * random.unit() - 1);
+  const double wrong = static_cast<double>(within(time).ns()) * factor;
+  return within(
+      Duration(static_cast<int64_t>(std::min(wrong, static_cast<double>(kLongest.ns())))));
+}
+
+Duration Oracle::guess(const JobView& job) {
+  const bool by_request =
+      job.options.job_class == JobClass::inference && job.options.total_iterations == 0;
+  return by_request ? job.mean_iteration_time() : job.busy;
+}
+
+Duration Oracle::remaining(const JobView& job) const {
+  return told(job, job.remaining().value_or(guess(job)));
+}
+
+Duration Oracle::total(const JobView& job) const {
+  const auto left = job.remaining();
+  if (left) return told(job, within(*left) + within(job.busy));
+  const bool by_request =
+      job.options.job_class == JobClass::inference && job.options.total_iterations == 0;
+  return told(job, within(guess(job)) + (by_request ? Duration() : within(job.busy)));
+}
+
+std::optional<Duration> Oracle::known_remaining(const JobView& job) const {
+  if (!job.remaining()) return std::nullopt;
+  return remaining(job);
+}
+
+TurnBudget Oracle::turn_of(const JobView& job) const {
+  constexpr Duration kShortest = milliseconds(20);
+  constexpr Duration kLongestGuess = seconds(1);
+  const Duration longest = job.remaining() ? kLongest : kLongestGuess;
+  return {.slice = std::clamp(remaining(job), kShortest, longest)};
+}
+
+const JobView* Oracle::unmeasured(std::span<const JobView* const> candidates) {
+  for (const JobView* job : candidates) {
+    const bool is_measured = job->iterations >= kMeasuring.iterations;
+    if (!is_measured && job->turns < kMostVainTurns) return job;
+  }
+  return nullptr;
+}
+
+}  // namespace laneway::policies

@@ -1,0 +1,30 @@
+// Ranked: a policy that is an order of jobs: a lower rank goes first, ties go by arrival (among
+// jobs that wait, by `queue`). The lowest rank is admitted, head of line: while it finds no room
+// nobody behind it is admitted. The lowest rank among the candidates runs, until somebody with a
+// lower one gets ready. Idle jobs leave the pool first, as least_useful.h says; then those with the
+// highest rank, and none for a job behind them. A subclass says rank() and overrides what is
+// different.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "policies/policy.h"
+
+namespace laneway::policies {
+
+class Ranked : public Policy {
+ public:
+  AdmitDecision admit(TimePoint now, const View& view) override;
+  PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+
+ protected:
+  virtual int64_t rank(TimePoint now, const View& view, const JobView& job) const = 0;
+
+  // The first by rank; ties go to the first of them in `jobs`. Null: there is none.
+  const JobView* first_of(TimePoint now, const View& view,
+                          std::span<const JobView* const> jobs) const;
+};
+
+}  // namespace laneway::policies

@@ -1,0 +1,54 @@
+// Sjf reads like its rule: the shortest whole job first, and who was begun is not overtaken.
+#include "policies/sjf.h"
+
+#include <gtest/gtest.h>
+
+#include "policies/registry.h"
+#include "tests/policies/scene.h"
+
+namespace laneway::policies {
+namespace {
+
+// Measured, with a total.
+void set(JobView& job, uint64_t total, Duration mean) {
+  job.options.total_iterations = total;
+  Scene::set_done(job, 2, mean);
+}
+
+TEST(Sjf, GoesByTheWholeLengthAndKeepsWhomItBegan) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  set(longer, 100, milliseconds(1));
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  JobView& shorter = scene.in_lane(2, 1, /*ready=*/true);
+  set(shorter, 10, milliseconds(1));
+  EXPECT_EQ(scene.picked(*policy), JobId(1)) << "it was begun";
+  scene.view.remove_ready(longer);
+  EXPECT_EQ(scene.picked(*policy), JobId(2)) << "while the other has no work";
+  policy->gone(JobId(1));
+  policy->gone(JobId(2));
+  scene.view.add_ready(longer);
+  EXPECT_EQ(scene.picked(*policy), JobId(2)) << "a new choice: the shortest";
+}
+
+TEST(Sjf, WhoDidMoreThanItNamedKeepsNothing) {
+  Scene scene;
+  JobView& liar = scene.in_lane(1, 1, /*ready=*/true);
+  set(liar, 3, milliseconds(1));
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  set(scene.in_lane(2, 1, /*ready=*/true), 100, milliseconds(1));
+  Scene::set_done(liar, 1000, milliseconds(1));
+  EXPECT_EQ(scene.picked(*policy), JobId(2)) << "100 ms against 1 s and as much again";
+}
+
+TEST(Sjf, AdmitsTheShortest) {
+  Scene scene;
+  Scene::set_remaining(scene.waiting(1), 50, milliseconds(1));
+  Scene::set_remaining(scene.waiting(2), 20, milliseconds(1));
+  EXPECT_EQ(make_policy("sjf").value()->admit(TimePoint(), scene.view).job, JobId(2));
+}
+
+}  // namespace
+}  // namespace laneway::policies
