@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "adaptor/device/device_program.h"
 #include "base/bytes.h"
 #include "lanes/graph/graph.h"
 #include "lanes/graph/graph_sizes.h"
@@ -30,6 +31,8 @@ class DeviceGraph {
   virtual const lanes::Graph& graph() const = 0;
   // The prediction from the capture's sizes: E, and the need from each node on.
   virtual const lanes::GraphMemory& memory() const = 0;
+  // What of it equal graphs of other jobs can use.
+  virtual ProgramHandle program() const = 0;
   // The memory that a lane must have for the first, unplanned iteration.
   virtual Bytes probe_need() const = 0;
   // Whether an iteration changes the job's random state.

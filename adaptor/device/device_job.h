@@ -24,10 +24,13 @@ class DeviceJob {
  public:
   virtual ~DeviceJob() = default;
 
-  // Makes a further graph over the same image. out_of_memory when the graph's prediction is above
-  // `most` ephemeral bytes, invalid_argument when its process-wide math flags are not the job's.
+  // Makes a further graph over the same image. `known`: null, or the program of a graph with the
+  // same bytes that another job with the same slots had on this backend. out_of_memory when the
+  // graph's prediction is above `most` ephemeral bytes, invalid_argument when its process-wide math
+  // flags are not the job's.
   virtual Result<std::unique_ptr<DeviceGraph>> make_graph(std::span<const std::byte> graph,
-                                                          Bytes most) = 0;
+                                                          Bytes most,
+                                                          const ProgramHandle& known) = 0;
 
   // The random state, in the form of torch.get_rng_state().
   virtual Status set_random_state(std::span<const std::byte> state) = 0;
@@ -50,11 +53,13 @@ struct MadeJob {
   std::unique_ptr<DeviceGraph> graph;  // the first
 };
 
-// Makes a job and its first graph. `slots` are in the order of their numbers; the image's layout
-// follows the first graph's use of them. `first_graph` is the graph's binary form. invalid_graph
-// has the rule that it breaks. Estimates stay within a pool of `pool` bytes where the prediction
-// does. Requires: `backend` was opened by open_backend and outlives the job.
+// Makes a job and its first graph; `known` is as in make_graph. `slots` are in the order of their
+// numbers; the image's layout follows the first graph's use of them. `first_graph` is the graph's
+// binary form. invalid_graph has the rule that it breaks. Estimates stay within a pool of `pool`
+// bytes where the prediction does. Requires: `backend` was opened by open_backend and outlives the
+// job.
 Result<MadeJob> make_job(Backend& backend, std::vector<lanes::ImageSlot> slots,
-                         std::span<const std::byte> first_graph, Bytes pool);
+                         std::span<const std::byte> first_graph, Bytes pool,
+                         const ProgramHandle& known = nullptr);
 
 }  // namespace laneway::adaptor

@@ -19,10 +19,13 @@ Result<lanes::Graph> decode_job_graph(std::span<const std::byte> bytes,
 
 // A probe meets allocations inside operators that capture cannot see (up to 2 % of the peak for
 // the models measured, and some tens of KiB for tiny ones). Too little only costs a second try.
-Bytes probe_need_of(const lanes::GraphMemory& memory, Bytes most, int64_t alignment) {
+Bytes probe_height_of(const lanes::GraphMemory& memory, int64_t alignment) {
   const Bytes height = memory::simulate_best_fit(memory.tape, alignment);
-  const Bytes need = (height + Bytes(height.count() / 8) + kib(256)).aligned_up(alignment);
-  return memory.peak <= most ? std::min(need, most) : need;
+  return (height + Bytes(height.count() / 8) + kib(256)).aligned_up(alignment);
+}
+
+Bytes probe_need_of(const lanes::GraphMemory& memory, Bytes height, Bytes most) {
+  return memory.peak <= most ? std::min(height, most) : height;
 }
 
 Status check_room(const lanes::Graph& graph, const lanes::GraphMemory& memory, Bytes most) {

@@ -16,9 +16,10 @@ namespace laneway::adaptor {
 Result<lanes::Graph> decode_job_graph(std::span<const std::byte> bytes,
                                       std::span<const lanes::ImageSlot> slots);
 
-// The memory that a lane must have for the first, unplanned iteration; at most `most` where the
-// prediction is at most `most`.
-Bytes probe_need_of(const lanes::GraphMemory& memory, Bytes most, int64_t alignment);
+// The memory that a lane must have for the first, unplanned iteration.
+Bytes probe_height_of(const lanes::GraphMemory& memory, int64_t alignment);
+// The same, but at most `most` where the prediction is at most `most`. `height`: probe_height_of.
+Bytes probe_need_of(const lanes::GraphMemory& memory, Bytes height, Bytes most);
 
 // out_of_memory, with the arithmetic, when the graph needs more than `most` beside its job's image.
 Status check_room(const lanes::Graph& graph, const lanes::GraphMemory& memory, Bytes most);

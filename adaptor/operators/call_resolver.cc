@@ -147,6 +147,7 @@ Status CallResolver::place_value(size_t position, const c10::Type& type, lanes::
   }
   if (known_now(value)) {
     call_->template_[position] = values_[value];
+    call_->statics_.push_back({.position = static_cast<uint32_t>(position), .value = value});
     return {};
   }
   call_->fills_.push_back({.position = static_cast<uint32_t>(position),
@@ -196,6 +197,7 @@ Status CallResolver::place_list(size_t position, const c10::Type& type,
   }
   if (all_known) {
     call_->template_[position] = OperatorCall::build_list(fill, values_);
+    call_->static_lists_.push_back(std::move(fill));
   } else {
     call_->list_fills_.push_back(std::move(fill));
   }
@@ -298,14 +300,12 @@ Status CallResolver::place_in_slot() {
       given == nullptr || std::holds_alternative<lanes::NoneArgument>(given->content);
   const lanes::Value& base = graph_.values[self->value];
   if (defaulted || graph_.storages[base.storage].kind != lanes::StorageKind::persistent) return {};
-  c10::IValue& offset = call_->template_[static_cast<size_t>(*named)];
-  if (!known_now(self->value) || !offset.isInt()) {
+  if (!known_now(self->value) || !call_->template_[*named].isInt()) {
     return refuse(
         "takes a piece of the job's memory at a place that is not known before the "
         "iteration; use slices");
   }
-  const int64_t slot = values_[self->value].toTensor().storage_offset() - base.storage_offset;
-  offset = offset.toInt() + slot;
+  call_->place_in_slot(*named, self->value, base.storage_offset, values_);
   return {};
 }
 

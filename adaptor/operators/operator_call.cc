@@ -1,5 +1,6 @@
 #include "adaptor/operators/operator_call.h"
 
+#include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <c10/core/GradMode.h>
@@ -19,6 +20,19 @@ at::Tensor wrapped_number(const c10::IValue& number) {
                                                                              : at::kDouble);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
+}
+
+// A constant for one job's calls alone. Lanes that run equal graphs at the same time would
+// otherwise count references to one object, which costs more than the copy does once.
+c10::IValue own(const c10::IValue& constant) {
+  if (constant.isIntList() || constant.isDoubleList() || constant.isBoolList()) {
+    return constant.deepcopy();
+  }
+  if (!constant.isTensor() || !constant.toTensor().defined()) return constant;
+  const bool wrapped = constant.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
+  at::Tensor copy = constant.toTensor().clone();
+  copy.unsafeGetTensorImpl()->set_wrapped_number(wrapped);
+  return copy;
 }
 
 // Operators that compute in another way, with other bits, while gradients are recorded: one that
@@ -59,6 +73,42 @@ Result<OperatorCall> OperatorCall::resolve(const lanes::Graph& graph, size_t nod
     call.value().find_allocations(device);
   }
   return call;
+}
+
+OperatorCall OperatorCall::unbound() const {
+  OperatorCall call = *this;
+  for (const StaticFill& fill : statics_) call.template_[fill.position] = c10::IValue();
+  for (const ListFill& fill : static_lists_) call.template_[fill.position] = c10::IValue();
+  for (uint32_t position = 0; position < call.template_.size(); ++position) {
+    if (!call.template_[position].isGenerator()) continue;
+    call.template_[position] = c10::IValue();
+    call.generators_.push_back(position);
+  }
+  return call;
+}
+
+OperatorCall OperatorCall::bound(const at::Generator& generator, const ValueTable& values) const {
+  OperatorCall call = *this;
+  for (c10::IValue& constant : call.template_) constant = own(constant);
+  for (const StaticFill& fill : statics_) call.template_[fill.position] = values[fill.value];
+  for (const ListFill& fill : static_lists_) {
+    call.template_[fill.position] = build_list(fill, values);
+  }
+  for (const uint32_t position : generators_) call.template_[position] = generator;
+  if (offset_) call.fill_offset(*offset_, values);
+  return call;
+}
+
+void OperatorCall::place_in_slot(int position, lanes::ValueIndex tensor, int64_t in_slot,
+                                 const ValueTable& values) {
+  offset_ = {.position = static_cast<uint32_t>(position),
+             .value = tensor,
+             .behind = template_[position].toInt() - in_slot};
+  fill_offset(*offset_, values);
+}
+
+void OperatorCall::fill_offset(const OffsetFill& offset, const ValueTable& values) {
+  template_[offset.position] = values[offset.value].toTensor().storage_offset() + offset.behind;
 }
 
 void OperatorCall::move_last_uses(const std::vector<bool>& last_use) {

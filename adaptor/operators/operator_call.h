@@ -6,7 +6,9 @@
 //
 // resolve() is the schema check: the operator is on the list, each argument has the schema's type,
 // none is missing, the results are as many as the schema returns, and the node's declared writes
-// are exactly those that the schema declares. One thread at a time.
+// are exactly those that the schema declares. Jobs with equal graphs resolve once: unbound() is a
+// call without the tensors and the generator of its job, bound() one with another job's. One thread
+// at a time; several may use const functions.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -42,6 +44,12 @@ class OperatorCall {
                                       const at::Generator& generator, const ValueTable& values,
                                       const StaticValues& is_static,
                                       c10::Device device = c10::DeviceType::CPU);
+
+  // The call without anything of its job's. It must not run; bound() makes calls of it.
+  OperatorCall unbound() const;
+  // The call of another job whose graph is equal. `values` has that job's static values, those that
+  // this call takes among them. Requires: this call is unbound.
+  OperatorCall bound(const at::Generator& generator, const ValueTable& values) const;
 
   // Moves into the call the values v with `last_use[v]`: no later node uses them, and they are no
   // outputs.
@@ -83,10 +91,26 @@ class OperatorCall {
     bool is_list = false;
     std::vector<lanes::ValueIndex> values;
   };
+  // Stack position `position` is a static value.
+  struct StaticFill {
+    uint32_t position = 0;
+    lanes::ValueIndex value = 0;
+  };
+  // Stack position `position` is an offset within the storage of a static tensor: `behind` elements
+  // behind that tensor's own.
+  struct OffsetFill {
+    uint32_t position = 0;
+    lanes::ValueIndex value = 0;
+    int64_t behind = 0;
+  };
 
   friend class CallResolver;
   explicit OperatorCall(c10::OperatorHandle op) : op_(std::move(op)) {}
 
+  // The offset at `position` counts from a tensor's slot, which `in_slot` elements are before it.
+  void place_in_slot(int position, lanes::ValueIndex tensor, int64_t in_slot,
+                     const ValueTable& values);
+  void fill_offset(const OffsetFill& offset, const ValueTable& values);
   void find_gradient_mode();
   void find_allocations(c10::Device device);
 
@@ -96,6 +120,11 @@ class OperatorCall {
   c10::OperatorHandle op_;
   std::optional<bool> gradients_;  // the gradient mode while it runs; unset: unchanged
   std::vector<c10::IValue> template_;
+  // The positions of the template that are one job's.
+  std::vector<StaticFill> statics_;
+  std::vector<ListFill> static_lists_;
+  std::vector<uint32_t> generators_;  // known to an unbound call
+  std::optional<OffsetFill> offset_;
   std::vector<Fill> fills_;
   std::vector<ListFill> list_fills_;
   std::vector<Returned> results_;

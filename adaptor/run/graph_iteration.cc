@@ -18,7 +18,7 @@ GraphIteration::GraphIteration(const GraphProgram& program)
     : program_(program),
       inputs_(program.inputs),
       values_(program.values),
-      chains_(program.chains) {}
+      chains_(program.resolved->chains) {}
 
 Status GraphIteration::begin(std::span<const lanes::InputView> inputs) {
   if (Status right = check_inputs(inputs); !right) return right;
@@ -31,8 +31,9 @@ Status GraphIteration::begin(std::span<const lanes::InputView> inputs) {
   }
   given_.assign(inputs.begin(), inputs.end());
   sent_inputs_ = false;
+  verified_ = verified_ || program_.resolved->verified;
   take_numbers();
-  if (program_.draws) program_.job.random.mark();
+  if (program_.resolved->draws) program_.job.random.mark();
   return {};
 }
 
@@ -52,7 +53,7 @@ Status GraphIteration::check_inputs(std::span<const lanes::InputView> inputs) co
                        std::to_string(inputs_[i].bytes()) + "; capture again for this shape"};
     }
   }
-  return program_.index_check->check_inputs(inputs);
+  return program_.resolved->index_check->check_inputs(inputs);
 }
 
 void GraphIteration::take_numbers() {
@@ -151,15 +152,16 @@ lanes::NodeOutcome GraphIteration::run_checked(size_t index) {
 
 Status GraphIteration::check_before(const Step& step, uint32_t node) const {
   if (step.check_operands) {
-    if (Status right = program_.operand_check->check_node(node, values_); !right) return right;
+    if (Status right = program_.resolved->operand_check->check_node(node, values_); !right)
+      return right;
   }
   if (!step.check_indices) return {};
-  return program_.index_check->check_node(node, values_, epoch_ != looked_epoch_);
+  return program_.resolved->index_check->check_node(node, values_, epoch_ != looked_epoch_);
 }
 
 void GraphIteration::run_step(const Step& step) {
   if (step.kind == StepKind::scalar) {
-    program_.scalars[step.index].run(values_);
+    program_.resolved->scalars[step.index].run(values_);
   } else if (step.kind == StepKind::chain) {
     run_chain(chains_[step.index]);
   } else {
@@ -230,6 +232,7 @@ Status GraphIteration::flush() {
 void GraphIteration::completed() {
   if (program_.writes_mirror_on_device) program_.job.mirror.written_on_device();
   looked_epoch_ = epoch_;
+  if (!verified_) program_.resolved->verified = true;
   verified_ = true;
   drop_values();
 }
@@ -242,19 +245,19 @@ void GraphIteration::failed() {
 void GraphIteration::abandon() {
   stack_.clear();
   failed();
-  if (program_.draws) program_.job.random.rewind();
+  if (program_.resolved->draws) program_.job.random.rewind();
 }
 
 void GraphIteration::start_again() {
   stack_.clear();
   outgoing_.clear();
-  for (const lanes::ValueIndex value : program_.dynamic) values_[value] = c10::IValue();
+  for (const lanes::ValueIndex value : program_.resolved->dynamic) values_[value] = c10::IValue();
   take_numbers();
-  if (program_.draws) program_.job.random.rewind();
+  if (program_.resolved->draws) program_.job.random.rewind();
 }
 
 void GraphIteration::drop_values() {
-  for (const lanes::ValueIndex value : program_.dynamic) values_[value] = c10::IValue();
+  for (const lanes::ValueIndex value : program_.resolved->dynamic) values_[value] = c10::IValue();
   for (BorrowedStorage& input : inputs_) input.rebind(nullptr);
   sent_.clear();
   outgoing_.clear();

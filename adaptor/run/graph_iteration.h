@@ -54,7 +54,8 @@ class GraphIteration {
   ValueTable& values() { return values_; }
   // The epoch of the job's state, see StateMirror::begin.
   uint64_t epoch() const { return epoch_; }
-  // Whether the results of a whole iteration have been compared with the graph and agreed.
+  // Whether the results of a whole iteration of an equal graph have been compared with the graph
+  // and agreed.
   bool verified() const { return verified_; }
   // Whether the output lies in the CPU's memory already.
   bool is_here(lanes::ValueIndex output) const;

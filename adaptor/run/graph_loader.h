@@ -1,5 +1,5 @@
-// load_program: makes a program of a graph: all work that is done once per graph, when it is
-// loaded.
+// load_program: makes a program of a graph: all work that is done once per graph, when its first
+// job loads it. Further jobs with an equal graph bind what it resolved (program_binding.h).
 #pragma once
 
 #include <memory>

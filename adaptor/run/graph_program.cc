@@ -54,7 +54,7 @@ Status GraphProgram::check_strides(size_t node, const ValueTable& results) const
   bool matters = job.device.traits().lay_out_as_captured && node < graph.first_write;
   lanes::for_each_result_value(graph.nodes[node], [&](lanes::ValueIndex value) {
     if (lanes::storage_of(graph, value) == nullptr) return;
-    matters = matters || strided[graph.values[value].storage];
+    matters = matters || resolved->strided[graph.values[value].storage];
   });
   return matters ? check_layouts(graph, graph.nodes[node], results) : Status();
 }

@@ -37,7 +37,7 @@ GraphReplayer::GraphReplayer(GraphIteration& iteration)
     numbers_.emplace_back().first_use = first_use[input];
     is_input[input] = true;
   }
-  for (const lanes::ValueIndex value : program_.dynamic) {
+  for (const lanes::ValueIndex value : program_.resolved->dynamic) {
     if (!is_input[value]) may_be_carried_.push_back(value);
   }
   set_end(find_end(first_use));
@@ -60,8 +60,8 @@ size_t GraphReplayer::find_end(const std::vector<size_t>& first_use) const {
   const auto stop_at = [&end](std::optional<uint32_t> node) {
     if (node) end = std::min(end, size_t{*node});
   };
-  stop_at(program_.index_check->first_look_every_time());
-  stop_at(program_.operand_check->first_reader_of_contents());
+  stop_at(program_.resolved->index_check->first_look_every_time());
+  stop_at(program_.resolved->operand_check->first_reader_of_contents());
   for (size_t node = 0; node < end; ++node) {
     if (!is_recordable(node)) end = node;
   }
@@ -78,7 +78,7 @@ bool GraphReplayer::is_recordable(size_t node) const {
   const GraphProgram::Step& step = program_.steps[node];
   switch (step.kind) {
     case StepKind::done_elsewhere: return true;
-    case StepKind::scalar: return !program_.scalars[step.index].reads_tensor();
+    case StepKind::scalar: return !program_.resolved->scalars[step.index].reads_tensor();
     case StepKind::chain: return false;
     case StepKind::call: break;
   }
@@ -135,7 +135,7 @@ std::optional<ReplayKey> GraphReplayer::key() {
   key.capacity = arena->capacity();
   key.lane_number = iteration_.lane().number();
   key.image = program_.job.image.base();
-  key.state_epoch = program_.index_check->looks_at_stable() ? iteration_.epoch() : 0;
+  key.state_epoch = program_.resolved->index_check->looks_at_stable() ? iteration_.epoch() : 0;
   for (const NumberInput& number : numbers_) {
     if (number.bits && number.first_use < end_) key.numbers.push_back(*number.bits);
   }

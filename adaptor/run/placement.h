@@ -54,6 +54,8 @@ class Placement {
   const std::vector<uint32_t>& host_slots() const { return host_slots_; }
   bool writes_host_slots() const { return writes_host_slots_; }
 
+  friend bool operator==(const Placement&, const Placement&) = default;
+
  private:
   Placement() = default;
 

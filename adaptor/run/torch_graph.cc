@@ -3,18 +3,23 @@
 #include <utility>
 
 #include "adaptor/run/torch_graph_runner.h"
+#include "adaptor/run/torch_program.h"
 
 namespace laneway::adaptor {
 
-TorchGraph::TorchGraph(lanes::GraphMemory memory, Bytes probe_need,
+TorchGraph::TorchGraph(std::shared_ptr<const TorchProgram> program, Bytes probe_need,
                        std::unique_ptr<TorchGraphRunner> runner)
-    : memory_(std::move(memory)), probe_need_(probe_need), runner_(std::move(runner)) {}
+    : program_(std::move(program)), probe_need_(probe_need), runner_(std::move(runner)) {}
 
 TorchGraph::~TorchGraph() = default;
 
 const lanes::Graph& TorchGraph::graph() const { return runner_->program().graph; }
 
-bool TorchGraph::draws() const { return runner_->program().draws; }
+const lanes::GraphMemory& TorchGraph::memory() const { return program_->memory; }
+
+ProgramHandle TorchGraph::program() const { return program_; }
+
+bool TorchGraph::draws() const { return program_->resolved->draws; }
 
 void TorchGraph::allow_replay(bool allowed) { runner_->replayer().allow(allowed); }
 

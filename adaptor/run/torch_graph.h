@@ -11,16 +11,19 @@
 namespace laneway::adaptor {
 
 class TorchGraphRunner;
+struct TorchProgram;
 
 class TorchGraph final : public DeviceGraph {
  public:
-  TorchGraph(lanes::GraphMemory memory, Bytes probe_need, std::unique_ptr<TorchGraphRunner> runner);
+  TorchGraph(std::shared_ptr<const TorchProgram> program, Bytes probe_need,
+             std::unique_ptr<TorchGraphRunner> runner);
   ~TorchGraph() override;
   TorchGraph(const TorchGraph&) = delete;
   TorchGraph& operator=(const TorchGraph&) = delete;
 
   const lanes::Graph& graph() const override;
-  const lanes::GraphMemory& memory() const override { return memory_; }
+  const lanes::GraphMemory& memory() const override;
+  ProgramHandle program() const override;
   Bytes probe_need() const override { return probe_need_; }
   bool draws() const override;
   lanes::GraphRunner& runner() override;
@@ -29,7 +32,7 @@ class TorchGraph final : public DeviceGraph {
   const Recordings& recordings() const override;
 
  private:
-  const lanes::GraphMemory memory_;
+  const std::shared_ptr<const TorchProgram> program_;
   const Bytes probe_need_;
   const std::unique_ptr<TorchGraphRunner> runner_;
 };

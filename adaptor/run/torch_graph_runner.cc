@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "adaptor/run/graph_loader.h"
+#include "adaptor/run/program_binding.h"
 #include "base/room_error.h"
 
 namespace laneway::adaptor {
@@ -12,6 +13,13 @@ Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::load(lanes::Graph gr
                                                                  Placement placement,
                                                                  const JobParts& job) {
   auto program = load_program(std::move(graph), std::move(placement), job);
+  if (!program) return program.error();
+  return std::unique_ptr<TorchGraphRunner>(new TorchGraphRunner(std::move(program).value()));
+}
+
+Result<std::unique_ptr<TorchGraphRunner>> TorchGraphRunner::bind(
+    std::shared_ptr<const ResolvedGraph> resolved, const JobParts& job) {
+  auto program = bind_program(std::move(resolved), job);
   if (!program) return program.error();
   return std::unique_ptr<TorchGraphRunner>(new TorchGraphRunner(std::move(program).value()));
 }

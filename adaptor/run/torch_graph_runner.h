@@ -24,6 +24,9 @@ class TorchGraphRunner final : public lanes::GraphRunner {
   // See load_program.
   static Result<std::unique_ptr<TorchGraphRunner>> load(lanes::Graph graph, Placement placement,
                                                         const JobParts& job);
+  // See bind_program.
+  static Result<std::unique_ptr<TorchGraphRunner>> bind(
+      std::shared_ptr<const ResolvedGraph> resolved, const JobParts& job);
 
   size_t node_count() const override { return program_->graph.nodes.size(); }
   size_t first_write() const override { return program_->graph.first_write; }

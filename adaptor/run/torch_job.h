@@ -25,11 +25,12 @@ class TorchJob final : public DeviceJob {
   };
   // See make_job.
   static Result<Made> make(TorchBackend& backend, std::vector<lanes::ImageSlot> slots,
-                           std::span<const std::byte> first_graph, Bytes pool);
+                           std::span<const std::byte> first_graph, Bytes pool,
+                           const ProgramHandle& known);
   ~TorchJob() override;
 
-  Result<std::unique_ptr<DeviceGraph>> make_graph(std::span<const std::byte> graph,
-                                                  Bytes most) override;
+  Result<std::unique_ptr<DeviceGraph>> make_graph(std::span<const std::byte> graph, Bytes most,
+                                                  const ProgramHandle& known) override;
   Status set_random_state(std::span<const std::byte> state) override;
   std::vector<std::byte> random_state() const override;
   void bind_image(std::byte* base) override;

@@ -156,9 +156,9 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                                               std::span<const std::byte> graph) {
   if (closed_) return closed_error();
   if (Status alive = worker_->device_status(); !alive) return alive.error();
-  auto torch = adaptor::make_job(*backend_, request.slots, graph, pool_size_);
+  auto torch = worker_->graphs().make_job(*backend_, request.slots, graph, pool_size_);
   if (!torch) return torch.error();
-  adaptor::DeviceJob& made = *torch.value().job;
+  adaptor::DeviceJob& made = *torch.value().made.job;
   if (!request.random_state.empty()) {
     if (Status set = made.set_random_state(request.random_state); !set) return set.error();
   }
@@ -170,21 +170,23 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                           .options = std::move(options),
                           .iteration_estimate = Duration(),
                           .persistent = made.layout().total(),
-                          .ephemeral = torch.value().graph->probe_need(),
+                          .ephemeral = Bytes(),
                           .context_key = made.context_key()};
   // One that is larger than the pool will be refused, and has no use for its bytes.
   Result<InitialImage> initial = InitialImage();
   if (made.layout().total() <= pool_size_) initial = initial_image(request);
   if (!initial) return initial.error();
-  JobHandle job = worker_->add_job(
-      {.offer = offer, .torch = std::move(torch).value(), .initial = std::move(initial).value()});
+  JobHandle job = worker_->add_job({.offer = std::move(offer),
+                                    .torch = std::move(torch.value().made),
+                                    .origin = std::move(torch.value().origin),
+                                    .initial = std::move(initial).value()});
   if (job == nullptr) return closed_error();
   {
     MutexLock lock(jobs_mutex_);
     std::erase_if(jobs_, [](const auto& known) { return known.expired(); });
     jobs_.push_back(job);
   }
-  post(std::move(offer));
+  post(job->offer);
   // Already refused? Then the caller hears it now.
   if (const auto placed = worker_->wait_placed(*job, Duration()); placed && !*placed) {
     return placed->error();

@@ -188,6 +188,7 @@ void take_plan(const PlanCache::Entry& entry, std::vector<memory::TapePosition> 
   plan.plan_s = entry.plan_s;
   plan.need = std::max(plan.planned->plan.peak, Bytes(alignment));
   plan.address_hash = 0;
+  plan.is_shared = false;
 }
 
 }  // namespace laneway::service

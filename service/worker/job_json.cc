@@ -1,5 +1,6 @@
 #include "service/worker/job_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace laneway::service {
@@ -21,8 +22,16 @@ Json tape_json(const memory::AllocationTape& tape, const std::vector<memory::Tap
           {"marks", std::move(positions)}};
 }
 
-Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
-               const lanes::GraphMemory& predicted, bool with_tape) {
+// What of a graph was there already when its job got it, and how many jobs have it now.
+Json shared_json(const GraphOrigin& origin, const GraphPlan& plan) {
+  return {{"resolved", origin.was_known},
+          {"planned", plan.is_shared},
+          {"jobs", std::max<int64_t>(1, origin.known.use_count())}};
+}
+
+Json plan_json(const WorkerGraph& of, const GraphPlan& plan, bool with_tape) {
+  const lanes::Graph& graph = of.torch->graph();
+  const lanes::GraphMemory& predicted = of.torch->memory();
   Json json = {{"name", graph.name},
                {"nodes", graph.nodes.size()},
                {"first_write", graph.first_write},
@@ -39,6 +48,7 @@ Json plan_json(const GraphPlan& plan, const lanes::Graph& graph,
                 {{"recorded", plan.recordings.made},
                  {"nodes", plan.recordings.nodes},
                  {"refused", nullptr}}},
+               {"shared", shared_json(of.origin, plan)},
                {"address_hash", plan.address_hash},
                {"address_changes", plan.address_changes}};
   if (!plan.recordings.refused.empty()) json["replay"]["refused"] = plan.recordings.refused;
@@ -70,7 +80,7 @@ std::string job_json(const WorkerJob& job,
                      bool with_tapes) {
   Json graphs = Json::array();
   for (const auto& [graph, plan] : plans) {
-    Json json = plan_json(plan, graph->torch->graph(), graph->torch->memory(), with_tapes);
+    Json json = plan_json(*graph, plan, with_tapes);
     json["number"] = graph->number;
     graphs.push_back(std::move(json));
   }

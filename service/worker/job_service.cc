@@ -49,14 +49,14 @@ Result<InitialImage> initial_image(const wire::JobSpec& spec, std::vector<Descri
   return initial;
 }
 
-lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor::MadeJob& torch) {
+lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor::DeviceJob& job) {
   return {.job = JobId(message.job),
           .session = SessionId(message.session),
           .options = message.spec.options,
           .iteration_estimate = Duration(),
-          .persistent = torch.job->layout().total(),
-          .ephemeral = torch.graph->probe_need(),
-          .context_key = torch.job->context_key()};
+          .persistent = job.layout().total(),
+          .ephemeral = Bytes(),
+          .context_key = job.context_key()};
 }
 
 }  // namespace
@@ -90,10 +90,10 @@ JobService::Answer JobService::job_added(const wire::to_worker::AddJob& message,
   return added;
 }
 
-Result<adaptor::MadeJob> JobService::made_job(JobId id, const std::vector<ImageSlot>& slots,
-                                              std::span<const std::byte> graph) {
+Result<GraphCache::Job> JobService::made_job(JobId id, const std::vector<ImageSlot>& slots,
+                                             std::span<const std::byte> graph) {
   if (auto prepared = prepared_.take_job(id, slots, graph)) return *std::move(prepared);
-  return adaptor::make_job(backend_, slots, graph, worker_.usable());
+  return worker_.graphs().make_job(backend_, slots, graph, worker_.usable());
 }
 
 Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
@@ -117,7 +117,7 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
   const std::vector<ImageSlot>& slots = spec.slots;
   auto torch = made_job(id, slots, graph.value());
   if (!torch) return torch.error();
-  adaptor::DeviceJob& made = *torch.value().job;
+  adaptor::DeviceJob& made = *torch.value().made.job;
   std::vector<std::byte> random;
   if (recovered) {
     const auto kept = journal.random_state(limits::kRandomStateBytes);
@@ -137,9 +137,10 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
     initial = std::move(given).value();
   }
   if (!recovered) journal.open(id, made.random_state());
-  lanes::JobOffered offer = offer_of(message, torch.value());
+  lanes::JobOffered offer = offer_of(message, *torch.value().made.job);
   JobHandle job = worker_.add_job({.offer = std::move(offer),
-                                   .torch = std::move(torch).value(),
+                                   .torch = std::move(torch.value().made),
+                                   .origin = std::move(torch.value().origin),
                                    .initial = std::move(initial),
                                    .user = message.user,
                                    .journal = journal,
@@ -168,7 +169,7 @@ JobService::Answer JobService::handle(const wire::to_worker::AddGraph& message,
   if (message.numbered) wanted = message.number;
   auto prepared = message.numbered
                       ? prepared_.take_graph(JobId(message.job), message.number, graph.value())
-                      : nullptr;
+                      : std::nullopt;
   const auto number = worker_.add_graph(*job.value(), graph.value(), wanted, std::move(prepared));
   if (!number) return reply(message.request, number.error());
   const auto made = worker_.find_graph(*job.value(), number.value());

@@ -40,8 +40,8 @@ class JobService {
  private:
   Result<JobHandle> make_job(const wire::to_worker::AddJob& message, std::vector<Descriptor> fds);
   // What the job computes with: prepared before, or made now.
-  Result<adaptor::MadeJob> made_job(JobId id, const std::vector<ImageSlot>& slots,
-                                    std::span<const std::byte> graph);
+  Result<GraphCache::Job> made_job(JobId id, const std::vector<ImageSlot>& slots,
+                                   std::span<const std::byte> graph);
   Result<JobHandle> find(uint64_t job);
   Answer job_added(const wire::to_worker::AddJob& message, WorkerJob& job);
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "service/worker/plan_record.h"
 
 namespace laneway::service {
 namespace {
@@ -26,14 +25,24 @@ PlanSubject subject_of(const WorkerGraph& graph, int64_t alignment) {
 
 void KeptPlans::keep(JobId job, WorkerGraph& graph, const IterationResult& result) {
   if (memory_ == nullptr) return;
-  const PieceKey key = key_of(job, graph);
   // What did not fit its plan's region is off the plan: a successor must not begin with it.
-  if (result.end == IterationEnd::out_of_lane) memory_->release(key);
-  if (!result.learnt) return;
+  if (result.end == IterationEnd::out_of_lane) memory_->release(key_of(job, graph));
+  if (!result.learnt) {
+    if (graph.plan.is_shared && !std::exchange(graph.shared_plan_kept, true)) {
+      const GraphPlan& plan = graph.plan;
+      write(job, graph, {.planned = plan.planned, .marks = plan.marks, .plan_s = plan.plan_s});
+    }
+    return;
+  }
   const PlanCache::Entry& learnt = *result.learnt;
+  write(job, graph,
+        {.planned = learnt.planned, .marks = result.use.marks, .plan_s = learnt.plan_s});
+}
+
+void KeptPlans::write(JobId job, WorkerGraph& graph, const PlanRecord& record) {
+  const PieceKey key = key_of(job, graph);
   const std::vector<std::byte> bytes =
-      encode_plan(subject_of(graph, learnt.planned->plan.alignment),
-                  {.planned = learnt.planned, .marks = result.use.marks, .plan_s = learnt.plan_s});
+      encode_plan(subject_of(graph, record.planned->plan.alignment), record);
   // Written before the successor can find it.
   const auto room = memory_->make(key, Bytes(static_cast<int64_t>(bytes.size())));
   if (room) {

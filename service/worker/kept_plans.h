@@ -11,6 +11,7 @@
 #include "service/journal/recovery_memory.h"
 #include "service/worker/iteration.h"
 #include "service/worker/plan_cache.h"
+#include "service/worker/plan_record.h"
 #include "service/worker/worker_graph.h"
 
 namespace laneway::service {
@@ -20,9 +21,9 @@ class KeptPlans {
   // `memory` may be null. Both must outlive the object.
   KeptPlans(RecoveryMemory* memory, PlanCache& cache) : memory_(memory), cache_(cache) {}
 
-  // Keeps what the iteration taught about the graph's memory, in place of what was known before.
-  // Nothing when it taught nothing. Says once when there is no room. Requires: the job runs, and
-  // the caller does not hold the worker's mutex.
+  // Keeps what the iteration taught about the graph's memory, in place of what was known before;
+  // when it taught nothing, the plan of an equal graph that the graph began with, once. Says once
+  // when there is no room. Requires: the job runs, and the caller does not hold the worker's mutex.
   void keep(JobId job, WorkerGraph& graph, const IterationResult& result);
   // The graph is not the job's any more.
   void drop(JobId job, WorkerGraph& graph);
@@ -36,6 +37,8 @@ class KeptPlans {
   void retain(const std::set<JobId>& jobs);
 
  private:
+  void write(JobId job, WorkerGraph& graph, const PlanRecord& record);
+
   RecoveryMemory* const memory_;
   PlanCache& cache_;
   std::atomic<bool> no_room_{false};  // it was said

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "lanes/event.h"
 #include "service/worker/bookkeeping.h"
+#include "service/worker/iteration.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_job.h"
 
@@ -44,6 +45,9 @@ class LaneHost {
   // nothing runs any more.
   virtual Error device_failed(const Error& what, WorkerJob& job, const std::string& graph) = 0;
   virtual void tell_of_lost_jobs() = 0;
+  // Plans what an iteration taught about its graph's memory, keeps it for a successor, and shares
+  // it with equal graphs. The result is not applied yet.
+  virtual void learn(const WorkerJob& job, WorkerGraph& graph, IterationResult& result) = 0;
   // Posts the end of a turn.
   virtual void tell_turn_ended(const lanes::TurnEnded& ended) = 0;
   // An iteration of that graph failed: device_failed's error, if the device did, which is asked.

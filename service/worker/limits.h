@@ -1,6 +1,7 @@
 // Maxima of the worker: plans, its part of a device, waiting, suspects.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/bytes.h"
@@ -10,6 +11,15 @@
 namespace laneway::limits {
 
 inline constexpr uint32_t kMaxCachedPlans = 1'024;  // per worker; the oldest hash goes first
+// Graphs that no job has and that are known all the same: a client that makes one job after another
+// has a few, a service of many clients some dozens.
+inline constexpr size_t kMaxUnusedGraphs = 64;
+// … and of their binary forms together, which are about a tenth of what they take resolved (a graph
+// of 5,000 nodes has about 1 MiB).
+inline constexpr Bytes kMaxUnusedGraphBytes = mib(32);
+// Users whose measured plans one graph has: a plan is a few hundred KiB.
+inline constexpr size_t kMaxUsersOfPlans = 64;
+
 // The part of a device's free memory that becomes the pool: the rest is for torch's own workspaces,
 // the driver's, and the modules of kernels that are loaded later.
 inline constexpr int64_t kDevicePoolPercent = 90;

@@ -107,13 +107,15 @@ bool PreparedJobs::prepare(const wire::to_standby::PrepareJob& message,
     }
     jobs_.erase(known);
   }
-  auto made = adaptor::make_job(backend_, message.slots, graph.value(), usable_);
+  auto made = graphs_.make_job(backend_, message.slots, graph.value(), usable_);
   if (!made) return false;
   Job& job = jobs_[id];
   job.slots = message.slots;
-  job.first = {.bytes = std::move(graph).value(), .graph = std::move(made.value().graph)};
-  job.job = std::move(made.value().job);
-  warm(job, *job.first.graph);
+  GraphCache::Job& fresh = made.value();
+  job.first = {.bytes = std::move(graph).value(),
+               .graph = {.made = std::move(fresh.made.graph), .origin = std::move(fresh.origin)}};
+  job.job = std::move(fresh.made.job);
+  warm(job, *job.first.graph.made);
   return true;
 }
 
@@ -127,11 +129,11 @@ bool PreparedJobs::prepare(const wire::to_standby::PrepareGraph& message,
   const auto known = job.further.find(message.number);
   if (known != job.further.end() && same_bytes(known->second.bytes, bytes.value())) return true;
   const Bytes image = std::max(job.job->layout().total(), Bytes(backend_.alignment()));
-  auto made = job.job->make_graph(bytes.value(), usable_ - image);
+  auto made = graphs_.make_graph(*job.job, bytes.value(), usable_ - image);
   if (!made) return false;
   Graph& graph = job.further[message.number];
   graph = {.bytes = std::move(bytes).value(), .graph = std::move(made).value()};
-  warm(job, *graph.graph);
+  warm(job, *graph.graph.made);
   return true;
 }
 
@@ -173,9 +175,8 @@ void PreparedJobs::map_pages() const {
   }
 }
 
-std::optional<adaptor::MadeJob> PreparedJobs::take_job(JobId id,
-                                                       const std::vector<ImageSlot>& slots,
-                                                       std::span<const std::byte> graph) {
+std::optional<GraphCache::Job> PreparedJobs::take_job(JobId id, const std::vector<ImageSlot>& slots,
+                                                      std::span<const std::byte> graph) {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) return std::nullopt;
   Job& job = found->second;
@@ -183,18 +184,23 @@ std::optional<adaptor::MadeJob> PreparedJobs::take_job(JobId id,
     jobs_.erase(found);
     return std::nullopt;
   }
-  return adaptor::MadeJob{.job = std::move(job.job), .graph = std::move(job.first.graph)};
+  GraphCache::Graph& first = job.first.graph;
+  return GraphCache::Job{.made = {.job = std::move(job.job), .graph = std::move(first.made)},
+                         .origin = std::move(first.origin)};
 }
 
-std::unique_ptr<adaptor::DeviceGraph> PreparedJobs::take_graph(JobId id, uint32_t number,
-                                                               std::span<const std::byte> graph) {
+std::optional<GraphCache::Graph> PreparedJobs::take_graph(JobId id, uint32_t number,
+                                                          std::span<const std::byte> graph) {
   const auto found = jobs_.find(id);
   // Graphs belong to the job that was taken.
-  if (found == jobs_.end() || found->second.job != nullptr) return nullptr;
-  const auto further = found->second.further.find(number);
-  if (further == found->second.further.end()) return nullptr;
-  if (!same_bytes(further->second.bytes, graph)) return nullptr;
-  return std::move(further->second.graph);
+  if (found == jobs_.end() || found->second.job != nullptr) return std::nullopt;
+  auto& others = found->second.further;
+  const auto further = others.find(number);
+  if (further == others.end()) return std::nullopt;
+  if (!same_bytes(further->second.bytes, graph)) return std::nullopt;
+  GraphCache::Graph taken = std::move(further->second.graph);
+  others.erase(further);
+  return taken;
 }
 
 }  // namespace laneway::service

@@ -27,6 +27,7 @@
 #include "memory/device/device.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/standby_messages.h"
+#include "service/worker/graph_cache.h"
 #include "service/worker/task_thread.h"
 
 namespace laneway::service {
@@ -36,10 +37,11 @@ class PreparedJobs {
   // Called on the preparing thread.
   using Answer = std::function<void(const wire::from_standby::Prepared&)>;
 
-  // `usable`: what jobs can have of the pool. `pool` may be null: it has no pages to be mapped. All
-  // must outlive the object.
-  PreparedJobs(adaptor::Backend& backend, Bytes usable, const memory::MemoryBlock* pool)
-      : backend_(backend), usable_(usable), pool_(pool) {}
+  // What is resolved is known to `graphs` from then on. `usable`: what jobs can have of the pool.
+  // `pool` may be null: it has no pages to be mapped. All must outlive the object.
+  PreparedJobs(adaptor::Backend& backend, GraphCache& graphs, Bytes usable,
+               const memory::MemoryBlock* pool)
+      : backend_(backend), graphs_(graphs), usable_(usable), pool_(pool) {}
 
   // A broker that names all jobs anew.
   void begin_anew();
@@ -52,18 +54,18 @@ class PreparedJobs {
   bool wait_stopped(Duration most);
 
   // The job, when it was prepared from exactly this. Its random state is torch's default.
-  std::optional<adaptor::MadeJob> take_job(JobId id, const std::vector<ImageSlot>& slots,
-                                           std::span<const std::byte> graph);
-  // The graph of a job that was taken, when it was prepared from exactly this; or null.
-  std::unique_ptr<adaptor::DeviceGraph> take_graph(JobId id, uint32_t number,
-                                                   std::span<const std::byte> graph);
+  std::optional<GraphCache::Job> take_job(JobId id, const std::vector<ImageSlot>& slots,
+                                          std::span<const std::byte> graph);
+  // The graph of a job that was taken, when it was prepared from exactly this.
+  std::optional<GraphCache::Graph> take_graph(JobId id, uint32_t number,
+                                              std::span<const std::byte> graph);
   // Drops what nobody took.
   void clear() { jobs_.clear(); }
 
  private:
   struct Graph {
     std::vector<std::byte> bytes;
-    std::unique_ptr<adaptor::DeviceGraph> graph;
+    GraphCache::Graph graph;
   };
   struct Job {
     bool named = true;  // by the present broker
@@ -86,6 +88,7 @@ class PreparedJobs {
   void map_pages() const;
 
   adaptor::Backend& backend_;
+  GraphCache& graphs_;
   const Bytes usable_;
   const memory::MemoryBlock* const pool_;
   std::atomic<bool> stopped_{false};

@@ -187,6 +187,9 @@ void StateGuard::completed(WorkerJob& job, WorkerGraph& graph,
   if (measured.longest_node > graph.plan.longest_node) {
     const BookkeepingLock lock(context_.mutex);  // reports read it
     graph.plan.longest_node = measured.longest_node;
+    if (const GraphOrigin& from = graph.origin; from.known != nullptr) {
+      from.known->note_longest(from.user, measured.longest_node);
+    }
   }
   noting_.change(LaneDoing::planning);
   if (context_.recovery == nullptr || !job.journal || graph.writes.empty()) return;

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "service/api/job_form.h"
 #include "service/worker/job_snapshot.h"
+#include "service/worker/plan_sharing.h"
 #include "service/worker/thread_team.h"
 
 namespace laneway::service {
@@ -83,7 +84,7 @@ void Worker::end_visit(WorkerJob& job) {
 
 Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> graph,
                                    std::optional<uint32_t> wanted,
-                                   std::unique_ptr<adaptor::DeviceGraph> prepared) {
+                                   std::optional<GraphCache::Graph> prepared) {
   if (Status waited = wait_for_idle(job); !waited) return waited.error();
   {
     const BookkeepingLock lock(context_.mutex);
@@ -94,17 +95,16 @@ Result<uint32_t> Worker::add_graph(WorkerJob& job, std::span<const std::byte> gr
                                            " graphs, which is the limit; drop one of them first"};
     }
   }
-  Result<std::unique_ptr<adaptor::DeviceGraph>> made(std::move(prepared));
-  if (made.value() == nullptr) {
-    made = job.torch->make_graph(graph, context_.room_beside(job.torch->layout().total()));
-  }
+  const Bytes room = context_.room_beside(job.torch->layout().total());
+  Result<GraphCache::Graph> made =
+      prepared ? *std::move(prepared) : context_.graphs->make_graph(*job.torch, graph, room);
   std::optional<uint32_t> number;
   lanes::NeedChanged changed{.job = job.id, .ephemeral = Bytes()};
   {
     const BookkeepingLock lock(context_.mutex);
     end_visit(job);
     if (made) {
-      number = job.add(std::move(made).value(), wanted);
+      number = job.add(std::move(made.value().made), std::move(made.value().origin), wanted);
       changed.ephemeral = job.need();
     }
   }
@@ -198,6 +198,12 @@ std::optional<Status> Worker::wait_for_room(WorkerJob& job, Duration timeout) {
       return std::nullopt;
     }
   }
+}
+
+void Worker::learn(const WorkerJob& job, WorkerGraph& graph, IterationResult& result) {
+  service::learn(result, context_.plans);
+  context_.kept_plans.keep(job.id, graph, result);
+  share_plan(context_, jobs_, job, graph, result);
 }
 
 void Worker::tell_turn_ended(const lanes::TurnEnded& ended) {

@@ -57,6 +57,10 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   void set_iteration_observer(IterationObserver* observer) { context_.iterations = observer; }
   // No job gets these bytes of the pool. Requires: there is no job yet.
   void set_reserve(Bytes reserve) { context_.reserve = reserve; }
+  // The graphs that were known before the worker was made. Requires: there is no job yet.
+  void set_graphs(std::shared_ptr<GraphCache> graphs) { context_.graphs = std::move(graphs); }
+  // From which the torch sides of jobs are made.
+  GraphCache& graphs() { return *context_.graphs; }
   // What jobs can have of the pool.
   Bytes usable() const { return context_.usable(); }
   // The user's own threads compute in this process too (embedded mode): no thread keeps OpenMP
@@ -74,10 +78,10 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   JobHandle find_job(JobId id) { return jobs_.find(id); }
   // out_of_memory, with the arithmetic and nothing changed, when the graph could never run beside
   // the job's image in this pool. `number`: the one that it had before a restart. `prepared`: the
-  // same graph, made by the job's torch side already; or null.
+  // same graph, made by the job's torch side already.
   Result<uint32_t> add_graph(WorkerJob& job, std::span<const std::byte> graph,
                              std::optional<uint32_t> number = {},
-                             std::unique_ptr<adaptor::DeviceGraph> prepared = nullptr);
+                             std::optional<GraphCache::Graph> prepared = {});
   // What is queued for it still runs; nothing further is taken. invalid_argument when there is none
   // of that number, refused when it is the job's last.
   Status drop_graph(WorkerJob& job, uint32_t number);
@@ -180,6 +184,7 @@ class Worker final : public lanes::ActionSink, private LaneHost {
     return device_.error_behind(what, job, graph);
   }
   void tell_of_lost_jobs() override { device_.tell_of_lost_jobs(); }
+  void learn(const WorkerJob& job, WorkerGraph& graph, IterationResult& result) override;
   void tell_turn_ended(const lanes::TurnEnded& ended) override;
   Status access_now(WorkerJob& job, Work& work) override { return device_.access_state(job, work); }
 

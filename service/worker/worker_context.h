@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "adaptor/device/backend.h"
@@ -15,6 +16,7 @@
 #include "service/journal/recovery_memory.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/event_sink.h"
+#include "service/worker/graph_cache.h"
 #include "service/worker/iteration_observer.h"
 #include "service/worker/kept_plans.h"
 #include "service/worker/outside_images.h"
@@ -38,6 +40,9 @@ struct WorkerContext {
   RecoveryMemory* const recovery;  // null: there is none
   // Of the lanes' tapes. Thread-safe.
   PlanCache plans{backend.alignment()};
+
+  // Set before there is a job. Thread-safe.
+  std::shared_ptr<GraphCache> graphs = std::make_shared<GraphCache>();
 
   // Thread-safe.
   KeptPlans kept_plans{recovery, plans};

@@ -1,7 +1,9 @@
 #include "service/worker/worker_graph.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "service/worker/iteration.h"
 #include "service/worker/work.h"
 
 namespace laneway::service {
@@ -25,12 +27,26 @@ wire::GraphInfo info_of(uint32_t number, const lanes::Graph& graph) {
 
 }  // namespace
 
-WorkerGraph::WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph)
+WorkerGraph::WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph,
+                         GraphOrigin from)
     : number(graph_number),
       torch(std::move(torch_graph)),
+      origin(std::move(from)),
       info(info_of(graph_number, torch->graph())),
       writes(torch->graph()) {
   plan.need = torch->probe_need();
+  (void)take_known_plan();
+}
+
+bool WorkerGraph::take_known_plan() {
+  if (origin.known == nullptr || plan.planned != nullptr) return false;
+  std::optional<KnownGraph::Learnt> learnt = origin.known->learnt(origin.user);
+  if (!learnt) return false;
+  const int64_t alignment = learnt->plan.planned->plan.alignment;
+  take_plan(learnt->plan, std::move(learnt->marks), alignment, plan);
+  plan.longest_node = std::max(plan.longest_node, learnt->longest_node);
+  plan.is_shared = true;
+  return true;
 }
 
 }  // namespace laneway::service

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "memory/planned_tape.h"
 #include "service/wire/graph_info.h"
+#include "service/worker/known_graph.h"
 #include "service/worker/write_set.h"
 
 namespace laneway::service {
@@ -26,6 +27,7 @@ struct GraphPlan {
   Bytes need;                               // what a lane must have for the next iteration
   Bytes bound;                              // live-byte bound of the tape
   double plan_s = 0;                        // time that planning took
+  bool is_shared = false;                   // an equal graph's job measured it, not this one's
   uint64_t iterations = 0;                  // completed
   uint64_t probes = 0;                      // of them, unplanned
   uint64_t off_tape = 0;                    // iterations that left their tape
@@ -38,16 +40,25 @@ struct GraphPlan {
 };
 
 struct WorkerGraph {
-  WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph);
+  // It begins with what is known of equal graphs.
+  WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph,
+              GraphOrigin from = {});
+
+  // Takes the plan that a job with an equal graph learnt. False, and nothing changes, when there is
+  // none, or this one has a plan of its own. Requires: no iteration of it runs, and the worker's
+  // mutex is held once its job is known.
+  bool take_known_plan();
 
   // Whether an iteration may use OpenMP threads beside the one that runs it.
   bool uses_team() const { return torch->graph().context.threads > 1; }
 
   const uint32_t number;
   const std::unique_ptr<adaptor::DeviceGraph> torch;
+  const GraphOrigin origin;
   const wire::GraphInfo info;  // as clients see it
   const WriteSet writes;
   GraphPlan plan;
+  bool shared_plan_kept = false;     // for a successor; see KeptPlans::keep
   std::vector<Bytes> arrival_needs;  // once an iteration ran while the image arrived
   std::atomic<bool> dropped{false};  // by its job
 };

@@ -7,14 +7,23 @@
 
 namespace laneway::service {
 
-WorkerJob::WorkerJob(NewJob from)
+GraphHandle WorkerJob::first_graph(NewJob& from) {
+  from.origin.user = from.user;
+  auto first =
+      std::make_shared<WorkerGraph>(0, std::move(from.torch.graph), std::move(from.origin));
+  from.offer.ephemeral = first->plan.need;
+  return first;
+}
+
+WorkerJob::WorkerJob(NewJob& from, GraphHandle first)
     : offer(std::move(from.offer)),
       user(from.user),
       torch(std::move(from.torch.job)),
       journal(from.journal),
       initial(std::move(from.initial)),
       recovered(from.recovered) {
-  add(std::move(from.torch.graph));
+  graphs[first->number] = std::move(first);
+  next_graph = 1;
 }
 
 void WorkerJob::served() {
@@ -140,11 +149,12 @@ Bytes WorkerJob::need() const {
   return highest;
 }
 
-uint32_t WorkerJob::add(std::unique_ptr<adaptor::DeviceGraph> graph,
+uint32_t WorkerJob::add(std::unique_ptr<adaptor::DeviceGraph> graph, GraphOrigin origin,
                         std::optional<uint32_t> wanted) {
   const uint32_t number = wanted.value_or(next_graph);
   next_graph = std::max(next_graph, number + 1);
-  graphs[number] = std::make_shared<WorkerGraph>(number, std::move(graph));
+  origin.user = user;
+  graphs[number] = std::make_shared<WorkerGraph>(number, std::move(graph), std::move(origin));
   return number;
 }
 

@@ -37,8 +37,10 @@ class WorkerLane;
 
 // What a job is made from.
 struct NewJob {
-  lanes::JobOffered offer;  // what the core is told of it, also a core that comes later
+  // What the core is told of it, also a core that comes later; `ephemeral` is the worker's to set.
+  lanes::JobOffered offer;
   adaptor::MadeJob torch;
+  GraphOrigin origin{};  // of its first graph
   InitialImage initial;  // of no bytes when the job is larger than the pool
   uint32_t user = 0;     // uid
   // Of jobs of other processes: where the job's steps are written down.
@@ -49,7 +51,7 @@ struct NewJob {
 struct WorkerJob {
   enum class Phase : uint8_t { waiting, placed, ended };
 
-  explicit WorkerJob(NewJob from);
+  explicit WorkerJob(NewJob from) : WorkerJob(from, first_graph(from)) {}
 
   const lanes::JobOffered offer;
   const JobId id = offer.job;
@@ -147,8 +149,12 @@ struct WorkerJob {
   // What a lane must have for any of its graphs.
   Bytes need() const LW_REQUIRES(kBookkeeping);
   // The number under which the graph is known from now on: the next, or the one that it had before.
-  uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, std::optional<uint32_t> number = {})
-      LW_REQUIRES(kBookkeeping);
+  uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, GraphOrigin origin,
+               std::optional<uint32_t> number = {}) LW_REQUIRES(kBookkeeping);
+
+ private:
+  static GraphHandle first_graph(NewJob& from);
+  WorkerJob(NewJob& from, GraphHandle first);
 };
 
 using JobHandle = std::shared_ptr<WorkerJob>;

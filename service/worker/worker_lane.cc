@@ -81,7 +81,7 @@ std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
       executor_.run(graph, inputs, outputs, nullptr, arriving ? &*arriving : nullptr);
   retire(result);
   check_device(result, job, graph);
-  learn(result, context_.plans);
+  host_.learn(job, graph, result);
   const Duration took = computed(context_.clock.now() - start, arriving);
   Outcome outcome;
   {
@@ -328,8 +328,7 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
                             .start_ns = start.ns(),
                             .took_ns = took.ns(),
                             .outcome = outcome_of(result.end)});
-  learn(result, context_.plans);
-  context_.kept_plans.keep(job.id, *graph, result);
+  host_.learn(job, *graph, result);
   const BookkeepingLock lock(context_.mutex);
   if (result.end == IterationEnd::out_of_lane) job.queue.push_front(work);
   Outcome outcome = finish(job, *graph, std::move(result), took);

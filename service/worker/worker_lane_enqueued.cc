@@ -15,8 +15,7 @@ WorkerLane::Outcome WorkerLane::enqueue(WorkerJob& job, EnqueuedQueue::Entry ent
   WorkerGraph& graph = *entry.graph;
   enqueued_.push(std::move(entry));
   ++job.enqueued;
-  learn(result, context_.plans);
-  context_.kept_plans.keep(job.id, graph, result);
+  host_.learn(job, graph, result);
   const BookkeepingLock lock(context_.mutex);
   has_enqueued_ = true;
   const Bytes need_before = job.need();

@@ -7,6 +7,7 @@
 #include "service/worker/blame.h"
 #include "service/worker/job_snapshot.h"
 #include "service/worker/limits.h"
+#include "service/worker/plan_sharing.h"
 #include "service/worker/ring_work.h"
 #include "service/worker/state_guard.h"
 #include "service/worker/worker_lane.h"
@@ -52,6 +53,7 @@ void WorkerRecovery::restore_plans() {
     if (!job->recovered) continue;
     for (const auto& [number, graph] : job->graphs) context_.kept_plans.restore(id, *graph);
   }
+  share_restored_plans(jobs_);
   context_.kept_plans.retain(known);
 }
 

@@ -134,8 +134,8 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
   if (!outside) return outside.error();
   outside_ = std::move(outside).value();
   if (!config_.trace_file.empty()) iterations_.emplace(broker_);
-  prepared_.emplace(*backend_, usable_of(pool_bytes(), reserve_bytes(), backend_->alignment()),
-                    pool_.get());
+  prepared_.emplace(*backend_, *graphs_,
+                    usable_of(pool_bytes(), reserve_bytes(), backend_->alignment()), pool_.get());
   return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
 }
 
@@ -231,6 +231,7 @@ Status WorkerServer::activate() {
   }
   worker_.reset(new Worker(*backend_, pool_->data(), pool_bytes(), *this, clock_, journal_.get(),
                            recovery_.get()));
+  worker_->set_graphs(graphs_);
   worker_->set_reserve(reserve_bytes());
   if (!config_.pool_is_shared) worker_->own_pool();
   worker_->set_outside(std::move(outside_));

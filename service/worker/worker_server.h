@@ -88,7 +88,8 @@ class WorkerServer final : private EventSink {
   OutsideImages outside_;                      // until the worker is activated
   std::optional<IterationSender> iterations_;  // while a trace is written
   std::unique_ptr<Worker> worker_;             // once activated
-  std::optional<PreparedJobs> prepared_;       // once started
+  const std::shared_ptr<GraphCache> graphs_ = std::make_shared<GraphCache>();
+  std::optional<PreparedJobs> prepared_;  // once started
   std::optional<JobService> jobs_;
   bool recovered_ = false;  // what a predecessor left was looked at; the requests' thread's
   TaskThread actions_;

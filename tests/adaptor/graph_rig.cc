@@ -33,6 +33,13 @@ AlignedBytes::AlignedBytes(size_t size) : storage_(size + limits::kHostAlignment
 }
 
 GraphRig::GraphRig(const lanes::Graph& graph, std::span<const lanes::ImageSlot> slots, bool poison)
+    : GraphRig(graph, slots, poison, nullptr) {}
+
+GraphRig::GraphRig(const GraphRig& equal, std::span<const lanes::ImageSlot> slots)
+    : GraphRig(equal.program().graph, slots, /*poison=*/false, equal.program().resolved) {}
+
+GraphRig::GraphRig(const lanes::Graph& graph, std::span<const lanes::ImageSlot> slots, bool poison,
+                   const std::shared_ptr<const adaptor::ResolvedGraph>& resolved)
     : layout_(slots, lanes::first_use_order(graph, static_cast<uint32_t>(slots.size())),
               limits::kHostAlignment),
       storage_(static_cast<uint64_t>(layout_.total().count())),
@@ -41,12 +48,14 @@ GraphRig::GraphRig(const lanes::Graph& graph, std::span<const lanes::ImageSlot> 
              poison ? std::optional(memory::LaneArena::kPoison) : std::nullopt) {
   const Status valid = lanes::check_graph(graph);
   LW_CHECK(valid.ok(), valid.ok() ? "" : valid.error().message);
-  auto loaded = adaptor::TorchGraphRunner::load(graph, adaptor::Placement::in_place(),
-                                                {.device = device_,
-                                                 .layout = layout_,
-                                                 .image = storage_,
-                                                 .random = random_,
-                                                 .mirror = mirror_});
+  const adaptor::JobParts parts{.device = device_,
+                                .layout = layout_,
+                                .image = storage_,
+                                .random = random_,
+                                .mirror = mirror_};
+  auto loaded = resolved != nullptr
+                    ? adaptor::TorchGraphRunner::bind(resolved, parts)
+                    : adaptor::TorchGraphRunner::load(graph, adaptor::Placement::in_place(), parts);
   runner_ = std::move(loaded).value();
   auto* numbers = reinterpret_cast<float*>(image_->data());
   for (size_t i = 0; i < image_->size() / sizeof(float); ++i) {

@@ -38,8 +38,11 @@ class GraphRig {
   // The graph must load; the image's slots hold small numbers that depend on their place.
   explicit GraphRig(const lanes::Graph& graph, std::span<const lanes::ImageSlot> slots,
                     bool poison = false);
+  // Another job with an equal graph, bound to what the other rig's job resolved.
+  GraphRig(const GraphRig& equal, std::span<const lanes::ImageSlot> slots);
 
   adaptor::TorchGraphRunner& runner() { return *runner_; }
+  const adaptor::GraphProgram& program() const { return runner_->program(); }
   adaptor::HostRandomState& random() { return random_; }
   const pipeline::ImageLayout& layout() const { return layout_; }
   std::byte* slot(uint32_t index) { return image_->data() + layout_.offset(index).count(); }
@@ -59,6 +62,9 @@ class GraphRig {
   const memory::LaneArena::Use& use() const { return use_; }
 
  private:
+  GraphRig(const lanes::Graph& graph, std::span<const lanes::ImageSlot> slots, bool poison,
+           const std::shared_ptr<const adaptor::ResolvedGraph>& resolved);
+
   pipeline::ImageLayout layout_;
   adaptor::BorrowedStorage storage_;
   std::unique_ptr<AlignedBytes> image_;

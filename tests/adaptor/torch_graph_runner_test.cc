@@ -70,6 +70,28 @@ TEST(TorchGraphRunner, GivesWhatDirectCallsGive) {
   EXPECT_EQ(rig.random().get(), twin.get());
 }
 
+TEST(TorchGraphRunner, RunsInAnotherJobWhatWasResolvedForAnEqualGraph) {
+  auto first = std::make_unique<GraphRig>(testing::noisy_step(), testing::noisy_slots());
+  GraphRig bound(*first, testing::noisy_slots());
+  GraphRig loaded(testing::noisy_step(), testing::noisy_slots());
+  const std::vector<std::byte> untouched = first->image();
+  EXPECT_EQ(&bound.program().graph, &first->program().graph);
+  for (int iteration = 0; iteration < 5; ++iteration) {
+    if (iteration == 2) first.reset();  // what is shared outlives the job that resolved it
+    NoisyBatch batch(iteration);
+    NoisyBatch same(iteration);
+    ASSERT_COMPLETED(bound.run(batch.inputs(), batch.outputs()));
+    ASSERT_COMPLETED(loaded.run(same.inputs(), same.outputs()));
+    EXPECT_EQ(batch.loss(), same.loss());
+    EXPECT_EQ(batch.dropped(), same.dropped());
+    EXPECT_EQ(bound.image(), loaded.image());
+    EXPECT_EQ(bound.random().get(), loaded.random().get());
+    if (first != nullptr) {
+      EXPECT_EQ(first->image(), untouched);
+    }
+  }
+}
+
 TEST(TorchGraphRunner, LeavesNoTraceWhenAbandonedBeforeTheCommitPhase) {
   GraphRig calm(testing::noisy_step(), testing::noisy_slots());
   GraphRig disturbed(testing::noisy_step(), testing::noisy_slots());

@@ -146,15 +146,15 @@ service::JobHandle EnqueueService::add_job(const std::string& name,
                           .options = {.name = name},
                           .iteration_estimate = Duration(),
                           .persistent = torch.value().job->layout().total(),
-                          .ephemeral = torch.value().graph->probe_need(),
+                          .ephemeral = Bytes(),
                           .context_key = torch.value().job->context_key()};
   if (journal) journal->open(id, torch.value().job->random_state());
   const service::JobHandle job =
-      worker_->add_job({.offer = offer,
+      worker_->add_job({.offer = std::move(offer),
                         .torch = std::move(torch).value(),
                         .initial = service::InitialImage(adding_slots(kCount)),
                         .journal = journal});
-  post(std::move(offer));
+  post(job->offer);
   LW_CHECK(worker_->wait_placed(*job, Duration(-1))->ok(), "there is room for the job");
   return job;
 }

@@ -125,9 +125,9 @@ TEST(Worker, RefusesAJobThatCanNeverFit) {
 }
 
 TEST(Worker, AJobThatWaitsGetsInWhenAnotherLeaves) {
-  // Each takes most of the pool: image and region of 300 KiB and more.
-  const auto service = open_service(/*lanes=*/2, mib(1) + kib(256));
-  const int64_t count = (300 << 10) / 4;
+  // An image takes 600 KiB, and a lane twice as much: there is no room for two images and a lane.
+  const auto service = open_service(/*lanes=*/2, mib(2) + kib(256));
+  const int64_t count = (600 << 10) / 4;
   TinyJob first(*service, "first", count);
   ASSERT_TRUE(first.run(1));
   TinyJob second(*service, "second", count);

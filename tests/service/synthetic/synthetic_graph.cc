@@ -11,40 +11,36 @@
 namespace laneway::testing {
 namespace {
 
-lanes::GraphMemory predicted(const lanes::Graph& graph, const lanes::GraphLifetimes& lifetimes,
-                             int64_t alignment) {
-  return lanes::predict_memory(graph, lifetimes, alignment);
-}
-
 bool is_view(const lanes::Node& node) { return node.op == "aten::view"; }
 
 }  // namespace
 
-SyntheticGraph::SyntheticGraph(lanes::Graph graph, SyntheticState& state, Bytes most)
-    : graph_(std::move(graph)),
-      state_(state),
-      lifetimes_(lanes::graph_lifetimes(graph_)),
-      memory_(predicted(graph_, lifetimes_, state.alignment)),
-      probe_need_(adaptor::probe_need_of(memory_, most, state.alignment)),
-      places_(graph_.storages.size()) {}
-
-Result<std::unique_ptr<SyntheticGraph>> SyntheticGraph::load(lanes::Graph graph,
-                                                             SyntheticState& state, Bytes most) {
-  std::unique_ptr<SyntheticGraph> made(new SyntheticGraph(std::move(graph), state, most));
-  for (const lanes::Node& node : made->graph_.nodes) {
+Result<std::shared_ptr<const SyntheticProgram>> SyntheticProgram::make(lanes::Graph graph,
+                                                                       int64_t alignment) {
+  auto made = std::make_shared<SyntheticProgram>(std::move(graph));
+  made->memory = lanes::predict_memory(made->graph, made->lifetimes, alignment);
+  made->probe_height = adaptor::probe_height_of(made->memory, alignment);
+  for (const lanes::Node& node : made->graph.nodes) {
     const OperatorRow* const row = find_operator(node.op);
     if (row == nullptr && !is_view(node)) {
       return Error{ErrorCode::invalid_graph,
-                   "graph '" + made->graph_.name + "' calls " + node.op +
+                   "graph '" + made->graph.name + "' calls " + node.op +
                        ", which the synthetic device does not have: see synthetic_operators.cc"};
     }
-    made->operators_.push_back(row);
+    made->operators.push_back(row);
   }
-  return made;
+  return std::shared_ptr<const SyntheticProgram>(std::move(made));
 }
 
+SyntheticGraph::SyntheticGraph(std::shared_ptr<const SyntheticProgram> program,
+                               SyntheticState& state, Bytes most)
+    : program_(std::move(program)),
+      state_(state),
+      probe_need_(adaptor::probe_need_of(program_->memory, program_->probe_height, most)),
+      places_(graph_.storages.size()) {}
+
 bool SyntheticGraph::draws() const {
-  return std::any_of(operators_.begin(), operators_.end(),
+  return std::any_of(program_->operators.begin(), program_->operators.end(),
                      [](const OperatorRow* row) { return row != nullptr && row->draws; });
 }
 
@@ -83,7 +79,7 @@ std::span<float> SyntheticGraph::floats(lanes::ValueIndex value) const {
 }
 
 bool SyntheticGraph::make_storages(size_t node) {
-  for (const uint32_t storage : lifetimes_.storages_made.at(static_cast<uint32_t>(node))) {
+  for (const uint32_t storage : program_->lifetimes.storages_made.at(static_cast<uint32_t>(node))) {
     const uint64_t bytes = graph_.storages[storage].bytes;
     if (bytes == 0) continue;
     places_[storage] = SyntheticLane::current().allocate(bytes);
@@ -95,7 +91,7 @@ bool SyntheticGraph::make_storages(size_t node) {
 lanes::NodeOutcome SyntheticGraph::run_node(size_t index) {
   const lanes::Node& node = graph_.nodes[index];
   if (!make_storages(index)) return lanes::NodeOutcome::out_of_lane;
-  if (const OperatorRow* const row = operators_[index]; row != nullptr) {
+  if (const OperatorRow* const row = program_->operators[index]; row != nullptr) {
     std::vector<std::span<float>> given;
     double number = 0;
     for (const lanes::NamedArgument& argument : node.arguments) {
@@ -116,7 +112,8 @@ lanes::NodeOutcome SyntheticGraph::run_node(size_t index) {
       return lanes::NodeOutcome::failed;
     }
   }
-  for (const uint32_t storage : lifetimes_.storages_dying.at(static_cast<uint32_t>(index))) {
+  for (const uint32_t storage :
+       program_->lifetimes.storages_dying.at(static_cast<uint32_t>(index))) {
     free_storage(storage);
   }
   return lanes::NodeOutcome::done;

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "adaptor/device/device_graph.h"
+#include "base/result.h"
 #include "lanes/graph/graph_sizes.h"
 #include "lanes/graph_runner.h"
 #include "pipeline/image.h"
@@ -27,14 +29,29 @@ struct SyntheticState {
   uint64_t random = 1;
 };
 
+// What equal graphs of several jobs share.
+struct SyntheticProgram final : adaptor::DeviceProgram {
+  // invalid_graph names the operator that does not exist here.
+  static Result<std::shared_ptr<const SyntheticProgram>> make(lanes::Graph graph,
+                                                              int64_t alignment);
+  explicit SyntheticProgram(lanes::Graph of) : graph(std::move(of)) {}
+
+  const lanes::Graph graph;
+  const lanes::GraphLifetimes lifetimes = lanes::graph_lifetimes(graph);
+  lanes::GraphMemory memory;
+  Bytes probe_height;
+  std::vector<const OperatorRow*> operators;  // by node; null: a view
+};
+
 class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRunner {
  public:
-  // invalid_graph names the operator that does not exist here. `state` outlives all use.
-  static Result<std::unique_ptr<SyntheticGraph>> load(lanes::Graph graph, SyntheticState& state,
-                                                      Bytes most);
+  // `state` outlives all use.
+  SyntheticGraph(std::shared_ptr<const SyntheticProgram> program, SyntheticState& state,
+                 Bytes most);
 
   const lanes::Graph& graph() const override { return graph_; }
-  const lanes::GraphMemory& memory() const override { return memory_; }
+  const lanes::GraphMemory& memory() const override { return program_->memory; }
+  adaptor::ProgramHandle program() const override { return program_; }
   Bytes probe_need() const override { return probe_need_; }
   bool draws() const override;
   lanes::GraphRunner& runner() override { return *this; }
@@ -43,8 +60,6 @@ class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRu
   const adaptor::Recordings& recordings() const override { return recordings_; }
 
  private:
-  SyntheticGraph(lanes::Graph graph, SyntheticState& state, Bytes most);
-
   size_t node_count() const override { return graph_.nodes.size(); }
   size_t first_write() const override { return graph_.first_write; }
   Status begin(std::span<const lanes::InputView> inputs) override;
@@ -58,14 +73,12 @@ class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRu
   void free_storage(uint32_t storage);
   std::span<float> floats(lanes::ValueIndex value) const;
 
-  const lanes::Graph graph_;
+  const std::shared_ptr<const SyntheticProgram> program_;
+  const lanes::Graph& graph_ = program_->graph;
   SyntheticState& state_;
-  const lanes::GraphLifetimes lifetimes_;
-  const lanes::GraphMemory memory_;
   const Bytes probe_need_;
-  std::vector<const OperatorRow*> operators_;  // by node; null: a view
-  std::vector<std::byte*> places_;             // by storage; null: not there now
-  std::vector<lanes::InputView> inputs_;       // of the iteration
+  std::vector<std::byte*> places_;        // by storage; null: not there now
+  std::vector<lanes::InputView> inputs_;  // of the iteration
   uint64_t random_before_ = 0;
   Error error_;
   const adaptor::Recordings recordings_;  // none is made

@@ -14,15 +14,21 @@
 
 namespace laneway::testing {
 
+// The program of a job's graph: `known`, or one that is made of the bytes.
+Result<std::shared_ptr<const SyntheticProgram>> program_of(std::span<const std::byte> bytes,
+                                                           std::span<const lanes::ImageSlot> slots,
+                                                           const adaptor::ProgramHandle& known,
+                                                           int64_t alignment);
+
 class SyntheticJob final : public adaptor::DeviceJob {
  public:
   SyntheticJob(pipeline::ImageLayout layout, int64_t alignment);
 
-  // A graph that was decoded; also one that is larger than `most`.
-  Result<std::unique_ptr<SyntheticGraph>> load(lanes::Graph graph, Bytes most);
+  // A graph of that program; also one that is larger than `most`.
+  std::unique_ptr<SyntheticGraph> load(std::shared_ptr<const SyntheticProgram> program, Bytes most);
 
-  Result<std::unique_ptr<adaptor::DeviceGraph>> make_graph(std::span<const std::byte> graph,
-                                                           Bytes most) override;
+  Result<std::unique_ptr<adaptor::DeviceGraph>> make_graph(
+      std::span<const std::byte> graph, Bytes most, const adaptor::ProgramHandle& known) override;
   Status set_random_state(std::span<const std::byte> state) override;
   std::vector<std::byte> random_state() const override;
   void bind_image(std::byte* base) override { state_->image = base; }

@@ -102,6 +102,35 @@ TEST(KeptPlans, TwoJobsThatFillThePoolGoOnAfterTheWorkersDeath) {
   EXPECT_FLOAT_EQ(c.run(1).value().front(), 6);
 }
 
+// Of three equal jobs the first is measured and over, the second ran by its plan, and the third has
+// not run: a successor measures none of them.
+TEST(KeptPlans, EqualJobsOfASuccessorRunByThePlanThatOneOfThemMeasured) {
+  WorkerRig rig;
+  rig.start();
+  ProcessJob first(rig, adding("first"));
+  ProcessClient a(first);
+  learn(a);
+  ProcessJob second(rig, adding("second"));
+  ProcessClient b(second);
+  learn(b);
+  ASSERT_EQ(graph_report(rig, second).at("probes"), 0);
+  ProcessJob third(rig, adding("third"));
+  ProcessClient c(third);
+  first.close();
+  rig.kill();
+  rig.start();
+  EXPECT_EQ(status_of(rig, second).ephemeral, kPlanned);
+  EXPECT_EQ(status_of(rig, third).ephemeral, kPlanned);
+  EXPECT_FLOAT_EQ(b.run(1).value().front(), 6);
+  EXPECT_FLOAT_EQ(c.run(1).value().front(), 2);
+  for (const ProcessJob* job : {&second, &third}) {
+    const auto report = graph_report(rig, *job);
+    EXPECT_EQ(report.at("probes"), 0);
+    EXPECT_EQ(report.at("off_tape_count"), 0);
+    EXPECT_EQ(report.at("shared").at("jobs"), 2);
+  }
+}
+
 TEST(KeptPlans, EachGraphHasItsOwnAndADroppedOneLeavesNone) {
   WorkerRig rig;
   rig.start();

@@ -69,7 +69,7 @@ class PreparedJobsTest : public ::testing::Test {
     jobs_.stop();
     ASSERT_TRUE(jobs_.wait_stopped(kPatience));
   }
-  std::optional<adaptor::MadeJob> take(uint64_t id, const std::vector<std::byte>& graph) {
+  std::optional<GraphCache::Job> take(uint64_t id, const std::vector<std::byte>& graph) {
     return jobs_.take_job(JobId(id), slots_, graph);
   }
 
@@ -80,7 +80,8 @@ class PreparedJobsTest : public ::testing::Test {
   Mutex mutex_;
   CondVar answered_;
   std::vector<wire::from_standby::Prepared> answers_ LW_GUARDED_BY(mutex_);
-  PreparedJobs jobs_{*backend_, mib(16), nullptr};
+  GraphCache graphs_;
+  PreparedJobs jobs_{*backend_, graphs_, mib(16), nullptr};
 };
 
 TEST_F(PreparedJobsTest, AJobWithItsGraphsIsThereAndAsIfItWereFresh) {
@@ -88,18 +89,33 @@ TEST_F(PreparedJobsTest, AJobWithItsGraphsIsThereAndAsIfItWereFresh) {
   prepare_graph(1, 3, reading_);
   EXPECT_EQ(answers(2), (std::vector<bool>{true, true}));
   stop();
-  EXPECT_EQ(jobs_.take_graph(JobId(1), 3, reading_), nullptr) << "its job comes first";
+  EXPECT_FALSE(jobs_.take_graph(JobId(1), 3, reading_)) << "its job comes first";
   auto taken = take(1, adding_);
   ASSERT_TRUE(taken);
   const auto fresh = adaptor::make_job(*backend_, slots_, adding_, mib(16)).value();
-  EXPECT_EQ(taken->job->random_state(), fresh.job->random_state()) << "a dry run leaves no trace";
-  EXPECT_EQ(taken->graph->graph().name, "adding");
-  EXPECT_EQ(taken->graph->probe_need(), fresh.graph->probe_need());
-  EXPECT_EQ(jobs_.take_graph(JobId(1), 3, adding_), nullptr) << "another graph has its number now";
+  EXPECT_EQ(taken->made.job->random_state(), fresh.job->random_state())
+      << "a dry run leaves no trace";
+  EXPECT_EQ(taken->made.graph->graph().name, "adding");
+  EXPECT_EQ(taken->made.graph->probe_need(), fresh.graph->probe_need());
+  EXPECT_FALSE(jobs_.take_graph(JobId(1), 3, adding_)) << "another graph has its number now";
   const auto graph = jobs_.take_graph(JobId(1), 3, reading_);
-  ASSERT_NE(graph, nullptr);
-  EXPECT_EQ(graph->graph().name, lanes::decode_graph(reading_).value().name);
-  EXPECT_EQ(jobs_.take_graph(JobId(1), 3, reading_), nullptr) << "it was taken";
+  ASSERT_TRUE(graph);
+  EXPECT_EQ(graph->made->graph().name, lanes::decode_graph(reading_).value().name);
+  EXPECT_FALSE(jobs_.take_graph(JobId(1), 3, reading_)) << "it was taken";
+}
+
+TEST_F(PreparedJobsTest, EqualGraphsAreResolvedOnceAndKnownToTheWorker) {
+  prepare_job(1, adding_);
+  prepare_job(2, adding_);
+  EXPECT_EQ(answers(2), (std::vector<bool>{true, true}));
+  stop();
+  const auto first = take(1, adding_);
+  const auto second = take(2, adding_);
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->made.graph->program(), second->made.graph->program());
+  const auto later = graphs_.make_job(*backend_, slots_, adding_, mib(16)).value();
+  EXPECT_TRUE(later.origin.was_known);
+  EXPECT_EQ(later.made.graph->program(), first->made.graph->program());
 }
 
 TEST_F(PreparedJobsTest, AJobThatWasMadeFromAnythingElseIsNotGivenAway) {
@@ -130,7 +146,7 @@ TEST_F(PreparedJobsTest, WhatIsForgottenIsGone) {
   stop();
   EXPECT_FALSE(take(2, adding_));
   EXPECT_TRUE(take(1, adding_));
-  EXPECT_EQ(jobs_.take_graph(JobId(1), 1, reading_), nullptr);
+  EXPECT_FALSE(jobs_.take_graph(JobId(1), 1, reading_));
   EXPECT_TRUE(take(3, adding_));
 }
 
@@ -196,7 +212,7 @@ TEST_F(PreparedJobsTest, NothingIsBegunBehindAStop) {
   // What is there is whole.
   for (uint64_t id = 1; id <= 50; ++id) {
     const auto taken = take(id, adding_);
-    EXPECT_TRUE(!taken || taken->graph->graph().name == "adding");
+    EXPECT_TRUE(!taken || taken->made.graph->graph().name == "adding");
   }
 }
 

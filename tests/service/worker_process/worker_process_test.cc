@@ -101,7 +101,7 @@ TEST(WorkerProcess, AGraphJoinsWhileRequestsWait) {
 TEST(WorkerProcess, AJobThatWaitsHasItsStateReadAndReplaced) {
   WorkerRig rig(mib(2), 1);
   rig.start();
-  constexpr int64_t kMany = 120 << 10;  // floats: two of them and their lanes do not fit
+  constexpr int64_t kMany = 135 << 10;  // floats: two of them and their lane do not fit
   ProcessJob resident(rig, adding("resident", kMany));
   ProcessClient owner(resident, 1);
   ASSERT_TRUE(owner.run(1).ok());

@@ -1,0 +1,21 @@
+// plan_sharing: what one job's iteration teaches about a graph's memory is known to the equal
+// graphs of the same user's other jobs, also of those that wait for memory: they need no more than
+// the plan, and none of their iterations is a probe.
+#pragma once
+
+#include "service/worker/iteration.h"
+#include "service/worker/worker_context.h"
+#include "service/worker/worker_jobs.h"
+
+namespace laneway::service {
+
+// Must be called before the result is applied to the graph's plan. Requires: the job runs, and the
+// worker's mutex is not held.
+void share_plan(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
+                const WorkerGraph& graph, const IterationResult& result);
+
+// Successors: the plans that a predecessor kept for some of these jobs are those of equal graphs
+// too. Requires: none of the jobs runs.
+void share_restored_plans(WorkerJobs& jobs) LW_REQUIRES(kBookkeeping);
+
+}  // namespace laneway::service
