@@ -23,7 +23,8 @@ from .models import Workload, make
 
 # part -> (module of laneway, name in it)
 PARTS = {
-    "capture": ("jobs.step", "capture_train_step"),
+    "compare": ("jobs.step_capture", "Likeness"),
+    "capture": ("jobs.step_capture", "capture_train_step"),
     "encode": ("capture.capture", "encode_graph"),
     "admit": ("jobs.step", "create_job"),
     "place": ("jobs.job", "Job.wait_until_placed"),

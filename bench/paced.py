@@ -115,7 +115,7 @@ class _Parent:
 
 def _count_captures() -> list[str]:
     """Returns a list that grows by an entry with each capture of a training step."""
-    import laneway.jobs.step as jobs
+    import laneway.jobs.step_capture as jobs
 
     captures: list[str] = []
     capture = jobs.capture_train_step

@@ -53,7 +53,7 @@ def test_a_label_out_of_range_is_refused_by_place_and_the_job_goes_on(service, l
     with Pair(service, name="labels") as pair:
         pair.train(x, y)
         text = pair.refuse("input 1 ", x, wrong)
-        assert f"(int64[4]) of graph 'labels' has {label} at [2]" in text
+        assert f"(int64[4]) of graph 'train' has {label} at [2]" in text
         assert "aten::nll_loss_forward takes 0 to 2, or -100" in text
         assert "pair.py:" in text and "more classes" in text
         with pytest.raises(IndexError):

@@ -17,8 +17,8 @@ def test_the_parts_of_a_fresh_process_add_up():
 
 
 def test_targets_are_those_of_small_and_large_models():
-    limits = {name: capture.target_of(name).value for name in capture.cases()}
-    assert set(limits) == set(models.NAMES)
+    assert capture.cases() == [*models.NAMES, capture.EQUAL]
+    limits = {name: capture.target_of(name).value for name in models.NAMES}
     assert {name for name, limit in limits.items() if limit == 2} == {"mlp", "cnn", "gpt"}
     assert set(limits.values()) == {2, 8}
 
@@ -39,6 +39,15 @@ def test_a_model_that_fails_is_a_row_with_the_reason(monkeypatch):
     assert values["cnn", "first_result_s"]["value"] is None
     assert "no such thing" in values["cnn", "first_result_s"]["note"]
     assert report.samples["mlp/first_result_s"] == [1, 1]
+
+
+def test_of_equal_jobs_one_is_probed_and_the_others_first_calls_are_told(monkeypatch):
+    monkeypatch.setattr(capture, "EQUAL_MODEL", "mlp")
+    report = capture.run(Options(quick=True, only=(capture.EQUAL,)))
+    values = {row["metric"]: row for row in report.rows if row["case"] == capture.EQUAL}
+    assert values["probes"]["value"] == 1 and values["probes"]["holds"]
+    assert all(values[f"{kind}_over_first"]["value"] > 0 for kind in ("like", "captured"))
+    assert len(report.samples["equal_jobs/like_s"]) == capture.QUICK_EQUAL_JOBS - 1
 
 
 def test_a_clock_around_what_is_not_there_is_an_error():

@@ -241,12 +241,19 @@ def test_an_embedded_service_reports_by_number():
 def test_a_report_says_why_a_graph_is_not_recorded():
     graph = {"number": 0, "name": "train", "nodes": 1200, "iterations": 9, "replayed_count": 4}
     graph |= {"planned_peak_bytes": 3 << 20}
+    graph |= {"shared": {"resolved": False, "planned": False, "jobs": 1}}
     told = graph | {"replay": {"recorded": 0, "nodes": 0, "refused": "node 4 (aten::mm): no"}}
     fine = graph | {"number": 1, "replay": {"recorded": 1, "nodes": 1100, "refused": None}}
     lines = view.report_lines({"graphs": [told, fine]})
     assert lines[1].split() == ["0", "train", "1,200", "9", "4", "-", "3.00"]
     assert lines[2].split() == ["1", "train", "1,200", "9", "4", "1,100", "3.00"]
     assert lines[3:] == ["graph 0 is not recorded: node 4 (aten::mm): no"]
+    fine["shared"] = {"resolved": True, "planned": True, "jobs": 24}
+    assert view.report_lines({"graphs": [fine]})[2:] == [
+        "graph 1 is that of 24 jobs, and was resolved and planned before this job had it"
+    ]
+    fine["shared"] = {"resolved": False, "planned": False, "jobs": 2}
+    assert view.report_lines({"graphs": [fine]})[2:] == ["graph 1 is that of 2 jobs"]
 
 
 def test_a_job_that_is_not_there_is_refused_with_4(daemon):

@@ -206,7 +206,9 @@ def test_an_inference_of_a_step_decides_by_its_own_inputs(service: Any) -> None:
 
 def test_no_more_variants_are_kept_than_asked_for(service: Any) -> None:
     training = Training(Model(shortened), service, max_variants=2)
-    with mock.patch("laneway.jobs.step.capture_train_step", wraps=capture_train_step) as capture:
+    with mock.patch(
+        "laneway.jobs.step_capture.capture_train_step", wraps=capture_train_step
+    ) as capture:
         for longest in (1, 2, 2, 1, 3, 1, 2):
             mask = torch.zeros(4, 6, dtype=torch.int64)
             mask[:, :longest] = 1

@@ -25,6 +25,12 @@ def gradient_path(parameter: Path) -> Path:
     return ("gradient", *parameter)
 
 
+def without_gradient(parameter: torch.Tensor) -> torch.Tensor:
+    """What a slot holds for a parameter that has no gradient."""
+    zeros = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+    return zeros.detach().neg_()
+
+
 class Gradients:
     """The gradients of the fake parameters. `kept` are the parameters whose gradients are state;
     None: all, to find these parameters. One per capture."""
@@ -91,7 +97,7 @@ class Gradients:
         real = parameter.grad
         created = real is None
         if real is None:
-            real = torch.zeros_like(parameter, memory_format=torch.preserve_format).detach().neg_()
+            real = without_gradient(parameter)
         slot = recorder.slots.add(real.detach(), gradient_path(path), SlotKind.gradient, created)
         layout = next(t for t in slot.tensors if t.path == gradient_path(path))
         with recorder.fake_mode:

@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from laneway.capture.user_lines import is_internal
+from laneway.capture.user_lines import is_internal, is_internal_file
 
 _MOST_FUNCTIONS = (
     64  # more are not looked at: a bound for programs that name each other's functions
@@ -76,6 +76,30 @@ def outer_names(functions: Iterable[Any]) -> OuterNames:
         for value in held.values():
             waiting += [f for f in _functions_in(value) if not _is_library(f.__code__)]
     return found
+
+
+def named_by(function: types.FunctionType) -> Iterable[tuple[str, Any]]:
+    """What the code of one function names directly: the global variables that there are, and
+    attributes of modules among them. Nothing for functions of libraries."""
+    if _is_library(function.__code__):
+        return
+    named, scope = _named_in(function.__code__), function.__globals__
+    for name in named.globals:
+        if name in scope:
+            yield name, scope[name]
+    for name, key, is_attribute in named.reads:
+        holder = scope.get(name)
+        is_own = isinstance(holder, types.ModuleType) and is_users(holder)
+        if is_attribute and is_own and key in vars(holder):
+            yield f"{name}.{key}", vars(holder)[key]
+
+
+def is_users(module: types.ModuleType) -> bool:
+    """Whether a Python module is no library's."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return module.__name__ == "__main__"
+    return not (is_internal_file(file) or file.startswith(_LIBRARY) or "-packages" in file)
 
 
 def is_empty(cell: types.CellType) -> bool:

@@ -108,8 +108,9 @@ def where(job: Document) -> str:
 
 
 def report_lines(report: Document) -> list[str]:
-    """A job's line for each of its graphs, and why one is not recorded."""
-    rows, refused = [], []
+    """A job's line for each of its graphs, what it shares with equal graphs, and why one is not
+    recorded."""
+    rows, notes = [], []
     for graph in report["graphs"]:
         replay = graph["replay"]
         rows.append(
@@ -123,11 +124,16 @@ def report_lines(report: Document) -> list[str]:
                 mebibytes(graph["planned_peak_bytes"]),
             ]
         )
+        shared = graph["shared"]
+        found = [what for what in ("resolved", "planned") if shared[what]]
+        if found or shared["jobs"] > 1:
+            known = "" if not found else f", and was {' and '.join(found)} before this job had it"
+            notes.append(f"graph {graph['number']} is that of {shared['jobs']} jobs{known}")
         if replay["refused"]:
-            refused.append(f"graph {graph['number']} is not recorded: {replay['refused']}")
+            notes.append(f"graph {graph['number']} is not recorded: {replay['refused']}")
     heads = ["GRAPH", "NAME", "NODES", "ITERATIONS", "REPLAYED", "RECORDED-NODES", "PLAN-MiB"]
     right = "GRAPH NODES ITERATIONS REPLAYED RECORDED-NODES PLAN-MiB"
-    return [*table(heads, rows, right=right), *refused]
+    return [*table(heads, rows, right=right), *notes]
 
 
 def reason(job: Document) -> str:

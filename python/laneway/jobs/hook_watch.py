@@ -39,6 +39,16 @@ def without_effect(hook: Hook) -> Hook:
     return hook
 
 
+def counts(hook: Any) -> bool:
+    """Whether the hook may change a result."""
+    return not hasattr(hook, _MARK)
+
+
+def global_hooks() -> Iterator[Any]:
+    """Those on all modules and all optimizers."""
+    return (hook for hooks in _OF_ALL for hook in list(hooks.values()) if counts(hook))
+
+
 class HookWatch:
     """Keeps the objects and the hooks alive. Thread-safe."""
 
@@ -73,7 +83,7 @@ class HookWatch:
             (place, hook)
             for (place, _), copy in zip(places, copies)
             for hook in copy.values()
-            if not hasattr(hook, _MARK)
+            if counts(hook)
         ]
         return (number, [held for _, held in places], copies), hooks
 

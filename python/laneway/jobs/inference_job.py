@@ -169,7 +169,7 @@ class Inference(NotPickled):
                     kwargs,
                     slots_of=self._captured,
                     train_mode=_MODES[self._options.mode],
-                    name=self.name or "inference",
+                    name="inference",  # for all jobs, so that equal graphs have equal bytes
                     closure=self._options.closure,
                     target=self._target,
                     shares_random=self._shares_random,

@@ -12,12 +12,13 @@ import torch
 from torch.optim import Optimizer
 
 from laneway.capture import given, loss_scaling
-from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
+from laneway.capture.capture import CapturedJobGraph
 from laneway.capture.kept_gradients import gradient_path
-from laneway.errors import CaptureError, InvalidInput
+from laneway.errors import InvalidInput
 from laneway.graph.slots import Path
 from laneway.graph.target import Target
-from laneway.jobs import client_state, draws, lazy_modules
+from laneway.jobs import client_state, draws
+from laneway.jobs.alike import Alike
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.client_state import ClientState
 from laneway.jobs.conditions import Conditions
@@ -31,6 +32,7 @@ from laneway.jobs.preparation import Preparation
 from laneway.jobs.progress import Progress
 from laneway.jobs.service import default_service
 from laneway.jobs.stale_weights import StaleWeights
+from laneway.jobs.step_capture import StepCapture
 from laneway.jobs.step_files import StepFiles
 from laneway.jobs.step_options import StepOptions
 from laneway.jobs.variants import Variants
@@ -77,6 +79,16 @@ class TrainStep(NotPickled, StepFiles):
         functions = [loss_fn, options.closure]
         self._conditions = Conditions(self._modules, self.optimizers, functions=functions)
         self._gate = gate_of(*self.models)
+        self._captures = StepCapture(
+            self.root,
+            loss_fn,
+            model,
+            optimizer,
+            options,
+            self._target,
+            self._shares_random,
+            self._before,
+        )
         self._variants = Variants(
             "step", options.max_variants, self._conditions, self._gate, self._capture, self._found
         )
@@ -124,6 +136,19 @@ class TrainStep(NotPickled, StepFiles):
         """Captures the step for inputs of this form, submits the job and waits for its memory. Runs
         no iteration."""
         self._variants.prepare(inputs, kwargs)
+
+    def capture(self, *inputs: Any, **kwargs: Any) -> None:
+        """Captures the step for inputs of this form and offers no job: the service hears of nothing
+        and holds no memory. The call that comes uses the graph, with the weights of then, unless
+        something that the graph has as a constant has changed. Once the step has a job it is
+        prepare()."""
+        if self.job is not None:
+            return self.prepare(*inputs, **kwargs)
+        with self._lock, quietly():
+            self._check_open()
+            bring_up_to_date(self._modules)
+            with self._gate.capturing():
+                self._captures.ahead(inputs, kwargs)
 
     def prepare_many(self, calls: Sequence[Any], background: bool = False) -> Preparation:
         """Captures the step for the inputs of many calls, each a tuple, or a dictionary of
@@ -196,14 +221,16 @@ class TrainStep(NotPickled, StepFiles):
         client_state.copy_gradients(state, model, self.captured)
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
-        """The job's status line, its bytes and, per graph, the measured memory; in "captures", how
-        many graphs the step captured, keeps, and dropped for lack of room. `with_tapes` adds the
-        allocation trace of each graph."""
+        """The job's status line, its bytes and, per graph, the measured memory and in "shared"
+        what equal graphs of other jobs had of it; in "captures", how many graphs the step needed,
+        keeps, and dropped for lack of room; in "captures_taken", how many were those of a step that
+        it is like. `with_tapes` adds the allocation trace of each graph."""
         with self._lock:
             self._check_open()
             if self.job is None:
                 raise InvalidInput("the step has not been called yet: there is no job to report")
-            return self.job.report(with_tapes) | {"captures": self._variants.counts()}
+            captures = {"captures": self._variants.counts(), "captures_taken": self._captures.taken}
+            return self.job.report(with_tapes) | captures
 
     def close(self) -> None:
         """Ends the job and frees its state, after the client's model and optimizer have been
@@ -220,6 +247,12 @@ class TrainStep(NotPickled, StepFiles):
         with self._lock:
             if self._unwatch is not None:
                 self._unwatch()
+
+    @property
+    def alike(self) -> Alike:
+        """The captures that this step shares with those that are made like it; for the package
+        itself."""
+        return self._captures.alike
 
     def __enter__(self) -> TrainStep:
         return self
@@ -271,34 +304,20 @@ class TrainStep(NotPickled, StepFiles):
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
             self._check_open()
-            if self.job is None:
-                bring_up_to_date(self._modules)
-            with self._gate.capturing():
-                self._initialise(inputs, kwargs)
-                captured = capture_train_step(
-                    self.root,
-                    self.loss_fn,
-                    self.optimizer,
-                    inputs,
-                    kwargs,
-                    self._closure(),
-                    self.name or "train",
-                    self.captured,
-                    self._options.keep_gradients,
-                    self._target,
-                    self._shares_random,
-                )
-            if self.job is not None:
+            if self.job is not None and self.captured is not None:
+                with self._gate.capturing():
+                    further, encoded = self._captures.further(inputs, kwargs, self.captured)
                 if self.mirror is not None:
-                    self.mirror.add_graph(captured.graph)
-                return call_of(
-                    self.job, self.job.add_graph(captured.encode()), captured, self.optimizers
-                )
+                    self.mirror.add_graph(further.graph)
+                return call_of(self.job, self.job.add_graph(encoded), further, self.optimizers)
+            bring_up_to_date(self._modules)
+            with self._gate.capturing():
+                captured, encoded = self._captures.first(inputs, kwargs)
             if captured.scaler is not None:
                 self._conditions.add(*captured.scaler.attributes())
             if self._before.scaler:
                 loss_scaling.known(captured.scaler).begin_from(captured.slots, self._before.scaler)
-            self.job = self._offer(captured)
+            self.job = self._offer(captured, encoded)
             self.captured, self.name = captured, self.job.name
             self._gradients = _begun_gradients(captured)
             release_created(captured.slots)
@@ -307,33 +326,6 @@ class TrainStep(NotPickled, StepFiles):
                 optimizer._opt_called = True
             self._follow(captured, self.job)
             return call_of(self.job, 0, captured, self.optimizers)
-
-    def _closure(self) -> Callable[..., Any] | None:
-        """The closure, as the capture calls it: with the root."""
-        closure = self._options.closure
-        if closure is None or not given.is_list(self.model):
-            return closure
-        return lambda _, optimizer, *inputs, **kwargs: closure(
-            list(self.models), optimizer, *inputs, **kwargs
-        )
-
-    def _initialise(self, inputs: tuple, kwargs: dict[str, Any]) -> None:
-        """Gives lazy modules their sizes and first values, as their first call would."""
-        if self.captured is not None or not lazy_modules.has_lazy(self.root):
-            return
-        if self._options.closure is not None:
-            raise CaptureError("the model has lazy modules", remedy=lazy_modules.REMEDY)
-        forward = inputs[:-1] if self.loss_fn is not None else inputs
-        before = draws.default_state() if self._shares_random else self._before.random
-        self._before.random = lazy_modules.initialise(
-            self.root,
-            lambda: capture_inference(
-                self.root, forward, kwargs, train_mode=True, target=self._target
-            ),
-            before,
-        )
-        if self._shares_random:
-            draws.set_default_state(self._before.random)
 
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         """From here on the client's model is brought up to date, or warned of."""
@@ -351,7 +343,7 @@ class TrainStep(NotPickled, StepFiles):
             self._unwatch = weakref.finalize(self, self.mirror.release)
         self._unwatch.atexit = False
 
-    def _offer(self, captured: CapturedJobGraph) -> Job:
+    def _offer(self, captured: CapturedJobGraph, encoded: bytes) -> Job:
         options = self._options
 
         def make() -> Job:
@@ -359,7 +351,7 @@ class TrainStep(NotPickled, StepFiles):
                 self.service,
                 self.name,
                 captured.slots,
-                captured.encode(),
+                encoded,
                 self._before.random,
                 job_class="training",
                 scheduling=options.scheduling,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laneway.jobs import draws
+from laneway.jobs.alike import Alike
 from laneway.jobs.job import check_replay
 from laneway.jobs.mirror import check_sync
 from laneway.jobs.scheduling import Scheduling
@@ -28,6 +29,7 @@ class StepOptions:
     replay: str
     random: str | None
     sync: str
+    like: Alike | None = None  # the captures of the step that this one is like
 
     def __post_init__(self) -> None:
         check_replay(self.replay)

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from laneway.capture import given
 from laneway.errors import InvalidInput
+from laneway.jobs.alike import Alike
 from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service
 from laneway.jobs.step import TrainStep
@@ -36,6 +37,7 @@ def train_step(
     replay: str = "auto",
     random: str | None = None,
     sync: str = "on_read",
+    like: TrainStep | None = None,
 ) -> TrainStep:
     """Makes a training step, to be called with batches. One call is one iteration:
     loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
@@ -59,20 +61,19 @@ def train_step(
       of another class in its lane has work.
     - `admission_timeout`: how many seconds the first call waits for room in the pool before it
       raises Refused. None: without a limit. 0: it does not wait.
-    - `keep_gradients`: True keeps gradients in the job's state, to accumulate micro-batches over
-      several calls, or for an optimizer outside of the step. None: keep them if the first call
-      reads older gradients, or leaves some of parameters that it does not update.
+    - `keep_gradients`: True: gradients are state of the job, to accumulate over calls. None: if the
+      first call reads older gradients, or leaves some of parameters that it does not update.
     - `max_variants`: how many forms of call stay captured at a time.
     - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
     - `replay`: whether a device records an iteration's work and replays it, where the work needs
       nothing of the CPU: "auto" (the service decides), "on" or "off".
-    - `random`: "shared": a step draws from torch's default generator, and from the generators that
-      it gives to operators, and moves them, as eager does. Such steps of one process run one at a
-      time. "own": it draws from the job's generator, which begins as a copy of the default one.
-      None: "shared" where the job runs on the CPU, "own" on CUDA, whose generators draw other
-      numbers.
+    - `random`: "shared": a step draws from torch's default generator, and those that it gives to
+      operators, and moves them, as eager does; one step of a process at a time. "own": it draws
+      from the job's. None: "shared" on the CPU, "own" on CUDA, which draws other numbers.
     - `sync`: "on_read": the client's model and optimizer are up to date for who reads them, and
       what is written to them goes to the job (see docs/design/weights.md). "manual": see sync_to().
+    - `like`: a step whose captures this one takes, for models and optimizers that were made alike.
+      The first call compares all constants of the graph, and refuses what differs.
 
     Errors of the first call: CaptureError, OutOfMemory (it can never fit), Refused, InvalidInput.
     """
@@ -81,9 +82,15 @@ def train_step(
         service=service, name=name, closure=closure, admission_timeout=admission_timeout,
         scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class),
         keep_gradients=keep_gradients, max_variants=max_variants, shared=shared, replay=replay,
-        random=random, sync=sync,
+        random=random, sync=sync, like=_captures_of(like),
     )  # fmt: skip
     return TrainStep(model, loss_fn, optimizer, options)
+
+
+def _captures_of(like: TrainStep | None) -> Alike | None:
+    if like is not None and not isinstance(like, TrainStep):
+        raise InvalidInput(f"like is a {type(like).__name__}: give a step that train_step() made")
+    return None if like is None else like.alike
 
 
 def _check_given(model: Any, optimizer: Any, closure: Any) -> None:

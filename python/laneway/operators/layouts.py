@@ -124,6 +124,12 @@ def distrust(operator: str) -> bool:
         return not known
 
 
+def distrusted() -> list[str]:
+    """The operators that are measured because of distrust(), in a fixed order."""
+    with _lock:
+        return sorted(_distrusted)
+
+
 def is_measured(overload: torch._ops.OpOverload, args: tuple, target: Target) -> bool:
     """Whether the call's fake results may have other layouts, sizes or dtypes than the real ones,
     and the CPU can show the real ones."""

@@ -1,4 +1,4 @@
-"""Rows: averages of the weights, and what may change between the steps."""
+"""Rows: averages of the weights, what may change between the steps, and steps that are alike."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.optim import lr_scheduler, swa_utils
 
+import laneway
 from support.support_table import Group
-from support.trial import Trial, adamw, sgd
+from support.trial import Trial, adamw, sgd, step_of
 from support_rows.steps import batches, net, plain
 
 AVERAGES = Group(
@@ -20,6 +21,7 @@ AVERAGES = Group(
     "The averaged model is a module of the trained one, so that its tensors are the job's.",
 )
 BETWEEN = Group("Between the steps")
+ALIKE = Group("Steps that are made like another")
 
 
 def with_ema(trial: Trial, make: Callable[[nn.Module], Any]) -> None:
@@ -192,4 +194,36 @@ def constants(trial: Trial) -> None:
     trial.train(net, calls, None, sgd, closure)
 
 
-GROUPS = [AVERAGES, BETWEEN]
+def made_like(trial: Trial, make_second: Callable[[], nn.Module]) -> None:
+    """Trains a step, and one like it with other weights and learning rate."""
+    rates, like, batch = (0.1, 0.02), None, batches(1)[0]
+    for seed, (make, rate) in enumerate(zip((net, make_second), rates)):
+        torch.manual_seed(seed)
+        twin, model = make(), make()
+        model.load_state_dict(twin.state_dict())
+        optimizers = [torch.optim.AdamW(m.parameters(), lr=rate) for m in (twin, model)]
+        like = laneway.train_step(model, F.cross_entropy, optimizers[1], trial.service, like=like)
+        for number in range(3):
+            torch.manual_seed(number)
+            expected = step_of(F.cross_entropy)(twin, optimizers[0], *batch)
+            torch.manual_seed(number)
+            trial.compare(expected, like(*batch), "loss")
+        trial.compare(twin.state_dict(), like.state_dict()["model"], "model")
+
+
+@ALIKE("`like=step`: the captures of a step, with other weights, rates and draws")
+def like(trial: Trial) -> None:
+    made_like(trial, net)
+
+
+@ALIKE("`like=step` with another probability of a dropout")
+def like_another(trial: Trial) -> None:
+    def another() -> nn.Module:
+        model = net()
+        model[3].p = 0.5
+        return model
+
+    made_like(trial, another)
+
+
+GROUPS = [AVERAGES, BETWEEN, ALIKE]
