@@ -95,7 +95,7 @@ def _found_by(program: str, arguments: list[str], options: Options) -> dict[str,
 
 
 def _report_equal_jobs(options: Options, report: Report) -> None:
-    limits = {"like": at_most(0.25), "captured": None}
+    limits = {"like": at_most(0.5), "captured": None}
     try:
         found = probe_equal_jobs(options)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
