@@ -39,6 +39,8 @@ BENCHES = {
     "soak": "is anything lost or leaked when processes die and stop for an hour?",
     "eviction": "how fast do images leave the pool and come back?",
     "crowd": "do jobs with several times the pool's bytes keep every bit, and leave nothing?",
+    "consolidation": "can one device hold 42 inference models, and what does a request wait?",
+    "hyperparameter": "how long does a search of learning rates take, and how much memory?",
     "switching": "how long does a request wait for a model that is away?",
     "neighbours": "what do other jobs notice while images are copied into the pool?",
     "link": "does the host's link carry what it is set to, in however many pieces?",
