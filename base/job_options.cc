@@ -1,20 +1,13 @@
 #include "base/job_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/limits.h"
+#include "base/number_text.h"
 
 namespace laneway {
 namespace {
-
-// The shortest text that gives the number again.
-std::string number(double value) {
-  char text[32];
-  const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
-  return {std::begin(text), end};
-}
 
 // "weight = nan: …".
 Status wrong(const std::string& option, const std::string& value, const std::string& remedy) {
@@ -45,9 +38,9 @@ Status check_job_options(const JobOptions& options) {
   }
   // Neither holds for a NaN.
   if (!(options.weight >= limits::kMinWeight && options.weight <= limits::kMaxWeight)) {
-    return wrong(
-        "weight", number(options.weight),
-        "give a number from " + number(limits::kMinWeight) + " to " + number(limits::kMaxWeight));
+    return wrong("weight", number_text(options.weight),
+                 "give a number from " + number_text(limits::kMinWeight) + " to " +
+                     number_text(limits::kMaxWeight));
   }
   if (options.total_iterations > limits::kMaxTotalIterations) {
     return wrong("total_iterations", std::to_string(options.total_iterations),
@@ -55,7 +48,7 @@ Status check_job_options(const JobOptions& options) {
                      ", or leave it out when it is not known");
   }
   if (options.deadline < Duration() || options.deadline > limits::kMaxDeadline) {
-    return wrong("deadline", number(static_cast<double>(options.deadline.ns()) / 1e9) + " s",
+    return wrong("deadline", seconds_text(options.deadline) + " s",
                  "give seconds from the offer, above 0 and at most " +
                      std::to_string(limits::kMaxDeadline.ns() / 1'000'000'000) +
                      ", or leave it out");

@@ -1,6 +1,7 @@
 #include "lanes/core_state.h"
 
 #include "base/check.h"
+#include "lanes/standing.h"
 
 namespace laneway::lanes {
 
@@ -57,6 +58,7 @@ Job CoreState::new_job(const JobOffered& offer) {
   job.view.context_key = offer.context_key;
   job.view.iteration_estimate = offer.iteration_estimate;
   job.view.update_remaining();
+  job.work_since = now;
   return job;
 }
 
@@ -99,6 +101,7 @@ bool CoreState::admission_closed() const {
 JobStatus CoreState::status_of(const Job& job) const {
   const Tier tier = outside.place_of(job.view.id).tier;
   const Bytes image = job.view.persistent;
+  const Standing standing = standing_of(*this, job);
   return {.id = job.view.id,
           .session = job.view.session,
           .options = job.view.options,
@@ -112,7 +115,8 @@ JobStatus CoreState::status_of(const Job& job) const {
           .iterations = job.view.iterations,
           .device_time = job.view.busy,
           .late = {},
-          .reason = job.quarantined ? make_reason(ReasonCode::quarantined, job) : job.reason,
+          .reason = standing.reason,
+          .waiting_since = standing.since,
           .pace = {},
           .pool_bytes = job.view.lane.valid() ? image : Bytes(),
           .store_bytes = tier == Tier::store ? image : Bytes(),

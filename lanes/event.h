@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/job_changes.h"
 #include "base/time.h"
 #include "lanes/iteration_sum.h"
 #include "lanes/job_offered.h"
@@ -86,6 +87,11 @@ struct ResidencyWanted {
   JobId job;
   Residency wanted = Residency::load;
 };
+// A client or an operator changed what the policy is told of the job.
+struct JobChanged {
+  JobId job;
+  JobChanges changes;
+};
 struct WorkerLost {};
 struct CapacityChanged {
   Bytes capacity;
@@ -97,8 +103,9 @@ struct WorkerReported {
   WorkerReport report;
 };
 
-using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
-                           ImageLeft, CopyFailed, ImageSaved, ImageDirty, ResidencyWanted,
-                           JobReleased, WorkerLost, CapacityChanged, TimerFired, WorkerReported>;
+using Event =
+    std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced, ImageLeft,
+                 CopyFailed, ImageSaved, ImageDirty, ResidencyWanted, JobReleased, WorkerLost,
+                 CapacityChanged, TimerFired, WorkerReported, JobChanged>;
 
 }  // namespace laneway::lanes

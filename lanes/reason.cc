@@ -36,6 +36,10 @@ const char* reason_code_name(ReasonCode code) {
     case ReasonCode::cancelled: return "cancelled";
     case ReasonCode::store_full: return "store_full";
     case ReasonCode::contradicted: return "contradicted";
+    case ReasonCode::waits_turn: return "waits_turn";
+    case ReasonCode::copy_under_way: return "copy_under_way";
+    case ReasonCode::worker_starting: return "worker_starting";
+    case ReasonCode::paused: return "paused";
   }
   return "unknown";
 }
@@ -90,6 +94,23 @@ std::string reason_text(const Reason& reason) {
       return "The job was ended: after a restart of the service its worker's report of lanes, "
              "turns and memory contradicts itself where this job stands, so its bytes can't be "
              "trusted. Start it again from your last state_dict.";
+    case ReasonCode::waits_turn:
+      return "The job waits for its turn" +
+             (reason.lane.valid() ? " in lane " + std::to_string(reason.lane.value()) : "") +
+             (reason.behind.valid()
+                  ? ", which job " + std::to_string(reason.behind.value()) + " has"
+                  : std::string()) +
+             ". The policy says who is next; `laneway set` and `laneway policy` change that.";
+    case ReasonCode::copy_under_way:
+      return "The job's image of " + format_bytes(reason.persistent) +
+             " is being copied; its work goes on when the bytes that it needs are in the pool.";
+    case ReasonCode::worker_starting:
+      return "The service's worker is being started; the job waits for it.";
+    case ReasonCode::paused:
+      return "The job's iteration is held between two nodes while one of a more urgent job runs in "
+             "another lane. It goes on when that has ended; `laneway set` a priority changes who "
+             "is "
+             "more urgent.";
   }
   return "The reason is unknown.";
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "base/ids.h"
 
 namespace laneway::lanes {
 
@@ -23,17 +24,23 @@ enum class ReasonCode : uint8_t {
   cancelled,
   store_full,    // waits: images would leave for it, and there is no room for them outside the pool
   contradicted,  // refused: the worker's report of the job contradicts the rest of the report
+  waits_turn,    // resident: another job of its lane has the turn
+  copy_under_way,   // its image is on its way in or out
+  worker_starting,  // there is no worker now
+  paused,           // its iteration is held for one of a more urgent job
 };
 
 // The numbers that the code's sentence needs; unused ones stay zero.
 struct Reason {
   ReasonCode code = ReasonCode::none;
-  Bytes persistent;       // of the job's image
-  Bytes region;           // the region that the job needs
-  Bytes capacity;         // the pool
-  Bytes claimed;          // the sum of all claims now
-  Bytes largest_free;     // longest free piece of the pool
-  uint32_t position = 0;  // in the queue, from 1
+  Bytes persistent;        // of the job's image
+  Bytes region;            // the region that the job needs
+  Bytes capacity;          // the pool
+  Bytes claimed;           // the sum of all claims now
+  Bytes largest_free;      // longest free piece of the pool
+  uint32_t position = 0;   // in the queue, from 1
+  LaneId lane = LaneId();  // in which it waits for its turn
+  JobId behind = JobId();  // whose turn is open there; none: nobody's
 };
 
 const char* reason_code_name(ReasonCode code);

@@ -114,7 +114,10 @@ void Scheduler::on(const TurnEnded& event) {
     exit_.forget_job(job, JobState::failed);
     return;
   }
-  if (event.more_ready || event.end == TurnEnd::out_of_lane) job.work_announced = true;
+  if (event.more_ready || event.end == TurnEnd::out_of_lane) {
+    job.work_announced = true;
+    job.work_since = core_.now;
+  }
   Bytes need = event.ephemeral > Bytes(0) ? event.ephemeral : job.need();
   if (event.end == TurnEnd::out_of_lane) {
     // Whoever did not fit needs more than there was, whatever it says: else it would come back for
@@ -268,6 +271,20 @@ void Scheduler::on(const ResidencyWanted& event) {
   }
   // A pin that is gone may let somebody leave.
   core_.memory_changed();
+}
+
+void Scheduler::on(const JobChanged& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  event.changes.apply_to(job->view.options);
+  job->view.update_remaining();
+  if (job->view.lane.valid()) {
+    // Another job may be the right one to run now.
+    Lane& lane = core_.lane_of(job->view.lane);
+    lane.rival_came = lane.rival_came || lane.open();
+    core_.touch(lane);
+  }
+  core_.memory_changed();  // … or to be admitted
 }
 
 void Scheduler::on(const WorkerLost& /*event*/) {

@@ -79,6 +79,7 @@ class Scheduler {
   void on(const ImageSaved& event);
   void on(const ImageDirty& event);
   void on(const ResidencyWanted& event);
+  void on(const JobChanged& event);
   void on(const WorkerLost& event);
   void on(const CapacityChanged& event);
   void on(const TimerFired& event);

@@ -32,7 +32,8 @@ struct JobStatus {
   Duration device_time;
   // By how much it will miss its deadline, by what the policy knows; nothing: not, or not known.
   std::optional<Duration> late;
-  Reason reason;  // while the job waits; its position counts from 1
+  Reason reason;                                // while the job waits; its position counts from 1
+  std::optional<TimePoint> waiting_since = {};  // lanes/standing.h
   // Wall-clock time per iteration lately; zero: unknown. The core does not know it: the code that
   // shows the snapshot fills it in.
   Duration pace = Duration();

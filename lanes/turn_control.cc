@@ -28,6 +28,7 @@ bool TurnControl::may_reopen(const Lane& lane, TurnId turn, uint64_t context_key
 
 void TurnControl::announce_work(Job& job) {
   if (job.state() == JobState::away && !job.queued()) core_.enqueue(job);
+  if (!job.work_announced) job.work_since = core_.now;
   job.work_announced = true;
   if (job.state() != job.at_rest() || job.view.ready) return;
   job.view.ready = true;

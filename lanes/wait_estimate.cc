@@ -32,8 +32,76 @@ bool waits(const JobStatus& job) {
 
 struct Ending {
   double at_ns = 0;
-  int64_t freed = 0;
+  JobId job;
+  LaneId lane;
+  int64_t region = 0;  // what the lane's region needs from then on
   bool empties_lane = false;
+};
+
+struct Range {
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t size() const { return to - from; }
+};
+
+// What of the pool is free, in pieces: an image or a region needs one that is as long as it is. It
+// stays where it is, and a region that shrinks keeps its upper end.
+class FreePieces {
+ public:
+  explicit FreePieces(const Snapshot& now) {
+    for (const PoolPiece& piece : now.pool) {
+      const Range range{piece.offset.count(), piece.offset.count() + piece.size.count()};
+      switch (piece.kind) {
+        case PieceKind::free: free_.push_back(range); break;
+        case PieceKind::image: images_[piece.job] = range; break;
+        case PieceKind::region: regions_[piece.lane] = range; break;
+      }
+    }
+  }
+  void give_back(const Ending& ending) {
+    const auto image = images_.find(ending.job);
+    if (image != images_.end()) free_.push_back(image->second);
+    const auto region = regions_.find(ending.lane);
+    if (region == regions_.end()) return;
+    Range& kept = region->second;
+    const int64_t from = ending.empties_lane ? kept.to : kept.to - ending.region;
+    if (from <= kept.from) return;
+    free_.push_back({kept.from, from});
+    kept.from = from;
+  }
+  // Whether all of these find pieces at once, each in the shortest one that is long enough.
+  bool hold(const std::vector<int64_t>& sizes) const {
+    std::vector<Range> pieces = joined();
+    for (const int64_t size : sizes) {
+      Range* best = nullptr;
+      for (Range& piece : pieces) {
+        if (piece.size() >= size && (best == nullptr || piece.size() < best->size())) best = &piece;
+      }
+      if (best == nullptr) return false;
+      best->from += size;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<Range> joined() const {
+    std::vector<Range> pieces = free_;
+    std::sort(pieces.begin(), pieces.end(),
+              [](const Range& a, const Range& b) { return a.from < b.from; });
+    std::vector<Range> joined;
+    for (const Range& piece : pieces) {
+      if (joined.empty() || joined.back().to < piece.from) {
+        joined.push_back(piece);
+      } else {
+        joined.back().to = std::max(joined.back().to, piece.to);
+      }
+    }
+    return joined;
+  }
+
+  std::vector<Range> free_;
+  std::map<JobId, Range> images_;
+  std::map<LaneId, Range> regions_;
 };
 
 // The jobs of one lane in the order in which they end, up to the first of which nothing is known
@@ -57,9 +125,8 @@ void add_endings(const std::vector<const JobStatus*>& jobs, int64_t region,
     std::erase(here, job);
     int64_t need = 0;
     for (const JobStatus* other : here) need = std::max(need, other->ephemeral.count());
-    const int64_t shrunk = std::min(region, need);
-    endings->push_back({at, job->persistent.count() + region - shrunk, here.empty()});
-    region = shrunk;
+    region = std::min(region, need);
+    endings->push_back({at, job->id, job->lane, region, here.empty()});
   }
 }
 
@@ -74,15 +141,22 @@ std::optional<Duration> estimate_wait(const Snapshot& now, JobId id) {
     if (job.lane.valid()) lanes[job.lane].push_back(&job);
     if (job.id == id && waits(job)) asked = &job;
   }
-  if (asked == nullptr) return std::nullopt;
-  int64_t missing = now.claimed.count() - now.capacity.count();
+  if (asked == nullptr || asked->reason.position > kLastEstimatedPosition) return std::nullopt;
+  // A held job is before all of them, and nobody knows what it waits for.
+  const bool held = std::any_of(now.jobs.begin(), now.jobs.end(), [](const JobStatus& job) {
+    return job.state == JobState::held && job.waiting_since;
+  });
+  if (held) return std::nullopt;
+  std::vector<int64_t> sizes;
   int64_t lanes_missing = 0;
   const bool wants_lanes = queue.begin()->second->reason.code == ReasonCode::lanes_exhausted;
   for (const auto& [position, job] : queue) {
     if (position > asked->reason.position) break;
-    missing += job->persistent.count() + job->ephemeral.count();
+    sizes.push_back(job->persistent.count());
+    sizes.push_back(job->ephemeral.count());
     lanes_missing += wants_lanes ? 1 : 0;
   }
+  FreePieces pieces(now);
   std::vector<Ending> endings;
   for (const RegionStatus& region : now.regions) {
     add_endings(lanes[region.lane], region.size.count(), &endings);
@@ -90,9 +164,9 @@ std::optional<Duration> estimate_wait(const Snapshot& now, JobId id) {
   std::stable_sort(endings.begin(), endings.end(),
                    [](const Ending& a, const Ending& b) { return a.at_ns < b.at_ns; });
   for (const Ending& ending : endings) {
-    missing -= ending.freed;
+    pieces.give_back(ending);
     lanes_missing -= ending.empties_lane ? 1 : 0;
-    if (missing <= 0 && lanes_missing <= 0) {
+    if (lanes_missing <= 0 && pieces.hold(sizes)) {
       return Duration(static_cast<int64_t>(std::min(ending.at_ns, kLongestNs)));
     }
   }

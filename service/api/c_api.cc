@@ -61,6 +61,15 @@ int laneway_service_command(laneway_service* service, const char* command, const
   });
 }
 
+int laneway_service_set(laneway_service* service, const char* job, const char* settings,
+                        laneway_error* error) {
+  return guarded(service, error, [&] {
+    const auto changes = laneway::parse_job_changes(settings != nullptr ? settings : "");
+    if (!changes) return report(error, changes.error());
+    return report(error, service->front->set(job != nullptr ? job : "", changes.value()));
+  });
+}
+
 const char* laneway_service_kernels(laneway_service* service) {
   return service != nullptr ? service->front->kernels() : nullptr;
 }
@@ -109,6 +118,14 @@ int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_by
 
 int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway_error* error) {
   return guarded(job, error, [&] { return report(error, job->front->drop_graph(index)); });
+}
+
+int laneway_job_set(laneway_job* job, const char* settings, laneway_error* error) {
+  return guarded(job, error, [&] {
+    const auto changes = laneway::parse_job_changes(settings != nullptr ? settings : "");
+    if (!changes) return report(error, changes.error());
+    return report(error, job->front->set(changes.value()));
+  });
 }
 
 int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "base/job_changes.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "service/api/job_form.h"
@@ -32,6 +33,8 @@ class JobFront {
   // The number of the graph that was added.
   virtual Result<uint32_t> add_graph(std::span<const std::byte> graph) = 0;
   virtual Status drop_graph(uint32_t number) = 0;
+  // Requires: check_job_changes.
+  virtual Status set(const JobChanges& changes) = 0;
   // Success when the job has its memory, or why it gets none; nothing when `timeout` passed
   // (negative: no limit): *reason then has the position and the reason of the wait.
   virtual std::optional<Status> wait_placed(Duration timeout, std::string* reason) = 0;

@@ -115,14 +115,22 @@ LANEWAY_API int laneway_service_status(laneway_service* service, char** json, la
  * operators. To be freed with laneway_free. */
 LANEWAY_API int laneway_service_job_report(laneway_service* service, uint64_t job, char** json,
                                            laneway_error* error);
-/* What an operator does, by name: "kill" ends the job whose name or number is the argument, for
- * everybody; "release" tries such a job again that was quarantined; "load" brings a job's image
- * into the pool, "unload" sends it out, "pin" keeps it in until "unpin" (each begins when it can:
- * the status shows where an image is); "policy" has another policy decide from now on ("srtf",
+/* What an operator does, by name: "kill" ends the job that the argument means, for everybody:
+ * decimal digits are a job's number in the status, "name:NAME" is the job of that name, any other
+ * text is a name; "release" tries such a job again that was quarantined; "load" brings a job's
+ * image into the pool, "unload" sends it out, "pin" keeps it in until "unpin" (each begins when it
+ * can: the status shows where an image is); "policy" has another policy decide from now on ("srtf",
  * "NAME:key=value"); "shutdown" ends the daemon (NULL; not of an embedded service). LANEWAY_REFUSED
  * when the user may not. */
 LANEWAY_API int laneway_service_command(laneway_service* service, const char* command,
                                         const char* argument, laneway_error* error);
+/* Changes what the policy is told of a job (named as above), from its next decision on: `settings`
+ * is "KEY=VALUE", or several with blanks between: priority, weight, total_iterations, deadline
+ * (seconds from the job's creation), job_class ("training", "inference", "best_effort");
+ * total_iterations and deadline take "none". All or none of them change. For the job's user and for
+ * operators. */
+LANEWAY_API int laneway_service_set(laneway_service* service, const char* job, const char* settings,
+                                    laneway_error* error);
 /* Which kernels run a job's graphs: "cpu" or "cuda". Graphs are captured for one of them. Valid
  * until the service is released; NULL for NULL. */
 LANEWAY_API const char* laneway_service_kernels(laneway_service* service);
@@ -229,6 +237,8 @@ LANEWAY_API int laneway_job_add_graph(laneway_job* job, const void* graph, uint6
 /* Takes a graph from the job: what was submitted for it still runs, nothing further is taken, its
  * number is not given again. Refused for the job's last graph. */
 LANEWAY_API int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway_error* error);
+/* laneway_service_set for this job; of an attached one too, which changes for all who use it. */
+LANEWAY_API int laneway_job_set(laneway_job* job, const char* settings, laneway_error* error);
 /* Waits until the job has its memory. LANEWAY_PENDING after `timeout_ns`, with position and reason
  * in the error's message. */
 LANEWAY_API int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error);

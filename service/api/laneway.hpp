@@ -140,6 +140,11 @@ class Job {
     });
     if (!done) Future(pending).wait();
   }
+  // "weight=2 priority=5": see laneway_service_set.
+  void set(const std::string& settings) {
+    detail::done(
+        [&](laneway_error* error) { return laneway_job_set(job_.get(), settings.c_str(), error); });
+  }
   // JSON: see laneway_job_describe and laneway_job_report.
   std::string describe() {
     return detail::text_of([&](char** text, laneway_error* error) {

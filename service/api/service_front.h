@@ -32,6 +32,8 @@ class ServiceFront {
   virtual Result<std::string> job_report(uint64_t job) = 0;
   // A command of laneway_service_command; `argument` may be null.
   virtual Status command(const std::string& command, const char* argument) = 0;
+  // Of the job that the text means (service/wire/job_ref.h). Requires: check_job_changes.
+  virtual Status set(const std::string& job, const JobChanges& changes) = 0;
   // Valid as long as this object.
   virtual const char* kernels() const = 0;
   // Ends every job that was made with the service. Idempotent.

@@ -206,6 +206,23 @@ void JobRegistry::set_residency(const Requester& from, const wire::SetResidency&
   requests_.ask({.to = from.to, .job = found.value()->id(), .graph = 0, .message = message});
 }
 
+void JobRegistry::set(const Requester& from, const wire::SetJob& request, bool may_all) {
+  const Result<JobEntry*> found = find_named(from, request.job, may_all, "set options of");
+  if (!found) return replies_.fail(from.to, found.error());
+  if (Status right = check_job_changes(request.changes); !right) {
+    return replies_.fail(from.to, right.error());
+  }
+  JobEntry& job = *found.value();
+  JobOptions& options = job.record.spec.options;
+  const JobOptions before = options;
+  request.changes.apply_to(options);
+  if (options == before) return replies_.send(from.to, wire::Done{});
+  store_.hold_job(job);
+  // A core that does not know the job yet is offered what the record says.
+  if (job.offered) core_->post(lanes::JobChanged{.job = job.id(), .changes = request.changes});
+  replies_.send(from.to, wire::Done{});
+}
+
 void JobRegistry::kill(const Requester& from, const wire::KillJob& request, bool may_all) {
   const Result<JobEntry*> found = find_named(from, request.job, may_all, "end");
   if (!found) return replies_.fail(from.to, found.error());

@@ -62,6 +62,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   void kill(const Requester& from, const wire::KillJob& request, bool may_all);
   void release(const Requester& from, const wire::ReleaseJob& request, bool may_all);
   void set_residency(const Requester& from, const wire::SetResidency& request, bool may_all);
+  void set(const Requester& from, const wire::SetJob& request, bool may_all);
   // Takes the requests about graphs, links and segments.
   JobParts& parts() { return parts_; }
 

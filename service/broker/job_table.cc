@@ -1,11 +1,11 @@
 #include "service/broker/job_table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "base/limits.h"
 #include "service/broker/limits.h"
+#include "service/wire/job_ref.h"
 
 namespace laneway::service {
 
@@ -41,15 +41,10 @@ JobEntry* JobTable::find_created(SessionId session, uint64_t request) {
 }
 
 std::vector<JobEntry*> JobTable::find_named(const std::string& text) {
+  const wire::JobRef ref = wire::job_ref(text);
   std::vector<JobEntry*> named;
   for (auto& [id, job] : jobs_) {
-    if (job.name() == text) named.push_back(&job);
-  }
-  if (!named.empty()) return named;
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) {
-    if (JobEntry* job = find(JobId(number))) named.push_back(job);
+    if (ref.names(id, job.name())) named.push_back(&job);
   }
   return named;
 }

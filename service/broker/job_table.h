@@ -36,7 +36,8 @@ class JobTable {
   Result<JobEntry*> find_for(const Requester& from, JobId id);
   // The job that this request created.
   JobEntry* find_created(SessionId session, uint64_t request);
-  // All of that name (names need not be unique), or the one of that id if `text` is a number.
+  // Those that the text means (service/wire/job_ref.h): the one of a number, or all of a name,
+  // which need not be unique.
   std::vector<JobEntry*> find_named(const std::string& text);
   std::map<JobId, JobEntry>& all() { return jobs_; }
   const std::map<JobId, JobEntry>& all() const { return jobs_; }

@@ -92,6 +92,10 @@ void Requests::handle(const Requester& from, const wire::SetResidency& request, 
   registry_.set_residency(from, request, is_operator(from));
 }
 
+void Requests::handle(const Requester& from, const wire::SetJob& request, Fds /*fds*/) {
+  registry_.set(from, request, is_operator(from));
+}
+
 void Requests::handle(const Requester& from, const wire::SetPolicy& request, Fds /*fds*/) {
   if (Status may = require_operator(from, "set its policy"); !may) {
     return replies_.fail(from.to, may.error());

@@ -55,6 +55,7 @@ class Requests final : public RequestSink {
   void handle(const Requester& from, const wire::KillJob& request, Fds fds);
   void handle(const Requester& from, const wire::ReleaseJob& request, Fds fds);
   void handle(const Requester& from, const wire::SetResidency& request, Fds fds);
+  void handle(const Requester& from, const wire::SetJob& request, Fds fds);
   void handle(const Requester& from, const wire::SetPolicy& request, Fds fds);
   void handle(const Requester& from, const wire::Shutdown& request, Fds fds);
   // The gateway's own; they do not come here.

@@ -191,6 +191,13 @@ Status ClientJob::drop_graph(uint32_t number) {
   return {};
 }
 
+Status ClientJob::set(const JobChanges& changes) {
+  if (Status open = check_open(); !open) return open;
+  auto done = connection_->request_for<wire::Done>(
+      wire::SetJob{.job = std::to_string(id_), .changes = changes});
+  return done ? Status() : Status(done.error());
+}
+
 std::optional<Status> ClientJob::wait_placed(Duration timeout, std::string* reason) {
   const bool unlimited = timeout.ns() < 0;
   const TimePoint until = clock_.now() + timeout;

@@ -36,6 +36,7 @@ class ClientJob final : public JobFront {
   Result<JobForm> form() override LW_EXCLUDES(mutex_);
   Result<uint32_t> add_graph(std::span<const std::byte> graph) override LW_EXCLUDES(mutex_);
   Status drop_graph(uint32_t number) override LW_EXCLUDES(mutex_);
+  Status set(const JobChanges& changes) override;
   std::optional<Status> wait_placed(Duration timeout, std::string* reason) override;
   Result<std::string> report(bool with_tapes) override;
   void close() override LW_EXCLUDES(mutex_);

@@ -72,6 +72,12 @@ Status ClientService::command(const std::string& command, const char* argument) 
   return done ? Status() : Status(done.error());
 }
 
+Status ClientService::set(const std::string& job, const JobChanges& changes) {
+  const auto done =
+      connection_->request_for<wire::Done>(wire::SetJob{.job = job, .changes = changes});
+  return done ? Status() : Status(done.error());
+}
+
 void ClientService::close() { close_within(limits::kLongestRequest); }
 
 void ClientService::close_for_exit() { close_within(kExitPatience); }

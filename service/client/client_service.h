@@ -28,6 +28,7 @@ class ClientService final : public ServiceFront, public OpenService {
   Result<std::string> status() override;
   Result<std::string> job_report(uint64_t job) override;
   Status command(const std::string& command, const char* argument) override;
+  Status set(const std::string& job, const JobChanges& changes) override;
   const char* kernels() const override { return connection_->welcome().kernels.c_str(); }
   void close() override LW_EXCLUDES(mutex_);
   void close_for_exit() override LW_EXCLUDES(mutex_);

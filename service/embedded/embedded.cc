@@ -15,6 +15,7 @@
 #include "base/version.h"
 #include "policies/registry.h"
 #include "service/status/status.h"
+#include "service/wire/job_ref.h"
 #include "service/worker/default_pool.h"
 #include "service/worker/job_json.h"
 
@@ -208,13 +209,14 @@ Result<JobHandle> EmbeddedService::attach(const std::string& name) {
 
 Result<JobHandle> EmbeddedService::find(const std::string& job) {
   if (closed_) return closed_error();
+  const wire::JobRef ref = wire::job_ref(job);
   JobHandle found;
   {
     MutexLock lock(jobs_mutex_);
     for (const auto& known : jobs_) {
       JobHandle held = known.lock();
       if (held == nullptr || worker_->is_over(*held)) continue;
-      if (held->name == job || std::to_string(held->id.value()) == job) found = std::move(held);
+      if (ref.names(held->id, held->name)) found = std::move(held);
     }
   }
   if (found == nullptr) {
@@ -234,6 +236,13 @@ Status EmbeddedService::set_residency(const std::string& job, lanes::Residency w
   Result<JobHandle> found = find(job);
   if (!found) return found.error();
   return worker_->want_residency(*found.value(), wanted);
+}
+
+Status EmbeddedService::set(const std::string& job, const JobChanges& changes) {
+  Result<JobHandle> found = find(job);
+  if (!found) return found.error();
+  post(lanes::JobChanged{.job = found.value()->id, .changes = changes});
+  return {};
 }
 
 Status EmbeddedService::set_policy(const std::string& text) {

@@ -42,10 +42,12 @@ class EmbeddedService final : public OpenService, private EventSink {
       LW_EXCLUDES(jobs_mutex_);
   // The newest job of this name, if it was made shared; else refused.
   Result<JobHandle> attach(const std::string& name) LW_EXCLUDES(jobs_mutex_);
-  // Ends the job of this name or number; invalid_argument when there is none.
+  // Ends the job that the text means (service/wire/job_ref.h); invalid_argument when there is none.
   Status kill(const std::string& job) LW_EXCLUDES(jobs_mutex_);
-  // Tells the core what is wanted of where the image of the job of this name or number is.
+  // Tells the core what is wanted of where the image of that job is.
   Status set_residency(const std::string& job, lanes::Residency wanted) LW_EXCLUDES(jobs_mutex_);
+  // Tells the core what the policy is to know of that job. Requires: check_job_changes.
+  Status set(const std::string& job, const JobChanges& changes) LW_EXCLUDES(jobs_mutex_);
   Status set_policy(const std::string& text);
   Worker& worker() { return *worker_; }
   // What graphs are captured for; lives as long as this object.
@@ -54,7 +56,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   // JSON; unavailable after close.
   Result<std::string> status();
   Result<std::string> job_report(WorkerJob& job, bool with_tapes);
-  // Without tapes, of the job of this name or number.
+  // Without tapes, of the job that the text means.
   Result<std::string> job_report(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   // Ends all jobs and frees the pool. Idempotent; others may still be inside calls with jobs.
   void close() LW_EXCLUDES(close_mutex_);
@@ -63,7 +65,7 @@ class EmbeddedService final : public OpenService, private EventSink {
  private:
   // The core's, as of now.
   lanes::Snapshot snapshot();
-  // The newest job of this name or number that is not over.
+  // The job of this number, or the newest one of this name, that is not over.
   Result<JobHandle> find(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<adaptor::Backend> backend,
                   std::unique_ptr<memory::MemoryBlock> pool, OutsideImages outside,

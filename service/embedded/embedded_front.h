@@ -23,6 +23,9 @@ class EmbeddedFront final : public ServiceFront {
     return service_->job_report(std::to_string(job));
   }
   Status command(const std::string& command, const char* argument) override;
+  Status set(const std::string& job, const JobChanges& changes) override {
+    return service_->set(job, changes);
+  }
   const char* kernels() const override { return service_->kernels().c_str(); }
   void close() override { service_->close(); }
 

@@ -101,6 +101,11 @@ Status EmbeddedJob::drop_graph(uint32_t number) {
   return worker().drop_graph(*job_, number);
 }
 
+Status EmbeddedJob::set(const JobChanges& changes) {
+  if (Status open = check_open(); !open) return open;
+  return service_->set(std::to_string(job_->id.value()), changes);
+}
+
 std::optional<Status> EmbeddedJob::wait_placed(Duration timeout, std::string* reason) {
   if (Status open = check_open(); !open) return open;
   auto placed = worker().wait_placed(*job_, timeout);

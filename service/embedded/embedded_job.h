@@ -22,6 +22,7 @@ class EmbeddedJob final : public JobFront {
   Result<JobForm> form() override;
   Result<uint32_t> add_graph(std::span<const std::byte> graph) override;
   Status drop_graph(uint32_t number) override;
+  Status set(const JobChanges& changes) override;
   std::optional<Status> wait_placed(Duration timeout, std::string* reason) override;
   Result<std::string> report(bool with_tapes) override;
   void close() override;

@@ -34,7 +34,9 @@ Json reason_json(const lanes::Reason& reason, const JobFacts& facts) {
             {"capacity_bytes", reason.capacity.count()},
             {"claimed_bytes", reason.claimed.count()},
             {"largest_free_bytes", reason.largest_free.count()},
-            {"position", reason.position}}}};
+            {"position", reason.position},
+            {"lane", id_or_null(reason.lane)},
+            {"behind_job", id_or_null(reason.behind)}}}};
 }
 
 // Where the image is. While it moves, `moved_bytes` of it are there.
@@ -72,6 +74,11 @@ Json deadline_left_json(const lanes::JobStatus& job, TimePoint now) {
   return seconds_of(job.options.deadline - (now - job.offered_at));
 }
 
+Json waiting_json(const lanes::JobStatus& job, TimePoint now) {
+  if (!job.waiting_since) return nullptr;
+  return std::max(seconds_of(now - *job.waiting_since), 0.0);
+}
+
 Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now) {
   const bool outside = job.state == lanes::JobState::waiting || job.state == lanes::JobState::away;
   const bool waits = outside && job.reason.position > 0;
@@ -95,7 +102,8 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now)
           {"total_iterations", total > 0 ? Json(total) : Json(nullptr)},
           {"deadline_s", deadline_json(job)},
           {"deadline_left_s", deadline_left_json(job, now)},
-          {"deadline_missed_by_s", late_json(job)}};
+          {"deadline_missed_by_s", late_json(job)},
+          {"waiting_s", waiting_json(job, now)}};
 }
 
 int64_t claimed(const lanes::Snapshot& snapshot, memory::ClaimClass claim_class) {

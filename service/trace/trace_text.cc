@@ -83,6 +83,9 @@ class Words {
   std::string operator()(const lanes::ResidencyWanted& event) const {
     return "ResidencyWanted " + job(event.job) + ": " + lanes::residency_name(event.wanted);
   }
+  std::string operator()(const lanes::JobChanged& event) const {
+    return "JobChanged " + job(event.job) + ": " + job_changes_text(event.changes);
+  }
   std::string operator()(const lanes::JobReleased& event) const {
     return "JobReleased " + job(event.job);
   }

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/job_changes.h"
 #include "base/result.h"
 #include "lanes/event.h"
 #include "service/wire/graph_info.h"
@@ -148,7 +149,7 @@ struct ServiceStatus {  // -> Text, JSON
 
 struct KillJob {  // -> Done
   static constexpr MessageType kType{.number = 13, .name = "KillJob", .max_bytes = 8192};
-  std::string job;  // id or name
+  std::string job;  // see service/wire/job_ref.h
   friend bool operator==(const KillJob&, const KillJob&) = default;
   template <class A>
   void serialize(A& archive) {
@@ -158,7 +159,7 @@ struct KillJob {  // -> Done
 
 struct ReleaseJob {  // -> Done when the job, which was quarantined, is tried again
   static constexpr MessageType kType{.number = 16, .name = "ReleaseJob", .max_bytes = 8192};
-  std::string job;  // id or name
+  std::string job;  // see service/wire/job_ref.h
   friend bool operator==(const ReleaseJob&, const ReleaseJob&) = default;
   template <class A>
   void serialize(A& archive) {
@@ -169,12 +170,24 @@ struct ReleaseJob {  // -> Done when the job, which was quarantined, is tried ag
 struct SetResidency {  // -> Done when the service knows of the wish; the status says what comes of
                        // it
   static constexpr MessageType kType{.number = 17, .name = "SetResidency", .max_bytes = 8192};
-  std::string job;  // id or name
+  std::string job;  // see service/wire/job_ref.h
   lanes::Residency wanted = lanes::Residency::load;
   friend bool operator==(const SetResidency&, const SetResidency&) = default;
   template <class A>
   void serialize(A& archive) {
     archive(job, wanted);
+  }
+};
+
+struct SetJob {  // -> Done
+  static constexpr MessageType kType{
+      .number = 18, .version = kJobOptionsVersion, .name = "SetJob", .max_bytes = 8192};
+  std::string job;  // see service/wire/job_ref.h
+  JobChanges changes;
+  friend bool operator==(const SetJob&, const SetJob&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(job, changes);
   }
 };
 
@@ -197,6 +210,6 @@ struct Shutdown {  // -> Done
 
 using AnyRequest = std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment,
                                 DropSegment, CloseJob, WaitJob, JobReport, ServiceStatus, KillJob,
-                                ReleaseJob, SetResidency, SetPolicy, Shutdown>;
+                                ReleaseJob, SetResidency, SetJob, SetPolicy, Shutdown>;
 
 }  // namespace laneway::wire

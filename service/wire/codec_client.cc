@@ -20,6 +20,7 @@ LW_MESSAGE(ServiceStatus);
 LW_MESSAGE(KillJob);
 LW_MESSAGE(ReleaseJob);
 LW_MESSAGE(SetResidency);
+LW_MESSAGE(SetJob);
 LW_MESSAGE(SetPolicy);
 LW_MESSAGE(Shutdown);
 LW_MESSAGE(Failure);

@@ -11,7 +11,7 @@ namespace laneway::lanes {
 template <class A>
 void serialize(A& archive, Reason& reason) {
   archive(reason.code, reason.persistent, reason.region, reason.capacity, reason.claimed,
-          reason.largest_free, reason.position);
+          reason.largest_free, reason.position, reason.lane, reason.behind);
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {
@@ -132,6 +132,10 @@ void serialize(A& archive, ResidencyWanted& event) {
 template <class A>
 void serialize(A& archive, JobReleased& event) {
   archive(event.job);
+}
+template <class A>
+void serialize(A& archive, JobChanged& event) {
+  archive(event.job, event.changes);
 }
 template <class A>
 void serialize(A&, WorkerLost&) {}

@@ -40,7 +40,7 @@ TEST(Reason, WaitingReasonsShowThePositionAndWhatIsClaimed) {
 TEST(Reason, EveryCodeHasANameAndASentenceOfItsOwn) {
   std::set<std::string> names;
   std::set<std::string> sentences;
-  const int last = static_cast<int>(ReasonCode::contradicted);
+  const int last = static_cast<int>(ReasonCode::paused);
   for (int code = 0; code <= last; ++code) {
     const auto it = static_cast<ReasonCode>(code);
     names.insert(reason_code_name(it));

@@ -41,7 +41,31 @@ class WaitEstimate : public testing::Test {
     job.reason.code = code;
     job.reason.position = position;
   }
-  double estimate(uint64_t id) const {
+  // Images lie from the low end up in the order of their jobs, regions from the high end down.
+  void lay_out() {
+    now_.pool.clear();
+    Bytes low;
+    Bytes high = now_.capacity;
+    for (const JobStatus& job : now_.jobs) {
+      if (!job.lane.valid()) continue;
+      piece(PieceKind::image, low, job.persistent).job = job.id;
+      low += job.persistent;
+    }
+    for (const RegionStatus& region : now_.regions) {
+      high = high - region.size;
+      piece(PieceKind::region, high, region.size).lane = region.lane;
+    }
+    piece(PieceKind::free, low, high - low);
+  }
+  PoolPiece& piece(PieceKind kind, Bytes offset, Bytes size) {
+    PoolPiece piece;
+    piece.kind = kind;
+    piece.offset = offset;
+    piece.size = size;
+    return now_.pool.emplace_back(piece);
+  }
+  double estimate(uint64_t id) {
+    lay_out();
     const auto wait = estimate_wait(now_, JobId(id));
     return wait ? wait->seconds() : -1.0;
   }
@@ -90,16 +114,16 @@ TEST_F(WaitEstimate, JobsOfOneLaneShareItsTime) {
 }
 
 TEST_F(WaitEstimate, IsUnknownWhenItDependsOnWhatIsNotKnown) {
-  runs(1, 40, 20, 1, 30);
   runs(2, 10, 10, 2, 5).options.total_iterations = 0;  // goes on for ever, as far as is known
-  region(1, 20);
+  runs(1, 40, 20, 1, 30);
   region(2, 10);
-  waits(3, 60, 15, 1);  // 75: 20 free and job 1's 60 suffice
+  region(1, 20);
+  waits(3, 60, 15, 1);  // 75: 20 free and job 1's 60 suffice, and lie side by side
   waits(4, 5, 5, 2);    // 85: needs job 2 as well
   EXPECT_DOUBLE_EQ(estimate(3), 30.0);
   EXPECT_DOUBLE_EQ(estimate(4), -1.0);
-  now_.jobs[0].iterations = 0;  // how long one takes is not known either
-  now_.jobs[0].device_time = Duration();
+  now_.jobs[1].iterations = 0;  // how long one takes is not known either
+  now_.jobs[1].device_time = Duration();
   EXPECT_DOUBLE_EQ(estimate(3), -1.0);
 }
 
@@ -117,6 +141,33 @@ TEST_F(WaitEstimate, AJobThatWaitsForALaneNeedsOneThatGetsEmpty) {
   region(1, 10);
   waits(3, 5, 5, 1, ReasonCode::lanes_exhausted);  // bytes are there
   EXPECT_DOUBLE_EQ(estimate(3), 10.0);
+}
+
+// By the sum of free bytes job 3 would fit when job 1 ends: 20 and 60 are 80. But an endless job's
+// image lies between.
+TEST_F(WaitEstimate, BytesThatDoNotLieTogetherAreNoRoom) {
+  runs(1, 40, 20, 1, 30);
+  runs(2, 10, 10, 2, 5).options.total_iterations = 0;
+  region(2, 10);
+  region(1, 20);
+  waits(3, 60, 15, 1);
+  EXPECT_DOUBLE_EQ(estimate(3), -1.0);
+  now_.jobs[1].options.total_iterations = 60;  // 50 more
+  EXPECT_DOUBLE_EQ(estimate(3), 50.0);
+}
+
+TEST_F(WaitEstimate, NobodyKnowsHowLongAHeldJobKeepsOthersBack) {
+  runs(1, 40, 20, 1, 30);
+  runs(2, 10, 10, 2, 5);
+  region(1, 20);
+  region(2, 10);
+  waits(3, 30, 5, 1);
+  EXPECT_DOUBLE_EQ(estimate(3), 5.0);
+  JobStatus& held = now_.jobs[1];
+  held.state = JobState::held;
+  EXPECT_DOUBLE_EQ(estimate(3), 5.0) << "it has nothing to run, and keeps nobody back";
+  held.waiting_since = TimePoint();
+  EXPECT_DOUBLE_EQ(estimate(3), -1.0);
 }
 
 TEST_F(WaitEstimate, NobodyElseHasOne) {

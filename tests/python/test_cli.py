@@ -122,6 +122,8 @@ def test_a_waiting_job_has_its_position_reason_and_estimate():
     )
     assert view.reason(waiting) == "position 2; the pool is full; room likely in 1 min 30 s"
     assert view.reason(job()) == "-"
+    kept = job(state="resident", waiting_s=75.4, reason={"code": "waits_turn", "text": "not now"})
+    assert view.reason(kept) == "not now; since 1 min 15 s"
     standby = {"pid": 7, "role": "standby", "state": "ready"}
     assert view.worker_text({**standby, "jobs_to_prepare": None, "jobs_prepared": None}) == (
         "7 standby ready"
@@ -142,7 +144,17 @@ def test_the_command_line_does_without_torch():
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["nonsense"], ["status", "--nonsense"], ["kill"], ["release"], ["policy"]]
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["status", "--nonsense"],
+        ["kill"],
+        ["release"],
+        ["policy"],
+        ["set"],
+        ["set", "1"],
+    ],
 )
 def test_wrong_usage_is_2(words):
     done = run(*words)
@@ -212,6 +224,65 @@ def test_jobs_are_listed_and_killed_by_name_and_by_number(daemon):
                     lambda step=step: [step(torch.randn(4, 8), torch.tensor([0] * 4))][1:],
                     "its end",
                 )
+
+
+def test_a_number_is_never_a_name(daemon):
+    with daemon.connect() as service:
+        first = small_step(service, "first")
+        number = str(first.report()["id"])
+        second = small_step(service, number)  # named like the other one's number
+        other = str(second.report()["id"])
+        assert other != number
+        done = run("set", "--name", number, "weight=3", address=daemon.address)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"job {number} has weight=3\n"
+        known = {line["id"]: line for line in service.status()["jobs"]}
+        assert (known[int(number)]["weight"], known[int(other)]["weight"]) == (1.0, 3.0)
+        report = json.loads(run("report", "--json", number, address=daemon.address).stdout)
+        assert report["name"] == "first"
+        assert run("kill", number, address=daemon.address).returncode == 0
+        state = {line["id"]: line["state"] for line in service.status()["jobs"]}
+        assert state[int(number)] == "cancelled" and state[int(other)] != "cancelled"
+        done = run("kill", "4294967299", address=daemon.address)
+        assert done.returncode == 4 and "4294967299" in done.stderr
+
+
+def test_options_of_a_running_job_are_set(daemon):
+    with daemon.connect() as service:
+        step = small_step(service, "gpt6", total_iterations=10)
+        words = ("weight=2.5", "priority=-3", "total_iterations=none", "deadline=90")
+        done = run("set", "gpt6", *words, "job_class=best_effort", address=daemon.address)
+        assert done.returncode == 0, done.stderr
+        line = step.report()["status"]
+        shown = [line[key] for key in ("weight", "priority", "total_iterations", "deadline_s")]
+        assert shown == [2.5, -3, None, 90.0]
+        assert line["class"] == "best_effort"
+        done = run("set", "gpt6", "weight=1", "--json", address=daemon.address)
+        assert json.loads(done.stdout) == {"set": "gpt6", "changes": {"weight": 1}}
+        done = run("set", "nobody", "weight=2", address=daemon.address)
+        assert (done.returncode, "nobody" in done.stderr) == (4, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["weight"], "'weight' sets nothing: give KEY=VALUE"),
+        (["weight=nan"], "weight = nan: give a number from 0.001 to 1000"),
+        (["weight=-1"], "weight = -1: give a number"),
+        (["priority=2.5"], "priority = 2.5: give a whole number"),
+        (["priority=99999999999"], "priority = 99999999999: give a whole number from -1000000"),
+        (["total_iterations=-4"], "total_iterations = -4: give a whole number"),
+        (["deadline=0"], "deadline = 0: give seconds"),
+        (["deadline=1e300"], "deadline = 1e+300: give seconds"),
+        (["job_class=batch"], "job_class = 'batch': give one of 'training'"),
+        (["name=x"], "name is no option of a job to set: give priority"),
+        (["weight=2", "weight=3"], "weight is given twice"),
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_wrong_usage(words, told):
+    done = run("set", "1", *words, address="ipc:///nowhere/none.sock")
+    assert done.returncode == 2
+    assert told in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_job_is_reported_to_others_by_name_and_by_number(daemon):

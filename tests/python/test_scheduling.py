@@ -4,6 +4,7 @@ before anything is captured, with the limits that the service itself has."""
 
 import inspect
 import math
+import threading
 
 import pytest
 import torch
@@ -115,9 +116,9 @@ def test_the_limits_are_those_of_the_service():
         options = Scheduling()
         for option, value in values.items():
             object.__setattr__(options, option, value)
-        captured = laneway.inference(nn.Linear(8, 3), service=service)
-        captured._options = laneway.jobs.inference_job.InferenceOptions(scheduling=options)
-        captured(X)
+        predict = an_inference(service)
+        predict._owned._told = options
+        predict(X)
 
     bounds = {
         "priority": (scheduling.MAX_PRIORITY, scheduling.MAX_PRIORITY + 1),
@@ -142,3 +143,98 @@ def test_every_way_takes_every_option():
     for function in (laneway.train_step, laneway.inference):
         taken = inspect.signature(function).parameters
         assert set(TOLD) <= set(taken), function.__name__
+
+
+def line_of(service, name):
+    return next(line for line in service.status()["jobs"] if line["name"] == name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_options_are_set_before_the_first_call_and_while_the_job_runs(way):
+    inputs = (X,) if way == "inference" else (X, Y)
+    with laneway.embedded("64MiB") as service:
+        step = WAYS[way](service, name="job", total_iterations=7)
+        step.set(weight=2, deadline=90)
+        step(*inputs)
+        line = line_of(service, "job")
+        assert (line["weight"], line["deadline_s"], line["total_iterations"]) == (2.0, 90.0, 7)
+        step.set(total_iterations=None, priority=5, job_class="best_effort")
+        service.set("job", weight=0.5)
+        line = line_of(service, "job")
+        shown = [line[key] for key in ("weight", "priority", "total_iterations", "class")]
+        assert shown == [0.5, 5, None, "best_effort"]
+        assert line["deadline_s"] == 90.0, "what was not named stays"
+        with pytest.raises(InvalidInput, match="weight = nan"):
+            step.set(priority=1, weight=math.nan)
+        with pytest.raises(InvalidInput, match="learning_rate is no option"):
+            step.set(learning_rate=1)
+        assert line_of(service, "job")["priority"] == 5, "all or nothing"
+
+
+def test_a_job_that_waits_is_set_by_its_own_client():
+    """The first call waits for memory inside place(); set() of another thread must not wait for
+    that."""
+    with laneway.embedded("64MiB", staging=0) as service:
+        large = [nn.Linear(2048, 3072) for _ in range(2)]  # 24 MiB each, and room to compute
+        steps = [
+            laneway.inference(model, service=service, name=f"large-{number}")
+            for number, model in enumerate(large)
+        ]
+        small = laneway.inference(nn.Linear(2048, 1024), service=service, name="small")
+        small(torch.zeros(1, 2048))
+        x = torch.zeros(1024, 2048)
+        steps[0](x)
+        waits = threading.Thread(target=lambda: steps[1](x))
+        waits.start()
+        while not any(line["name"] == "large-1" for line in service.status()["jobs"]):
+            pass
+        steps[1].set(weight=3)
+        assert line_of(service, "large-1")["weight"] == 3.0
+        assert line_of(service, "large-1")["state"] == "waiting"
+        steps[0].close()
+        waits.join()
+        assert line_of(service, "large-1")["weight"] == 3.0
+
+
+def test_an_inference_of_a_step_has_nothing_of_its_own_to_set():
+    with laneway.embedded("64MiB") as service:
+        step = a_step(service, name="job")
+        step(X, Y)
+        predict = laneway.inference(step)
+        with pytest.raises(InvalidInput, match="of the step"):
+            predict.set(weight=2)
+
+
+def test_an_attached_job_is_set_for_all_who_use_it():
+    with laneway.embedded("64MiB") as service:
+        step = a_step(service, name="job", shared=True)
+        step(X, Y)
+        with laneway.attach("job", service) as attached:
+            attached.set(weight=4)
+        assert line_of(service, "job")["weight"] == 4.0
+
+
+def test_a_job_that_waits_for_its_turn_says_so_and_behind_whom():
+    """With one lane, the second job's call is not run while the first one's are."""
+    with laneway.embedded("256MiB", lanes=1) as service:
+        wide = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(8)))
+        busy = laneway.inference(wide, service=service, name="busy")
+        other = an_inference(service, name="other")
+        rows = torch.ones(512, 1024)
+        busy(rows), other(X)
+        assert line_of(service, "other")["reason"] is None
+        assert line_of(service, "other")["waiting_s"] is None, "it has nothing to run"
+        ahead = [busy.submit(rows) for _ in range(20)]
+        answer = other.submit(X)
+        seen = []
+        while not answer.done():
+            line = line_of(service, "other")
+            if line["reason"] is not None:
+                seen.append(line)
+        [future.result() for future in ahead]
+        assert seen, "it never waited"
+        reason = seen[0]["reason"]
+        number = line_of(service, "busy")["id"]
+        assert (reason["code"], reason["numbers"]["behind_job"]) == ("waits_turn", number)
+        assert f"job {number}" in reason["text"]
+        assert seen[-1]["waiting_s"] > seen[0]["waiting_s"] >= 0 or len(seen) == 1

@@ -108,6 +108,27 @@ static int attach(laneway_service* service, laneway_job* job) {
   return 0;
 }
 
+/* The status must say it. */
+static int set_options(laneway_service* service, laneway_job* job) {
+  laneway_error error;
+  if (laneway_job_set(job, "weight=2.5 priority=-3", &error) != LANEWAY_OK) return failed("set");
+  if (laneway_service_set(service, "name:c", "deadline=90", &error) != LANEWAY_OK)
+    return failed("set by name");
+  char* json = NULL;
+  if (laneway_service_status(service, &json, &error) != LANEWAY_OK) return failed("status");
+  const int shown = strstr(json, "\"weight\":2.5") != NULL &&
+                    strstr(json, "\"priority\":-3") != NULL &&
+                    strstr(json, "\"deadline_s\":90.0") != NULL;
+  laneway_free(json);
+  if (!shown) return failed("what was set");
+  if (laneway_job_set(job, "weight=nan", &error) != LANEWAY_INVALID_ARGUMENT ||
+      strstr(error.message, "weight = nan") == NULL)
+    return failed("set a weight that is no number");
+  if (laneway_service_set(service, "name:nobody", "weight=1", &error) != LANEWAY_INVALID_ARGUMENT)
+    return failed("set of a job that is not there");
+  return 0;
+}
+
 /* Operators' words: what is none is refused, a policy is taken, a job is ended for everybody. */
 static int command(laneway_service* service, laneway_job* job) {
   int code = laneway_service_command(service, "explode", NULL, &error);
@@ -160,6 +181,7 @@ int main(int argc, char** argv) {
   if (laneway_job_wait(job, INT64_MAX, &error) != LANEWAY_OK) return failed("wait");
 
   if (train(job) != 0 || exchange_state(job) != 0 || attach(service, job) != 0) return 1;
+  if (set_options(service, job) != 0) return 1;
   if (command(service, job) != 0) return 1;
   laneway_job_release(job);
 

@@ -11,6 +11,8 @@ void ActionHash::mix(const Reason& reason) {
     mix(bytes);
   }
   mix(uint64_t{reason.position});
+  mix(reason.lane.value());
+  mix(reason.behind.value());
 }
 
 void ActionHash::mix(const Turn& turn) {

@@ -227,6 +227,10 @@ void Observed::apply(const Event& event) {
       job.announced = true;
     }
   }
+  if (const auto* changed = std::get_if<JobChanged>(&event)) {
+    const auto job = jobs.find(changed->job);
+    if (job != jobs.end()) changed->changes.apply_to(job->second.offer.options);
+  }
   if (const auto* need = std::get_if<NeedChanged>(&event)) {
     if (jobs.count(need->job) > 0) set_need(jobs[need->job], need->ephemeral);
   }

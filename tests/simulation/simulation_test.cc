@@ -73,6 +73,7 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "saved ahead",
                            "saving stopped",
                            "asked for residency",
+                           "changed",
                            "store_full"}) {
     EXPECT_GT(counts[what], 0u) << what;
   }

@@ -77,6 +77,7 @@ class World {
   void blame_somebody();
   void release(JobId job);
   void wish(JobId job);
+  void change(JobId job);
   void faults_are_over();
   // Policies (world_policy.cc).
   Order draw_order();

@@ -117,7 +117,7 @@ void World::plan_faults() {
 void World::one_fault() {
   Client& client = *any_client();
   const JobId job = client.offer.job;
-  switch (random_.below(12)) {
+  switch (random_.below(13)) {
     case 0:
       ++outcome_.counts["cancelled"];
       gone(client);
@@ -156,6 +156,7 @@ void World::one_fault() {
     case 8:
     case 9: return wish(job);
     case 10: return change_policy();
+    case 11: return change(job);
     default: return nonsense();
   }
 }
@@ -235,6 +236,21 @@ void World::wish(JobId job) {
     });
   }
   send(ResidencyWanted{job, wanted});
+}
+
+// A client, or an operator, says another thing of the job than before: the truth, or a lie.
+void World::change(JobId job) {
+  if (!seen_->worker_up) return;
+  ++outcome_.counts["changed"];
+  JobChanges changes;
+  changes.given = static_cast<uint8_t>(random_.below(32));
+  changes.values.priority = static_cast<int32_t>(random_.between(-3, 3));
+  changes.values.weight = static_cast<double>(random_.between(1, 8));
+  changes.values.total_iterations = random_.below(60);
+  changes.values.deadline = milliseconds(random_.between(0, 100));
+  changes.values.job_class = static_cast<JobClass>(random_.below(3));
+  changes.apply_to(clients_.at(job).offer.options);  // as a broker keeps it for its successor
+  send(JobChanged{.job = job, .changes = changes});
 }
 
 // A successor knows of a job's memory what was kept for it; of the rest it wants what a probe

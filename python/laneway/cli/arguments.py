@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import laneway
 from laneway.cli import completion
+from laneway.jobs import scheduling
 
 _EXIT_CODES = """exit codes:
   0  done
@@ -18,7 +20,9 @@ _EXAMPLES = """examples:
   laneway status              the pool, the lanes and the jobs of the default service
   laneway jobs --json         the jobs, for a program
   laneway report gpt6         how its graphs run, and why one is not recorded for replay
-  laneway kill gpt6           end the job named gpt6
+  laneway kill 7              end job 7
+  laneway kill --name 7       end the job that is named 7
+  laneway set gpt6 weight=2   twice the share of the device's time, where the policy shares it
   laneway policy srtf         shortest remaining time first, from now on
 """
 _ON_A_JOB = {
@@ -31,6 +35,40 @@ _ON_A_JOB = {
     "pin": "keep a job's image in the pool until it is unpinned",
     "unpin": "let a job's image leave the pool when others need the room",
 }
+
+
+_SETTINGS = f"""settings, with the value that a job has when nothing was said:
+  priority=N          (0) higher is more urgent; -{scheduling.MAX_PRIORITY} to {scheduling.MAX_PRIORITY}
+  weight=X            (1) of the device's time, beside others; {scheduling.MIN_WEIGHT:g} to {scheduling.MAX_WEIGHT:g}
+  total_iterations=N  (none) how many iterations the job runs in all
+  deadline=SECONDS    (none) when all of them should be done, from the job's offer
+  job_class=CLASS     training, inference, or best_effort: only when no other job in its lane has work
+Which of them count is the policy's matter. JOB belongs to the user, or the user is an operator.
+"""  # noqa: E501
+
+
+def _add_job(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "job",
+        metavar="JOB",
+        help="the number of the job (decimal digits are always a number), or its name",
+    )
+    command.add_argument(
+        "--name", action="store_true", help="JOB is a name, also where it looks like a number"
+    )
+
+
+def _add_completion(commands: Any) -> None:
+    shells = commands.add_parser(
+        "completion",
+        help="print the script that completes laneway and lanewayd in a shell",
+        description="Print the script that completes laneway and lanewayd in a shell. "
+        "For bash: source <(laneway completion bash)",
+        epilog="exit codes: 0 done, 2 wrong usage",
+    )
+    shells.add_argument(
+        "shell", choices=completion.SHELLS, metavar="SHELL", help="bash, zsh or fish"
+    )
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,10 +107,18 @@ def parser() -> argparse.ArgumentParser:
         )
 
     add("status", "show the state of the service: pool, workers, lanes and jobs")
-    add("jobs", "show the jobs, one on a line; for a waiting job also its position and the reason")
+    add(
+        "jobs",
+        "show the jobs, one on a line; of one with work that does not run also why, and since when",
+    )
     for command, does in _ON_A_JOB.items():
-        job = add(command, does)
-        job.add_argument("job", metavar="JOB", help="the number or the name of the job")
+        _add_job(add(command, does))
+    change = add("set", "change what the policy is told of a job, from its next decision on")
+    change.epilog = f"{_SETTINGS}\n{_EXIT_CODES}"
+    _add_job(change)
+    change.add_argument(
+        "settings", metavar="KEY=VALUE", nargs="+", help="one or several of the settings below"
+    )
     policy = add("policy", "change the scheduling policy of the running service")
     policy.add_argument(
         "policy", metavar="NAME[:key=value…]", help="a policy with its options: fifo, srtf"
@@ -90,15 +136,6 @@ def parser() -> argparse.ArgumentParser:
         metavar="OUT",
         help="print nothing, and write JSON for ui.perfetto.dev and chrome://tracing to OUT",
     )
-    shells = commands.add_parser(
-        "completion",
-        help="print the script that completes laneway and lanewayd in a shell",
-        description="Print the script that completes laneway and lanewayd in a shell. "
-        "For bash: source <(laneway completion bash)",
-        epilog="exit codes: 0 done, 2 wrong usage",
-    )
-    shells.add_argument(
-        "shell", choices=completion.SHELLS, metavar="SHELL", help="bash, zsh or fish"
-    )
+    _add_completion(commands)
     add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

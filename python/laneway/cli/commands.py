@@ -16,6 +16,7 @@ from typing import Any
 from laneway import errors
 from laneway.cli import completion, view
 from laneway.cli.arguments import parser
+from laneway.jobs import job_ref, scheduling
 from laneway.jobs.service import Service, connect
 from laneway.native import bindings
 from laneway.native.bindings import ffi
@@ -56,6 +57,15 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.command == "completion":
         print(completion.script(arguments.shell, parser()), end="")
         return DONE
+    if "job" in arguments:  # as a request names it
+        by_name = job_ref.by_name if arguments.name else job_ref.text_of
+        arguments.ref = by_name(arguments.job)
+    if arguments.command == "set":
+        try:
+            arguments.changes = scheduling.parse_settings(arguments.settings)
+        except errors.InvalidInput as error:
+            print(f"laneway: {error}", file=sys.stderr)
+            return USAGE
     try:
         bindings.client_library()
     except errors.ServiceUnavailable as error:  # the library is not built
@@ -89,53 +99,54 @@ def _jobs(service: Service, arguments: argparse.Namespace) -> int:
 
 
 def _report(service: Service, arguments: argparse.Namespace) -> int:
-    listed = service.status()["jobs"]
-    named = [job for job in listed if arguments.job in (job["name"], str(job["id"]))]
-    if len(named) != 1:
-        ids = "".join(f" {job['id']}" for job in named)
-        raise errors.Refused(
-            f"several jobs are named {arguments.job!r}: give one of their numbers:{ids}"
-            if named
-            else f"there is no job {arguments.job!r}; `laneway jobs` lists them"
-        )
-    report = job_report(service, named[0]["id"])
+    with _refusals():
+        line = job_ref.line_of(service.status()["jobs"], arguments.ref)
+    report = job_report(service, line["id"])
     return _print(arguments, report, view.report_lines(report))
 
 
 def _kill(service: Service, arguments: argparse.Namespace) -> int:
-    command(service, "kill", arguments.job)
+    command(service, "kill", arguments.ref)
     return _print(arguments, {"killed": arguments.job}, [f"job {arguments.job} ends"])
 
 
 def _release(service: Service, arguments: argparse.Namespace) -> int:
-    command(service, "release", arguments.job)
+    command(service, "release", arguments.ref)
     return _print(arguments, {"released": arguments.job}, [f"job {arguments.job} is tried again"])
 
 
 def _load(service: Service, arguments: argparse.Namespace) -> int:
     with _refusals():
-        service.load(arguments.job, timeout=None)
+        service.load(arguments.ref, timeout=None)
     return _print(arguments, {"loaded": arguments.job}, [f"job {arguments.job} is in the pool"])
 
 
 def _unload(service: Service, arguments: argparse.Namespace) -> int:
     with _refusals():
-        service.unload(arguments.job)
+        service.unload(arguments.ref)
     return _print(
         arguments, {"unloaded": arguments.job}, [f"job {arguments.job} is out of the pool"]
     )
 
 
 def _pin(service: Service, arguments: argparse.Namespace) -> int:
-    command(service, "pin", arguments.job)
+    command(service, "pin", arguments.ref)
     return _print(arguments, {"pinned": arguments.job}, [f"job {arguments.job} stays in the pool"])
 
 
 def _unpin(service: Service, arguments: argparse.Namespace) -> int:
-    command(service, "unpin", arguments.job)
+    command(service, "unpin", arguments.ref)
     return _print(
         arguments, {"unpinned": arguments.job}, [f"job {arguments.job} may leave the pool"]
     )
+
+
+def _set(service: Service, arguments: argparse.Namespace) -> int:
+    with _refusals():
+        service.set(arguments.ref, **arguments.changes)
+    done = {"set": arguments.job, "changes": arguments.changes}
+    told = ", ".join(arguments.settings)
+    return _print(arguments, done, [f"job {arguments.job} has {told}"])
 
 
 def _policy(service: Service, arguments: argparse.Namespace) -> int:
@@ -228,6 +239,7 @@ _COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
     "unload": _unload,
     "pin": _pin,
     "unpin": _unpin,
+    "set": _set,
     "policy": _policy,
     "shutdown": _shutdown,
 }

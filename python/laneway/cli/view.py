@@ -137,12 +137,15 @@ def report_lines(report: Document) -> list[str]:
 
 
 def reason(job: Document) -> str:
-    """For a waiting job: its position in the queue, the reason, and the expected wait."""
+    """For a job with work that does not run: its position in the queue, the reason, since when, and
+    the expected wait."""
     parts = []
     if job.get("position") is not None:
         parts.append(f"position {job['position']}")
     if job["reason"] is not None:
         parts.append(job["reason"]["text"])
+    if job.get("waiting_s") is not None:
+        parts.append(f"since {duration(job['waiting_s'])}")
     if job.get("wait_estimate_s") is not None:
         parts.append(f"room likely in {duration(job['wait_estimate_s'])}")
     return "; ".join(parts) or "-"

@@ -63,6 +63,10 @@ class Attachment:
         the allocation trace of each graph."""
         return self.job.report(with_tapes)
 
+    def set(self, **changes: Any) -> None:
+        """Changes what the policy is told of the job, for all who use it: see TrainStep.set."""
+        self.job.set(changes)
+
     def close(self) -> None:
         """Detaches from the job, which goes on. May be called again; then it has no effect."""
         if self._lock.is_here():

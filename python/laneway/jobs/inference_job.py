@@ -28,6 +28,7 @@ from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
 from laneway.jobs.scheduling import UNSAID, Scheduling
 from laneway.jobs.service import Service, default_service
+from laneway.jobs.settable import Settable
 from laneway.jobs.step import TrainStep
 from laneway.jobs.variants import Variants
 from laneway.jobs.weight_files import Paths, WeightFiles
@@ -59,7 +60,7 @@ class InferenceOptions:
             raise InvalidInput(f"mode = {self.mode!r}: give one of {', '.join(map(repr, _MODES))}")
 
 
-class Inference(NotPickled):
+class Inference(NotPickled, Settable):
     """Call an inference with inputs; it returns the model's outputs.
 
     The first call captures the model's forward pass without gradients, in evaluation mode unless
@@ -83,7 +84,7 @@ class Inference(NotPickled):
         self._shares_random = draws.is_shared(options.random, self._target)
         self._random_state = torch.get_rng_state()  # of the job's own generator at first
         self._lock = ProcessLock()
-        self._owned = OwnedJob("inference")
+        self._owned = OwnedJob("inference", options.scheduling)
         self._captured: HasSlots | None = None  # its slots are the slots of the job's state
         self.job: Job | None = None
         self._gate = gate_of(model) if image is None else gate_of(*image.models)
@@ -122,6 +123,16 @@ class Inference(NotPickled):
             return self._variants.submit(inputs, kwargs)
         finally:
             mirror.after_call(self._writes)
+
+    def set(self, **changes: Any) -> None:
+        """Changes what the policy is told of the inference's own job: see TrainStep.set. Raises
+        InvalidInput for an inference of a step or attachment, whose job it is."""
+        if self._joined is not None:
+            raise InvalidInput(
+                "this inference is a graph of another one's job, and has nothing of its own to "
+                "set: call set() of the step or attachment that it was made of"
+            )
+        super().set(**changes)
 
     def prepare_many(self, calls: Sequence[Any], background: bool = False) -> Preparation:
         """Captures the inference for the inputs of many calls, each a tuple, or a dictionary of
@@ -211,7 +222,7 @@ class Inference(NotPickled):
     def _offer(self, captured: CapturedJobGraph) -> Job:
         options = self._options
 
-        def make() -> Job:
+        def make(told: Scheduling) -> Job:
             return create_job(
                 self.service,
                 self.name,
@@ -219,7 +230,7 @@ class Inference(NotPickled):
                 captured.encode(),
                 self._random_state,
                 job_class="inference",
-                scheduling=options.scheduling,
+                scheduling=told,
                 shared=options.shared,
                 replay=options.replay,
                 weights=self._weights,

@@ -17,7 +17,7 @@ from laneway.graph.slots import Slot
 from laneway.jobs import draws
 from laneway.jobs.draws import Drawn
 from laneway.jobs.outputs import Buffers, Outputs
-from laneway.jobs.scheduling import Scheduling
+from laneway.jobs.scheduling import Scheduling, settings_text
 from laneway.jobs.weight_files import WeightFiles
 from laneway.native import bindings
 from laneway.native.bindings import ffi
@@ -188,6 +188,14 @@ class Job:
         if code != bindings.OK:
             raise bindings.exception_of(code, error)
         return int(index[0])
+
+    def set(self, changes: dict[str, Any]) -> None:
+        """Changes what the policy is told of the job, by the names of Scheduling, from the next
+        decision on. Raises InvalidInput, and Refused when the user may not."""
+        text, error = ffi.new("char[]", settings_text(changes).encode()), bindings.new_error()
+        code = self.library.lib.laneway_job_set(self.handle(), text, error)
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
 
     def drop_graph(self, index: int) -> None:
         """What was submitted for it still runs. Nothing happens when the job is over."""

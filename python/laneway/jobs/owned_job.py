@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from laneway.errors import ServiceUnavailable
 from laneway.jobs.job import Job
+from laneway.jobs.scheduling import UNSAID, Scheduling, changed
+from laneway.native.process import ProcessLock
 
 
 class OwnedJob:
     """Thread-safe. Any thread may call close() at any time, also while another thread captures or
     waits for admission; close() takes no lock of theirs, and it ends the wait for admission."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, told: Scheduling = UNSAID) -> None:
+        """`told` is what the policy is told of the job."""
         self._what = what
+        self._told = told
         self._job: Job | None = None
         self._closed = False
+        self._lock = ProcessLock()  # of _told and _job, for set() beside place()
 
     def check_open(self, name: str | None) -> None:
         """Raises ServiceUnavailable after close()."""
@@ -23,13 +29,23 @@ class OwnedJob:
             what = self._what if name is None else f"{self._what} {name!r}"
             raise ServiceUnavailable(f"{what} was closed; make a new one to go on")
 
-    def place(self, make: Callable[[], Job], timeout: float | None) -> Job:
-        """Makes the job with make(), waits until the job has its memory, and returns the job. When
-        the wait fails or is interrupted (Ctrl-C), the job is closed. Raises the errors of
-        Job.wait_until_placed and check_open.
+    def set(self, changes: dict[str, Any]) -> None:
+        """Changes what the policy is told of the job, whether it is there already, waits, or will
+        be made. Raises what scheduling.changed() and Job.set() do; nothing is changed then."""
+        with self._lock:
+            told = changed(self._told, changes)
+            if self._job is not None:
+                self._job.set(changes)
+            self._told = told
+
+    def place(self, make: Callable[[Scheduling], Job], timeout: float | None) -> Job:
+        """Makes the job with make(what the policy is told), waits until the job has its memory, and
+        returns the job. When the wait fails or is interrupted (Ctrl-C), the job is closed. Raises
+        the errors of Job.wait_until_placed and check_open.
 
         Requires: no other thread is inside place()."""
-        job = self._job = make()
+        with self._lock:
+            job = self._job = make(self._told)
         try:
             self.check_open(job.name)  # close() may have run before self._job was set
             job.wait_until_placed(timeout)

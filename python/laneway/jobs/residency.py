@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from laneway.errors import InvalidInput, Refused
+from laneway.errors import Refused
+from laneway.jobs import job_ref
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 
@@ -16,17 +17,17 @@ _LOOK_AGAIN_S = 0.01
 _IN_POOL = ("resident", "running", "held", "quarantined")
 
 
-def ask(service: Service, what: str, job: str) -> None:
+def ask(service: Service, what: str, job: str | int) -> None:
     """Sends the wish: "load", "unload", "pin" or "unpin"."""
     error = bindings.new_error()
-    text = ffi.new("char[]", job.encode())
+    text = ffi.new("char[]", job_ref.text_of(job).encode())
     lib = service.library.lib
     code = lib.laneway_service_command(service.native_handle(), what.encode(), text, error)
     if code != bindings.OK:
         raise bindings.exception_of(code, error)
 
 
-def load(service: Service, job: str, timeout: float | None) -> None:
+def load(service: Service, job: str | int, timeout: float | None) -> None:
     """Waits until all of the image is in the pool. Refused with the reason after `timeout`
     seconds."""
 
@@ -37,7 +38,7 @@ def load(service: Service, job: str, timeout: float | None) -> None:
     _wait(service, job, "in the pool", there, timeout)
 
 
-def unload(service: Service, job: str, timeout: float | None) -> None:
+def unload(service: Service, job: str | int, timeout: float | None) -> None:
     """Waits until the image is outside of the pool. Refused when it is pinned, or after `timeout`
     seconds."""
     if line_of(service, job)["image"]["pinned"]:
@@ -46,22 +47,13 @@ def unload(service: Service, job: str, timeout: float | None) -> None:
     _wait(service, job, "out of the pool", lambda line: line["image"]["pool_bytes"] == 0, timeout)
 
 
-def line_of(service: Service, job: str) -> dict[str, Any]:
-    """The job's line of the status. InvalidInput when there is none, or several are named so."""
+def line_of(service: Service, job: str | int) -> dict[str, Any]:
+    """The line of the status of a job that is not over. Raises what job_ref.line_of does."""
     over = ("finished", "failed", "cancelled", "refused")
-    lines = [line for line in service.status()["jobs"] if line["state"] not in over]
-    found = [line for line in lines if job in (line["name"], str(line["id"]))]
-    if len(found) != 1:
-        ids = "".join(f" {line['id']}" for line in found)
-        raise InvalidInput(
-            f"several jobs are named {job!r}: give one of their numbers:{ids}"
-            if found
-            else f"there is no job {job!r}; `laneway jobs` lists them"
-        )
-    return found[0]
+    return job_ref.line_of([j for j in service.status()["jobs"] if j["state"] not in over], job)
 
 
-def _wait(service: Service, job: str, where: str, there: Any, timeout: float | None) -> None:
+def _wait(service: Service, job: str | int, where: str, there: Any, timeout: float | None) -> None:
     until = None if timeout is None else time.monotonic() + timeout
     while True:
         line = line_of(service, job)

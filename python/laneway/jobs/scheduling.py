@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 from laneway.errors import InvalidInput
@@ -99,3 +100,56 @@ _RULES = {
 }
 
 UNSAID = Scheduling()  # of a job of which nothing was said
+
+
+def changed(known: Scheduling, changes: dict[str, Any]) -> Scheduling:
+    """`known` with other values. Raises InvalidInput for a value that is none, an option that a job
+    does not have, and no option at all."""
+    keys = ", ".join(_RULES)
+    if not changes:
+        raise InvalidInput(f"nothing is set: give at least one of {keys}")
+    for option in changes:
+        if option not in _RULES:
+            raise InvalidInput(f"{option} is no option of a job to set: give {keys}")
+    if changes.get("job_class", "") is None:
+        raise _wrong("job_class", None, f"give one of {', '.join(map(repr, CLASSES))}")
+    return dataclasses.replace(known, **changes)
+
+
+def settings_text(changes: dict[str, Any]) -> str:
+    """The changes as laneway_job_set takes them. Raises what changed() does."""
+    changed(UNSAID, changes)
+    return " ".join(f"{option}={_text(value)}" for option, value in changes.items())
+
+
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    """The changes that words of the form KEY=VALUE ask for. Raises InvalidInput, which names the
+    word, or what changed() does."""
+    changes: dict[str, Any] = {}
+    for word in words:
+        option, sign, text = word.partition("=")
+        if not sign:
+            raise InvalidInput(f"{word!r} sets nothing: give KEY=VALUE, for example weight=2")
+        if option in changes:
+            raise InvalidInput(f"{option} is given twice")
+        changes[option] = _value(option, text)
+    changed(UNSAID, changes)
+    return changes
+
+
+def _value(option: str, text: str) -> Any:
+    if text == "none" and option in ("total_iterations", "deadline"):
+        return None
+    if option in _RULES and option != "job_class":
+        for number in (int, float):
+            try:
+                return number(text)
+            except ValueError:
+                continue
+    return text
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else repr(int(value) if _whole(value) else float(value))

@@ -14,7 +14,8 @@ import weakref
 from typing import Any
 
 from laneway.errors import InvalidInput, ServiceUnavailable
-from laneway.jobs import residency
+from laneway.jobs import job_ref, residency
+from laneway.jobs.scheduling import settings_text
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.process import ProcessLock, run_interruptibly
@@ -82,26 +83,38 @@ class Service:
                 return job.report(with_tapes)
         raise InvalidInput(f"the service has no job named {name!r} that this process made")
 
-    def load(self, job: str, timeout: float | None = 60.0) -> None:
-        """Brings the image of `job` (a name or number) into the pool and waits until it is there.
-        Other images leave for it as for a job with work. Raises Refused with the reason after
-        `timeout` seconds (None: waits without a limit), InvalidInput when there is no such job."""
+    def load(self, job: str | int, timeout: float | None = 60.0) -> None:
+        """Brings the image of `job` (a number; a text that is no number is a name) into the pool
+        and waits until it is there. Other images leave for it as for a job with work. Raises
+        Refused with the reason after `timeout` seconds (None: waits without a limit), InvalidInput
+        when there is no such job."""
         residency.load(self, job, timeout)
 
-    def unload(self, job: str, timeout: float | None = 60.0) -> None:
+    def unload(self, job: str | int, timeout: float | None = 60.0) -> None:
         """Sends the image of `job` out of the pool, after its running iteration, and waits until
         it is outside. It comes back with the job's next iteration. Raises Refused when the job is
         pinned, or after `timeout` seconds when it has not left, for instance because there is no
         room outside."""
         residency.unload(self, job, timeout)
 
-    def pin(self, job: str) -> None:
+    def pin(self, job: str | int) -> None:
         """Keeps the image of `job` in the pool, or brings it there and keeps it, until unpin()."""
         residency.ask(self, "pin", job)
 
-    def unpin(self, job: str) -> None:
+    def unpin(self, job: str | int) -> None:
         """Lets the image of `job` leave the pool again when others need the room."""
         residency.ask(self, "unpin", job)
+
+    def set(self, job: str | int, **changes: Any) -> None:
+        """Changes what the policy is told of `job`, one's own or, for an operator, anybody's: see
+        TrainStep.set."""
+        texts = [job_ref.text_of(job), settings_text(changes)]
+        job_text, settings = (ffi.new("char[]", text.encode()) for text in texts)
+        error = bindings.new_error()
+        lib = self.library.lib
+        code = lib.laneway_service_set(self.native_handle(), job_text, settings, error)
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
 
     def close(self) -> None:
         """Ends all jobs, after their running iterations, and frees the pool. Models that this

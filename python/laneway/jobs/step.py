@@ -30,7 +30,9 @@ from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
 from laneway.jobs.progress import Progress
+from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import default_service
+from laneway.jobs.settable import Settable
 from laneway.jobs.stale_weights import StaleWeights
 from laneway.jobs.step_capture import StepCapture
 from laneway.jobs.step_files import StepFiles
@@ -40,7 +42,7 @@ from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 
 
-class TrainStep(NotPickled, StepFiles):
+class TrainStep(NotPickled, Settable, StepFiles):
     """Call a step with a batch: the service runs one iteration of training and returns the loss.
 
     The first call captures the step and submits the job. From then on parameters, buffers and
@@ -72,7 +74,7 @@ class TrainStep(NotPickled, StepFiles):
         self._shares_random = draws.is_shared(options.random, self._target)
         self._before = ClientState(model, optimizer, self._shares_random)
         self._lock = ProcessLock()
-        self._owned = OwnedJob("step")
+        self._owned = OwnedJob("step", options.scheduling)
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
         self._modules = [m for m in (self.root, loss_fn) if isinstance(m, torch.nn.Module)]
@@ -346,7 +348,7 @@ class TrainStep(NotPickled, StepFiles):
     def _offer(self, captured: CapturedJobGraph, encoded: bytes) -> Job:
         options = self._options
 
-        def make() -> Job:
+        def make(told: Scheduling) -> Job:
             return create_job(
                 self.service,
                 self.name,
@@ -354,7 +356,7 @@ class TrainStep(NotPickled, StepFiles):
                 encoded,
                 self._before.random,
                 job_class="training",
-                scheduling=options.scheduling,
+                scheduling=told,
                 shared=options.shared,
                 replay=options.replay,
             )

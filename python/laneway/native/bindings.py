@@ -57,6 +57,8 @@ int laneway_service_job_report(laneway_service* service, uint64_t job, char** js
                                laneway_error* error);
 int laneway_service_command(laneway_service* service, const char* command, const char* argument,
                             laneway_error* error);
+int laneway_service_set(laneway_service* service, const char* job, const char* settings,
+                        laneway_error* error);
 const char* laneway_service_kernels(laneway_service* service);
 void laneway_free(void* memory);
 typedef struct laneway_slot {
@@ -107,6 +109,7 @@ int laneway_job_describe(laneway_job* job, char** json, laneway_error* error);
 int laneway_job_add_graph(laneway_job* job, const void* graph, uint64_t graph_bytes,
                           uint32_t* index, laneway_error* error);
 int laneway_job_drop_graph(laneway_job* job, uint32_t index, laneway_error* error);
+int laneway_job_set(laneway_job* job, const char* settings, laneway_error* error);
 int laneway_job_wait(laneway_job* job, int64_t timeout_ns, laneway_error* error);
 void laneway_job_close(laneway_job* job);
 void laneway_job_release(laneway_job* job);

@@ -115,6 +115,29 @@ TEST_F(StatusTest, SaysWhatAJobsClientDeclared) {
   EXPECT_EQ(jobs[1]["deadline_left_s"], -5.0) << "it should have been done";
 }
 
+TEST_F(StatusTest, SaysSinceWhenAndBehindWhomAJobWaits) {
+  lanes::SchedulerConfig one_lane;
+  one_lane.capacity = Bytes(6400);
+  one_lane.max_lanes = 1;
+  core_ = std::make_unique<lanes::Scheduler>(one_lane, std::make_unique<policies::Fifo>());
+  for (const uint64_t id : {1, 2}) {
+    offer(id, 640, 640);
+    core_->handle(TimePoint(), lanes::ImagePlaced{JobId(id)});
+    core_->handle(TimePoint(seconds(4).ns()), lanes::WorkReady{JobId(id)});
+  }
+  lanes::Snapshot snapshot = core_->snapshot();
+  snapshot.now = TimePoint(seconds(9).ns());
+  const json jobs = json::parse(status_json(facts_, snapshot))["jobs"];
+  EXPECT_EQ(jobs[0]["state"], "running");
+  EXPECT_EQ(jobs[0]["reason"], nullptr);
+  EXPECT_EQ(jobs[0]["waiting_s"], nullptr);
+  EXPECT_EQ(jobs[1]["state"], "resident");
+  EXPECT_EQ(jobs[1]["reason"]["code"], "waits_turn");
+  EXPECT_EQ(jobs[1]["reason"]["numbers"]["lane"], 1);
+  EXPECT_EQ(jobs[1]["reason"]["numbers"]["behind_job"], 1);
+  EXPECT_EQ(jobs[1]["waiting_s"], 5.0);
+}
+
 TEST_F(StatusTest, TheLineOfOneJobIsThatOfTheDocument) {
   offer(1, 640, 640);
   const JobFacts facts{.user = "owner", .wait_s = {}};

@@ -1,0 +1,59 @@
+#include "lanes/standing.h"
+
+#include "lanes/core_state.h"
+
+namespace laneway::lanes {
+namespace {
+
+// As the core decided, with the numbers of now and the place of then.
+Reason renewed(const CoreState& core, const Job& job) {
+  Reason reason = core.make_reason(job.reason.code, job);
+  reason.position = job.reason.position;
+  return reason;
+}
+
+// In its lane, with work, and no turn.
+Reason waits_in_lane(const CoreState& core, const Job& job) {
+  if (!core.worker_up) return core.make_reason(ReasonCode::worker_starting, job);
+  const policies::LaneView& lane = *core.view.lane(job.view.lane);
+  // Somebody of its own lane may run all the same: then that is what it waits for.
+  const bool conflict = job.reason.code == ReasonCode::context_conflict && !lane.running.valid();
+  Reason reason = core.make_reason(conflict ? job.reason.code : ReasonCode::waits_turn, job);
+  reason.lane = job.view.lane;
+  reason.behind = lane.running;
+  return reason;
+}
+
+// Not admitted, or away and wanted in.
+Reason waits_for_memory(const CoreState& core, const Job& job) {
+  if (!core.worker_up) return core.make_reason(ReasonCode::worker_starting, job);
+  return renewed(core, job);
+}
+
+}  // namespace
+
+Standing standing_of(const CoreState& core, const Job& job) {
+  const bool works = job.work_announced;
+  std::optional<TimePoint> since;
+  if (works) since = job.work_since;
+  if (job.quarantined) return {core.make_reason(ReasonCode::quarantined, job), since};
+  switch (job.state()) {
+    case JobState::waiting: return {waits_for_memory(core, job), job.view.offered_at};
+    case JobState::away:
+      if (!job.queued()) return {};
+      return {waits_for_memory(core, job), since};
+    case JobState::staged:
+    case JobState::restoring:
+    case JobState::evicting:
+      if (!works) return {};
+      return {core.make_reason(ReasonCode::copy_under_way, job), since};
+    case JobState::held: return {renewed(core, job), since};
+    case JobState::resident:
+      if (!works) return {};
+      return {waits_in_lane(core, job), since};
+    case JobState::paused: return {core.make_reason(ReasonCode::paused, job), since};
+    default: return {};
+  }
+}
+
+}  // namespace laneway::lanes

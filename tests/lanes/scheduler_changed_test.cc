@@ -1,0 +1,82 @@
+// Scenes in which somebody changes what the policy is told of a job (JobChanged): the core decides
+// by it with the same event, whether the job waits for memory, for its turn, or runs.
+#include "policies/srtf.h"
+#include "tests/lanes/scheduler_scene.h"
+
+namespace laneway::lanes {
+namespace {
+
+class SchedulerChangedTest : public SchedulerTest {
+ protected:
+  SchedulerChangedTest() { make(100, 1, 0, std::make_unique<policies::Srtf>()); }
+  // A job of so many iterations, each known to take 10 us.
+  std::vector<Action> offer_of(uint64_t id, int64_t persistent, int64_t ephemeral, uint64_t total) {
+    JobOffered job;
+    job.job = JobId(id);
+    job.options.total_iterations = total;
+    job.iteration_estimate = microseconds(10);
+    job.persistent = units(persistent);
+    job.ephemeral = units(ephemeral);
+    return send(job);
+  }
+  std::vector<Action> declare(uint64_t id, uint64_t total) {
+    return send(JobChanged{.job = JobId(id), .changes = total_of(total)});
+  }
+  static JobChanges total_of(uint64_t total) {
+    JobChanges changes;
+    changes.given = static_cast<uint8_t>(JobOption::total_iterations);
+    changes.values.total_iterations = total;
+    return changes;
+  }
+};
+
+TEST_F(SchedulerChangedTest, OnlyWhatIsGivenChanges) {
+  offer_of(1, 10, 10, 40);
+  JobChanges changes;
+  changes.given =
+      static_cast<uint8_t>(JobOption::weight) | static_cast<uint8_t>(JobOption::deadline);
+  changes.values.weight = 2;
+  changes.values.deadline = seconds(9);
+  changes.values.priority = 7;
+  changes.values.name = "other";
+  send(JobChanged{.job = JobId(1), .changes = changes});
+  const JobOptions known = job(1).options;
+  EXPECT_EQ(known.weight, 2.0);
+  EXPECT_EQ(known.deadline, seconds(9));
+  EXPECT_EQ(known.total_iterations, 40u);
+  EXPECT_EQ(known.priority, 0);
+  EXPECT_EQ(known.name, "");
+}
+
+TEST_F(SchedulerChangedTest, AnotherWaitingJobIsTheNextOne) {
+  offer_of(1, 60, 30, 10);
+  offer_of(2, 60, 30, 20);
+  offer_of(3, 60, 30, 30);
+  declare(3, 5);
+  const auto actions = send(JobEnded{.job = JobId(1), .cancelled = false});
+  const auto admitted = of<AdmitJob>(actions);
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted[0].job, JobId(3)) << "5 iterations are fewer than 20";
+}
+
+TEST_F(SchedulerChangedTest, AJobThatBecameTheShorterOneRunsAtTheNextBoundary) {
+  for (const uint64_t id : {1, 2}) {
+    offer_of(id, 10, 10, 10 * id);
+    place(id);
+  }
+  const TurnId first = of<GrantTurn>(ready(1)).at(0).turn.id;
+  ready(2);
+  end_turn(first, TurnEnd::budget, /*more_ready=*/true);
+  const JobId second = scheduler_->view().lane(LaneId(1))->running;
+  EXPECT_EQ(second, JobId(1)) << "9 iterations are fewer than 20";
+  EXPECT_EQ(of<RecallTurn>(declare(2, 3)).size(), 1u) << "3 are fewer than 9";
+}
+
+TEST_F(SchedulerChangedTest, OfAJobThatIsGoneNothingIsHeard) {
+  offer_of(1, 10, 10, 10);
+  EXPECT_TRUE(declare(7, 3).empty());
+  EXPECT_EQ(scheduler_->snapshot().ignored_events, 1u);
+}
+
+}  // namespace
+}  // namespace laneway::lanes
