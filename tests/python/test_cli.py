@@ -124,6 +124,7 @@ def test_a_waiting_job_has_its_position_reason_and_estimate():
     assert view.reason(job()) == "-"
     kept = job(state="resident", waiting_s=75.4, reason={"code": "waits_turn", "text": "not now"})
     assert view.reason(kept) == "not now; since 1 min 15 s"
+    assert view.reason(job(deadline_missed_by_s=3.0)) == "misses its deadline by 3.0 s"
     standby = {"pid": 7, "role": "standby", "state": "ready"}
     assert view.worker_text({**standby, "jobs_to_prepare": None, "jobs_prepared": None}) == (
         "7 standby ready"

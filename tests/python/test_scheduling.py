@@ -5,6 +5,7 @@ before anything is captured, with the limits that the service itself has."""
 import inspect
 import math
 import threading
+import warnings
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 import laneway
 from laneway.errors import InvalidInput
 from laneway.jobs import scheduling
+from laneway.jobs.job import Job
 from laneway.jobs.scheduling import Scheduling
 
 TOLD = {
@@ -238,3 +240,23 @@ def test_a_job_that_waits_for_its_turn_says_so_and_behind_whom():
         assert (reason["code"], reason["numbers"]["behind_job"]) == ("waits_turn", number)
         assert f"job {number}" in reason["text"]
         assert seen[-1]["waiting_s"] > seen[0]["waiting_s"] >= 0 or len(seen) == 1
+
+
+@pytest.mark.parametrize("missed", [None, 12.5])
+def test_a_deadline_that_cannot_be_met_is_said_at_admission(missed, monkeypatch):
+    """What the policy says is put in: which one says so, and when, is the policy's test."""
+    report = Job.report
+
+    def told(job, with_tapes=False):
+        found = report(job, with_tapes)
+        found["status"]["deadline_missed_by_s"] = missed
+        return found
+
+    monkeypatch.setattr(Job, "report", told)
+    with laneway.embedded("64MiB") as service, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        a_step(service, name="late", deadline=9)(X, Y)
+        a_step(service, name="patient")(X, Y)
+    texts = [str(warning.message) for warning in said]
+    expected = ["job 'late' will miss its deadline of 9 s by about 12.5 s"] if missed else []
+    assert [text.split(",")[0] for text in texts if "deadline" in text] == expected

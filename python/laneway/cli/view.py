@@ -144,6 +144,8 @@ def reason(job: Document) -> str:
         parts.append(f"position {job['position']}")
     if job["reason"] is not None:
         parts.append(job["reason"]["text"])
+    if job.get("deadline_missed_by_s"):
+        parts.append(f"misses its deadline by {duration(job['deadline_missed_by_s'])}")
     if job.get("waiting_s") is not None:
         parts.append(f"since {duration(job['waiting_s'])}")
     if job.get("wait_estimate_s") is not None:

@@ -17,6 +17,7 @@ from laneway.graph.slots import Slot
 from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.job import Job, create_job
 from laneway.jobs.owned_job import OwnedJob
+from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service
 from laneway.native.process import ProcessLock
 
@@ -45,7 +46,7 @@ class WeightImage:
         self._pid = os.getpid()
         self._making = ProcessLock()  # of the job and its graphs
         self._job: Job | None = None
-        self._owned = OwnedJob("compiled code")
+        self._owned = OwnedJob("compiled code", options.scheduling)
         self._random_state = torch.get_rng_state()
         self._tracked = TrackedWeights(tensors, _weak_close(self))
         self._hold(tensors, range(len(tensors)))
@@ -98,7 +99,7 @@ class WeightImage:
             if self._job is not None:
                 return call_of(self._job, self._job.add_graph(captured.encode()), captured)
             self._job = self._owned.place(
-                lambda: self._made(captured), self.options.admission_timeout
+                lambda told: self._made(captured, told), self.options.admission_timeout
             )
             self.captured = captured
             return call_of(self._job, 0, captured)
@@ -113,7 +114,7 @@ class WeightImage:
         if self.state.is_here():
             self._owned.close()
 
-    def _made(self, captured: CapturedJobGraph) -> Job:
+    def _made(self, captured: CapturedJobGraph, told: Scheduling) -> Job:
         return create_job(
             self.service,
             self.name,
@@ -121,7 +122,7 @@ class WeightImage:
             captured.encode(),
             self._random_state,
             job_class="inference",
-            scheduling=self.options.scheduling,
+            scheduling=told,
         )
 
     def _slot_of(self, position: int) -> Slot:

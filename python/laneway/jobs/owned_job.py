@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,21 @@ from laneway.errors import ServiceUnavailable
 from laneway.jobs.job import Job
 from laneway.jobs.scheduling import UNSAID, Scheduling, changed
 from laneway.native.process import ProcessLock
+
+
+def _warn_of_deadline(job: Job, told: Scheduling) -> None:
+    """Warns when the policy says at admission that the job cannot meet its deadline."""
+    if told.deadline is None:
+        return
+    missed_s = (job.report()["status"] or {}).get("deadline_missed_by_s")
+    if missed_s:
+        warnings.warn(
+            f"job {job.name!r} will miss its deadline of {told.deadline} s by about {missed_s:.1f} "
+            "s, as far as the service knows now: set() a later deadline, fewer iterations, or what "
+            "its policy ranks by",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 class OwnedJob:
@@ -53,6 +69,7 @@ class OwnedJob:
             self._job = None
             job.close()
             raise
+        _warn_of_deadline(job, self._told)
         return job
 
     def close(self) -> None:
