@@ -1,5 +1,6 @@
 // Scenes in which somebody changes what the policy is told of a job (JobChanged): the core decides
 // by it with the same event, whether the job waits for memory, for its turn, or runs.
+#include "policies/registry.h"
 #include "policies/srtf.h"
 #include "tests/lanes/scheduler_scene.h"
 
@@ -59,17 +60,20 @@ TEST_F(SchedulerChangedTest, AnotherWaitingJobIsTheNextOne) {
   EXPECT_EQ(admitted[0].job, JobId(3)) << "5 iterations are fewer than 20";
 }
 
-TEST_F(SchedulerChangedTest, AJobThatBecameTheShorterOneRunsAtTheNextBoundary) {
-  for (const uint64_t id : {1, 2}) {
-    offer_of(id, 10, 10, 10 * id);
-    place(id);
-  }
-  const TurnId first = of<GrantTurn>(ready(1)).at(0).turn.id;
-  ready(2);
-  end_turn(first, TurnEnd::budget, /*more_ready=*/true);
-  const JobId second = scheduler_->view().lane(LaneId(1))->running;
-  EXPECT_EQ(second, JobId(1)) << "9 iterations are fewer than 20";
-  EXPECT_EQ(of<RecallTurn>(declare(2, 3)).size(), 1u) << "3 are fewer than 9";
+TEST_F(SchedulerChangedTest, ARivalThatBecameTheMoreUrgentOneHasTheRunningOneRecalled) {
+  make(100, 1, 0, policies::make_policy("priority").value());
+  start(1, 10, 10);
+  start(2, 10, 10);
+  end_turn(scheduler_->view().lane(LaneId(1))->running == JobId(1) ? TurnId(1) : TurnId(),
+           TurnEnd::budget, /*more_ready=*/true);
+  const JobId runs = scheduler_->view().lane(LaneId(1))->running;
+  const JobId waits(3 - runs.value());
+  JobChanges changes;
+  changes.given = static_cast<uint8_t>(JobOption::priority);
+  changes.values.priority = -1;
+  EXPECT_TRUE(of<RecallTurn>(send(JobChanged{.job = waits, .changes = changes})).empty());
+  changes.values.priority = 1;
+  EXPECT_EQ(of<RecallTurn>(send(JobChanged{.job = waits, .changes = changes})).size(), 1u);
 }
 
 TEST_F(SchedulerChangedTest, OfAJobThatIsGoneNothingIsHeard) {
