@@ -121,7 +121,9 @@ def parser() -> argparse.ArgumentParser:
     )
     policy = add("policy", "change the scheduling policy of the running service")
     policy.add_argument(
-        "policy", metavar="NAME[:key=value…]", help="a policy with its options: fifo, srtf"
+        "policy",
+        metavar="NAME[:key=value…]",
+        help="a policy with its options: fifo, sjf, srtf, las, fair, priority or edf",
     )
     trace = commands.add_parser(
         "trace",
