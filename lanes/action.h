@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/time.h"
 #include "lanes/outside_place.h"
 #include "lanes/reason.h"
 #include "lanes/turn.h"
@@ -85,10 +86,15 @@ struct CloseRegion {
 struct GrantTurn {
   Turn turn;
 };
-// Asks the lane to end this turn at the next iteration boundary and to report it (TurnEnded).
+// Asks the lane to end this turn at the next iteration boundary and to report it (TurnEnded). An
+// iteration that would take longer than `latest` from now on is given up, to be run again, if it
+// has not written anything and was not given up too often: a more urgent job waits for it. Sent
+// again when one comes later.
+inline constexpr Duration kWhenever = Duration(INT64_MAX);
 struct RecallTurn {
   TurnId turn;
   LaneId lane;
+  Duration latest = kWhenever;
 };
 
 using Action =

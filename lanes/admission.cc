@@ -95,7 +95,7 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
     core_.pool.drop_image(job.view.id);
     if (room != Room::done) return reason_of(room);
     lane.admission_wanted = true;
-    turns_.recall(lane);
+    turns_.recall_for(lane, job);
     return ReasonCode::pool_full;
   }
   if (grows) room = core_.pool.resize_region(lane.region, job.view.ephemeral);

@@ -76,4 +76,12 @@ std::optional<Duration> CheckedPolicy::late(const CoreState& core,
   return policy_->late(core.now, core.view, job);
 }
 
+bool CheckedPolicy::may_interrupt(const CoreState& core, const policies::JobView& running,
+                                  const policies::JobView& wants) {
+  if (!policy_->may_interrupt(core.now, core.view, running, wants)) return false;
+  if (!policy_->may_interrupt(core.now, core.view, wants, running)) return true;
+  ++faults_;
+  return fallback_->may_interrupt(core.now, core.view, running, wants);
+}
+
 }  // namespace laneway::lanes

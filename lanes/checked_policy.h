@@ -32,6 +32,9 @@ class CheckedPolicy {
   // Returns one of the candidates, or no job. Requires: there is a candidate.
   JobId evict(const CoreState& core, const policies::EvictQuestion& question);
 
+  // Whether `wants` may interrupt `running`. Two jobs that may interrupt each other may not.
+  bool may_interrupt(const CoreState& core, const policies::JobView& running,
+                     const policies::JobView& wants);
   // The job is over.
   void gone(JobId job);
   // By how much the job will miss its deadline, as far as the policy knows.

@@ -1,6 +1,6 @@
-// ControlWord: the word that an executor tests before each node. Other threads (the core's side, a
-// loader) set its bits when the executor must wait or stop; a zero word costs a relaxed load and a
-// branch. Thread-safe. The owner of the lane owns it; the executor borrows it.
+// ControlWord: the word that an executor tests before each node. Other threads set its bits when
+// the executor must pause or stop; a zero word costs a relaxed load and a branch. Thread-safe. The
+// owner of the lane owns it; the executor borrows it.
 #pragma once
 
 #include <atomic>
@@ -8,14 +8,12 @@
 
 namespace laneway::lanes {
 
-// Bits of the word. The executor itself acts on the first two, its hooks act on the others.
+// Bits of the word. The executor itself acts on the first two, its hooks act on the last one.
 namespace control {
 inline constexpr uint32_t kAbandon = 1u << 0;  // abandon this iteration if it has not committed
 inline constexpr uint32_t kCancel = 1u << 1;   // the job is over: as kAbandon, and stays set
-inline constexpr uint32_t kPause = 1u << 2;    // hold between nodes until it is cleared
-inline constexpr uint32_t kGroup = 1u << 3;    // bytes that a coming node needs are not there yet
+inline constexpr uint32_t kPause = 1u << 2;    // hold between nodes, before the commit phase
 inline constexpr uint32_t kStop = kAbandon | kCancel;
-inline constexpr uint32_t kWait = kPause | kGroup;
 }  // namespace control
 
 class ControlWord {
@@ -25,17 +23,8 @@ class ControlWord {
   // The bits. All that their setters wrote before is visible afterwards.
   uint32_t bits() const { return word_.load(std::memory_order_acquire); }
 
-  // Wakes the thread that waits in wait_change.
-  void set(uint32_t bits) {
-    word_.fetch_or(bits, std::memory_order_release);
-    word_.notify_all();
-  }
-  void clear(uint32_t bits) {
-    word_.fetch_and(~bits, std::memory_order_release);
-    word_.notify_all();
-  }
-  // Blocks until the bits are not `seen` any more.
-  void wait_change(uint32_t seen) const { word_.wait(seen, std::memory_order_acquire); }
+  void set(uint32_t bits) { word_.fetch_or(bits, std::memory_order_release); }
+  void clear(uint32_t bits) { word_.fetch_and(~bits, std::memory_order_release); }
 
  private:
   // A cache line of its own: the executor reads it all the time.

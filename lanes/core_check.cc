@@ -51,9 +51,10 @@ void check_job(const CoreState& core, const Job& job) {
   LW_CHECK(!job.arriving || (job.view.lane.valid() && job.clean && !job.leaves && !job.saving),
            named(job) + " is not arriving");
   LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
-  LW_CHECK(job.view.running == (job.state() == JobState::running), named(job) + ": running");
+  const bool has_turn = job.state() == JobState::running || job.state() == JobState::paused;
+  LW_CHECK(job.view.running == has_turn, named(job) + ": running");
   LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");
-  LW_CHECK(!job.ending || job.state() == JobState::running, named(job) + ": its end is overdue");
+  LW_CHECK(!job.ending || has_turn, named(job) + ": its end is overdue");
   if (!admitted) return;
   const policies::LaneView* lane = core.view.lane(job.view.lane);
   LW_CHECK(lane != nullptr, named(job) + " is in a lane that does not exist");
@@ -100,7 +101,7 @@ void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lan
   LW_CHECK(turns.open_turn(lane.id) == lane.turn.id && view->running == lane.turn.job,
            named(lane) + ": another turn is open");
   const Job& job = core.job_of(lane.turn.job);
-  LW_CHECK(job.state() == JobState::running && job.view.lane == lane.id,
+  LW_CHECK(job.view.running && job.view.lane == lane.id,
            named(job) + " has a turn in a lane that it is not in");
   const TurnEnvelope& envelope = lane.turn.envelope;
   LW_CHECK(envelope.base == lane.region.offset && envelope.ceiling == lane.region.size,

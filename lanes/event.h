@@ -42,6 +42,16 @@ struct TurnEnded {
   Duration idle = Duration();   // how long its job had had nothing to run when it ended
   IterationSum uncounted = {};  // of `iterations`, those that are none of the job's declared total
   IterationSum probes = {};     // of the others, those whose time says nothing of the next ones'
+  uint64_t abandoned = 0;       // iterations that were given up for more urgent jobs
+};
+// The iteration that runs in this turn is held between two nodes, because one of a more urgent turn
+// runs in another lane; and it goes on, or was given up, after so long.
+struct TurnPaused {
+  TurnId turn;
+};
+struct TurnResumed {
+  TurnId turn;
+  Duration paused;
 };
 // A region's need changed outside a turn (a graph was added to the job).
 struct NeedChanged {
@@ -106,6 +116,6 @@ struct WorkerReported {
 using Event =
     std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced, ImageLeft,
                  CopyFailed, ImageSaved, ImageDirty, ResidencyWanted, JobReleased, WorkerLost,
-                 CapacityChanged, TimerFired, WorkerReported, JobChanged>;
+                 CapacityChanged, TimerFired, WorkerReported, JobChanged, TurnPaused, TurnResumed>;
 
 }  // namespace laneway::lanes

@@ -34,8 +34,8 @@ void Eviction::make_room_to_grow(const Job& held) {
 }
 
 bool Eviction::could_leave(const Job& job) {
-  const bool there = job.state() == JobState::running || job.state() == JobState::held ||
-                     job.state() == job.at_rest();
+  const bool there =
+      job.view.running || job.state() == JobState::held || job.state() == job.at_rest();
   return there && !job.arriving && job.view.lane.valid() && !job.pinned && !job.leaves &&
          !job.ending;
 }

@@ -75,17 +75,18 @@ bool Executor::run_nodes(size_t from, size_t to, bool in_commit, IterationReport
 }
 
 bool Executor::attend(size_t node, bool in_commit, IterationReport& report) {
-  for (;;) {
+  while (!in_commit) {
     const uint32_t bits = word_.bits();
-    if ((bits & control::kStop) != 0 && !in_commit) {
+    if ((bits & control::kStop) != 0) {
       stop((bits & control::kCancel) != 0 ? IterationOutcome::cancelled
                                           : IterationOutcome::abandoned_by_request,
            node, report);
       return false;
     }
-    if ((bits & control::kWait) == 0) return true;
-    hooks_.wait(bits & control::kWait, node);
+    if ((bits & control::kPause) == 0) return true;
+    hooks_.pause(node);
   }
+  return true;
 }
 
 void Executor::stop(IterationOutcome outcome, size_t node, IterationReport& report) {

@@ -5,8 +5,9 @@
 // time may use it.
 //
 // Up to the entry of the commit phase an iteration can be abandoned without a trace. From then on
-// requests to stop have no effect, and a failure is reported as failed_in_commit: persistent memory
-// is partly written.
+// requests to stop or to pause have no effect, and a failure is reported as failed_in_commit:
+// persistent memory is partly written, and a process that died there would cost the job a
+// restoration.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// ExecutorHooks: the executor's calls to its lane: when it must wait, and before the commit phase.
+// ExecutorHooks: the executor's calls to its lane: when it must pause, and before the commit phase.
 // The executor's thread makes them; they may block.
 #pragma once
 
@@ -19,10 +19,10 @@ class ExecutorHooks {
  public:
   virtual ~ExecutorHooks() = default;
 
-  // Called before node `node` when `bits` of control::kWait are set. Blocks until these bits are
-  // cleared, or until any other bit of the word changes; the executor reads the word again
-  // afterwards.
-  virtual void wait(uint32_t bits, size_t node) = 0;
+  // Called before node `node` while control::kPause is set and the commit phase has not begun.
+  // Blocks until the bit is cleared or one of control::kStop is set; the executor reads the word
+  // again afterwards.
+  virtual void pause(size_t node) = 0;
 
   // Called once per iteration, before node `node`, the first that writes persistent memory; never
   // for graphs without such a node. While it blocks it must watch the control word for

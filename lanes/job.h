@@ -1,7 +1,5 @@
 // Job: the core's record of one job, and the state machine of jobs. `laneway status` shows the
-// states. One state needs a capability that this build does not have yet (preemption between
-// nodes); it stands in the table, and a transition to it is refused by name. Plain data plus a pure
-// function; not thread-safe.
+// states. Plain data plus a pure function; not thread-safe.
 #pragma once
 
 #include <array>
@@ -21,7 +19,7 @@ enum class JobState : uint8_t {
   staged,       // admitted; its image is being placed in the pool
   resident,     // its image is in the pool; it runs when it has work and is picked
   running,      // a turn is open
-  paused,       // (later) stopped between two nodes
+  paused,       // its turn is open, and its iteration held for a more urgent one's
   held,         // resident, but its lane's region is too small for it until memory is free
   evicting,     // its image is leaving the pool
   away,         // its image is outside of the pool only
@@ -35,12 +33,8 @@ inline constexpr size_t kJobStateCount = 13;
 
 const char* job_state_name(JobState state);
 
-enum class Transition : uint8_t { allowed, later, impossible };
 // The table of the state machine.
-Transition job_transition(JobState from, JobState to);
-// Error unsupported for a transition of a later capability, internal for an impossible one; both
-// name the two states.
-Status check_job_transition(JobState from, JobState to);
+bool job_transition_allowed(JobState from, JobState to);
 
 struct Job {
   policies::JobView view;  // identity, sizes, progress, as policies see them
@@ -65,10 +59,15 @@ struct Job {
   bool wanted_out = false;  // … out of it, while it was on its way in
   // Its image leaves as soon as its turn has ended; its place outside is claimed.
   bool leaves = false;
-  bool arriving = false;      // its image may be used, and its bytes are still on the way
-  bool saving = false;        // a copy is being made at its place outside, ahead of need
-  bool clean = false;         // the copy at its place outside is whole and equal
-  TimePoint admitted_at;      // the last time
+  bool arriving = false;  // its image may be used, and its bytes are still on the way
+  bool saving = false;    // a copy is being made at its place outside, ahead of need
+  bool clean = false;     // the copy at its place outside is whole and equal
+  TimePoint admitted_at;  // the last time
+  // How often and how long iterations were held; and, while paused, since when.
+  uint64_t pauses = 0;
+  Duration paused;
+  uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
+  TimePoint paused_since;
   TimePoint leave_no_sooner;  // after a copy that failed
   TimePoint save_no_sooner;   // … or was stopped
 

@@ -9,7 +9,7 @@ constexpr size_t kEndedRemembered = 32;  // enough for a status page
 
 void JobExit::end_job(Job& job, JobState end_state) {
   if (job.ending) return;
-  if (job.state() != JobState::running) {
+  if (!job.view.running) {
     forget_job(job, end_state);
     return;
   }

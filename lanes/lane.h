@@ -30,6 +30,7 @@ struct Lane {
   Turn turn;
   bool bounded = false;  // the turn has a budget because other jobs wait
   TimePoint granted_at;
+  bool hurried = false;  // … and was asked to end soon, because a more urgent job waits
   // True when the jobs' needs changed: the region is fitted to them when no turn is open.
   bool fit_wanted = false;
   // True when a job got ready while a turn is open: the policy is asked whether that goes on.

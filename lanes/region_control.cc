@@ -113,7 +113,7 @@ void RegionControl::retry_held() {
     if (core_.pool.rounded(job->ephemeral) <= lane.region.size) continue;  // grown for another one
     if (lane.open() && core_.pool.could_resize(lane.region, job->ephemeral) == Room::done) {
       lane.fit_wanted = true;
-      turns_.recall(lane);
+      turns_.recall_for(lane, core_.job_of(job->id));
     } else if (!lane.open() && resize_region(lane, job->ephemeral) == Room::done) {
       mark_held(lane);
       core_.touch(lane);

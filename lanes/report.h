@@ -50,6 +50,7 @@ struct ReportedJob {
   uint64_t uncounted = 0;      // as in TurnEnded
   IterationSum measured = {};  // of those that count, all but the probes, as far as they are known
   TurnId turn;                 // the open turn, or none
+  bool paused = false;         // … in which an iteration is held: TurnResumed comes
 };
 
 struct ReportedRegion {

@@ -145,7 +145,10 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
     ++core_.saving_jobs;
   }
   if (reported.turn.valid()) {
-    turns_.reopen(core_.lane_of(reported.lane), kept, reported.turn);
+    Lane& lane = core_.lane_of(reported.lane);
+    kept.view.ready_since = core_.now;
+    turns_.reopen(lane, kept, reported.turn);
+    if (reported.paused) turns_.pause(lane);
   } else if (reported.leaving) {
     kept.leaves = true;
     ++core_.leaving_jobs;

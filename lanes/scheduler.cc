@@ -106,6 +106,7 @@ void Scheduler::on(const TurnEnded& event) {
   Job& job = core_.job_of(lane.turn.job);
   turns_.close_turn(lane);
   account_for(core_.now, core_.now - lane.granted_at, event, job);
+  job.abandoned += event.abandoned;
   if (job.ending) {
     exit_.forget_job(job, job.end_state);
     return;
@@ -137,6 +138,16 @@ void Scheduler::on(const TurnEnded& event) {
     retry_those_who_wait();
     save_ahead_.look_soon();
   }
+}
+
+void Scheduler::on(const TurnPaused& event) {
+  Lane* const lane = turns_.lane_of_turn(event.turn);
+  lane != nullptr ? turns_.pause(*lane) : static_cast<void>(++core_.ignored_events);
+}
+
+void Scheduler::on(const TurnResumed& event) {
+  Lane* const lane = turns_.lane_of_turn(event.turn);
+  lane != nullptr ? turns_.resume(*lane, event.paused) : static_cast<void>(++core_.ignored_events);
 }
 
 // Somebody may leave for them now, or soon.

@@ -71,6 +71,8 @@ class Scheduler {
   void on(const JobEnded& event);
   void on(const WorkReady& event);
   void on(const TurnEnded& event);
+  void on(const TurnPaused& event);
+  void on(const TurnResumed& event);
   void on(const NeedChanged& event);
   void on(const ImagePlaced& event);
   void on(const JobReleased& event);

@@ -32,7 +32,12 @@ struct JobStatus {
   Duration device_time;
   // By how much it will miss its deadline, by what the policy knows; nothing: not, or not known.
   std::optional<Duration> late;
-  Reason reason;                                // while the job waits; its position counts from 1
+  // How often iterations were held for more urgent ones, and for how long in all those that are
+  // not held any more.
+  uint64_t pauses = 0;
+  Duration paused = Duration();
+  uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
+  Reason reason;           // while the job waits; its position counts from 1
   std::optional<TimePoint> waiting_since = {};  // lanes/standing.h
   // Wall-clock time per iteration lately; zero: unknown. The core does not know it: the code that
   // shows the snapshot fills it in.

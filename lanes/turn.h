@@ -9,18 +9,29 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/limits.h"
 #include "policies/turn_budget.h"
 
 namespace laneway::lanes {
 
 using policies::TurnBudget;
 
-// The range of the pool in which a lane may allocate, and the turn's budget.
+// Lanes as a number: bit n - 1 is lane n.
+using LaneSet = uint64_t;
+static_assert(limits::kMaxLanes <= 64, "a set of lanes is one word");
+constexpr LaneSet set_of(LaneId lane) { return LaneSet{1} << (lane.value() - 1); }
+
+// The range of the pool in which a lane may allocate, the turn's budget, and who is more urgent.
 struct TurnEnvelope {
   RegionId region;
   Bytes base;     // offset of the region in the pool
   Bytes ceiling;  // bytes that the lane may use from there
   TurnBudget budget;
+  // Of the turns that were open when this one was granted: the lanes of those that its iterations
+  // may interrupt, and of those whose iterations may interrupt it. What holds between two open
+  // turns is said by the later grant.
+  LaneSet interrupts = 0;
+  LaneSet yields_to = 0;
 };
 
 struct Turn {

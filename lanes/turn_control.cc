@@ -1,16 +1,24 @@
 #include "lanes/turn_control.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
 namespace laneway::lanes {
+namespace {
+
+// Nobody's iteration is given up for less.
+constexpr Duration kLeastPatience = milliseconds(1);
+
+}  // namespace
 
 TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
     : core_(core),
       policy_(policy),
       open_turns_(core.lanes.size()),
-      deadlines_(core.lanes.size(), TimePoint::never()) {}
+      deadlines_(core.lanes.size(), TimePoint::never()),
+      left_(core.lanes.size()) {}
 
 TimePoint TurnControl::next_wakeup() const {
   return *std::min_element(deadlines_.begin(), deadlines_.end());
@@ -39,6 +47,25 @@ void TurnControl::announce_work(Job& job) {
   lane.rival_came = lane.open();
 }
 
+void TurnControl::recall_for(Lane& lane, const Job& wants) {
+  if (!lane.open()) return;
+  const policies::JobView& running = core_.job_of(lane.turn.job).view;
+  if (policy_.may_interrupt(core_, running, wants.view)) {
+    hurry(lane, wants.view);
+  } else {
+    recall(lane);
+  }
+}
+
+void TurnControl::hurry(Lane& lane, const policies::JobView& wants) {
+  if (lane.hurried) return;
+  lane.hurried = true;
+  if (lane.state() == LaneState::granted) lane.move_to(LaneState::recalled);
+  deadlines_[lane.id.value() - 1] = TimePoint::never();
+  const Duration latest = std::max(kLeastPatience, wants.mean_iteration_time());
+  core_.actions.push_back(RecallTurn{lane.turn.id, lane.id, latest});
+}
+
 void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget) {
   job.view.running = true;
   job.move_to(JobState::running);
@@ -51,10 +78,46 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
                             .base = lane.region.offset,
                             .ceiling = lane.region.size,
                             .budget = budget}};
+  set_urgency(lane, job);
   lane.granted_at = core_.now;
   lane.rival_came = false;
+  lane.hurried = false;
   open_turns_[lane.id.value() - 1] = turn;
   contexts_.opened(job.view.context_key);
+}
+
+void TurnControl::set_urgency(Lane& lane, const Job& job) {
+  TurnEnvelope& envelope = lane.turn.envelope;
+  for (const Lane& other : core_.lanes) {
+    if (!other.open() || other.id == lane.id) continue;
+    const policies::JobView& rival = core_.job_of(other.turn.job).view;
+    if (policy_.may_interrupt(core_, rival, job.view)) {
+      envelope.interrupts |= set_of(other.id);
+    } else if (policy_.may_interrupt(core_, job.view, rival)) {
+      envelope.yields_to |= set_of(other.id);
+    }
+  }
+}
+
+void TurnControl::pause(Lane& lane) {
+  Job& job = core_.job_of(lane.turn.job);
+  if (job.state() != JobState::running || job.quarantined) return;  // a report said so already
+  job.move_to(JobState::paused);
+  job.paused_since = core_.now;
+  ++job.pauses;
+  TimePoint& deadline = deadlines_[lane.id.value() - 1];
+  left_[lane.id.value() - 1] = deadline == TimePoint::never() ? Duration() : deadline - core_.now;
+  deadline = TimePoint::never();
+}
+
+void TurnControl::resume(Lane& lane, Duration paused) {
+  Job& job = core_.job_of(lane.turn.job);
+  job.paused += std::clamp(paused, Duration(), core_.now - TimePoint());
+  if (job.state() != JobState::paused) return;
+  job.move_to(JobState::running);
+  lane.granted_at = lane.granted_at + (core_.now - job.paused_since);
+  const bool counts = lane.bounded && lane.state() == LaneState::granted;
+  if (counts) deadlines_[lane.id.value() - 1] = core_.now + left_[lane.id.value() - 1];
 }
 
 void TurnControl::reopen(Lane& lane, Job& job, TurnId turn) {
@@ -80,7 +143,7 @@ void TurnControl::recall(Lane& lane) {
   if (lane.state() != LaneState::granted) return;
   lane.move_to(LaneState::recalled);
   deadlines_[lane.id.value() - 1] = TimePoint::never();
-  core_.actions.push_back(RecallTurn{lane.turn.id, lane.id});
+  core_.actions.push_back(RecallTurn{.turn = lane.turn.id, .lane = lane.id});
 }
 
 void TurnControl::recall_unbounded() {
@@ -98,21 +161,29 @@ void TurnControl::recall_bounded() {
 void TurnControl::settle_lane(Lane& lane) {
   if (!core_.worker_up) return;
   if (lane.state() == LaneState::idle) try_grant(lane);
-  if (std::exchange(lane.rival_came, false) && lane.state() == LaneState::granted) reconsider(lane);
+  if (std::exchange(lane.rival_came, false) && lane.open() && !lane.hurried) reconsider(lane);
 }
 
 void TurnControl::reconsider(Lane& lane) {
   const policies::LaneView& view = *core_.view.lane(lane.id);
   if (view.ready.empty()) return;  // the rival has left meanwhile
-  if (!lane.bounded) return recall(lane);
   const policies::JobView& running = core_.job_of(view.running).view;
+  const auto may_interrupt = [&](const policies::JobView* rival) {
+    return policy_.may_interrupt(core_, running, *rival);
+  };
+  if (std::none_of(view.ready.begin(), view.ready.end(), may_interrupt)) {
+    if (lane.state() != LaneState::granted) return;
+    if (!lane.bounded) return recall(lane);
+  }
   rivals_ = view.ready;
   rivals_.insert(std::lower_bound(rivals_.begin(), rivals_.end(), running.arrival,
                                   [](const policies::JobView* job, uint64_t arrival) {
                                     return job->arrival < arrival;
                                   }),
                  &running);
-  if (policy_.pick(core_, lane, rivals_, &running).job != running.id) recall(lane);
+  const JobId next = policy_.pick(core_, lane, rivals_, &running).job;
+  if (next != running.id) return recall_for(lane, core_.job_of(next));
+  if (!lane.bounded) recall(lane);
 }
 
 void TurnControl::try_grant(Lane& lane) {
@@ -122,7 +193,14 @@ void TurnControl::try_grant(Lane& lane) {
   Job& job = core_.job_of(decision.job);
   if (contexts_.may_open(job.view.context_key)) return grant(lane, decision);
   job.reason = core_.make_reason(ReasonCode::context_conflict, job);
-  if (contexts_.wait(job.view.context_key)) recall_unbounded();
+  if (!contexts_.wait(job.view.context_key)) return;
+  recall_unbounded();
+  // Two contexts never run beside each other, so nobody is paused for the other one.
+  for (Lane& other : core_.lanes) {
+    if (!other.open()) continue;
+    const policies::JobView& running = core_.job_of(other.turn.job).view;
+    if (policy_.may_interrupt(core_, running, job.view)) hurry(other, job.view);
+  }
 }
 
 TurnBudget TurnControl::bound_of(const policies::PickDecision& decision) const {

@@ -27,6 +27,12 @@ class TurnControl {
   void settle_lane(Lane& lane);
   // Asks the lane's open turn to end. Does nothing when no turn is open, or it was asked already.
   void recall(Lane& lane);
+  // The same because of what `wants` needs: if that job may interrupt the turn's, soon.
+  void recall_for(Lane& lane, const Job& wants);
+  // The iteration of the lane's open turn is held, or goes on after so long. Held time is no part
+  // of the turn's slice. Requires: lane.open().
+  void pause(Lane& lane);
+  void resume(Lane& lane, Duration paused);
   // Records that the lane's turn is over. Requires: lane.open().
   void close_turn(Lane& lane);
   // If keys of numeric contexts wait, gives turns to the one that waited longest as soon as it may
@@ -53,6 +59,9 @@ class TurnControl {
   void reopen(Lane& lane, Job& job, TurnId turn);
 
  private:
+  // A job that may interrupt the open turn wants the lane: the turn's iteration may go on for as
+  // long as that job's own take.
+  void hurry(Lane& lane, const policies::JobView& wants);
   void try_grant(Lane& lane);
   void reconsider(Lane& lane);
   void grant(Lane& lane, const policies::PickDecision& decision);
@@ -60,14 +69,18 @@ class TurnControl {
   TurnBudget bound_of(const policies::PickDecision& decision) const;
   // When a turn with this bound, from now on, is overdue.
   TimePoint overdue_at(const TurnBudget& budget) const;
+  // Who of the open turns interrupts whom.
+  void set_urgency(Lane& lane, const Job& job);
   void begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget);
   void recall_unbounded();
   void grant_context(uint64_t key);
 
   CoreState& core_;
   CheckedPolicy& policy_;
-  std::vector<TurnId> open_turns_;                // by slot; none when no turn is open
-  std::vector<TimePoint> deadlines_;              // by slot: of bounded turns; never for others
+  std::vector<TurnId> open_turns_;  // by slot; none when no turn is open
+  // By slot: of bounded turns; never for others, and while they are paused.
+  std::vector<TimePoint> deadlines_;
+  std::vector<Duration> left_;                    // by slot: of a paused turn, until its deadline
   std::vector<const policies::JobView*> rivals_;  // kept for its memory
   ContextTurns contexts_;
   IdSource<TurnId> turn_ids_;

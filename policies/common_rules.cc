@@ -63,15 +63,29 @@ PickDecision CommonRules::pick(TimePoint now, const View& view, const PickQuesti
   return decision;
 }
 
+void CommonRules::keep_most_urgent(TimePoint now, const View& view) {
+  const auto goes_first = [&](const JobView* one, const JobView* other) {
+    return one != other && rule_->may_interrupt(now, view, *other, *one) &&
+           !rule_->may_interrupt(now, view, *one, *other);
+  };
+  const JobView* top = others_.front();
+  for (const JobView* one : others_) {
+    if (goes_first(one, top)) top = one;
+  }
+  std::erase_if(others_, [&](const JobView* one) { return goes_first(top, one); });
+}
+
 PickDecision CommonRules::ask_rule(TimePoint now, const View& view, const PickQuestion& question) {
   const auto& all = question.candidates;
   others_.clear();
   std::copy_if(all.begin(), all.end(), std::back_inserter(others_),
                [](const JobView* job) { return !is_best_effort(job); });
+  if (others_.empty()) others_.assign(all.begin(), all.end());
+  keep_most_urgent(now, view);
   PickQuestion asked = question;
-  if (!others_.empty() && others_.size() < all.size()) {
-    asked.candidates = others_;
-    if (question.running != nullptr && is_best_effort(question.running)) asked.running = nullptr;
+  asked.candidates = others_;
+  if (std::find(others_.begin(), others_.end(), question.running) == others_.end()) {
+    asked.running = nullptr;
   }
   PickDecision decision = rule_->pick(now, view, asked);
   if (!decision.budget.is_bound()) decision.budget.slice = kLongestSlice;

@@ -14,7 +14,9 @@
 //    Source: reservations of backfilling schedulers (Lifka, "The ANL/IBM SP scheduling system",
 //    1995).
 // 3. Jobs of class best_effort run when no other job in their lane has work, ageing excepted.
-// 4. share=no: a job is admitted to a new lane or not at all.
+// 4. A job that another one with work may interrupt (Policy::may_interrupt) gets no turn before it,
+//    ageing excepted.
+// 5. share=no: a job is admitted to a new lane or not at all.
 //
 // With age=off the policy's own bound is all there is.
 #pragma once
@@ -38,6 +40,10 @@ class CommonRules final : public Policy {
   std::string_view name() const override { return rule_->name(); }
   AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  bool may_interrupt(TimePoint now, const View& view, const JobView& running,
+                     const JobView& wants) override {
+    return rule_->may_interrupt(now, view, running, wants);
+  }
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   void gone(JobId job) override;
   std::optional<Duration> late(TimePoint now, const View& view, const JobView& job) const override;
@@ -47,6 +53,8 @@ class CommonRules final : public Policy {
   TimePoint due(const JobView& job, const PickQuestion& question) const;
   // The one that has been due for longest; null: nobody is.
   const JobView* overdue(TimePoint now, const PickQuestion& question) const;
+  // Leaves in `others_` those whom no other one of them may interrupt.
+  void keep_most_urgent(TimePoint now, const View& view);
   PickDecision ask_rule(TimePoint now, const View& view, const PickQuestion& question);
   // Ends the turn when the next of the others is due.
   void bound(TimePoint now, const PickQuestion& question, PickDecision& decision) const;

@@ -1,8 +1,8 @@
-// Policy: who is admitted, who runs next, who leaves. Three separate questions, so that each can be
-// answered (and tested) without the others. A policy is pure: it sees the time and the view, and
-// its only memory is its own fields; it reads no clock, file or environment variable and starts
-// nothing. Safety is not its business: the core checks every answer, and goes on with fifo where an
-// answer is nonsense. Called from one thread.
+// Policy: who is admitted, who runs next, who interrupts whom, who leaves. Separate questions, so
+// that each can be answered (and tested) without the others. A policy is pure: it sees the time and
+// the view, and its only memory is its own fields; it reads no clock, file or environment variable
+// and starts nothing. Safety is not its business: the core checks every answer, and goes on with
+// fifo where an answer is nonsense. Called from one thread.
 #pragma once
 
 #include <optional>
@@ -29,6 +29,14 @@ class Policy {
   // Always one of the candidates. Asked when a lane is idle and has jobs with work, and when a job
   // gets ready while the turn of another one is open.
   virtual PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
+
+  // Whether `wants`, which has work, may interrupt an iteration of `running`, whose turn is open:
+  // hold it between two nodes, or have it given up and run again. Unless another policy knows
+  // better, whoever has a higher priority may.
+  virtual bool may_interrupt(TimePoint /*now*/, const View& /*view*/, const JobView& running,
+                             const JobView& wants) {
+    return wants.options.priority > running.options.priority;
+  }
 
   // One of the candidates, or none when nobody (else) should leave for this job.
   virtual JobId evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;

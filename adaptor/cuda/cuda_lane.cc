@@ -60,10 +60,19 @@ class OwnCapturesOnly {
 
 // In the order in which it is entered.
 struct CudaLane::Entered {
-  explicit Entered(const lanes::NumericContext& context) : numeric(context) {}
+  explicit Entered(const lanes::NumericContext& context) { set_numeric(context); }
 
-  const NumericScope numeric;
-  const CudaNumericScope cuda_numeric;
+  void set_numeric(const lanes::NumericContext& context) {
+    numeric.emplace(context);
+    cuda_numeric.emplace();
+  }
+  void drop_numeric() {
+    cuda_numeric.reset();
+    numeric.reset();
+  }
+
+  std::optional<NumericScope> numeric;
+  std::optional<CudaNumericScope> cuda_numeric;
   const OwnCapturesOnly captures;
   const c10::WarningUtils::WarningHandlerGuard warnings{&OnceWarnings::instance()};
   std::optional<CurrentStream> current;
@@ -101,6 +110,10 @@ void CudaLane::leave() {
   LW_CHECK(entered_ != nullptr, "a lane is left that nobody entered");
   entered_.reset();
 }
+
+void CudaLane::suspend() { entered_->drop_numeric(); }
+
+void CudaLane::resume(const lanes::NumericContext& context) { entered_->set_numeric(context); }
 
 uint64_t CudaLane::address_hash() const { return entered_->binding->address_hash(); }
 

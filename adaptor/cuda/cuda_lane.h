@@ -26,6 +26,8 @@ class CudaLane final : public StreamLane {
   // If CUDA fails here, every further call of the lane returns that error until the next enter.
   void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
   void leave() override;
+  void suspend() override;
+  void resume(const lanes::NumericContext& context) override;
   uint64_t address_hash() const override;
 
   cudaStream_t native() const { return stream_.stream(); }

@@ -30,6 +30,10 @@ class DeviceLane {
   // entered no other lane, and the arena's iterations begin and end in between.
   virtual void enter(memory::LaneArena& arena, const lanes::NumericContext& context) = 0;
   virtual void leave() = 0;
+  // The thread computes nothing for a while, and is inside the lane again: in between torch has no
+  // numeric context of the lane's. What the iteration allocated stays the arena's.
+  virtual void suspend() = 0;
+  virtual void resume(const lanes::NumericContext& context) = 0;
   // A hash of the addresses of the lane's allocations since enter, in their order.
   virtual uint64_t address_hash() const = 0;
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "adaptor/device/device_lane.h"
 #include "adaptor/host/cpu_lane_allocator.h"
@@ -17,6 +18,8 @@ class HostLane final : public DeviceLane {
 
   void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
   void leave() override;
+  void suspend() override { bound_->numeric.reset(); }
+  void resume(const lanes::NumericContext& context) override { bound_->numeric.emplace(context); }
   uint64_t address_hash() const override { return bound_->binding.address_hash(); }
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) override;
@@ -29,8 +32,8 @@ class HostLane final : public DeviceLane {
  private:
   struct Bound {
     Bound(memory::LaneArena& arena, const lanes::NumericContext& context)
-        : numeric(context), binding(arena) {}
-    NumericScope numeric;
+        : numeric(std::in_place, context), binding(arena) {}
+    std::optional<NumericScope> numeric;
     LaneBinding binding;
   };
   std::optional<Bound> bound_;  // set between enter and leave

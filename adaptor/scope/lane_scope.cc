@@ -16,11 +16,21 @@ memory::LaneArena* current_arena() { return entered_arena; }
 
 LaneScope::LaneScope(DeviceLane& lane, memory::LaneArena& arena,
                      const lanes::NumericContext& context)
-    : lane_(lane) {
+    : use_(std::in_place), lane_(lane), context_(context) {
   LW_CHECK(entered == nullptr, "a thread is in one lane at a time");
   lane_.enter(arena, context);
   entered = &lane_;
   entered_arena = &arena;
+}
+
+void LaneScope::suspend() {
+  lane_.suspend();
+  use_.reset();
+}
+
+void LaneScope::resume() {
+  use_.emplace();
+  lane_.resume(context_);
 }
 
 LaneScope::~LaneScope() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "adaptor/device/device_lane.h"
 #include "adaptor/scope/fork_gate.h"
@@ -23,13 +24,19 @@ class LaneScope {
   LaneScope(const LaneScope&) = delete;
   LaneScope& operator=(const LaneScope&) = delete;
 
+  // Out of torch for a while, and in it again: fork() and the user's own numeric flags do not wait
+  // for what happens in between, when the thread must not call torch.
+  void suspend();
+  void resume();
+
   // A hash over the addresses that this thread's lane allocations got since the scope began: equal
   // for two iterations when every allocation lay where it lay before.
   uint64_t address_hash() const { return lane_.address_hash(); }
 
  private:
-  const TorchUse use_;
+  std::optional<TorchUse> use_;
   DeviceLane& lane_;
+  const lanes::NumericContext& context_;
 };
 
 }  // namespace laneway::adaptor

@@ -17,6 +17,8 @@ namespace {
 bool is_workers_own(const lanes::Event& event) {
   return std::holds_alternative<lanes::WorkReady>(event) ||
          std::holds_alternative<lanes::TurnEnded>(event) ||
+         std::holds_alternative<lanes::TurnPaused>(event) ||
+         std::holds_alternative<lanes::TurnResumed>(event) ||
          std::holds_alternative<lanes::NeedChanged>(event) ||
          std::holds_alternative<lanes::ImagePlaced>(event) ||
          std::holds_alternative<lanes::ImageLeft>(event) ||

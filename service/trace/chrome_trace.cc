@@ -93,15 +93,16 @@ void ChromeTrace::add(const wire::trace::Record& record) {
     add(decided->action, now);
   } else if (const auto* iterated = std::get_if<wire::trace::Iterated>(&record.entry)) {
     const wire::IterationNote& note = iterated->note;
-    last_ns_ = std::max(last_ns_, ns_plus(note.start_ns, note.took_ns));
+    last_ns_ = std::max(last_ns_, ns_plus(note.start_ns, ns_plus(note.took_ns, note.paused_ns)));
     slice({note.lane,
            "iteration",
            "iteration of " + names_.alone(note.job),
            note.start_ns,
-           note.took_ns,
+           ns_plus(note.took_ns, note.paused_ns),
            {{"job", note.job.value()},
             {"name", names_.alone(note.job)},
             {"graph", note.graph},
+            {"paused_ms", static_cast<double>(note.paused_ns) * 1e-6},
             {"outcome", iteration_outcome_name(note.outcome)}}});
   } else if (std::holds_alternative<wire::trace::Started>(record.entry)) {
     instant(now, "broker started", what);
@@ -125,6 +126,11 @@ void ChromeTrace::add(const lanes::Event& event, int64_t now) {
   const std::string what = entry_text(wire::trace::Heard{event}, names_);
   if (const auto* ended = std::get_if<lanes::TurnEnded>(&event)) {
     end_turn(ended->turn, now, turn_end_name(ended->end), ended->iterations);
+  } else if (const auto* paused = std::get_if<lanes::TurnPaused>(&event)) {
+    const auto turn = turns_.find(paused->turn);
+    if (turn != turns_.end()) turn->second.paused_ns = now;
+  } else if (const auto* resumed = std::get_if<lanes::TurnResumed>(&event)) {
+    end_pause(resumed->turn, now, resumed->paused);
   } else if (const auto* offered = std::get_if<lanes::JobOffered>(&event)) {
     instant(now, "offered: " + names_.alone(offered->job), what);
   } else if (const auto* over = std::get_if<lanes::JobEnded>(&event)) {
@@ -135,7 +141,7 @@ void ChromeTrace::add(const lanes::Event& event, int64_t now) {
   } else if (const auto* reported = std::get_if<lanes::WorkerReported>(&event)) {
     end_turns(now, "not reported", &reported->report);
     for (const lanes::ReportedJob& job : reported->report.jobs) {
-      if (job.turn.valid()) turns_.try_emplace(job.turn, OpenTurn{job.lane, job.offer.job, now});
+      if (job.turn.valid()) turns_.try_emplace(job.turn, OpenTurn{job.lane, job.offer.job, now, 0});
     }
     instant(now, "worker reported", what);
   }
@@ -144,7 +150,7 @@ void ChromeTrace::add(const lanes::Event& event, int64_t now) {
 void ChromeTrace::add(const lanes::Action& action, int64_t now) {
   const std::string what = entry_text(wire::trace::Decided{action}, names_);
   if (const auto* grant = std::get_if<lanes::GrantTurn>(&action)) {
-    turns_[grant->turn.id] = {grant->turn.lane, grant->turn.job, now};
+    turns_[grant->turn.id] = {grant->turn.lane, grant->turn.job, now, 0};
   } else if (const auto* admit = std::get_if<lanes::AdmitJob>(&action)) {
     instant(now, "admitted: " + names_.alone(admit->job), what);
   } else if (const auto* queue = std::get_if<lanes::QueueJob>(&action)) {
@@ -152,6 +158,21 @@ void ChromeTrace::add(const lanes::Action& action, int64_t now) {
   } else if (const auto* refuse = std::get_if<lanes::RefuseJob>(&action)) {
     instant(now, "refused: " + names_.alone(refuse->job), what);
   }
+}
+
+void ChromeTrace::end_pause(TurnId turn, int64_t now, Duration paused) {
+  const auto found = turns_.find(turn);
+  if (found == turns_.end() || found->second.paused_ns == 0) return;
+  OpenTurn& open = found->second;
+  const int64_t start_ns = std::exchange(open.paused_ns, 0);
+  slice({open.lane,
+         "pause",
+         names_.alone(open.job) + " is held",
+         start_ns,
+         std::max<int64_t>(ns_between(start_ns, now), 0),
+         {{"job", open.job.value()},
+          {"turn", turn.value()},
+          {"paused_ms", static_cast<double>(paused.ns()) * 1e-6}}});
 }
 
 void ChromeTrace::end_turn(TurnId turn, int64_t now, const std::string& why, uint64_t iterations) {

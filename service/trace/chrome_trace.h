@@ -33,11 +33,13 @@ class ChromeTrace {
     LaneId lane;
     JobId job;
     int64_t start_ns = 0;
+    int64_t paused_ns = 0;  // when the pause that is open began; 0: none is
   };
   struct Event;
 
   void add(const lanes::Event& event, int64_t now);
   void add(const lanes::Action& action, int64_t now);
+  void end_pause(TurnId turn, int64_t now, Duration paused);
   void end_turn(TurnId turn, int64_t now, const std::string& why, uint64_t iterations);
   // All turns but those that the report speaks of.
   void end_turns(int64_t now, const std::string& why, const lanes::WorkerReport* but);

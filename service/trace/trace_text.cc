@@ -60,7 +60,15 @@ class Words {
   std::string operator()(const lanes::TurnEnded& event) const {
     return "TurnEnded turn " + text(event.turn.value()) + ": " + turn_end_name(event.end) + ", " +
            text(event.iterations) + " iterations in " + milliseconds_text(event.busy.ns()) +
+           (event.abandoned > 0 ? ", " + text(event.abandoned) + " abandoned" : "") +
            (event.more_ready ? ", more is ready" : "");
+  }
+  std::string operator()(const lanes::TurnPaused& event) const {
+    return "TurnPaused turn " + text(event.turn.value());
+  }
+  std::string operator()(const lanes::TurnResumed& event) const {
+    return "TurnResumed turn " + text(event.turn.value()) + " after " +
+           milliseconds_text(event.paused.ns());
   }
   std::string operator()(const lanes::NeedChanged& event) const {
     return "NeedChanged " + job(event.job) + ": lane " + format_bytes(event.ephemeral);
@@ -166,7 +174,9 @@ class Words {
   std::string operator()(const wire::trace::Iterated& entry) const {
     return "iteration of " + job(entry.note.job) + " in lane " + text(entry.note.lane.value()) +
            ", graph " + text(entry.note.graph) + ": " + iteration_outcome_name(entry.note.outcome) +
-           ", " + milliseconds_text(entry.note.took_ns);
+           ", " + milliseconds_text(entry.note.took_ns) +
+           (entry.note.paused_ns > 0 ? " and " + milliseconds_text(entry.note.paused_ns) + " paused"
+                                     : "");
   }
   std::string operator()(const wire::trace::PolicySet& entry) const {
     return "policy " + entry.policy + " decides";
@@ -218,6 +228,8 @@ const char* iteration_outcome_name(wire::IterationOutcome outcome) {
     case wire::IterationOutcome::did_not_fit: return "did_not_fit";
     case wire::IterationOutcome::failed: return "failed";
     case wire::IterationOutcome::failed_for_good: return "failed_for_good";
+    case wire::IterationOutcome::abandoned: return "abandoned";
+    case wire::IterationOutcome::cancelled: return "cancelled";
   }
   return "unknown";
 }

@@ -40,7 +40,7 @@ inline constexpr uint8_t kEnumeratorCount<WorkerRole> = 2;
 template <>
 inline constexpr uint8_t kEnumeratorCount<WorkerState> = 3;
 template <>
-inline constexpr uint8_t kEnumeratorCount<IterationOutcome> = 4;
+inline constexpr uint8_t kEnumeratorCount<IterationOutcome> = 6;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 17;
 template <>

@@ -15,7 +15,8 @@ void serialize(A& archive, Reason& reason) {
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {
-  archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget);
+  archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget, envelope.interrupts,
+          envelope.yields_to);
 }
 template <class A>
 void serialize(A& archive, Turn& turn) {
@@ -76,7 +77,7 @@ void serialize(A& archive, GrantTurn& action) {
 }
 template <class A>
 void serialize(A& archive, RecallTurn& action) {
-  archive(action.turn, action.lane);
+  archive(action.turn, action.lane, action.latest);
 }
 
 template <class A>
@@ -99,7 +100,15 @@ void serialize(A& archive, IterationSum& sum) {
 template <class A>
 void serialize(A& archive, TurnEnded& event) {
   archive(event.turn, event.end, event.iterations, event.busy, event.more_ready, event.ephemeral,
-          event.idle, event.uncounted, event.probes);
+          event.idle, event.uncounted, event.probes, event.abandoned);
+}
+template <class A>
+void serialize(A& archive, TurnPaused& event) {
+  archive(event.turn);
+}
+template <class A>
+void serialize(A& archive, TurnResumed& event) {
+  archive(event.turn, event.paused);
 }
 template <class A>
 void serialize(A& archive, NeedChanged& event) {
@@ -150,7 +159,8 @@ template <class A>
 void serialize(A& archive, ReportedJob& job) {
   archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.arriving, job.copy,
           job.leaving, job.saving, job.pinned, job.ready, job.over, job.quarantined, job.iterations,
-          job.busy, job.uncounted, job.measured, job.turn);
+          job.busy, job.uncounted, job.measured, job.turn,
+          job.paused);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

@@ -142,7 +142,7 @@ struct JobReport {  // -> JobText or Reply
 };
 
 struct Actions {  // of the core, to be carried out in order
-  static constexpr MessageType kType{.number = 210, .name = "to_worker::Actions"};
+  static constexpr MessageType kType{.number = 210, .version = 2, .name = "to_worker::Actions"};
   std::vector<lanes::Action> actions;
   template <class A>
   void serialize(A& archive) {
@@ -278,7 +278,8 @@ struct Report {
 
 // What lanes ran, in no order; only when a trace is written.
 struct Iterations {
-  static constexpr MessageType kType{.number = 258, .name = "from_worker::Iterations"};
+  static constexpr MessageType kType{
+      .number = 258, .version = 2, .name = "from_worker::Iterations"};
   std::vector<IterationNote> notes;
   uint64_t lost = 0;  // before these: there was no room for them
   friend bool operator==(const Iterations&, const Iterations&) = default;

@@ -23,6 +23,12 @@ class ComputingShare {
     threads_ = threads;
     for (const auto& link : job.links) link->ring->publish_threads(context_.computing_threads);
   }
+  // It computes with none for a while. Returns with how many it did.
+  uint32_t suspend() LW_REQUIRES(kBookkeeping) {
+    const uint32_t threads = threads_;
+    end();
+    return threads;
+  }
   void end() LW_REQUIRES(kBookkeeping) { context_.computing_threads -= std::exchange(threads_, 0); }
 
  private:

@@ -44,6 +44,7 @@ void CoreActions::perform(const lanes::RefuseJob& action) {
       // Something of it may be running: DropImage comes when that is over.
       if (!job->end_reason) job->end_reason = std::move(reason);
       job->closing = true;
+      if (job->lane != nullptr) job->lane->give_up_paused();
       watcher_.unwatch(*job);
       if (!job->running) job->close_links();
     } else {

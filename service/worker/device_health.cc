@@ -42,6 +42,7 @@ Error DeviceHealth::failed(const Error& what, WorkerJob& job, const std::string&
     for (const auto& [id, one] : jobs_.all()) {
       if (!one->end_reason) one->end_reason = told;
       one->closing = true;
+      if (one->lane != nullptr) one->lane->give_up_paused();
       for (auto& work : one->queue) cancelled.push_back(std::move(work));
       one->queue.clear();
       lost_.push_back(one);
@@ -66,7 +67,7 @@ void DeviceHealth::leave_to_successor(WorkerJob& reporter, bool ran_graph) {
   // nobody else, so that this has an end, and blamed when it meets another one.
   std::vector<WorkerJob*> suspects;
   for (const auto& [id, job] : jobs_.all()) {
-    const bool at_work = job->lane != nullptr && job->lane->is_busy();
+    const bool at_work = job->lane != nullptr && job->lane->is_busy() && !job->lane->is_paused();
     if (job.get() == &reporter ? ran_graph : at_work) suspects.push_back(job.get());
   }
   if (suspects.empty()) suspects.push_back(&reporter);

@@ -22,7 +22,7 @@ namespace {
 // What a lane must have beyond the estimate is not worth a second try here.
 class Hooks final : public lanes::ExecutorHooks {
  public:
-  void wait(uint32_t, size_t) override {}
+  void pause(size_t) override {}
   lanes::CommitDecision enter_commit_phase(size_t) override { return lanes::CommitDecision::go; }
 };
 

@@ -14,17 +14,31 @@ namespace {
 // fits the lane, and unless `commit` (null for none) has noted the entry.
 class LaneHooks final : public lanes::ExecutorHooks {
  public:
-  LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory, CommitEntry* commit)
-      : arena_(arena), memory_(memory), commit_(commit) {}
+  LaneHooks(const memory::LaneArena& arena, const lanes::GraphMemory& memory, CommitEntry* commit,
+            adaptor::LaneScope& scope, Interruption& interruption)
+      : arena_(arena),
+        memory_(memory),
+        commit_(commit),
+        scope_(scope),
+        interruption_(interruption) {}
 
   // Its image must be whole before anything is written.
   void wait_for(ArrivingRunner& arriving) { arriving_ = &arriving; }
 
-  void wait(uint32_t, size_t) override {}
+  // Whoever waits for the thread to be out of torch, as fork() does, goes on meanwhile.
+  void pause(size_t) override {
+    scope_.suspend();
+    interruption_.pause();
+    scope_.resume();
+  }
 
   lanes::CommitDecision enter_commit_phase(size_t node) override {
     if (reach_at(node) > arena_.capacity()) return lanes::CommitDecision::grow;
     if (arriving_ != nullptr && !arriving_->may_write()) return lanes::CommitDecision::cancel;
+    // What was asked while it waited for its image: from here on it is too late.
+    const uint32_t asked = interruption_.word.bits();
+    if ((asked & lanes::control::kCancel) != 0) return lanes::CommitDecision::cancel;
+    if ((asked & lanes::control::kAbandon) != 0) return lanes::CommitDecision::abandon;
     if (commit_ != nullptr && !commit_->enter()) return lanes::CommitDecision::cancel;
     return lanes::CommitDecision::go;
   }
@@ -45,6 +59,8 @@ class LaneHooks final : public lanes::ExecutorHooks {
   const memory::LaneArena& arena_;
   const lanes::GraphMemory& memory_;
   CommitEntry* const commit_;
+  adaptor::LaneScope& scope_;
+  Interruption& interruption_;
   ArrivingRunner* arriving_ = nullptr;
 };
 
@@ -57,8 +73,11 @@ IterationEnd end_of(lanes::IterationOutcome outcome) {
     case lanes::IterationOutcome::completed: return IterationEnd::completed;
     case lanes::IterationOutcome::abandoned_out_of_lane: return IterationEnd::out_of_lane;
     case lanes::IterationOutcome::failed_in_commit: return IterationEnd::failed_for_good;
-    default: return IterationEnd::failed_clean;
+    case lanes::IterationOutcome::abandoned_by_request: return IterationEnd::abandoned;
+    case lanes::IterationOutcome::cancelled: return IterationEnd::cancelled;
+    case lanes::IterationOutcome::failed_clean: break;
   }
+  return IterationEnd::failed_clean;
 }
 
 }  // namespace
@@ -66,7 +85,7 @@ IterationEnd end_of(lanes::IterationOutcome outcome) {
 IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs, CommitEntry* commit,
-                              ArrivingImage* arriving) {
+                              ArrivingImage* arriving, Interruption* interruption) {
   const GraphPlan& plan = graph.plan;
   const lanes::Graph& captured = graph.torch->graph();
   IterationResult result;
@@ -74,9 +93,11 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
   lanes::IterationReport report;
   Status drained;
   {
-    const adaptor::LaneScope scope(lane, arena, captured.context);
-    LaneHooks hooks(arena, graph.torch->memory(), commit);
-    lanes::ControlWord word;
+    adaptor::LaneScope scope(lane, arena, captured.context);
+    lanes::ControlWord never_set;
+    Interruption none{.word = never_set, .pause = {}};
+    Interruption& asked = interruption != nullptr ? *interruption : none;
+    LaneHooks hooks(arena, graph.torch->memory(), commit, scope, asked);
     if (result.was_planned) {
       arena.begin_planned(plan.planned);
     } else {
@@ -89,7 +110,7 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     std::optional<ArrivingRunner> waiting;
     if (arriving != nullptr) hooks.wait_for(waiting.emplace(guarded, *arriving));
     lanes::GraphRunner& runner = waiting ? *waiting : guarded;
-    report = lanes::Executor(runner, word, hooks).run(inputs, outputs);
+    report = lanes::Executor(runner, asked.word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();
     if (report.outcome == lanes::IterationOutcome::completed) {
       result.enqueued = lane.enqueue();
@@ -137,6 +158,8 @@ wire::IterationOutcome outcome_of(IterationEnd end) {
     case IterationEnd::out_of_lane: return wire::IterationOutcome::did_not_fit;
     case IterationEnd::failed_clean: return wire::IterationOutcome::failed;
     case IterationEnd::failed_for_good: return wire::IterationOutcome::failed_for_good;
+    case IterationEnd::abandoned: return wire::IterationOutcome::abandoned;
+    case IterationEnd::cancelled: return wire::IterationOutcome::cancelled;
   }
   return wire::IterationOutcome::failed_for_good;
 }

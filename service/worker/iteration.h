@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 
 #include "adaptor/device/device_lane.h"
 #include "base/result.h"
+#include "lanes/control_word.h"
 #include "lanes/enqueued_iteration.h"
 #include "lanes/graph_runner.h"
 #include "memory/lane_arena.h"
@@ -27,7 +29,14 @@ enum class IterationEnd : uint8_t {
   out_of_lane,      // no trace; the lane must have `need`
   failed_clean,     // no trace; the error is the iteration's
   failed_for_good,  // state is partly written, or the lane was left dirty: the job ends
+  abandoned,        // no trace; to be run again, a more urgent one needs the lane first
+  cancelled,        // no trace; the job is over
 };
+
+// Whether its request is still to be done.
+inline bool is_run_again(IterationEnd end) {
+  return end == IterationEnd::out_of_lane || end == IterationEnd::abandoned;
+}
 
 struct IterationResult {
   IterationEnd end = IterationEnd::completed;
@@ -60,13 +69,24 @@ class CommitEntry {
   virtual lanes::GraphRunner& around(lanes::GraphRunner& runner) { return runner; }
 };
 
+// How an iteration is interrupted.
+struct Interruption {
+  lanes::ControlWord& word;
+  // Called outside of torch while the word has control::kPause; returns when the iteration may go
+  // on, or must stop.
+  std::function<void()> pause;
+  // Whether it may come to that: then nothing is replayed, which would run to its end.
+  bool expected = false;
+};
+
 // `arena` is bound to the lane's region and belongs to the caller, as do the graph and the lane of
 // the device. `commit` may be null: then nobody is asked; `arriving` is null when the job's image
-// is whole.
+// is whole; without `interruption` nothing comes between.
 IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
                               memory::LaneArena& arena, std::span<const lanes::InputView> inputs,
                               std::span<const lanes::OutputView> outputs,
-                              CommitEntry* commit = nullptr, ArrivingImage* arriving = nullptr);
+                              CommitEntry* commit = nullptr, ArrivingImage* arriving = nullptr,
+                              Interruption* interruption = nullptr);
 
 // Waits for its enqueued iteration, if it has one; an enqueued iteration that fails has failed for
 // good.

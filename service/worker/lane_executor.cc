@@ -25,27 +25,43 @@ void LaneExecutor::bind(std::byte* base, Bytes size) {
   base_ = base;
   size_ = size;
   arena_.bind(base, size);
+  user_.reset();
+}
+
+void LaneExecutor::next_user(uint32_t user, bool many) {
+  foreign_ = many && user_ != user;
+  user_ = user;
 }
 
 IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
                                   std::span<const lanes::OutputView> outputs, CommitEntry* commit,
-                                  ArrivingImage* arriving) {
+                                  ArrivingImage* arriving, Interruption* interruption) {
   if (!device_) {
     IterationResult result;
     result.end = IterationEnd::failed_for_good;
     result.error = device_.error();
     return result;
   }
-  graph.torch->allow_replay(replay_);
-  IterationResult result =
-      run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit, arriving);
+  const bool held = interruption != nullptr && interruption->expected;
+  graph.torch->allow_replay(replay_ && !held);
+  IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit,
+                                         arriving, interruption);
   if (graph.uses_team()) {
     adaptor::watch_cores(SteadyClock().now(), graph.torch->graph().context.threads);
   }
   return result;
 }
 
-Status LaneExecutor::clear() { return backend_.pool_access().fill(base_, std::byte{0}, size_); }
+Status LaneExecutor::clear_foreign() {
+  if (!std::exchange(foreign_, false)) return {};
+  return backend_.pool_access().fill(base_, std::byte{0}, size_);
+}
+
+bool LaneExecutor::drain_unless_recording() {
+  if (device_ && device_.value()->is_recording()) return false;
+  drain();
+  return true;
+}
 
 void LaneExecutor::drain() {
   if (device_) (void)device_.value()->drain();  // a device that failed has nothing under way

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "adaptor/device/backend.h"
@@ -33,14 +34,19 @@ class LaneExecutor {
   // Whether iterations may be replayed.
   void allow_replay(bool replay) { replay_ = replay; }
 
-  // One iteration; `commit` and `arriving` as in run_iteration.
+  // One iteration; `commit`, `arriving` and `interruption` as in run_iteration.
   IterationResult run(WorkerGraph& graph, std::span<const lanes::InputView> inputs,
                       std::span<const lanes::OutputView> outputs, CommitEntry* commit = nullptr,
-                      ArrivingImage* arriving = nullptr);
-  // Writes zeros over the region.
-  Status clear();
+                      ArrivingImage* arriving = nullptr, Interruption* interruption = nullptr);
+  // A job of this user is next; what others left in the region is none of its business, if there
+  // are others.
+  void next_user(uint32_t user, bool many);
+  // Writes zeros over what another user left in the region.
+  Status clear_foreign();
   // Waits until nothing of the lane is under way on the device.
   void drain();
+  // The same; false: the lane's stream records what is enqueued, and cannot be waited for.
+  bool drain_unless_recording();
 
  private:
   adaptor::Backend& backend_;
@@ -49,6 +55,8 @@ class LaneExecutor {
   std::byte* base_ = nullptr;
   Bytes size_;
   bool replay_ = false;
+  std::optional<uint32_t> user_;  // whose bytes are in the region; none: anybody's
+  bool foreign_ = false;          // they are another user's
 };
 
 }  // namespace laneway::service

@@ -49,6 +49,14 @@ inline constexpr uint64_t kIterationsBeforeChoice = 16;
 // (service/supervisor/lane_watch.h).
 inline constexpr int64_t kHangFactor = 50;
 
+// An iteration is held for more urgent ones for at most so many times what its graph's last one
+// took, or for the time below if that is more: so a job keeps at least a fifth of its pace, however
+// many others interrupt it, if its iterations take 25 ms or more.
+inline constexpr int64_t kPauseFactor = 4;
+inline constexpr Duration kLeastPause = milliseconds(100);
+// The iteration of one request is given up for more urgent jobs at most so often.
+inline constexpr uint32_t kMostAbandons = 2;
+
 // A standby runs graphs over memory of its own, so that libraries are warm: at most so much of it,
 // and never more than half of what is free. Larger steps take long even where they are warm.
 inline constexpr Bytes kMostScratch = gib(1);

@@ -9,6 +9,7 @@ void OpenTurn::begin(const lanes::Turn& turn) {
   turn_ = turn;
   to_end_ = false;
   iterations_ = 0;
+  abandoned_ = 0;
   busy_ = Duration();
   start_ = clock_.now();
 }
@@ -32,7 +33,8 @@ lanes::TurnEnded OpenTurn::end(lanes::TurnEnd why, bool more_ready, Bytes epheme
                                .busy = busy_,
                                .more_ready = more_ready,
                                .ephemeral = ephemeral,
-                               .idle = iterations_ > 0 ? clock_.now() - worked_ : Duration()};
+                               .idle = iterations_ > 0 ? clock_.now() - worked_ : Duration(),
+                               .abandoned = abandoned_};
   turn_.reset();
   to_end_ = false;
   return ended;

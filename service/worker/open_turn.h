@@ -36,6 +36,10 @@ class OpenTurn {
   }
   // So long was the lane busy with one.
   void count_time(Duration took) { busy_ += took; }
+  // The lane's iteration was held for so long: no part of the slice.
+  void count_pause(Duration held) { start_ = start_ + held; }
+  // An iteration was given up for a more urgent job.
+  void count_abandoned() { ++abandoned_; }
   // The turn must end at the next boundary, and why does not matter: the core recalled it, its
   // budget was used up meanwhile, or an iteration taught something about memory.
   void end_soon() { to_end_ = true; }
@@ -51,6 +55,7 @@ class OpenTurn {
   std::optional<lanes::Turn> turn_;
   bool to_end_ = false;
   uint64_t iterations_ = 0;
+  uint64_t abandoned_ = 0;
   Duration busy_;
   TimePoint start_;
   TimePoint worked_;  // the last time

@@ -31,6 +31,7 @@ void RingWork::start(const RingRequest& request, GraphHandle graph,
   segment_ = std::move(segment);
   ready_ = false;
   begun_ = false;
+  abandons_ = 0;
   random_state_.reset();
   answered_ = false;
 }

@@ -62,6 +62,9 @@ class Work {
   virtual std::vector<uint32_t> slots_at_risk() const { return {}; }
   // Until the work is complete.
   const GraphHandle& graph() const { return graph_; }
+  // How often its iteration was given up for a more urgent job. Belongs to the lane.
+  uint32_t abandons() const { return abandons_; }
+  void abandoned() { ++abandons_; }
   std::span<const lanes::InputView> inputs() const { return inputs_; }
   std::span<const lanes::OutputView> outputs() const { return outputs_; }
 
@@ -85,6 +88,7 @@ class Work {
   std::vector<std::byte> bytes_;  // inputs and outputs, one behind the other
   std::vector<lanes::InputView> inputs_;
   std::vector<lanes::OutputView> outputs_;
+  uint32_t abandons_ = 0;
 
  private:
   Mutex mutex_;

@@ -21,6 +21,7 @@
 #include "service/worker/kept_plans.h"
 #include "service/worker/outside_images.h"
 #include "service/worker/plan_cache.h"
+#include "service/worker/preemption.h"
 #include "service/worker/recovery_choice.h"
 
 namespace laneway::service {
@@ -65,6 +66,8 @@ struct WorkerContext {
   // Guards everything of the worker's parts, jobs and links that names kBookkeeping. Requires: it
   // is not held while an iteration runs, bytes are copied or an event is posted.
   BookkeepingMutex mutex{};
+  // Which lanes hold up which others.
+  Preemption preemption{};
   // Threads that the work in progress of all lanes computes with.
   uint32_t computing_threads LW_GUARDED_BY(kBookkeeping) = 0;
 };

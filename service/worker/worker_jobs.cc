@@ -42,6 +42,7 @@ void WorkerJobs::fail(WorkerJob& job, Error reason) {
   log_warning(reason.message);
   if (!job.end_reason) job.end_reason = std::move(reason);
   job.closing = true;
+  if (job.lane != nullptr) job.lane->give_up_paused();
   watcher_.unwatch(job);
   if (!job.running) job.close_links();
 }
@@ -51,7 +52,10 @@ bool WorkerJobs::stop(WorkerJob& job, Cancelled& cancelled) {
   const bool announce = !job.closing && job.phase != WorkerJob::Phase::ended;
   job.closing = true;
   watcher_.unwatch(job);
-  if (job.lane != nullptr) job.lane->retire_soon();
+  if (job.lane != nullptr) {
+    job.lane->give_up_paused();
+    job.lane->retire_soon();
+  }
   if (!job.running) job.close_links();
   while (job.phase == WorkerJob::Phase::waiting && job.running) context_.mutex.wait(job.changed);
   if (job.phase == WorkerJob::Phase::waiting) end(job, job.over());

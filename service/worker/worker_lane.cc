@@ -7,6 +7,8 @@
 #include "service/worker/crash_notes.h"
 #include "service/worker/guarded_commit.h"
 #include "service/worker/image_copies.h"
+#include "service/worker/iteration_answer.h"
+#include "service/worker/limits.h"
 
 namespace laneway::service {
 
@@ -20,6 +22,7 @@ WorkerLane::WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
       enqueued_(context.clock),
       turn_(context.clock),
       computing_(context),
+      pause_(context, id, guard_, turn_, computing_),
       wait_(context),
       thread_([this] { thread_main(); }) {}
 
@@ -28,30 +31,30 @@ WorkerLane::~WorkerLane() { LW_CHECK(!thread_.joinable(), "a lane's thread is jo
 void WorkerLane::set_region(RegionId region, std::byte* base, Bytes size) {
   LW_CHECK(!busy_ && !turn_.is_open(), "a region changes only between turns");
   region_ = region;
-  last_user_.reset();
   executor_.bind(base, size);
 }
 
 void WorkerLane::grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) {
   turn_.begin(turn);
+  context_.preemption.granted(turn);
   job_ = std::move(job);
   crash_.reset();
   if (job_) {
     job_->lane = this;
     executor_.allow_replay(host_.may_replay(*job_));
-    clear_first_ = host_.many_users() && last_user_ != job_->user;
-    last_user_ = job_->user;
+    executor_.next_user(job_->user, host_.many_users());
     host_.unwatch_links(*job_);
     wait_.follow(job_);
   }
   work_arrived();
 }
 
-bool WorkerLane::recall(TurnId turn, lanes::TurnEnded& ended) {
-  if (!turn_.is_open() || turn_.id() != turn) return false;
+bool WorkerLane::recall(const lanes::RecallTurn& asked, lanes::TurnEnded& ended) {
+  if (!turn_.is_open() || turn_.id() != asked.turn) return false;
   if (busy_) {
     turn_.end_soon();  // whoever is busy ends it at the boundary
     retire_soon();
+    if (asked.latest < lanes::kWhenever) pause_.hurry(asked.latest);
     return false;
   }
   ended = end_turn(lanes::TurnEnd::idle);
@@ -65,10 +68,13 @@ void WorkerLane::stop() {
 
 bool WorkerLane::begin_now(WorkerJob& job, const WorkerGraph& graph) {
   const bool free = turn_.is_open() && job_.get() == &job && !busy_ && !turn_.is_to_end() &&
-                    !job.running && job.visitors == 0 && !job.ready();
+                    !job.running && job.visitors == 0 && !job.ready() &&
+                    !context_.preemption.yields(id_);
   // What does not fit the lane yet (a graph that was added later) waits for it to grow.
   if (!free || graph.plan.need > executor_.size()) return false;
   job.running = busy_ = true;
+  pause_.reset();
+  pause_.begin(graph.plan.last_took, /*may_be_abandoned=*/true);
   return true;
 }
 
@@ -77,12 +83,13 @@ std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
                                           std::span<const lanes::OutputView> outputs) {
   const TimePoint start = context_.clock.now();
   std::optional<ArrivingImage> arriving = begin_to_use(context_, job, graph, nullptr);
+  Interruption asked = interruption(job, graph);
   IterationResult result =
-      executor_.run(graph, inputs, outputs, nullptr, arriving ? &*arriving : nullptr);
+      executor_.run(graph, inputs, outputs, nullptr, arriving ? &*arriving : nullptr, &asked);
   retire(result);
   check_device(result, job, graph);
   host_.learn(job, graph, result);
-  const Duration took = computed(context_.clock.now() - start, arriving);
+  const Duration took = computed(context_.clock.now() - start, arriving) - pause_.held_for();
   Outcome outcome;
   {
     const BookkeepingLock lock(context_.mutex);
@@ -112,6 +119,7 @@ bool WorkerLane::to_be_given_back() const {
 lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
   if (job_ == nullptr) return turn_.end(why, /*more_ready=*/false, Bytes());
   host_.end_trial(*job_);
+  pause_.rest();
   job_->lane = nullptr;
   job_->iterations += turn_.iterations();
   job_->busy += turn_.busy();
@@ -122,10 +130,19 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
   return ended;
 }
 
+Interruption WorkerLane::interruption(WorkerJob& job, const WorkerGraph& graph) {
+  return pause_.interruption(job, graph, [this, &job] {
+    if (!executor_.drain_unless_recording()) return false;
+    retire_all(job);
+    return true;
+  });
+}
+
 void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph) {
-  const bool failed =
-      result.end == IterationEnd::failed_clean || result.end == IterationEnd::failed_for_good;
-  if (failed && job.arrival.is_lost()) result.error = lost_image(context_, job);
+  const bool cancelled = result.end == IterationEnd::cancelled;
+  const bool failed = cancelled || result.end == IterationEnd::failed_clean ||
+                      result.end == IterationEnd::failed_for_good;
+  if (cancelled || (failed && job.arrival.is_lost())) result.error = lost_image(context_, job);
   if (failed && !crash_) {
     crash_ = host_.device_error_behind(result.error, job, graph.torch->graph().name);
   }
@@ -142,7 +159,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
   GraphPlan& plan = graph.plan;
   const Bytes need_before = job.need();
   apply(result, executor_.alignment(), plan);
-  Outcome outcome;
+  Outcome outcome{.status = {}, .again = is_run_again(result.end), .ended = {}};
   switch (result.end) {
     case IterationEnd::completed:
       turn_.count_iteration();
@@ -156,9 +173,10 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
           executor_.size() < most) {
         plan.need = std::min(plan.need, most);
       }
-      outcome.again = true;
       outcome.ended = end_turn(lanes::TurnEnd::out_of_lane);
       return outcome;
+    case IterationEnd::abandoned: turn_.count_abandoned(); break;
+    case IterationEnd::cancelled:
     case IterationEnd::failed_clean: outcome.status = std::move(result.error); break;
     case IterationEnd::failed_for_good:
       job.end_reason = result.error;
@@ -176,6 +194,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
 
 void WorkerLane::end_work(WorkerJob& job) {
   guard_.end();
+  pause_.end(job.ready() && !turn_.is_to_end());
   busy_ = false;
   has_enqueued_ = false;
   job.running = false;
@@ -206,6 +225,7 @@ void WorkerLane::thread_main() {
     } else if (has_enqueued_) {
       rest_while_enqueued();
     } else {
+      pause_.rest();
       wait_.rest(could_take());
     }
   }
@@ -220,10 +240,10 @@ void WorkerLane::run_next() {
   if (work == nullptr) return;  // a client broke its ring
   job->changed.notify_all();    // the queue has room
   job->running = busy_ = true;
+  pause_.reset();
   computing_.begin(work->threads(), *job);
-  const bool clear = std::exchange(clear_first_, false);
   context_.mutex.unlock();
-  if (clear) clear_region(*job);
+  clear_region(*job);
   run_work(job, std::move(work));
   context_.mutex.lock();
 }
@@ -231,9 +251,9 @@ void WorkerLane::run_next() {
 void WorkerLane::run_restore() {
   const std::shared_ptr<WorkerJob> job = job_;
   job->running = busy_ = true;
-  const bool clear = std::exchange(clear_first_, false);
+  pause_.reset();
   context_.mutex.unlock();
-  if (clear) clear_region(*job);
+  clear_region(*job);
   GraphHandle at;
   IterationResult result = guard_.restore_snapshot_of(*job, executor_, at);
   context_.mutex.lock();
@@ -252,7 +272,7 @@ void WorkerLane::run_restore() {
 }
 
 void WorkerLane::clear_region(WorkerJob& job) {
-  const Status cleared = executor_.clear();
+  const Status cleared = executor_.clear_foreign();
   if (!cleared) crash_ = host_.device_failed(cleared.error(), job, "");
 }
 
@@ -294,14 +314,19 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   const bool journalled = work->is_journalled();
   std::optional<ArrivingImage> arriving =
       begin_to_use(context_, job, *graph, journalled ? &guard_ : nullptr);
+  {
+    const BookkeepingLock lock(context_.mutex);
+    pause_.begin(graph->plan.last_took, work->abandons() < limits::kMostAbandons);
+  }
   const TimePoint start = context_.clock.now();
+  Interruption asked = interruption(job, *graph);
   GuardedCommit commit(guard_, job, *graph, *work, [&] {
     retire_all(job);  // the journal knows of one iteration at a time
     return !crash_;
   });
   IterationResult result =
       executor_.run(*graph, work->inputs(), work->outputs(), journalled ? &commit : nullptr,
-                    arriving ? &*arriving : nullptr);
+                    arriving ? &*arriving : nullptr, &asked);
   // With nothing in flight before it, an iteration that is complete keeps the order of answers.
   if (result.enqueued != nullptr && enqueued_.empty() && result.enqueued->done()) retire(result);
   if (result.enqueued != nullptr) {
@@ -310,27 +335,13 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   retire_all(job);
   check_device(result, job, *graph);
   if (!crash_) guard_.take_back(job, executor_, result);
-  const Duration took = computed(context_.clock.now() - start, arriving);
-  if (result.end == IterationEnd::completed) {
-    guard_.completed(job, *graph, work->inputs(), took, commit.measured());
-  } else {
-    guard_.left(job);
-  }
-  // The client need not wait for what is learnt from its iteration.
-  if (result.end == IterationEnd::completed) {
-    work->complete({}, took);
-  } else if (result.end != IterationEnd::out_of_lane && work->uses_job()) {
-    work->complete(result.error, took, result.end == IterationEnd::failed_for_good);
-  }
-  note_iteration(context_, {.job = job.id,
-                            .lane = id_,
-                            .graph = graph->number,
-                            .start_ns = start.ns(),
-                            .took_ns = took.ns(),
-                            .outcome = outcome_of(result.end)});
+  const Duration took = computed(context_.clock.now() - start, arriving) - pause_.held_for();
+  answer(context_, guard_, {.job = job, .graph = *graph, .work = *work, .lane = id_}, result,
+         {.start = start, .took = took, .held = pause_.held_for(), .measured = commit.measured()});
   host_.learn(job, *graph, result);
   const BookkeepingLock lock(context_.mutex);
-  if (result.end == IterationEnd::out_of_lane) job.queue.push_front(work);
+  if (result.end == IterationEnd::abandoned) work->abandoned();
+  if (is_run_again(result.end)) job.queue.push_front(work);
   Outcome outcome = finish(job, *graph, std::move(result), took);
   if (job.closing) job.close_links();
   return outcome;

@@ -20,6 +20,7 @@
 #include "adaptor/device/device_lane.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "lanes/action.h"
 #include "lanes/event.h"
 #include "lanes/turn.h"
 #include "service/wire/iteration_note.h"
@@ -29,6 +30,7 @@
 #include "service/worker/iteration.h"
 #include "service/worker/lane_executor.h"
 #include "service/worker/lane_host.h"
+#include "service/worker/lane_pause.h"
 #include "service/worker/lane_wait.h"
 #include "service/worker/open_turn.h"
 #include "service/worker/state_guard.h"
@@ -57,11 +59,15 @@ class WorkerLane {
   // Requires: no turn is open. `job` is null when it is gone: the turn waits to be recalled.
   void grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) LW_REQUIRES(kBookkeeping);
   // True when the turn ended at once; then `ended` is the report to post.
-  bool recall(TurnId turn, lanes::TurnEnded& ended) LW_REQUIRES(kBookkeeping);
+  bool recall(const lanes::RecallTurn& asked, lanes::TurnEnded& ended) LW_REQUIRES(kBookkeeping);
   // Requires: a turn is open.
   TurnId turn() const LW_REQUIRES(kBookkeeping) { return turn_.id(); }
   // Work is under way in the lane, or in flight.
   bool is_busy() const LW_REQUIRES(kBookkeeping) { return busy_; }
+  // An iteration of its turn is held for a more urgent one; and, when its job is over, it is given
+  // up.
+  bool is_paused() const LW_REQUIRES(kBookkeeping) { return pause_.is_paused(); }
+  void give_up_paused() LW_REQUIRES(kBookkeeping) { pause_.give_up_paused(); }
   // Something that the thread may have waited for is there: work, or the end of what ran.
   void work_arrived() LW_REQUIRES(kBookkeeping) { wait_.arrived(); }
   // Somebody waits for the job: what is in flight is retired now.
@@ -77,7 +83,7 @@ class WorkerLane {
 
   // Takes lane and job for one iteration on the calling thread, which must call run_now next.
   // False: the job's turn is not open, something runs or is queued, or the graph does not fit the
-  // lane.
+  // lane, or others may interrupt it, because the thread could hear of nothing while it is held.
   bool begin_now(WorkerJob& job, const WorkerGraph& graph) LW_REQUIRES(kBookkeeping);
   // Without the mutex. Nothing when the iteration did not fit: it must be submitted.
   std::optional<Status> run_now(WorkerJob& job, WorkerGraph& graph,
@@ -91,7 +97,7 @@ class WorkerLane {
   // What a piece of work did to the turn.
   struct Outcome {
     Status status;
-    bool again = false;     // did not fit the lane: to be run again after it has grown
+    bool again = false;     // to be run again: it did not fit the lane, or was abandoned
     bool enqueued = false;  // the answer comes when it has retired
     std::optional<lanes::TurnEnded> ended;
   };
@@ -99,6 +105,10 @@ class WorkerLane {
   void thread_main();
   // Takes the next piece of work of the turn's job and does it.
   void run_next() LW_REQUIRES(kBookkeeping);
+  // Of an iteration that this thread runs. Before it is held all that is in flight retires: whoever
+  // is answered by that need not wait, and nothing of the lane is at work on the device when
+  // somebody else's iteration fails there.
+  Interruption interruption(WorkerJob& job, const WorkerGraph& graph);
   // A device that failed in the iteration ends the job.
   void check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph);
   // Nothing of the lane or the job is under way any more.
@@ -112,7 +122,7 @@ class WorkerLane {
   bool has_next() const LW_REQUIRES(kBookkeeping);
   // Whether a request of a link could be taken now.
   bool could_take() const LW_REQUIRES(kBookkeeping);
-  // Zeros in the place of what was in the region.
+  // Zeros in the place of another user's bytes.
   void clear_region(WorkerJob& job);
   void run_work(const std::shared_ptr<WorkerJob>& job, std::shared_ptr<Work> work);
   Outcome run_access(WorkerJob& job, Work& work);
@@ -153,11 +163,8 @@ class WorkerLane {
   bool busy_ LW_GUARDED_BY(kBookkeeping) = false;
   bool has_enqueued_ LW_GUARDED_BY(kBookkeeping) = false;  // busy, with iterations in flight
   bool stopping_ LW_GUARDED_BY(kBookkeeping) = false;
-  // Whose bytes are in the region; none: anybody's.
-  std::optional<uint32_t> last_user_ LW_GUARDED_BY(kBookkeeping);
-  // They are none of the turn's job's business.
-  bool clear_first_ LW_GUARDED_BY(kBookkeeping) = false;
   ComputingShare computing_ LW_GUARDED_BY(kBookkeeping);
+  LanePause pause_;
   LaneWait wait_ LW_GUARDED_BY(kBookkeeping);
 
   std::thread thread_;  // last: starts when all else is there

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "service/worker/iteration_answer.h"
 #include "service/worker/limits.h"
 #include "service/worker/worker_lane.h"
 
@@ -31,30 +32,15 @@ void WorkerLane::retire_oldest(WorkerJob& job) {
   --job.enqueued;
   const EnqueuedQueue::Retired retired = enqueued_.retire_oldest();
   WorkerGraph& graph = *retired.entry.graph;
-  if (retired.status) {
-    guard_.completed(job, graph, retired.entry.work->inputs(), retired.took, {});
-    guard_.landing();
-    retired.entry.work->complete({}, retired.took);
-  } else {
+  if (!retired.status) {
     if (!crash_) crash_ = retired.status.error();
     if (crash_->code == ErrorCode::device_lost) {
       crash_ = host_.device_failed(*crash_, job, graph.torch->graph().name);
     }
-    {
-      // The job must be over before its client hears of the failure.
-      const BookkeepingLock lock(context_.mutex);
-      if (!job.end_reason) job.end_reason = *crash_;
-      job.closing = true;
-    }
-    retired.entry.work->complete(*crash_, retired.took, /*spoiled=*/true);
   }
-  note_iteration(context_, {.job = job.id,
-                            .lane = id_,
-                            .graph = graph.number,
-                            .start_ns = retired.start.ns(),
-                            .took_ns = retired.took.ns(),
-                            .outcome = retired.status ? wire::IterationOutcome::completed
-                                                      : wire::IterationOutcome::failed_for_good});
+  answer_retired(context_, guard_,
+                 {.job = job, .graph = graph, .work = *retired.entry.work, .lane = id_}, retired,
+                 crash_);
   const BookkeepingLock lock(context_.mutex);
   turn_.count_time(retired.took);
   graph.plan.last_took = retired.took;

@@ -84,7 +84,7 @@ void WorkerLanes::grant(const lanes::Turn& turn, JobHandle job) {
 bool WorkerLanes::recall(const lanes::RecallTurn& action, lanes::TurnEnded& ended) {
   const BookkeepingLock lock(context_.mutex);
   const auto lane = lanes_.find(action.lane);
-  return lane != lanes_.end() && lane->second->recall(action.turn, ended);
+  return lane != lanes_.end() && lane->second->recall(action, ended);
 }
 
 bool WorkerLanes::recover() {

@@ -199,6 +199,7 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.busy = job->busy;
     if (job->lane != nullptr) {
       told.turn = job->lane->turn();
+      told.paused = job->lane->is_paused();
     } else {
       told.ready = !job->queue.empty() || watcher_.watch(*job) || job->guard.restore_pending;
     }

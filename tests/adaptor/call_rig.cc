@@ -42,6 +42,8 @@ class BareLane final : public adaptor::DeviceLane {
  public:
   void enter(memory::LaneArena& /*arena*/, const lanes::NumericContext& /*context*/) override {}
   void leave() override {}
+  void suspend() override {}
+  void resume(const lanes::NumericContext& /*context*/) override {}
   uint64_t address_hash() const override { return 0; }
   Status upload(void* to, const void* from, Bytes bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes.count()));

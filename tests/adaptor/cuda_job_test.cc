@@ -38,7 +38,7 @@ using testing::NoisyBatch;
 class AlwaysGo final : public lanes::ExecutorHooks {
  public:
   explicit AlwaysGo(std::function<void()> meanwhile) : meanwhile_(std::move(meanwhile)) {}
-  void wait(uint32_t, size_t) override {}
+  void pause(size_t) override {}
   lanes::CommitDecision enter_commit_phase(size_t) override {
     if (meanwhile_) meanwhile_();
     return lanes::CommitDecision::go;

@@ -16,7 +16,7 @@ namespace {
 
 class AlwaysGo final : public lanes::ExecutorHooks {
  public:
-  void wait(uint32_t, size_t) override {}
+  void pause(size_t) override {}
   lanes::CommitDecision enter_commit_phase(size_t) override { return lanes::CommitDecision::go; }
 };
 

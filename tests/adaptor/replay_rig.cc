@@ -17,7 +17,7 @@ constexpr Bytes kLane = mib(2);
 
 class AlwaysGo final : public lanes::ExecutorHooks {
  public:
-  void wait(uint32_t, size_t) override {}
+  void pause(size_t) override {}
   lanes::CommitDecision enter_commit_phase(size_t) override { return lanes::CommitDecision::go; }
 };
 

@@ -27,6 +27,8 @@ class PlainLane final : public StreamLane {
   using StreamLane::StreamLane;
   void enter(memory::LaneArena&, const lanes::NumericContext&) override {}
   void leave() override {}
+  void suspend() override {}
+  void resume(const lanes::NumericContext& /*context*/) override {}
   uint64_t address_hash() const override { return 0; }
 };
 

@@ -25,7 +25,7 @@ class Garbage {
   }
   Event event() {
     const JobId id(number(14));
-    switch (random_.below(13)) {
+    switch (random_.below(15)) {
       case 0: return WorkReady{id};
       case 1: return ImagePlaced{id, random_.chance(0.7)};
       case 2: return JobEnded{id, random_.chance(0.5)};
@@ -36,6 +36,9 @@ class Garbage {
       case 7: return ImageDirty{id};
       case 8: return ImageLeft{id};
       case 9: return CopyFailed{id};
+      case 12: return TurnPaused{TurnId(number(40))};
+      case 13:
+        return TurnResumed{TurnId(number(40)), Duration(static_cast<int64_t>(random_.next()))};
       case 11: return ImageSaved{id, random_.chance(0.5)};
       case 10: return ResidencyWanted{id, static_cast<Residency>(random_.below(4))};
       default:
@@ -80,6 +83,7 @@ class Garbage {
     job.iterations = random_.next();
     job.busy = Duration(static_cast<int64_t>(random_.next()));
     if (random_.chance(0.4)) job.turn = TurnId(number(20));
+    job.paused = random_.chance(0.1);
     if (random_.chance(0.3)) job.copy = {tier(), bytes()};
     job.leaving = random_.chance(0.05);
     job.saving = random_.chance(0.05);

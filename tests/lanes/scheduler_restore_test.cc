@@ -287,7 +287,8 @@ void check(const Scheduler& core) {
     ASSERT_FALSE(lane.jobs.empty()) << "no lane stays open without jobs";
     size_t running = 0;
     for (const JobStatus& job : now.jobs) {
-      running += job.lane == lane.id && job.state == JobState::running ? 1u : 0u;
+      const bool has_turn = job.state == JobState::running || job.state == JobState::paused;
+      running += job.lane == lane.id && has_turn ? 1u : 0u;
     }
     ASSERT_EQ(running, lane.running.valid() ? 1u : 0u);
   }

@@ -54,6 +54,18 @@ class SchedulerTest : public testing::Test {
     job.context_key = context_key;
     return send(job);
   }
+  std::vector<Action> offer_urgent(uint64_t id, int64_t persistent, int64_t ephemeral,
+                                   int32_t priority, uint64_t context_key = 0) {
+    JobOffered job;
+    job.job = JobId(id);
+    job.session = SessionId(1);
+    job.options.name = "job" + std::to_string(id);
+    job.options.priority = priority;
+    job.persistent = units(persistent);
+    job.ephemeral = units(ephemeral);
+    job.context_key = context_key;
+    return send(job);
+  }
   std::vector<Action> place(uint64_t id) { return send(ImagePlaced{JobId(id)}); }
   std::vector<Action> ready(uint64_t id) { return send(WorkReady{JobId(id)}); }
   // Admitted, placed, with work: its turn is open when its lane was idle.

@@ -37,6 +37,10 @@ OF_SUCCESSORS = {
     "worker.image_copied",  # test_residency.py, as the next two
     "worker.image_saved",
     "worker.image_left",
+    "worker.pausing",  # test_preemption.py, as the next three
+    "worker.paused",
+    "worker.resuming",
+    "worker.resumed",
     "worker.range_restored",
     "worker.snapshot_restored",
     "worker.request_redone",

@@ -20,6 +20,8 @@ class RemoteLane final : public adaptor::StreamLane {
 
   void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
   void leave() override;
+  void suspend() override { numeric_.reset(); }
+  void resume(const lanes::NumericContext& context) override { numeric_.emplace(context); }
   uint64_t address_hash() const override { return binding_->address_hash(); }
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   const RemoteDevice& remote() const { return remote_; }

@@ -21,6 +21,8 @@ class EnqueueLane final : public adaptor::DeviceLane {
     host_->enter(arena, context);
   }
   void leave() override { host_->leave(); }
+  void suspend() override { host_->suspend(); }
+  void resume(const lanes::NumericContext& context) override { host_->resume(context); }
   uint64_t address_hash() const override { return host_->address_hash(); }
   Status upload(void* to, const void* from, Bytes bytes) override {
     return host_->upload(to, from, bytes);

@@ -52,7 +52,7 @@ class SeeingRunner final : public lanes::GraphRunner {
 
 class Hooks final : public lanes::ExecutorHooks {
  public:
-  void wait(uint32_t /*bits*/, size_t /*node*/) override {}
+  void pause(size_t /*node*/) override {}
   lanes::CommitDecision enter_commit_phase(size_t /*node*/) override {
     return runner->may_write() ? lanes::CommitDecision::go : lanes::CommitDecision::cancel;
   }

@@ -4,6 +4,8 @@
 #include "service/worker/iteration.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -134,6 +136,47 @@ TEST_F(Iterations, KeepWhatIsKnownWhenTheLaneWasSmallerThanThat) {
   result.need = Bytes(2 << 20);
   apply(result, limits::kHostAlignment, graph_->plan);
   EXPECT_EQ(graph_->plan.need, Bytes(2 << 20));
+}
+
+// fork() waits for whoever is in torch: a thread that is held forks, and would wait for itself.
+TEST_F(Iterations, AreOutsideOfTorchWhileTheyAreHeld) {
+  set_lane(kLane);
+  lanes::ControlWord word;
+  int held = 0;
+  Interruption interruption{.word = word, .pause = [&] {
+                              ++held;
+                              const pid_t child = ::fork();
+                              if (child == 0) ::_exit(0);
+                              ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+                              word.clear(lanes::control::kPause);
+                            }};
+  word.set(lanes::control::kPause);
+  const lanes::InputView input{.data = input_.data(), .bytes = kCount * 4};
+  const lanes::OutputView output{.data = output_.data(), .bytes = kCount * 4};
+  const IterationResult result = run_iteration(*graph_, *device_, arena_, {&input, 1}, {&output, 1},
+                                               nullptr, nullptr, &interruption);
+  EXPECT_EQ(result.end, IterationEnd::completed) << result.error.message;
+  EXPECT_EQ(held, 1);
+  EXPECT_EQ(state(0), 3.0F) << "once twice its input";
+}
+
+TEST_F(Iterations, ThatAreAskedToEndDoSoInTheirWay) {
+  set_lane(kLane);
+  lanes::ControlWord word;
+  Interruption interruption{.word = word, .pause = {}};
+  const std::pair<uint32_t, IterationEnd> cases[] = {
+      {lanes::control::kAbandon, IterationEnd::abandoned},
+      {lanes::control::kCancel, IterationEnd::cancelled}};
+  for (const auto& [bit, end] : cases) {
+    word.set(bit);
+    const lanes::InputView input{.data = input_.data(), .bytes = kCount * 4};
+    const lanes::OutputView output{.data = output_.data(), .bytes = kCount * 4};
+    EXPECT_EQ(run_iteration(*graph_, *device_, arena_, {&input, 1}, {&output, 1}, nullptr, nullptr,
+                            &interruption)
+                  .end,
+              end);
+    EXPECT_EQ(state(0), 0.0F);
+  }
 }
 
 }  // namespace

@@ -17,10 +17,12 @@ std::unique_ptr<service::EmbeddedService> open_service(uint32_t lanes, Bytes poo
   return std::move(opened).value();
 }
 
-TinyJob::TinyJob(service::EmbeddedService& service, std::string name, int64_t count)
+TinyJob::TinyJob(service::EmbeddedService& service, std::string name, int64_t count,
+                 int32_t priority)
     : service_(service), count_(count), input_(static_cast<size_t>(count)) {
   service::JobRequest request;
   request.options.name = std::move(name);
+  request.options.priority = priority;
   request.slots = adding_slots(count);
   request.initial = {nullptr};
   job_ = service.create_job(request, lanes::encode_graph(adding_graph(count))).value();

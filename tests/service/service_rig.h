@@ -21,7 +21,8 @@ using Pending = std::shared_ptr<service::Work>;
 class TinyJob {
  public:
   // The job must be accepted. Its state begins at zero.
-  TinyJob(service::EmbeddedService& service, std::string name, int64_t count = 16);
+  TinyJob(service::EmbeddedService& service, std::string name, int64_t count = 16,
+          int32_t priority = 0);
 
   // Runs on this thread when the lane is idle, queues and waits otherwise; checks the output.
   Status run(float value);

@@ -1,6 +1,7 @@
 // Shows that nothing is lost, doubled or stuck when several clients do everything at once: each
 // thread owns jobs, runs, submits, waits, reads state, adds graphs, asks for reports, closes and
-// makes new ones, in an order drawn from the seed, over one lane and over two. Every result is
+// makes new ones, in an order drawn from the seed, over one lane and over two. Jobs of higher
+// priority interrupt those of lower ones. Every result is
 // compared with what the thread counted itself; a lost wake-up would hang the test.
 #include <gtest/gtest.h>
 
@@ -28,7 +29,10 @@ class Client {
 
   void work() {
     for (int i = 0; i < kOperations; ++i) {
-      if (!job_) job_.emplace(service_, "stress", 8 + static_cast<int64_t>(random_.below(500)));
+      if (!job_) {
+        const auto priority = static_cast<int32_t>(random_.below(3));
+        job_.emplace(service_, "stress", 8 + static_cast<int64_t>(random_.below(500)), priority);
+      }
       step();
     }
     if (job_) close();

@@ -24,6 +24,8 @@ void ActionHash::mix(const Turn& turn) {
   mix(turn.envelope.ceiling);
   mix(turn.envelope.budget.iterations);
   mix(static_cast<uint64_t>(turn.envelope.budget.slice.ns()));
+  mix(turn.envelope.interrupts);
+  mix(turn.envelope.yields_to);
 }
 
 void ActionHash::add(const Action& action) {
@@ -70,6 +72,7 @@ void ActionHash::add(const Action& action) {
   } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {
     mix(recall->turn.value());
     mix(recall->lane.value());
+    mix(static_cast<uint64_t>(recall->latest.ns()));
   }
 }
 

@@ -30,6 +30,11 @@ class NonsensePolicy final : public policies::Policy {
     }
     return decision;
   }
+  bool may_interrupt(TimePoint /*now*/, const policies::View& /*view*/,
+                     const policies::JobView& /*running*/,
+                     const policies::JobView& /*wants*/) override {
+    return random_.chance(0.5);
+  }
   JobId evict(TimePoint /*now*/, const policies::View& /*view*/,
               const policies::EvictQuestion& question) override {
     if (random_.chance(0.5)) return any();

@@ -79,7 +79,7 @@ void Observed::close_turn(TurnId id) {
   const SeenTurn turn = turns.at(id);
   turns.erase(id);
   lanes.at(turn.lane).running = {};
-  lanes.at(turn.lane).recalled = false;
+  lanes.at(turn.lane).recalled = lanes.at(turn.lane).hurried = false;
   jobs.at(turn.job).turn = {};
 }
 
@@ -295,7 +295,10 @@ void Observed::apply(const Action& action) {
     jobs.at(turn.job).turn = turn.id;
     jobs.at(turn.job).announced = false;
   }
-  if (const auto* recall = std::get_if<RecallTurn>(&action)) lanes[recall->lane].recalled = true;
+  if (const auto* recall = std::get_if<RecallTurn>(&action)) {
+    lanes[recall->lane].recalled = true;
+    lanes[recall->lane].hurried = recall->latest < kWhenever;
+  }
 }
 
 }  // namespace laneway::simulation

@@ -50,6 +50,7 @@ struct SeenLane {
   RegionId region;
   JobId running;
   bool recalled = false;
+  bool hurried = false;  // … for a more urgent job
 };
 
 struct SeenCopy {

@@ -61,6 +61,17 @@ std::string OrderChecker::check_refusal(const Observed& seen, const RefuseJob& r
   return "";
 }
 
+bool OrderChecker::urgency_is_priority(const Observed& seen, const Turn& turn) {
+  const auto priority = [&](JobId job) { return seen.jobs.at(job).offer.options.priority; };
+  LaneSet below = 0;
+  LaneSet above = 0;
+  for (const auto& [id, open] : seen.turns) {
+    if (priority(open.job) < priority(turn.job)) below |= set_of(open.lane);
+    if (priority(open.job) > priority(turn.job)) above |= set_of(open.lane);
+  }
+  return turn.envelope.interrupts == below && turn.envelope.yields_to == above;
+}
+
 std::string OrderChecker::action(const Observed& seen, const Action& action) {
   if (const auto* refuse = std::get_if<RefuseJob>(&action)) return check_refusal(seen, *refuse);
   if (order_ == Order::none) return "";
@@ -72,12 +83,23 @@ std::string OrderChecker::action(const Observed& seen, const Action& action) {
     }
   }
   const auto* grant = std::get_if<GrantTurn>(&action);
+  if (grant != nullptr && !urgency_is_priority(seen, grant->turn)) {
+    return "who interrupts whom is not by priority";
+  }
   if (grant != nullptr && one_context_) {
     const SeenJob& granted = seen.jobs.at(grant->turn.job);
     for (const auto& [id, job] : seen.jobs) {
-      const bool rival = job.lane == granted.lane && seen.eligible(job);
-      if (rival && before(job, granted, /*admission=*/false))
-        return "a turn is granted out of order";
+      if (job.lane != granted.lane || !seen.eligible(job)) continue;
+      const JobOptions& mine = granted.offer.options;
+      const JobOptions& others = job.offer.options;
+      const auto is_last = [](const JobOptions& one) {
+        return one.job_class == JobClass::best_effort;
+      };
+      if (is_last(mine) == is_last(others) && others.priority != mine.priority) {
+        if (others.priority > mine.priority) return "a turn is granted before a more urgent job's";
+        continue;
+      }
+      if (before(job, granted, /*admission=*/false)) return "a turn is granted out of order";
     }
   }
   return "";

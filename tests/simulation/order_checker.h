@@ -1,8 +1,8 @@
 // OrderChecker: the policy's promise without ageing, computed again from outside. fifo: admission
-// by arrival, head of line; in a lane the earliest job that can run. srtf: the shortest remaining
-// time by own sums, newcomers before that. Both: best effort is last in its lane, nobody is refused
-// who could fit an empty pool, and (fifo) the head of the queue never waits while there is
-// obviously room for it in a new lane.
+// by arrival, head of line; in a lane the earliest of the most urgent that can run. srtf: the
+// shortest remaining time by own sums, newcomers before that. Both: best effort is last in its
+// lane, nobody is refused who could fit an empty pool, and (fifo) the head of the queue never waits
+// while there is obviously room for it in a new lane.
 #pragma once
 
 #include <string>
@@ -24,6 +24,8 @@ class OrderChecker final : public Checker {
  private:
   // Whether `a` goes before `b`: at admission, and in a lane.
   bool before(const SeenJob& a, const SeenJob& b, bool admission) const;
+  // No other policy than the default says who interrupts whom.
+  static bool urgency_is_priority(const Observed& seen, const lanes::Turn& turn);
   std::string check_refusal(const Observed& seen, const lanes::RefuseJob& refuse) const;
 
   Order order_;

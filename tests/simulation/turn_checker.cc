@@ -12,7 +12,11 @@ std::string TurnChecker::action(const Observed& seen, const Action& action) {
     const auto turn = seen.turns.find(recall->turn);
     if (turn == seen.turns.end()) return "a turn is recalled that is not open";
     if (turn->second.lane != recall->lane) return "a turn is recalled in another lane";
-    if (seen.lanes.at(recall->lane).recalled) return "a turn is recalled twice";
+    // Again only because a more urgent job came.
+    const SeenLane& lane = seen.lanes.at(recall->lane);
+    if (lane.recalled && (lane.hurried || recall->latest == kWhenever)) {
+      return "a turn is recalled twice";
+    }
   }
   return "";
 }
@@ -31,10 +35,15 @@ std::string TurnChecker::check_grant(const Observed& seen, const Turn& turn) {
       turn.envelope.ceiling.count() != region.size) {
     return "a turn whose envelope is not its lane's region";
   }
+  LaneSet lanes = 0;
   for (const auto& [id, open] : seen.turns) {
+    lanes |= set_of(open.lane);
     if (seen.jobs.at(open.job).offer.context_key != job->second.offer.context_key) {
       return "turns of two numeric contexts at the same time";
     }
+  }
+  if (((turn.envelope.interrupts | turn.envelope.yields_to) & ~lanes) != 0) {
+    return "a turn interrupts, or yields to, one that is not open";
   }
   bounded_[turn.lane] =
       turn.envelope.budget.iterations > 0 || turn.envelope.budget.slice > Duration(0);

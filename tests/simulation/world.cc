@@ -109,7 +109,7 @@ void World::carry_out(const Action& action) {
     granted(grant->turn);
   } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {
     ++outcome_.counts["recalled"];
-    recalled(recall->turn);
+    recalled(*recall);
   } else if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
     ++outcome_.counts["refused"];
     gone(clients_.at(refuse->job));

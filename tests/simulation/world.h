@@ -58,9 +58,18 @@ class World {
   void start_iteration(RunningTurn& turn);
   void finish_iteration(TurnId id, Duration took);
   void at_boundary(RunningTurn& turn);
-  void recalled(TurnId id);
+  void recalled(const lanes::RecallTurn& asked);
   void end_turn(TurnId id, lanes::TurnEnd end);
   static void account(Client& client, const RunningTurn& turn);
+  // Iterations that hold up others (world_preemption.cc).
+  void learn_urgency(const lanes::Turn& turn);
+  void run_on(RunningTurn& turn);
+  bool must_pause(const RunningTurn& turn);
+  void settle_pauses();
+  void pause(RunningTurn& turn);
+  void resume(RunningTurn& turn);
+  void say(const lanes::Event& event);
+  void abandon_if_long(RunningTurn& turn, Duration latest);
   void place(JobId job);
   void evict(const lanes::EvictImage& action);
   void leave(JobId job, const lanes::OutsidePlace& to);
@@ -133,6 +142,7 @@ class World {
   std::unique_ptr<Checker> waiting_;  // one more; null: there is no bound
   std::map<JobId, Client> clients_;
   std::map<TurnId, RunningTurn> turns_;
+  std::map<LaneId, lanes::LaneSet> yields_to_;
   // What lies outside of the pool: whose image, in which version.
   std::map<std::pair<lanes::Tier, int64_t>, std::pair<JobId, uint64_t>> outside_;
   uint64_t next_session_ = 0;

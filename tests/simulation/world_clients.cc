@@ -31,6 +31,7 @@ void World::plan_clients() {
     client.known_need = estimate;
     client.probe_need = estimate + estimate / 8;
     client.plan_kept = random_.chance(0.8);
+    client.offer.options.priority = static_cast<int32_t>(random_.below(3));
     client.offer.options.total_iterations = random_.chance(0.8) ? client.total : 0;
     if (random_.chance(0.1)) client.offer.options.total_iterations = random_.chance(0.5) ? 1 : 1000;
     if (random_.chance(0.5)) client.offer.iteration_estimate = client.iteration;

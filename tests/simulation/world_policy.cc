@@ -81,7 +81,10 @@ void World::watch_waits() {
   // bytes that are on the way.
   const Duration longest =
       microseconds(2020) + milliseconds(1) + config_.patience + microseconds(4 * max_delay_us_);
-  waiting_ = std::make_unique<WaitingChecker>(age_, longest);
+  // Held for more urgent ones of other lanes (four times the iteration), and given up twice for
+  // what such a one needs of the pool.
+  const Duration held = microseconds(4 * 2020);
+  waiting_ = std::make_unique<WaitingChecker>(age_, (longest + held) * 3);
 }
 
 }  // namespace laneway::simulation

@@ -32,6 +32,8 @@ WorkerReport World::report() const {
       job.placed = client.placed;
       job.arriving = client.arriving;
       job.turn = client.turn;
+      const auto turn = turns_.find(client.turn);
+      job.paused = turn != turns_.end() && turn->second.paused;
     }
     job.leaving = client.leaving;
     job.saving = client.saving && !client.leaving;

@@ -40,6 +40,7 @@ struct World::Client {
   lanes::IterationSum ended_measured;  // of those that count, all but the probes
   uint64_t unheard_iterations = 0;     // of those, what is still on its way to the core
   bool gone = false;
+  uint32_t abandons = 0;  // of its first queued iteration
 };
 
 struct World::RunningTurn {
@@ -53,6 +54,18 @@ struct World::RunningTurn {
   int64_t need = 0;  // of the iteration that was started last
   bool iterating = false;
   bool recalled = false;
+  // Of the iteration: what it takes, what of that is left, and left before its commit phase, since
+  // when it runs or is held, and for how long it was held in all.
+  Duration took;
+  Duration left;
+  Duration to_commit;
+  TimePoint since;
+  Duration held;
+  bool does_not_fit = false;
+  bool abandoned = false;
+  bool paused = false;
+  bool exempt = false;  // it was held for long enough
+  uint64_t run = 0;     // changes with all of this
 };
 
 }  // namespace laneway::simulation

@@ -16,6 +16,7 @@ void World::granted(const Turn& turn) {
   RunningTurn& running = turns_[turn.id];
   running.turn = turn;
   running.start = now_;
+  learn_urgency(turn);
   at_boundary(running);
 }
 
@@ -120,18 +121,19 @@ void World::touch_image(JobId job) {
 }
 
 void World::start_iteration(RunningTurn& turn) {
-  const TurnId id = turn.turn.id;
   const Client& client = clients_.at(turn.turn.job);
   turn.iterating = true;
   touch_image(turn.turn.job);
   turn.need = need_of(client);
-  const Duration took = client.iteration + microseconds(random_.between(0, 20));
-  if (turn.need > turn.turn.envelope.ceiling.count()) {
-    ++outcome_.counts["out of lane"];
-    at(Duration(took.ns() / 2), [this, id] { end_turn(id, TurnEnd::out_of_lane); });
-    return;
-  }
-  at(took, [this, id, took] { finish_iteration(id, took); });
+  turn.took = client.iteration + microseconds(random_.between(0, 20));
+  turn.does_not_fit = turn.need > turn.turn.envelope.ceiling.count();
+  if (turn.does_not_fit) ++outcome_.counts["out of lane"];
+  turn.left = turn.does_not_fit ? Duration(turn.took.ns() / 2) : turn.took;
+  turn.to_commit = Duration(turn.left.ns() * random_.between(1, 10) / 10);
+  turn.held = {};
+  turn.paused = turn.exempt = false;
+  run_on(turn);
+  at(Duration(), [this] { settle_pauses(); });
 }
 
 void World::finish_iteration(TurnId id, Duration took) {
@@ -170,11 +172,15 @@ void World::at_boundary(RunningTurn& turn) {
   }
 }
 
-void World::recalled(TurnId id) {
-  const auto turn = turns_.find(id);
+void World::recalled(const RecallTurn& asked) {
+  const auto turn = turns_.find(asked.turn);
   if (turn == turns_.end()) return;  // its end is on the way
   turn->second.recalled = true;
-  if (!turn->second.iterating) at_boundary(turn->second);
+  if (!turn->second.iterating) {
+    at_boundary(turn->second);
+  } else {
+    abandon_if_long(turn->second, asked.latest);
+  }
 }
 
 void World::account(Client& client, const RunningTurn& turn) {
@@ -198,6 +204,7 @@ void World::end_turn(TurnId id, TurnEnd end) {
   Client& client = clients_.at(turn.turn.job);
   client.turn = {};
   account(client, turn);
+  if (turn.done > 0) client.abandons = 0;
   client.unheard_iterations += turn.done;
   if (turn.need > 0) {
     client.known_need = turn.need;
@@ -212,7 +219,8 @@ void World::end_turn(TurnId id, TurnEnd end) {
                    .ephemeral = Bytes(turn.need),
                    .idle = turn.iterating ? Duration() : now_ - turn.worked_at,
                    .uncounted = turn.uncounted,
-                   .probes = turn.probes};
+                   .probes = turn.probes,
+                   .abandoned = turn.abandoned ? 1U : 0U};
   at(delay(), [this, report, job = turn.turn.job, epoch = broker_epoch_] {
     if (epoch != broker_epoch_) return;  // the report that the next one got knows of it
     clients_.at(job).unheard_iterations -= report.iterations;

@@ -22,6 +22,8 @@ class SyntheticLane final : public adaptor::DeviceLane {
 
   void enter(memory::LaneArena& arena, const lanes::NumericContext& context) override;
   void leave() override;
+  void suspend() override {}
+  void resume(const lanes::NumericContext& /*context*/) override {}
   uint64_t address_hash() const override { return hash_; }
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) override;
