@@ -42,6 +42,7 @@ BENCHES = {
     "consolidation": "can one device hold 42 inference models, and what does a request wait?",
     "hyperparameter": "how long does a search of learning rates take, and how much memory?",
     "switching": "how long does a request wait for a model that is away?",
+    "preemption": "how soon does a more urgent request run beside a training, at what cost?",
     "neighbours": "what do other jobs notice while images are copied into the pool?",
     "link": "does the host's link carry what it is set to, in however many pieces?",
     "loops": "do training scripts as people write them stay the same, and how fast are they?",

@@ -26,7 +26,7 @@ namespace {
 
 class NoHooks final : public laneway::lanes::ExecutorHooks {
  public:
-  void wait(uint32_t, size_t) override {}
+  void pause(size_t) override {}
   laneway::lanes::CommitDecision enter_commit_phase(size_t) override {
     return laneway::lanes::CommitDecision::go;
   }

@@ -1,0 +1,231 @@
+"""preemption: how soon does a more urgent request run beside a training, at what cost?
+
+`interrupt`: a training whose iterations take half a second and more, and an inference of higher
+priority through the same lanewayd. In turns: `idle` (the training rests) and `interrupt` (a request
+at a random moment of an iteration). `first_operator` is the time from the call of the inference to
+the beginning of its iteration, on the machine's steady clock, as the trace has it, in round trips
+of the ring between two processes in the same run. The inference has a lane of its own, so it waits
+for no operator of the training; `left_of_operator_us` is the time from its beginning until the
+training was held: what was left of the running operator, and one message to the broker. `run_twice`
+counts iterations that were given up. `answer_ratio` is the time of the whole answer over that of
+`idle`.
+
+`node_test`: an executor's time for nodes that do nothing over that of a loop without the test of
+the control word, per node; times the nodes of an iteration, over what the iteration takes."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torchvision
+
+import laneway
+
+from . import models, stats
+from .daemon import Daemon, daemon_program
+from .harness import Calibration, Options, find_program, interleaved, progress
+from .report import Report, at_most
+from .round_trips import RoundTrips
+
+BATCH = 48  # of 64x64 images: iterations of half a second and more
+TRIALS = 100
+QUICK_TRIALS = 12
+WARM_UP = 4
+RING_TRIPS = 2_000
+NODE_TRIALS = 200
+NODES = 10_000  # of an iteration of laneway-node-test
+COSTED = ("mlp", "cnn", "gpt", "resnet18")
+FIRST_OPERATOR = at_most(3)
+RUN_TWICE = at_most(0)
+SHARE = at_most(0.005)
+CASES = ("interrupt", "node_test")
+HEADER = struct.Struct("<8sIiqq")  # service/trace/trace_file.h
+ITERATION = re.compile(r"^([+-])(\d+)\.(\d{9}) iteration of job \d+ '(\w+)'.*: (\w+), ", re.M)
+HELD = re.compile(r"^([+-])(\d+)\.(\d{9}) heard TurnPaused ", re.M)
+
+
+def cases() -> list[str]:
+    return list(CASES)
+
+
+def run(options: Options) -> Report:
+    report = Report("preemption")
+    calibration = Calibration()
+    if options.wants("interrupt"):
+        progress("preemption: interrupt")
+        trials = QUICK_TRIALS if options.quick else TRIALS
+        training = torchvision.models.resnet18(num_classes=10)
+        batch = torch.randn(BATCH, 3, 64, 64), torch.randint(0, 10, (BATCH,))
+        _interrupt((training, batch), trials, calibration, report)
+    if options.wants("node_test"):
+        progress("preemption: node_test")
+        _node_test(options, report)
+    report.add("calibration", "loop_ms", stats.median(calibration.samples_ms or [0.0]), "ms",
+               samples=calibration.samples_ms)  # fmt: skip
+    return report
+
+
+def _interrupt(
+    job: tuple[torch.nn.Module, Any], trials: int, calibration: Calibration, report: Report
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, RoundTrips(_ring()) as ring:
+        trace = Path(folder) / "trace"
+        words = ("--standby", "0", "--trace", str(trace))
+        with Daemon("2GiB", words=words) as daemon, laneway.connect(daemon.address) as service:
+            asked, took = measure(service, job, trials, calibration)
+        ring_ns = stats.median(ring.trial(RING_TRIPS))
+        began = beginnings(trace)
+    report_interrupt(asked, took, began, ring_ns, report)
+
+
+def _ring() -> list[str]:
+    return [str(find_program("laneway-ring-roundtrip")), "0", "1"]
+
+
+def measure(
+    service: Any, job: tuple[torch.nn.Module, Any], trials: int, calibration: Calibration
+) -> tuple[list[tuple[str, int]], dict[str, list[float]]]:
+    """When each request was made, by variant in their order, in nanoseconds; seconds of each."""
+    model, batch = job
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    step = laneway.train_step(
+        model, torch.nn.functional.cross_entropy, optimizer, service=service, name="training",
+        sync="manual",
+    )  # fmt: skip
+    small = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
+    predict = laneway.inference(
+        small.eval(), service=service, name="urgent", priority=5, sync="manual"
+    )
+    question = torch.randn(1, 256)
+    chance = random.Random(0)
+    asked: list[tuple[str, int]] = []
+    took: dict[str, list[float]] = {"idle": [], "interrupt": []}
+
+    def ask(variant: str) -> None:
+        start = time.perf_counter_ns()
+        predict(question)
+        if variant in took:
+            took[variant].append((time.perf_counter_ns() - start) * 1e-9)
+        asked.append((variant, start))
+
+    iteration = 0.0
+    for _ in range(WARM_UP):
+        ask("warm_up")
+        start = time.perf_counter()
+        step(*batch).item()
+        iteration = time.perf_counter() - start
+    for order in interleaved(("idle", "interrupt"), trials):
+        calibration.sample()
+        for variant in order:
+            if variant == "idle":
+                ask(variant)
+                continue
+            future = step.submit(*batch)
+            time.sleep(chance.uniform(0.02, 0.8) * iteration)
+            ask(variant)
+            future.result()
+    predict.close()
+    step.close()
+    return asked, took
+
+
+def beginnings(trace: Path) -> dict[str, list[int]]:
+    """Nanoseconds on the steady clock at which iterations of `urgent` began and the training was
+    held, and those at which iterations were given up."""
+    reader = daemon_program().parent / "laneway-trace"
+    text = subprocess.run([str(reader), str(trace)], check=True, capture_output=True, text=True)
+    with trace.open("rb") as file:
+        base = HEADER.unpack(file.read(HEADER.size))[3]
+    return parse(text.stdout, base)
+
+
+def parse(text: str, base_ns: int) -> dict[str, list[int]]:
+    def at(sign: str, whole: str, part: str) -> int:
+        return base_ns + (-1 if sign == "-" else 1) * (int(whole) * 1_000_000_000 + int(part))
+
+    found: dict[str, list[int]] = {"urgent": [], "held": [], "abandoned": []}
+    for *when, name, outcome in ITERATION.findall(text):
+        if outcome == "abandoned":
+            found["abandoned"].append(at(*when))
+        elif name == "urgent":
+            found["urgent"].append(at(*when))
+    found["held"] = [at(*when) for when in HELD.findall(text)]
+    return found
+
+
+def report_interrupt(
+    asked: list[tuple[str, int]],
+    took: dict[str, list[float]],
+    began: dict[str, list[int]],
+    ring_ns: float,
+    report: Report,
+) -> None:
+    if len(asked) != len(began["urgent"]):
+        raise RuntimeError(f"{len(asked)} requests, {len(began['urgent'])} iterations in the trace")
+    for variant, target in (("idle", None), ("interrupt", FIRST_OPERATOR)):
+        trips = [
+            (start - request) / ring_ns
+            for (which, request), start in zip(asked, began["urgent"])
+            if which == variant
+        ]
+        interval = stats.bootstrap_median(trips)
+        report.add("interrupt", f"first_operator_{variant}", interval.high, "round trips", target,
+                   samples=trips, median=interval.median)  # fmt: skip
+    starts = [at for (which, _), at in zip(asked, began["urgent"]) if which == "interrupt"]
+    left = [
+        (min(after) - start) * 1e-3
+        for start, end in zip(starts, [*starts[1:], max([*starts, *began["held"]]) + 1])
+        if (after := [held for held in began["held"] if start <= held < end])
+    ]
+    report.add("interrupt", "held", len(left) / len(starts), "share")
+    report.add("interrupt", "left_of_operator_us", stats.median(left) if left else None, "us",
+               samples=left, note=None if left else "the training was never held")  # fmt: skip
+    ratios = [one / other for one, other in zip(took["interrupt"], took["idle"])]
+    report.add("interrupt", "answer_ratio", stats.median(ratios), "ratio", samples=ratios)
+    report.add("interrupt", "run_twice", len(began["abandoned"]), "iterations", RUN_TWICE)
+
+
+def _node_test(options: Options, report: Report) -> None:
+    ways = ("tested", "bare")
+    program = str(find_program("laneway-node-test"))
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    with (
+        RoundTrips([program, "tested", "-1"]) as tested,
+        RoundTrips([program, "bare", "-1"]) as bare,
+    ):
+        running = {"tested": tested, "bare": bare}
+        for order in interleaved(ways, NODE_TRIALS // (10 if options.quick else 1)):
+            for way in order:
+                times[way].append(min(running[way].trial(5)))
+    costs = [(one - other) / NODES for one, other in zip(times["tested"], times["bare"])]
+    cost = stats.bootstrap_median(costs)
+    report.add("node_test", "node_ns", cost.high, "ns", samples=costs, median=cost.median)
+    for name in COSTED:
+        nodes, iteration_s = _iteration(name)
+        share = max(cost.high, 0.0) * 1e-9 * nodes / iteration_s
+        report.add("node_test", f"{name}_share", share, "share", SHARE, nodes=nodes)
+
+
+def _iteration(name: str) -> tuple[int, float]:
+    """The nodes of the model's step, and the seconds that an iteration takes."""
+    work = models.make(name)
+    with laneway.embedded(pool=models.pool_for(work)) as service:
+        step = laneway.train_step(
+            work.model, work.loss_fn, work.optimizer, service=service, sync="manual"
+        )
+        took = []
+        for index in range(20):
+            start = time.perf_counter()
+            step(*work.batch(index))
+            took.append(time.perf_counter() - start)
+        nodes = step.report()["graphs"][0]["nodes"]
+        step.close()
+    return nodes, stats.median(took[5:])
