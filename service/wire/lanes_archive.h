@@ -159,8 +159,7 @@ template <class A>
 void serialize(A& archive, ReportedJob& job) {
   archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.arriving, job.copy,
           job.leaving, job.saving, job.pinned, job.ready, job.over, job.quarantined, job.iterations,
-          job.busy, job.uncounted, job.measured, job.turn,
-          job.paused);
+          job.busy, job.uncounted, job.measured, job.turn, job.paused);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

@@ -20,6 +20,7 @@ class GatedGraph final : public adaptor::DeviceGraph, private lanes::GraphRunner
 
   const lanes::Graph& graph() const override { return graph_->graph(); }
   const lanes::GraphMemory& memory() const override { return graph_->memory(); }
+  adaptor::ProgramHandle program() const override { return graph_->program(); }
   Bytes probe_need() const override { return graph_->probe_need(); }
   bool draws() const override { return graph_->draws(); }
   lanes::GraphRunner& runner() override { return *this; }
@@ -69,6 +70,13 @@ void NodeGate::go_on() {
   changed_.notify_all();
 }
 
+void NodeGate::let_one_pass() {
+  MutexLock lock(mutex_);
+  ++passes_;
+  reached_ = false;
+  changed_.notify_all();
+}
+
 uint64_t NodeGate::runs(size_t node) {
   MutexLock lock(mutex_);
   return runs_[node];
@@ -94,7 +102,8 @@ void NodeGate::enter(size_t node) {
   ++runs_[node];
   reached_ = stop_ == node;
   changed_.notify_all();
-  while (stop_ == node) changed_.wait(mutex_);
+  const uint64_t passes = passes_;
+  while (stop_ == node && passes_ == passes) changed_.wait(mutex_);
 }
 
 PreemptRig::PreemptRig(uint32_t lanes) {

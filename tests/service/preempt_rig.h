@@ -24,6 +24,8 @@ class NodeGate {
   // Returns when one waits there.
   void wait_reached() LW_EXCLUDES(mutex_);
   void go_on() LW_EXCLUDES(mutex_);
+  // The one that waits there goes on; the next that comes waits.
+  void let_one_pass() LW_EXCLUDES(mutex_);
   // How often the node was run.
   uint64_t runs(size_t node) LW_EXCLUDES(mutex_);
   // Returns when the node was run so often.
@@ -39,6 +41,7 @@ class NodeGate {
   CondVar changed_;
   std::optional<size_t> stop_ LW_GUARDED_BY(mutex_);
   bool reached_ LW_GUARDED_BY(mutex_) = false;
+  uint64_t passes_ LW_GUARDED_BY(mutex_) = 0;
   bool may_replay_ LW_GUARDED_BY(mutex_) = false;
   std::map<size_t, uint64_t> runs_ LW_GUARDED_BY(mutex_);
 };

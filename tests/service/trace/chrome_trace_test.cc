@@ -55,8 +55,13 @@ Record ended(int64_t at_us, uint64_t turn) {
 }
 Record iterated(int64_t at_us, int64_t took_us, uint64_t lane, uint64_t job) {
   trace::Iterated entry;
-  entry.note = {JobId(job),    LaneId(lane),    0,
-                at_us * 1'000, took_us * 1'000, wire::IterationOutcome::completed};
+  entry.note = {JobId(job),
+                LaneId(lane),
+                0,
+                at_us * 1'000,
+                took_us * 1'000,
+                0,
+                wire::IterationOutcome::completed};
   return {.time_ns = at_us * 1'000, .entry = entry};
 }
 Record offered(int64_t at_us, uint64_t job, const std::string& name) {
