@@ -35,7 +35,7 @@ from laneway.operators import layouts
 
 # More is not described: such a step shares nothing. DenseNet-121 has 10,000; a step that reaches a
 # training loop's own objects may have any number, and so many take a tenth of a second.
-_MOST_ENTRIES = 50_000
+_MOST_ENTRIES = 20_000
 # Constants beyond so many bytes of one step are not compared by their bytes: each is like itself
 # alone. Reading so many takes a tenth of a second.
 _MOST_BYTES = 64 << 20
