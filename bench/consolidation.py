@@ -39,7 +39,7 @@ KINDS = (
     *("mlp", "cnn", "lstm", "gpt", "gpt6", "bert", "resnet18", "vgg11", "densenet121"),
     *("mobilenet_v3_small", "alexnet", "squeezenet1_0", "shufflenet_v2_x0_5", "mnasnet0_5"),
 )
-QUICK_KINDS = ("mlp", "cnn")
+QUICK_KINDS = ("cnn", "gpt")
 EACH = 3  # sets of weights
 LOADS = (0.1, 0.3)
 RUNS = 3
