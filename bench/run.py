@@ -44,6 +44,8 @@ BENCHES = {
     "switching": "how long does a request wait for a model that is away?",
     "preemption": "how soon does a more urgent request run beside a training, at what cost?",
     "neighbours": "what do other jobs notice while images are copied into the pool?",
+    "fairness": "is a lane's device time shared by weight, whatever iterations take?",
+    "starvation": "does anybody wait for ever, under any policy?",
     "link": "does the host's link carry what it is set to, in however many pieces?",
     "loops": "do training scripts as people write them stay the same, and how fast are they?",
 }

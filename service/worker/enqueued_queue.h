@@ -23,6 +23,7 @@ class EnqueuedQueue {
     GraphHandle graph;  // work that is complete has none
     std::unique_ptr<lanes::EnqueuedIteration> enqueued;
     TimePoint start;  // when its nodes began to be enqueued
+    bool planned = true;
   };
 
   struct Retired {

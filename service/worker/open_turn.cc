@@ -11,6 +11,7 @@ void OpenTurn::begin(const lanes::Turn& turn) {
   iterations_ = 0;
   abandoned_ = 0;
   busy_ = Duration();
+  uncounted_ = probes_ = {};
   start_ = clock_.now();
 }
 
@@ -34,6 +35,8 @@ lanes::TurnEnded OpenTurn::end(lanes::TurnEnd why, bool more_ready, Bytes epheme
                                .more_ready = more_ready,
                                .ephemeral = ephemeral,
                                .idle = iterations_ > 0 ? clock_.now() - worked_ : Duration(),
+                               .uncounted = uncounted_,
+                               .probes = probes_,
                                .abandoned = abandoned_};
   turn_.reset();
   to_end_ = false;

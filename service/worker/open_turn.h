@@ -10,9 +10,14 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "lanes/event.h"
+#include "lanes/iteration_sum.h"
 #include "lanes/turn.h"
 
 namespace laneway::service {
+
+// What an iteration is to its job's declared total: a training step, or one of a graph beside it;
+// and of those that count, whether its time says how long the next ones take.
+enum class IterationKind : uint8_t { counted, uncounted, probe };
 
 class OpenTurn {
  public:
@@ -30,12 +35,18 @@ class OpenTurn {
   bool budget_used() const;
 
   // One more iteration was begun in the turn, or is complete.
-  void count_iteration() {
+  void count_iteration(IterationKind kind) {
     ++iterations_;
+    if (kind == IterationKind::uncounted) ++uncounted_.count;
+    if (kind == IterationKind::probe) ++probes_.count;
     worked_ = clock_.now();
   }
   // So long was the lane busy with one.
-  void count_time(Duration took) { busy_ += took; }
+  void count_time(IterationKind kind, Duration took) {
+    busy_ += took;
+    if (kind == IterationKind::uncounted) uncounted_.busy += took;
+    if (kind == IterationKind::probe) probes_.busy += took;
+  }
   // The lane's iteration was held for so long: no part of the slice.
   void count_pause(Duration held) { start_ = start_ + held; }
   // An iteration was given up for a more urgent job.
@@ -47,6 +58,12 @@ class OpenTurn {
 
   uint64_t iterations() const { return iterations_; }
   Duration busy() const { return busy_; }
+  const lanes::IterationSum& uncounted() const { return uncounted_; }
+  // What count, but the probes.
+  lanes::IterationSum measured() const {
+    return {.count = iterations_ - uncounted_.count - probes_.count,
+            .busy = busy_ - uncounted_.busy - probes_.busy};
+  }
   // Closes the turn. The report says `budget` instead of `idle` where more is ready.
   lanes::TurnEnded end(lanes::TurnEnd why, bool more_ready, Bytes ephemeral);
 
@@ -57,6 +74,8 @@ class OpenTurn {
   uint64_t iterations_ = 0;
   uint64_t abandoned_ = 0;
   Duration busy_;
+  lanes::IterationSum uncounted_;
+  lanes::IterationSum probes_;
   TimePoint start_;
   TimePoint worked_;  // the last time
 };

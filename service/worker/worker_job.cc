@@ -149,6 +149,14 @@ Bytes WorkerJob::need() const {
   return highest;
 }
 
+bool WorkerJob::counts(const WorkerGraph& graph) const {
+  const auto trains = [](const WorkerGraph& one) {
+    return one.torch->graph().kind == lanes::GraphKind::train;
+  };
+  return trains(graph) || std::none_of(graphs.begin(), graphs.end(),
+                                       [&](const auto& other) { return trains(*other.second); });
+}
+
 uint32_t WorkerJob::add(std::unique_ptr<adaptor::DeviceGraph> graph, GraphOrigin origin,
                         std::optional<uint32_t> wanted) {
   const uint32_t number = wanted.value_or(next_graph);

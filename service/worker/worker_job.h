@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "lanes/job_offered.h"
+#include "lanes/iteration_sum.h"
 #include "lanes/outside_place.h"
 #include "lanes/reason.h"
 #include "service/journal/journal.h"
@@ -88,7 +89,9 @@ struct WorkerJob {
   WorkerLane* lane LW_GUARDED_BY(kBookkeeping) = nullptr;  // while a turn is open
   uint64_t iterations LW_GUARDED_BY(kBookkeeping) = 0;     // of turns that have ended
   Duration busy LW_GUARDED_BY(kBookkeeping);               //
-  bool recovered LW_GUARDED_BY(kBookkeeping) = false;      // until the journal was looked at
+  uint64_t uncounted LW_GUARDED_BY(kBookkeeping) = 0;      // as in ReportedJob
+  lanes::IterationSum measured LW_GUARDED_BY(kBookkeeping);
+  bool recovered LW_GUARDED_BY(kBookkeeping) = false;  // until the journal was looked at
   bool running LW_GUARDED_BY(kBookkeeping) =
       false;  // an iteration or a state access is under way, or in flight
   uint32_t visitors LW_GUARDED_BY(kBookkeeping) =
@@ -148,6 +151,9 @@ struct WorkerJob {
   void close_links() LW_REQUIRES(kBookkeeping);
   // What a lane must have for any of its graphs.
   Bytes need() const LW_REQUIRES(kBookkeeping);
+  // Whether iterations of this graph are of the job's declared total: training steps; all of them
+  // where there are none.
+  bool counts(const WorkerGraph& graph) const LW_REQUIRES(kBookkeeping);
   // The number under which the graph is known from now on: the next, or the one that it had before.
   uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, GraphOrigin origin,
                std::optional<uint32_t> number = {}) LW_REQUIRES(kBookkeeping);

@@ -123,6 +123,10 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
   job_->lane = nullptr;
   job_->iterations += turn_.iterations();
   job_->busy += turn_.busy();
+  job_->uncounted += turn_.uncounted().count;
+  const lanes::IterationSum measured = turn_.measured();
+  job_->measured.count += measured.count;
+  job_->measured.busy += measured.busy;
   wait_.unfollow();
   const bool more_ready = !job_->queue.empty() || host_.watch_links(*job_);
   const lanes::TurnEnded ended = turn_.end(why, more_ready, job_->need());
@@ -160,10 +164,11 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
   const Bytes need_before = job.need();
   apply(result, executor_.alignment(), plan);
   Outcome outcome{.status = {}, .again = is_run_again(result.end), .ended = {}};
+  const IterationKind kind = kind_of(job, graph, result.was_planned);
   switch (result.end) {
     case IterationEnd::completed:
-      turn_.count_iteration();
-      turn_.count_time(took);
+      turn_.count_iteration(kind);
+      turn_.count_time(kind, took);
       plan.last_took = took;
       job.served();
       break;
@@ -190,6 +195,11 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
     outcome.ended = end_turn(lanes::TurnEnd::idle);
   }
   return outcome;
+}
+
+IterationKind WorkerLane::kind_of(const WorkerJob& job, const WorkerGraph& graph, bool planned) {
+  if (!job.counts(graph)) return IterationKind::uncounted;
+  return planned ? IterationKind::counted : IterationKind::probe;
 }
 
 void WorkerLane::end_work(WorkerJob& job) {
@@ -330,7 +340,9 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   // With nothing in flight before it, an iteration that is complete keeps the order of answers.
   if (result.enqueued != nullptr && enqueued_.empty() && result.enqueued->done()) retire(result);
   if (result.enqueued != nullptr) {
-    return enqueue(job, {work, std::move(graph), std::move(result.enqueued), start}, result);
+    return enqueue(job,
+                   {work, std::move(graph), std::move(result.enqueued), start, result.was_planned},
+                   result);
   }
   retire_all(job);
   check_device(result, job, *graph);

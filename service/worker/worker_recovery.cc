@@ -197,6 +197,8 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.quarantined = job->quarantined.has_value();
     told.iterations = job->iterations;
     told.busy = job->busy;
+    told.uncounted = job->uncounted;
+    told.measured = job->measured;
     if (job->lane != nullptr) {
       told.turn = job->lane->turn();
       told.paused = job->lane->is_paused();

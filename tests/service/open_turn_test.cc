@@ -21,7 +21,7 @@ TEST(OpenTurn, WithoutABoundItIsNeverUsedUp) {
   ASSERT_TRUE(turn.is_open());
   EXPECT_EQ(turn.id(), TurnId(7));
   EXPECT_FALSE(turn.is_bounded());
-  for (int i = 0; i < 1000; ++i) turn.count_iteration();
+  for (int i = 0; i < 1000; ++i) turn.count_iteration(IterationKind::counted);
   clock.advance(seconds(1000));
   EXPECT_FALSE(turn.budget_used());
 }
@@ -31,9 +31,9 @@ TEST(OpenTurn, IterationsUseUpItsBudget) {
   OpenTurn turn(clock);
   turn.begin(turn_with({.iterations = 2, .slice = Duration()}));
   EXPECT_TRUE(turn.is_bounded());
-  turn.count_iteration();
+  turn.count_iteration(IterationKind::counted);
   EXPECT_FALSE(turn.budget_used());
-  turn.count_iteration();
+  turn.count_iteration(IterationKind::counted);
   EXPECT_TRUE(turn.budget_used());
 }
 
@@ -42,7 +42,7 @@ TEST(OpenTurn, TimeUsesUpItsBudgetFromWhereTheTurnBegan) {
   clock.advance(seconds(5));
   OpenTurn turn(clock);
   turn.begin(turn_with({.iterations = 100, .slice = milliseconds(3)}));
-  turn.count_iteration();
+  turn.count_iteration(IterationKind::counted);
   clock.advance(milliseconds(2));
   EXPECT_FALSE(turn.budget_used());
   clock.advance(milliseconds(1));
@@ -53,10 +53,10 @@ TEST(OpenTurn, ItsReportHasWhatWasDoneInItAlone) {
   ManualClock clock;
   OpenTurn turn(clock);
   turn.begin(turn_with({}));
-  turn.count_iteration();
-  turn.count_iteration();
-  turn.count_time(milliseconds(4));
-  turn.count_time(milliseconds(1));
+  turn.count_iteration(IterationKind::counted);
+  turn.count_iteration(IterationKind::counted);
+  turn.count_time(IterationKind::counted, milliseconds(4));
+  turn.count_time(IterationKind::counted, milliseconds(1));
   turn.end_soon();
   EXPECT_TRUE(turn.is_to_end());
   const lanes::TurnEnded first = turn.end(lanes::TurnEnd::idle, /*more_ready=*/true, mib(3));
@@ -74,6 +74,29 @@ TEST(OpenTurn, ItsReportHasWhatWasDoneInItAlone) {
   EXPECT_EQ(second.end, lanes::TurnEnd::failed);
   EXPECT_EQ(second.iterations, 0U);
   EXPECT_EQ(second.busy, Duration());
+}
+
+TEST(OpenTurn, TellsApartWhatCountsAndWhatIsMeasured) {
+  ManualClock clock;
+  OpenTurn turn(clock);
+  turn.begin(turn_with({}));
+  const auto done = [&](IterationKind kind, int64_t ms) {
+    turn.count_iteration(kind);
+    turn.count_time(kind, milliseconds(ms));
+  };
+  done(IterationKind::probe, 50);
+  done(IterationKind::counted, 3);
+  done(IterationKind::uncounted, 1);
+  done(IterationKind::counted, 5);
+  EXPECT_EQ(turn.measured().count, 2U);
+  EXPECT_EQ(turn.measured().busy, milliseconds(8));
+  const lanes::TurnEnded ended = turn.end(lanes::TurnEnd::idle, false, Bytes());
+  EXPECT_EQ(ended.iterations, 4U);
+  EXPECT_EQ(ended.busy, milliseconds(59));
+  EXPECT_EQ(ended.uncounted.count, 1U);
+  EXPECT_EQ(ended.uncounted.busy, milliseconds(1));
+  EXPECT_EQ(ended.probes.count, 1U);
+  EXPECT_EQ(ended.probes.busy, milliseconds(50));
 }
 
 TEST(OpenTurnDeathTest, ALaneHasOneTurnAtATime) {

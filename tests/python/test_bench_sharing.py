@@ -1,0 +1,38 @@
+"""The benches fairness and starvation: their arithmetic, what they read from the service's refusal,
+and that their clients keep a job busy; how it comes out is not asserted."""
+
+import pytest
+
+from bench import fairness, one_lane, starvation
+from bench.run import BENCHES
+
+
+def test_shares_are_by_weight_and_the_worst_job_counts():
+    weights = {"a": 1.0, "b": 2.0, "c": 1.0}
+    assert fairness.shares(weights, 8.0) == {"a": 2.0, "b": 4.0, "c": 2.0}
+    exact = {"a": 20.0, "b": 40.0, "c": 20.0}
+    assert fairness.excess(exact, weights, 0.03) == 0
+    # a has 1 s too little of 20, which is just what is allowed; c has what it lacks: 5 % too.
+    assert fairness.excess({"a": 19.0, "b": 40.0, "c": 21.0}, weights, 0.03) == pytest.approx(1.0)
+    # Of a short run the quantum and an iteration are allowed, which is more than 5 %.
+    short = {"a": 0.2 - 0.05, "b": 0.4, "c": 0.2 + 0.05}
+    assert fairness.excess(short, weights, 0.03) == pytest.approx(1.0)
+    assert set(fairness.WEIGHTS) == {1, 2, 4}
+    assert len(fairness.WEIGHTS) == len(fairness.ITERATIONS_S) == 8
+
+
+def test_the_bound_is_of_rivals_quantum_and_iterations():
+    assert starvation.bound(1, 0.03, 0.003) == pytest.approx(1 + 2 * 0.05 + 0.003)
+    assert starvation.bound(3, 0.03, 0.0) == pytest.approx(3 + 4 * 0.05)
+    assert starvation.bound(starvation.RIVALS, 0.1, 0.1) < 5
+
+
+def test_the_policies_are_those_that_the_service_names():
+    refusal = "error: no policy is called 'x'; known policies are: edf, fair, fifo\n"
+    assert one_lane.names_in(refusal) == ["edf", "fair", "fifo"]
+    with pytest.raises(RuntimeError, match="names no policies"):
+        one_lane.names_in("killed")
+
+
+def test_both_are_benches():
+    assert {"fairness", "starvation"} <= set(BENCHES)
