@@ -20,7 +20,8 @@ struct AdmitJob {
   JobId job;
   LaneId lane;
 };
-// The job waits. The core sends the action again whenever position or reason change.
+// The job waits. The core sends the action again when the code of its reason changes; where it
+// stands in the queue is said by a snapshot.
 struct QueueJob {
   JobId job;
   Reason reason;
@@ -28,6 +29,13 @@ struct QueueJob {
 // The job will never run (again), and the core forgets it. For a job that was admitted already (its
 // need grew past the pool) DropImage follows.
 struct RefuseJob {
+  JobId job;
+  Reason reason;
+};
+// The job's next iteration will not be run: it does not fit its lane, and everybody who could make
+// room waits for room too. The executor fails that iteration, and the job goes on with what comes
+// behind it.
+struct RefuseWork {
   JobId job;
   Reason reason;
 };
@@ -97,8 +105,8 @@ struct RecallTurn {
   Duration latest = kWhenever;
 };
 
-using Action =
-    std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage, SaveImage,
-                 DropCopy, OpenRegion, ResizeRegion, CloseRegion, GrantTurn, RecallTurn>;
+using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
+                            SaveImage, DropCopy, OpenRegion, ResizeRegion, CloseRegion, GrantTurn,
+                            RecallTurn, RefuseWork>;
 
 }  // namespace laneway::lanes

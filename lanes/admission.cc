@@ -22,9 +22,11 @@ void Admission::admit_waiting() {
     Job& job = core_.job_of(decision.job);
     ReasonCode code = try_admit(job, decision);
     if (code == ReasonCode::none) continue;
+    if (code == ReasonCode::pool_fragmented && regions_.slide_for({job, &decision})) continue;
     if (eviction_.make_room(job, decision)) code = ReasonCode::store_full;
     job.reason = core_.make_reason(code, job);
     job.view.tried_version = core_.view.version();
+    core_.to_tell.push_back(decision.job);
   }
 }
 
@@ -135,6 +137,7 @@ void Admission::enter_lane(Job& job, Lane& lane) {
   job.view.lane = lane.id;
   core_.view.add_to_lane(job.view);
   job.reason = {};
+  job.told = ReasonCode::none;
   job.wanted_in = false;
   job.admitted_at = core_.now;
   job.move_to(job.state() == JobState::away ? JobState::restoring : JobState::staged);
@@ -144,22 +147,26 @@ void Admission::enter_lane(Job& job, Lane& lane) {
 }
 
 void Admission::tell_queue() {
-  uint32_t position = 0;
-  for (const policies::JobView* view : core_.view.waiting()) {
-    Job& job = core_.job_of(view->id);
-    ++position;
-    if (!core_.view.was_tried(*view)) {
+  const auto& waiting = core_.view.waiting();
+  const bool closed = core_.admission_closed();
+  if (closed && !waiting.empty()) core_.to_tell.push_back(waiting.front()->id);
+  for (const JobId id : core_.to_tell) {
+    Job* job = core_.find_job(id);
+    if (job == nullptr || !job->queued()) continue;
+    if (!core_.view.was_tried(job->view)) {
       // Nobody asked the pool about this one: it waits for those before it, the first one (while
       // admission is closed) for memory that others have a right to.
-      const bool first_in_line = position == 1 && core_.admission_closed();
-      job.reason =
-          core_.make_reason(first_in_line ? ReasonCode::pool_full : ReasonCode::behind_others, job);
+      const bool first_in_line = closed && waiting.front() == &job->view;
+      job->reason = core_.make_reason(
+          first_in_line ? ReasonCode::pool_full : ReasonCode::behind_others, *job);
     }
-    job.reason.position = position;
-    if (job.reason.code == job.sent_reason.code && position == job.sent_reason.position) continue;
-    job.sent_reason = job.reason;
-    core_.actions.push_back(QueueJob{view->id, job.reason});
+    if (job->reason.code == job->told) continue;
+    job->told = job->reason.code;
+    Reason reason = job->reason;
+    reason.position = core_.view.position_of(job->view);
+    core_.actions.push_back(QueueJob{id, reason});
   }
+  core_.to_tell.clear();
 }
 
 }  // namespace laneway::lanes

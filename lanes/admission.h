@@ -21,7 +21,8 @@ class Admission {
   // Admits jobs as long as the policy names one and there is room. Images leave for one that finds
   // none.
   void admit_waiting();
-  // Emits QueueJob for every waiting job with a changed position or reason.
+  // Emits QueueJob for every waiting job with another reason than it was told; costs nothing for
+  // those about whom nothing changed.
   void tell_queue();
 
  private:

@@ -53,6 +53,8 @@ void check_job(const CoreState& core, const Job& job) {
   LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
   const bool has_turn = job.state() == JobState::running || job.state() == JobState::paused;
   LW_CHECK(job.view.running == has_turn, named(job) + ": running");
+  LW_CHECK(job.must <= std::max(job.view.ephemeral, Bytes()),
+           named(job) + " must have more than it needs");
   LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");
   LW_CHECK(!job.ending || has_turn, named(job) + ": its end is overdue");
   if (!admitted) return;
@@ -67,9 +69,10 @@ void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
   for (const policies::JobView* job : view.jobs) {
     LW_CHECK(&core.job_of(job->id).view == job && job->lane == lane.id,
              named(lane) + " has a job of another lane");
-    // While a turn is open a job whose need grew waits for the boundary.
-    const bool fits = core.pool.rounded(job->ephemeral) <= lane.region.size;
-    const JobState state = core.job_of(job->id).state();
+    // While a turn is open a job that did not fit waits for the boundary.
+    const Job& member = core.job_of(job->id);
+    const bool fits = core.pool.rounded(member.must) <= lane.region.size;
+    const JobState state = member.state();
     const bool moves =
         state == JobState::staged || state == JobState::restoring || state == JobState::evicting;
     LW_CHECK(lane.open() || (state == JobState::held ? !fits : fits || moves),

@@ -66,6 +66,7 @@ void CoreState::enqueue(Job& job) {
   job.view.queue = ++arrivals;
   job.view.queued_at = now;
   view.add_waiting(job.view);
+  to_tell.push_back(job.view.id);
   queue_has_changed = true;
 }
 

@@ -80,7 +80,8 @@ struct CoreState {
   OutsideMap outside;
   policies::View view;
   std::map<JobId, Job> jobs;
-  std::vector<Lane> lanes;      // slot i is lane i + 1
+  std::vector<Lane> lanes;     // slot i is lane i + 1
+  std::vector<JobId> to_tell;  // that began to wait, or were tried, and may have another reason now
   std::vector<LaneId> touched;  // lanes that settle() looks at when the event has been handled
   std::vector<Action> actions;
   IdSource<RegionId> region_ids;
@@ -89,6 +90,9 @@ struct CoreState {
   bool worker_up = true;
   bool memory_has_changed = false;
   bool queue_has_changed = false;  // a waiting job came or went
+  // How often regions may still slide before the event has been handled: jobs with different wishes
+  // could move them to and fro for ever.
+  uint32_t slides_left = 0;
   uint32_t held_jobs = 0;
   uint32_t leaving_jobs = 0;  // whose image leaves, or will at the end of a turn
   uint32_t saving_jobs = 0;   // whose image is copied out ahead of need

@@ -141,48 +141,11 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
 }
 
 bool Eviction::suffices(const Wish& wish, const Leaving& leaving) const {
-  PoolMap pool = core_.pool;
-  std::vector<Lane> lanes = core_.lanes;
-  for (const JobId id : leaving) pool.drop_image(id);
-  for (Lane& lane : lanes) {
-    if (lane.state() == LaneState::closed) continue;
-    Bytes need;
-    bool used = false;
-    for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
-      if (contains(leaving, job->id)) continue;
-      used = true;
-      need = std::max(need, job->ephemeral);
-    }
-    if (!used) {
-      pool.close_region(lane.region);
-    } else if (pool.rounded(need) < lane.region.size) {
-      (void)pool.resize_region(lane.region, need);
-    }
-  }
-  return fits(wish, pool, lanes);
-}
-
-// A lane whose region has no size was closed by the trial.
-bool Eviction::fits(const Wish& wish, PoolMap& pool, const std::vector<Lane>& lanes) const {
-  const policies::JobView& job = wish.job.view;
-  if (wish.where == nullptr) {
-    return pool.could_resize(lanes[job.lane.value() - 1].region, job.ephemeral) == Room::done;
-  }
-  Bytes offset;
-  if (pool.place_image(job.id, job.persistent, &offset) != Room::done) return false;
-  const Bytes need = pool.rounded(job.ephemeral);
-  bool has_lane = false;
-  for (const Lane& lane : lanes) {
-    const bool open = lane.region.size > Bytes(0);
-    has_lane = has_lane || !open;
-    const bool may_join =
-        wish.where->lane.valid() ? wish.where->lane == lane.id : wish.where->may_share;
-    if (!open || !may_join) continue;
-    if (lane.region.size >= need || pool.could_resize(lane.region, need) == Room::done) return true;
-  }
-  Region region;
-  region.id = RegionId(UINT64_MAX);
-  return has_lane && pool.open_region(region, job.ephemeral) == Room::done;
+  RoomTrial trial(core_);
+  trial.leave(leaving);
+  RoomTrial slid = trial;
+  slid.slide(wish, /*idle_ones_only=*/false);
+  return slid.fits(wish) || trial.fits(wish);
 }
 
 bool Eviction::find_places(const Leaving& leaving, OutsideMap& map,

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
+#include "lanes/room_trial.h"
 #include "lanes/turn_control.h"
 #include "policies/decision.h"
 
@@ -50,10 +51,6 @@ class Eviction {
   void on_timer();
 
  private:
-  struct Wish {
-    const Job& job;
-    const policies::AdmitDecision* where;  // null: its lane must grow
-  };
   using Leaving = std::vector<JobId>;
   enum class Outcome : uint8_t {
     under_way,  // images leave, or are asked to soon
@@ -72,7 +69,6 @@ class Eviction {
   bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
   Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
   bool suffices(const Wish& wish, const Leaving& leaving) const;
-  bool fits(const Wish& wish, PoolMap& pool, const std::vector<Lane>& lanes) const;
   // A place for each of them that has none, in `map`; the copies to be given up for it are added to
   // `dropped`.
   bool find_places(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;

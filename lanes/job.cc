@@ -97,6 +97,7 @@ void Job::quarantine() {
   quarantined = true;
   need_when_released = view.ephemeral;
   view.ephemeral = Bytes();
+  must = Bytes();
 }
 
 void Job::move_to(JobState state) {

@@ -41,6 +41,11 @@ struct Job {
 
   Bytes image_offset;
 
+  // The region that the iteration at the head of its queue must have, once it was found not to fit;
+  // 0: nothing is known to be in its way. At most view.ephemeral, which is the need of the largest
+  // of its graphs.
+  Bytes must;
+
   // True when work was announced and no turn was opened for it yet. While a turn is open the worker
   // may have taken the work already; a turn without work does no harm, a lost announcement would.
   bool work_announced = false;
@@ -68,11 +73,11 @@ struct Job {
   Duration paused;
   uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
   TimePoint paused_since;
-  TimePoint leave_no_sooner;  // after a copy that failed
+  TimePoint leave_no_sooner;  // after a copy that failed, or after it was held
   TimePoint save_no_sooner;   // … or was stopped
 
-  Reason reason;       // why it waits or is held; code none otherwise
-  Reason sent_reason;  // as the last QueueJob had it
+  Reason reason;                       // why it waits or is held; code none otherwise
+  ReasonCode told = ReasonCode::none;  // as the last QueueJob had it
 
   JobState state() const { return state_; }
   // What its lane's region must have for it once it may run.

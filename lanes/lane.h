@@ -33,6 +33,8 @@ struct Lane {
   bool hurried = false;  // … and was asked to end soon, because a more urgent job waits
   // True when the jobs' needs changed: the region is fitted to them when no turn is open.
   bool fit_wanted = false;
+  // True when its region is smaller than its neediest job wants: it grows as soon as there is room.
+  bool wants_more = false;
   // True when a job got ready while a turn is open: the policy is asked whether that goes on.
   bool rival_came = false;
   // True when a waiting job needs this lane between two turns.

@@ -1,6 +1,7 @@
 #include "lanes/pool_map.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -164,6 +165,38 @@ Room PoolMap::could_resize(const Region& region, Bytes size) {
   LW_CHECK(ranges_.allocate_at(region.offset, region.size), "the old range was free");
   LW_CHECK(ledger_.resize(region.claim, region.size) == LedgerOutcome::done);
   return Room::done;
+}
+
+std::optional<Bytes> PoolMap::highest_gap(Bytes size) const {
+  Bytes begin_of_last = ranges_.capacity();
+  for (auto range = ranges_.taken().rbegin(); range != ranges_.taken().rend(); ++range) {
+    if (begin_of_last - Bytes(range->first + range->second) >= size) break;
+    begin_of_last = Bytes(range->first);
+  }
+  if (begin_of_last < size) return std::nullopt;
+  return begin_of_last - size;
+}
+
+void PoolMap::slide_up(std::vector<Region*> regions, Region* lowest) {
+  const auto move = [this](Region& region, Bytes to) {
+    LW_CHECK(ranges_.allocate_at(to, region.size), "the gap was free");
+    return std::exchange(region.offset, to) != to;
+  };
+  if (lowest != nullptr) {
+    ranges_.free(lowest->offset);
+    move(*lowest, gap_below(lowest->size, ranges_.capacity()).value_or(lowest->offset));
+  }
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    std::sort(regions.begin(), regions.end(),
+              [](const Region* a, const Region* b) { return a->offset > b->offset; });
+    for (Region* region : regions) {
+      ranges_.free(region->offset);
+      const Bytes gap = highest_gap(region->size).value_or(region->offset);
+      moved = move(*region, std::max(region->offset, gap)) || moved;
+    }
+  }
 }
 
 std::optional<Bytes> PoolMap::gap_below(Bytes size, Bytes limit) const {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -54,6 +55,10 @@ class PoolMap {
   Room resize_region(Region& region, Bytes size);
   // Whether resize_region would succeed now; changes nothing.
   Room could_resize(const Region& region, Bytes size);
+  // Moves `lowest`, if there is one, as low as it can go, then each of the regions as high as it
+  // can go, until none can go higher. Carried out in that order, the highest first, no two ranges
+  // ever overlap. Requires: nothing in them is alive.
+  void slide_up(std::vector<Region*> regions, Region* lowest);
   // Moves the region so that it ends at or below `limit`. Returns false and changes nothing when no
   // free piece below the limit is large enough.
   bool move_below(Region& region, Bytes limit);
@@ -82,6 +87,8 @@ class PoolMap {
   // Moves the range at `offset` to a place with room for `size` bytes. Returns nothing and changes
   // nothing when there is none.
   std::optional<Bytes> refit(Bytes offset, Bytes old_size, Bytes size);
+  // Highest offset of a free piece of `size` bytes.
+  std::optional<Bytes> highest_gap(Bytes size) const;
   // Lowest offset of a free piece of `size` bytes that ends at or below `limit`.
   std::optional<Bytes> gap_below(Bytes size, Bytes limit) const;
 

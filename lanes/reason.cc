@@ -40,6 +40,7 @@ const char* reason_code_name(ReasonCode code) {
     case ReasonCode::copy_under_way: return "copy_under_way";
     case ReasonCode::worker_starting: return "worker_starting";
     case ReasonCode::paused: return "paused";
+    case ReasonCode::no_room_to_grow: return "no_room_to_grow";
   }
   return "unknown";
 }
@@ -111,6 +112,13 @@ std::string reason_text(const Reason& reason) {
              "another lane. It goes on when that has ended; `laneway set` a priority changes who "
              "is "
              "more urgent.";
+    case ReasonCode::no_room_to_grow:
+      return "The iteration was not run: it needs a lane of " + format_bytes(reason.region) +
+             ", and there is no room to grow it; " + pool(reason) +
+             ", the longest free piece has " + format_bytes(reason.largest_free) +
+             ", and no other job of the pool can make room. The job goes on with its other calls. "
+             "Make this call smaller (batch), give the service a larger pool, or memory for images "
+             "outside of it (--staging).";
   }
   return "The reason is unknown.";
 }

@@ -28,6 +28,7 @@ enum class ReasonCode : uint8_t {
   copy_under_way,   // its image is on its way in or out
   worker_starting,  // there is no worker now
   paused,           // its iteration is held for one of a more urgent job
+  no_room_to_grow,  // its iteration is refused: all who could make room for it wait for room too
 };
 
 // The numbers that the code's sentence needs; unused ones stay zero.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 namespace laneway::lanes {
@@ -17,16 +18,29 @@ void RegionControl::fit_region(Lane& lane) {
 }
 
 void RegionControl::fit_to_jobs(Lane& lane) {
-  std::vector<Bytes> needs;
+  const Bytes size = lane.region.size;
+  const Bytes wanted = wanted_size(lane);
+  std::vector<Bytes> sizes = {wanted, core_.pool.rounded(Bytes(0))};
+  for (const policies::JobView* view : core_.view.lane(lane.id)->jobs) {
+    const Bytes must = core_.pool.rounded(core_.job_of(view->id).must);
+    const Bytes need = core_.pool.rounded(view->ephemeral);
+    sizes.push_back(need);
+    // One that is held needs so much or nothing; the others can run their smaller graphs meanwhile.
+    sizes.push_back(must > size ? must : std::min(need, size));
+  }
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  for (const Bytes one : sizes) {
+    if (one == size || resize_region(lane, one) == Room::done) break;
+  }
+  lane.wants_more = lane.region.size < wanted;
+}
+
+Bytes RegionControl::wanted_size(const Lane& lane) const {
+  Bytes wanted;
   for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
-    needs.push_back(core_.pool.rounded(job->ephemeral));
+    wanted = std::max(wanted, job->ephemeral);
   }
-  needs.push_back(core_.pool.rounded(Bytes(0)));  // always possible: all are held
-  std::sort(needs.begin(), needs.end(), std::greater<>());
-  for (const Bytes need : needs) {
-    if (need == lane.region.size) return;
-    if (resize_region(lane, need) == Room::done) return;
-  }
+  return core_.pool.rounded(wanted);
 }
 
 Room RegionControl::resize_region(Lane& lane, Bytes size) {
@@ -49,7 +63,7 @@ void RegionControl::report_region(const Lane& lane) {
 void RegionControl::mark_held(Lane& lane) {
   for (const policies::JobView* view : core_.view.lane(lane.id)->jobs) {
     Job& job = core_.job_of(view->id);
-    const bool too_large = core_.pool.rounded(view->ephemeral) > lane.region.size;
+    const bool too_large = core_.pool.rounded(job.must) > lane.region.size;
     if (too_large && job.state() == JobState::resident) {
       if (view->ready) core_.view.remove_ready(job.view);
       job.view.ready = false;
@@ -59,6 +73,8 @@ void RegionControl::mark_held(Lane& lane) {
     } else if (!too_large && job.state() == JobState::held) {
       job.reason = {};
       job.move_to(JobState::resident);
+      // Now it can run: it is not to leave before it did.
+      job.leave_no_sooner = std::max(job.leave_no_sooner, core_.now + core_.config.min_resident);
       --core_.held_jobs;
       core_.memory_changed();  // admission may be open again
       if (job.work_announced) turns_.announce_work(job);
@@ -71,6 +87,7 @@ void RegionControl::close_lane(Lane& lane) {
   core_.pool.close_region(lane.region);
   core_.view.close_lane(lane.id);
   lane.move_to(LaneState::closed);
+  lane.wants_more = false;
   core_.memory_changed();
 }
 
@@ -81,6 +98,7 @@ void RegionControl::set_need(Job& job, Bytes ephemeral) {
   }
   if (ephemeral == job.view.ephemeral) return;
   job.view.ephemeral = ephemeral;
+  job.must = std::min(job.must, ephemeral);
   if (!core_.pool.could_ever_fit(job.view.persistent, ephemeral)) {
     exit_.refuse_for_good(job);
     return;
@@ -98,6 +116,11 @@ void RegionControl::set_need(Job& job, Bytes ephemeral) {
 }
 
 void RegionControl::retry_held() {
+  for (Lane& lane : core_.lanes) {
+    if (!lane.wants_more) continue;
+    if (lane.state() == LaneState::idle) fit_region(lane);
+    lane.fit_wanted = lane.open();
+  }
   if (core_.held_jobs == 0) return;
   std::vector<const policies::JobView*> held;
   for (const policies::LaneView& lane : core_.view.lane_slots()) {
@@ -108,19 +131,101 @@ void RegionControl::retry_held() {
   std::sort(held.begin(), held.end(), [](const policies::JobView* a, const policies::JobView* b) {
     return a->arrival < b->arrival;
   });
-  for (const policies::JobView* job : held) {
-    Lane& lane = core_.lane_of(job->lane);
-    if (core_.pool.rounded(job->ephemeral) <= lane.region.size) continue;  // grown for another one
-    if (lane.open() && core_.pool.could_resize(lane.region, job->ephemeral) == Room::done) {
-      lane.fit_wanted = true;
-      turns_.recall_for(lane, core_.job_of(job->id));
-    } else if (!lane.open() && resize_region(lane, job->ephemeral) == Room::done) {
-      mark_held(lane);
-      core_.touch(lane);
+  for (const policies::JobView* view : held) {
+    Job& job = core_.job_of(view->id);
+    if (job.state() != JobState::held) continue;  // its lane was grown for another one
+    const Wish wish{.job = job};
+    Room room = grow_for(job);
+    if (room == Room::fragmented && slide_for(wish)) room = grow_for(job);
+    if (room != Room::done) eviction_.make_room_to_grow(job);
+  }
+}
+
+Room RegionControl::grow_for(const Job& held) {
+  Lane& lane = core_.lane_of(held.view.lane);
+  if (!lane.open()) {
+    Room room = resize_region(lane, held.view.ephemeral);
+    if (room != Room::done) room = resize_region(lane, held.must);
+    if (room != Room::done) return room;
+    lane.wants_more = lane.region.size < wanted_size(lane);
+    mark_held(lane);
+    core_.touch(lane);
+    return room;
+  }
+  const Room room = core_.pool.could_resize(lane.region, held.must);
+  if (room != Room::done) return room;
+  lane.fit_wanted = true;
+  turns_.recall_for(lane, held);
+  return room;
+}
+
+bool RegionControl::slide_for(const Wish& wish) {
+  if (core_.slides_left == 0) return false;
+  RoomTrial trial(core_);
+  trial.slide(wish, /*idle_ones_only=*/false);
+  if (!RoomTrial(trial).fits(wish)) return false;
+  RoomTrial now(core_);
+  now.slide(wish, /*idle_ones_only=*/true);
+  if (take_places(now)) {
+    --core_.slides_left;
+    core_.memory_changed();
+    return true;
+  }
+  for (Lane& lane : core_.lanes) {
+    if (!lane.open() || trial.region_of(lane.id).offset == lane.region.offset) continue;
+    lane.admission_wanted = true;  // tried again then
+    turns_.recall(lane);
+  }
+  return false;
+}
+
+bool RegionControl::refuse_stuck() {
+  const bool moves = core_.leaving_jobs > 0 || core_.saving_jobs > 0 ||
+                     eviction_.next_wakeup() != TimePoint::never();
+  if (core_.held_jobs == 0 || !core_.worker_up || moves) return false;
+  Job* last = nullptr;
+  uint32_t idle = 0;
+  for (auto& [id, job] : core_.jobs) {
+    if (!job.view.lane.valid()) continue;
+    if (job.state() == JobState::held) {
+      if (last == nullptr || job.view.arrival > last->view.arrival) last = &job;
+    } else if (job.state() != job.at_rest() || job.arriving || job.view.ready) {
+      return false;
     } else {
-      eviction_.make_room_to_grow(core_.job_of(job->id));
+      ++idle;
     }
   }
+  if (core_.held_jobs == 1 && idle > 0) return false;
+  Reason reason = core_.make_reason(ReasonCode::no_room_to_grow, *last);
+  reason.region = last->must;
+  core_.actions.push_back(RefuseWork{last->view.id, reason});
+  last->must = {};
+  last->work_announced = true;  // what comes behind it
+  Lane& lane = core_.lane_of(last->view.lane);
+  core_.touch(lane);
+  mark_held(lane);
+  return true;
+}
+
+bool RegionControl::take_places(const RoomTrial& trial) {
+  std::vector<Lane*> moved;
+  for (Lane& lane : core_.lanes) {
+    if (lane.region.offset != trial.region_of(lane.id).offset) moved.push_back(&lane);
+  }
+  // The one that goes down first, then the highest: no two ranges ever overlap.
+  std::sort(moved.begin(), moved.end(), [&trial](const Lane* a, const Lane* b) {
+    const Bytes to_a = trial.region_of(a->id).offset;
+    const Bytes to_b = trial.region_of(b->id).offset;
+    const bool a_sinks = to_a < a->region.offset;
+    const bool b_sinks = to_b < b->region.offset;
+    return a_sinks != b_sinks ? a_sinks : to_a > to_b;
+  });
+  for (Lane* lane : moved) {
+    lane->region.offset = trial.region_of(lane->id).offset;
+    report_region(*lane);
+  }
+  core_.pool = trial.pool();
+  return !moved.empty();
 }
 
 void RegionControl::apply_capacity() {
@@ -153,7 +258,8 @@ void RegionControl::make_room_below(Bytes limit) {
 void RegionControl::recall_unfitted() {
   if (core_.view.waiting().empty() && core_.held_jobs == 0) return;
   for (Lane& lane : core_.lanes) {
-    if (lane.open() && lane.fit_wanted) turns_.recall(lane);
+    if (lane.state() != LaneState::granted || !lane.fit_wanted) continue;
+    if (wanted_size(lane) < lane.region.size) turns_.recall(lane);
   }
 }
 

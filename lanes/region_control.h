@@ -1,12 +1,14 @@
 // RegionControl: places and sizes regions. A region has the size of the largest need among its
-// lane's jobs; it changes only while no turn is open in the lane. A job without room is held, and
-// the region shrinks to the needs of the others, so that held jobs never occupy memory that would
-// free them. Part of the core; not thread-safe.
+// lane's jobs; it changes only while no turn is open in the lane. Where there is no room for that
+// it keeps what it has, and jobs run on with their smaller graphs. A job whose next iteration was
+// found not to fit is held, and the region shrinks to the needs of the others, so that held jobs
+// never occupy memory that would free them. Part of the core; not thread-safe.
 #pragma once
 
 #include "lanes/core_state.h"
 #include "lanes/eviction.h"
 #include "lanes/job_exit.h"
+#include "lanes/room_trial.h"
 #include "lanes/turn_control.h"
 
 namespace laneway::lanes {
@@ -29,9 +31,16 @@ class RegionControl {
   // Emits the action with the region's new place and size.
   void report_region(const Lane& lane);
 
-  // Memory was freed: held jobs get it before a waiting one, in order of arrival. Images leave for
-  // one that finds none.
+  // Memory was freed: held jobs get it before a waiting one, in order of arrival. Regions slide and
+  // images leave for one that finds none.
   void retry_held();
+  // The bytes are there, and not in one piece: regions slide up if that helps. Returns whether one
+  // did; those with open turns are asked to end them.
+  bool slide_for(const Wish& wish);
+  // All who have work are held, and nothing is under way: no event would come that frees memory.
+  // The last one that arrived loses its iteration. Returns whether that was so. One that is held
+  // while others have nothing to run waits for them.
+  bool refuse_stuck();
   // Brings the pool to the requested capacity. Growing happens at once. Shrinking waits until
   // nothing lies above the new end: meanwhile no job is admitted, regions are moved down between
   // turns, images leave, or end with their jobs.
@@ -45,6 +54,12 @@ class RegionControl {
   // Resizes the region to the largest of its jobs' needs for which there is room.
   void fit_to_jobs(Lane& lane);
   Room resize_region(Lane& lane, Bytes size);
+  // Of the neediest of the lane's jobs.
+  Bytes wanted_size(const Lane& lane) const;
+  // Moves regions to where they are in the trial. Returns whether there were any.
+  bool take_places(const RoomTrial& trial);
+  // Done: the held job's lane was grown, or will be when its turn has ended.
+  Room grow_for(const Job& held);
   void close_lane(Lane& lane);
   void make_room_below(Bytes limit);
   // Refuses the jobs that can never fit a pool that has become smaller.

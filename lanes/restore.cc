@@ -106,7 +106,9 @@ void Restore::restore_job(const ReportedJob& reported) {
     job.view.queued_at = core_.now;
   }
   const Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
-  if (kept.queued()) core_.view.add_waiting(kept.view);
+  if (!kept.queued()) return;
+  core_.view.add_waiting(kept.view);
+  core_.to_tell.push_back(offer.job);
 }
 
 void Restore::restore_admitted(Job job, const ReportedJob& reported) {

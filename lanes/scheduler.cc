@@ -15,6 +15,7 @@ Scheduler::Scheduler(const SchedulerConfig& config, std::unique_ptr<policies::Po
 const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) {
   core_.now = std::max(core_.now, now);
   core_.actions.clear();
+  core_.slides_left = core_.config.max_lanes;
   std::visit([this](const auto& what) { on(what); }, event);
   if (std::exchange(policy_changed_, false)) turns_.recall_bounded();
   settle();
@@ -32,7 +33,7 @@ void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   core_.memory_changed();
 }
 
-void Scheduler::settle() {
+void Scheduler::settle_once() {
   while (true) {
     for (size_t i = 0; i < core_.touched.size(); ++i) {
       Lane& lane = core_.lane_of(core_.touched[i]);
@@ -53,6 +54,12 @@ void Scheduler::settle() {
   for (size_t i = 0; i < core_.touched.size(); ++i)
     turns_.settle_lane(core_.lane_of(core_.touched[i]));
   turns_.settle_contexts();
+}
+
+void Scheduler::settle() {
+  do {
+    settle_once();
+  } while (core_.held_jobs > 0 && regions_.refuse_stuck());
   check();
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
   core_.touched.clear();
@@ -80,6 +87,7 @@ void Scheduler::on(const JobOffered& event) {
   }
   const Job& kept = core_.jobs.emplace(event.job, std::move(job)).first->second;
   core_.view.add_waiting(kept.view);
+  core_.to_tell.push_back(event.job);
   core_.queue_has_changed = true;
 }
 
@@ -128,8 +136,13 @@ void Scheduler::on(const TurnEnded& event) {
       need = size + std::max(Bytes(size.count() / 4), Bytes(core_.config.alignment));
   }
   const JobId id = job.view.id;
+  if (event.iterations > 0) job.must = {};
   regions_.set_need(job, need);
   if (core_.find_job(id) == nullptr) return;  // it can never fit any more
+  if (event.end == TurnEnd::out_of_lane && !job.quarantined) {
+    job.must = need;
+    lane.fit_wanted = true;
+  }
   if (job.leaves) {
     eviction_.leave_now(job);
   } else if (job.work_announced) {

@@ -91,6 +91,8 @@ class Scheduler {
   // Its image is in the pool, and no turn of it is open.
   void rest(Job& job);
   void retry_those_who_wait();
+  // Everything that may go on goes on.
+  void settle_once();
   void settle();
   void check();
 

@@ -8,7 +8,7 @@ namespace {
 // As the core decided, with the numbers of now and the place of then.
 Reason renewed(const CoreState& core, const Job& job) {
   Reason reason = core.make_reason(job.reason.code, job);
-  reason.position = job.reason.position;
+  reason.position = job.queued() ? core.view.position_of(job.view) : 0;
   return reason;
 }
 

@@ -55,7 +55,11 @@ TimePoint PlacementWaits::next_wakeup() const {
 }
 
 wire::JobWaits PlacementWaits::reason(const JobEntry& job, bool has_worker) {
-  const lanes::Reason& reason = job.reason;
+  const lanes::Snapshot now = progress_.snapshot();
+  lanes::Reason reason = job.reason;
+  for (const lanes::JobStatus& one : now.jobs) {
+    if (one.id == job.id()) reason.position = one.reason.position;
+  }
   wire::JobWaits message{.position = reason.position,
                          .code = lanes::reason_code_name(reason.code),
                          .persistent = reason.persistent.count(),
@@ -69,7 +73,7 @@ wire::JobWaits PlacementWaits::reason(const JobEntry& job, bool has_worker) {
     message.text = "The service's worker is being started; the job waits for it.";
   } else if (reason.code == lanes::ReasonCode::none) {
     message.text = "The job has its memory; its image is being filled.";
-  } else if (const auto estimate = lanes::estimate_wait(progress_.snapshot(), job.id())) {
+  } else if (const auto estimate = lanes::estimate_wait(now, job.id())) {
     message.estimate_s = estimate->seconds();
   }
   return message;

@@ -53,6 +53,8 @@ class EmbeddedService final : public OpenService, private EventSink {
   // What graphs are captured for; lives as long as this object.
   const std::string& kernels() const { return kernels_; }
 
+  // The core's, as of now.
+  lanes::Snapshot snapshot();
   // JSON; unavailable after close.
   Result<std::string> status();
   Result<std::string> job_report(WorkerJob& job, bool with_tapes);
@@ -63,8 +65,6 @@ class EmbeddedService final : public OpenService, private EventSink {
   void close_for_exit() override { close(); }
 
  private:
-  // The core's, as of now.
-  lanes::Snapshot snapshot();
   // The job of this number, or the newest one of this name, that is not over.
   Result<JobHandle> find(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<adaptor::Backend> backend,

@@ -110,7 +110,10 @@ std::optional<Status> EmbeddedJob::wait_placed(Duration timeout, std::string* re
   if (Status open = check_open(); !open) return open;
   auto placed = worker().wait_placed(*job_, timeout);
   if (!placed) {
-    const lanes::Reason waits = worker().waiting_reason(*job_);
+    lanes::Reason waits = worker().waiting_reason(*job_);
+    for (const lanes::JobStatus& one : service_->snapshot().jobs) {
+      if (one.id == job_->id) waits.position = one.reason.position;
+    }
     *reason = waits.code == lanes::ReasonCode::none ? kImageIsFilled : lanes::reason_text(waits);
   }
   return placed;

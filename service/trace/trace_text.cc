@@ -119,6 +119,9 @@ class Words {
   std::string operator()(const lanes::RefuseJob& action) const {
     return "RefuseJob " + job(action.job) + reason_part(action.reason);
   }
+  std::string operator()(const lanes::RefuseWork& action) const {
+    return "RefuseWork of " + job(action.job) + reason_part(action.reason);
+  }
   std::string operator()(const lanes::PlaceImage& action) const {
     return "PlaceImage " + job(action.job) + ": " + place_text(action.offset, action.size);
   }

@@ -36,6 +36,10 @@ void serialize(A& archive, RefuseJob& action) {
   archive(action.job, action.reason);
 }
 template <class A>
+void serialize(A& archive, RefuseWork& action) {
+  archive(action.job, action.reason);
+}
+template <class A>
 void serialize(A& archive, PlaceImage& action) {
   archive(action.job, action.offset, action.size);
 }

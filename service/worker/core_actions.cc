@@ -60,6 +60,19 @@ void CoreActions::perform(const lanes::RefuseJob& action) {
   if (gone != nullptr) context_.events.job_gone(gone->id, why);
 }
 
+void CoreActions::perform(const lanes::RefuseWork& action) {
+  std::shared_ptr<Work> work;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    const JobHandle job = jobs_.get(action.job);
+    if (job == nullptr || job->queue.empty() || !job->queue.front()->is_iteration()) return;
+    work = job->queue.front();
+    job->queue.pop_front();
+    job->changed.notify_all();  // the queue has room
+  }
+  work->complete(Error{ErrorCode::out_of_memory, lanes::reason_text(action.reason)});
+}
+
 void CoreActions::perform(const lanes::PlaceImage& action) { copies_.place(action); }
 
 void CoreActions::perform(const lanes::DropImage& action) {

@@ -29,6 +29,7 @@ class CoreActions {
   void perform(const lanes::AdmitJob& action);
   void perform(const lanes::QueueJob& action);
   void perform(const lanes::RefuseJob& action);
+  void perform(const lanes::RefuseWork& action);
   void perform(const lanes::PlaceImage& action);
   void perform(const lanes::DropImage& action);
   void perform(const lanes::EvictImage& action) { copies_.evict(action); }

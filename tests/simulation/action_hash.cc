@@ -39,6 +39,9 @@ void ActionHash::add(const Action& action) {
   } else if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
     mix(refuse->job.value());
     mix(refuse->reason);
+  } else if (const auto* work = std::get_if<RefuseWork>(&action)) {
+    mix(work->job.value());
+    mix(work->reason);
   } else if (const auto* place = std::get_if<PlaceImage>(&action)) {
     mix(place->job.value());
     mix(place->offset);

@@ -38,7 +38,7 @@ int64_t Observed::largest_gap(RegionId without) const {
 }
 
 bool Observed::fits_lane(const SeenJob& job) const {
-  return job.region_need <= regions.at(lanes.at(job.lane).region).size;
+  return job.must <= regions.at(lanes.at(job.lane).region).size;
 }
 
 bool Observed::eligible(const SeenJob& job) const {
@@ -58,6 +58,7 @@ void Observed::on(const JobOffered& event) {
 
 void Observed::set_need(SeenJob& job, Bytes need) const {
   (job.need_when_released ? *job.need_when_released : job.region_need) = rounded(need);
+  job.must = std::min(job.must, job.region_need);
 }
 
 namespace {
@@ -96,7 +97,9 @@ void Observed::on(const TurnEnded& event) {
   measure(job, counted - event.probes.count,
           event.busy.ns() - event.uncounted.busy.ns() - event.probes.busy.ns());
   if (event.more_ready || event.end == TurnEnd::out_of_lane) job.announced = true;
+  if (event.iterations > 0) job.must = 0;
   if (event.ephemeral > Bytes(0)) set_need(job, event.ephemeral);
+  if (event.end == TurnEnd::out_of_lane && !job.need_when_released) job.must = job.region_need;
   if (event.end == TurnEnd::failed) job.ended = true;
 }
 
@@ -267,6 +270,10 @@ void Observed::apply(const Action& action) {
   if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
     const auto job = jobs.find(refuse->job);
     if (job != jobs.end()) end(job->second);
+  }
+  if (const auto* refuse = std::get_if<RefuseWork>(&action)) {
+    jobs.at(refuse->job).must = 0;
+    jobs.at(refuse->job).announced = true;  // what comes behind it
   }
   if (const auto* place = std::get_if<PlaceImage>(&action)) {
     images[place->job] = {place->offset.count(), place->size.count()};

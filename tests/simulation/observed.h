@@ -24,6 +24,7 @@ struct SeenJob {
   uint64_t arrival = 0;
   int64_t image_need = 0;   // rounded
   int64_t region_need = 0;  // rounded
+  int64_t must = 0;         // … of the iteration that did not fit
   // While it is quarantined, which it is as long as its iterations are not run: what it will need.
   std::optional<int64_t> need_when_released;
   LaneId lane;             // none until admitted

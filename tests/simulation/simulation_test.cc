@@ -77,6 +77,7 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "saving stopped",
                            "asked for residency",
                            "changed",
+                           "iterations refused",
                            "store_full"}) {
     EXPECT_GT(counts[what], 0u) << what;
   }

@@ -51,6 +51,7 @@ class World {
   void choose_options(JobOptions& options);
   void arrive(uint64_t number);
   void submit(Client& client);
+  void refuse_work(Client& client);
   void completed(Client& client);
   void gone(Client& client);
   // Worker.
@@ -99,9 +100,8 @@ class World {
   lanes::WorkerReport report() const;
   void restart_core();
   void check_iterations(JobId job);
-  // Everything stands still: right only if each held job really finds no room. True: a job was
-  // ended, and the world goes on.
-  bool resolve_standstill();
+  // Nothing is left to happen: right only if nobody is left. True: somebody is.
+  bool standstill();
   Client* any_client();
   int64_t need_of(const Client& client) const;
   Duration delay() { return microseconds(random_.between(0, max_delay_us_)); }

@@ -73,6 +73,15 @@ void World::submit(Client& client) {
   });
 }
 
+// Its iteration is answered with an error, and the client goes on.
+void World::refuse_work(Client& client) {
+  ++outcome_.counts["iterations refused"];
+  if (client.queued == 0 || client.gone) return;
+  --client.queued;
+  ++client.refused;
+  completed(client);
+}
+
 void World::completed(Client& client) {
   ++client.completed;
   if (client.gone) return;

@@ -78,7 +78,7 @@ void World::check_iterations(JobId id) {
   const auto turn = turns_.find(client.turn);
   if (turn != turns_.end()) known += turn->second.done;
   for (const JobStatus& job : scheduler_->snapshot().jobs) {
-    if (job.id == id && job.iterations + known != client.completed) {
+    if (job.id == id && job.iterations + known != client.completed - client.refused) {
       broken("job " + std::to_string(id.value()) + " ran " + std::to_string(client.completed) +
              " iterations and the core knows of " + std::to_string(job.iterations + known));
     }

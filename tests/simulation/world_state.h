@@ -11,6 +11,7 @@ struct World::Client {
   uint64_t submitted = 0;
   uint64_t queued = 0;  // the iteration that runs included
   uint64_t completed = 0;
+  uint64_t refused = 0;  // of those
   uint64_t in_flight = 1;
   int64_t true_need = 0;
   uint64_t grows_at = UINT64_MAX;

@@ -1,0 +1,73 @@
+#include "lanes/room_trial.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace laneway::lanes {
+namespace {
+
+bool contains(const std::vector<JobId>& jobs, JobId job) {
+  return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
+}
+
+}  // namespace
+
+void RoomTrial::leave(const std::vector<JobId>& jobs) {
+  for (const JobId id : jobs) pool_.drop_image(id);
+  for (Lane& lane : lanes_) {
+    if (lane.state() == LaneState::closed) continue;
+    Bytes need;
+    bool used = false;
+    for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
+      if (contains(jobs, job->id)) continue;
+      used = true;
+      need = std::max(need, job->ephemeral);
+    }
+    if (!used) {
+      pool_.close_region(lane.region);
+    } else if (pool_.rounded(need) < lane.region.size) {
+      (void)pool_.resize_region(lane.region, need);
+    }
+  }
+}
+
+void RoomTrial::slide(const Wish& wish, bool idle_ones_only) {
+  std::vector<Region*> regions;
+  Region* lowest = nullptr;
+  for (Lane& lane : lanes_) {
+    const bool exists = lane.region.size > Bytes(0);
+    if (!exists || (idle_ones_only && lane.state() != LaneState::idle)) continue;
+    if (wish.where == nullptr && lane.id == wish.job.view.lane) {
+      lowest = &lane.region;
+    } else {
+      regions.push_back(&lane.region);
+    }
+  }
+  pool_.slide_up(std::move(regions), lowest);
+}
+
+bool RoomTrial::fits(const Wish& wish) {
+  const policies::JobView& job = wish.job.view;
+  if (wish.where == nullptr) {
+    return pool_.could_resize(lanes_[job.lane.value() - 1].region, wish.job.must) == Room::done;
+  }
+  Bytes offset;
+  if (pool_.place_image(job.id, job.persistent, &offset) != Room::done) return false;
+  const Bytes need = pool_.rounded(job.ephemeral);
+  bool has_lane = false;
+  for (const Lane& lane : lanes_) {
+    const bool open = lane.region.size > Bytes(0);
+    has_lane = has_lane || !open;
+    const bool may_join =
+        wish.where->lane.valid() ? wish.where->lane == lane.id : wish.where->may_share;
+    if (!open || !may_join) continue;
+    if (lane.region.size >= need || pool_.could_resize(lane.region, need) == Room::done) {
+      return true;
+    }
+  }
+  Region region;
+  region.id = RegionId(UINT64_MAX);
+  return has_lane && pool_.open_region(region, job.ephemeral) == Room::done;
+}
+
+}  // namespace laneway::lanes

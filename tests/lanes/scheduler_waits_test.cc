@@ -1,0 +1,163 @@
+// Waits that would have no end: jobs that outgrow their lanes, jobs that wait for each other, free
+// bytes in pieces. Small scenes whose arithmetic can be done by hand.
+#include <gtest/gtest.h>
+
+#include "tests/lanes/scheduler_scene.h"
+
+namespace laneway::lanes {
+namespace {
+
+class WaitsTest : public SchedulerTest {
+ protected:
+  TurnId begin(uint64_t id, int64_t persistent, int64_t ephemeral) {
+    return of<GrantTurn>(start(id, persistent, ephemeral)).at(0).turn.id;
+  }
+  std::vector<Action> outgrow(TurnId turn, int64_t need) {
+    return end_turn(turn, TurnEnd::out_of_lane, /*more_ready=*/true, units(need), 0);
+  }
+};
+
+TEST_F(WaitsTest, AGraphThatFindsNoRoomYetHoldsNobodyUp) {
+  make(100, 4);
+  offer(1, 10, 20);
+  place(1);
+  begin(2, 30, 30);
+  send(NeedChanged{JobId(1), units(60)});
+  EXPECT_EQ(job(1).state, JobState::resident) << "it has a smaller graph too";
+  EXPECT_EQ(of<AdmitJob>(offer(3, 1, 1)).size(), 1u);
+  const auto granted = of<GrantTurn>(ready(1));
+  ASSERT_EQ(granted.size(), 1u);
+  EXPECT_EQ(granted[0].turn.envelope.ceiling, units(20));
+  outgrow(granted[0].turn.id, 60);
+  EXPECT_EQ(job(1).state, JobState::held) << "now it is the large one's turn";
+}
+
+TEST_F(WaitsTest, ALaneThatWantsMoreGrowsAsSoonAsThereIsRoom) {
+  make(100, 4);
+  offer(1, 10, 20);
+  place(1);
+  begin(2, 30, 30);
+  send(NeedChanged{JobId(1), units(60)});
+  send(JobEnded{JobId(2)});
+  const auto freed = end_turn(TurnId(1), TurnEnd::idle, false);
+  ASSERT_EQ(of<ResizeRegion>(freed).size(), 1u);
+  EXPECT_EQ(of<ResizeRegion>(freed)[0].size, units(60));
+}
+
+TEST_F(WaitsTest, OfTwoThatWaitForEachOtherTheLaterOneLosesAnIterationAndNobodyEnds) {
+  make(100, 4);
+  const TurnId first = begin(1, 40, 5);
+  const TurnId second = begin(2, 40, 5);
+  outgrow(first, 25);
+  ASSERT_EQ(job(1).state, JobState::held);
+  const auto stuck = outgrow(second, 25);
+  const auto refused = of<RefuseWork>(stuck);
+  ASSERT_EQ(refused.size(), 1u);
+  EXPECT_EQ(refused[0].job, JobId(2));
+  EXPECT_EQ(refused[0].reason.code, ReasonCode::no_room_to_grow);
+  EXPECT_EQ(refused[0].reason.region, units(25));
+  EXPECT_EQ(of<GrantTurn>(stuck).at(0).turn.job, JobId(2)) << "it goes on with what comes behind";
+  EXPECT_EQ(job(1).state, JobState::held) << "the other one waits for its end";
+  const TurnId again = of<GrantTurn>(stuck).at(0).turn.id;
+  send(JobEnded{JobId(2)});
+  EXPECT_EQ(of<GrantTurn>(end_turn(again, TurnEnd::idle, false)).at(0).turn.job, JobId(1));
+}
+
+TEST_F(WaitsTest, WithRoomOutsideOneOfThemLeavesAndNothingIsRefused) {
+  store_ = units(100);
+  make(100, 4);
+  const TurnId first = begin(1, 40, 5);
+  const TurnId second = begin(2, 40, 5);
+  outgrow(first, 25);
+  EXPECT_TRUE(of<RefuseWork>(outgrow(second, 25)).empty());
+  now_ = now_ + SchedulerConfig().min_resident;
+  const auto later = send(TimerFired{});
+  ASSERT_EQ(of<EvictImage>(later).size(), 1u);
+  const JobId left = of<EvictImage>(later)[0].job;
+  const auto gone = send(ImageLeft{left});
+  ASSERT_EQ(of<GrantTurn>(gone).size(), 1u);
+  EXPECT_NE(of<GrantTurn>(gone)[0].turn.job, left);
+}
+
+// Images [0, 30) and [30, 60); the first one ends, and the second one's own image parts what is
+// free into 30 and 40.
+TEST_F(WaitsTest, AJobAloneInThePoolIsNotHeldByItsOwnImage) {
+  for (const bool outside : {false, true}) {
+    store_ = units(outside ? 100 : 0);
+    make(100, 4);
+    offer(1, 30, 5);
+    const TurnId turn = begin(2, 30, 5);
+    send(JobEnded{JobId(1)});
+    const auto stuck = outgrow(turn, 60);
+    if (outside) {
+      EXPECT_EQ(of<EvictImage>(stuck).size(), 1u);
+      const auto back = send(ImageLeft{JobId(2)});
+      ASSERT_EQ(of<PlaceImage>(back).size(), 1u);
+      EXPECT_EQ(of<OpenRegion>(back).at(0).size, units(60));
+    } else {
+      EXPECT_EQ(of<RefuseWork>(stuck).size(), 1u);
+    }
+  }
+}
+
+TEST_F(WaitsTest, WhoeverIsHeldWaitsForJobsThatHaveNothingToRun) {
+  make(100, 4);
+  offer(1, 60, 5);
+  place(1);
+  EXPECT_TRUE(of<RefuseWork>(outgrow(begin(2, 10, 5), 40)).empty());
+  const auto ended = send(JobEnded{JobId(1)});
+  EXPECT_EQ(of<GrantTurn>(ended).at(0).turn.job, JobId(2));
+}
+
+// Regions [95, 100) and [90, 95). Exactly 25 are free with the first one's own 5, and the second
+// one lies between them.
+TEST_F(WaitsTest, ARegionUnderATurnSlidesAtItsBoundaryForOneThatMustGrow) {
+  make(100, 4);
+  const TurnId first = begin(1, 35, 5);
+  const TurnId second = begin(2, 35, 5);
+  const auto held = outgrow(first, 25);
+  ASSERT_EQ(job(1).state, JobState::held);
+  ASSERT_EQ(of<RecallTurn>(held).size(), 1u);
+  EXPECT_EQ(of<RecallTurn>(held)[0].turn, second);
+  const auto boundary = end_turn(second, TurnEnd::budget, /*more_ready=*/true);
+  EXPECT_EQ(of<GrantTurn>(boundary).size(), 2u) << "both run";
+  EXPECT_EQ(job(1).state, JobState::running);
+}
+
+// The first job's end leaves 20 below, 20 between and 20 above.
+TEST_F(WaitsTest, AnIdleRegionSlidesForOneThatWaits) {
+  make(100, 4);
+  offer(1, 20, 20);
+  offer(2, 20, 20);
+  send(JobEnded{JobId(1)});
+  const auto admitted = offer(3, 35, 5);
+  EXPECT_EQ(of<ResizeRegion>(admitted).at(0).offset, units(80));
+  EXPECT_EQ(of<AdmitJob>(admitted).size(), 1u);
+}
+
+TEST_F(WaitsTest, TheLargeRegionOfAnIdleJobIsGivenUpWithItsImage) {
+  store_ = units(100);
+  make(100, 4);
+  offer(1, 10, 70);
+  place(1);
+  EXPECT_EQ(of<EvictImage>(offer(2, 30, 30)).size(), 1u);
+  EXPECT_EQ(of<AdmitJob>(send(ImageLeft{JobId(1)})).size(), 1u);
+}
+
+TEST_F(WaitsTest, TheQueueIsToldOnlyOfOtherReasonsAndStatusCountsThePositions) {
+  make(100, 4);
+  offer(1, 50, 40);
+  for (uint64_t id = 2; id <= 9; ++id) EXPECT_EQ(of<QueueJob>(offer(id, 60, 10)).size(), 1u);
+  EXPECT_EQ(job(9).reason.position, 8u);
+  const auto admitted = send(JobEnded{JobId(1)});
+  ASSERT_EQ(of<AdmitJob>(admitted).size(), 1u);
+  const auto told = of<QueueJob>(admitted);
+  ASSERT_EQ(told.size(), 1u) << "the next in line was tried; nothing is new for those behind it";
+  EXPECT_EQ(told[0].job, JobId(3));
+  EXPECT_EQ(told[0].reason.code, ReasonCode::pool_full);
+  EXPECT_EQ(told[0].reason.position, 1u);
+  EXPECT_EQ(job(9).reason.position, 7u);
+}
+
+}  // namespace
+}  // namespace laneway::lanes
