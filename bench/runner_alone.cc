@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   const std::vector<char> graph{std::istreambuf_iterator<char>(file), {}};
   laneway::adaptor::HostBackend backend;
   auto made = laneway::adaptor::TorchJob::make(backend, {}, std::as_bytes(std::span(graph)),
-                                               laneway::mib(1));
+                                               laneway::mib(1), /*known=*/nullptr);
   if (!made) fail(made.error().message);
   auto lane = backend.make_lane();
   if (!lane) fail(lane.error().message);

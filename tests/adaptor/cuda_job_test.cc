@@ -54,7 +54,8 @@ class JobInLane {
   explicit JobInLane(CudaRig& rig) : lane_(rig.make_lane()) {
     Result<TorchJob::Made> made =
         TorchJob::make(rig.backend(), testing::noisy_slots(),
-                       lanes::encode_graph(testing::noisy_step()), CudaRig::kLaneSize);
+                       lanes::encode_graph(testing::noisy_step()), CudaRig::kLaneSize,
+                       /*known=*/nullptr);
     LW_CHECK(made.ok(), made.ok() ? "" : made.error().message);
     job_ = std::move(made.value().job);
     graph_ = std::move(made.value().graph);

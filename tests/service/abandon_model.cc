@@ -72,7 +72,8 @@ class Model {
                        .kind = static_cast<lanes::SlotKind>(slot.at("kind").get<int>()),
                        .bytes = slot.at("bytes")});
     }
-    auto made = adaptor::TorchJob::make(backend_, slots, file(directory + "/graph.bin"), gib(64));
+    auto made = adaptor::TorchJob::make(backend_, slots, file(directory + "/graph.bin"), gib(64),
+                                        /*known=*/nullptr);
     if (!made) fail(made.error().message);
     job_ = std::move(made.value().job);
     graph_ = std::make_unique<service::WorkerGraph>(0, std::move(made.value().graph));
