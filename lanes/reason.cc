@@ -19,6 +19,23 @@ std::string place(const Reason& reason) {
   return " (position " + std::to_string(reason.position) + " in the queue)";
 }
 
+std::string waits_turn_text(const Reason& reason) {
+  std::string text = "The job waits for its turn";
+  if (reason.lane.valid()) text += " in lane " + std::to_string(reason.lane.value());
+  if (reason.behind.valid())
+    text += ", which job " + std::to_string(reason.behind.value()) + " has";
+  return text + ". The policy says who is next; `laneway set` and `laneway policy` change that.";
+}
+
+std::string no_room_text(const Reason& reason) {
+  return "The iteration was not run: it needs a lane of " + format_bytes(reason.region) +
+         ", and there is no room to grow it; " + pool(reason) + ", the longest free piece has " +
+         format_bytes(reason.largest_free) +
+         ", and no other job of the pool can make room. The job goes on with its other calls. Make "
+         "this call smaller (batch), give the service a larger pool, or memory for images outside "
+         "of it (--staging).";
+}
+
 }  // namespace
 
 const char* reason_code_name(ReasonCode code) {
@@ -95,13 +112,7 @@ std::string reason_text(const Reason& reason) {
       return "The job was ended: after a restart of the service its worker's report of lanes, "
              "turns and memory contradicts itself where this job stands, so its bytes can't be "
              "trusted. Start it again from your last state_dict.";
-    case ReasonCode::waits_turn:
-      return "The job waits for its turn" +
-             (reason.lane.valid() ? " in lane " + std::to_string(reason.lane.value()) : "") +
-             (reason.behind.valid()
-                  ? ", which job " + std::to_string(reason.behind.value()) + " has"
-                  : std::string()) +
-             ". The policy says who is next; `laneway set` and `laneway policy` change that.";
+    case ReasonCode::waits_turn: return waits_turn_text(reason);
     case ReasonCode::copy_under_way:
       return "The job's image of " + format_bytes(reason.persistent) +
              " is being copied; its work goes on when the bytes that it needs are in the pool.";
@@ -110,15 +121,8 @@ std::string reason_text(const Reason& reason) {
     case ReasonCode::paused:
       return "The job's iteration is held between two nodes while one of a more urgent job runs in "
              "another lane. It goes on when that has ended; `laneway set` a priority changes who "
-             "is "
-             "more urgent.";
-    case ReasonCode::no_room_to_grow:
-      return "The iteration was not run: it needs a lane of " + format_bytes(reason.region) +
-             ", and there is no room to grow it; " + pool(reason) +
-             ", the longest free piece has " + format_bytes(reason.largest_free) +
-             ", and no other job of the pool can make room. The job goes on with its other calls. "
-             "Make this call smaller (batch), give the service a larger pool, or memory for images "
-             "outside of it (--staging).";
+             "is more urgent.";
+    case ReasonCode::no_room_to_grow: return no_room_text(reason);
   }
   return "The reason is unknown.";
 }

@@ -149,12 +149,24 @@ Bytes WorkerJob::need() const {
   return highest;
 }
 
-bool WorkerJob::counts(const WorkerGraph& graph) const {
+IterationKind WorkerJob::kind_of(const WorkerGraph& graph, bool planned) const {
   const auto trains = [](const WorkerGraph& one) {
     return one.torch->graph().kind == lanes::GraphKind::train;
   };
-  return trains(graph) || std::none_of(graphs.begin(), graphs.end(),
-                                       [&](const auto& other) { return trains(*other.second); });
+  const bool counts =
+      trains(graph) || std::none_of(graphs.begin(), graphs.end(),
+                                    [&](const auto& other) { return trains(*other.second); });
+  if (!counts) return IterationKind::uncounted;
+  return planned ? IterationKind::counted : IterationKind::probe;
+}
+
+void WorkerJob::account(const OpenTurn& turn) {
+  iterations += turn.iterations();
+  busy += turn.busy();
+  uncounted += turn.uncounted().count;
+  const lanes::IterationSum of_turn = turn.measured();
+  measured.count += of_turn.count;
+  measured.busy += of_turn.busy;
 }
 
 uint32_t WorkerJob::add(std::unique_ptr<adaptor::DeviceGraph> graph, GraphOrigin origin,

@@ -28,6 +28,7 @@
 #include "service/worker/image_arrival.h"
 #include "service/worker/initial_image.h"
 #include "service/worker/link.h"
+#include "service/worker/open_turn.h"
 #include "service/worker/outside_images.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_graph.h"
@@ -151,9 +152,11 @@ struct WorkerJob {
   void close_links() LW_REQUIRES(kBookkeeping);
   // What a lane must have for any of its graphs.
   Bytes need() const LW_REQUIRES(kBookkeeping);
-  // Whether iterations of this graph are of the job's declared total: training steps; all of them
-  // where there are none.
-  bool counts(const WorkerGraph& graph) const LW_REQUIRES(kBookkeeping);
+  // Training steps count against the job's declared total; all iterations do where there are none.
+  // Those that count and were not planned are probes.
+  IterationKind kind_of(const WorkerGraph& graph, bool planned) const LW_REQUIRES(kBookkeeping);
+  // Adds what a turn that ends has done.
+  void account(const OpenTurn& turn) LW_REQUIRES(kBookkeeping);
   // The number under which the graph is known from now on: the next, or the one that it had before.
   uint32_t add(std::unique_ptr<adaptor::DeviceGraph> graph, GraphOrigin origin,
                std::optional<uint32_t> number = {}) LW_REQUIRES(kBookkeeping);

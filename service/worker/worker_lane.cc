@@ -121,12 +121,7 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
   host_.end_trial(*job_);
   pause_.rest();
   job_->lane = nullptr;
-  job_->iterations += turn_.iterations();
-  job_->busy += turn_.busy();
-  job_->uncounted += turn_.uncounted().count;
-  const lanes::IterationSum measured = turn_.measured();
-  job_->measured.count += measured.count;
-  job_->measured.busy += measured.busy;
+  job_->account(turn_);
   wait_.unfollow();
   const bool more_ready = !job_->queue.empty() || host_.watch_links(*job_);
   const lanes::TurnEnded ended = turn_.end(why, more_ready, job_->need());
@@ -160,23 +155,22 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
   if (graph.uses_team()) wait_.team_used();
   end_work(job);
   job.changed.notify_all();
-  GraphPlan& plan = graph.plan;
   const Bytes need_before = job.need();
-  apply(result, executor_.alignment(), plan);
+  apply(result, executor_.alignment(), graph.plan);
   Outcome outcome{.status = {}, .again = is_run_again(result.end), .ended = {}};
-  const IterationKind kind = kind_of(job, graph, result.was_planned);
+  const IterationKind kind = job.kind_of(graph, result.was_planned);
   switch (result.end) {
     case IterationEnd::completed:
       turn_.count_iteration(kind);
       turn_.count_time(kind, took);
-      plan.last_took = took;
+      graph.plan.last_took = took;
       job.served();
       break;
     case IterationEnd::out_of_lane:
       // The pool's size is the only limit: what does not fit a lane may fit one of all the rest.
       if (const Bytes most = context_.room_beside(job.torch->layout().total());
           executor_.size() < most) {
-        plan.need = std::min(plan.need, most);
+        graph.plan.need = std::min(graph.plan.need, most);
       }
       outcome.ended = end_turn(lanes::TurnEnd::out_of_lane);
       return outcome;
@@ -195,11 +189,6 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
     outcome.ended = end_turn(lanes::TurnEnd::idle);
   }
   return outcome;
-}
-
-IterationKind WorkerLane::kind_of(const WorkerJob& job, const WorkerGraph& graph, bool planned) {
-  if (!job.counts(graph)) return IterationKind::uncounted;
-  return planned ? IterationKind::counted : IterationKind::probe;
 }
 
 void WorkerLane::end_work(WorkerJob& job) {
@@ -282,8 +271,8 @@ void WorkerLane::run_restore() {
 }
 
 void WorkerLane::clear_region(WorkerJob& job) {
-  const Status cleared = executor_.clear_foreign();
-  if (!cleared) crash_ = host_.device_failed(cleared.error(), job, "");
+  if (const Status cleared = executor_.clear_foreign(); !cleared)
+    crash_ = host_.device_failed(cleared.error(), job, "");
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): the last owner, so that it ends in here

@@ -112,8 +112,6 @@ class WorkerLane {
   // A device that failed in the iteration ends the job.
   void check_device(IterationResult& result, WorkerJob& job, const WorkerGraph& graph);
   // Nothing of the lane or the job is under way any more.
-  static IterationKind kind_of(const WorkerJob& job, const WorkerGraph& graph, bool planned)
-      LW_REQUIRES(kBookkeeping);
   void end_work(WorkerJob& job) LW_REQUIRES(kBookkeeping);
   // Takes the result into the books; the job is not running afterwards.
   Outcome finish(WorkerJob& job, WorkerGraph& graph, IterationResult result, Duration took)

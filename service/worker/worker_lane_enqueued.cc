@@ -20,13 +20,11 @@ WorkerLane::Outcome WorkerLane::enqueue(WorkerJob& job, EnqueuedQueue::Entry ent
   const BookkeepingLock lock(context_.mutex);
   has_enqueued_ = true;
   const Bytes need_before = job.need();
-  const IterationKind kind = kind_of(job, graph, result.was_planned);
+  const IterationKind kind = job.kind_of(graph, result.was_planned);
   apply(result, executor_.alignment(), graph.plan);
   turn_.count_iteration(kind);
   if (job.need() != need_before) turn_.end_soon();
-  Outcome outcome;
-  outcome.enqueued = true;
-  return outcome;
+  return {.status = {}, .enqueued = true, .ended = {}};
 }
 
 void WorkerLane::retire_oldest(WorkerJob& job) {
@@ -43,7 +41,7 @@ void WorkerLane::retire_oldest(WorkerJob& job) {
                  {.job = job, .graph = graph, .work = *retired.entry.work, .lane = id_}, retired,
                  crash_);
   const BookkeepingLock lock(context_.mutex);
-  turn_.count_time(kind_of(job, graph, retired.entry.planned), retired.took);
+  turn_.count_time(job.kind_of(graph, retired.entry.planned), retired.took);
   graph.plan.last_took = retired.took;
   if (retired.status) job.served();
 }
