@@ -6,7 +6,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "base/bytes.h"
@@ -41,6 +43,14 @@ class DeviceLane {
   // written when the enqueued iteration is retired.
   virtual Status upload(void* to_device, const void* from_host, Bytes bytes) = 0;
   virtual Status download(void* to_host, const void* from_device, Bytes bytes) = 0;
+  // Copies in the order of the lane's work into memory of the CPU that outlives the process; and
+  // writes a number there behind all that came before it. What the CPU has enqueued says nothing
+  // about what was done: where the number is, what was saved before it is there, and where it is
+  // not, nothing that was enqueued behind it has begun. The memory must stay until the lane is
+  // drained or the process is dead. Here as for lanes whose work is done when it is called.
+  // Requires: the lane does not record.
+  virtual Status save(void* to_host, const void* from_device, Bytes bytes);
+  virtual Status mark(std::atomic<uint64_t>& at, uint64_t value);
   // Must be called after each node that was enqueued. Waits while too much work is enqueued
   // (limits::kRunAhead). Error device_lost.
   virtual Status node_enqueued() = 0;
@@ -69,6 +79,16 @@ class DeviceLane {
   const uint64_t number_ = next_number();
   bool recording_ = false;
 };
+
+inline Status DeviceLane::save(void* to_host, const void* from_device, Bytes bytes) {
+  std::memcpy(to_host, from_device, static_cast<size_t>(bytes.count()));
+  return {};
+}
+
+inline Status DeviceLane::mark(std::atomic<uint64_t>& at, uint64_t value) {
+  at.store(value, std::memory_order_release);
+  return {};
+}
 
 // The lane that this thread has entered; null outside.
 DeviceLane* current_lane();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "adaptor/device/limits.h"
+#include "memory/device/streaming_copy.h"
 
 namespace laneway::adaptor {
 namespace {
@@ -131,6 +132,28 @@ Status StreamLane::download(void* to_host, const void* from_device, Bytes bytes)
   return pinned ? Status() : synchronize();
 }
 
+Status StreamLane::save(void* to_host, const void* from_device, Bytes bytes) {
+  if (!refusal_) return refusal_;
+  if (bytes <= Bytes()) return {};
+  std::byte* const staged = staging_->take(copies_.batch, bytes);
+  // Straight there a device may let the caller wait until it has done everything before.
+  void* const to = staged != nullptr ? staged : to_host;
+  Status enqueued = enqueue([&] { return stream_->copy_to_host(to, from_device, bytes); });
+  if (enqueued && staged != nullptr) copies_.saved.push_back({to_host, staged, bytes});
+  return enqueued;
+}
+
+Status StreamLane::mark(std::atomic<uint64_t>& at, uint64_t value) {
+  if (!refusal_) return refusal_;
+  const auto bring = [saved = std::exchange(copies_.saved, {}), &at, value] {
+    for (const Download& one : saved) {
+      memory::unordered_streaming_copy(one.to_host, one.staged, count(one.bytes));
+    }
+    at.store(value, std::memory_order_release);
+  };
+  return enqueue([&] { return stream_->host_function(bring); });
+}
+
 Status StreamLane::node_enqueued() {
   if (!refusal_) return refusal_;
   if (is_recording()) return {};
@@ -163,6 +186,7 @@ void StreamLane::drop_downloads() {
   // An error lasts, and is found by the next call that can tell it.
   [[maybe_unused]] const Status waited = synchronize();
   copies_.downloads.clear();
+  copies_.saved.clear();
   copies_.unpinned.clear();
   staging_->give_back(copies_.batch);
 }

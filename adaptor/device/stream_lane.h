@@ -6,6 +6,7 @@
 // device.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -35,6 +36,9 @@ class StreamLane : public DeviceLane {
   // A lane that must wait for the copy may override it.
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
   Status download(void* to_host, const void* from_device, Bytes bytes) final;
+  // As upload may be.
+  Status save(void* to_host, const void* from_device, Bytes bytes) override;
+  Status mark(std::atomic<uint64_t>& at, uint64_t value) override;
   Status node_enqueued() final;
   Status recording_launched() final;
   std::unique_ptr<lanes::EnqueuedIteration> enqueue() final;
@@ -61,6 +65,7 @@ class StreamLane : public DeviceLane {
   struct Copies {
     Staging::Batch batch;
     std::vector<Download> downloads;
+    std::vector<Download> saved;  // since the last mark, which brings them to their places
     std::vector<std::unique_ptr<std::byte[]>>
         unpinned;  // buffers of downloads without room in the batch
   };

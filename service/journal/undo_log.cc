@@ -56,20 +56,27 @@ void UndoLog::forget() {
   if (memory_.size() >= sizeof(Header)) header().job.store(0, release);
 }
 
+std::optional<UndoLog::Room> UndoLog::lay_out(uint64_t from, uint64_t offset, uint64_t bytes) {
+  const uint64_t next = from + sizeof(Range) + aligned(bytes);
+  if (next > memory_.size() - sizeof(Header)) return {};
+  const std::span<std::byte> at = memory_.subspan(sizeof(Header) + from);
+  const Range range{.offset = offset, .bytes = bytes};
+  std::memcpy(at.data(), &range, sizeof(range));
+  return Room{.bytes = at.subspan(sizeof(range), bytes), .end = next};
+}
+
+std::atomic<uint64_t>& UndoLog::saved() const { return header().saved; }
+
 bool UndoLog::save(uint64_t offset, std::span<const std::byte> bytes) {
   Header& mine = header();
-  const uint64_t from = mine.saved.load(relaxed);
-  const uint64_t next = from + sizeof(Range) + aligned(bytes.size());
-  if (next > memory_.size() - sizeof(Header)) return false;
-  std::byte* const at = memory_.data() + sizeof(Header) + from;
-  const Range range{.offset = offset, .bytes = bytes.size()};
-  std::memcpy(at, &range, sizeof(range));
+  const auto room = lay_out(mine.saved.load(relaxed), offset, bytes.size());
+  if (!room) return false;
   // Nobody reads the log but this thread, and a successor behind this process's end.
   const bool streamed = streams_ && bytes.size() >= limits::kStreamedRange;
   const auto copy = streamed ? memory::unordered_streaming_copy : copy_cached;
-  copy(at + sizeof(range), bytes.data(), bytes.size());
+  copy(room->bytes.data(), bytes.data(), bytes.size());
   fault_point("worker.range_copied");
-  mine.saved.store(next, release);
+  mine.saved.store(room->end, release);
   // What is written next must not be moved before the store.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   fault_point("worker.range_saved");
@@ -84,6 +91,13 @@ bool UndoLog::is_of(JobId job, uint64_t number) const {
 }
 
 bool UndoLog::restore(std::span<std::byte> image) const {
+  return restore(image.size(), [image](uint64_t offset, std::span<const std::byte> bytes) {
+    std::memcpy(image.data() + offset, bytes.data(), bytes.size());
+    return true;
+  });
+}
+
+bool UndoLog::restore(uint64_t image_bytes, const Write& write) const {
   const uint64_t saved = header().saved.load(std::memory_order_acquire);
   if (saved > memory_.size() - sizeof(Header)) return false;
   const std::byte* const ranges = memory_.data() + sizeof(Header);
@@ -92,11 +106,11 @@ bool UndoLog::restore(std::span<std::byte> image) const {
     if (saved - at < sizeof(range)) return false;
     std::memcpy(&range, ranges + at, sizeof(range));
     at += sizeof(range);
-    if (range.bytes > saved - at || range.bytes > image.size() ||
-        range.offset > image.size() - range.bytes) {
+    if (range.bytes > saved - at || range.bytes > image_bytes ||
+        range.offset > image_bytes - range.bytes) {
       return false;
     }
-    std::memcpy(image.data() + range.offset, ranges + at, range.bytes);
+    if (!write(range.offset, {ranges + at, range.bytes})) return false;
     at += aligned(range.bytes);
     fault_point("worker.range_restored");
   }

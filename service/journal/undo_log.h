@@ -7,8 +7,11 @@
 // One request at a time has the log. Not thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 
 #include "base/bytes.h"
@@ -35,6 +38,17 @@ class UndoLog {
   // them. False, and nothing is saved, when the log is full.
   bool save(uint64_t offset, std::span<const std::byte> bytes);
 
+  // For whoever copies later, or on a device: a range's place in the log, and where the next one
+  // may begin (the first one: 0). Nothing is saved by it; then all of them are, by one store to
+  // `saved` of the last one's end, which must come behind the copies and before the first write.
+  // Nothing when the log is full.
+  struct Room {
+    std::span<std::byte> bytes;
+    uint64_t end = 0;
+  };
+  std::optional<Room> lay_out(uint64_t from, uint64_t offset, uint64_t bytes);
+  std::atomic<uint64_t>& saved() const;
+
   // It is nobody's from here on. Must not be called while the journal says that a request writes
   // whose log it is.
   void forget();
@@ -43,6 +57,9 @@ class UndoLog {
   // Copies back what was saved. False, with a part restored, when the log makes no sense for an
   // image of that size. Requires: is_of the request.
   bool restore(std::span<std::byte> image) const;
+  // The same where `write` alone reaches the image, of so many bytes; false from it ends it.
+  using Write = std::function<bool(uint64_t offset, std::span<const std::byte> bytes)>;
+  bool restore(uint64_t image_bytes, const Write& write) const;
   Bytes room() const { return Bytes(static_cast<int64_t>(memory_.size())); }
 
  private:

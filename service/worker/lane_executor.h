@@ -30,6 +30,8 @@ class LaneExecutor {
   std::byte* base() const { return base_; }
   Bytes size() const { return size_; }
   bool has_device() const { return device_.ok(); }
+  // Null when the device gave none.
+  adaptor::DeviceLane* device() const { return device_ ? device_.value().get() : nullptr; }
   int64_t alignment() const { return arena_.alignment(); }
   // Whether iterations may be replayed.
   void allow_replay(bool replay) { replay_ = replay; }

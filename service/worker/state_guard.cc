@@ -11,6 +11,7 @@
 #include "service/worker/image_copies.h"
 #include "service/worker/job_snapshot.h"
 #include "service/worker/limits.h"
+#include "service/worker/stream_undo.h"
 
 namespace laneway::service {
 namespace {
@@ -30,11 +31,24 @@ std::span<std::byte> image_of(const WorkerJob& job) {
   return {job.image, static_cast<size_t>(job.torch->layout().total().count())};
 }
 
+// Requires: nothing is under way on the image.
+bool restore_from(const UndoLog& log, WorkerContext& context, const WorkerJob& job) {
+  if (context.backend.device().capabilities().pool_is_addressable) {
+    return log.restore(image_of(job));
+  }
+  memory::PoolAccess& pool = context.backend.pool_access();
+  return log.restore(image_of(job).size(), [&](uint64_t offset, std::span<const std::byte> bytes) {
+    const Bytes size(static_cast<int64_t>(bytes.size()));
+    return pool.write(job.image + offset, bytes.data(), size).ok();
+  });
+}
+
 }  // namespace
 
-StateGuard::StateGuard(WorkerContext& context, LaneId lane)
+StateGuard::StateGuard(WorkerContext& context, LaneId lane, adaptor::DeviceLane* device)
     : context_(context),
       lane_(lane),
+      device_(device),
       noting_(context.journal != nullptr ? &context.journal->notes(lane) : nullptr) {
   if (context_.recovery != nullptr) log_ = UndoLog(context_.recovery->find(log_of(lane)));
 }
@@ -57,6 +71,11 @@ bool StateGuard::image_is_reached() const {
   return context_.backend.device().capabilities().pool_is_addressable;
 }
 
+bool StateGuard::can_undo_in_order() const {
+  return context_.recovery != nullptr && device_ != nullptr && !image_is_reached() &&
+         !context_.images_die_with_worker;
+}
+
 void StateGuard::before_commit(WorkerJob& job, const WorkerGraph& graph,
                                std::span<const lanes::InputView> inputs, UndoRunner* undo) {
   if (context_.recovery == nullptr || !job.journal) return;
@@ -69,8 +88,8 @@ void StateGuard::before_commit(WorkerJob& job, const WorkerGraph& graph,
     choose(job, graph);
   }
   Status begun;
-  if (guard.choice.method == RecoveryMethod::undo && undo != nullptr) {
-    begun = begin_undo(job, graph, *undo);
+  if (guard.choice.method == RecoveryMethod::undo && (undo != nullptr || can_undo_in_order())) {
+    begun = begin_undo(job, graph, undo);
   } else if (guard.choice.method != RecoveryMethod::none) {
     begun = begin_redoable(job, graph, inputs);
   }
@@ -81,7 +100,8 @@ void StateGuard::fall_back(WorkerJob& job, const WorkerGraph& graph, UndoRunner*
                            const Error& error) {
   GuardedState& guard = job.guard;
   const bool tried_undo = guard.choice.method == RecoveryMethod::undo;
-  if (tried_undo || undo == nullptr || context_.wanted_recovery) {
+  const bool can = undo != nullptr || can_undo_in_order();
+  if (tried_undo || !can || context_.wanted_recovery) {
     return keep_nothing(context_, job, error.message);
   }
   drop_snapshot(job);
@@ -89,7 +109,7 @@ void StateGuard::fall_back(WorkerJob& job, const WorkerGraph& graph, UndoRunner*
     const BookkeepingLock lock(context_.mutex);
     guard.choice = undo_at(guard.costs);
   }
-  const Status begun = begin_undo(job, graph, *undo);
+  const Status begun = begin_undo(job, graph, undo);
   if (!begun) return keep_nothing(context_, job, begun.error().message);
   log_info("job '" + job.name +
            "': there is no room for a snapshot, so each iteration saves what " +
@@ -105,7 +125,7 @@ void StateGuard::choose(WorkerJob& job, const WorkerGraph& graph) {
   if (context_.wanted_recovery) {
     choice.method = context_.wanted_recovery->method;
     choice.interval = context_.wanted_recovery->interval;
-  } else if (!image_is_reached() || context_.images_die_with_worker ||
+  } else if (!(image_is_reached() || can_undo_in_order()) || context_.images_die_with_worker ||
              (costs.undo == Duration() && costs.snapshot > Duration())) {
     choice = choose_interval(costs);
   } else if (costs.undo > Duration()) {
@@ -145,9 +165,9 @@ void StateGuard::release_log() {
   grown_for_ = {};
 }
 
-Status StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo) {
+Status StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner* undo) {
   const Bytes written = graph.writes.bytes();
-  const Bytes room = UndoLog::room_for(graph.writes.slot_count(), written);
+  const Bytes room = UndoLog::room_for(graph.writes.slots().size(), written);
   if (log_.room() < room) {
     log_ = UndoLog();
     const auto memory = context_.recovery->add(log_of(lane_), room);
@@ -158,11 +178,34 @@ Status StateGuard::begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunn
     log_ = UndoLog(memory.value());
     grown_for_ = job.id;
   }
-  GuardedState& guard = job.guard;
+  log_.begin(job.id, job.journal->number(), written);
+  if (undo == nullptr) return save_in_order(job, graph);
+  const GuardedState& guard = job.guard;
   const bool measured = guard.iterations < limits::kIterationsPerChoice ||
                         guard.iterations % limits::kIterationsPerChoice == 0;
-  log_.begin(job.id, job.journal->number(), written);
-  undo.begin_saving(log_, measured ? &context_.clock : nullptr);
+  undo->begin_saving(log_, measured ? &context_.clock : nullptr);
+  return {};
+}
+
+// To measure it the lane must stand still before and behind it.
+Status StateGuard::save_in_order(WorkerJob& job, const WorkerGraph& graph) {
+  GuardedState& guard = job.guard;
+  const bool early =
+      guard.iterations >= 2 && guard.iterations < limits::kIterationsBeforeChoice / 2;
+  const bool measured = early || guard.iterations % limits::kIterationsPerChoice == 0;
+  const SavedImage image{.base = job.image, .layout = job.torch->layout(), .writes = graph.writes};
+  const bool waits = measured && !device_->is_recording();
+  Status done = waits ? device_->drain() : Status();
+  const TimePoint start = context_.clock.now();
+  if (done) {
+    done = service::save_in_order(log_, image, *device_, context_.backend.pool_access());
+  }
+  if (done && waits) done = device_->drain();
+  if (!done) {
+    log_.forget();  // it says nothing about what is written
+    return done;
+  }
+  if (measured) take_into(guard.costs.undo, context_.clock.now() - start);
   return {};
 }
 
@@ -301,7 +344,7 @@ bool undo(WorkerContext& context, WorkerJob& job) {
     if (key.kind != PieceKind::undo_log) continue;
     const UndoLog log(context.recovery->find(key));
     if (!log.is_of(job.id, job.journal->number())) continue;
-    if (!log.restore(image_of(job))) return false;
+    if (!restore_from(log, context, job)) return false;
     job.torch->state_written();
     const auto random = job.journal->random_state(limits::kRandomStateBytes);
     if (!job.torch->set_random_state(random)) return false;

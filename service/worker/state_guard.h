@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "adaptor/device/device_lane.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "lanes/graph_runner.h"
@@ -26,8 +27,9 @@ namespace laneway::service {
 
 class StateGuard {
  public:
-  // The context must outlive the guard. What a predecessor left of the lane's log stays.
-  StateGuard(WorkerContext& context, LaneId lane);
+  // The context must outlive the guard, and so must the lane of the device (null: there is none).
+  // What a predecessor left of the lane's log stays.
+  StateGuard(WorkerContext& context, LaneId lane, adaptor::DeviceLane* device);
 
   // Where something was measured; zero elsewhere.
   struct Measured {
@@ -79,7 +81,11 @@ class StateGuard {
   // There is no room for what was chosen: undo, or nothing, and said so.
   void fall_back(WorkerJob& job, const WorkerGraph& graph, UndoRunner* undo, const Error& error);
   // out_of_memory when there is no room.
-  Status begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner& undo);
+  Status begin_undo(WorkerJob& job, const WorkerGraph& graph, UndoRunner* undo);
+  // All at once, by the order of the lane's device.
+  Status save_in_order(WorkerJob& job, const WorkerGraph& graph);
+  // Images that the CPU does not reach, and that are there when the worker is not.
+  bool can_undo_in_order() const;
   void log_or_forget(WorkerJob& job, const WorkerGraph& graph,
                      std::span<const lanes::InputView> inputs);
   Status begin_redoable(WorkerJob& job, const WorkerGraph& graph,
@@ -88,6 +94,7 @@ class StateGuard {
 
   WorkerContext& context_;
   const LaneId lane_;
+  adaptor::DeviceLane* const device_;
   LaneNoting noting_;
   UndoLog log_;
   Duration began_in_;  // what a redoable iteration took at its beginning, without a snapshot

@@ -18,15 +18,16 @@ class WriteSet {
   explicit WriteSet(const lanes::Graph& graph);
 
   bool empty() const { return slots_.empty(); }
-  size_t slot_count() const { return slots_.size(); }
+  // Each slot once, in the order of the first writes.
+  std::span<const uint32_t> slots() const { return slots_; }
   // Of all its slots.
   Bytes bytes() const { return bytes_; }
   // The slots that the node is the first to write.
   std::span<const uint32_t> first_written_by(size_t node) const;
 
  private:
-  std::vector<uint32_t> slots_;  // each once, in the order of the first writes
-  std::vector<uint32_t> ends_;   // by node: how many of the slots are written when it is done
+  std::vector<uint32_t> slots_;
+  std::vector<uint32_t> ends_;  // by node: how many of the slots are written when it is done
   Bytes bytes_;
 };
 

@@ -130,6 +130,20 @@ def test_jobs_of_a_daemon_survive_its_workers():
         assert "fake CUDA" not in daemon.log(), daemon.log()
 
 
+@pytest.mark.parametrize(
+    "point", ["worker.range_enqueued:9", "worker.mark_enqueued:6", "worker.slot_written:6"]
+)
+def test_a_worker_killed_while_the_device_saves_what_is_overwritten_is_followed(point):
+    """By the stream's order, also while its iterations are recorded and replayed."""
+    faults = {"LANEWAY_FAULT": point}
+    words = ("--recovery", "undo", "--standby", "0")
+    with FakeLanewayd(*words, environment=faults) as daemon, daemon.connect() as service:
+        trial = Trial(service, "mlp").train(9)
+        trial.check()
+        assert daemon.log().count("ended: signal 9") == 1
+        assert "fake CUDA" not in daemon.log(), daemon.log()
+
+
 def test_an_operator_is_told_why_a_job_is_not_recorded():
     with FakeLanewayd(environment={"FAKE_CUDA_FORBID": "replay"}) as daemon:
         with daemon.connect() as service:

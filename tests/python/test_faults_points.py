@@ -41,6 +41,8 @@ OF_SUCCESSORS = {
     "worker.paused",
     "worker.resuming",
     "worker.resumed",
+    "worker.range_enqueued",  # on devices: test_faults_device.py
+    "worker.mark_enqueued",
     "worker.range_restored",
     "worker.snapshot_restored",
     "worker.request_redone",

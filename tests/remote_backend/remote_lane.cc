@@ -33,4 +33,14 @@ Status RemoteLane::upload(void* to_device, const void* from_host, Bytes bytes) {
   return sent ? drain() : sent;
 }
 
+Status RemoteLane::save(void* to_host, const void* from_device, Bytes bytes) {
+  Status sent = StreamLane::save(to_host, from_device, bytes);
+  return sent ? drain() : sent;
+}
+
+Status RemoteLane::mark(std::atomic<uint64_t>& at, uint64_t value) {
+  Status sent = StreamLane::mark(at, value);
+  return sent ? drain() : sent;
+}
+
 }  // namespace laneway::testing

@@ -2,6 +2,7 @@
 // read is waited for, and nothing is overwritten that is still on its way to the client.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -24,6 +25,9 @@ class RemoteLane final : public adaptor::StreamLane {
   void resume(const lanes::NumericContext& context) override { numeric_.emplace(context); }
   uint64_t address_hash() const override { return binding_->address_hash(); }
   Status upload(void* to_device, const void* from_host, Bytes bytes) override;
+  // Kernels do not wait for the stream.
+  Status save(void* to_host, const void* from_device, Bytes bytes) override;
+  Status mark(std::atomic<uint64_t>& at, uint64_t value) override;
   const RemoteDevice& remote() const { return remote_; }
 
  private:
