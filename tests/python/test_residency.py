@@ -220,7 +220,7 @@ def test_without_room_outside_nobody_leaves_and_the_reason_says_so():
             nn.functional.mse_loss,
             torch.optim.SGD(small.parameters(), 0.1),
             service=service,
-            admission_timeout=0.2,
+            admission_timeout=2,  # longer than images stay at least
         )
         with pytest.raises(Refused, match="outside of the pool are full"):
             step(torch.ones(1, 6_000_000), torch.ones(1, 1))
