@@ -292,7 +292,7 @@ def test_a_job_is_reported_to_others_by_name_and_by_number(daemon):
         step.state_dict()  # behind what the service learns from an iteration that was answered
         done = run("report", "reported", address=daemon.address)
         assert done.returncode == 0, done.stderr
-        heads, line = done.stdout.splitlines()
+        heads, line = done.stdout.splitlines()[:2]  # a third one when an equal job came before
         assert heads.split()[:4] == ["GRAPH", "NAME", "NODES", "ITERATIONS"]
         assert line.split()[3:6] == ["1", "0", "-"], line
         number = str(step.report()["id"])
