@@ -13,7 +13,7 @@ from laneway.capture.capture import capture_inference, capture_train_step
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import DeviceArgument
 from laneway.graph.target import Target
-from laneway.jobs import inference_job, step
+from laneway.jobs import inference_job, step_capture
 from laneway.jobs.service import Service
 from support import scaled_training
 from support.for_cuda import check_inference, operators_of, without_kernel
@@ -119,7 +119,7 @@ def test_a_job_is_captured_for_the_kernels_of_its_service(kernels: str, monkeypa
         targets.extend(v for v in (*arguments, *named.values()) if isinstance(v, Target))
         raise CaptureError("the capture was asked for")
 
-    monkeypatch.setattr(step, "capture_train_step", refuse)
+    monkeypatch.setattr(step_capture, "capture_train_step", refuse)
     monkeypatch.setattr(inference_job, "capture_inference", refuse)
     monkeypatch.setattr(Service, "kernels", kernels)
     model = nn.Linear(4, 4)

@@ -277,6 +277,8 @@ class _Walk:
     def _tree(self, where: str, module: torch.nn.Module, parts: list) -> None:
         if self._is_known(where, module):
             return
+        if isinstance(module, torch.jit.ScriptModule):
+            raise TooMuch(f"{where} is a scripted module, whose parts are not Python's")
         parts.append((where, module))
         self._class(f"the type of {where}", type(module))
         self._put(f"the training mode of {where}", module.training)
