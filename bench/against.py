@@ -57,8 +57,7 @@ def run(options: Options) -> Report:
         middle = stats.bootstrap_median_ratio(compared)
         interval = {"median": middle.median, "high": middle.high}
         report.add("all", "speed_over_other", middle.low, "ratio", target=NO_SLOWER, **interval)
-    samples = calibration.samples_ms
-    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

@@ -64,8 +64,7 @@ def run(options: Options) -> Report:
     if options.wants(EQUAL):
         progress(f"capture: equal jobs of {EQUAL_MODEL}")
         _report_equal_jobs(options, report)
-    samples = calibration.samples_ms
-    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 
@@ -95,21 +94,21 @@ def _found_by(program: str, arguments: list[str], options: Options) -> dict[str,
 
 
 def _report_equal_jobs(options: Options, report: Report) -> None:
-    limits = {"like": at_most(0.5), "captured": None}
+    kinds = ("like", "captured")
     try:
         found = probe_equal_jobs(options)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
-        for name, limit in limits.items():
-            report.add(EQUAL, f"{name}_over_first", None, "ratio", limit, note=str(error))
+        for name in kinds:
+            report.add(EQUAL, f"{name}_over_first", None, "ratio", note=str(error))
         return
     first = found["first_s"]
     report.add(EQUAL, "first_s", first, "s", samples=[first], note=EQUAL_MODEL)
-    for name, limit in limits.items():
+    for name in kinds:
         times = found[f"{name}_s"]
         ratio = stats.median(times) / first
         report.add(EQUAL, f"{name}_s", stats.median(times), "s", samples=times)
         note = f"median of {len(times)} later jobs"
-        report.add(EQUAL, f"{name}_over_first", ratio, "ratio", limit, note=note)
+        report.add(EQUAL, f"{name}_over_first", ratio, "ratio", note=note)
     report.add(EQUAL, "probes", found["probes"], "iterations", at_most(1))
 
 

@@ -10,8 +10,6 @@ told apart by clocks around the functions that a step's first call goes through.
 from __future__ import annotations
 
 import importlib
-import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from typing import Any
 import torch
 
 from .models import Workload, make
+from .probe import run_probe
 
 # part -> (module of laneway, name in it)
 PARTS = {
@@ -90,15 +89,11 @@ def _timed(module: str, name: str) -> list[float]:
 
 
 def main(arguments: list[str]) -> int:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    try:
+    def found() -> dict[str, Any]:
         work = make(arguments[0])
-        found = probe(work, work.batch(0))
-    except Exception as error:  # whatever it is, the bench reports its last line as the reason
-        print(f"{type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    print(json.dumps(found))
-    return 0
+        return probe(work, work.batch(0))
+
+    return run_probe(found)
 
 
 if __name__ == "__main__":

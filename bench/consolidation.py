@@ -173,8 +173,7 @@ def _measure(
             )
     for load, trials in found.items():
         report_trials(case_of(load), trials, report)
-    report.add("calibration", "loop_ms", stats.median(calibration.samples_ms), "ms",
-               samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
 
 
 def _submit(jobs: list[tuple[Any, Model]], arrival: Arrival) -> Any:

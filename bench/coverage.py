@@ -45,8 +45,7 @@ def run(options: Options) -> Report:
             progress(f"coverage: {name}")
             outcomes.append(_measure(name, options, report, calibration))
     _report_totals(outcomes, report)
-    samples = calibration.samples_ms
-    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

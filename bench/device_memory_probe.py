@@ -11,7 +11,6 @@ must leave the device alone."""
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +19,8 @@ import torch
 from torch import nn
 
 import laneway
+
+from .probe import run_probe
 
 POOL = 64 << 20
 AT_A_TIME = 3  # jobs that are there; the oldest makes room for the next
@@ -79,14 +80,7 @@ def probe(device: str, counts: list[int]) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    torch.set_num_threads(1)
-    try:
-        found = probe(arguments[0], [int(text) for text in arguments[1:]])
-    except Exception as error:  # whatever it is, the bench reports its last line as the reason
-        print(f"{type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    print(json.dumps(found))
-    return 0
+    return run_probe(lambda: probe(arguments[0], [int(text) for text in arguments[1:]]))
 
 
 if __name__ == "__main__":

@@ -9,15 +9,12 @@ others, and "probes", how many iterations of all these jobs were measured."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
 from typing import Any
 
-import torch
-
 from .models import make, pool_for
+from .probe import run_probe
 
 
 def probe(model: str, jobs: int) -> dict[str, Any]:
@@ -57,14 +54,7 @@ def probe(model: str, jobs: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    try:
-        found = probe(arguments[0], int(arguments[1]))
-    except Exception as error:  # whatever it is, the bench reports its last line as the reason
-        print(f"{type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    print(json.dumps(found))
-    return 0
+    return run_probe(lambda: probe(arguments[0], int(arguments[1])))
 
 
 if __name__ == "__main__":

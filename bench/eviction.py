@@ -58,8 +58,7 @@ def run(options: Options) -> Report:
         size, tier = case.split("_")
         copies, ring_ns, moves = _measure(SIZES[size], tier, rounds)
         _report(case, SIZES[size], tier, (copies, ring_ns, moves), report)
-    report.add("calibration", "loop_ms", stats.median(calibration.samples_ms), "ms",
-               samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

@@ -20,7 +20,6 @@ from .daemon import Daemon
 from .harness import Calibration, Options, progress
 from .one_lane import QUANTUM_S, Client, device_times, product_s
 from .report import Report, at_least, at_most
-from .stats import median
 
 ITERATIONS_S = (0.001, 0.003, 0.005, 0.008, 0.012, 0.017, 0.023, 0.030)
 WEIGHTS = (1, 2, 4, 1, 2, 4, 1, 2)
@@ -59,9 +58,7 @@ def run(options: Options) -> Report:
         progress(f"fairness: {case}")
         calibration.sample()
         measure(case, QUICK_RUN_S if options.quick else RUN_S, product, report)
-    if calibration.samples_ms:
-        report.add("calibration", "loop_ms", median(calibration.samples_ms), "ms",
-                   samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

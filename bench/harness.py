@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from . import stats
+from .report import Report
+
 
 @dataclass(frozen=True)
 class Options:
@@ -68,6 +71,12 @@ class Calibration:
         start = time.perf_counter_ns()
         calibration_loop()
         self.samples_ms.append((time.perf_counter_ns() - start) / 1e6)
+
+    def add_to(self, report: Report) -> None:
+        """Adds the row; none where nothing was measured."""
+        if self.samples_ms:
+            median = stats.median(self.samples_ms)
+            report.add("calibration", "loop_ms", median, "ms", samples=self.samples_ms)
 
 
 def pin(cores: Sequence[int]) -> None:

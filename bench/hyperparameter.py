@@ -84,9 +84,7 @@ def run(options: Options) -> Report:
             f"{count}_processes": partial(_processes, count, iterations),
         }
         _compare("clients", variants, rounds, calibration, report, iterations)
-    if calibration.samples_ms:
-        report.add("calibration", "loop_ms", stats.median(calibration.samples_ms), "ms",
-                   samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

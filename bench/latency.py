@@ -64,9 +64,7 @@ def run(options: Options) -> Report:
             _report_missing(case, str(error), report)
             continue
         _report(case, times, report)
-    if calibration.samples_ms:
-        samples = calibration.samples_ms
-        report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

@@ -76,13 +76,7 @@ def run(options: Options) -> Report:
             _report_beside(times, report)
         else:
             _report_limited(case, int(words[case][1]), times, report)
-    report.add(
-        "calibration",
-        "loop_ms",
-        stats.median(calibration.samples_ms),
-        "ms",
-        samples=calibration.samples_ms,
-    )
+    calibration.add_to(report)
     return report
 
 

@@ -88,8 +88,7 @@ def run(options: Options) -> Report:
                 timed += [means] if means else []
         report_median(f"all{suffix}", timed, threads is None, report)
     _measure_costs(options, report, calibration)
-    samples = calibration.samples_ms
-    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

@@ -8,14 +8,11 @@ pool; anonymous memory before capture, before the first iteration and after each
 from __future__ import annotations
 
 import gc
-import json
-import os
 import sys
 from typing import Any
 
-import torch
-
 from .models import make
+from .probe import run_probe
 from .process_memory import anonymous_bytes, resident_in_file
 from .runners import Embedded
 
@@ -51,14 +48,7 @@ def probe(model: str, iterations: int) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> int:
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    try:
-        found = probe(arguments[0], int(arguments[1]))
-    except Exception as error:  # whatever it is, the bench reports its last line as the reason
-        print(f"{type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    print(json.dumps(found))
-    return 0
+    return run_probe(lambda: probe(arguments[0], int(arguments[1])))
 
 
 if __name__ == "__main__":

@@ -47,9 +47,7 @@ def run(options: Options) -> Report:
     for case in filter(options.wants, cases()):
         progress(f"neighbours: {case}")
         _measure(case, options, calibration, report)
-    if calibration.samples_ms:
-        report.add("calibration", "loop_ms", stats.median(calibration.samples_ms), "ms",
-                   samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

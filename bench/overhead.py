@@ -103,8 +103,7 @@ def run(options: Options) -> Report:
             progress(f"overhead: {case.name}")
             _measure(case, options, report, calibration)
     _report_threaded_means(report)
-    samples = calibration.samples_ms
-    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

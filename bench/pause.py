@@ -62,8 +62,7 @@ def run(options: Options) -> Report:
             add_rows(report, case, variant, service_pauses(case, words, count, options))
         progress(f"pause: {case}, eager")
         add_rows(report, case, "eager", eager_pauses(case, others))
-    report.add("calibration", "loop_ms", stats.median(calibration.samples_ms), "ms",
-               samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

@@ -43,8 +43,7 @@ def run(options: Options) -> Report:
         except WorkerFailed as error:
             for metric, (unit, target) in TARGETS.items():
                 report.add(name, metric, None, unit, target, note=str(error))
-    samples = calibration.samples_ms
-    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

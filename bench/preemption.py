@@ -68,8 +68,7 @@ def run(options: Options) -> Report:
     if options.wants("node_test"):
         progress("preemption: node_test")
         _node_test(options, report)
-    report.add("calibration", "loop_ms", stats.median(calibration.samples_ms or [0.0]), "ms",
-               samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

@@ -70,9 +70,7 @@ def run(options: Options) -> Report:
                 _measure(case, seconds, calibration, report)
         except (OSError, RuntimeError) as error:
             report.add(case, "chosen_share", None, "share", SHARE, note=str(error))
-    if calibration.samples_ms:
-        samples = calibration.samples_ms
-        report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

@@ -11,7 +11,6 @@ kernels and recordings that it launches, "work": pieces of work that the device 
 from __future__ import annotations
 
 import ctypes
-import json
 import sys
 
 import torch
@@ -19,6 +18,7 @@ import torch
 import laneway
 
 from .models import make, pool_for
+from .probe import run_probe
 
 PLAIN = 4  # iterations before the one that is recorded: it is planned from the second on
 REPLAYED = 3
@@ -93,14 +93,7 @@ def probe(device: str, model: str, form: str) -> dict[str, object]:
 
 
 def main(arguments: list[str]) -> int:
-    torch.set_num_threads(1)
-    try:
-        found = probe(*arguments)
-    except Exception as error:  # whatever it is, the bench reports its last line as the reason
-        print(f"{type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 1
-    print(json.dumps(found))
-    return 0
+    return run_probe(lambda: probe(*arguments))
 
 
 if __name__ == "__main__":

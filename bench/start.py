@@ -46,8 +46,7 @@ def run(options: Options) -> Report:
         target = CONNECT if metric == "connect_ms" else None
         note = f"median of {len(values)}; longest {max(values):.4g}"
         report.add(CASE, metric, stats.median(values), "ms", target, samples=values, note=note)
-    samples = calibration.samples_ms
-    report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 

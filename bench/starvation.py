@@ -46,9 +46,7 @@ def run(options: Options) -> Report:
         progress(f"starvation: {policy}")
         calibration.sample()
         measure(policy, QUICK_RUN_S if options.quick else RUN_S, product, report)
-    if calibration.samples_ms:
-        report.add("calibration", "loop_ms", median(calibration.samples_ms), "ms",
-                   samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

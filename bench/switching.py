@@ -87,8 +87,7 @@ def run(options: Options) -> Report:
         model, inputs = MODELS[name]()
         trials = options.trials or (QUICK_TRIALS if options.quick else TRIALS)
         measure(case, (model.eval(), inputs), float(ratio), trials, calibration, report)
-    report.add("calibration", "loop_ms", stats.median(calibration.samples_ms), "ms",
-               samples=calibration.samples_ms)  # fmt: skip
+    calibration.add_to(report)
     return report
 
 

@@ -42,9 +42,7 @@ def run(options: Options) -> Report:
         except (OSError, RuntimeError, LookupError) as error:
             report.add(case, "requests_per_s", None, "1/s", note=str(error))
             report.add(case, "broker_percent", None, "%", BROKER, note=str(error))
-    if calibration.samples_ms:
-        samples = calibration.samples_ms
-        report.add("calibration", "loop_ms", stats.median(samples), "ms", samples=samples)
+    calibration.add_to(report)
     return report
 
 
