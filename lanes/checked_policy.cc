@@ -84,4 +84,12 @@ bool CheckedPolicy::may_interrupt(const CoreState& core, const policies::JobView
   return fallback_->may_interrupt(core.now, core.view, running, wants);
 }
 
+policies::Beside CheckedPolicy::beside(const CoreState& core, const policies::JobView& running,
+                                       const policies::JobView& wants) {
+  const policies::Beside answer = policy_->beside(core.now, core.view, running, wants);
+  if (answer <= policies::Beside::try_apart) return answer;
+  ++faults_;
+  return policies::Beside::together;
+}
+
 }  // namespace laneway::lanes

@@ -35,6 +35,10 @@ class CheckedPolicy {
   // Whether `wants` may interrupt `running`. Two jobs that may interrupt each other may not.
   bool may_interrupt(const CoreState& core, const policies::JobView& running,
                      const policies::JobView& wants);
+  // Whether these jobs of two lanes compute at the same time.
+  bool separates() const { return policy_->separates(); }
+  policies::Beside beside(const CoreState& core, const policies::JobView& running,
+                          const policies::JobView& wants);
   // The job is over.
   void gone(JobId job);
   // By how much the job will miss its deadline, as far as the policy knows.

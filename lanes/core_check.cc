@@ -81,6 +81,20 @@ void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
   *members += view.jobs.size();
 }
 
+// A lane waits for another one only while a turn of that one will end.
+void check_lane_turns(const CoreState& core, const TurnControl& turns) {
+  if (turns.lane_turns().empty()) return;
+  for (const LaneTurns::Waiting& one : turns.lane_turns().queue()) {
+    const Lane& lane = core.lanes[one.lane.value() - 1];
+    LW_CHECK(lane.state() == LaneState::idle && !core.view.lane(lane.id)->ready.empty(),
+             named(lane) + " waits for another lane, and has nothing to run");
+  }
+  const bool any_ends = std::any_of(core.lanes.begin(), core.lanes.end(), [](const Lane& lane) {
+    return lane.bounded || lane.state() == LaneState::recalled;
+  });
+  LW_CHECK(any_ends, "lanes wait for each other, and no turn will end");
+}
+
 void check_outside(const CoreState& core) {
   for (const Tier tier : {Tier::store, Tier::spill}) {
     const memory::Ledger& ledger = core.outside.ledger(tier);
@@ -145,6 +159,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(copies == core.outside.copies(), "a copy outside of the pool belongs to no job");
   check_pieces(core, std::move(pieces));
   check_outside(core);
+  check_lane_turns(core, turns);
 }
 
 }  // namespace laneway::lanes

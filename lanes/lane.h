@@ -29,6 +29,8 @@ struct Lane {
   // While a turn is open:
   Turn turn;
   bool bounded = false;  // the turn has a budget because other jobs wait
+  bool brief = false;    // … of the core's own, because lanes that it keeps apart wait
+  JobId tried_with;      // the turn measures this pair: nobody else computes meanwhile
   TimePoint granted_at;
   bool hurried = false;  // … and was asked to end soon, because a more urgent job waits
   // True when the jobs' needs changed: the region is fitted to them when no turn is open.

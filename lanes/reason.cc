@@ -27,6 +27,17 @@ std::string waits_turn_text(const Reason& reason) {
   return text + ". The policy says who is next; `laneway set` and `laneway policy` change that.";
 }
 
+std::string takes_turns_text(const Reason& reason) {
+  std::string text = "The job waits for its turn: ";
+  text += reason.lane.valid() ? "lane " + std::to_string(reason.lane.value()) : "its lane";
+  text += " takes turns with that of ";
+  text += reason.behind.valid() ? "job " + std::to_string(reason.behind.value()) : "another job";
+  return text +
+         ", because the two compute no more beside each other than one after the other, as far as "
+         "was measured, or are being measured. `laneway policy` with another policy runs all lanes "
+         "beside each other.";
+}
+
 std::string no_room_text(const Reason& reason) {
   return "The iteration was not run: it needs a lane of " + format_bytes(reason.region) +
          ", and there is no room to grow it; " + pool(reason) + ", the longest free piece has " +
@@ -58,6 +69,7 @@ const char* reason_code_name(ReasonCode code) {
     case ReasonCode::worker_starting: return "worker_starting";
     case ReasonCode::paused: return "paused";
     case ReasonCode::no_room_to_grow: return "no_room_to_grow";
+    case ReasonCode::takes_turns: return "takes_turns";
   }
   return "unknown";
 }
@@ -123,6 +135,7 @@ std::string reason_text(const Reason& reason) {
              "another lane. It goes on when that has ended; `laneway set` a priority changes who "
              "is more urgent.";
     case ReasonCode::no_room_to_grow: return no_room_text(reason);
+    case ReasonCode::takes_turns: return takes_turns_text(reason);
   }
   return "The reason is unknown.";
 }

@@ -54,6 +54,7 @@ void Scheduler::settle_once() {
   for (size_t i = 0; i < core_.touched.size(); ++i)
     turns_.settle_lane(core_.lane_of(core_.touched[i]));
   turns_.settle_contexts();
+  turns_.settle_lane_turns();
 }
 
 void Scheduler::settle() {
@@ -112,8 +113,9 @@ void Scheduler::on(const TurnEnded& event) {
   }
   Lane& lane = *found;
   Job& job = core_.job_of(lane.turn.job);
-  turns_.close_turn(lane);
-  account_for(core_.now, core_.now - lane.granted_at, event, job);
+  const Stretch stretch = turns_.close_turn(lane);
+  const IterationSum measured = account_for(core_.now, core_.now - lane.granted_at, event, job);
+  learn_speed(core_.now, stretch, event.busy, measured, job, core_.view.learnt_speeds());
   job.abandoned += event.abandoned;
   if (job.ending) {
     exit_.forget_job(job, job.end_state);

@@ -17,10 +17,13 @@ Reason waits_in_lane(const CoreState& core, const Job& job) {
   if (!core.worker_up) return core.make_reason(ReasonCode::worker_starting, job);
   const policies::LaneView& lane = *core.view.lane(job.view.lane);
   // Somebody of its own lane may run all the same: then that is what it waits for.
-  const bool conflict = job.reason.code == ReasonCode::context_conflict && !lane.running.valid();
-  Reason reason = core.make_reason(conflict ? job.reason.code : ReasonCode::waits_turn, job);
+  const ReasonCode code = job.reason.code;
+  const bool of_other_lanes =
+      code == ReasonCode::context_conflict || code == ReasonCode::takes_turns;
+  const bool conflict = of_other_lanes && !lane.running.valid();
+  Reason reason = core.make_reason(conflict ? code : ReasonCode::waits_turn, job);
   reason.lane = job.view.lane;
-  reason.behind = lane.running;
+  reason.behind = conflict ? job.reason.behind : lane.running;
   return reason;
 }
 

@@ -12,7 +12,7 @@ IterationSum without(const IterationSum& whole, const IterationSum& part) {
 
 }  // namespace
 
-void account_for(TimePoint now, Duration open_for, const TurnEnded& ended, Job& job) {
+IterationSum account_for(TimePoint now, Duration open_for, const TurnEnded& ended, Job& job) {
   policies::JobView& view = job.view;
   ++view.turns;
   view.iterations += ended.iterations;
@@ -20,7 +20,7 @@ void account_for(TimePoint now, Duration open_for, const TurnEnded& ended, Job& 
   const bool has_more = ended.more_ready || job.work_announced || ended.end == TurnEnd::out_of_lane;
   job.unserved = ended.iterations == 0 && has_more;
   if (job.unserved) view.ready_since = view.ready_since + open_for;
-  if (ended.iterations == 0) return;
+  if (ended.iterations == 0) return {};
   const Duration idle = std::clamp(ended.idle, Duration(), now - TimePoint());
   view.used_at = now + idle * -1;
   const IterationSum all{.count = ended.iterations, .busy = std::max(ended.busy, Duration())};
@@ -29,6 +29,17 @@ void account_for(TimePoint now, Duration open_for, const TurnEnded& ended, Job& 
   const IterationSum measured = without(counted, ended.probes);
   view.counted_time.add(measured.count, measured.busy);
   view.update_remaining();
+  return measured;
+}
+
+void learn_speed(TimePoint now, const Stretch& stretch, Duration busy, const IterationSum& measured,
+                 Job& job, policies::Speeds& speeds) {
+  if (measured.count == 0) return;
+  if (stretch.was_alone(busy)) {
+    job.view.alone_time.add(measured.count, measured.busy);
+  } else if (stretch.other.valid() && stretch.was_beside(busy)) {
+    speeds.add(now, job.view.id, stretch.other, measured.count, measured.busy);
+  }
 }
 
 }  // namespace laneway::lanes

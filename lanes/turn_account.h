@@ -4,13 +4,20 @@
 #pragma once
 
 #include "base/time.h"
+#include "lanes/company.h"
 #include "lanes/event.h"
 #include "lanes/job.h"
+#include "policies/speeds.h"
 
 namespace laneway::lanes {
 
 // The turn was open for `open_for`. A job's wait for an iteration does not end with a turn that did
 // none; it stood still meanwhile.
-void account_for(TimePoint now, Duration open_for, const TurnEnded& ended, Job& job);
+// Returns those of its iterations whose time says something of the next ones'.
+IterationSum account_for(TimePoint now, Duration open_for, const TurnEnded& ended, Job& job);
+
+// If the turn ran alone, or beside one other job, so did those iterations of it.
+void learn_speed(TimePoint now, const Stretch& stretch, Duration busy, const IterationSum& measured,
+                 Job& job, policies::Speeds& speeds);
 
 }  // namespace laneway::lanes

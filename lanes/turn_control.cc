@@ -1,6 +1,7 @@
 #include "lanes/turn_control.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -11,6 +12,14 @@ namespace {
 // Nobody's iteration is given up for less.
 constexpr Duration kLeastPatience = milliseconds(1);
 
+// Bounded by both, of which each is a bound.
+TurnBudget shorter(const TurnBudget& a, const TurnBudget& b) {
+  const auto lesser = [](auto x, auto y) {
+    return x <= decltype(x){} ? y : y <= decltype(y){} ? x : std::min(x, y);
+  };
+  return {.iterations = lesser(a.iterations, b.iterations), .slice = lesser(a.slice, b.slice)};
+}
+
 }  // namespace
 
 TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
@@ -18,7 +27,8 @@ TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
       policy_(policy),
       open_turns_(core.lanes.size()),
       deadlines_(core.lanes.size(), TimePoint::never()),
-      left_(core.lanes.size()) {}
+      left_(core.lanes.size()),
+      company_(core.lanes.size()) {}
 
 TimePoint TurnControl::next_wakeup() const {
   return *std::min_element(deadlines_.begin(), deadlines_.end());
@@ -84,6 +94,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   lane.hurried = false;
   open_turns_[lane.id.value() - 1] = turn;
   contexts_.opened(job.view.context_key);
+  company_.opened(lane.id, job.view.id, budget.is_bound(), core_.now);
 }
 
 void TurnControl::set_urgency(Lane& lane, const Job& job) {
@@ -103,6 +114,7 @@ void TurnControl::pause(Lane& lane) {
   Job& job = core_.job_of(lane.turn.job);
   if (job.state() != JobState::running || job.quarantined) return;  // a report said so already
   job.move_to(JobState::paused);
+  company_.disturb();
   job.paused_since = core_.now;
   ++job.pauses;
   TimePoint& deadline = deadlines_[lane.id.value() - 1];
@@ -115,6 +127,7 @@ void TurnControl::resume(Lane& lane, Duration paused) {
   job.paused += std::clamp(paused, Duration(), core_.now - TimePoint());
   if (job.state() != JobState::paused) return;
   job.move_to(JobState::running);
+  company_.disturb();
   lane.granted_at = lane.granted_at + (core_.now - job.paused_since);
   const bool counts = lane.bounded && lane.state() == LaneState::granted;
   if (counts) deadlines_[lane.id.value() - 1] = core_.now + left_[lane.id.value() - 1];
@@ -125,18 +138,20 @@ void TurnControl::reopen(Lane& lane, Job& job, TurnId turn) {
   begin_turn(lane, job, turn, {});
 }
 
-void TurnControl::close_turn(Lane& lane) {
+Stretch TurnControl::close_turn(Lane& lane) {
   const size_t slot = lane.id.value() - 1;
   Job& job = core_.job_of(lane.turn.job);
   open_turns_[slot] = {};
   deadlines_[slot] = TimePoint::never();
   lane.move_to(LaneState::idle);
-  lane.bounded = false;
+  lane.bounded = lane.brief = false;
+  lane.tried_with = {};
   core_.view.set_running(lane.id, {});
   job.view.running = false;
   job.move_to(job.at_rest());
   contexts_.closed();
   core_.touch(lane);
+  return company_.closed(lane.id, core_.now);
 }
 
 void TurnControl::recall(Lane& lane) {
@@ -191,7 +206,10 @@ void TurnControl::try_grant(Lane& lane) {
   if (view.ready.empty()) return;
   const policies::PickDecision decision = policy_.pick(core_, lane, view.ready);
   Job& job = core_.job_of(decision.job);
-  if (contexts_.may_open(job.view.context_key)) return grant(lane, decision);
+  if (contexts_.may_open(job.view.context_key)) {
+    if (!must_wait(lane, job)) grant(lane, decision);
+    return;
+  }
   job.reason = core_.make_reason(ReasonCode::context_conflict, job);
   if (!contexts_.wait(job.view.context_key)) return;
   recall_unbounded();
@@ -200,6 +218,90 @@ void TurnControl::try_grant(Lane& lane) {
     if (!other.open()) continue;
     const policies::JobView& running = core_.job_of(other.turn.job).view;
     if (policy_.may_interrupt(core_, running, job.view)) hurry(other, job.view);
+  }
+}
+
+bool TurnControl::must_wait(Lane& lane, Job& job) {
+  Obstacle obstacle;
+  if (policy_.separates()) {
+    obstacle = among_open(lane, job);
+    if (!obstacle.job.valid()) {
+      obstacle.job = among_waiting(lane, job, obstacle.tried_with.valid());
+    }
+  }
+  lane.tried_with = obstacle.tried_with;
+  const JobId behind = obstacle.job;
+  policies::Speeds& speeds = core_.view.learnt_speeds();
+  if (!behind.valid()) {
+    lane_turns_.leave(lane.id);
+    if (lane.tried_with.valid()) speeds.note_try(core_.now, job.view.id, lane.tried_with);
+    return false;
+  }
+  const bool is_new = lane_turns_.wait({lane.id, job.view.id, lane.tried_with});
+  if (is_new && obstacle.is_try) speeds.note_try(core_.now, job.view.id, behind);
+  job.reason = core_.make_reason(ReasonCode::takes_turns, job);
+  job.reason.behind = behind;
+  return true;
+}
+
+bool TurnControl::interrupts(const policies::JobView& one, const policies::JobView& other) {
+  return policy_.may_interrupt(core_, one, other) || policy_.may_interrupt(core_, other, one);
+}
+
+TurnControl::Obstacle TurnControl::among_open(const Lane& lane, const Job& job) {
+  Obstacle found;
+  std::array<Lane*, limits::kMaxLanes> fine{};  // beside whom it may run
+  size_t fine_ones = 0;
+  for (Lane& other : core_.lanes) {
+    if (!other.open() || other.id == lane.id) continue;
+    const policies::JobView& running = core_.job_of(other.turn.job).view;
+    if (interrupts(running, job.view)) continue;
+    const policies::Beside answer = policy_.beside(core_, running, job.view);
+    const bool tried_by_others = other.tried_with.valid() && other.tried_with != job.view.id;
+    if (answer == policies::Beside::together && !tried_by_others) {
+      fine.at(fine_ones++) = &other;
+      continue;
+    }
+    shorten(other);
+    if (answer == policies::Beside::try_together && !tried_by_others && !found.tried_with.valid()) {
+      found.tried_with = running.id;
+    } else if (!found.job.valid()) {
+      found.job = running.id;
+      found.is_try = answer == policies::Beside::try_apart;
+    }
+  }
+  if (!found.tried_with.valid()) return found;
+  // What is measured is the pair: the others end before.
+  for (size_t i = 0; i < fine_ones; ++i) {
+    shorten(*fine.at(i));
+    if (!found.job.valid()) found.job = fine.at(i)->turn.job;
+  }
+  return found;
+}
+
+JobId TurnControl::among_waiting(const Lane& lane, const Job& job, bool is_tried) {
+  for (const LaneTurns::Waiting& one : lane_turns_.queue()) {
+    if (one.lane == lane.id) break;
+    const Job* const before = core_.find_job(one.job);
+    if (before == nullptr || !before->view.ready || interrupts(before->view, job.view)) continue;
+    const bool tried_by_others = one.tried_with.valid() && one.tried_with != job.view.id;
+    if (is_tried || tried_by_others) return one.job;
+    const policies::Beside answer = policy_.beside(core_, before->view, job.view);
+    const bool apart = answer == policies::Beside::apart || answer == policies::Beside::try_apart;
+    if (apart) return one.job;
+  }
+  return {};
+}
+
+void TurnControl::settle_lane_turns() {
+  if (!core_.worker_up) return lane_turns_.clear();
+  const std::vector<LaneTurns::Waiting>& queue = lane_turns_.queue();
+  for (size_t i = 0; i < queue.size();) {
+    Lane& lane = core_.lane_of(queue[i].lane);
+    const bool has_work =
+        lane.state() == LaneState::idle && !core_.view.lane(lane.id)->ready.empty();
+    has_work ? try_grant(lane) : lane_turns_.leave(lane.id);
+    if (i < queue.size() && queue[i].lane == lane.id) ++i;
   }
 }
 
@@ -219,8 +321,10 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   job.view.ready = false;
   job.work_announced = false;
   job.reason = {};
-  lane.bounded = !core_.view.lane(lane.id)->ready.empty() || contexts_.contended();
-  const TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
+  lane.brief = !lane_turns_.empty() || lane.tried_with.valid();
+  lane.bounded = lane.brief || !core_.view.lane(lane.id)->ready.empty() || contexts_.contended();
+  TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
+  if (lane.brief) budget = shorter(budget, core_.config.budget);
   begin_turn(lane, job, turn_ids_.next(), budget);
   if (lane.bounded) deadlines_[lane.id.value() - 1] = overdue_at(budget);
   core_.actions.push_back(GrantTurn{lane.turn});
@@ -252,7 +356,9 @@ void TurnControl::grant_context(uint64_t key) {
     for (const policies::JobView* job : core_.view.lane(lane.id)->ready) {
       if (job->context_key == key) candidates.push_back(job);
     }
-    if (!candidates.empty()) grant(lane, policy_.pick(core_, lane, candidates));
+    if (candidates.empty()) continue;
+    const policies::PickDecision decision = policy_.pick(core_, lane, candidates);
+    if (!must_wait(lane, core_.job_of(decision.job))) grant(lane, decision);
   }
 }
 
@@ -262,11 +368,11 @@ void TurnControl::recall_overdue() {
     deadlines_[i] = TimePoint::never();
     Lane& lane = core_.lanes[i];
     const bool wanted = lane.fit_wanted || lane.admission_wanted || contexts_.contended() ||
-                        !core_.view.lane(lane.id)->ready.empty();
+                        !lane_turns_.empty() || !core_.view.lane(lane.id)->ready.empty();
     if (wanted) {
       recall(lane);
     } else {
-      lane.bounded = false;  // whoever comes next recalls it at once
+      lane.bounded = lane.brief = false;  // whoever comes next recalls it at once
     }
   }
 }

@@ -1,6 +1,7 @@
 // TurnControl: grants and recalls turns. A turn without a rival stays open; when a rival gets ready
 // the policy is asked whether it goes on, and while rivals exist turns have a budget: the policy's,
-// or config.budget when it names none. Part of the core; not thread-safe.
+// or config.budget when it names none. Lanes whose jobs the policy keeps apart take turns, which
+// have config.budget. Part of the core; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,10 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "lanes/checked_policy.h"
+#include "lanes/company.h"
 #include "lanes/context_turns.h"
 #include "lanes/core_state.h"
+#include "lanes/lane_turns.h"
 
 namespace laneway::lanes {
 
@@ -33,11 +36,14 @@ class TurnControl {
   // of the turn's slice. Requires: lane.open().
   void pause(Lane& lane);
   void resume(Lane& lane, Duration paused);
-  // Records that the lane's turn is over. Requires: lane.open().
-  void close_turn(Lane& lane);
+  // Records that the lane's turn is over, and tells beside whom it ran. Requires: lane.open().
+  Stretch close_turn(Lane& lane);
   // If keys of numeric contexts wait, gives turns to the one that waited longest as soon as it may
   // run.
   void settle_contexts();
+  // Lanes that wait for turns of others begin, in their order, as far as they may.
+  void settle_lane_turns();
+  const LaneTurns& lane_turns() const { return lane_turns_; }
 
   void recall_bounded();
   // Recalls the bounded turns that have used their time, if a rival still wants the lane.
@@ -64,6 +70,22 @@ class TurnControl {
   void hurry(Lane& lane, const policies::JobView& wants);
   void try_grant(Lane& lane);
   void reconsider(Lane& lane);
+  // Whether `job` may not begin in its lane, because the policy keeps it apart from one whose turn
+  // is open, or that waits already. If so the lane waits, and turns that are in its way end soon.
+  bool must_wait(Lane& lane, Job& job);
+  // Who is in the job's way, and whether to measure the two; with whom it is to be measured.
+  struct Obstacle {
+    JobId job;
+    bool is_try = false;
+    JobId tried_with;
+  };
+  Obstacle among_open(const Lane& lane, const Job& job);
+  JobId among_waiting(const Lane& lane, const Job& job, bool is_tried);
+  bool interrupts(const policies::JobView& one, const policies::JobView& other);
+  // That turn ends soon, if it does not anyway.
+  void shorten(Lane& lane) {
+    if (!lane.brief) recall(lane);
+  }
   void grant(Lane& lane, const policies::PickDecision& decision);
   // The bound of a turn for which rivals wait.
   TurnBudget bound_of(const policies::PickDecision& decision) const;
@@ -83,6 +105,8 @@ class TurnControl {
   std::vector<Duration> left_;                    // by slot: of a paused turn, until its deadline
   std::vector<const policies::JobView*> rivals_;  // kept for its memory
   ContextTurns contexts_;
+  LaneTurns lane_turns_;
+  Company company_;
   IdSource<TurnId> turn_ids_;
 };
 

@@ -44,6 +44,11 @@ class CommonRules final : public Policy {
                      const JobView& wants) override {
     return rule_->may_interrupt(now, view, running, wants);
   }
+  bool separates() const override { return rule_->separates(); }
+  Beside beside(TimePoint now, const View& view, const JobView& running,
+                const JobView& wants) override {
+    return rule_->beside(now, view, running, wants);
+  }
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   void gone(JobId job) override;
   std::optional<Duration> late(TimePoint now, const View& view, const JobView& job) const override;

@@ -2,6 +2,7 @@
 // it, and refuses what breaks a rule.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "base/bytes.h"
@@ -38,6 +39,11 @@ struct PickDecision {
   JobId job;
   TurnBudget budget = {};
 };
+
+// Whether two jobs of different lanes, neither of which may interrupt the other, compute at the
+// same time. The tries arrange turns so that what is not known gets measured: short ones, of the
+// pair and of nobody else, or of each of them by itself.
+enum class Beside : uint8_t { together, apart, try_together, try_apart };
 
 // A job whose image may leave the pool.
 struct EvictCandidate {

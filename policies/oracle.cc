@@ -20,11 +20,19 @@ Oracle::Oracle(PolicyOptions& options)
     : error_(options.number("oracle_error", 0, 0, 100)),
       seed_(options.count("seed", 1, 0, UINT64_MAX)) {}
 
+double Oracle::factor(uint64_t subject) const {
+  Random random(seed_ ^ (subject * 0x9e3779b97f4a7c15ULL));
+  return std::pow(1 + error_, 2 * random.unit() - 1);
+}
+
+double Oracle::told_sum(const JobView& one, const JobView& other, double sum) const {
+  if (error_ <= 0) return sum;
+  return sum * factor(one.id.value() * other.id.value());
+}
+
 Duration Oracle::told(const JobView& job, Duration time) const {
   if (error_ <= 0) return within(time);
-  Random random(seed_ ^ (job.id.value() * 0x9e3779b97f4a7c15ULL));
-  const double factor = std::pow(1 + error_, 2 * random.unit() - 1);
-  const double wrong = static_cast<double>(within(time).ns()) * factor;
+  const double wrong = static_cast<double>(within(time).ns()) * factor(job.id.value());
   return within(
       Duration(static_cast<int64_t>(std::min(wrong, static_cast<double>(kLongest.ns())))));
 }

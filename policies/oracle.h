@@ -36,6 +36,9 @@ class Oracle {
   // As remaining(), but nothing where it would be a guess about the total.
   std::optional<Duration> known_remaining(const JobView& job) const;
 
+  // What is told of a pair's measured sum of speeds.
+  double told_sum(const JobView& one, const JobView& other, double sum) const;
+
   // The first unmeasured one among the candidates for a turn; null: there is none. One that had
   // several turns and did nothing in them counts no more.
   static const JobView* unmeasured(std::span<const JobView* const> candidates);
@@ -46,6 +49,8 @@ class Oracle {
   static constexpr TurnBudget kMeasuring{.iterations = 2};
 
  private:
+  // By how much what is told of `subject` is wrong.
+  double factor(uint64_t subject) const;
   Duration told(const JobView& job, Duration time) const;
   static Duration guess(const JobView& job);
 

@@ -38,6 +38,15 @@ class Policy {
     return wants.options.priority > running.options.priority;
   }
 
+  // Whether `wants`, whose lane is idle, gets a turn while the one of `running` in another lane is
+  // open; or that lane waits, behind those that wait already, for turns that end soon. Asked only
+  // of a policy that says that it separates jobs.
+  virtual bool separates() const { return false; }
+  virtual Beside beside(TimePoint /*now*/, const View& /*view*/, const JobView& /*running*/,
+                        const JobView& /*wants*/) {
+    return Beside::together;
+  }
+
   // One of the candidates, or none when nobody (else) should leave for this job.
   virtual JobId evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;
 

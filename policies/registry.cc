@@ -8,6 +8,7 @@
 #include "policies/fair.h"
 #include "policies/fifo.h"
 #include "policies/las.h"
+#include "policies/packing.h"
 #include "policies/policy_options.h"
 #include "policies/priority.h"
 #include "policies/sjf.h"
@@ -33,8 +34,9 @@ struct Entry {
 
 // In alphabetical order.
 constexpr Entry kEntries[] = {
-    {"edf", make<Edf>},           {"fair", make<Fair>}, {"fifo", make<Fifo>}, {"las", make<Las>},
-    {"priority", make<Priority>}, {"sjf", make<Sjf>},   {"srtf", make<Srtf>},
+    {"edf", make<Edf>}, {"fair", make<Fair>},       {"fifo", make<Fifo>},
+    {"las", make<Las>}, {"packing", make<Packing>}, {"priority", make<Priority>},
+    {"sjf", make<Sjf>}, {"srtf", make<Srtf>},
 };
 
 std::string known_names() {

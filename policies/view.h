@@ -15,6 +15,7 @@
 #include "base/job_options.h"
 #include "base/time.h"
 #include "policies/moving_mean.h"
+#include "policies/speeds.h"
 
 namespace laneway::policies {
 
@@ -36,6 +37,7 @@ struct JobView {
   Duration busy;                // device time spent on them, without waits and pauses
   uint64_t counted = 0;         // of them, those that count against options.total_iterations
   MovingMean counted_time;      // device time of these lately, without those that were probes
+  MovingMean alone_time;        // … and of them, of those beside which no other lane computed
   uint32_t turns = 0;           // that have ended
   Duration iteration_estimate;  // the client's guess, used until one is measured; 0: unknown
   bool ready = false;           // stands in its lane's `ready`
@@ -97,6 +99,8 @@ class View {
     Bytes largest_free;  // longest free piece
   };
   const Pool& pool() const { return pool_; }
+  // How fast jobs compute beside each other.
+  const Speeds& speeds() const { return speeds_; }
 
   // The core's side. A JobView is borrowed until it is removed again.
   void add_waiting(const JobView& job);
@@ -110,6 +114,7 @@ class View {
   void add_ready(const JobView& job);
   void remove_ready(const JobView& job);
   void set_pool(const Pool& pool) { pool_ = pool; }
+  Speeds& learnt_speeds() { return speeds_; }
   // Memory or lanes changed in a way that may let somebody in: forgets who was tried.
   void forget_tries() { ++version_; }
   uint64_t version() const { return version_; }
@@ -120,6 +125,7 @@ class View {
   std::vector<const JobView*> waiting_;
   std::vector<LaneView> lanes_;
   Pool pool_;
+  Speeds speeds_;
   uint64_t version_ = 1;
 };
 

@@ -35,6 +35,12 @@ class NonsensePolicy final : public policies::Policy {
                      const policies::JobView& /*wants*/) override {
     return random_.chance(0.5);
   }
+  bool separates() const override { return true; }
+  policies::Beside beside(TimePoint /*now*/, const policies::View& /*view*/,
+                          const policies::JobView& /*running*/,
+                          const policies::JobView& /*wants*/) override {
+    return static_cast<policies::Beside>(random_.below(6));
+  }
   JobId evict(TimePoint /*now*/, const policies::View& /*view*/,
               const policies::EvictQuestion& question) override {
     if (random_.chance(0.5)) return any();

@@ -78,6 +78,7 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "asked for residency",
                            "changed",
                            "iterations refused",
+                           "kept apart",
                            "store_full"}) {
     EXPECT_GT(counts[what], 0u) << what;
   }

@@ -59,6 +59,15 @@ std::string TurnChecker::check_held(const Observed& seen, const SeenJob& job) co
   return "a job is held though its lane could grow";
 }
 
+bool TurnChecker::ends_soon(const Observed& seen) const {
+  return std::any_of(seen.lanes.begin(), seen.lanes.end(), [this](const auto& one) {
+    const auto& [id, lane] = one;
+    const auto bounded = bounded_.find(id);
+    return lane.running.valid() &&
+           (lane.recalled || (bounded != bounded_.end() && bounded->second));
+  });
+}
+
 std::string TurnChecker::check_idle(const Observed& seen, const SeenJob& job) const {
   const SeenLane& lane = seen.lanes.at(job.lane);
   if (lane.running.valid()) {
@@ -66,7 +75,11 @@ std::string TurnChecker::check_idle(const Observed& seen, const SeenJob& job) co
     const bool ends = lane.recalled || (bounded != bounded_.end() && bounded->second);
     return ends ? "" : "a rival waits behind a turn without bound that was not recalled";
   }
-  // An idle lane is right only while numeric contexts keep it so.
+  // An idle lane is right only while the policy or numeric contexts keep it so.
+  if (*keeps_apart_ && ends_soon(seen)) {
+    ++*seen_apart_;
+    return "";
+  }
   for (const auto& [id, turn] : seen.turns) {
     if (seen.jobs.at(turn.job).offer.context_key != job.offer.context_key) return "";
     for (const auto& [other_id, other] : seen.jobs) {

@@ -5,6 +5,7 @@
 // or bounds, and no job is held for which there is room.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -14,6 +15,11 @@ namespace laneway::simulation {
 
 class TurnChecker final : public Checker {
  public:
+  // `keeps_apart`: whether the policy of the moment may keep lanes apart; `seen_apart` counts how
+  // often one waits so. Both must outlive the object.
+  TurnChecker(const bool* keeps_apart, uint64_t* seen_apart)
+      : keeps_apart_(keeps_apart), seen_apart_(seen_apart) {}
+
   std::string action(const Observed& seen, const lanes::Action& action) override;
   std::string settled(const Observed& seen, const lanes::Event& event) override;
 
@@ -22,6 +28,11 @@ class TurnChecker final : public Checker {
   std::string check_held(const Observed& seen, const SeenJob& job) const;
   std::string check_idle(const Observed& seen, const SeenJob& job) const;
 
+  // Whether a turn is open that will end.
+  bool ends_soon(const Observed& seen) const;
+
+  const bool* keeps_apart_;
+  uint64_t* seen_apart_;
   std::map<LaneId, bool> bounded_;  // of the lane's last turn
 };
 

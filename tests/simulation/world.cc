@@ -40,9 +40,10 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   seen_->spill = config.spill.count();
   one_context_ = random_.chance(0.6);
   checkers_.push_back(std::make_unique<MemoryChecker>());
-  checkers_.push_back(std::make_unique<TurnChecker>());
+  checkers_.push_back(std::make_unique<TurnChecker>(&keeps_apart_, &outcome_.counts["kept apart"]));
   checkers_.push_back(std::make_unique<OrderChecker>(draw_order(), one_context_, config.max_lanes,
                                                      config.max_jobs));
+  slows_by_ = 1 + 1.5 * random_.unit();
   watch_waits();
   const int64_t contexts = one_context_ ? 1 : random_.between(2, 3);
   const int64_t jobs = random_.between(2, 40);

@@ -64,6 +64,9 @@ class World {
   static void account(Client& client, const RunningTurn& turn);
   // Iterations that hold up others (world_preemption.cc).
   void learn_urgency(const lanes::Turn& turn);
+  Duration slowed(Duration time) const {
+    return Duration(static_cast<int64_t>(static_cast<double>(time.ns()) * slows_by_));
+  }
   void run_on(RunningTurn& turn);
   bool must_pause(const RunningTurn& turn);
   void settle_pauses();
@@ -134,8 +137,10 @@ class World {
   uint64_t seed_;
   lanes::SchedulerConfig config_;
   bool one_context_ = false;
-  std::string policy_;  // "nonsense", or as the registry reads it
-  Duration age_;        // its age_s; zero: it has no bound on waiting
+  std::string policy_;        // "nonsense", or as the registry reads it
+  bool keeps_apart_ = false;  // whether it may let lanes wait for each other
+  double slows_by_ = 1;       // so much longer iterations take beside others
+  Duration age_;              // its age_s; zero: it has no bound on waiting
   std::unique_ptr<lanes::Scheduler> scheduler_;
   std::unique_ptr<Observed> seen_;
   std::vector<std::unique_ptr<Checker>> checkers_;

@@ -2,6 +2,7 @@
 // nonsense, a quarter each srtf and fifo without ageing, whose order is checked; the others any
 // policy of the registry with drawn options, changed while jobs run, whose bound on waiting is
 // checked.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOptions = {
     {"fair", {":quantum_s=0.0005", ":quantum_s=0.003"}},
     {"fifo", {":by=request", ":admit=fit", ":admit=fit:by=request"}},
     {"las", {":threshold_s=0.0001", ":threshold_s=0.002"}},
+    {"packing", {":margin=0", ":oracle_error=3:seed=2"}},
     {"sjf", {":oracle_error=0.5:seed=7"}},
     {"srtf", {":oracle_error=0.5", ":oracle_error=20:seed=3"}},
 };
@@ -74,16 +76,24 @@ void World::change_policy() {
 }
 
 void World::watch_waits() {
+  keeps_apart_ = make_policy()->separates();
   // Numeric contexts take turns by a rule of the core's.
   waiting_ = nullptr;
   if (age_ == Duration() || !one_context_) return;
   // An iteration, the shortest slice, a turn that is kept open with nothing to run, late reports,
   // bytes that are on the way.
-  const Duration longest =
-      microseconds(2020) + milliseconds(1) + config_.patience + microseconds(4 * max_delay_us_);
+  const Duration iteration = microseconds(static_cast<int64_t>(2020 * slows_by_));
+  Duration longest =
+      iteration + milliseconds(1) + config_.patience + microseconds(4 * max_delay_us_);
   // Held for more urgent ones of other lanes (four times the iteration), and given up twice for
   // what such a one needs of the pool.
-  const Duration held = microseconds(4 * 2020);
+  const Duration held = iteration * 4;
+  if (keeps_apart_) {
+    // A turn may wait for one of each other lane, of the core's own budget.
+    const auto iterations = static_cast<int64_t>(config_.budget.iterations);
+    const Duration turn = std::max(iteration * iterations, config_.budget.slice + iteration);
+    longest = longest + (longest + turn) * (config_.max_lanes - 1);
+  }
   waiting_ = std::make_unique<WaitingChecker>(age_, (longest + held) * 3);
 }
 

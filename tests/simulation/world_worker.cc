@@ -126,6 +126,10 @@ void World::start_iteration(RunningTurn& turn) {
   touch_image(turn.turn.job);
   turn.need = need_of(client);
   turn.took = client.iteration + microseconds(random_.between(0, 20));
+  const auto computes = [&](const auto& one) {
+    return one.second.iterating && one.first != turn.turn.id;
+  };
+  if (std::any_of(turns_.begin(), turns_.end(), computes)) turn.took = slowed(turn.took);
   turn.does_not_fit = turn.need > turn.turn.envelope.ceiling.count();
   if (turn.does_not_fit) ++outcome_.counts["out of lane"];
   turn.left = turn.does_not_fit ? Duration(turn.took.ns() / 2) : turn.took;

@@ -123,7 +123,7 @@ def parser() -> argparse.ArgumentParser:
     policy.add_argument(
         "policy",
         metavar="NAME[:key=value…]",
-        help="a policy with its options: fifo, sjf, srtf, las, fair, priority or edf",
+        help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf",
     )
     trace = commands.add_parser(
         "trace",

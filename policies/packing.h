@@ -1,0 +1,42 @@
+// Packing: jobs run beside each other, in different lanes, where that pays: where the sum of their
+// speeds, each against its own speed alone, is above 1 by the margin. Others take turns, lane by
+// lane. A pair is tried once: each job by itself until its time alone is known, then both together;
+// and again after a while, for a bounded number of turns. A pair that cannot be measured (its jobs
+// hardly ever compute at the same time) runs together. Jobs are admitted, and picked in their lane,
+// by arrival; the latest leaves the pool first.
+//
+// Source: packing of jobs by measured utility, kept only where it pays, as in Gandiva (Xiao et al.,
+// "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), with normalised
+// throughput of pairs as in Gavel (Narayanan et al., "Heterogeneity-Aware Cluster Scheduling
+// Policies for Deep Learning Workloads", OSDI 2020).
+// Knows: arrival, and the measured speeds (speeds.h); with oracle_error=E it is told sums of speeds
+// that are wrong by a factor between 1 / (1 + E) and 1 + E.
+// Options: margin, in parts of 1 (default 0.05); oracle_error, seed.
+// Bound: that of CommonRules, in which a turn of the job's lane may wait for one turn, of the
+// core's own budget, of each other lane: lanes that wait are served in order.
+#pragma once
+
+#include "policies/oracle.h"
+#include "policies/policy_options.h"
+#include "policies/ranked.h"
+
+namespace laneway::policies {
+
+class Packing final : public Ranked {
+ public:
+  Packing() = default;
+  explicit Packing(PolicyOptions& options);
+
+  std::string_view name() const override { return "packing"; }
+  bool separates() const override { return true; }
+  Beside beside(TimePoint now, const View& view, const JobView& running,
+                const JobView& wants) override;
+
+ private:
+  int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
+
+  Oracle oracle_;
+  double margin_ = 0.05;
+};
+
+}  // namespace laneway::policies

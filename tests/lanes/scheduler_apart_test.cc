@@ -1,0 +1,210 @@
+// Lanes that the policy keeps apart take turns: who waits begins in order when the turns in its way
+// have ended, these are made to end, nobody who conflicts with one that waits overtakes it; more
+// urgent jobs and other policies are not bound by it; and the core learns times alone and beside.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <utility>
+
+#include "policies/fifo.h"
+#include "tests/lanes/scheduler_scene.h"
+
+namespace laneway::lanes {
+namespace {
+
+using policies::Beside;
+
+// First come, first served in a lane; pairs of jobs are what a test says they are.
+class Apart final : public policies::Policy {
+ public:
+  std::map<std::pair<uint64_t, uint64_t>, Beside> pairs;
+
+  std::string_view name() const override { return "apart"; }
+  policies::AdmitDecision admit(TimePoint now, const policies::View& view) override {
+    return fifo_.admit(now, view);
+  }
+  policies::PickDecision pick(TimePoint now, const policies::View& view,
+                              const policies::PickQuestion& question) override {
+    return fifo_.pick(now, view, question);
+  }
+  JobId evict(TimePoint now, const policies::View& view,
+              const policies::EvictQuestion& question) override {
+    return fifo_.evict(now, view, question);
+  }
+  bool separates() const override { return true; }
+  Beside beside(TimePoint /*now*/, const policies::View& /*view*/, const policies::JobView& running,
+                const policies::JobView& wants) override {
+    const auto found = pairs.find(std::minmax(running.id.value(), wants.id.value()));
+    return found == pairs.end() ? Beside::together : found->second;
+  }
+
+ private:
+  policies::Fifo fifo_;
+};
+
+class SchedulerApartTest : public SchedulerTest {
+ protected:
+  void SetUp() override {
+    auto policy = std::make_unique<Apart>();
+    policy_ = policy.get();
+    make(100, 4, 0, std::move(policy));
+  }
+  void apart(uint64_t one, uint64_t other, Beside how = Beside::apart) {
+    policy_->pairs[{one, other}] = how;
+  }
+  // The turn that was granted to the job.
+  static Turn granted(const std::vector<Action>& actions, uint64_t job) {
+    for (const GrantTurn& grant : of<GrantTurn>(actions)) {
+      if (grant.turn.job == JobId(job)) return grant.turn;
+    }
+    ADD_FAILURE() << "job " << job << " got no turn";
+    return {};
+  }
+  // A turn of so many iterations in so many microseconds; its job has more to do.
+  std::vector<Action> finish(const Turn& turn, uint64_t iterations, int64_t us, int64_t wait_us) {
+    now_ = now_ + microseconds(wait_us);
+    return send(TurnEnded{.turn = turn.id,
+                          .end = TurnEnd::budget,
+                          .iterations = iterations,
+                          .busy = microseconds(us),
+                          .more_ready = true,
+                          .ephemeral = Bytes()});
+  }
+  const policies::JobView& view_of(uint64_t id) const {
+    return *scheduler_->view().lane(job(id).lane)->jobs.front();
+  }
+
+  Apart* policy_ = nullptr;
+};
+
+TEST_F(SchedulerApartTest, WhoIsKeptApartWaitsForATurnThatIsMadeToEndAndThenTakesTurns) {
+  apart(1, 2);
+  Turn first = granted(start(1, 10, 5), 1);
+  EXPECT_FALSE(first.envelope.budget.is_bound());
+  std::vector<Action> actions = start(2, 10, 5);
+  EXPECT_TRUE(of<GrantTurn>(actions).empty());
+  ASSERT_EQ(of<RecallTurn>(actions).size(), 1u);
+  EXPECT_EQ(of<RecallTurn>(actions)[0].turn, first.id);
+  const Reason why = job(2).reason;
+  EXPECT_EQ(why.code, ReasonCode::takes_turns);
+  EXPECT_EQ(why.behind, JobId(1));
+  EXPECT_NE(reason_text(why).find("lane 2 takes turns with that of job 1"), std::string::npos);
+  for (int round = 0; round < 3; ++round) {
+    actions = end_turn(first.id, TurnEnd::budget, /*more_ready=*/true);
+    const Turn second = granted(actions, 2);
+    EXPECT_TRUE(second.envelope.budget.is_bound()) << "job 1 waits for it";
+    EXPECT_EQ(of<GrantTurn>(actions).size(), 1u);
+    actions = end_turn(second.id, TurnEnd::budget, /*more_ready=*/true);
+    first = granted(actions, 1);
+    EXPECT_TRUE(first.envelope.budget.is_bound());
+  }
+}
+
+TEST_F(SchedulerApartTest, WhoConflictsWithOneThatWaitsDoesNotOvertakeItAndOthersDo) {
+  apart(1, 2);
+  apart(2, 3);
+  const Turn first = granted(start(1, 10, 5), 1);
+  start(2, 10, 5);
+  EXPECT_TRUE(of<GrantTurn>(start(3, 10, 5)).empty()) << "job 2 would wait for it too";
+  EXPECT_EQ(job(3).reason.behind, JobId(2));
+  granted(start(4, 10, 5), 4);  // in nobody's way
+  std::vector<Action> actions = end_turn(first.id, TurnEnd::idle, /*more_ready=*/false);
+  const Turn second = granted(actions, 2);
+  EXPECT_EQ(of<GrantTurn>(actions).size(), 1u);
+  actions = end_turn(second.id, TurnEnd::idle, /*more_ready=*/false);
+  granted(actions, 3);
+}
+
+TEST_F(SchedulerApartTest, AMoreUrgentJobIsNotKeptApart) {
+  apart(1, 2);
+  start(1, 10, 5);
+  offer_urgent(2, 10, 5, /*priority=*/3);
+  place(2);
+  granted(ready(2), 2);
+}
+
+TEST_F(SchedulerApartTest, UnderAnotherPolicyWhoWaitsBegins) {
+  apart(1, 2);
+  start(1, 10, 5);
+  start(2, 10, 5);
+  scheduler_->set_policy(std::make_unique<policies::Fifo>());
+  granted(send(TimerFired{}), 2);
+  EXPECT_EQ(job(2).reason.code, ReasonCode::none);
+}
+
+TEST_F(SchedulerApartTest, WhoWaitedAndIsGoneKeepsNobody) {
+  apart(1, 2);
+  apart(2, 3);
+  start(1, 10, 5);
+  start(2, 10, 5);
+  start(3, 10, 5);
+  granted(send(JobEnded{JobId(2)}), 3);
+}
+
+TEST_F(SchedulerApartTest, ALostWorkerLeavesNobodyWaiting) {
+  apart(1, 2);
+  start(1, 10, 5);
+  start(2, 10, 5);
+  send(WorkerLost{});
+  EXPECT_EQ(job(1).reason.code, ReasonCode::worker_starting);
+  EXPECT_EQ(job(2).reason.code, ReasonCode::worker_starting);
+}
+
+TEST_F(SchedulerApartTest, ATryOfTwoKeepsTheThirdOut) {
+  apart(1, 2, Beside::try_together);
+  const Turn first = granted(start(1, 10, 5), 1);
+  const Turn third = granted(start(3, 10, 5), 3);
+  // Turns that have no bound say nothing of who computes: both end before, the third for the try.
+  EXPECT_TRUE(of<GrantTurn>(start(2, 10, 5)).empty());
+  EXPECT_EQ(job(2).reason.behind, JobId(3));
+  std::vector<Action> actions = end_turn(third.id, TurnEnd::budget, /*more_ready=*/true);
+  const Turn second = granted(actions, 2);
+  EXPECT_EQ(of<GrantTurn>(actions).size(), 1u) << "job 3 waits for the try";
+  EXPECT_TRUE(second.envelope.budget.is_bound());
+  EXPECT_EQ(job(3).reason.code, ReasonCode::takes_turns);
+  actions = end_turn(first.id, TurnEnd::idle, /*more_ready=*/false);
+  actions = end_turn(second.id, TurnEnd::idle, /*more_ready=*/false);
+  granted(actions, 3);
+}
+
+TEST_F(SchedulerApartTest, TimesAloneAndBesideAreLearntFromTurnsThatWereNearlyAllSo) {
+  apart(1, 2);
+  Turn first = granted(start(1, 10, 5), 1);
+  start(2, 10, 5);
+  Turn second = granted(finish(first, 8, 8000, 8000), 2);
+  EXPECT_EQ(view_of(1).alone_time.mean(), milliseconds(1));
+  first = granted(finish(second, 8, 16000, 16000), 1);
+  EXPECT_EQ(view_of(2).alone_time.mean(), milliseconds(2));
+  EXPECT_FALSE(scheduler_->view().speeds().sum_of(view_of(1), view_of(2)).has_value());
+  // From here on beside each other, one iteration of job 2 taking as long as two of job 1.
+  apart(1, 2, Beside::try_together);
+  std::vector<Action> actions = finish(first, 4, 4000, 4000);
+  first = granted(actions, 1);
+  second = granted(actions, 2);
+  for (int round = 0; round < 2; ++round) {
+    actions = finish(first, 4, 6000, 6000);
+    first = granted(actions, 1);
+    actions = finish(second, 2, 6000, 0);
+    second = granted(actions, 2);
+  }
+  const auto sum = scheduler_->view().speeds().sum_of(view_of(1), view_of(2));
+  ASSERT_TRUE(sum.has_value());
+  EXPECT_EQ(*sum, 666 + 666) << "1 / 1.5 of job 1, 2 / 3 of job 2";
+  EXPECT_EQ(view_of(1).alone_time.mean(), milliseconds(1)) << "of turns alone only";
+}
+
+TEST_F(SchedulerApartTest, ATurnInMixedCompanySaysNothing) {
+  apart(1, 2);
+  const Turn first = granted(start(1, 10, 5), 1);
+  now_ = now_ + microseconds(2000);
+  apart(1, 2, Beside::together);
+  const Turn second = granted(start(2, 10, 5), 2);
+  finish(first, 8, 4000, 2000);
+  EXPECT_EQ(view_of(1).alone_time.count, 0u);
+  finish(second, 8, 4000, 2000);
+  EXPECT_FALSE(scheduler_->view().speeds().sum_of(view_of(1), view_of(2)).has_value());
+  EXPECT_EQ(scheduler_->view().speeds().pairs(), 0u) << "job 1 had no bound: it may have waited";
+}
+
+}  // namespace
+}  // namespace laneway::lanes
