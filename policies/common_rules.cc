@@ -19,7 +19,16 @@ CommonRules::CommonRules(PolicyOptions& options, std::unique_ptr<Policy> rule)
       ages_(options.choice("age", {"on", "off"}) == 0),
       age_(options.time("age_s", seconds(1), seconds(1'000'000))),
       reserve_(options.time("reserve_s", seconds(600), seconds(100'000'000))),
-      share_(options.flag("share", true)) {}
+      share_(options.flag("share", true)) {
+  if (rule_->separates()) return;
+  if (options.choice("beside", {"always", "measured"}) == 1) pairs_.emplace(options);
+}
+
+Beside CommonRules::beside(TimePoint now, const View& view, const JobView& running,
+                           const JobView& wants) {
+  if (!pairs_) return rule_->beside(now, view, running, wants);
+  return pairs_->beside(now, view, running, wants, Oracle());
+}
 
 AdmitDecision CommonRules::admit(TimePoint now, const View& view) {
   AdmitDecision decision;

@@ -17,13 +17,20 @@
 // 4. A job that another one with work may interrupt (Policy::may_interrupt) gets no turn before it,
 //    ageing excepted.
 // 5. share=no: a job is admitted to a new lane or not at all.
+// 6. beside=measured (default always): lanes compute beside each other where measured speeds say
+// that
+//    it pays, as pair_rule.h says (option margin), and take turns elsewhere; packing, which does
+//    that by itself, has no such option. A turn may then wait for one, of the core's own budget, of
+//    each other lane, which the bound on waiting has in addition.
 //
 // With age=off the policy's own bound is all there is.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "policies/pair_rule.h"
 #include "policies/policy.h"
 #include "policies/policy_options.h"
 
@@ -31,7 +38,8 @@ namespace laneway::policies {
 
 class CommonRules final : public Policy {
  public:
-  // Takes the options age, age_s, reserve_s and share. Requires: `rule` is not null.
+  // Takes the options age, age_s, reserve_s, share, beside and margin. Requires: `rule` is not
+  // null.
   CommonRules(PolicyOptions& options, std::unique_ptr<Policy> rule);
 
   // Shorter turns are not asked for.
@@ -44,11 +52,9 @@ class CommonRules final : public Policy {
                      const JobView& wants) override {
     return rule_->may_interrupt(now, view, running, wants);
   }
-  bool separates() const override { return rule_->separates(); }
+  bool separates() const override { return pairs_ || rule_->separates(); }
   Beside beside(TimePoint now, const View& view, const JobView& running,
-                const JobView& wants) override {
-    return rule_->beside(now, view, running, wants);
-  }
+                const JobView& wants) override;
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   void gone(JobId job) override;
   std::optional<Duration> late(TimePoint now, const View& view, const JobView& job) const override;
@@ -69,6 +75,7 @@ class CommonRules final : public Policy {
   Duration age_;
   Duration reserve_;
   bool share_;
+  std::optional<PairRule> pairs_;  // beside=measured
   std::vector<JobId> aged_;  // by lane slot: whose turn it is because it was due; none: nobody's
   std::vector<const JobView*> others_;  // ask_rule's, kept for its memory
 };

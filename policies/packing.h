@@ -1,9 +1,6 @@
-// Packing: jobs run beside each other, in different lanes, where that pays: where the sum of their
-// speeds, each against its own speed alone, is above 1 by the margin. Others take turns, lane by
-// lane. A pair is tried once: each job by itself until its time alone is known, then both together;
-// and again after a while, for a bounded number of turns. A pair that cannot be measured (its jobs
-// hardly ever compute at the same time) runs together. Jobs are admitted, and picked in their lane,
-// by arrival; the latest leaves the pool first.
+// Packing: jobs run beside each other, in different lanes, where that pays (pair_rule.h); others
+// take turns, lane by lane. Jobs are admitted, and picked in their lane, by arrival; the latest
+// leaves the pool first. Other policies do the same with their own order as NAME:beside=measured.
 //
 // Source: packing of jobs by measured utility, kept only where it pays, as in Gandiva (Xiao et al.,
 // "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), with normalised
@@ -17,6 +14,7 @@
 #pragma once
 
 #include "policies/oracle.h"
+#include "policies/pair_rule.h"
 #include "policies/policy_options.h"
 #include "policies/ranked.h"
 
@@ -25,7 +23,7 @@ namespace laneway::policies {
 class Packing final : public Ranked {
  public:
   Packing() = default;
-  explicit Packing(PolicyOptions& options);
+  explicit Packing(PolicyOptions& options) : pairs_(options), oracle_(options) {}
 
   std::string_view name() const override { return "packing"; }
   bool separates() const override { return true; }
@@ -35,8 +33,8 @@ class Packing final : public Ranked {
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
 
+  PairRule pairs_;
   Oracle oracle_;
-  double margin_ = 0.05;
 };
 
 }  // namespace laneway::policies

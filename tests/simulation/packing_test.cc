@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/random.h"
+#include "policies/registry.h"
 #include "tests/simulation/co_run_load.h"
 
 namespace laneway::simulation {
@@ -80,6 +81,23 @@ TEST(PackingLoad, OfTwoLanesItDoesAsMuchAsTheBetterOfOneAndBoth) {
   EXPECT_GT(apart_wins, 5) << "the drawn pairs are of both kinds";
   EXPECT_GT(together_wins, 5);
 }
+
+class BesideMeasured : public testing::TestWithParam<std::string> {};
+
+// Of two lanes, one has two jobs, so that the policy's order matters too.
+TEST_P(BesideMeasured, LanesThatDontPayTakeTurnsUnderEveryPolicyAndNobodyStarves) {
+  Drawn drawn{.jobs = {{}, {}, {.iteration = milliseconds(3)}}, .interference = 0.5};
+  const std::string name = GetParam();
+  const std::string policy = name == "packing" ? name : name + ":beside=measured";
+  CoRunLoad load(policy, 2, drawn.interference);
+  for (const CoRunJob& job : drawn.jobs) load.add(job);
+  load.run(kRun);
+  EXPECT_GE(load.work(), 0.93 * work_of(name, 1, drawn));
+  EXPECT_GT(load.work(), 1.25 * work_of("fifo", 2, drawn)) << "of lanes that always compute";
+  for (uint64_t job = 1; job <= 3; ++job) EXPECT_LE(load.longest_wait(job), seconds(2)) << job;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BesideMeasured, testing::ValuesIn(policies::policy_names()));
 
 TEST(PackingLoad, SeveralLanesKeepThoseThatPayAndTheOthersWaitInOrder) {
   Drawn drawn{.jobs = {{.demand = 1}, {.demand = 0.2}, {.demand = 1}, {.demand = 0.2}},

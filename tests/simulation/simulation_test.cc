@@ -63,6 +63,7 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "behind_others",
                            "policy faults",
                            "policies changed",
+                           "policies with lanes beside by measure",
                            "plans outlived a worker",
                            "plans lost with a worker",
                            "quarantined",

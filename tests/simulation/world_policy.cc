@@ -53,6 +53,11 @@ std::string World::draw_policy() {
   for (const auto& [name, options] : kOptions) {
     if (name == text && random_.chance(0.5)) text += options[random_.below(options.size())];
   }
+  const bool packs = text.substr(0, text.find(':')) == "packing";
+  if (!packs && random_.chance(0.3)) {
+    ++outcome_.counts["policies with lanes beside by measure"];
+    text += ":beside=measured";
+  }
   if (random_.chance(0.2)) return text + ":age=off" + sharing;
   const int64_t age_ms = random_.between(1, 9);
   age_ = milliseconds(age_ms);
