@@ -193,6 +193,16 @@ TEST_F(SchedulerApartTest, TimesAloneAndBesideAreLearntFromTurnsThatWereNearlyAl
   EXPECT_EQ(view_of(1).alone_time.mean(), milliseconds(1)) << "of turns alone only";
 }
 
+TEST_F(SchedulerApartTest, ATurnWhileAnIterationWasHeldSaysNothing) {
+  Turn turn = granted(start(1, 10, 5), 1);
+  send(TurnPaused{turn.id});
+  send(TurnResumed{turn.id, microseconds(1)});
+  turn = granted(finish(turn, 8, 8000, 8000), 1);
+  EXPECT_EQ(view_of(1).alone_time.count, 0u);
+  finish(turn, 8, 8000, 8000);
+  EXPECT_EQ(view_of(1).alone_time.count, 8u);
+}
+
 TEST_F(SchedulerApartTest, ATurnInMixedCompanySaysNothing) {
   apart(1, 2);
   const Turn first = granted(start(1, 10, 5), 1);
