@@ -75,6 +75,15 @@ struct SaveImage {
 struct DropCopy {
   JobId job;
 };
+// A placed image moves to another range of the pool, apart from its own: every byte is copied, and
+// the job's state is there from then on. Both ranges are the job's until the answer, which is
+// ImagePlaced, or CopyFailed: then the image is where it was. No turn of the job is open until the
+// answer. A worker that reports to a new core gives up moves under way first.
+struct MoveImage {
+  JobId job;
+  Bytes offset;
+  Bytes size;  // as in PlaceImage
+};
 struct OpenRegion {
   RegionId region;
   LaneId lane;
@@ -107,6 +116,6 @@ struct RecallTurn {
 
 using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
                             SaveImage, DropCopy, OpenRegion, ResizeRegion, CloseRegion, GrantTurn,
-                            RecallTurn, RefuseWork>;
+                            RecallTurn, RefuseWork, MoveImage>;
 
 }  // namespace laneway::lanes

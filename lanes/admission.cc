@@ -22,8 +22,10 @@ void Admission::admit_waiting() {
     Job& job = core_.job_of(decision.job);
     ReasonCode code = try_admit(job, decision);
     if (code == ReasonCode::none) continue;
-    if (code == ReasonCode::pool_fragmented && regions_.slide_for({job, &decision})) continue;
-    if (eviction_.make_room(job, decision)) code = ReasonCode::store_full;
+    const bool fragmented = code == ReasonCode::pool_fragmented;
+    if (fragmented && regions_.slide_for({job, &decision})) continue;
+    const bool moves = fragmented && moves_.make_room({job, &decision});
+    if (!moves && eviction_.make_room(job, decision)) code = ReasonCode::store_full;
     job.reason = core_.make_reason(code, job);
     job.view.tried_version = core_.view.version();
     core_.to_tell.push_back(decision.job);

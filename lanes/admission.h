@@ -6,6 +6,7 @@
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
 #include "lanes/eviction.h"
+#include "lanes/image_moves.h"
 #include "lanes/region_control.h"
 #include "lanes/turn_control.h"
 
@@ -15,11 +16,16 @@ class Admission {
  public:
   // All arguments must outlive the object.
   Admission(CoreState& core, CheckedPolicy& policy, TurnControl& turns, RegionControl& regions,
-            Eviction& eviction)
-      : core_(core), policy_(policy), turns_(turns), regions_(regions), eviction_(eviction) {}
+            ImageMoves& moves, Eviction& eviction)
+      : core_(core),
+        policy_(policy),
+        turns_(turns),
+        regions_(regions),
+        moves_(moves),
+        eviction_(eviction) {}
 
-  // Admits jobs as long as the policy names one and there is room. Images leave for one that finds
-  // none.
+  // Admits jobs as long as the policy names one and there is room. Images move, or leave, for one
+  // that finds none.
   void admit_waiting();
   // Emits QueueJob for every waiting job with another reason than it was told; costs nothing for
   // those about whom nothing changed.
@@ -46,6 +52,7 @@ class Admission {
   CheckedPolicy& policy_;
   TurnControl& turns_;
   RegionControl& regions_;
+  ImageMoves& moves_;
   Eviction& eviction_;
 };
 

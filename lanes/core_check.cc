@@ -48,6 +48,8 @@ void check_job(const CoreState& core, const Job& job) {
   LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
   LW_CHECK(has_place == (job.clean || job.leaves || job.saving),
            named(job) + ": its place outside");
+  LW_CHECK(job.state() != JobState::moving || !(job.leaves || job.saving || job.arriving),
+           named(job) + " moves, and is copied");
   LW_CHECK(!job.arriving || (job.view.lane.valid() && job.clean && !job.leaves && !job.saving),
            named(job) + " is not arriving");
   LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
@@ -73,8 +75,8 @@ void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
     const Job& member = core.job_of(job->id);
     const bool fits = core.pool.rounded(member.must) <= lane.region.size;
     const JobState state = member.state();
-    const bool moves =
-        state == JobState::staged || state == JobState::restoring || state == JobState::evicting;
+    const bool moves = state == JobState::staged || state == JobState::restoring ||
+                       state == JobState::evicting || state == JobState::moving;
     LW_CHECK(lane.open() || (state == JobState::held ? !fits : fits || moves),
              named(lane) + ": a job is on the wrong side of held");
   }
@@ -137,16 +139,21 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   uint32_t held = 0;
   uint32_t leaving = 0;
   uint32_t saving = 0;
+  uint32_t moving = 0;
   size_t copies = 0;
   for (const auto& [id, job] : core.jobs) {
     check_job(core, job);
     held += job.state() == JobState::held;
     leaving += job.leaves;
     saving += job.saving;
+    moving += job.state() == JobState::moving;
     copies += core.outside.place_of(id).tier != Tier::none;
     members += job.state() == JobState::away && !job.queued();  // waits for nothing
     if (job.view.lane.valid()) {
       pieces.push_back({job.image_offset, core.pool.rounded(job.view.persistent)});
+    }
+    if (job.state() == JobState::moving) {
+      pieces.push_back({job.moves_to, core.pool.rounded(job.view.persistent)});
     }
   }
   for (const policies::JobView* job : core.view.waiting()) {
@@ -156,6 +163,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(held == core.held_jobs, "held jobs are miscounted");
   LW_CHECK(leaving == core.leaving_jobs, "leaving jobs are miscounted");
   LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
+  LW_CHECK(moving == core.moving_jobs, "jobs that move are miscounted");
   LW_CHECK(copies == core.outside.copies(), "a copy outside of the pool belongs to no job");
   check_pieces(core, std::move(pieces));
   check_outside(core);

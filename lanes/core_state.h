@@ -96,6 +96,7 @@ struct CoreState {
   uint32_t held_jobs = 0;
   uint32_t leaving_jobs = 0;  // whose image leaves, or will at the end of a turn
   uint32_t saving_jobs = 0;   // whose image is copied out ahead of need
+  uint32_t moving_jobs = 0;   // whose image moves inside the pool
   Bytes wanted_capacity;      // as CapacityChanged asked; equal to the pool's capacity when done
   uint64_t ignored_events = 0;
   std::deque<JobStatus> ended;  // the last few, for status

@@ -43,6 +43,9 @@ struct TurnEnded {
   IterationSum uncounted = {};  // of `iterations`, those that are none of the job's declared total
   IterationSum probes = {};     // of the others, those whose time says nothing of the next ones'
   uint64_t abandoned = 0;       // iterations that were given up for more urgent jobs
+  // After out_of_lane: what the iteration that did not fit needs, which is less than `ephemeral` if
+  // another graph of the job is larger; raised in the same way. 0: as much as that.
+  Bytes must = Bytes();
 };
 // The iteration that runs in this turn is held between two nodes, because one of a more urgent turn
 // runs in another lane; and it goes on, or was given up, after so long.
@@ -73,7 +76,8 @@ struct JobReleased {
 struct ImageLeft {
   JobId job;
 };
-// EvictImage went wrong: the image is in the pool as before, and there is no copy of it.
+// EvictImage or MoveImage went wrong: the image is in the pool as before; after EvictImage there is
+// no copy of it.
 struct CopyFailed {
   JobId job;
 };

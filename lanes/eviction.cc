@@ -41,7 +41,8 @@ bool Eviction::could_leave(const Job& job) {
 }
 
 void Eviction::unload(Job& job) {
-  const bool comes = job.arriving || job.state() == JobState::restoring;
+  const bool comes =
+      job.arriving || job.state() == JobState::restoring || job.state() == JobState::moving;
   job.wanted_out = comes && !job.pinned;
   if (core_.worker_up && could_leave(job)) (void)let_go({job.view.id});
 }
@@ -57,7 +58,9 @@ void Eviction::empty_above(Bytes limit) {
 }
 
 Eviction::Outcome Eviction::try_for(const Wish& wish) {
-  if (!core_.worker_up || core_.leaving_jobs > 0) return Outcome::under_way;
+  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) {
+    return Outcome::under_way;
+  }
   TimePoint next = TimePoint::never();
   std::vector<EvictCandidate> now = candidates(wish, next);
   Leaving chosen;

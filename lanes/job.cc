@@ -47,6 +47,14 @@ constexpr Rule kRules[] = {
     {evicting, finished},      //
     {evicting, failed},        //
     {evicting, cancelled},     //
+    {resident, moving},        // others need its range
+    {held, moving},            //
+    {quarantined, moving},     //
+    {moving, resident},        // its image is in the new range, or stays
+    {moving, quarantined},     //
+    {moving, finished},        //
+    {moving, failed},          //
+    {moving, cancelled},       //
     {waiting, away},           // a report says that its image is outside
     {away, restoring},         // admitted again
     {away, finished},          //
@@ -80,6 +88,7 @@ const char* job_state_name(JobState state) {
     case evicting: return "evicting";
     case away: return "away";
     case restoring: return "restoring";
+    case moving: return "moving";
     case quarantined: return "quarantined";
     case finished: return "finished";
     case failed: return "failed";

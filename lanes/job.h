@@ -24,12 +24,13 @@ enum class JobState : uint8_t {
   evicting,     // its image is leaving the pool
   away,         // its image is outside of the pool only
   restoring,    // admitted again; its image is coming back
+  moving,       // its image is moving inside the pool
   quarantined,  // resident, but none of its iterations is run: it brought its worker down twice
   finished,     // closed by its client
   failed,       // an iteration failed, or it can never fit
   cancelled,    // killed, or its client died
 };
-inline constexpr size_t kJobStateCount = 13;
+inline constexpr size_t kJobStateCount = 14;
 
 const char* job_state_name(JobState state);
 
@@ -40,6 +41,7 @@ struct Job {
   policies::JobView view;  // identity, sizes, progress, as policies see them
 
   Bytes image_offset;
+  Bytes moves_to;  // … while it is moving
 
   // The region that the iteration at the head of its queue must have, once it was found not to fit;
   // 0: nothing is known to be in its way. At most view.ephemeral, which is the need of the largest
@@ -75,6 +77,7 @@ struct Job {
   TimePoint paused_since;
   TimePoint leave_no_sooner;  // after a copy that failed, or after it was held
   TimePoint save_no_sooner;   // … or was stopped
+  TimePoint move_no_sooner;   // after its image moved, or could not
 
   Reason reason;                       // why it waits or is held; code none otherwise
   ReasonCode told = ReasonCode::none;  // as the last QueueJob had it

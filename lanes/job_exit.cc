@@ -26,6 +26,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   }
   if (job.leaves) --core_.leaving_jobs;
   if (job.saving) --core_.saving_jobs;
+  if (job.state() == JobState::moving) --core_.moving_jobs;
   if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});
   if (job.view.lane.valid()) {
     if (job.state() == JobState::held) --core_.held_jobs;

@@ -68,7 +68,8 @@ Room PoolMap::place_image(JobId job, Bytes size, Bytes* offset) {
     ledger_.release(made.id);
     return Room::fragmented;
   }
-  LW_CHECK(images_.emplace(job, Image{*place, made.id}).second, "the job has an image already");
+  LW_CHECK(images_.emplace(job, Image{{*place, made.id}, bytes, {}}).second,
+           "the job has an image already");
   *offset = *place;
   return Room::done;
 }
@@ -89,16 +90,47 @@ bool PoolMap::claim_image(JobId job, Bytes size, Bytes offset, Bytes range) {
     ledger_.release(made.id);
     return false;
   }
-  images_.emplace(job, Image{offset, made.id});
+  images_.emplace(job, Image{{offset, made.id}, range, {}});
   return true;
 }
 
 void PoolMap::drop_image(JobId job) {
   const auto image = images_.find(job);
   LW_CHECK(image != images_.end(), "the job has no image");
-  ranges_.free(image->second.offset);
-  ledger_.release(image->second.claim);
+  release(image->second.at);
+  if (image->second.next) release(*image->second.next);
   images_.erase(image);
+}
+
+void PoolMap::release(const Place& place) {
+  ranges_.free(place.offset);
+  ledger_.release(place.claim);
+}
+
+std::optional<Bytes> PoolMap::begin_move(JobId job, MoveTo to) {
+  Image& image = images_.at(job);
+  LW_CHECK(!image.next, "the image moves already");
+  std::optional<Bytes> place;
+  switch (to) {
+    case MoveTo::lowest: place = gap_below(image.size, ranges_.capacity()); break;
+    case MoveTo::highest: place = highest_gap(image.size); break;
+    case MoveTo::lower: place = gap_below(image.size, image.at.offset); break;
+  }
+  if (!place) return std::nullopt;
+  const auto made =
+      ledger_.claim(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, image.size));
+  if (made.outcome != LedgerOutcome::done) return std::nullopt;
+  LW_CHECK(ranges_.allocate_at(*place, image.size), "the gap was free");
+  image.next = Place{*place, made.id};
+  return place;
+}
+
+void PoolMap::end_move(JobId job, bool moved) {
+  Image& image = images_.at(job);
+  LW_CHECK(image.next.has_value(), "the image does not move");
+  if (moved) std::swap(image.at, *image.next);
+  release(*image.next);
+  image.next.reset();
 }
 
 Room PoolMap::open_region(Region& region, Bytes size) {

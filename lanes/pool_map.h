@@ -43,6 +43,14 @@ class PoolMap {
   bool claim_image(JobId job, Bytes size, Bytes offset, Bytes range);
   void drop_image(JobId job);
 
+  // Where an image may go that moves; `lower`: as `lowest`, but below its own range.
+  enum class MoveTo : uint8_t { lowest, highest, lower };
+  // Claims a second range for the image, apart from its own, and returns its offset. Nothing when
+  // there is none: nothing is changed then. Requires: the job has an image, which does not move.
+  std::optional<Bytes> begin_move(JobId job, MoveTo to);
+  // The range that the image leaves (the second one, unless it `moved`) is free.
+  void end_move(JobId job, bool moved);
+
   // Opens a region: fills in offset, size and claim of `region`. The caller sets id and lane.
   Room open_region(Region& region, Bytes size);
   // Takes exactly [region.offset, region.offset + region.size), which is the region's in a report,
@@ -80,10 +88,16 @@ class PoolMap {
   // Whether the numbers, which are not checked, are those of a range of whole units inside the
   // pool.
   bool is_range(Bytes offset, Bytes size) const;
-  struct Image {
+  struct Place {
     Bytes offset;
     ClaimId claim;
   };
+  struct Image {
+    Place at;
+    Bytes size;
+    std::optional<Place> next;  // while it moves
+  };
+  void release(const Place& place);
   // Moves the range at `offset` to a place with room for `size` bytes. Returns nothing and changes
   // nothing when there is none.
   std::optional<Bytes> refit(Bytes offset, Bytes old_size, Bytes size);

@@ -137,6 +137,7 @@ void RegionControl::retry_held() {
     const Wish wish{.job = job};
     Room room = grow_for(job);
     if (room == Room::fragmented && slide_for(wish)) room = grow_for(job);
+    if (room == Room::fragmented && moves_.make_room(wish)) continue;
     if (room != Room::done) eviction_.make_room_to_grow(job);
   }
 }
@@ -180,8 +181,9 @@ bool RegionControl::slide_for(const Wish& wish) {
 }
 
 bool RegionControl::refuse_stuck() {
-  const bool moves = core_.leaving_jobs > 0 || core_.saving_jobs > 0 ||
-                     eviction_.next_wakeup() != TimePoint::never();
+  const bool moves = core_.leaving_jobs > 0 || core_.saving_jobs > 0 || core_.moving_jobs > 0 ||
+                     eviction_.next_wakeup() != TimePoint::never() ||
+                     moves_.next_wakeup() != TimePoint::never();
   if (core_.held_jobs == 0 || !core_.worker_up || moves) return false;
   Job* last = nullptr;
   uint32_t idle = 0;
@@ -233,7 +235,9 @@ void RegionControl::apply_capacity() {
   const bool shrinks = core_.wanted_capacity < core_.pool.capacity();
   if (shrinks) {
     make_room_below(core_.wanted_capacity);
-    eviction_.empty_above(core_.wanted_capacity);
+    if (!moves_.make_room_above(core_.wanted_capacity)) {
+      eviction_.empty_above(core_.wanted_capacity);
+    }
   }
   if (!core_.pool.set_capacity(core_.wanted_capacity)) return;
   if (shrinks) refuse_too_large();

@@ -7,6 +7,7 @@
 
 #include "lanes/core_state.h"
 #include "lanes/eviction.h"
+#include "lanes/image_moves.h"
 #include "lanes/job_exit.h"
 #include "lanes/room_trial.h"
 #include "lanes/turn_control.h"
@@ -16,8 +17,9 @@ namespace laneway::lanes {
 class RegionControl {
  public:
   // All arguments must outlive the object.
-  RegionControl(CoreState& core, TurnControl& turns, JobExit& exit, Eviction& eviction)
-      : core_(core), turns_(turns), exit_(exit), eviction_(eviction) {}
+  RegionControl(CoreState& core, TurnControl& turns, JobExit& exit, ImageMoves& moves,
+                Eviction& eviction)
+      : core_(core), turns_(turns), exit_(exit), moves_(moves), eviction_(eviction) {}
 
   // The region gets the size that the lane's jobs need; a lane without jobs is closed. Requires: no
   // turn is open in the lane.
@@ -31,8 +33,8 @@ class RegionControl {
   // Emits the action with the region's new place and size.
   void report_region(const Lane& lane);
 
-  // Memory was freed: held jobs get it before a waiting one, in order of arrival. Regions slide and
-  // images leave for one that finds none.
+  // Memory was freed: held jobs get it before a waiting one, in order of arrival. Regions slide,
+  // and images move or leave, for one that finds none.
   void retry_held();
   // The bytes are there, and not in one piece: regions slide up if that helps. Returns whether one
   // did; those with open turns are asked to end them.
@@ -43,7 +45,7 @@ class RegionControl {
   bool refuse_stuck();
   // Brings the pool to the requested capacity. Growing happens at once. Shrinking waits until
   // nothing lies above the new end: meanwhile no job is admitted, regions are moved down between
-  // turns, images leave, or end with their jobs.
+  // turns, and so are images; others leave, or end with their jobs.
   void apply_capacity();
   // Recalls turns in regions that are larger than their jobs need, when a job waits for the memory.
   // Without that, a region keeps its size while a turn is open, and a turn without rivals stays
@@ -68,6 +70,7 @@ class RegionControl {
   CoreState& core_;
   TurnControl& turns_;
   JobExit& exit_;
+  ImageMoves& moves_;
   Eviction& eviction_;
 };
 

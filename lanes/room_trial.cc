@@ -31,6 +31,12 @@ void RoomTrial::leave(const std::vector<JobId>& jobs) {
   }
 }
 
+std::optional<Bytes> RoomTrial::move(JobId job, PoolMap::MoveTo to) {
+  const std::optional<Bytes> place = pool_.begin_move(job, to);
+  if (place) pool_.end_move(job, /*moved=*/true);
+  return place;
+}
+
 void RoomTrial::slide(const Wish& wish, bool idle_ones_only) {
   std::vector<Region*> regions;
   Region* lowest = nullptr;

@@ -3,6 +3,7 @@
 // core; not thread-safe.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/ids.h"
@@ -24,6 +25,8 @@ class RoomTrial {
 
   // The images of these jobs are gone, and the regions of their lanes as small as the others allow.
   void leave(const std::vector<JobId>& jobs);
+  // The image has moved there; where it is then, or nothing, and nothing has changed.
+  std::optional<Bytes> move(JobId job, PoolMap::MoveTo to);
   // Regions lie as high as they can, that of a held job's lane as low as it can: those of idle
   // lanes, or all.
   void slide(const Wish& wish, bool idle_ones_only);

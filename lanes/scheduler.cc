@@ -23,7 +23,8 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) 
 }
 
 TimePoint Scheduler::next_wakeup() const {
-  return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), save_ahead_.next_wakeup()});
+  return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), moves_.next_wakeup(),
+                   save_ahead_.next_wakeup()});
 }
 
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
@@ -130,19 +131,22 @@ void Scheduler::on(const TurnEnded& event) {
     job.work_since = core_.now;
   }
   Bytes need = event.ephemeral > Bytes(0) ? event.ephemeral : job.need();
+  Bytes must = event.must > Bytes(0) ? event.must : need;
   if (event.end == TurnEnd::out_of_lane) {
     // Whoever did not fit needs more than there was, whatever it says: else it would come back for
     // ever.
     const Bytes size = lane.region.size;
-    if (need <= size)
-      need = size + std::max(Bytes(size.count() / 4), Bytes(core_.config.alignment));
+    if (must <= size) {
+      must = size + std::max(Bytes(size.count() / 4), Bytes(core_.config.alignment));
+    }
+    need = std::max(need, must);
   }
   const JobId id = job.view.id;
   if (event.iterations > 0) job.must = {};
   regions_.set_need(job, need);
   if (core_.find_job(id) == nullptr) return;  // it can never fit any more
   if (event.end == TurnEnd::out_of_lane && !job.quarantined) {
-    job.must = need;
+    job.must = must;
     lane.fit_wanted = true;
   }
   if (job.leaves) {
@@ -179,6 +183,7 @@ void Scheduler::on(const NeedChanged& event) {
 void Scheduler::on(const ImagePlaced& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
+  if (job->state() == JobState::moving) return move_ended(*job, /*moved=*/true);
   const bool comes = job->state() == JobState::staged || job->state() == JobState::restoring;
   // Only what has a copy outside can arrive while it is used.
   if (!comes ? !(job->arriving && event.whole) : !event.whole && !job->clean) {
@@ -194,6 +199,12 @@ void Scheduler::on(const ImagePlaced& event) {
   if (!event.whole) return;
   retry_those_who_wait();
   if (job->wanted_out) eviction_.unload(*job);
+}
+
+void Scheduler::move_ended(Job& job, bool moved) {
+  moves_.ended(job, moved);
+  rest(job);
+  if (job.wanted_out) eviction_.unload(job);
 }
 
 void Scheduler::rest(Job& job) {
@@ -239,6 +250,7 @@ void Scheduler::on(const ImageLeft& event) {
 void Scheduler::on(const CopyFailed& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
+  if (job->state() == JobState::moving) return move_ended(*job, /*moved=*/false);
   if (job->state() != JobState::evicting) {
     ++core_.ignored_events;
     return;
@@ -340,6 +352,7 @@ void Scheduler::on(const CapacityChanged& event) {
 void Scheduler::on(const TimerFired& /*event*/) {
   turns_.recall_overdue();
   eviction_.on_timer();
+  moves_.on_timer();
   save_ahead_.on_timer();
 }
 

@@ -31,6 +31,7 @@
 #include "lanes/core_state.h"
 #include "lanes/event.h"
 #include "lanes/eviction.h"
+#include "lanes/image_moves.h"
 #include "lanes/job_exit.h"
 #include "lanes/region_control.h"
 #include "lanes/restore.h"
@@ -90,6 +91,8 @@ class Scheduler {
   Job* known_job(JobId id);
   // Its image is in the pool, and no turn of it is open.
   void rest(Job& job);
+  // Its image, which was moving, is where it was to go, or still where it was.
+  void move_ended(Job& job, bool moved);
   void retry_those_who_wait();
   // Everything that may go on goes on.
   void settle_once();
@@ -101,9 +104,10 @@ class Scheduler {
   TurnControl turns_{core_, policy_};
   JobExit exit_{core_, policy_, turns_};
   Eviction eviction_{core_, policy_, turns_};
+  ImageMoves moves_{core_, turns_};
   SaveAhead save_ahead_{core_, turns_};
-  RegionControl regions_{core_, turns_, exit_, eviction_};
-  Admission admission_{core_, policy_, turns_, regions_, eviction_};
+  RegionControl regions_{core_, turns_, exit_, moves_, eviction_};
+  Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_};
   Restore restore_{core_, turns_, exit_, regions_};
   uint64_t events_ = 0;
   bool policy_changed_ = false;

@@ -48,6 +48,7 @@ Standing standing_of(const CoreState& core, const Job& job) {
     case JobState::staged:
     case JobState::restoring:
     case JobState::evicting:
+    case JobState::moving:
       if (!works) return {};
       return {core.make_reason(ReasonCode::copy_under_way, job), since};
     case JobState::held: return {renewed(core, job), since};

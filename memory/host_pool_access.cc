@@ -3,6 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "memory/device/streaming_copy.h"
+
 namespace laneway::memory {
 
 void HostPoolAccess::confine_to(const void* base, Bytes size) {
@@ -19,6 +21,14 @@ Status HostPoolAccess::write(void* to_pool, const void* from, Bytes bytes) {
 Status HostPoolAccess::read(void* to, const void* from_pool, Bytes bytes) {
   if (Status inside = require_pool("read from the pool", from_pool, bytes); !inside) return inside;
   link_->copy(CopyDirection::to_host, to, from_pool, bytes);
+  return {};
+}
+
+Status HostPoolAccess::copy_within(void* to_pool, const void* from_pool, Bytes bytes) {
+  for (const void* end : {static_cast<const void*>(to_pool), from_pool}) {
+    if (Status inside = require_pool("copy within the pool", end, bytes); !inside) return inside;
+  }
+  streaming_copy(to_pool, from_pool, static_cast<size_t>(bytes.count()));
   return {};
 }
 

@@ -25,6 +25,7 @@ class HostPoolAccess final : public PoolAccess {
 
   Status write(void* to_pool, const void* from, Bytes bytes) override;
   Status read(void* to, const void* from_pool, Bytes bytes) override;
+  Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) override;
   Status fill(void* to_pool, std::byte value, Bytes bytes) override;
 
  private:

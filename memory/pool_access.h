@@ -18,6 +18,8 @@ class PoolAccess {
   // failed.
   virtual Status write(void* to_pool, const void* from, Bytes bytes) = 0;
   virtual Status read(void* to, const void* from_pool, Bytes bytes) = 0;
+  // Inside the pool, over no link. Requires: the ranges do not overlap.
+  virtual Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) = 0;
   virtual Status fill(void* to_pool, std::byte value, Bytes bytes) = 0;
 };
 

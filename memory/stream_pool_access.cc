@@ -53,6 +53,12 @@ Status StreamPoolAccess::read(void* to, const void* from_pool, Bytes bytes) {
       enqueue_read(static_cast<std::byte*>(to), static_cast<const std::byte*>(from_pool), bytes));
 }
 
+Status StreamPoolAccess::copy_within(void* to_pool, const void* from_pool, Bytes bytes) {
+  if (Status sane = require_size("copy within the pool", bytes); !sane) return sane;
+  const MutexLock lock(mutex_);
+  return finish(stream_->copy_on_device(to_pool, from_pool, bytes));
+}
+
 Status StreamPoolAccess::fill(void* to_pool, std::byte value, Bytes bytes) {
   if (Status sane = require_size("fill of the pool", bytes); !sane) return sane;
   const MutexLock lock(mutex_);

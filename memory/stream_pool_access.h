@@ -23,6 +23,8 @@ class StreamPoolAccess final : public PoolAccess {
   // have been written.
   Status write(void* to_pool, const void* from, Bytes bytes) override LW_EXCLUDES(mutex_);
   Status read(void* to, const void* from_pool, Bytes bytes) override LW_EXCLUDES(mutex_);
+  Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) override
+      LW_EXCLUDES(mutex_);
   Status fill(void* to_pool, std::byte value, Bytes bytes) override LW_EXCLUDES(mutex_);
 
  private:

@@ -58,6 +58,10 @@ void JobJournal::placing(LaneId lane, Bytes offset, Bytes size) {
 
 void JobJournal::placed() { record_->placed.store(1, release); }
 
+void JobJournal::moved(Bytes offset) {
+  record_->image_offset.store(static_cast<uint64_t>(offset.count()), release);
+}
+
 void JobJournal::keep_copy(const Copy& copy) {
   record_->copy_checksum.store(copy.checksum, relaxed);
   record_->copy.store(static_cast<uint64_t>(copy.offset.count()) << 2 | copy.tier, release);
@@ -86,7 +90,7 @@ void JobJournal::show_moved(Bytes bytes) {
 }
 
 Bytes JobJournal::image_offset() const {
-  return Bytes(static_cast<int64_t>(record_->image_offset.load(relaxed)));
+  return Bytes(static_cast<int64_t>(record_->image_offset.load(std::memory_order_acquire)));
 }
 
 Bytes JobJournal::image_size() const {

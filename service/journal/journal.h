@@ -62,6 +62,8 @@ class JobJournal {
   // The job has memory; its bytes are there once `placed` was called.
   void placing(LaneId lane, Bytes offset, Bytes size);
   void placed();
+  // The image lies there from now on, whole, in as many bytes as before.
+  void moved(Bytes offset);
   // None until `placing`.
   LaneId lane() const { return LaneId(record_->lane.load(std::memory_order_acquire)); }
   bool is_placed() const {

@@ -31,6 +31,12 @@ bool PoolUse::on_entry(const wire::trace::Entry& entry) {
       on_report(reported->report);
     } else if (const auto* capacity = std::get_if<lanes::CapacityChanged>(&heard->event)) {
       pool_ = static_cast<uint64_t>(capacity->capacity.count());
+    } else if (const auto* left = std::get_if<lanes::ImageLeft>(&heard->event)) {
+      set(images_, persistent_, left->job, Bytes());
+    } else if (const auto* placed = std::get_if<lanes::ImagePlaced>(&heard->event)) {
+      set(moves_, persistent_, placed->job, Bytes());
+    } else if (const auto* failed = std::get_if<lanes::CopyFailed>(&heard->event)) {
+      set(moves_, persistent_, failed->job, Bytes());
     }
   }
   return before != std::tuple(pool_, persistent_, in_regions_);
@@ -41,6 +47,9 @@ void PoolUse::on_action(const lanes::Action& action) {
     set(images_, persistent_, place->job, place->size);
   } else if (const auto* drop = std::get_if<lanes::DropImage>(&action)) {
     set(images_, persistent_, drop->job, Bytes());
+    set(moves_, persistent_, drop->job, Bytes());
+  } else if (const auto* move = std::get_if<lanes::MoveImage>(&action)) {
+    set(moves_, persistent_, move->job, move->size);
   } else if (const auto* open = std::get_if<lanes::OpenRegion>(&action)) {
     set(regions_, in_regions_, open->region, open->size);
   } else if (const auto* resize = std::get_if<lanes::ResizeRegion>(&action)) {
@@ -53,6 +62,7 @@ void PoolUse::on_action(const lanes::Action& action) {
 // A core that begins anew with what there is.
 void PoolUse::on_report(const lanes::WorkerReport& report) {
   images_.clear();
+  moves_.clear();
   regions_.clear();
   persistent_ = in_regions_ = 0;
   for (const lanes::ReportedJob& job : report.jobs) {

@@ -29,6 +29,7 @@ class PoolUse {
   void on_report(const lanes::WorkerReport& report);
 
   std::map<JobId, uint64_t> images_;
+  std::map<JobId, uint64_t> moves_;  // the ranges that images move to
   std::map<RegionId, uint64_t> regions_;
   uint64_t pool_ = 0;
   uint64_t persistent_ = 0;

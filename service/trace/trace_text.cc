@@ -128,6 +128,9 @@ class Words {
   std::string operator()(const lanes::DropImage& action) const {
     return "DropImage " + job(action.job);
   }
+  std::string operator()(const lanes::MoveImage& action) const {
+    return "MoveImage " + job(action.job) + ": " + place_text(action.offset, action.size);
+  }
   std::string operator()(const lanes::EvictImage& action) const {
     return "EvictImage " + job(action.job) + ": " + place_text(action.to.offset, action.size) +
            " of the " + lanes::tier_name(action.to.tier);

@@ -52,6 +52,10 @@ void serialize(A& archive, OutsidePlace& place) {
   archive(place.tier, place.offset);
 }
 template <class A>
+void serialize(A& archive, MoveImage& action) {
+  archive(action.job, action.offset, action.size);
+}
+template <class A>
 void serialize(A& archive, EvictImage& action) {
   archive(action.job, action.to, action.size);
 }
@@ -104,7 +108,7 @@ void serialize(A& archive, IterationSum& sum) {
 template <class A>
 void serialize(A& archive, TurnEnded& event) {
   archive(event.turn, event.end, event.iterations, event.busy, event.more_ready, event.ephemeral,
-          event.idle, event.uncounted, event.probes, event.abandoned);
+          event.idle, event.uncounted, event.probes, event.abandoned, event.must);
 }
 template <class A>
 void serialize(A& archive, TurnPaused& event) {

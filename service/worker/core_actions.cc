@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fault_point.h"
 #include "lanes/reason.h"
 
 namespace laneway::service {
@@ -65,9 +66,11 @@ void CoreActions::perform(const lanes::RefuseWork& action) {
   {
     const BookkeepingLock lock(context_.mutex);
     const JobHandle job = jobs_.get(action.job);
-    if (job == nullptr || job->queue.empty() || !job->queue.front()->is_iteration()) return;
-    work = job->queue.front();
-    job->queue.pop_front();
+    if (job == nullptr) return;
+    const auto found = std::find(job->queue.begin(), job->queue.end(), job->outgrew.lock());
+    if (found == job->queue.end()) return;  // cancelled meanwhile: what is behind it may fit
+    work = std::move(*found);
+    job->queue.erase(found);
     job->changed.notify_all();  // the queue has room
   }
   work->complete(Error{ErrorCode::out_of_memory, lanes::reason_text(action.reason)});
@@ -94,6 +97,7 @@ void CoreActions::perform(const lanes::DropImage& action) {
     jobs_.end(*job, reason);
     why = job->end_reason;
   }
+  fault_point("worker.job_ended");
   context_.kept_plans.drop_all(job->id);
   for (const auto& work : dropped) work->complete(reason);
   context_.events.job_gone(job->id, why);

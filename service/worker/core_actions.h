@@ -32,6 +32,7 @@ class CoreActions {
   void perform(const lanes::RefuseWork& action);
   void perform(const lanes::PlaceImage& action);
   void perform(const lanes::DropImage& action);
+  void perform(const lanes::MoveImage& action) { copies_.move(action); }
   void perform(const lanes::EvictImage& action) { copies_.evict(action); }
   void perform(const lanes::SaveImage& action) { copies_.save(action); }
   void perform(const lanes::DropCopy& action) { copies_.drop_copy(action); }

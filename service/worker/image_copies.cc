@@ -10,7 +10,6 @@
 #include "service/worker/worker_lane.h"
 
 namespace laneway::service {
-
 void ImageCopies::place(const lanes::PlaceImage& action) {
   std::vector<std::unique_ptr<Way>> idle;  // joined without the mutex
   const BookkeepingLock lock(context_.mutex);
@@ -41,7 +40,7 @@ std::vector<std::unique_ptr<ImageCopies::Way>> ImageCopies::take_idle_readers() 
   std::vector<std::unique_ptr<Way>> idle;
   for (auto at = readers_.begin(); at != readers_.end();) {
     const JobHandle job = jobs_.get(at->first);
-    if (job != nullptr && job->placing) {
+    if ((job != nullptr && job->placing) || at->second->thread.is_current()) {
       ++at;
       continue;
     }
@@ -49,6 +48,15 @@ std::vector<std::unique_ptr<ImageCopies::Way>> ImageCopies::take_idle_readers() 
     at = readers_.erase(at);
   }
   return idle;
+}
+
+void ImageCopies::stop() {
+  std::vector<std::unique_ptr<Way>> all;  // joined without the mutex
+  const BookkeepingLock lock(context_.mutex);
+  for (auto& [job, way] : readers_) all.push_back(std::move(way));
+  readers_.clear();
+  all.push_back(std::move(memory_));
+  all.push_back(std::move(disk_));
 }
 
 ImageCopies::Way& ImageCopies::way_of(lanes::Tier tier) {
@@ -178,6 +186,16 @@ void ImageCopies::evict(const lanes::EvictImage& action) {
   Way& way = way_of(action.to.tier);
   way.thread.post(
       [this, job, size = action.size, &noting = *way.noting] { leave(job, size, noting); });
+}
+
+void ImageCopies::move(const lanes::MoveImage& action) {
+  const BookkeepingLock lock(context_.mutex);
+  const JobHandle job = jobs_.get(action.job);
+  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->moving_to) return;
+  job->moving_to = action.offset;
+  Way& way = way_of(lanes::Tier::none);
+  way.thread.post(
+      [this, job, size = action.size, &noting = *way.noting] { mover_.move(job, size, noting); });
 }
 
 void ImageCopies::save(const lanes::SaveImage& action) {

@@ -20,6 +20,7 @@
 #include "service/worker/bookkeeping.h"
 #include "service/worker/device_health.h"
 #include "service/worker/image_arrival.h"
+#include "service/worker/image_mover.h"
 #include "service/worker/job_links.h"
 #include "service/worker/lane_noting.h"
 #include "service/worker/state_guard.h"
@@ -34,7 +35,11 @@ class ImageCopies {
  public:
   // All of them must outlive it.
   ImageCopies(WorkerContext& context, WorkerJobs& jobs, DeviceHealth& device, JobLinks& links)
-      : context_(context), jobs_(jobs), device_(device), links_(links) {}
+      : context_(context),
+        jobs_(jobs),
+        device_(device),
+        links_(links),
+        mover_(context, jobs, device, links) {}
 
   // Writes the job's bytes to that place, after what was asked for before, and posts ImagePlaced; a
   // copy that fails ends the job. Asked for again meanwhile, it changes nothing. An image that
@@ -44,9 +49,16 @@ class ImageCopies {
   // Copies the image there, unless what lies there is its copy, and posts ImageLeft; or CopyFailed,
   // and the job goes on with its image where it was.
   void evict(const lanes::EvictImage& action);
+  // Copies the image to its new place and posts ImagePlaced, or CopyFailed. Nothing of the job runs
+  // meanwhile.
+  void move(const lanes::MoveImage& action);
+  // See ImageMover::stop.
+  void stop_moves() { mover_.stop(); }
   // Copies the image there while the job has nothing to run, and posts ImageSaved.
   void save(const lanes::SaveImage& action);
   void drop_copy(const lanes::DropCopy& action);
+  // Ends the threads: nothing of theirs is posted afterwards. Requires: no job is left.
+  void stop();
 
  private:
   // A thread that copies, and where it notes what it does.
@@ -56,7 +68,8 @@ class ImageCopies {
   };
   Way& way_of(lanes::Tier tier) LW_REQUIRES(kBookkeeping);
   Way& way_in(const WorkerJob& job) LW_REQUIRES(kBookkeeping);
-  // Of jobs whose images are in the pool, or are over. Their threads end here.
+  // Of jobs whose images are in the pool, or are over; not the caller's own. Their threads end
+  // with them.
   std::vector<std::unique_ptr<Way>> take_idle_readers() LW_REQUIRES(kBookkeeping);
   void copy(const JobHandle& job, LaneNoting& noting);
   void place_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
@@ -78,6 +91,7 @@ class ImageCopies {
   WorkerJobs& jobs_;
   DeviceHealth& device_;
   JobLinks& links_;
+  ImageMover mover_;
   // From its first image on; the notes are the thread's, and a predecessor's until then.
   std::unique_ptr<Way> memory_ LW_GUARDED_BY(kBookkeeping);
   // Nobody watches it: a disk that does not answer is no fault of the job.

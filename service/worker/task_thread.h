@@ -23,6 +23,8 @@ class TaskThread {
   void wait_idle() LW_EXCLUDES(mutex_);
   // The same, at most so long; false when something of it is not done then.
   bool wait_idle_for(Duration most) LW_EXCLUDES(mutex_);
+  // Whether the caller is that thread, which must not end it.
+  bool is_current() const { return thread_.get_id() == std::this_thread::get_id(); }
 
  private:
   void run();

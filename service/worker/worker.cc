@@ -40,6 +40,7 @@ Worker::Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, Event
 void Worker::close_all() {
   jobs_.close_all();
   lanes_.close_all();
+  copies_.stop();
   watcher_.stop();
 }
 

@@ -122,7 +122,8 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   void close_job(const JobHandle& job) { jobs_.close(job); }
   // The same without the waits: job_gone tells of the end. The job's links are told `reason`.
   void begin_close(const JobHandle& job, const Error& reason) { jobs_.begin_close(job, reason); }
-  // close_job for all jobs; joins the threads of the lanes. Actions that come later do nothing.
+  // close_job for all jobs; joins the threads of the lanes and of copies, after which the worker
+  // posts nothing. Actions that come later do nothing.
   void close_all();
 
   // How other processes submit to jobs.
@@ -138,8 +139,12 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   // After a predecessor's death, when all jobs, graphs, links and segments are known again: images
   // are bound where they lie, lanes opened, and what the journal says of each job is done.
   void recover();
-  // Everything that a new core must know. No actions may be carried out meanwhile.
-  lanes::WorkerReport report() { return recovery_.report(); }
+  // Everything that a new core must know. Moves of images inside the pool are given up first. No
+  // actions may be carried out meanwhile.
+  lanes::WorkerReport report() {
+    copies_.stop_moves();
+    return recovery_.report();
+  }
   // A quarantined job is tried again, alone at first. Refused when it is not quarantined.
   Status release(const JobHandle& job) { return release_from_quarantine(context_, job); }
 

@@ -41,6 +41,11 @@ bool WorkerJob::ready() const {
                                  [](const auto& link) { return link->ring->ready(); });
 }
 
+void WorkerJob::run_again(const std::shared_ptr<Work>& work, bool did_not_fit) {
+  queue.push_front(work);
+  if (did_not_fit) outgrew = work;
+}
+
 std::shared_ptr<Work> WorkerJob::take_next() {
   if (!queue.empty()) {
     std::shared_ptr<Work> work = std::move(queue.front());

@@ -105,10 +105,12 @@ struct WorkerJob {
   ImageArrival arrival;  // whole a moment later than `arriving` ends, when the core was told
   // … or out of it, to that place.
   std::optional<lanes::OutsidePlace> leaving_to LW_GUARDED_BY(kBookkeeping);
+  std::optional<Bytes> moving_to LW_GUARDED_BY(kBookkeeping);  // … or to another place of the pool
   // It is copied there ahead of need.
   std::optional<lanes::OutsidePlace> saving_to LW_GUARDED_BY(kBookkeeping);
   bool closing LW_GUARDED_BY(kBookkeeping) = false;  // no further work is taken
   std::deque<std::shared_ptr<Work>> queue LW_GUARDED_BY(kBookkeeping);
+  std::weak_ptr<Work> outgrew LW_GUARDED_BY(kBookkeeping);  // the last that did not fit its lane
   // Other processes that submit; their requests come after what is queued.
   std::vector<std::shared_ptr<Link>> links LW_GUARDED_BY(kBookkeeping);
   size_t next_link LW_GUARDED_BY(kBookkeeping) = 0;  // whose turn it is among them
@@ -127,6 +129,8 @@ struct WorkerJob {
   void acquit() LW_REQUIRES(kBookkeeping);
   // Work is there.
   bool ready() const LW_REQUIRES(kBookkeeping);
+  // It was not run to its end, and comes first again; `did_not_fit`: its lane.
+  void run_again(const std::shared_ptr<Work>& work, bool did_not_fit) LW_REQUIRES(kBookkeeping);
   // The next piece of work, if there is any.
   std::shared_ptr<Work> take_next() LW_REQUIRES(kBookkeeping);
   // The next request of a link, if it is an access to the state that can be done at once and

@@ -173,6 +173,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
         graph.plan.need = std::min(graph.plan.need, most);
       }
       outcome.ended = end_turn(lanes::TurnEnd::out_of_lane);
+      outcome.ended->must = graph.plan.need;
       return outcome;
     case IterationEnd::abandoned: turn_.count_abandoned(); break;
     case IterationEnd::cancelled:
@@ -342,7 +343,7 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   host_.learn(job, *graph, result);
   const BookkeepingLock lock(context_.mutex);
   if (result.end == IterationEnd::abandoned) work->abandoned();
-  if (is_run_again(result.end)) job.queue.push_front(work);
+  if (is_run_again(result.end)) job.run_again(work, result.end == IterationEnd::out_of_lane);
   Outcome outcome = finish(job, *graph, std::move(result), took);
   if (job.closing) job.close_links();
   return outcome;

@@ -64,8 +64,7 @@ class WorkerLane {
   TurnId turn() const LW_REQUIRES(kBookkeeping) { return turn_.id(); }
   // Work is under way in the lane, or in flight.
   bool is_busy() const LW_REQUIRES(kBookkeeping) { return busy_; }
-  // An iteration of its turn is held for a more urgent one; and, when its job is over, it is given
-  // up.
+  // An iteration of its turn is held for a more urgent one; it is given up with its job.
   bool is_paused() const LW_REQUIRES(kBookkeeping) { return pause_.is_paused(); }
   void give_up_paused() LW_REQUIRES(kBookkeeping) { pause_.give_up_paused(); }
   // Something that the thread may have waited for is there: work, or the end of what ran.

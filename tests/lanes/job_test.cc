@@ -27,8 +27,8 @@ TEST(JobStates, HaveTheNamesThatStatusShows) {
   std::vector<std::string> names;
   for (const JobState state : all_states()) names.emplace_back(job_state_name(state));
   EXPECT_THAT(names, testing::ElementsAre("waiting", "staged", "resident", "running", "paused",
-                                          "held", "evicting", "away", "restoring", "quarantined",
-                                          "finished", "failed", "cancelled"));
+                                          "held", "evicting", "away", "restoring", "moving",
+                                          "quarantined", "finished", "failed", "cancelled"));
 }
 
 TEST(JobStates, NothingLeavesAFinalStateAndEveryOtherCanEnd) {

@@ -1,13 +1,15 @@
 // Shows that a range that is named (a report says where an image or region lies) is taken exactly
 // when it is aligned, inside the pool and free, and that ledger and free list stay one: random
-// claims, placements and releases, numbers of nonsense among them, against a list of ranges that is
-// searched afresh each time.
+// claims, placements, moves and releases, numbers of nonsense among them, against a list of ranges
+// that is searched afresh each time.
 #include "lanes/pool_map.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "base/random.h"
@@ -31,12 +33,14 @@ class Pair {
         real_(Bytes(capacity_), Bytes(reserve_), kUnit) {}
 
   void step(Random& random) {
-    switch (random.below(5)) {
+    switch (random.below(7)) {
       case 0: claim_image(random); break;
       case 1: claim_region(random); break;
       case 2: place_image(random); break;
       case 3: drop_image(random); break;
       case 4: close_region(random); break;
+      case 5: begin_move(random); break;
+      case 6: end_move(random); break;
     }
     compare();
   }
@@ -55,6 +59,7 @@ class Pair {
   int64_t taken() const {
     int64_t sum = 0;
     for (const auto& [id, range] : images_) sum += range.size;
+    for (const auto& [id, range] : moves_) sum += range.size;
     for (const auto& [region, range] : regions_) sum += range.size;
     return sum;
   }
@@ -66,6 +71,9 @@ class Pair {
       return range.offset + range.size <= offset || offset + size <= range.offset;
     };
     for (const auto& [id, range] : images_) {
+      if (!apart(range)) return false;
+    }
+    for (const auto& [id, range] : moves_) {
       if (!apart(range)) return false;
     }
     for (const auto& [region, range] : regions_) {
@@ -112,7 +120,34 @@ class Pair {
     if (images_.empty()) return;
     const auto image = std::next(images_.begin(), random.below(images_.size()));
     real_.drop_image(JobId(image->first));
+    moves_.erase(image->first);
     images_.erase(image);
+  }
+  void begin_move(Random& random) {
+    if (images_.empty()) return;
+    const auto& [id, range] = *std::next(images_.begin(), random.below(images_.size()));
+    if (moves_.count(id) > 0) return;
+    using To = PoolMap::MoveTo;
+    const To to = std::array{To::lowest, To::highest, To::lower}.at(random.below(3));
+    // Searched afresh: the places that are free, from the end that is meant.
+    std::optional<int64_t> expected;
+    for (int64_t at = 0; at + range.size <= capacity_; at += kUnit) {
+      if (!is_free(at, range.size) || (to == To::lower && at > range.offset)) continue;
+      if (!expected || to == To::highest) expected = at;
+    }
+    const std::optional<Bytes> place = real_.begin_move(JobId(id), to);
+    ASSERT_EQ(place.has_value(), expected.has_value());
+    if (!place) return;
+    ASSERT_EQ(place->count(), *expected);
+    moves_[id] = {place->count(), range.size};
+  }
+  void end_move(Random& random) {
+    if (moves_.empty()) return;
+    const auto move = std::next(moves_.begin(), random.below(moves_.size()));
+    const bool moved = random.chance(0.5);
+    real_.end_move(JobId(move->first), moved);
+    if (moved) images_[move->first] = move->second;
+    moves_.erase(move);
   }
   void close_region(Random& random) {
     if (regions_.empty()) return;
@@ -124,6 +159,7 @@ class Pair {
     ASSERT_EQ(real_.claimed().count(), taken() + reserve_);
     std::map<int64_t, int64_t> ranges;
     for (const auto& [id, range] : images_) ranges[range.offset] = range.size;
+    for (const auto& [id, range] : moves_) ranges[range.offset] = range.size;
     for (const auto& [region, range] : regions_) ranges[range.offset] = range.size;
     ASSERT_EQ(real_.ranges().taken(), ranges);
   }
@@ -132,6 +168,7 @@ class Pair {
   int64_t reserve_;
   PoolMap real_;
   std::map<uint64_t, NaiveRange> images_;
+  std::map<uint64_t, NaiveRange> moves_;  // where images go
   std::vector<std::pair<Region, NaiveRange>> regions_;
   uint64_t last_region_ = 0;
 };

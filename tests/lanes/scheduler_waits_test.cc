@@ -80,15 +80,32 @@ TEST_F(WaitsTest, WithRoomOutsideOneOfThemLeavesAndNothingIsRefused) {
 }
 
 // Images [0, 30) and [30, 60); the first one ends, and the second one's own image parts what is
-// free into 30 and 40.
+// free into 30 and 40. It moves, if that makes room; where it has nowhere to go, it leaves and
+// comes back, or its iteration is refused.
 TEST_F(WaitsTest, AJobAloneInThePoolIsNotHeldByItsOwnImage) {
+  make(100, 4);
+  offer(1, 30, 5);
+  const TurnId turn = begin(2, 30, 5);
+  send(JobEnded{JobId(1)});
+  const auto stuck = outgrow(turn, 60);
+  ASSERT_EQ(of<MoveImage>(stuck).size(), 1u);
+  EXPECT_EQ(of<MoveImage>(stuck)[0].offset, units(0));
+  EXPECT_TRUE(of<RefuseWork>(stuck).empty());
+  const auto moved = place(2);
+  EXPECT_EQ(of<ResizeRegion>(moved).at(0).size, units(60));
+  EXPECT_EQ(of<GrantTurn>(moved).size(), 1u);
+}
+
+// Image [20, 60): neither of the pieces beside it has room for it.
+TEST_F(WaitsTest, AJobAloneInThePoolLeavesItWhereItsImageCannotMove) {
   for (const bool outside : {false, true}) {
     store_ = units(outside ? 100 : 0);
     make(100, 4);
-    offer(1, 30, 5);
-    const TurnId turn = begin(2, 30, 5);
+    offer(1, 20, 5);
+    const TurnId turn = begin(2, 40, 25);
     send(JobEnded{JobId(1)});
     const auto stuck = outgrow(turn, 60);
+    EXPECT_TRUE(of<MoveImage>(stuck).empty());
     if (outside) {
       EXPECT_EQ(of<EvictImage>(stuck).size(), 1u);
       const auto back = send(ImageLeft{JobId(2)});
@@ -98,6 +115,30 @@ TEST_F(WaitsTest, AJobAloneInThePoolIsNotHeldByItsOwnImage) {
       EXPECT_EQ(of<RefuseWork>(stuck).size(), 1u);
     }
   }
+}
+
+// Both are held for their large graphs, and the last one loses that iteration. What comes behind it
+// does not fit what is left of its lane either, but there is room for so much.
+TEST_F(WaitsTest, AfterARefusalASmallerIterationGetsWhatItNeeds) {
+  make(100, 4);
+  const TurnId first = begin(1, 40, 5);
+  const TurnId second = begin(2, 40, 5);
+  outgrow(first, 50);
+  const auto stuck = outgrow(second, 50);
+  ASSERT_EQ(of<RefuseWork>(stuck).size(), 1u);
+  ASSERT_EQ(of<GrantTurn>(stuck).size(), 1u);
+  const Turn next = of<GrantTurn>(stuck)[0].turn;
+  ASSERT_EQ(next.job, JobId(2));
+  ASSERT_LT(next.envelope.ceiling, units(9));
+  const auto grown = send(TurnEnded{.turn = next.id,
+                                    .end = TurnEnd::out_of_lane,
+                                    .busy = Duration(),
+                                    .more_ready = true,
+                                    .ephemeral = units(50),
+                                    .must = units(9)});
+  EXPECT_TRUE(of<RefuseWork>(grown).empty());
+  ASSERT_EQ(of<GrantTurn>(grown).size(), 1u);
+  EXPECT_GE(of<GrantTurn>(grown)[0].turn.envelope.ceiling, units(9));
 }
 
 TEST_F(WaitsTest, WhoeverIsHeldWaitsForJobsThatHaveNothingToRun) {

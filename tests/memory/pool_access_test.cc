@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -78,6 +79,25 @@ TEST_P(PoolAccessTest, RandomWritesFillsAndReadsAreThoseOfAPlainVector) {
   EXPECT_EQ(std::memcmp(bytes.data(), model.data(), model.size()), 0);
 }
 
+TEST_P(PoolAccessTest, CopiesWithinThePoolMoveWhatLiesThere) {
+  constexpr int64_t kChunk = limits::kCopyChunk.count();
+  std::vector<std::byte> model(kPool);
+  for (size_t i = 0; i < model.size(); ++i) model[i] = std::byte(uint8_t(i * 7 + i / 251));
+  ASSERT_TRUE(access_->write(pool_->data(), model.data(), Bytes(kPool)).ok());
+  const int64_t half = kPool / 2;
+  for (const int64_t size : {int64_t{0}, int64_t{1}, kChunk - 3, half - 1}) {
+    for (const auto& [to, from] : {std::pair(int64_t{1}, half), std::pair(half, int64_t{0})}) {
+      std::memcpy(model.data() + to, model.data() + from, static_cast<size_t>(size));
+      const Status copied =
+          access_->copy_within(pool_->data() + to, pool_->data() + from, Bytes(size));
+      ASSERT_TRUE(copied.ok()) << copied.error().message;
+    }
+  }
+  std::vector<std::byte> bytes(kPool);
+  ASSERT_TRUE(access_->read(bytes.data(), pool_->data(), Bytes(kPool)).ok());
+  EXPECT_EQ(std::memcmp(bytes.data(), model.data(), model.size()), 0);
+}
+
 TEST_P(PoolAccessTest, WhatIsNotInsideThePoolIsRefused) {
   std::vector<std::byte> bytes(kPool + 1);
   const auto refused = [](const Status& status) {
@@ -89,6 +109,9 @@ TEST_P(PoolAccessTest, WhatIsNotInsideThePoolIsRefused) {
   EXPECT_TRUE(refused(access_->read(bytes.data(), bytes.data(), Bytes(1))));
   EXPECT_TRUE(refused(access_->fill(pool_->data() + 1, std::byte{1}, Bytes(kPool))));
   EXPECT_TRUE(refused(access_->fill(pool_->data(), std::byte{1}, Bytes(-1))));
+  EXPECT_TRUE(refused(access_->copy_within(pool_->data() + kPool, pool_->data(), Bytes(1))));
+  EXPECT_TRUE(refused(access_->copy_within(pool_->data(), bytes.data(), Bytes(1))));
+  EXPECT_TRUE(refused(access_->copy_within(pool_->data() + 1, pool_->data(), Bytes(-1))));
   EXPECT_TRUE(refused(access_->write(pool_->data(), bytes.data(), Bytes(-1))));
   EXPECT_TRUE(refused(access_->read(bytes.data(), pool_->data(), Bytes(-1))));
   EXPECT_TRUE(access_->write(pool_->data() + kPool, bytes.data(), Bytes(0)).ok());

@@ -34,9 +34,11 @@ SNAPSHOTS = {"worker.snapshot_part", "worker.snapshot_taken", "worker.request_lo
 OF_SUCCESSORS = {
     "worker.job_released",  # test_faults_blame.py
     "worker.weights_part",  # test_weight_files.py
-    "worker.image_copied",  # test_residency.py, as the next two
+    "worker.image_copied",  # test_residency.py, as the next four
     "worker.image_saved",
     "worker.image_left",
+    "worker.image_moving",
+    "worker.image_moved",
     "worker.pausing",  # test_preemption.py, as the next three
     "worker.paused",
     "worker.resuming",

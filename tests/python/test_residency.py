@@ -13,6 +13,7 @@ from laneway.errors import InvalidInput, JobFailed, Refused
 from support.cli import run
 from support.crowd import ROOM, Crowd, lines, places
 from support.daemon import Lanewayd, wait_until
+from support.eager import assert_same
 
 
 def with_room_outside(kind, folder):
@@ -82,6 +83,33 @@ def test_a_worker_killed_on_the_way_loses_nothing(point, nth, tmp_path):
         assert daemon.active_worker() != first, f"no worker passed {point} {nth} times"
         crowd.assert_undisturbed()
         crowd.close()
+
+
+@pytest.mark.parametrize("point", ["", "image_moving:2", "image_copied:1", "image_moved:1"])
+def test_an_image_that_parts_what_is_free_moves_and_loses_nothing(point):
+    """There is no room outside: an image of 33 MiB has room only beside one that has moved."""
+    fault = {"LANEWAY_FAULT": f"worker.{point}"} if point else {}
+    with Lanewayd("--staging", "0", pool=ROOM, environment=fault) as daemon:
+        with daemon.connect() as service:
+            first = daemon.active_worker()
+            crowd = Crowd(service, 2)
+            crowd.rounds(2)
+            crowd.steps.pop(crowd.names[0]).close()
+            torch.manual_seed(5)
+            model = nn.Linear(2950, 2950).eval()
+            inputs = torch.randn(1, 2950)
+            assert torch.equal(laneway.inference(model, service=service)(inputs), model(inputs))
+            assert (daemon.active_worker() != first) == bool(point)
+            crowd.train(crowd.names[1])
+            daemon.kill(daemon.broker())
+            crowd.train(crowd.names[1])
+            with laneway.embedded("1GiB", staging=0) as roomy:
+                twin = Crowd(roomy, 2)
+                for _ in range(4):
+                    twin.train(crowd.names[1])
+                expected = twin.states()[crowd.names[1]]
+            assert twin.losses[crowd.names[1]] == crowd.losses[crowd.names[1]]
+            assert_same(expected, crowd.states()[crowd.names[1]], crowd.names[1])
 
 
 def is_clean(service, name):

@@ -64,6 +64,10 @@ class EnqueueAccess final : public memory::PoolAccess {
     Status health = sky_.health();
     return health ? host_.read(to, from_pool, bytes) : health;
   }
+  Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) override {
+    Status health = sky_.health();
+    return health ? host_.copy_within(to_pool, from_pool, bytes) : health;
+  }
   Status fill(void* to_pool, std::byte value, Bytes bytes) override {
     Status health = sky_.health();
     return health ? host_.fill(to_pool, value, bytes) : health;

@@ -46,6 +46,10 @@ void ActionHash::add(const Action& action) {
     mix(place->job.value());
     mix(place->offset);
     mix(place->size);
+  } else if (const auto* move = std::get_if<MoveImage>(&action)) {
+    mix(move->job.value());
+    mix(move->offset);
+    mix(move->size);
   } else if (const auto* drop = std::get_if<DropImage>(&action)) {
     mix(drop->job.value());
   } else if (const auto* evict = std::get_if<EvictImage>(&action)) {

@@ -19,7 +19,18 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     if (job->second.turn.valid()) return "an image leaves under an open turn";
     if (job->second.arriving) return "an image leaves that is still arriving";
     if (job->second.leaving) return "an image leaves twice";
+    if (seen.moves.count(evict->job) > 0) return "an image leaves that is moving";
     if (evict->size.count() != job->second.image_need) return "an image leaves in another size";
+  }
+  if (const auto* move = std::get_if<MoveImage>(&action)) {
+    const auto job = seen.jobs.find(move->job);
+    if (job == seen.jobs.end() || !job->second.placed) return "an image moves that is not there";
+    if (job->second.turn.valid()) return "an image moves under an open turn";
+    if (job->second.arriving || job->second.leaving || job->second.saving) {
+      return "an image moves that is being copied";
+    }
+    if (!seen.moves.empty()) return "two images move at once";
+    if (move->size.count() != job->second.image_need) return "an image moves in another size";
   }
   if (const auto* save = std::get_if<SaveImage>(&action)) {
     const auto job = seen.jobs.find(save->job);
@@ -90,6 +101,9 @@ std::string MemoryChecker::check_state(const Observed& seen) const {
   }
   std::map<int64_t, int64_t> taken;
   for (const auto& [id, range] : seen.images) {
+    if (!taken.emplace(range.offset, range.size).second) return "two ranges start together";
+  }
+  for (const auto& [id, range] : seen.moves) {
     if (!taken.emplace(range.offset, range.size).second) return "two ranges start together";
   }
   for (const auto& [id, range] : seen.regions) {

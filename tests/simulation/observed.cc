@@ -16,6 +16,7 @@ int64_t Observed::rounded(Bytes bytes) const {
 int64_t Observed::claimed() const {
   int64_t sum = reserve;
   for (const auto& [id, range] : images) sum += range.size;
+  for (const auto& [id, range] : moves) sum += range.size;
   for (const auto& [id, range] : regions) sum += range.size;
   return sum;
 }
@@ -23,6 +24,7 @@ int64_t Observed::claimed() const {
 int64_t Observed::largest_gap(RegionId without) const {
   std::vector<Range> taken;
   for (const auto& [id, range] : images) taken.push_back(range);
+  for (const auto& [id, range] : moves) taken.push_back(range);
   for (const auto& [id, range] : regions) {
     if (id != without) taken.push_back(range);
   }
@@ -42,8 +44,8 @@ bool Observed::fits_lane(const SeenJob& job) const {
 }
 
 bool Observed::eligible(const SeenJob& job) const {
-  return job.lane.valid() && job.placed && !job.leaving && job.announced && !job.ended &&
-         !job.turn.valid() && fits_lane(job);
+  return job.lane.valid() && job.placed && !job.leaving && moves.count(job.offer.job) == 0 &&
+         job.announced && !job.ended && !job.turn.valid() && fits_lane(job);
 }
 
 void Observed::on(const JobOffered& event) {
@@ -109,6 +111,7 @@ void Observed::on(const WorkerReported& event) {
   lanes.clear();
   turns.clear();
   images.clear();
+  moves.clear();
   regions.clear();
   outside.clear();
   arrivals_ = 0;
@@ -169,6 +172,7 @@ void Observed::on_outside(const Event& event) {
     if (SeenJob* job = known(gone->job); job != nullptr && job->leaving) left(*job);
   }
   if (const auto* failed = std::get_if<CopyFailed>(&event)) {
+    moves.erase(failed->job);
     if (SeenJob* job = known(failed->job); job != nullptr && job->leaving) {
       job->leaving = false;
       outside.erase(failed->job);
@@ -216,6 +220,11 @@ void Observed::apply(const Event& event) {
   if (const auto* ended = std::get_if<TurnEnded>(&event)) on(*ended);
   if (const auto* reported = std::get_if<WorkerReported>(&event)) on(*reported);
   if (const auto* placed = std::get_if<ImagePlaced>(&event)) {
+    const auto move = moves.find(placed->job);
+    if (move != moves.end()) {
+      images.at(placed->job) = move->second;
+      moves.erase(move);
+    }
     if (images.count(placed->job) > 0) {
       SeenJob& job = jobs.at(placed->job);
       if (!job.placed) job.arriving = !placed->whole && outside.count(placed->job) > 0;
@@ -278,8 +287,12 @@ void Observed::apply(const Action& action) {
   if (const auto* place = std::get_if<PlaceImage>(&action)) {
     images[place->job] = {place->offset.count(), place->size.count()};
   }
+  if (const auto* move = std::get_if<MoveImage>(&action)) {
+    moves[move->job] = {move->offset.count(), move->size.count()};
+  }
   if (const auto* drop = std::get_if<DropImage>(&action)) {
     images.erase(drop->job);
+    moves.erase(drop->job);
     outside.erase(drop->job);
     jobs.erase(drop->job);
   }

@@ -96,6 +96,7 @@ class Observed {
   std::map<LaneId, SeenLane> lanes;
   std::map<TurnId, SeenTurn> turns;  // open
   std::map<JobId, Range> images;
+  std::map<JobId, Range> moves;  // where images go that MoveImage named, until the answer
   std::map<RegionId, Range> regions;
   std::map<JobId, SeenCopy> outside;
 

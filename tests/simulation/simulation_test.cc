@@ -74,6 +74,8 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "copies outdated",
                            "copies given up",
                            "copies failed",
+                           "moved",
+                           "moves failed",
                            "saved ahead",
                            "saving stopped",
                            "asked for residency",

@@ -96,7 +96,7 @@ std::string TurnChecker::settled(const Observed& seen, const Event& /*event*/) {
     if (job.ended && job.turn.valid() && !seen.lanes.at(job.lane).recalled) {
       return "an ended job keeps its turn" + name;
     }
-    if (!job.lane.valid() || job.ended || job.leaving) continue;
+    if (!job.lane.valid() || job.ended || job.leaving || seen.moves.count(id) > 0) continue;
     std::string broken;
     if (job.placed && !seen.fits_lane(job)) broken = check_held(seen, job);
     if (seen.worker_up && seen.eligible(job)) broken = check_idle(seen, job);

@@ -99,6 +99,8 @@ void World::send(const Event& event) {
 void World::carry_out(const Action& action) {
   if (const auto* place_image = std::get_if<PlaceImage>(&action)) {
     place(place_image->job);
+  } else if (const auto* move_image = std::get_if<MoveImage>(&action)) {
+    move(move_image->job);
   } else if (const auto* evict_image = std::get_if<EvictImage>(&action)) {
     evict(*evict_image);
   } else if (const auto* save_image = std::get_if<SaveImage>(&action)) {

@@ -75,6 +75,7 @@ class World {
   void say(const lanes::Event& event);
   void abandon_if_long(RunningTurn& turn, Duration latest);
   void place(JobId job);
+  void move(JobId job);
   void evict(const lanes::EvictImage& action);
   void leave(JobId job, const lanes::OutsidePlace& to);
   void save(const lanes::SaveImage& action);

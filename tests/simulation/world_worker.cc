@@ -27,6 +27,7 @@ void World::place(JobId job) {
     if (epoch != worker_epoch_) return;
     Client& client = clients_.at(job);
     client.placing = false;
+    if (client.gone) return;  // DropImage waits for the copy, and nobody hears of it
     if (client.clean) {
       const auto found = outside_.find({client.copy.tier, client.copy.offset.count()});
       const bool is_it = found != outside_.end() && found->second.first == job &&
@@ -51,6 +52,19 @@ void World::arrived(JobId job, uint64_t epoch) {
   send(ImagePlaced{job, true});
   const auto turn = turns_.find(client.turn);
   if (turn != turns_.end() && !turn->second.iterating) at_boundary(turn->second);
+}
+
+// A worker that reports to a new core gives the move up.
+void World::move(JobId job) {
+  at(delay(), [this, job, worker = worker_epoch_, broker = broker_epoch_] {
+    if (worker != worker_epoch_ || broker != broker_epoch_ || clients_.at(job).gone) return;
+    if (random_.chance(0.1)) {
+      ++outcome_.counts["moves failed"];
+      return send(CopyFailed{job});
+    }
+    ++outcome_.counts["moved"];
+    send(ImagePlaced{job});
+  });
 }
 
 void World::evict(const EvictImage& action) {

@@ -216,10 +216,13 @@ TEST_P(OperatorFails, BehindTheFirstWriteAndTheStateIsAsBefore) {
 INSTANTIATE_TEST_SUITE_P(Methods, OperatorFails,
                          ::testing::Values("undo", "snapshot:1", "snapshot:2", "snapshot:100"));
 
-// The job failed there and its client was answered; the worker died before the broker heard of it.
-TEST(WorkerRecovery, AJobThatWasSpoiledNeverComesBack) {
+// The job failed there and its client was answered; the worker died before the broker heard of it,
+// while the journal said that the job is spoiled (mostly), or when it said that the job is over.
+class SpoiledJob : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SpoiledJob, NeverComesBack) {
   WorkerRig rig(WorkerRig::Recovery{.memory = Bytes()});
-  rig.start();
+  rig.start(points(GetParam()));
   ProcessJob job(rig, {.name = "failing",
                        .user = 1,
                        .slots = testing::adding_slots(1),
@@ -229,10 +232,18 @@ TEST(WorkerRecovery, AJobThatWasSpoiledNeverComesBack) {
   ASSERT_TRUE(client.run(4).ok());
   const auto failed = client.run(-1);
   ASSERT_FALSE(failed.ok());
-  rig.kill();
+  const bool dies_there = *GetParam() != 0;
+  if (dies_there) {
+    rig.until([&] { return rig.deaths() == 1; }, "the worker's death");
+    ASSERT_EQ(rig.gone(job.id()), nullptr);
+  } else {
+    rig.kill();
+  }
   rig.start();
   rig.until([&] { return rig.gone(job.id()) != nullptr; }, "the end of the job");
 }
+
+INSTANTIATE_TEST_SUITE_P(WorkerRecovery, SpoiledJob, ::testing::Values("", "job_ended"));
 
 }  // namespace
 }  // namespace laneway::service

@@ -255,6 +255,13 @@ void WorkerRig::take(wire::from_worker::Any message) {
     if (over->failed) why = Error{over->code, over->message};
     return;
   }
+  if (const auto* reply = std::get_if<wire::from_worker::Reply>(&message)) {
+    // As the broker has it: a job that the worker does not take again is over.
+    const auto job = told_again_.find(reply->request);
+    if (job != told_again_.end() && !reply->ok) {
+      gone_.try_emplace(job->second, Error{reply->code, reply->message});
+    }
+  }
   std::visit(
       [&](const auto& one) {
         if constexpr (requires { one.request; }) answers_[one.request] = message;
@@ -300,6 +307,7 @@ void ProcessJob::tell_job(bool again) {
   if (initial_) fds.push_back(copy_of(initial_->descriptor()));
   if (again) {
     message_.request = ++rig_.last_request_;
+    rig_.told_again_.emplace(message_.request, id());
     rig_.send(wire::encode(message_), std::move(fds));
     for (const auto& [number, graph] : graphs_) {
       if (number != 0) tell_graph(number);

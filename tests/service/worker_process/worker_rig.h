@@ -125,6 +125,7 @@ class WorkerRig final : public lanes::ActionSink {
   int deaths_ = 0;
   uint64_t last_request_ = 0;
   std::map<uint64_t, wire::from_worker::Any> answers_;
+  std::map<uint64_t, JobId> told_again_;  // requests
   std::map<JobId, std::optional<Error>> gone_;
   std::vector<ProcessJob*> jobs_;
 };

@@ -1,0 +1,126 @@
+#include "lanes/image_moves.h"
+
+#include <algorithm>
+
+namespace laneway::lanes {
+namespace {
+
+// Of images, at most so many are tried for one wish: each costs a copy of the pool's map.
+constexpr size_t kMostTried = 32;
+// Before a job whose copy failed is asked to move again.
+constexpr Duration kAfterFailure = seconds(10);
+
+bool suffices(const RoomTrial& trial, const Wish& wish) {
+  RoomTrial slid = trial;
+  slid.slide(wish, /*idle_ones_only=*/false);
+  return slid.fits(wish) || RoomTrial(trial).fits(wish);
+}
+
+}  // namespace
+
+bool ImageMoves::make_room(const Wish& wish) {
+  if (core_.moving_jobs > 0) return true;
+  if (!core_.worker_up || core_.leaving_jobs > 0) return false;
+  std::vector<Job*> all = candidates();
+  if (all.empty()) return false;
+  Step step = single(wish, all);
+  if (step.job == nullptr) step = compaction(wish, std::move(all));
+  return step.job != nullptr && begin(step);
+}
+
+std::vector<Job*> ImageMoves::candidates() {
+  std::vector<Job*> all;
+  for (auto& [id, job] : core_.jobs) {
+    if (could_move(job)) all.push_back(&job);
+  }
+  std::sort(all.begin(), all.end(), [](const Job* a, const Job* b) {
+    if (a->view.persistent != b->view.persistent) return a->view.persistent < b->view.persistent;
+    return a->view.id < b->view.id;
+  });
+  if (all.size() > kMostTried) all.resize(kMostTried);
+  return all;
+}
+
+bool ImageMoves::could_move(const Job& job) {
+  const bool there =
+      job.view.running || job.state() == JobState::held || job.state() == job.at_rest();
+  if (!there || !job.view.lane.valid() || job.arriving || job.leaves || job.saving || job.ending)
+    return false;
+  if (job.move_no_sooner <= core_.now) return true;
+  wakeup_ = std::min(wakeup_, job.move_no_sooner);
+  return false;
+}
+
+ImageMoves::Step ImageMoves::single(const Wish& wish, const std::vector<Job*>& candidates) const {
+  for (Job* job : candidates) {
+    for (const PoolMap::MoveTo to : {PoolMap::MoveTo::lowest, PoolMap::MoveTo::highest}) {
+      RoomTrial trial(core_);
+      if (trial.move(job->view.id, to) && suffices(trial, wish)) return {job, to};
+    }
+  }
+  return {};
+}
+
+ImageMoves::Step ImageMoves::compaction(const Wish& wish, std::vector<Job*> candidates) const {
+  std::sort(candidates.begin(), candidates.end(),
+            [](const Job* a, const Job* b) { return a->image_offset < b->image_offset; });
+  RoomTrial trial(core_);
+  Step first;
+  for (Job* job : candidates) {
+    if (!trial.move(job->view.id, PoolMap::MoveTo::lower)) continue;
+    if (first.job == nullptr) first = {job, PoolMap::MoveTo::lower};
+    if (suffices(trial, wish)) return first;
+  }
+  return {};
+}
+
+bool ImageMoves::make_room_above(Bytes limit) {
+  if (core_.moving_jobs > 0) return true;
+  if (!core_.worker_up || core_.leaving_jobs > 0) return false;
+  for (auto& [id, job] : core_.jobs) {
+    const Bytes size = core_.pool.rounded(job.view.persistent);
+    if (!could_move(job) || job.image_offset + size <= limit) continue;
+    RoomTrial trial(core_);
+    const auto to = trial.move(id, PoolMap::MoveTo::lowest);
+    if (to && *to + size <= limit && begin({&job, PoolMap::MoveTo::lowest})) return true;
+  }
+  return false;
+}
+
+bool ImageMoves::begin(const Step& step) {
+  Job& job = *step.job;
+  if (job.view.running) {
+    Lane& lane = core_.lane_of(job.view.lane);
+    lane.admission_wanted = true;  // tried again then
+    turns_.recall(lane);
+    return true;
+  }
+  const std::optional<Bytes> place = core_.pool.begin_move(job.view.id, step.to);
+  if (!place) return false;
+  if (job.view.ready) core_.view.remove_ready(job.view);
+  job.view.ready = false;
+  if (job.state() == JobState::held) --core_.held_jobs;
+  job.reason = {};
+  job.moves_to = *place;
+  job.move_to(JobState::moving);
+  ++core_.moving_jobs;
+  core_.actions.push_back(MoveImage{job.view.id, *place, core_.pool.rounded(job.view.persistent)});
+  return true;
+}
+
+void ImageMoves::ended(Job& job, bool moved) {
+  --core_.moving_jobs;
+  core_.pool.end_move(job.view.id, moved);
+  if (moved) job.image_offset = job.moves_to;
+  // Two jobs with different wishes do not move it to and fro for ever.
+  job.move_no_sooner = core_.now + (moved ? core_.config.min_resident : kAfterFailure);
+  core_.memory_changed();
+}
+
+void ImageMoves::on_timer() {
+  if (wakeup_ > core_.now) return;
+  wakeup_ = TimePoint::never();
+  core_.memory_changed();
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,55 @@
+// ImageMoves: images move inside the pool, where the bytes that somebody wants are free but not in
+// one piece. Whether it helps is tried on a copy of the pool first. An image moves only into a
+// range that is wholly apart from its own, which is its own too until the move has ended: so one
+// that finds no such range stays. Between two turns of its job; pinned images move like others. One
+// image moves at a time. Part of the core; not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "base/time.h"
+#include "lanes/core_state.h"
+#include "lanes/room_trial.h"
+#include "lanes/turn_control.h"
+
+namespace laneway::lanes {
+
+class ImageMoves {
+ public:
+  // All arguments must outlive the object.
+  ImageMoves(CoreState& core, TurnControl& turns) : core_(core), turns_(turns) {}
+
+  // An image moves if that gives room to the wish, perhaps with others behind it. Returns whether
+  // one does, or will when its job's turn has ended.
+  bool make_room(const Wish& wish);
+  // The pool becomes smaller: images that lie above its new end go below it, where they find room.
+  // Returns whether one does or will.
+  bool make_room_above(Bytes limit);
+  // The image lies where it was to go; or the copy failed, and it lies where it was.
+  void ended(Job& job, bool moved);
+
+  TimePoint next_wakeup() const { return wakeup_; }
+  void on_timer();
+
+ private:
+  struct Step {
+    Job* job = nullptr;  // null: none helps
+    PoolMap::MoveTo to{};
+  };
+
+  // Those that may move now, by the bytes that it takes; a job that is held is one too, for its own
+  // wish also.
+  std::vector<Job*> candidates();
+  bool could_move(const Job& job);
+  // One move that suffices.
+  Step single(const Wish& wish, const std::vector<Job*>& candidates) const;
+  // The first of several: each goes down as far as it can.
+  Step compaction(const Wish& wish, std::vector<Job*> candidates) const;
+  bool begin(const Step& step);
+
+  CoreState& core_;
+  TurnControl& turns_;
+  TimePoint wakeup_ = TimePoint::never();
+};
+
+}  // namespace laneway::lanes
