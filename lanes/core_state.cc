@@ -21,10 +21,7 @@ CoreState::CoreState(const SchedulerConfig& wanted)
   memory_changed();
 }
 
-Job* CoreState::find_job(JobId id) {
-  const auto found = jobs.find(id);
-  return found == jobs.end() ? nullptr : &found->second;
-}
+Job* CoreState::find_job(JobId id) { return jobs.find(id); }
 
 Job& CoreState::job_of(JobId id) {
   Job* job = find_job(id);
@@ -33,9 +30,9 @@ Job& CoreState::job_of(JobId id) {
 }
 
 const Job& CoreState::job_of(JobId id) const {
-  const auto found = jobs.find(id);
-  LW_CHECK(found != jobs.end(), "the core lost a job");
-  return found->second;
+  const Job* job = jobs.find(id);
+  LW_CHECK(job != nullptr, "the core lost a job");
+  return *job;
 }
 
 Lane& CoreState::lane_of(LaneId id) {

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <vector>
 
 #include "base/bytes.h"
@@ -17,6 +16,7 @@
 #include "lanes/action.h"
 #include "lanes/job.h"
 #include "lanes/job_offered.h"
+#include "lanes/job_table.h"
 #include "lanes/lane.h"
 #include "lanes/outside_map.h"
 #include "lanes/pool_map.h"
@@ -79,7 +79,7 @@ struct CoreState {
   PoolMap pool;
   OutsideMap outside;
   policies::View view;
-  std::map<JobId, Job> jobs;
+  JobTable jobs;
   std::vector<Lane> lanes;     // slot i is lane i + 1
   std::vector<JobId> to_tell;  // that began to wait, or were tried, and may have another reason now
   std::vector<LaneId> touched;  // lanes that settle() looks at when the event has been handled

@@ -85,6 +85,7 @@ TimePoint Eviction::may_leave_from(const Job& job) const {
 
 std::vector<EvictCandidate> Eviction::candidates(const Wish& wish, TimePoint& next) {
   std::vector<EvictCandidate> all;
+  if (!core_.outside.exists()) return all;
   for (const policies::LaneView& lane : core_.view.lane_slots()) {
     for (const policies::JobView* view : lane.jobs) {
       const Job& job = core_.job_of(view->id);

@@ -47,7 +47,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   job.view.lane = {};
   core_.ended.push_back(core_.status_of(job));
   if (core_.ended.size() > kEndedRemembered) core_.ended.pop_front();
-  core_.jobs.erase(id);
+  core_.jobs.remove(id);
   core_.view.learnt_speeds().forget(id);
   policy_.gone(id);
 }

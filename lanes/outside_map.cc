@@ -66,6 +66,10 @@ OutsidePlace OutsideMap::place_for(Bytes size) const {
   return {};
 }
 
+bool OutsideMap::exists() const {
+  return store_.ranges.capacity() > Bytes(0) || spill_.ranges.capacity() > Bytes(0);
+}
+
 bool OutsideMap::could_ever_hold(Bytes size) const {
   const Bytes most = std::max(store_.ranges.capacity(), spill_.ranges.capacity());
   return size >= Bytes(0) && size <= most && rounded(size) <= most;

@@ -29,6 +29,8 @@ class OutsideMap {
   // A place for a copy of `size` bytes: in the store, else in the spill file; Tier::none when
   // neither has so many in one piece.
   OutsidePlace place_for(Bytes size) const;
+  // Whether there is a tier at all.
+  bool exists() const;
   // Whether place_for could answer if nothing else lay there.
   bool could_ever_hold(Bytes size) const;
   // Frees the job's copy. Returns whether there was one.

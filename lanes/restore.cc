@@ -105,7 +105,7 @@ void Restore::restore_job(const ReportedJob& reported) {
     job.move_to(JobState::away);
     job.view.queued_at = core_.now;
   }
-  const Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
+  const Job& kept = core_.jobs.add(std::move(job));
   if (!kept.queued()) return;
   core_.view.add_waiting(kept.view);
   core_.to_tell.push_back(offer.job);
@@ -132,7 +132,7 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   }
   job.image_offset = reported.image_offset;
   job.view.lane = reported.lane;
-  Job& kept = core_.jobs.emplace(offer.job, std::move(job)).first->second;
+  Job& kept = core_.jobs.add(std::move(job));
   core_.view.add_to_lane(kept.view);
   if (has_copy(reported)) kept.move_to(JobState::away);
   kept.move_to(has_copy(reported) ? JobState::restoring : JobState::staged);

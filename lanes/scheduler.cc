@@ -87,7 +87,7 @@ void Scheduler::on(const JobOffered& event) {
     core_.actions.push_back(RefuseJob{event.job, core_.make_reason(code, job)});
     return;
   }
-  const Job& kept = core_.jobs.emplace(event.job, std::move(job)).first->second;
+  const Job& kept = core_.jobs.add(std::move(job));
   core_.view.add_waiting(kept.view);
   core_.to_tell.push_back(event.job);
   core_.queue_has_changed = true;
@@ -154,7 +154,9 @@ void Scheduler::on(const TurnEnded& event) {
   } else if (job.work_announced) {
     turns_.announce_work(job);
   } else {
-    retry_those_who_wait();
+    // Who has nothing to run may leave sooner, if there is a place to go to. To move it could be
+    // asked before.
+    if (core_.outside.exists() || core_.held_jobs > 0) retry_those_who_wait();
     save_ahead_.look_soon();
   }
 }

@@ -26,12 +26,15 @@ TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
     : core_(core),
       policy_(policy),
       open_turns_(core.lanes.size()),
+      open_jobs_(core.lanes.size()),
       deadlines_(core.lanes.size(), TimePoint::never()),
       left_(core.lanes.size()),
       company_(core.lanes.size()) {}
 
 TimePoint TurnControl::next_wakeup() const {
-  return *std::min_element(deadlines_.begin(), deadlines_.end());
+  TimePoint next = TimePoint::never();
+  for (const TimePoint deadline : deadlines_) next = std::min(next, deadline);
+  return next;
 }
 
 Lane* TurnControl::lane_of_turn(TurnId turn) {
@@ -93,19 +96,20 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   lane.rival_came = false;
   lane.hurried = false;
   open_turns_[lane.id.value() - 1] = turn;
+  open_jobs_[lane.id.value() - 1] = &job.view;
   contexts_.opened(job.view.context_key);
   company_.opened(lane.id, job.view.id, budget.is_bound(), core_.now);
 }
 
 void TurnControl::set_urgency(Lane& lane, const Job& job) {
   TurnEnvelope& envelope = lane.turn.envelope;
-  for (const Lane& other : core_.lanes) {
-    if (!other.open() || other.id == lane.id) continue;
-    const policies::JobView& rival = core_.job_of(other.turn.job).view;
-    if (policy_.may_interrupt(core_, rival, job.view)) {
-      envelope.interrupts |= set_of(other.id);
-    } else if (policy_.may_interrupt(core_, job.view, rival)) {
-      envelope.yields_to |= set_of(other.id);
+  for (size_t slot = 0; slot < open_jobs_.size(); ++slot) {
+    const policies::JobView* const rival = open_jobs_[slot];
+    if (rival == nullptr || rival == &job.view) continue;
+    if (policy_.may_interrupt(core_, *rival, job.view)) {
+      envelope.interrupts |= set_of(LaneId(slot + 1));
+    } else if (policy_.may_interrupt(core_, job.view, *rival)) {
+      envelope.yields_to |= set_of(LaneId(slot + 1));
     }
   }
 }
@@ -142,6 +146,7 @@ Stretch TurnControl::close_turn(Lane& lane) {
   const size_t slot = lane.id.value() - 1;
   Job& job = core_.job_of(lane.turn.job);
   open_turns_[slot] = {};
+  open_jobs_[slot] = nullptr;
   deadlines_[slot] = TimePoint::never();
   lane.move_to(LaneState::idle);
   lane.bounded = lane.brief = false;

@@ -99,7 +99,8 @@ class TurnControl {
 
   CoreState& core_;
   CheckedPolicy& policy_;
-  std::vector<TurnId> open_turns_;  // by slot; none when no turn is open
+  std::vector<TurnId> open_turns_;                   // by slot; none when no turn is open
+  std::vector<const policies::JobView*> open_jobs_;  // by slot: whose turn it is
   // By slot: of bounded turns; never for others, and while they are paused.
   std::vector<TimePoint> deadlines_;
   std::vector<Duration> left_;                    // by slot: of a paused turn, until its deadline

@@ -25,7 +25,7 @@ class CoreCheckDeathTest : public testing::Test {
     offer.job = JobId(1);
     offer.persistent = kib(4);
     offer.ephemeral = kib(4);
-    Job& job = core_.jobs.emplace(offer.job, core_.new_job(offer)).first->second;
+    Job& job = core_.jobs.add(core_.new_job(offer));
     core_.view.add_waiting(job.view);
   }
   Job& job() { return core_.job_of(JobId(1)); }
