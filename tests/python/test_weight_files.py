@@ -1,6 +1,7 @@
 """Inference over weights that the service reads from files: answers are those of the model that was
 written to them, bit for bit; and files that are others than they were are told of in words."""
 
+import contextlib
 import json
 import os
 import resource
@@ -276,3 +277,78 @@ def test_whoever_dies_while_it_loads_loses_nothing(victim, tmp_path):
                     daemon.kill(daemon.broker())
                     assert torch.equal(answer(inputs), model(inputs))
         assert (daemon.active_worker() != first) == (victim == "worker")
+
+
+WIDE = 1 << 11  # a layer of 16 MiB: nearly a second on the link
+
+
+def layer():
+    return nn.Linear(WIDE, WIDE)
+
+
+def loading(service):
+    """Whether a part of some image has come, and not the whole."""
+    moved = [job["image"]["moved_bytes"] for job in service.status()["jobs"]]
+    return any(bytes_ is not None and bytes_ > 1 << 20 for bytes_ in moved)
+
+
+@pytest.mark.parametrize("change", ["write", "cut"])
+def test_a_file_that_changes_while_it_loads_ends_its_job_alone(change, tmp_path):
+    path = tmp_path / "many.weights"
+    laneway.save_weights(layer(), path)
+    with (
+        Lanewayd("--copy-bandwidth", "20MiB", pool="64MiB") as daemon,
+        daemon.connect() as service,
+    ):
+        small = nn.Linear(8, 8)
+        other = laneway.inference(small, service=service)
+        few = torch.randn(2, 8)
+        with torch.no_grad():
+            expected = small(few)
+        assert torch.equal(other(few), expected)
+        answer = laneway.inference(without_memory(layer), service=service, weights=path)
+        raised = []
+
+        def call():
+            try:
+                answer(torch.zeros(1, WIDE))
+            except JobFailed as error:
+                raised.append(str(error))
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        wait_until(lambda: loading(service), "a part of it is there")
+        if change == "write":
+            os.utime(path, ns=(1, time.time_ns() + 10**9))
+        else:
+            os.truncate(path, path.stat().st_size // 2)
+        assert torch.equal(other(few), expected)  # nobody else waits, or notices
+        thread.join()
+        words = {"write": "many.weights' was written to", "cut": "many.weights': it ends at"}
+        assert len(raised) == 1 and words[change] in raised[0], raised
+        assert torch.equal(other(few), expected)
+
+
+def test_a_client_that_goes_while_its_model_loads_leaves_nothing(tmp_path):
+    path = tmp_path / "many.weights"
+    laneway.save_weights(layer(), path)
+    with (
+        Lanewayd("--copy-bandwidth", "20MiB", pool="64MiB") as daemon,
+        daemon.connect() as watching,
+    ):
+        with daemon.connect() as service:
+            answer = laneway.inference(without_memory(layer), service=service, weights=path)
+            thread = threading.Thread(target=_ignoring, args=(answer, torch.zeros(1, WIDE)))
+            thread.start()
+            wait_until(lambda: loading(watching), "a part of it is there")
+        thread.join()
+        wait_until(lambda: watching.status()["pool"]["persistent_bytes"] == 0, "its range is free")
+        model = layer()  # in the same range
+        inputs = torch.randn(1, WIDE)
+        with torch.no_grad(), laneway.inference(model, service=watching) as next_one:
+            assert torch.equal(next_one(inputs), model(inputs))
+
+
+def _ignoring(answer, inputs):
+    with contextlib.suppress(laneway.Error):
+        answer(inputs)
