@@ -1,0 +1,246 @@
+"""schedules: which way of copying and computing answers a request for a model that is away first?
+
+`MODEL_RATIO` as in `switching`, in one C++ program without the service (switch_schedules.cc): the
+same runner, link, copies and waits, so that schedules differ in nothing else. In turns: `ready`,
+`whole` (copied, then run), `pageable` (by way of another buffer; on the host there is no pinned
+memory, so this is what pageable memory costs here), `per_layer`, `per_slot`, `pipeswitch` (groups
+by module, for each a wait for its copy and one message: the released code of PipeSwitch, OSDI 2020,
+in C++) and `watermark`, which is what the service does. Each begins with NaN in the image's place,
+and each answer is compared with eager's.
+
+`bound` is what no schedule beats that begins to copy with the request, over slots: the most, over
+all nodes, of the bytes that are needed up to it at the link's rate and what is computed from it on
+in `ready`. `excess` is a schedule's time beyond it, over it (median; the worse end of its 95 %
+interval). `software_ms` is what of a request's time is neither copying nor computing: its time less
+the union of both, from the timestamps. `message_us` is what a message of `pipeswitch` costs the
+lane that waits for it, to be set beside a hop of this machine (`latency`) and the 165 us of
+PipeSwitch's own log. Timestamps of all trials are in `samples`. A run whose `ready` has an
+interquartile range above 5 % is void: it is repeated, at most five times, then there is no
+figure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import stats
+from .harness import Calibration, Options, find_program, interleaved, progress
+from .harness import single_thread_environment as one_thread
+from .report import Report, at_most
+from .switching import MODELS, RATIOS
+
+SCHEDULES = ("ready", "whole", "pageable", "per_layer", "per_slot", "pipeswitch", "watermark")
+TRIALS = {1.0: 200}  # by ratio
+OTHER_TRIALS = 40
+QUICK_TRIALS = 3
+QUICK_CASES = ("inception_v3_1",)
+WARM_UP = 2
+RATE_TRIALS = 5
+STEADY = 0.05
+RUNS = 5
+EXCESS = at_most(0.03)
+SOFTWARE_MS = at_most(1.0)
+OF_PIPESWITCH = at_most(1 / 3)
+UNLIMITED = 0
+
+
+def cases() -> list[str]:
+    return [f"{name}_{ratio:g}" for name in MODELS for ratio in RATIOS]
+
+
+def run(options: Options) -> Report:
+    report = Report("schedules")
+    calibration = Calibration()
+    for case in filter(options.wants, cases()):
+        if options.quick and not options.only and case not in QUICK_CASES:
+            continue
+        name, ratio = case.rsplit("_", 1)
+        torch.manual_seed(0)
+        model, inputs = MODELS[name]()
+        trials = QUICK_TRIALS if options.quick else TRIALS.get(float(ratio), OTHER_TRIALS)
+        measure(case, (model.eval(), inputs), float(ratio), trials, calibration, report)
+    calibration.add_to(report)
+    return report
+
+
+def measure(
+    case: str,
+    job: tuple[nn.Module, tuple[torch.Tensor, ...]],
+    ratio: float,
+    trials: int,
+    calibration: Calibration,
+    report: Report,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        write_job(Path(folder), *job)
+        for attempt in range(RUNS):
+            progress(f"schedules: {case}, run {attempt + 1}")
+            with Program(Path(folder), UNLIMITED) as program:
+                ready = [program.trial("ready")["answer"] for _ in range(WARM_UP + RATE_TRIALS)]
+                image = program.facts["size"]
+            rate = image / (stats.median(ready[WARM_UP:]) / 1e9 * ratio)
+            with Program(Path(folder), int(rate)) as program:
+                facts, found = program.facts, _rounds(program, trials, calibration)
+            if spread([one["answer"] for one in found["ready"]]) <= STEADY:
+                return add_rows(case, facts, rate, found, report)
+    note = f"{RUNS} runs were void: ready's interquartile range is above {STEADY:.0%}"
+    for metric, unit in (("excess", "share"), ("software_ms", "ms")):
+        report.add(f"{case}_watermark", metric, None, unit, note=note)
+
+
+def spread(times: Sequence[float]) -> float:
+    quarter = stats.percentile(times, 75) - stats.percentile(times, 25)
+    return quarter / stats.median(times)
+
+
+def _rounds(
+    program: Program, trials: int, calibration: Calibration
+) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEDULES}
+    for order in interleaved(list(SCHEDULES), trials):
+        calibration.sample()
+        for name in order:
+            found[name].append(program.trial(name))
+    return found
+
+
+@torch.no_grad()
+def write_job(folder: Path, model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+    """The files that switch_job.h names."""
+    from laneway.capture.capture import capture_inference
+    from laneway.graph.graph_encode import encode_graph
+
+    captured = capture_inference(model, inputs)
+    given = captured.inputs.tensors(inputs)
+    if len(given) != len(captured.graph.inputs) or captured.fixed:
+        raise ValueError("only graphs whose inputs are the call's tensors can be measured alone")
+    (folder / "graph").write_bytes(encode_graph(captured.graph))
+    slots = [f"{slot.nbytes} {int(slot.kind)} {slot.name}\n" for slot in captured.slots]
+    (folder / "slots").write_text("".join(slots))
+    _write(folder, "image", (slot.initial.untyped_storage() for slot in captured.slots))
+    expected = model(*inputs)
+    _write(folder, "inputs", (tensor.contiguous().untyped_storage() for tensor in given))
+    _write(folder, "outputs", [expected.contiguous().untyped_storage()])
+
+
+def _write(folder: Path, name: str, storages: Iterable[torch.UntypedStorage]) -> None:
+    sizes = []
+    with (folder / name).open("wb") as file:
+        for storage in storages:
+            data = bytes(torch.empty(0, dtype=torch.uint8).set_(storage).numpy())
+            sizes.append(len(data))
+            file.write(data)
+    sizes_of = {"inputs": "input_sizes", "outputs": "output_sizes"}
+    if name in sizes_of:
+        (folder / sizes_of[name]).write_text(" ".join(map(str, sizes)))
+
+
+class Program:
+    """laneway-switch-schedules; a context manager. RuntimeError with its last words."""
+
+    def __init__(self, folder: Path, rate: int, cores: tuple[int, int] = (-1, -1)) -> None:
+        import os
+
+        command = [str(find_program("laneway-switch-schedules")), str(folder), str(rate)]
+        self._process = subprocess.Popen(
+            [*command, *map(str, cores)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, env=os.environ | one_thread(1),
+        )  # fmt: skip
+        self.facts: dict[str, Any] = self._answer()
+
+    def trial(self, schedule: str) -> dict[str, Any]:
+        assert self._process.stdin
+        self._process.stdin.write(schedule + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout and self._process.stderr
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(self._process.stderr.read().strip() or "the program ended")
+        return json.loads(line)
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+
+def bound(facts: dict[str, Any], rate: float, ready: list[dict[str, Any]]) -> float:
+    """Nanoseconds of the best schedule."""
+    answer = stats.median([one["answer"] for one in ready])
+    starts = [stats.median(times) for times in zip(*(one["starts"] for one in ready), strict=True)]
+    # A node that was copied for behind the request begins at its bytes' arrival at the earliest.
+    behind = [
+        need / rate * 1e9 + answer - at for need, at in zip(facts["needs"], starts, strict=True)
+    ]
+    return max(answer, *behind)
+
+
+def software(trial: dict[str, Any]) -> float:
+    """Nanoseconds in which it neither copied nor computed: computing is from the first node's
+    beginning to the answer, without waits."""
+    waits = trial["waits"]
+    busy = [(trial["copy"][0], trial["copy"][1])] if trial["copy"][1] else []
+    at = trial["starts"][0]
+    for begin, end in zip(waits[::2], waits[1::2], strict=True):
+        if begin > at:
+            busy.append((at, begin))
+        at = max(at, end)
+    busy.append((at, trial["answer"]))
+    covered, reached = 0.0, 0.0
+    for begin, end in sorted(busy):
+        covered += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return trial["answer"] - covered
+
+
+def add_rows(
+    case: str,
+    facts: dict[str, Any],
+    rate: float,
+    found: dict[str, list[dict[str, Any]]],
+    report: Report,
+) -> None:
+    best = bound(facts, rate, found["ready"])
+    report.add(case, "bound_ms", best / 1e6, "ms")
+    report.add(case, "rate_MB_per_s", rate / 1e6, "MB/s")
+    report.add(case, "modules", facts["modules"][0], "groups")
+    theirs = [software(one) for one in found["pipeswitch"]]
+    for name in SCHEDULES:
+        of, trials = f"{case}_{name}", found[name]
+        times = [one["answer"] / 1e6 for one in trials]
+        report.add(of, "answer_ms", stats.median(times), "ms", samples=times)
+        report.samples[f"{of}/timestamps_ns"] = [
+            {key: one[key] for key in ("copy", "waits", "messages", "answer")} for one in trials
+        ]
+        if name == "ready":
+            continue
+        excess = stats.bootstrap_median([one["answer"] / best - 1 for one in trials])
+        is_ours = name == "watermark"
+        report.add(of, "excess", excess.high, "share", EXCESS if is_ours else None,
+                   median=excess.median)  # fmt: skip
+        neither = [software(one) for one in trials]
+        middle = stats.median(neither) / 1e6
+        report.add(of, "software_ms", middle, "ms", SOFTWARE_MS if is_ours else None,
+                   samples=[ns / 1e6 for ns in neither])  # fmt: skip
+        if is_ours:
+            ratio = stats.median(neither) / max(stats.median(theirs), 1.0)
+            report.add(of, "software_of_pipeswitch", ratio, "ratio", OF_PIPESWITCH)
+    messages = [ns / 1e3 for one in found["pipeswitch"] for ns in one["messages"]]
+    if messages:
+        report.add(
+            f"{case}_pipeswitch", "message_us", stats.median(messages), "us", samples=messages
+        )
+    else:
+        report.add(f"{case}_pipeswitch", "message_us", None, "us",
+                   note="the lane waited for no message")  # fmt: skip
