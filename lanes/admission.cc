@@ -165,7 +165,7 @@ void Admission::tell_queue() {
     if (job->reason.code == job->told) continue;
     job->told = job->reason.code;
     Reason reason = job->reason;
-    reason.position = core_.view.position_of(job->view);
+    reason.position = policy_.position_of(core_, job->view);
     core_.actions.push_back(QueueJob{id, reason});
   }
   core_.to_tell.clear();

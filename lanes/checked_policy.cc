@@ -66,6 +66,28 @@ policies::PickDecision CheckedPolicy::pick(const CoreState& core, const Lane& la
   return answer;
 }
 
+std::vector<const policies::JobView*> CheckedPolicy::admission_order(const CoreState& core) const {
+  std::vector<std::pair<int64_t, const policies::JobView*>> ranked;
+  for (const policies::JobView* job : core.view.waiting()) {
+    ranked.emplace_back(policy_->admission_rank(core.now, core.view, *job), job);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const policies::JobView*> order;
+  for (const auto& [rank, job] : ranked) order.push_back(job);
+  return order;
+}
+
+uint32_t CheckedPolicy::position_of(const CoreState& core, const policies::JobView& job) const {
+  const int64_t rank = policy_->admission_rank(core.now, core.view, job);
+  uint32_t before = 0;
+  for (const policies::JobView* other : core.view.waiting()) {
+    const int64_t its_rank = policy_->admission_rank(core.now, core.view, *other);
+    before += its_rank < rank || (its_rank == rank && other->queue < job.queue);
+  }
+  return before + 1;
+}
+
 void CheckedPolicy::gone(JobId job) {
   policy_->gone(job);
   fallback_->gone(job);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "lanes/core_state.h"
 #include "policies/policy.h"
@@ -39,6 +40,10 @@ class CheckedPolicy {
   bool separates() const { return policy_->separates(); }
   policies::Beside beside(const CoreState& core, const policies::JobView& running,
                           const policies::JobView& wants);
+  // The waiting jobs in the order in which the policy means to admit them.
+  std::vector<const policies::JobView*> admission_order(const CoreState& core) const;
+  // The place of a waiting job in that order, from 1.
+  uint32_t position_of(const CoreState& core, const policies::JobView& job) const;
   // The job is over.
   void gone(JobId job);
   // By how much the job will miss its deadline, as far as the policy knows.

@@ -1,6 +1,7 @@
 #include "lanes/scheduler.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <variant>
 
@@ -373,8 +374,16 @@ Snapshot Scheduler::snapshot() const {
   Snapshot all = take_snapshot(core_);
   all.policy = policy_.name();
   all.policy_faults = policy_.faults();
+  std::map<JobId, uint32_t> places;
+  for (const policies::JobView* job : policy_.admission_order(core_)) {
+    places.emplace(job->id, places.size() + 1);
+  }
   for (JobStatus& status : all.jobs) {
-    status.late = policy_.late(core_, core_.job_of(status.id).view);
+    const Job& job = core_.job_of(status.id);
+    status.late = policy_.late(core_, job.view);
+    if (job.queued() && core_.worker_up && !job.quarantined) {
+      status.reason.position = places.at(status.id);
+    }
   }
   return all;
 }

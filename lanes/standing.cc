@@ -5,11 +5,9 @@
 namespace laneway::lanes {
 namespace {
 
-// As the core decided, with the numbers of now and the place of then.
+// As the core decided, with the numbers of now.
 Reason renewed(const CoreState& core, const Job& job) {
-  Reason reason = core.make_reason(job.reason.code, job);
-  reason.position = job.queued() ? core.view.position_of(job.view) : 0;
-  return reason;
+  return core.make_reason(job.reason.code, job);
 }
 
 // In its lane, with work, and no turn.

@@ -33,7 +33,7 @@ Beside CommonRules::beside(TimePoint now, const View& view, const JobView& runni
 AdmitDecision CommonRules::admit(TimePoint now, const View& view) {
   AdmitDecision decision;
   const JobView* head = view.waiting().empty() ? nullptr : view.waiting().front();
-  if (ages_ && head != nullptr && now - head->queued_at >= reserve_) {
+  if (head != nullptr && is_reserved(now, *head)) {
     if (!view.was_tried(*head)) decision.job = head->id;
   } else {
     decision = rule_->admit(now, view);
@@ -109,6 +109,11 @@ void CommonRules::bound(TimePoint now, const PickQuestion& question, PickDecisio
   const Duration left = std::max(next - now, kShortestSlice);
   Duration& slice = decision.budget.slice;
   slice = slice > Duration() ? std::min(slice, left) : left;
+}
+
+int64_t CommonRules::admission_rank(TimePoint now, const View& view, const JobView& job) const {
+  if (is_reserved(now, job)) return INT64_MIN;
+  return std::max(rule_->admission_rank(now, view, job), INT64_MIN + 1);
 }
 
 JobId CommonRules::evict(TimePoint now, const View& view, const EvictQuestion& question) {

@@ -26,6 +26,7 @@
 // With age=off the policy's own bound is all there is.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -56,10 +57,16 @@ class CommonRules final : public Policy {
   Beside beside(TimePoint now, const View& view, const JobView& running,
                 const JobView& wants) override;
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+  // Those with a reservation first, by `queue`.
+  int64_t admission_rank(TimePoint now, const View& view, const JobView& job) const override;
   void gone(JobId job) override;
   std::optional<Duration> late(TimePoint now, const View& view, const JobView& job) const override;
 
  private:
+  // Nobody who came later is admitted before the waiting job.
+  bool is_reserved(TimePoint now, const JobView& job) const {
+    return ages_ && now - job.queued_at >= reserve_;
+  }
   // When a job that waits for a turn goes first.
   TimePoint due(const JobView& job, const PickQuestion& question) const;
   // The one that has been due for longest; null: nobody is.

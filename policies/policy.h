@@ -5,6 +5,7 @@
 // fifo where an answer is nonsense. Called from one thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -45,6 +46,14 @@ class Policy {
   virtual Beside beside(TimePoint /*now*/, const View& /*view*/, const JobView& /*running*/,
                         const JobView& /*wants*/) {
     return Beside::together;
+  }
+
+  // The order in which jobs that wait are meant to be admitted, as far as is known now: the lowest
+  // first, ties by `queue`. Asked when somebody looks, for the positions that people see; it
+  // decides nothing.
+  virtual int64_t admission_rank(TimePoint /*now*/, const View& /*view*/,
+                                 const JobView& /*job*/) const {
+    return 0;
   }
 
   // One of the candidates, or none when nobody (else) should leave for this job.

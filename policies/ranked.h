@@ -18,6 +18,9 @@ class Ranked : public Policy {
   AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+  int64_t admission_rank(TimePoint now, const View& view, const JobView& job) const override {
+    return rank(now, view, job);
+  }
 
  protected:
   virtual int64_t rank(TimePoint now, const View& view, const JobView& job) const = 0;

@@ -62,12 +62,6 @@ LaneView& View::slot(LaneId id) {
 void View::add_waiting(const JobView& job) { insert(waiting_, job, queued_earlier); }
 void View::remove_waiting(const JobView& job) { erase(waiting_, job, queued_earlier); }
 
-uint32_t View::position_of(const JobView& job) const {
-  const auto place = std::lower_bound(waiting_.begin(), waiting_.end(), &job, queued_earlier);
-  LW_CHECK(place != waiting_.end() && *place == &job, "job does not wait");
-  return static_cast<uint32_t>(place - waiting_.begin()) + 1;
-}
-
 void View::open_lane(LaneId id, Bytes region) {
   LaneView& lane = slot(id);
   LW_CHECK(!lane.id.valid(), "lane is open already");

@@ -80,8 +80,6 @@ class View {
 
   // Jobs that are not admitted, by `queue`.
   const std::vector<const JobView*>& waiting() const { return waiting_; }
-  // Its place among them, from 1. Requires: it waits.
-  uint32_t position_of(const JobView& job) const;
   // The lane, or nullptr when it does not exist.
   const LaneView* lane(LaneId id) const;
   // Slot i is lane i + 1; a slot without a lane has no id.

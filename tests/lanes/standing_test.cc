@@ -2,6 +2,11 @@
 // whom, with the numbers of now; and of every other job nothing.
 #include "lanes/standing.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
+#include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
@@ -86,6 +91,74 @@ TEST_F(StandingTest, TheNumbersAreThoseOfNow) {
   EXPECT_EQ(job(1).reason.claimed, scheduler_->pool().claimed());
   EXPECT_EQ(job(1).reason.code, ReasonCode::region_too_small);
   EXPECT_TRUE(job(1).waiting_since);
+}
+
+// Three jobs wait for a pool that a fourth has for itself: 300, 100 and 200 iterations long. Their
+// positions must be the order in which they get in, one after the other.
+class PositionTest : public StandingTest {
+ protected:
+  void make_with(const std::string& policy) {
+    make(100, 4, 0, policies::make_policy(policy).value());
+    start(1, 60, 30);
+    for (const uint64_t id : {2, 3, 4}) {
+      JobOffered offer;
+      offer.job = JobId(id);
+      offer.session = SessionId(1);
+      offer.options.name = "job" + std::to_string(id);
+      offer.options.total_iterations = id == 2 ? 300 : id == 3 ? 100 : 200;
+      offer.iteration_estimate = milliseconds(1);
+      offer.persistent = units(60);
+      offer.ephemeral = units(30);
+      for (const QueueJob& told : of<QueueJob>(send(offer))) told_[told.job] = told.reason.position;
+    }
+  }
+  std::vector<uint32_t> positions() const {
+    return {job(2).reason.position, job(3).reason.position, job(4).reason.position};
+  }
+  // Who gets in when everybody before has ended.
+  std::vector<uint64_t> admitted_one_by_one() {
+    std::vector<uint64_t> order;
+    std::vector<Action> actions = send(JobEnded{JobId(1)});
+    for (const Action& action : end_turn(TurnId(1), TurnEnd::idle, false)) {
+      actions.push_back(action);
+    }
+    while (!of<AdmitJob>(actions).empty()) {
+      const JobId in = of<AdmitJob>(actions).at(0).job;
+      order.push_back(in.value());
+      actions = send(JobEnded{in});
+    }
+    return order;
+  }
+  std::map<JobId, uint32_t> told_;  // by the last QueueJob
+};
+
+TEST_F(PositionTest, UnderFifoTheyAreTheOrderOfTheOffers) {
+  make_with("fifo");
+  EXPECT_EQ(positions(), (std::vector<uint32_t>{1, 2, 3}));
+  EXPECT_EQ(admitted_one_by_one(), (std::vector<uint64_t>{2, 3, 4}));
+}
+
+TEST_F(PositionTest, UnderSrtfTheShortestIsFirstWheneverItCame) {
+  make_with("srtf");
+  EXPECT_EQ(positions(), (std::vector<uint32_t>{3, 1, 2}));
+  EXPECT_EQ(told_[JobId(3)], 1u) << "its client is told the same";
+  EXPECT_EQ(told_[JobId(4)], 2u);
+  EXPECT_EQ(admitted_one_by_one(), (std::vector<uint64_t>{3, 4, 2}));
+}
+
+TEST_F(PositionTest, AReservationGoesBeforeThePolicysOrder) {
+  make_with("srtf:reserve_s=10");
+  now_ = now_ + seconds(11);
+  offer(5, 60, 30);  // it came later, and nothing is known of it: it would be the first
+  EXPECT_EQ(positions(), (std::vector<uint32_t>{1, 2, 3}));
+  EXPECT_EQ(job(5).reason.position, 4u);
+  EXPECT_EQ(admitted_one_by_one(), (std::vector<uint64_t>{2, 3, 4, 5}));
+}
+
+TEST_F(PositionTest, AnotherPolicyHasOtherPositionsAtOnce) {
+  make_with("fifo");
+  scheduler_->set_policy(policies::make_policy("srtf").value());
+  EXPECT_EQ(positions(), (std::vector<uint32_t>{3, 1, 2}));
 }
 
 }  // namespace
