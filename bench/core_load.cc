@@ -64,6 +64,7 @@ lanes::Event CoreLoad::event_of(const Entry& entry) {
   switch (entry.kind) {
     case Kind::offer: return offer(entry.id);
     case Kind::placed: add(kSoon, Kind::work, entry.id); return lanes::ImagePlaced{JobId(entry.id)};
+    case Kind::left: return lanes::ImageLeft{JobId(entry.id)};
     case Kind::work: return lanes::WorkReady{JobId(entry.id)};
     case Kind::turn_end: return end_turn(entry.lane);
     case Kind::leave: break;
@@ -116,7 +117,9 @@ void CoreLoad::carry_out(const std::vector<lanes::Action>& actions) {
         [this](const auto& asked) {
           using Asked = std::decay_t<decltype(asked)>;
           if constexpr (std::is_same_v<Asked, lanes::PlaceImage>) {
-            add(kSoon, Kind::placed, asked.job.value());
+            add(shape_.crowded ? kCopyTime : kSoon, Kind::placed, asked.job.value());
+          } else if constexpr (std::is_same_v<Asked, lanes::EvictImage>) {
+            add(kCopyTime, Kind::left, asked.job.value());
           } else if constexpr (std::is_same_v<Asked, lanes::GrantTurn>) {
             granted(asked.turn);
           } else if constexpr (std::is_same_v<Asked, lanes::RecallTurn>) {

@@ -18,6 +18,9 @@
 
 namespace laneway::bench {
 
+constexpr uint32_t kCrowdedPlaces = 700;
+constexpr Duration kCopyTime = milliseconds(10);  // 100 MiB at 10 GB/s
+
 struct LoadShape {
   uint32_t jobs = 1'000;  // that exist at any time
   uint64_t seed = 1;
@@ -25,6 +28,9 @@ struct LoadShape {
   // shortest one is another each time; every event ends a turn. With: jobs of all lengths pause,
   // finish, are cancelled, and a new one comes for each that goes.
   bool arrivals = false;
+  // As without arrivals, in a pool that holds kCrowdedPlaces of the images: the others are outside,
+  // and images leave and come back all the time, in kCopyTime each.
+  bool crowded = false;
 };
 
 class CoreLoad {
@@ -41,7 +47,7 @@ class CoreLoad {
   void carry_out(const std::vector<lanes::Action>& actions);
 
  private:
-  enum class Kind : uint8_t { offer, placed, work, turn_end, leave };
+  enum class Kind : uint8_t { offer, placed, left, work, turn_end, leave };
   struct Entry {
     int64_t at_ns = 0;
     uint64_t order = 0;  // ties go by it

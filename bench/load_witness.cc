@@ -33,6 +33,11 @@ void LoadWitness::learn(const lanes::Event& event) {
     ++job.turns;
   } else if (std::holds_alternative<lanes::JobEnded>(event)) {
     ++counts_.departures;
+  } else if (const auto* left = std::get_if<lanes::ImageLeft>(&event)) {
+    ++counts_.evictions;
+    away_.insert(left->job);
+  } else if (const auto* placed = std::get_if<lanes::ImagePlaced>(&event)) {
+    counts_.returns += away_.erase(placed->job);
   }
 }
 

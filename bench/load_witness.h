@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ class LoadWitness {
     uint64_t switches = 0;  // turns of another job than the lane's last
     uint64_t arrivals = 0;
     uint64_t departures = 0;
+    uint64_t evictions = 0;   // images that left the pool
+    uint64_t returns = 0;     // … and came back
     uint64_t candidates = 0;  // over all turns
     uint64_t distinct_jobs = 0;
     uint64_t lanes = 0;
@@ -73,6 +76,7 @@ class LoadWitness {
   std::map<JobId, Known> jobs_;
   std::map<LaneId, JobId> last_in_lane_;
   std::map<TurnId, JobId> open_;
+  std::set<JobId> away_;
   std::string error_;
 };
 

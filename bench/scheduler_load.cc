@@ -1,8 +1,8 @@
 // laneway-scheduler-load: how many events a second the core handles, and how long one takes.
 //
-//     laneway-scheduler-load steady|mix POLICY EVENTS TRIALS
+//     laneway-scheduler-load steady|mix|crowded POLICY EVENTS TRIALS
 //
-// `steady` and `mix` are the loads of bench/core_load.h (1,000 jobs on 64 lanes), POLICY is srtf or
+// The first word is a load of bench/core_load.h (1,000 jobs on 64 lanes), POLICY is srtf or
 // fifo, without ageing, so that each turn has its order. The load runs once before a witness
 // (bench/load_witness.h), which checks that it is one and that the policy's order holds, then in
 // each trial twice more from the same start: as a whole, the load's own work included, and with a
@@ -59,6 +59,11 @@ struct Run {
     SchedulerConfig config;
     // Room for every job, or for nearly all of those that come and go.
     config.capacity = laneway::gib(setup.shape.arrivals ? 250 : 128);
+    if (setup.shape.crowded) {
+      config.capacity = laneway::mib(100) * laneway::bench::kCrowdedPlaces +
+                        laneway::mib(32) * laneway::limits::kMaxLanes;
+      config.store = laneway::gib(64);
+    }
     config.max_lanes = laneway::limits::kMaxLanes;
     return config;
   }
@@ -119,7 +124,14 @@ void require_honest(const Setup& setup, const LoadWitness::Counts& counts) {
   require(counts.lanes == laneway::limits::kMaxLanes, std::to_string(counts.lanes) + " lanes ran");
   require(counts.mean_candidates() > 10 && counts.mean_candidates() < 20,
           std::to_string(counts.mean_candidates()) + " jobs were ready at a choice");
-  if (!setup.shape.arrivals) {
+  if (setup.shape.crowded) {
+    const uint64_t outside = setup.shape.jobs - laneway::bench::kCrowdedPlaces;
+    require(counts.evictions >= outside && counts.returns >= outside,
+            std::to_string(counts.evictions) + " images left and " +
+                std::to_string(counts.returns) + " came back");
+    require(counts.choices > counts.events / 2, std::to_string(counts.choices) + " choices in " +
+                                                    std::to_string(counts.events) + " events");
+  } else if (!setup.shape.arrivals) {
     require(counts.choices == counts.events, std::to_string(counts.choices) + " choices in " +
                                                  std::to_string(counts.events) + " events");
     require(counts.distinct_jobs == setup.shape.jobs,
@@ -200,6 +212,8 @@ void print_counts(const LoadWitness::Counts& counts) {
   print("distinct_jobs", counts.distinct_jobs);
   print("arrivals", counts.arrivals);
   print("departures", counts.departures);
+  print("evictions", counts.evictions);
+  print("returns", counts.returns);
   std::printf("\"mean_candidates\": %.3f, ", counts.mean_candidates());
 }
 
@@ -236,16 +250,17 @@ int main(int argc, char** argv) {
   Setup setup;
   if (argc == 5) {
     setup.shape.arrivals = std::strcmp(argv[1], "mix") == 0;
+    setup.shape.crowded = std::strcmp(argv[1], "crowded") == 0;
     setup.policy = argv[2];
     setup.events = std::strtoull(argv[3], nullptr, 10);
     setup.trials = std::atoi(argv[4]);
   }
-  const bool known_load =
-      argc == 5 && (setup.shape.arrivals || std::strcmp(argv[1], "steady") == 0);
+  const bool known_load = argc == 5 && (setup.shape.arrivals || setup.shape.crowded ||
+                                        std::strcmp(argv[1], "steady") == 0);
   const bool known_policy = setup.policy == "srtf" || setup.policy == "fifo";
   if (!known_load || !known_policy || setup.events == 0 || setup.trials < 1) {
     std::fprintf(stderr,
-                 "usage: laneway-scheduler-load steady|mix srtf|fifo EVENTS TRIALS "
+                 "usage: laneway-scheduler-load steady|mix|crowded srtf|fifo EVENTS TRIALS "
                  "(both at least 1)\n");
     return 2;
   }

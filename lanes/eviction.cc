@@ -11,6 +11,8 @@ using policies::EvictCandidate;
 
 // A turn without a bound that is younger than this is taken for one with work.
 constexpr Duration kKnownFor = milliseconds(100);
+// So many who leave are tried before it is known that all together would do.
+constexpr size_t kFew = 2;
 // Before a job whose copy failed is asked to leave again.
 constexpr Duration kAfterFailure = seconds(10);
 
@@ -122,9 +124,10 @@ bool Eviction::ask_unbounded(const std::vector<EvictCandidate>& candidates) {
 Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
   Leaving all;
   for (const EvictCandidate& one : candidates) all.push_back(one.job->id);
-  if (!suffices(wish, all)) return {};
   Leaving chosen;
   while (!suffices(wish, chosen)) {
+    // One or two do as a rule; before more are asked of the policy, whether all would.
+    if (chosen.size() == kFew && !suffices(wish, all)) return {};
     if (candidates.empty()) return {};
     const JobId next = policy_.evict(core_, {wish.job.view, candidates});
     if (!next.valid()) return {};
@@ -145,11 +148,32 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
 }
 
 bool Eviction::suffices(const Wish& wish, const Leaving& leaving) const {
+  if (!frees_enough(wish, leaving)) return false;
   RoomTrial trial(core_);
   trial.leave(leaving);
-  RoomTrial slid = trial;
-  slid.slide(wish, /*idle_ones_only=*/false);
-  return slid.fits(wish) || trial.fits(wish);
+  if (RoomTrial(trial).fits(wish)) return true;
+  trial.slide(wish, /*idle_ones_only=*/false);
+  return trial.fits(wish);
+}
+
+bool Eviction::frees_enough(const Wish& wish, const Leaving& leaving) const {
+  if (wish.where == nullptr) return true;
+  Leaving gone = leaving;
+  std::sort(gone.begin(), gone.end());
+  Bytes free = core_.pool.capacity() - core_.pool.claimed();
+  for (const Lane& lane : core_.lanes) {
+    if (lane.state() == LaneState::closed) continue;
+    Bytes need;
+    for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
+      if (std::binary_search(gone.begin(), gone.end(), job->id)) {
+        free += core_.pool.rounded(job->persistent);
+      } else {
+        need = std::max(need, core_.pool.rounded(job->ephemeral));
+      }
+    }
+    if (need < lane.region.size) free += lane.region.size - need;
+  }
+  return core_.pool.rounded(wish.job.view.persistent) <= free;
 }
 
 bool Eviction::find_places(const Leaving& leaving, OutsideMap& map,

@@ -69,6 +69,8 @@ class Eviction {
   bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
   Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
   bool suffices(const Wish& wish, const Leaving& leaving) const;
+  // Whether the bytes suffice, wherever they lie: cheap, and without it nothing else can help.
+  bool frees_enough(const Wish& wish, const Leaving& leaving) const;
   // A place for each of them that has none, in `map`; the copies to be given up for it are added to
   // `dropped`.
   bool find_places(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;

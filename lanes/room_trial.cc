@@ -6,20 +6,22 @@
 namespace laneway::lanes {
 namespace {
 
-bool contains(const std::vector<JobId>& jobs, JobId job) {
-  return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
+bool contains(const std::vector<JobId>& sorted, JobId job) {
+  return std::binary_search(sorted.begin(), sorted.end(), job);
 }
 
 }  // namespace
 
 void RoomTrial::leave(const std::vector<JobId>& jobs) {
-  for (const JobId id : jobs) pool_.drop_image(id);
+  std::vector<JobId> gone = jobs;
+  std::sort(gone.begin(), gone.end());
+  for (const JobId id : gone) pool_.drop_image(id);
   for (Lane& lane : lanes_) {
     if (lane.state() == LaneState::closed) continue;
     Bytes need;
     bool used = false;
     for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
-      if (contains(jobs, job->id)) continue;
+      if (contains(gone, job->id)) continue;
       used = true;
       need = std::max(need, job->ephemeral);
     }

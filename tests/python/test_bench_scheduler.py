@@ -42,6 +42,13 @@ def test_in_the_mixed_load_jobs_come_and_go(program, policy):
     assert 10 < found["mean_candidates"] < 20
 
 
+def test_in_the_crowded_load_images_leave_and_come_back(program):
+    """The pool holds 700 of 1,000 images, and all have work: each gets its turns all the same."""
+    found = scheduler.drive("crowded", "srtf", EVENTS, 1)
+    assert found["evictions"] >= 300 <= found["returns"]
+    assert found["distinct_jobs"] == 1000 and found["choices"] > EVENTS / 2
+
+
 def test_a_load_that_is_none_is_refused(program):
     """fifo gives the earliest job every turn when all always have work: no load of many jobs."""
     with pytest.raises(RuntimeError, match="not what it is meant to be"):
