@@ -39,32 +39,6 @@ bool holds(const std::vector<const policies::JobView*>& jobs, const Job& job) {
   return place != jobs.end() && *place == &job.view;
 }
 
-void check_job(const CoreState& core, const Job& job) {
-  const bool admitted = job.view.lane.valid();
-  const bool away = job.state() == JobState::away;
-  LW_CHECK((away || job.state() == JobState::waiting) != admitted,
-           named(job) + ": lane against state");
-  const bool has_place = core.outside.place_of(job.view.id).tier != Tier::none;
-  LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
-  LW_CHECK(has_place == (job.clean || job.leaves || job.saving),
-           named(job) + ": its place outside");
-  LW_CHECK(job.state() != JobState::moving || !(job.leaves || job.saving || job.arriving),
-           named(job) + " moves, and is copied");
-  LW_CHECK(!job.arriving || (job.view.lane.valid() && job.clean && !job.leaves && !job.saving),
-           named(job) + " is not arriving");
-  LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
-  const bool has_turn = job.state() == JobState::running || job.state() == JobState::paused;
-  LW_CHECK(job.view.running == has_turn, named(job) + ": running");
-  LW_CHECK(job.must <= std::max(job.view.ephemeral, Bytes()),
-           named(job) + " must have more than it needs");
-  LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");
-  LW_CHECK(!job.ending || has_turn, named(job) + ": its end is overdue");
-  if (!admitted) return;
-  const policies::LaneView* lane = core.view.lane(job.view.lane);
-  LW_CHECK(lane != nullptr, named(job) + " is in a lane that does not exist");
-  LW_CHECK(holds(lane->ready, job) == job.view.ready, named(job) + ": among ready");
-}
-
 // Adds the number of the lane's jobs to *members.
 void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
   const policies::LaneView& view = *core.view.lane(lane.id);
@@ -107,6 +81,35 @@ void check_outside(const CoreState& core) {
 }
 
 }  // namespace
+
+void check_job(const CoreState& core, const Job& job) {
+  const bool admitted = job.view.lane.valid();
+  const bool away = job.state() == JobState::away;
+  LW_CHECK((away || job.state() == JobState::waiting) != admitted,
+           named(job) + ": lane against state");
+  const bool has_place = core.outside.place_of(job.view.id).tier != Tier::none;
+  LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
+  LW_CHECK(has_place == (job.clean || job.leaves || job.saving),
+           named(job) + ": its place outside");
+  LW_CHECK(job.state() != JobState::moving || !(job.leaves || job.saving || job.arriving),
+           named(job) + " moves, and is copied");
+  LW_CHECK(!job.arriving || (job.view.lane.valid() && job.clean && !job.leaves && !job.saving),
+           named(job) + " is not arriving");
+  LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
+  const bool has_turn = job.state() == JobState::running || job.state() == JobState::paused;
+  LW_CHECK(job.view.running == has_turn, named(job) + ": running");
+  LW_CHECK(job.must <= std::max(job.view.ephemeral, Bytes()),
+           named(job) + " must have more than it needs");
+  LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");
+  LW_CHECK(!job.ending || has_turn, named(job) + ": its end is overdue");
+  if (!admitted) {
+    LW_CHECK(!job.view.ready && !has_turn, named(job) + " has no lane and runs");
+    return;
+  }
+  const policies::LaneView* lane = core.view.lane(job.view.lane);
+  LW_CHECK(lane != nullptr, named(job) + " is in a lane that does not exist");
+  LW_CHECK(holds(lane->ready, job) == job.view.ready, named(job) + ": among ready");
+}
 
 void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lane) {
   LW_CHECK(core.pool.claimed() <= core.pool.capacity(), "claims exceed the pool");

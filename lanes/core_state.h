@@ -45,8 +45,8 @@ struct SchedulerConfig {
   Duration min_resident = milliseconds(500);
   // A job without work for so long is copied out ahead of need.
   Duration idle_before_saving = seconds(1);
-  // The whole state is checked after this number of events (core_check.h), the lanes that an event
-  // touched after each event.
+  // The whole state is checked after this number of events (core_check.h); after each event the
+  // lanes that it touched, whoever runs there, and the job that it is about.
   uint32_t check_every = 1024;
 };
 

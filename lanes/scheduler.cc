@@ -20,6 +20,9 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) 
   std::visit([this](const auto& what) { on(what); }, event);
   if (std::exchange(policy_changed_, false)) turns_.recall_bounded();
   settle();
+  check(event);
+  for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
+  core_.touched.clear();
   return core_.actions;
 }
 
@@ -63,17 +66,23 @@ void Scheduler::settle() {
   do {
     settle_once();
   } while (core_.held_jobs > 0 && regions_.refuse_stuck());
-  check();
-  for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
-  core_.touched.clear();
 }
 
-void Scheduler::check() {
+void Scheduler::check(const Event& event) {
   if (++events_ % core_.config.check_every == 0) {
     check_all(core_, turns_);
     return;
   }
-  for (const LaneId id : core_.touched) check_lane(core_, turns_, core_.lane_of(id));
+  for (const LaneId id : core_.touched) {
+    const Lane& lane = core_.lane_of(id);
+    check_lane(core_, turns_, lane);
+    if (lane.open()) check_job(core_, core_.job_of(lane.turn.job));
+  }
+  const auto check_its_job = [this](const auto& what) {
+    if constexpr (requires { what.job; })
+      if (const Job* job = core_.find_job(what.job)) check_job(core_, *job);
+  };
+  std::visit(check_its_job, event);
 }
 
 void Scheduler::on(const JobOffered& event) {

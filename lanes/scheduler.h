@@ -97,7 +97,8 @@ class Scheduler {
   // Everything that may go on goes on.
   void settle_once();
   void settle();
-  void check();
+  // What the event touched, or now and then everything.
+  void check(const Event& event);
 
   CoreState core_;
   CheckedPolicy policy_;

@@ -42,6 +42,15 @@ TEST_F(CoreCheckDeathTest, FindsAWaitingJobThatIsInALane) {
   EXPECT_DEATH(check_all(core_, turns_), "lane against state");
 }
 
+TEST_F(CoreCheckDeathTest, FindsInOneJobByItselfThatItWaitsAndIsPlacedOrReady) {
+  check_job(core_, job());
+  job().view.ready = true;
+  EXPECT_DEATH(check_job(core_, job()), "job 1: ready");
+  job().view.ready = false;
+  job().view.lane = LaneId(1);
+  EXPECT_DEATH(check_job(core_, job()), "lane against state");
+}
+
 TEST_F(CoreCheckDeathTest, FindsAJobThatIsAwayWithoutACopy) {
   job().move_to(JobState::away);
   EXPECT_DEATH(check_all(core_, turns_), "there is no copy of its image");
