@@ -44,6 +44,7 @@ BENCHES = {
     "switching": "how long does a request wait for a model that is away?",
     "preemption": "how soon does a more urgent request run beside a training, at what cost?",
     "schedules": "which schedule of copying and computing answers first?",
+    "residency": "what does a model that is resident, or a part of it, save of a switch?",
     "neighbours": "what do other jobs notice while images are copied into the pool?",
     "fairness": "is a lane's device time shared by weight, whatever iterations take?",
     "starvation": "does anybody wait for ever, under any policy?",

@@ -104,21 +104,21 @@ def measure(
     expected = model(*inputs)
     image = sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
     pool = 2 * image + 256 * MIB
-    outside = ("--standby", "0", "--staging", str(3 * image))
+    outside = ("--standby", "0", "--staging", str(3 * image), "--prefix", "none")
     with (
         Daemon(pool, words=outside) as daemon,
         laneway.connect(daemon.address) as service,
         laneway.inference(model, service=service, sync="manual") as answer,
     ):
-        first = [_timed(answer, inputs, expected) for _ in range(WARM_UP + 5)][WARM_UP:]
+        first = [timed(answer, inputs, expected) for _ in range(WARM_UP + 5)][WARM_UP:]
     rate = image / (stats.median(first) * ratio)
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
         words = (*outside, "--copy-bandwidth", str(int(rate)), "--trace", str(trace))
         with Daemon(pool, words=words) as daemon, laneway.connect(daemon.address) as service:
             took = _measured(service, (model, inputs, expected), trials, calibration)
-        transfers = _transfers(trace)
-    _report(case, took, transfers, _starts(model, inputs), (image, rate), report)
+        carried = transfers(trace)
+    _report(case, took, carried, _starts(model, inputs), (image, rate), report)
 
 
 def _measured(
@@ -132,24 +132,24 @@ def _measured(
     )
     for _ in range(WARM_UP):
         for answer in (target, other):
-            _timed(answer, inputs, expected)
+            timed(answer, inputs, expected)
     for name in ("target", "other"):  # the first copy out touches the pages outside
-        _away(service, name)
+        away(service, name)
         service.load(name)
-        _until(service, name, lambda line: line["state"] == "resident" and _is_whole(line))
+        until(service, name, lambda line: line["state"] == "resident" and is_whole(line))
 
     def trial(variant: str) -> float:
         calibration.sample()
         if variant == "switch":
-            _away(service, "target")
+            away(service, "target")
         if variant == "interfered":
-            _away(service, "other")
+            away(service, "other")
             service.load("other")
             # On its way, or there: a small one is whole before anybody looks.
-            _until(service, "other", lambda line: line["image"]["pool_bytes"] > 0)
-        took = _timed(target, inputs, expected)
+            until(service, "other", lambda line: line["image"]["pool_bytes"] > 0)
+        took = timed(target, inputs, expected)
         for name in ("target", "other"):
-            _until(service, name, _is_whole)
+            until(service, name, is_whole)
         return took
 
     variants = ("ready", "switch", "interfered")
@@ -159,7 +159,7 @@ def _measured(
     return took
 
 
-def _timed(answer: Any, inputs: Sequence[torch.Tensor], expected: torch.Tensor) -> float:
+def timed(answer: Any, inputs: Sequence[torch.Tensor], expected: torch.Tensor) -> float:
     started = time.perf_counter()
     given = answer(*inputs)
     took = time.perf_counter() - started
@@ -168,26 +168,26 @@ def _timed(answer: Any, inputs: Sequence[torch.Tensor], expected: torch.Tensor) 
     return took
 
 
-def _line(service: Any, name: str) -> dict[str, Any]:
+def line_of(service: Any, name: str) -> dict[str, Any]:
     return next(job for job in service.status()["jobs"] if job["name"] == name)
 
 
-def _is_whole(line: dict[str, Any]) -> bool:
+def is_whole(line: dict[str, Any]) -> bool:
     image = line["image"]
     return image["pool_bytes"] > 0 and image["moved_bytes"] is None
 
 
-def _until(service: Any, name: str, wanted: Callable[[dict[str, Any]], bool]) -> None:
-    while not wanted(_line(service, name)):
+def until(service: Any, name: str, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    while not wanted(line_of(service, name)):
         time.sleep(0.001)
 
 
-def _away(service: Any, name: str) -> None:
+def away(service: Any, name: str) -> None:
     service.unload(name)
-    _until(service, name, lambda line: line["state"] == "away")
+    until(service, name, lambda line: line["state"] == "away")
 
 
-def _transfers(trace: Path) -> list[float]:
+def transfers(trace: Path) -> list[float]:
     """Seconds from each decision to bring the target's image back to its being whole."""
     reader = daemon_program().parent / "laneway-trace"
     text = subprocess.run([str(reader), str(trace)], check=True, capture_output=True, text=True)

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "lanes/image_prefix.h"
 #include "lanes/outside_place.h"
 #include "lanes/reason.h"
 #include "lanes/turn.h"
@@ -44,10 +45,14 @@ struct RefuseWork {
 // every byte of it, and answer with ImagePlaced; it goes on with the next action meanwhile. A core
 // that takes over sends the action again when its report says that the image is not placed. A copy
 // outside stays valid until ImageDirty or DropCopy.
+//
+// The image's first bytes may be in the pool still: at their place in the image already, or in a
+// range of their own, which is the job's until the ImagePlaced that is whole.
 struct PlaceImage {
   JobId job;
   Bytes offset;
   Bytes size;
+  ImagePrefix prefix = {};
 };
 // The job is over: the memory of its image and of the copy outside is free once this action was
 // carried out.
@@ -63,6 +68,8 @@ struct EvictImage {
   JobId job;
   OutsidePlace to;
   Bytes size;  // as in PlaceImage
+  // So many of its first bytes stay where they are, and are no part of its free range.
+  Bytes keep = {};
 };
 // A placed image is copied to `to` ahead of need, and stays. Work of the job that comes meanwhile
 // stops the copy. The answer is ImageSaved, before any ImageDirty that follows from later work.
@@ -83,6 +90,11 @@ struct MoveImage {
   JobId job;
   Bytes offset;
   Bytes size;  // as in PlaceImage
+};
+// What stayed in the pool of an image that left is given up: its range is free once this was
+// carried out.
+struct DropPrefix {
+  JobId job;
 };
 struct OpenRegion {
   RegionId region;
@@ -115,7 +127,7 @@ struct RecallTurn {
 };
 
 using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
-                            SaveImage, DropCopy, OpenRegion, ResizeRegion, CloseRegion, GrantTurn,
-                            RecallTurn, RefuseWork, MoveImage>;
+                            SaveImage, DropCopy, DropPrefix, OpenRegion, ResizeRegion, CloseRegion,
+                            GrantTurn, RecallTurn, RefuseWork, MoveImage>;
 
 }  // namespace laneway::lanes

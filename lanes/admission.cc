@@ -1,5 +1,7 @@
 #include "lanes/admission.h"
 
+#include "base/check.h"
+
 namespace laneway::lanes {
 namespace {
 
@@ -24,6 +26,7 @@ void Admission::admit_waiting() {
     if (code == ReasonCode::none) continue;
     const bool fragmented = code == ReasonCode::pool_fragmented;
     if (fragmented && regions_.slide_for({job, &decision})) continue;
+    if (eviction_.give_up_prefixes({job, &decision})) continue;
     const bool moves = fragmented && moves_.make_room({job, &decision});
     if (!moves && eviction_.make_room(job, decision)) code = ReasonCode::store_full;
     job.reason = core_.make_reason(code, job);
@@ -53,61 +56,98 @@ LaneId Admission::closed_lane() const {
 
 ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
   Lane& lane = core_.lane_of(id);
-  Room room = open_lane_beside(job, lane, /*at_former_place=*/true);
-  if (room != Room::done) room = open_lane_beside(job, lane, /*at_former_place=*/false);
+  const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
+  Room room = Room::fragmented;
+  for (const Way way : kWays) {
+    if ((room = open_lane_beside(job, lane, way)) == Room::done) break;
+  }
   if (room != Room::done) return reason_of(room);
   lane.move_to(LaneState::idle);
   core_.view.open_lane(id, lane.region.size);
-  core_.actions.push_back(AdmitJob{job.view.id, id});
+  admit(job, lane, stayed);
   core_.actions.push_back(OpenRegion{lane.region.id, id, lane.region.offset, lane.region.size});
   enter_lane(job, lane);
   return ReasonCode::none;
 }
 
-Room Admission::open_lane_beside(Job& job, Lane& lane, bool at_former_place) {
-  Room room = place(job, at_former_place);
+Room Admission::open_lane_beside(Job& job, Lane& lane, Way way) {
+  const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
+  Room room = place(job, way);
   if (room != Room::done) return room;
   lane.region = Region{};
   lane.region.id = core_.region_ids.next();
   lane.region.lane = lane.id;
   room = core_.pool.open_region(lane.region, job.view.ephemeral);
   if (room == Room::done) return room;
-  core_.pool.drop_image(job.view.id);
+  take_back(job, stayed);
   lane.region = Region{};
   return room;
 }
 
-Room Admission::place(Job& job, bool at_former_place) {
-  if (!at_former_place) {
-    return core_.pool.place_image(job.view.id, job.view.persistent, &job.image_offset);
+Room Admission::place(Job& job, Way way) {
+  const JobId id = job.view.id;
+  const Bytes size = job.view.persistent;
+  const ImagePrefix stayed = core_.pool.prefix_of(id);
+  bool placed = false;
+  switch (way) {
+    case Way::grown:
+      placed = core_.pool.grow_prefix(id, size);
+      if (placed) job.image_offset = stayed.offset;
+      break;
+    case Way::former:
+      placed = job.state() == JobState::away && !stayed.exists() &&
+               core_.pool.claim_image(id, size, job.image_offset, core_.pool.rounded(size));
+      break;
+    case Way::moved:
+      placed = stayed.exists() && core_.pool.place_image(id, size, &job.image_offset) == Room::done;
+      break;
+    case Way::anew: {
+      core_.pool.drop_prefix(id);
+      const Room room = core_.pool.place_image(id, size, &job.image_offset);
+      job.prefix = {};
+      if (room != Room::done && stayed.exists()) {
+        LW_CHECK(core_.pool.claim_prefix(id, stayed), "the prefix's own range was free");
+      }
+      return room;
+    }
   }
-  const bool had_one = job.state() == JobState::away;
-  const bool free =
-      had_one && core_.pool.claim_image(job.view.id, job.view.persistent, job.image_offset,
-                                        core_.pool.rounded(job.view.persistent));
-  return free ? Room::done : Room::fragmented;
+  job.prefix = stayed;
+  return placed ? Room::done : Room::fragmented;
+}
+
+void Admission::take_back(Job& job, const ImagePrefix& stayed) {
+  core_.pool.drop_image(job.view.id);
+  core_.pool.drop_prefix(job.view.id);
+  if (!stayed.exists()) return;
+  LW_CHECK(core_.pool.claim_prefix(job.view.id, stayed), "the prefix's own range was free");
+}
+
+Room Admission::join_lane(Job& job, Lane& lane, Way way) {
+  const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
+  const Bytes need = job.view.ephemeral;
+  Room room = place(job, way);
+  if (room != Room::done || core_.pool.rounded(need) <= lane.region.size) return room;
+  room = lane.open() ? core_.pool.could_resize(lane.region, need)
+                     : core_.pool.resize_region(lane.region, need);
+  if (room != Room::done || lane.open()) take_back(job, stayed);
+  return room;
 }
 
 ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
-  Room room = place(job, /*at_former_place=*/true);
-  if (room != Room::done) room = place(job, /*at_former_place=*/false);
-  if (room != Room::done) return reason_of(room);
+  const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
   const bool grows = core_.pool.rounded(job.view.ephemeral) > lane.region.size;
+  Room room = Room::fragmented;
+  for (const Way way : kWays) {
+    if ((room = join_lane(job, lane, way)) == Room::done) break;
+  }
+  if (room != Room::done) return reason_of(room);
   if (grows && lane.open()) {
-    // Only between two turns: if that is all that is missing, ask for the boundary.
-    room = core_.pool.could_resize(lane.region, job.view.ephemeral);
-    core_.pool.drop_image(job.view.id);
-    if (room != Room::done) return reason_of(room);
+    // Only between two turns: that is all that is missing, so ask for the boundary.
     lane.admission_wanted = true;
     turns_.recall_for(lane, job);
     return ReasonCode::pool_full;
   }
-  if (grows) room = core_.pool.resize_region(lane.region, job.view.ephemeral);
-  if (room != Room::done) {
-    core_.pool.drop_image(job.view.id);
-    return reason_of(room);
-  }
-  core_.actions.push_back(AdmitJob{job.view.id, lane.id});
+  admit(job, lane, stayed);
   if (grows) regions_.report_region(lane);
   enter_lane(job, lane);
   return ReasonCode::none;
@@ -134,6 +174,11 @@ ReasonCode Admission::admit_to_some_lane(Job& job) {
   return ReasonCode::pool_full;
 }
 
+void Admission::admit(const Job& job, const Lane& lane, const ImagePrefix& stayed) {
+  if (stayed.exists() && !job.prefix.exists()) core_.actions.push_back(DropPrefix{job.view.id});
+  core_.actions.push_back(AdmitJob{job.view.id, lane.id});
+}
+
 void Admission::enter_lane(Job& job, Lane& lane) {
   core_.view.remove_waiting(job.view);
   job.view.lane = lane.id;
@@ -143,8 +188,8 @@ void Admission::enter_lane(Job& job, Lane& lane) {
   job.wanted_in = false;
   job.admitted_at = core_.now;
   job.move_to(job.state() == JobState::away ? JobState::restoring : JobState::staged);
-  core_.actions.push_back(
-      PlaceImage{job.view.id, job.image_offset, core_.pool.rounded(job.view.persistent)});
+  core_.actions.push_back(PlaceImage{job.view.id, job.image_offset,
+                                     core_.pool.rounded(job.view.persistent), job.prefix});
   core_.touch(lane);
 }
 

@@ -3,6 +3,9 @@
 // or not at all. Part of the core; not thread-safe.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
 #include "lanes/eviction.h"
@@ -35,10 +38,18 @@ class Admission {
   // Returns ReasonCode::none when the job is admitted, else why not.
   ReasonCode try_admit(Job& job, const policies::AdmitDecision& decision);
   ReasonCode admit_to_new_lane(Job& job, LaneId lane);
-  Room open_lane_beside(Job& job, Lane& lane, bool at_former_place);
-  // The former place, if it is free, suits an image that comes back: what was recorded for its
-  // addresses holds.
-  Room place(Job& job, bool at_former_place);
+  // Where an image may be placed, by preference: around what stayed of it; at its former place,
+  // because what was recorded for its addresses holds; elsewhere, where what stayed is copied to;
+  // anywhere, and what stayed is given up.
+  enum class Way : uint8_t { grown, former, moved, anew };
+  static constexpr std::array kWays{Way::grown, Way::former, Way::moved, Way::anew};
+  Room place(Job& job, Way way);
+  // The image has no place again; what stayed of it is there as before.
+  void take_back(Job& job, const ImagePrefix& stayed);
+  Room open_lane_beside(Job& job, Lane& lane, Way way);
+  // The image placed, and the region as large as the job needs; where it has to grow and a turn is
+  // open, nothing changes, and the result says whether there would be room.
+  Room join_lane(Job& job, Lane& lane, Way way);
   ReasonCode admit_to_lane(Job& job, Lane& lane);
   // Tries in this order: the lane with the fewest jobs among those with a region that is large
   // enough; a lane that can grow now; a lane that could grow between two turns (its turn is
@@ -46,6 +57,8 @@ class Admission {
   ReasonCode admit_to_some_lane(Job& job);
   // A lane that is closed; none when all are open.
   LaneId closed_lane() const;
+  // What stayed of the image may have been given up to place it.
+  void admit(const Job& job, const Lane& lane, const ImagePrefix& stayed);
   void enter_lane(Job& job, Lane& lane);
 
   CoreState& core_;

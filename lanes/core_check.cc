@@ -152,6 +152,12 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     moving += job.state() == JobState::moving;
     copies += core.outside.place_of(id).tier != Tier::none;
     members += job.state() == JobState::away && !job.queued();  // waits for nothing
+    if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
+      const bool comes = job.state() == JobState::staged || job.state() == JobState::restoring;
+      LW_CHECK(job.state() == JobState::away || comes || job.arriving,
+               named(job) + ": a part of its image stayed, and it is here");
+      pieces.push_back({prefix.offset, prefix.size});
+    }
     if (job.view.lane.valid()) {
       pieces.push_back({job.image_offset, core.pool.rounded(job.view.persistent)});
     }

@@ -119,7 +119,7 @@ JobStatus CoreState::status_of(const Job& job) const {
           .reason = standing.reason,
           .waiting_since = standing.since,
           .pace = {},
-          .pool_bytes = job.view.lane.valid() ? image : Bytes(),
+          .pool_bytes = job.view.lane.valid() ? image : pool.prefix_of(job.view.id).size,
           .store_bytes = tier == Tier::store ? image : Bytes(),
           .spill_bytes = tier == Tier::spill ? image : Bytes(),
           .clean = job.clean,

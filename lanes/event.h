@@ -90,6 +90,12 @@ struct ImageSaved {
 struct ImageDirty {
   JobId job;
 };
+// So much of the job's image, from its beginning on, should stay in the pool when it leaves: then
+// the rest arrives in time for whoever needs it. 0: nothing.
+struct PrefixWanted {
+  JobId job;
+  Bytes bytes;
+};
 // What a client asked about where a job's image is. Loading and unloading begin when they can, and
 // are forgotten with the next wish or once they were done.
 enum class Residency : uint8_t { load, unload, pin, unpin };
@@ -117,9 +123,9 @@ struct WorkerReported {
   WorkerReport report;
 };
 
-using Event =
-    std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced, ImageLeft,
-                 CopyFailed, ImageSaved, ImageDirty, ResidencyWanted, JobReleased, WorkerLost,
-                 CapacityChanged, TimerFired, WorkerReported, JobChanged, TurnPaused, TurnResumed>;
+using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
+                           ImageLeft, CopyFailed, ImageSaved, ImageDirty, PrefixWanted,
+                           ResidencyWanted, JobReleased, WorkerLost, CapacityChanged, TimerFired,
+                           WorkerReported, JobChanged, TurnPaused, TurnResumed>;
 
 }  // namespace laneway::lanes

@@ -1,6 +1,7 @@
 #include "lanes/eviction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -29,7 +30,7 @@ bool Eviction::make_room(const Job& job, const policies::AdmitDecision& where) {
 void Eviction::make_room_to_grow(const Job& held) {
   if (try_for({held, nullptr}) != Outcome::nobody || !could_leave(held)) return;
   if (held.leave_no_sooner <= core_.now) {
-    (void)let_go({held.view.id});
+    (void)let_go({held.view.id}, {});  // it comes back elsewhere
   } else {
     wakeup_ = std::min(wakeup_, held.leave_no_sooner);
   }
@@ -46,17 +47,22 @@ void Eviction::unload(Job& job) {
   const bool comes =
       job.arriving || job.state() == JobState::restoring || job.state() == JobState::moving;
   job.wanted_out = comes && !job.pinned;
-  if (core_.worker_up && could_leave(job)) (void)let_go({job.view.id});
+  if (core_.worker_up && could_leave(job)) {
+    const Leaving alone{job.view.id};
+    (void)let_go(alone, what_stays(nullptr, alone));
+  }
 }
 
 void Eviction::empty_above(Bytes limit) {
-  if (!core_.worker_up || core_.leaving_jobs > 0) return;
+  if (!core_.worker_up) return;
+  prefixes_.give_up_all();
+  if (core_.leaving_jobs > 0) return;
   Leaving above;
   for (const auto& [id, job] : core_.jobs) {
     const Bytes end = job.image_offset + core_.pool.rounded(job.view.persistent);
     if (could_leave(job) && end > limit && job.leave_no_sooner <= core_.now) above.push_back(id);
   }
-  for (const JobId id : above) (void)let_go({id});
+  for (const JobId id : above) (void)let_go({id}, {});
 }
 
 Eviction::Outcome Eviction::try_for(const Wish& wish) {
@@ -69,10 +75,39 @@ Eviction::Outcome Eviction::try_for(const Wish& wish) {
   if (!now.empty()) chosen = choose(wish, now);
   if (chosen.empty()) {
     wakeup_ = std::min(wakeup_, next);
-    return next == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
+    if (next != TimePoint::never()) return Outcome::under_way;
+    return give_up_for_moves(wish) ? Outcome::under_way : Outcome::nobody;
   }
   if (ask_unbounded(now)) return Outcome::under_way;
-  return let_go(chosen) ? Outcome::under_way : Outcome::no_place;
+  return let_go(chosen, what_stays(&wish, chosen)) ? Outcome::under_way : Outcome::no_place;
+}
+
+bool Eviction::give_up_prefixes(const Wish& wish) {
+  const Wish at_once{.job = wish.job, .where = wish.where, .at_once = true};
+  const auto fits_now = [&](PoolMap pool) {
+    RoomTrial trial(core_, std::move(pool));
+    RoomTrial slid = trial;
+    slid.slide(at_once, /*idle_ones_only=*/true);
+    return slid.fits(at_once) || trial.fits(at_once);
+  };
+  const auto fits_later = [&](PoolMap pool) { return suffices(wish, std::move(pool), {}); };
+  const JobId id = wish.job.view.id;
+  return prefixes_.give_up_for(id, fits_now) || prefixes_.give_up_for(id, fits_later);
+}
+
+bool Eviction::give_up_for_moves(const Wish& wish) {
+  const PoolMap pool = prefixes_.without_prefixes(core_.pool);
+  if (pool.claimed() == core_.pool.claimed()) return false;
+  const policies::JobView& job = wish.job.view;
+  Bytes more = pool.rounded(wish.job.must);
+  if (wish.where != nullptr) {
+    more = pool.rounded(job.persistent) + pool.rounded(job.ephemeral);
+  } else {
+    more -= core_.lane_of(job.lane).region.size;
+  }
+  if (pool.claimed() + more > pool.capacity()) return false;
+  prefixes_.give_up_all();
+  return true;
 }
 
 bool Eviction::is_idle(const Job& job) {
@@ -124,10 +159,11 @@ bool Eviction::ask_unbounded(const std::vector<EvictCandidate>& candidates) {
 Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
   Leaving all;
   for (const EvictCandidate& one : candidates) all.push_back(one.job->id);
+  const PoolMap pool = prefixes_.without_prefixes(core_.pool);
   Leaving chosen;
-  while (!suffices(wish, chosen)) {
+  while (!suffices(wish, pool, chosen)) {
     // One or two do as a rule; before more are asked of the policy, whether all would.
-    if (chosen.size() == kFew && !suffices(wish, all)) return {};
+    if (chosen.size() == kFew && !suffices(wish, pool, all)) return {};
     if (candidates.empty()) return {};
     const JobId next = policy_.evict(core_, {wish.job.view, candidates});
     if (!next.valid()) return {};
@@ -138,7 +174,7 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
   for (size_t i = 0; i < chosen.size();) {
     Leaving without = chosen;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-    if (suffices(wish, without)) {
+    if (suffices(wish, pool, without)) {
       chosen = std::move(without);
     } else {
       ++i;
@@ -147,33 +183,50 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
   return chosen;
 }
 
-bool Eviction::suffices(const Wish& wish, const Leaving& leaving) const {
-  if (!frees_enough(wish, leaving)) return false;
-  RoomTrial trial(core_);
-  trial.leave(leaving);
+bool Eviction::suffices(const Wish& wish, PoolMap pool, const Leaving& leaving,
+                        const RoomTrial::Keeps& keeps) const {
+  if (!frees_enough(wish, pool, leaving)) return false;
+  RoomTrial trial(core_, std::move(pool));
+  trial.leave(leaving, keeps);
   if (RoomTrial(trial).fits(wish)) return true;
   trial.slide(wish, /*idle_ones_only=*/false);
   return trial.fits(wish);
 }
 
-bool Eviction::frees_enough(const Wish& wish, const Leaving& leaving) const {
+bool Eviction::frees_enough(const Wish& wish, const PoolMap& pool, const Leaving& leaving) const {
   if (wish.where == nullptr) return true;
   Leaving gone = leaving;
   std::sort(gone.begin(), gone.end());
-  Bytes free = core_.pool.capacity() - core_.pool.claimed();
+  Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
   for (const Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::closed) continue;
     Bytes need;
     for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
       if (std::binary_search(gone.begin(), gone.end(), job->id)) {
-        free += core_.pool.rounded(job->persistent);
+        free += pool.rounded(job->persistent);
       } else {
-        need = std::max(need, core_.pool.rounded(job->ephemeral));
+        need = std::max(need, pool.rounded(job->ephemeral));
       }
     }
     if (need < lane.region.size) free += lane.region.size - need;
   }
-  return core_.pool.rounded(wish.job.view.persistent) <= free;
+  return pool.rounded(wish.job.view.persistent) <= free;
+}
+
+RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) const {
+  RoomTrial::Keeps keeps;
+  const PoolMap pool = prefixes_.without_prefixes(core_.pool);
+  for (const JobId id : leaving) {
+    // As much as was wished for, or a half, or a quarter: a part shortens the wait as well.
+    Bytes stays = prefixes_.wanted(core_.job_of(id));
+    for (int tries = 0; tries < 3 && stays > Bytes(); ++tries) {
+      keeps[id] = stays;
+      if (wish == nullptr || suffices(*wish, pool, leaving, keeps)) break;
+      keeps.erase(id);
+      stays = Bytes(stays.count() / 2 / core_.config.alignment * core_.config.alignment);
+    }
+  }
+  return keeps;
 }
 
 bool Eviction::find_places(const Leaving& leaving, OutsideMap& map,
@@ -208,7 +261,7 @@ bool Eviction::drop_a_copy(const Leaving& leaving, OutsideMap& map,
   return true;
 }
 
-bool Eviction::let_go(const Leaving& leaving) {
+bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps) {
   OutsideMap map = core_.outside;
   std::vector<JobId> dropped;
   if (!find_places(leaving, map, dropped)) return false;
@@ -220,6 +273,8 @@ bool Eviction::let_go(const Leaving& leaving) {
   for (const JobId id : leaving) {
     Job& job = core_.job_of(id);
     job.leaves = true;
+    const auto kept = keeps.find(id);
+    job.keeps = kept == keeps.end() ? Bytes() : kept->second;
     ++core_.leaving_jobs;
     if (job.view.running) {
       turns_.recall(core_.lane_of(job.view.lane));
@@ -240,7 +295,7 @@ void Eviction::leave_now(Job& job) {
   job.reason = {};
   job.move_to(JobState::evicting);
   core_.actions.push_back(EvictImage{job.view.id, core_.outside.place_of(job.view.id),
-                                     core_.pool.rounded(job.view.persistent)});
+                                     core_.pool.rounded(job.view.persistent), job.keeps});
 }
 
 void Eviction::ended(Job& job) {
@@ -253,7 +308,11 @@ void Eviction::left(Job& job) {
   ended(job);
   Lane& lane = core_.lane_of(job.view.lane);
   core_.view.remove_from_lane(job.view);
-  core_.pool.drop_image(job.view.id);
+  if (job.keeps > Bytes()) {
+    core_.pool.keep_prefix(job.view.id, job.keeps);
+  } else {
+    core_.pool.drop_image(job.view.id);
+  }
   lane.fit_wanted = true;
   core_.touch(lane);
   job.view.lane = {};

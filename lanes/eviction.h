@@ -8,6 +8,9 @@
 // config.min_resident (and twice that time), when they are not more urgent than who wants the room.
 // So two jobs that each need most of the pool take turns. Pinned images stay.
 //
+// Before anybody leaves, what stayed of images that left is given up; and of those that leave now,
+// the beginnings stay as far as the room suffices without them (prefix_control.h).
+//
 // One set of images leaves at a time: who else waits is tried again when it has left.
 #pragma once
 
@@ -17,6 +20,7 @@
 #include "base/time.h"
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
+#include "lanes/prefix_control.h"
 #include "lanes/room_trial.h"
 #include "lanes/turn_control.h"
 #include "policies/decision.h"
@@ -29,6 +33,9 @@ class Eviction {
   Eviction(CoreState& core, CheckedPolicy& policy, TurnControl& turns)
       : core_(core), policy_(policy), turns_(turns) {}
 
+  // Gives up beginnings of images that left, if that makes room: now, or when open turns have
+  // ended. Returns whether some were given up.
+  bool give_up_prefixes(const Wish& wish);
   // The waiting job found no room there: images leave for it if that helps. Returns whether the
   // only thing in the way is room outside of the pool.
   bool make_room(const Job& job, const policies::AdmitDecision& where);
@@ -68,19 +75,27 @@ class Eviction {
   // at.
   bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
   Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
-  bool suffices(const Wish& wish, const Leaving& leaving) const;
+  // Of those in `pool`, so much of each of them stays as `keeps` says; the others go entirely.
+  bool suffices(const Wish& wish, PoolMap pool, const Leaving& leaving,
+                const RoomTrial::Keeps& keeps = {}) const;
   // Whether the bytes suffice, wherever they lie: cheap, and without it nothing else can help.
-  bool frees_enough(const Wish& wish, const Leaving& leaving) const;
+  bool frees_enough(const Wish& wish, const PoolMap& pool, const Leaving& leaving) const;
+  // What may stay of those that leave for `wish`, or for nobody.
+  RoomTrial::Keeps what_stays(const Wish* wish, const Leaving& leaving) const;
+  // Nobody can leave, and without the beginnings the bytes are there, if not in one piece: they are
+  // given up, and images may move.
+  bool give_up_for_moves(const Wish& wish);
   // A place for each of them that has none, in `map`; the copies to be given up for it are added to
   // `dropped`.
   bool find_places(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;
   bool drop_a_copy(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;
-  bool let_go(const Leaving& leaving);
+  bool let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps);
   void ended(Job& job);
 
   CoreState& core_;
   CheckedPolicy& policy_;
   TurnControl& turns_;
+  PrefixControl prefixes_{core_};
   TimePoint wakeup_ = TimePoint::never();
 };
 

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "lanes/image_prefix.h"
 #include "lanes/reason.h"
 #include "policies/view.h"
 
@@ -41,7 +42,10 @@ struct Job {
   policies::JobView view;  // identity, sizes, progress, as policies see them
 
   Bytes image_offset;
-  Bytes moves_to;  // … while it is moving
+  Bytes moves_to;       // … while it is moving
+  ImagePrefix prefix;   // what was in the pool of its image when it was placed the last time
+  Bytes prefix_wanted;  // what should stay of it when it leaves
+  Bytes keeps;          // … and what will: decided when its leaving was
 
   // The region that the iteration at the head of its queue must have, once it was found not to fit;
   // 0: nothing is known to be in its way. At most view.ephemeral, which is the need of the largest

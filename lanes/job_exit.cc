@@ -41,6 +41,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
     if (lane.open() && (!core_.view.waiting().empty() || core_.held_jobs > 0)) turns_.recall(lane);
     core_.memory_changed();
   }
+  if (core_.pool.drop_prefix(id)) core_.memory_changed();
   if (core_.outside.drop(id)) core_.memory_changed();
   job.clean = job.saving = job.arriving = false;
   job.move_to(end_state);

@@ -133,6 +133,52 @@ void PoolMap::end_move(JobId job, bool moved) {
   image.next.reset();
 }
 
+void PoolMap::keep_prefix(JobId job, Bytes size) {
+  const auto image = images_.find(job);
+  LW_CHECK(image != images_.end(), "the job has no image");
+  const Bytes offset = image->second.at.offset;
+  LW_CHECK(size > Bytes(0) && size <= ranges_.size_of(offset), "a prefix is a part of its image");
+  drop_image(job);
+  LW_CHECK(claim_prefix(job, {offset, size}), "the image's own range was free");
+}
+
+bool PoolMap::grow_prefix(JobId job, Bytes size) {
+  const ImagePrefix prefix = prefix_of(job);
+  if (!prefix.exists()) return false;
+  drop_prefix(job);
+  if (claim_image(job, size, prefix.offset, rounded(size))) return true;
+  LW_CHECK(claim_prefix(job, prefix), "the prefix's own range was free");
+  return false;
+}
+
+bool PoolMap::claim_prefix(JobId job, const ImagePrefix& prefix) {
+  if (!is_range(prefix.offset, prefix.size) || prefixes_.count(job) > 0) return false;
+  Claim wanted = claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, prefix.size);
+  wanted.revocation = memory::Revocation::on_demand;
+  const auto made = ledger_.claim(wanted);
+  if (made.outcome != LedgerOutcome::done) return false;
+  if (!ranges_.allocate_at(prefix.offset, prefix.size)) {
+    ledger_.release(made.id);
+    return false;
+  }
+  prefixes_.emplace(job, Place{prefix.offset, made.id});
+  return true;
+}
+
+bool PoolMap::drop_prefix(JobId job) {
+  const auto prefix = prefixes_.find(job);
+  if (prefix == prefixes_.end()) return false;
+  release(prefix->second);
+  prefixes_.erase(prefix);
+  return true;
+}
+
+ImagePrefix PoolMap::prefix_of(JobId job) const {
+  const auto prefix = prefixes_.find(job);
+  if (prefix == prefixes_.end()) return {};
+  return {prefix->second.offset, ranges_.size_of(prefix->second.offset)};
+}
+
 Room PoolMap::open_region(Region& region, Bytes size) {
   const Bytes bytes = rounded(size);
   const auto made = ledger_.claim(region_claim(region.id, bytes));

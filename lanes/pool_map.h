@@ -3,8 +3,8 @@
 // end, regions from the high end, which leaves the free bytes between them in one piece as long as
 // possible. Every change either happens completely or not at all. Deterministic, not thread-safe.
 //
-// Invariant: sum of claims (the reserve included) <= capacity, and every claim of class persistent
-// or region has exactly one range of the free list.
+// Invariant: sum of claims (the reserve and what is kept of images that left included) <= capacity,
+// and every claim of class persistent or region has exactly one range of the free list.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "lanes/image_prefix.h"
 #include "lanes/region.h"
 #include "memory/free_list.h"
 #include "memory/ledger.h"
@@ -50,6 +51,20 @@ class PoolMap {
   std::optional<Bytes> begin_move(JobId job, MoveTo to);
   // The range that the image leaves (the second one, unless it `moved`) is free.
   void end_move(JobId job, bool moved);
+
+  // The image leaves, but for its first `size` bytes, whose claim can be revoked on demand.
+  // Requires: 0 < size <= the image's, a multiple of the alignment; the job has no other prefix.
+  void keep_prefix(JobId job, Bytes size);
+  // The prefix becomes an image of `size` bytes again that begins where the prefix does. Returns
+  // false and changes nothing where there is no prefix, or no room behind it.
+  bool grow_prefix(JobId job, Bytes size);
+  // Takes exactly this range, which is a prefix in a report, or was one. Returns false and changes
+  // nothing unless it is aligned, inside the pool and free, and the job has no other one.
+  bool claim_prefix(JobId job, const ImagePrefix& prefix);
+  // Frees it; returns whether there was one.
+  bool drop_prefix(JobId job);
+  // Of no size when there is none.
+  ImagePrefix prefix_of(JobId job) const;
 
   // Opens a region: fills in offset, size and claim of `region`. The caller sets id and lane.
   Room open_region(Region& region, Bytes size);
@@ -111,6 +126,7 @@ class PoolMap {
   memory::Ledger ledger_;
   memory::FreeList ranges_;
   std::map<JobId, Image> images_;
+  std::map<JobId, Place> prefixes_;  // of images that left, or are coming back elsewhere
 };
 
 }  // namespace laneway::lanes

@@ -70,6 +70,7 @@ void RegionControl::mark_held(Lane& lane) {
       job.reason = core_.make_reason(ReasonCode::region_too_small, job);
       job.move_to(JobState::held);
       ++core_.held_jobs;
+      core_.memory_changed();  // somebody may leave for it
     } else if (!too_large && job.state() == JobState::held) {
       job.reason = {};
       job.move_to(JobState::resident);
@@ -137,8 +138,10 @@ void RegionControl::retry_held() {
     const Wish wish{.job = job};
     Room room = grow_for(job);
     if (room == Room::fragmented && slide_for(wish)) room = grow_for(job);
+    // Tried again when some were given up.
+    if (room == Room::done || eviction_.give_up_prefixes(wish)) continue;
     if (room == Room::fragmented && moves_.make_room(wish)) continue;
-    if (room != Room::done) eviction_.make_room_to_grow(job);
+    eviction_.make_room_to_grow(job);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "lanes/image_prefix.h"
 #include "lanes/iteration_sum.h"
 #include "lanes/job_offered.h"
 #include "lanes/outside_place.h"
@@ -38,6 +39,10 @@ struct ReportedJob {
   bool leaving = false;
   // SaveImage is under way, to `copy`: its answer comes. Only for an image that is placed.
   bool saving = false;
+  // What is in the pool of an image that is away; or, of one that is on its way in, a range beside
+  // its own that is still read; or what will stay of one that is leaving.
+  ImagePrefix prefix;
+  Bytes prefix_wanted;  // as the last PrefixWanted said
   bool pinned = false;
   bool ready = false;  // submissions are queued that no open turn will take
   // The job failed or was closed: it does not run any more, and its memory must be given back.

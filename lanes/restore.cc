@@ -86,6 +86,7 @@ void Restore::restore_job(const ReportedJob& reported) {
   job.view.update_remaining();
   job.work_announced = reported.ready;
   job.pinned = reported.pinned;
+  job.prefix_wanted = reported.prefix_wanted;
   job.clean = has_copy(reported) && !reported.leaving && !reported.saving;
   job.admitted_at = job.view.placed_at = job.view.used_at = core_.now;
   if (reported.quarantined) job.quarantine();
@@ -104,6 +105,11 @@ void Restore::restore_job(const ReportedJob& reported) {
   if (has_copy(reported)) {
     job.move_to(JobState::away);
     job.view.queued_at = core_.now;
+  }
+  const ImagePrefix& prefix = reported.prefix;
+  const bool is_part = has_copy(reported) && prefix.size < core_.pool.rounded(offer.persistent);
+  if (prefix.exists() && !(is_part && core_.pool.claim_prefix(offer.job, prefix))) {
+    core_.actions.push_back(DropPrefix{offer.job});
   }
   const Job& kept = core_.jobs.add(std::move(job));
   if (!kept.queued()) return;
@@ -126,7 +132,16 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
                               reported.image_size)) {
     return reject(job, reported, ReasonCode::contradicted);
   }
-  if (!restore_copy(reported)) {
+  // It is read until the image is whole.
+  const bool comes = has_copy(reported) && (!reported.placed || reported.arriving);
+  const ImagePrefix& prefix = reported.prefix;
+  const bool will_stay = leaves && prefix.offset == reported.image_offset &&
+                         prefix.size < reported.image_size &&
+                         core_.pool.rounded(prefix.size) == prefix.size;
+  const bool prefix_possible =
+      !prefix.exists() || will_stay || (comes && core_.pool.claim_prefix(offer.job, prefix));
+  if (!prefix_possible || !restore_copy(reported)) {
+    core_.pool.drop_prefix(offer.job);
     core_.pool.drop_image(offer.job);
     return reject(job, reported, ReasonCode::contradicted);
   }
@@ -140,7 +155,8 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
     kept.arriving = reported.arriving;
     kept.move_to(kept.at_rest());
   } else if (!reported.over) {
-    core_.actions.push_back(PlaceImage{offer.job, kept.image_offset, reported.image_size});
+    core_.actions.push_back(
+        PlaceImage{offer.job, kept.image_offset, reported.image_size, reported.prefix});
   }
   if (reported.saving) {
     kept.saving = true;
@@ -153,6 +169,7 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
     if (reported.paused) turns_.pause(lane);
   } else if (reported.leaving) {
     kept.leaves = true;
+    kept.keeps = prefix.size;
     ++core_.leaving_jobs;
     kept.move_to(JobState::evicting);
   }

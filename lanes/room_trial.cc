@@ -12,10 +12,13 @@ bool contains(const std::vector<JobId>& sorted, JobId job) {
 
 }  // namespace
 
-void RoomTrial::leave(const std::vector<JobId>& jobs) {
+void RoomTrial::leave(const std::vector<JobId>& jobs, const Keeps& keeps) {
   std::vector<JobId> gone = jobs;
   std::sort(gone.begin(), gone.end());
-  for (const JobId id : gone) pool_.drop_image(id);
+  for (const JobId id : gone) {
+    const auto kept = keeps.find(id);
+    kept == keeps.end() ? pool_.drop_image(id) : pool_.keep_prefix(id, kept->second);
+  }
   for (Lane& lane : lanes_) {
     if (lane.state() == LaneState::closed) continue;
     Bytes need;
@@ -59,9 +62,17 @@ bool RoomTrial::fits(const Wish& wish) {
   if (wish.where == nullptr) {
     return pool_.could_resize(lanes_[job.lane.value() - 1].region, wish.job.must) == Room::done;
   }
+  PoolMap grown = pool_;
+  if (grown.grow_prefix(job.id, job.persistent) && finds_lane(wish, grown)) return true;
+  pool_.drop_prefix(job.id);
   Bytes offset;
-  if (pool_.place_image(job.id, job.persistent, &offset) != Room::done) return false;
-  const Bytes need = pool_.rounded(job.ephemeral);
+  return pool_.place_image(job.id, job.persistent, &offset) == Room::done &&
+         finds_lane(wish, pool_);
+}
+
+bool RoomTrial::finds_lane(const Wish& wish, PoolMap& pool) const {
+  const policies::JobView& job = wish.job.view;
+  const Bytes need = pool.rounded(job.ephemeral);
   bool has_lane = false;
   for (const Lane& lane : lanes_) {
     const bool open = lane.region.size > Bytes(0);
@@ -69,13 +80,13 @@ bool RoomTrial::fits(const Wish& wish) {
     const bool may_join =
         wish.where->lane.valid() ? wish.where->lane == lane.id : wish.where->may_share;
     if (!open || !may_join) continue;
-    if (lane.region.size >= need || pool_.could_resize(lane.region, need) == Room::done) {
-      return true;
-    }
+    if (lane.region.size >= need) return true;
+    if (wish.at_once && lane.open()) continue;
+    if (pool.could_resize(lane.region, need) == Room::done) return true;
   }
   Region region;
   region.id = RegionId(UINT64_MAX);
-  return has_lane && pool_.open_region(region, job.ephemeral) == Room::done;
+  return has_lane && pool.open_region(region, job.ephemeral) == Room::done;
 }
 
 }  // namespace laneway::lanes

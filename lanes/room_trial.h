@@ -3,9 +3,12 @@
 // core; not thread-safe.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/ids.h"
 #include "lanes/core_state.h"
 #include "policies/decision.h"
@@ -16,6 +19,7 @@ namespace laneway::lanes {
 struct Wish {
   const Job& job;
   const policies::AdmitDecision* where = nullptr;  // null: it is held, and its lane must grow
+  bool at_once = false;  // joining no lane that must grow when its turn has ended
 };
 
 class RoomTrial {
@@ -23,8 +27,14 @@ class RoomTrial {
   // As the pool is now. `core` must outlive the object, and must not change meanwhile.
   explicit RoomTrial(const CoreState& core) : core_(core), pool_(core.pool), lanes_(core.lanes) {}
 
-  // The images of these jobs are gone, and the regions of their lanes as small as the others allow.
-  void leave(const std::vector<JobId>& jobs);
+  // The same with another pool, in which beginnings of images that left are given up.
+  RoomTrial(const CoreState& core, PoolMap pool)
+      : core_(core), pool_(std::move(pool)), lanes_(core.lanes) {}
+
+  // The images of these jobs are gone, but for as many first bytes as `keeps` says, and the regions
+  // of their lanes as small as the others allow.
+  using Keeps = std::map<JobId, Bytes>;
+  void leave(const std::vector<JobId>& jobs, const Keeps& keeps = {});
   // The image has moved there; where it is then, or nothing, and nothing has changed.
   std::optional<Bytes> move(JobId job, PoolMap::MoveTo to);
   // Regions lie as high as they can, that of a held job's lane as low as it can: those of idle
@@ -37,6 +47,8 @@ class RoomTrial {
   const Region& region_of(LaneId lane) const { return lanes_[lane.value() - 1].region; }
 
  private:
+  bool finds_lane(const Wish& wish, PoolMap& pool) const;
+
   const CoreState& core_;
   PoolMap pool_;
   std::vector<Lane> lanes_;  // one whose region has no size was closed by the trial

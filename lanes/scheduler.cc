@@ -209,6 +209,7 @@ void Scheduler::on(const ImagePlaced& event) {
     rest(*job);
   }
   if (!event.whole) return;
+  if (core_.pool.drop_prefix(event.job)) core_.memory_changed();  // what stayed was copied
   retry_those_who_wait();
   if (job->wanted_out) eviction_.unload(*job);
 }
@@ -339,6 +340,9 @@ void Scheduler::on(const JobChanged& event) {
 
 void Scheduler::on(const WorkerLost& /*event*/) {
   core_.worker_up = false;
+  // Its successor does not know what stayed of whom.
+  for (const auto& [id, job] : core_.jobs) core_.pool.drop_prefix(id);
+  core_.memory_changed();
   for (Lane& lane : core_.lanes) {
     if (!lane.open()) continue;
     Job& job = core_.job_of(lane.turn.job);
@@ -366,11 +370,6 @@ void Scheduler::on(const TimerFired& /*event*/) {
   eviction_.on_timer();
   moves_.on_timer();
   save_ahead_.on_timer();
-}
-
-void Scheduler::on(const WorkerReported& event) {
-  restore_.take_over(event.report);
-  save_ahead_.look_soon();
 }
 
 Job* Scheduler::known_job(JobId id) {

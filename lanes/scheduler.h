@@ -81,12 +81,18 @@ class Scheduler {
   void on(const CopyFailed& event);
   void on(const ImageSaved& event);
   void on(const ImageDirty& event);
+  void on(const PrefixWanted& event) {
+    if (Job* job = known_job(event.job)) job->prefix_wanted = event.bytes;
+  }
   void on(const ResidencyWanted& event);
   void on(const JobChanged& event);
   void on(const WorkerLost& event);
   void on(const CapacityChanged& event);
   void on(const TimerFired& event);
-  void on(const WorkerReported& event);
+  void on(const WorkerReported& event) {
+    restore_.take_over(event.report);
+    save_ahead_.look_soon();
+  }
   // The job; when there is none, counts an ignored event and returns nullptr.
   Job* known_job(JobId id);
   // Its image is in the pool, and no turn of it is open.

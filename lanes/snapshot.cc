@@ -53,6 +53,14 @@ Snapshot take_snapshot(const CoreState& core) {
   std::vector<PoolPiece> taken;
   for (const auto& [id, job] : core.jobs) {
     all.jobs.push_back(core.status_of(job));
+    if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
+      taken.push_back({.kind = PieceKind::image,
+                       .offset = prefix.offset,
+                       .size = prefix.size,
+                       .job = id,
+                       .region = {},
+                       .lane = {}});
+    }
     if (!job.view.lane.valid()) continue;
     taken.push_back({.kind = PieceKind::image,
                      .offset = job.image_offset,

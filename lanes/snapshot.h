@@ -42,7 +42,8 @@ struct JobStatus {
   // Wall-clock time per iteration lately; zero: unknown. The core does not know it: the code that
   // shows the snapshot fills it in.
   Duration pace = Duration();
-  // Where the image's bytes lie, or will lie when copies that are under way have ended.
+  // Where the image's bytes lie, or will lie when copies that are under way have ended. Of an image
+  // that is away, its beginning may be in the pool still.
   Bytes pool_bytes = Bytes();
   Bytes store_bytes = Bytes();
   Bytes spill_bytes = Bytes();

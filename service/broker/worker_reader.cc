@@ -25,6 +25,7 @@ bool is_workers_own(const lanes::Event& event) {
          std::holds_alternative<lanes::CopyFailed>(event) ||
          std::holds_alternative<lanes::ImageSaved>(event) ||
          std::holds_alternative<lanes::ImageDirty>(event) ||
+         std::holds_alternative<lanes::PrefixWanted>(event) ||
          std::holds_alternative<lanes::ResidencyWanted>(event) ||
          std::holds_alternative<lanes::JobReleased>(event) ||
          std::holds_alternative<lanes::JobEnded>(event);

@@ -100,6 +100,7 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
       worker_(new Worker(*backend_, pool_->data(), options.pool, *this, clock_)) {
   worker_->share_process();
   worker_->set_outside(std::move(outside));
+  worker_->set_prefix_rule(options.prefix);
   lanes::SchedulerConfig config;
   config.capacity = options.pool;
   config.store = options.store.value_or(Bytes());

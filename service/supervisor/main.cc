@@ -59,6 +59,7 @@ wire::ServiceConfig config_of(const Options& options) {
   config.pool_bytes = static_cast<uint64_t>(options.pool.count());
   config.reserve_bytes = static_cast<uint64_t>(options.reserve.count());
   config.recovery = options.recovery;
+  config.prefix = options.prefix;
   config.lanes = options.lanes;
   config.lane_sms = options.lane_sms;
   config.copy_bandwidth_per_s = options.copy_bandwidth_per_s;

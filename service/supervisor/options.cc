@@ -20,7 +20,7 @@ namespace {
 // As given; empty: not given.
 struct Texts {
   std::string address, device, pool, policy, standby, lanes, lane_sms, reserve, recovery_memory,
-      recovery, copy_bandwidth, staging, spill;
+      recovery, prefix, copy_bandwidth, staging, spill;
   std::string log_level, log_file, trace, programs, time_scale, vmstat;
   bool unprepared_standby = false;
 };
@@ -82,6 +82,7 @@ void declare(CLI::App& app, Texts& texts) {
       ->type_name("FILE");
   app.add_option("--programs", texts.programs)->group("");
   app.add_option("--recovery", texts.recovery)->group("");
+  app.add_option("--prefix", texts.prefix)->group("");
   app.add_option("--time-scale", texts.time_scale)->group("");
   app.add_option("--vmstat", texts.vmstat)->group("");
   app.add_flag("--unprepared-standby", texts.unprepared_standby)->group("");
@@ -230,6 +231,7 @@ Status read_names(const Texts& texts, Options& options) {
   options.log_file = texts.log_file;
   options.programs = texts.programs;
   options.recovery = texts.recovery;
+  options.prefix = texts.prefix;
   if (!texts.vmstat.empty()) options.vmstat = texts.vmstat;
   options.unprepared_standby = texts.unprepared_standby;
   if (!texts.trace.empty()) {

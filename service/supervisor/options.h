@@ -44,6 +44,8 @@ struct Options {
   std::string programs;
   // How jobs are kept recoverable, whatever it costs: wire::ServiceConfig::recovery.
   std::string recovery;
+  // How much of an image stays in the pool when it leaves: wire::ServiceConfig::prefix.
+  std::string prefix;
   // Where the kernel's count of processes that it killed for memory is read.
   std::string vmstat = "/proc/vmstat";
   // All of the supervisor's waiting times are multiplied by this.

@@ -88,6 +88,9 @@ class Words {
   std::string operator()(const lanes::ImageDirty& event) const {
     return "ImageDirty " + job(event.job);
   }
+  std::string operator()(const lanes::PrefixWanted& event) const {
+    return "PrefixWanted " + job(event.job) + ": " + format_bytes(event.bytes);
+  }
   std::string operator()(const lanes::ResidencyWanted& event) const {
     return "ResidencyWanted " + job(event.job) + ": " + lanes::residency_name(event.wanted);
   }
@@ -123,7 +126,10 @@ class Words {
     return "RefuseWork of " + job(action.job) + reason_part(action.reason);
   }
   std::string operator()(const lanes::PlaceImage& action) const {
-    return "PlaceImage " + job(action.job) + ": " + place_text(action.offset, action.size);
+    const std::string line =
+        "PlaceImage " + job(action.job) + ": " + place_text(action.offset, action.size);
+    if (!action.prefix.exists()) return line;
+    return line + ", beginning with " + place_text(action.prefix.offset, action.prefix.size);
   }
   std::string operator()(const lanes::DropImage& action) const {
     return "DropImage " + job(action.job);
@@ -133,7 +139,8 @@ class Words {
   }
   std::string operator()(const lanes::EvictImage& action) const {
     return "EvictImage " + job(action.job) + ": " + place_text(action.to.offset, action.size) +
-           " of the " + lanes::tier_name(action.to.tier);
+           " of the " + lanes::tier_name(action.to.tier) +
+           (action.keep > Bytes() ? ", " + format_bytes(action.keep) + " stay" : "");
   }
   std::string operator()(const lanes::SaveImage& action) const {
     return "SaveImage " + job(action.job) + ": " + place_text(action.to.offset, action.size) +
@@ -141,6 +148,9 @@ class Words {
   }
   std::string operator()(const lanes::DropCopy& action) const {
     return "DropCopy " + job(action.job);
+  }
+  std::string operator()(const lanes::DropPrefix& action) const {
+    return "DropPrefix " + job(action.job);
   }
   std::string operator()(const lanes::OpenRegion& action) const {
     return "OpenRegion region " + text(action.region.value()) + " of lane " +

@@ -40,8 +40,12 @@ void serialize(A& archive, RefuseWork& action) {
   archive(action.job, action.reason);
 }
 template <class A>
+void serialize(A& archive, ImagePrefix& prefix) {
+  archive(prefix.offset, prefix.size);
+}
+template <class A>
 void serialize(A& archive, PlaceImage& action) {
-  archive(action.job, action.offset, action.size);
+  archive(action.job, action.offset, action.size, action.prefix);
 }
 template <class A>
 void serialize(A& archive, DropImage& action) {
@@ -57,7 +61,7 @@ void serialize(A& archive, MoveImage& action) {
 }
 template <class A>
 void serialize(A& archive, EvictImage& action) {
-  archive(action.job, action.to, action.size);
+  archive(action.job, action.to, action.size, action.keep);
 }
 template <class A>
 void serialize(A& archive, SaveImage& action) {
@@ -65,6 +69,10 @@ void serialize(A& archive, SaveImage& action) {
 }
 template <class A>
 void serialize(A& archive, DropCopy& action) {
+  archive(action.job);
+}
+template <class A>
+void serialize(A& archive, DropPrefix& action) {
   archive(action.job);
 }
 template <class A>
@@ -143,6 +151,10 @@ void serialize(A& archive, ImageDirty& event) {
   archive(event.job);
 }
 template <class A>
+void serialize(A& archive, PrefixWanted& event) {
+  archive(event.job, event.bytes);
+}
+template <class A>
 void serialize(A& archive, ResidencyWanted& event) {
   archive(event.job, event.wanted);
 }
@@ -166,8 +178,9 @@ void serialize(A&, TimerFired&) {}
 template <class A>
 void serialize(A& archive, ReportedJob& job) {
   archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.arriving, job.copy,
-          job.leaving, job.saving, job.pinned, job.ready, job.over, job.quarantined, job.iterations,
-          job.busy, job.uncounted, job.measured, job.turn, job.paused);
+          job.leaving, job.saving, job.prefix, job.prefix_wanted, job.pinned, job.ready, job.over,
+          job.quarantined, job.iterations, job.busy, job.uncounted, job.measured, job.turn,
+          job.paused);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

@@ -24,6 +24,7 @@ struct ServiceConfig {
   uint64_t store_bytes = 0;                    // of the host store; 0: there is none
   uint64_t spill_bytes = 0;                    // of the spill file; 0: there is none
   std::string recovery;                        // parse_recovery; empty: chosen by cost
+  std::string prefix;                          // parse_prefix_rule; empty: by node times
   int64_t alignment = limits::kHostAlignment;  // of images and regions in the pool
   // Whoever attaches it has the same pool; else the active worker makes one, which dies with it.
   bool pool_is_shared = true;
@@ -37,7 +38,7 @@ struct ServiceConfig {
   template <class A>
   void serialize(A& archive) {
     archive(address, device, kernels, policy, pool_bytes, reserve_bytes, recovery_bytes,
-            store_bytes, spill_bytes, recovery, alignment, pool_is_shared, lanes, lane_sms,
+            store_bytes, spill_bytes, recovery, prefix, alignment, pool_is_shared, lanes, lane_sms,
             copy_bandwidth_per_s, trace_file, log_level, log_file);
   }
 };
@@ -52,7 +53,7 @@ namespace laneway::wire::supervisor_to_broker {
 // The first message. + [ZeroMQ listener, lifeline listener, journal memfd]
 struct Start {
   static constexpr MessageType kType{
-      .number = 301, .version = 3, .name = "supervisor_to_broker::Start"};
+      .number = 301, .version = 4, .name = "supervisor_to_broker::Start"};
   ServiceConfig config;
   uint64_t epoch = 0;  // 1 for the first broker, one more for each that follows
   int32_t supervisor_pid = 0;
@@ -189,7 +190,7 @@ namespace laneway::wire::supervisor_to_worker {
 // memory, host store and spill file, where their sizes in the config are not 0] -> Ready
 struct Start {
   static constexpr MessageType kType{
-      .number = 361, .version = 3, .name = "supervisor_to_worker::Start"};
+      .number = 361, .version = 4, .name = "supervisor_to_worker::Start"};
   ServiceConfig config;
   uint64_t journal_bytes = 0;
   friend bool operator==(const Start&, const Start&) = default;

@@ -142,7 +142,7 @@ struct JobReport {  // -> JobText or Reply
 };
 
 struct Actions {  // of the core, to be carried out in order
-  static constexpr MessageType kType{.number = 210, .version = 2, .name = "to_worker::Actions"};
+  static constexpr MessageType kType{.number = 210, .version = 3, .name = "to_worker::Actions"};
   std::vector<lanes::Action> actions;
   template <class A>
   void serialize(A& archive) {
@@ -233,7 +233,7 @@ struct GraphAdded {
 };
 
 struct Events {  // for the core, in order
-  static constexpr MessageType kType{.number = 254, .version = 2, .name = "from_worker::Events"};
+  static constexpr MessageType kType{.number = 254, .version = 3, .name = "from_worker::Events"};
   std::vector<lanes::Event> events;
   template <class A>
   void serialize(A& archive) {
@@ -268,7 +268,7 @@ struct JobText {
 // Events that were sent before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{
-      .number = 257, .version = 5 + kJobOptionsVersion, .name = "from_worker::Report"};
+      .number = 257, .version = 6 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
   template <class A>
   void serialize(A& archive) {

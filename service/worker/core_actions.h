@@ -36,6 +36,7 @@ class CoreActions {
   void perform(const lanes::EvictImage& action) { copies_.evict(action); }
   void perform(const lanes::SaveImage& action) { copies_.save(action); }
   void perform(const lanes::DropCopy& action) { copies_.drop_copy(action); }
+  void perform(const lanes::DropPrefix& action) { copies_.drop_prefix(action); }
   void perform(const lanes::OpenRegion& action);
   void perform(const lanes::ResizeRegion& action);
   void perform(const lanes::CloseRegion& action);

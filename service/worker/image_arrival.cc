@@ -12,11 +12,23 @@ bool ArrivingRunner::wait(const Wait& wait) {
   return there;
 }
 
+Status ArrivingRunner::begin(std::span<const lanes::InputView> inputs) {
+  image_.starts.clear();
+  image_.starts.reserve(image_.needs.size());
+  began_ = image_.clock.now() + image_.waited * -1;
+  return runner_.begin(inputs);
+}
+
+void ArrivingRunner::note_start() {
+  image_.starts.push_back(image_.clock.now() - began_ - image_.waited);
+}
+
 lanes::NodeOutcome ArrivingRunner::run_node(size_t index) {
   const Bytes need = image_.needs[index];
   if (!image_.arrival.has(need) && !wait([&] { return image_.arrival.wait(need); })) {
     return lanes::NodeOutcome::failed;
   }
+  note_start();
   return runner_.run_node(index);
 }
 
@@ -31,6 +43,7 @@ bool ArrivingRunner::may_write() {
 Status ArrivingRunner::finish(std::span<const lanes::OutputView> outputs) {
   const ImageArrival& arrival = image_.arrival;
   if (!arrival.is_whole() && !wait([&] { return arrival.wait_whole(); })) return error_;
+  note_start();
   return runner_.finish(outputs);
 }
 

@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "lanes/graph_runner.h"
 
 namespace laneway::service {
@@ -64,12 +65,9 @@ struct ArrivingImage {
   std::function<void(bool waits)> on_wait;
   const Clock& clock;
   Duration waited = Duration();  // in all
+  // For each node, and for the answer, what was computed before it.
+  std::vector<Duration> starts = {};
 };
-
-// What an iteration took, without its waits for its image.
-inline Duration computed(Duration took, const std::optional<ArrivingImage>& arriving) {
-  return arriving ? took - arriving->waited : took;
-}
 
 // A GraphRunner around an iteration's: each node waits for its bytes; outputs, and the commit phase
 // (may_write), for the whole. An image that does not come fails the node.
@@ -84,7 +82,7 @@ class ArrivingRunner final : public lanes::GraphRunner {
 
   size_t node_count() const override { return runner_.node_count(); }
   size_t first_write() const override { return runner_.first_write(); }
-  Status begin(std::span<const lanes::InputView> inputs) override { return runner_.begin(inputs); }
+  Status begin(std::span<const lanes::InputView> inputs) override;
   lanes::NodeOutcome run_node(size_t index) override;
   Status finish(std::span<const lanes::OutputView> outputs) override;
   void abandon() override { runner_.abandon(); }
@@ -93,12 +91,15 @@ class ArrivingRunner final : public lanes::GraphRunner {
   }
 
  private:
+  // Something that waits for the image begins, when it is there.
+  void note_start();
   // `wait` blocks.
   template <class Wait>
   bool wait(const Wait& wait);
 
   lanes::GraphRunner& runner_;
   ArrivingImage& image_;
+  TimePoint began_;
   const Error error_{ErrorCode::cancelled, "the job ended while its image was on its way back"};
 };
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "pipeline/arrival.h"
 #include "service/worker/job_snapshot.h"
+#include "service/worker/prefix_rule.h"
 #include "service/worker/worker_lane.h"
 
 namespace laneway::service {
@@ -20,6 +21,7 @@ void ImageCopies::place(const lanes::PlaceImage& action) {
   job->placing = true;
   job->image_offset = action.offset;
   job->image_size = action.size;
+  job->prefix = action.prefix;
   if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
   Way& way = way_in(*job);
   way.thread.post([this, job, &noting = *way.noting] { copy(job, noting); });
@@ -110,10 +112,12 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, La
     job->initial = InitialImage();
     job->phase = WorkerJob::Phase::placed;
     job->placing = false;
+    job->prefix = {};
     job->running = false;
     job->changed.notify_all();
   }
   context_.events.post(lanes::ImagePlaced{.job = job->id});
+  wish_for_share(context_, *job);
 }
 
 // Nodes wait on the CPU, so it is of use where they also run there.
@@ -138,11 +142,10 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
   }
   context_.events.post(lanes::ImagePlaced{.job = job->id, .whole = false});
   const OutsideImages::GoesOn wanted = while_wanted(*job, noting);
-  const Status loaded = context_.outside.load(context_.backend.pool_access(), image, size,
-                                              job->copy, job->copy_checksum, [&](Bytes moved) {
-                                                job->arrival.advance(moved);
-                                                return wanted(moved);
-                                              });
+  const Status loaded = load(*job, image, size, [&](Bytes moved) {
+    job->arrival.advance(moved);
+    return wanted(moved);
+  });
   if (!loaded) return drop_unplaced(job, loaded.error());
   fault_point("worker.image_written");
   if (job->journal) job->journal->placed();
@@ -150,6 +153,7 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
   {
     const BookkeepingLock lock(context_.mutex);
     job->placing = job->arriving = false;
+    job->prefix = {};
     job->changed.notify_all();
   }
   // Before anybody writes the image: that it is dirty must not be heard of before that it is whole.
@@ -171,10 +175,23 @@ OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noti
 Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting) {
   memory::PoolAccess& pool = context_.backend.pool_access();
   const OutsideImages::GoesOn goes_on = while_wanted(job, noting);
-  if (job.clean) {
-    return context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on);
-  }
+  if (job.clean) return load(job, image, size, goes_on);
   return job.initial.write_to(pool, image, size, job.torch->layout(), goes_on);
+}
+
+Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
+                         const OutsideImages::GoesOn& goes_on) {
+  OutsideImages::Prefix prefix;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    prefix = {context_.pool + job.prefix.offset.count(), job.prefix.size};
+  }
+  const TimePoint begun = context_.clock.now();
+  memory::PoolAccess& pool = context_.backend.pool_access();
+  Status loaded =
+      context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on, prefix);
+  if (loaded) note_link_rate(job, size - prefix.size, context_.clock.now() - begun);
+  return loaded;
 }
 
 void ImageCopies::evict(const lanes::EvictImage& action) {
@@ -183,6 +200,7 @@ void ImageCopies::evict(const lanes::EvictImage& action) {
   // Closed meanwhile: the core hears of it next.
   if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->leaving_to) return;
   job->leaving_to = action.to;
+  job->keeps = action.keep;
   Way& way = way_of(action.to.tier);
   way.thread.post(
       [this, job, size = action.size, &noting = *way.noting] { leave(job, size, noting); });
@@ -251,11 +269,6 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
   links_.attend(job);
 }
 
-void ImageCopies::drop_copy(const lanes::DropCopy& action) {
-  const BookkeepingLock lock(context_.mutex);
-  if (const JobHandle job = jobs_.get(action.job)) (void)job->outdate_copy();
-}
-
 void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
   lanes::OutsidePlace to;
   {
@@ -280,6 +293,7 @@ void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
     job->phase = WorkerJob::Phase::waiting;
     job->admitted = {};
     job->leaving_to.reset();
+    job->prefix = {job->image_offset, job->keeps};
     job->running = false;
     job->changed.notify_all();
   }

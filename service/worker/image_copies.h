@@ -56,7 +56,14 @@ class ImageCopies {
   void stop_moves() { mover_.stop(); }
   // Copies the image there while the job has nothing to run, and posts ImageSaved.
   void save(const lanes::SaveImage& action);
-  void drop_copy(const lanes::DropCopy& action);
+  void drop_copy(const lanes::DropCopy& action) {
+    const BookkeepingLock lock(context_.mutex);
+    if (const JobHandle job = jobs_.get(action.job)) (void)job->outdate_copy();
+  }
+  void drop_prefix(const lanes::DropPrefix& action) {
+    const BookkeepingLock lock(context_.mutex);
+    if (const JobHandle job = jobs_.get(action.job)) job->prefix = {};
+  }
   // Ends the threads: nothing of theirs is posted afterwards. Requires: no job is left.
   void stop();
 
@@ -76,6 +83,8 @@ class ImageCopies {
   // Whether its iterations may run while the image comes back.
   bool may_arrive(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
   void arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
+  // Its copy outside and what stayed of it come together at `image`.
+  Status load(WorkerJob& job, std::byte* image, Bytes size, const OutsideImages::GoesOn& goes_on);
   void leave(const JobHandle& job, Bytes size, LaneNoting& noting);
   void save_unused(const JobHandle& job, Bytes size, LaneNoting& noting);
   // Success: the copy is whole.

@@ -21,6 +21,13 @@ uint64_t checksum_of(uint64_t before, const std::byte* data, Bytes bytes) {
   return uint64_t{1} << 32 | sum;
 }
 
+// Of two parts, the second one `bytes` long.
+uint64_t whole_of(uint64_t first, uint64_t second, Bytes bytes) {
+  const uLong sum = ::crc32_combine(static_cast<uint32_t>(first), static_cast<uint32_t>(second),
+                                    static_cast<z_off_t>(bytes.count()));
+  return uint64_t{1} << 32 | static_cast<uint32_t>(sum);
+}
+
 }  // namespace
 
 std::byte* OutsideImages::in_memory(const lanes::OutsidePlace& place) const {
@@ -77,14 +84,29 @@ Result<uint64_t> OutsideImages::save(memory::PoolAccess& pool, const std::byte* 
   return sum;
 }
 
+Status OutsideImages::move_prefix(memory::PoolAccess& pool, std::byte* image, const Prefix& prefix,
+                                  const GoesOn& goes_on) {
+  if (prefix.data == image) return {};
+  for (Bytes at; at < prefix.size; at += kPiece) {
+    if (!goes_on(at)) return not_wanted();
+    const Bytes bytes = std::min(kPiece, prefix.size - at);
+    if (Status moved = pool.copy_within(image + at.count(), prefix.data + at.count(), bytes);
+        !moved) {
+      return moved;
+    }
+  }
+  return {};
+}
+
 Status OutsideImages::load(memory::PoolAccess& pool, std::byte* image, Bytes size,
                            const lanes::OutsidePlace& from, uint64_t checksum,
-                           const GoesOn& goes_on) {
+                           const GoesOn& goes_on, const Prefix& prefix) {
   if (Status fits = check(from, size); !fits) return fits;
+  if (Status there = move_prefix(pool, image, prefix, goes_on); !there) return there;
   const std::byte* const memory = in_memory(from);
   if (memory == nullptr) piece_.resize(static_cast<size_t>(kPiece.count()));
   uint64_t sum = 0;
-  for (Bytes at; at < size; at += kPiece) {
+  for (Bytes at = prefix.size; at < size; at += kPiece) {
     if (!goes_on(at)) return not_wanted();
     const Bytes bytes = std::min(kPiece, size - at);
     const std::byte* out = memory != nullptr ? memory + at.count() : piece_.data();
@@ -93,6 +115,11 @@ Status OutsideImages::load(memory::PoolAccess& pool, std::byte* image, Bytes siz
       sum = checksum_of(sum, out, bytes);
     }
     if (Status wrote = pool.write(image + at.count(), out, bytes); !wrote) return wrote;
+  }
+  if (memory == nullptr && prefix.size > Bytes()) {
+    // Nodes run meanwhile: the disk is not kept waiting for what is in the pool already.
+    const uint64_t begin = checksum_of(0, image, prefix.size);
+    sum = whole_of(begin, sum, size - prefix.size);
   }
   if (sum == checksum) return {};
   return Error{ErrorCode::failed,

@@ -37,13 +37,23 @@ class OutsideImages {
   // cancelled; out_of_memory; failed when the file does not take them; device_lost.
   Result<uint64_t> save(memory::PoolAccess& pool, const std::byte* image, Bytes size,
                         const lanes::OutsidePlace& to, const GoesOn& goes_on);
-  // Copies them back; failed, too, when they are not what was saved.
+  // The beginning of an image, which is in the pool: at its place in the image already, or in a
+  // range beside it.
+  struct Prefix {
+    const std::byte* data = nullptr;
+    Bytes size;
+  };
+  // Copies them back, what is behind `prefix` alone by the link; failed, too, when they are not
+  // what was saved. Requires, with a prefix: the CPU reaches the pool.
   Status load(memory::PoolAccess& pool, std::byte* image, Bytes size,
-              const lanes::OutsidePlace& from, uint64_t checksum, const GoesOn& goes_on);
+              const lanes::OutsidePlace& from, uint64_t checksum, const GoesOn& goes_on,
+              const Prefix& prefix);
 
  private:
   // Whether the range is inside what there is: places come from another process.
   Status check(const lanes::OutsidePlace& place, Bytes size) const;
+  static Status move_prefix(memory::PoolAccess& pool, std::byte* image, const Prefix& prefix,
+                            const GoesOn& goes_on);
   // Makes the store's pages present where this process has not done so: a page that is touched
   // without memory for it would be the end of the process, and even to ask for all costs time.
   Status make_present(Bytes at, Bytes size);

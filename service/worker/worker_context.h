@@ -22,6 +22,7 @@
 #include "service/worker/outside_images.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/preemption.h"
+#include "service/worker/prefix_rule.h"
 #include "service/worker/recovery_choice.h"
 
 namespace laneway::service {
@@ -55,6 +56,7 @@ struct WorkerContext {
   std::optional<WantedRecovery> wanted_recovery{};  // nothing: each job's costs choose
   bool images_die_with_worker = false;              // the pool is this process's own
   OutsideImages outside{};
+  PrefixRule prefix_rule{};
 
   // What jobs can have of the pool.
   Bytes usable() const { return usable_of(capacity, reserve, backend.alignment()); }

@@ -60,6 +60,7 @@ struct WorkerGraph {
   GraphPlan plan;
   bool shared_plan_kept = false;     // for a successor; see KeptPlans::keep
   std::vector<Bytes> arrival_needs;  // once an iteration ran while the image arrived
+  Bytes prefix;                      // pipeline/prefix.h, once it is known. The mutex guards it
   std::atomic<bool> dropped{false};  // by its job
 };
 

@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "lanes/image_prefix.h"
 #include "lanes/iteration_sum.h"
 #include "lanes/job_offered.h"
 #include "lanes/outside_place.h"
@@ -106,6 +107,10 @@ struct WorkerJob {
   // … or out of it, to that place.
   std::optional<lanes::OutsidePlace> leaving_to LW_GUARDED_BY(kBookkeeping);
   std::optional<Bytes> moving_to LW_GUARDED_BY(kBookkeeping);  // … or to another place of the pool
+  Bytes keeps LW_GUARDED_BY(kBookkeeping);                     // … and so much of it stays
+  // What stayed in the pool of an image that is away, or on its way in.
+  lanes::ImagePrefix prefix LW_GUARDED_BY(kBookkeeping);
+  Bytes prefix_wanted LW_GUARDED_BY(kBookkeeping);  // as the core was told last
   // It is copied there ahead of need.
   std::optional<lanes::OutsidePlace> saving_to LW_GUARDED_BY(kBookkeeping);
   bool closing LW_GUARDED_BY(kBookkeeping) = false;  // no further work is taken
@@ -117,6 +122,8 @@ struct WorkerJob {
   CondVar changed;                                   // phase, running
   // Whether the copy outside is whole and equal. Set with the mutex held.
   std::atomic<bool> clean{false};
+  // What the link carried of it per second when it came the last time; 0: not known.
+  std::atomic<int64_t> link_rate{0};
   std::atomic<int64_t> moved_bytes{0};  // of the image, by the copy that is under way
 
   // Its image is outside of the pool only.

@@ -89,7 +89,7 @@ std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
   retire(result);
   check_device(result, job, graph);
   host_.learn(job, graph, result);
-  const Duration took = computed(context_.clock.now() - start, arriving) - pause_.held_for();
+  const Duration took = spent(context_, job, graph, arriving, result, {start, pause_.held_for()});
   Outcome outcome;
   {
     const BookkeepingLock lock(context_.mutex);
@@ -337,7 +337,7 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   retire_all(job);
   check_device(result, job, *graph);
   if (!crash_) guard_.take_back(job, executor_, result);
-  const Duration took = computed(context_.clock.now() - start, arriving) - pause_.held_for();
+  const Duration took = spent(context_, job, *graph, arriving, result, {start, pause_.held_for()});
   answer(context_, guard_, {.job = job, .graph = *graph, .work = *work, .lane = id_}, result,
          {.start = start, .took = took, .held = pause_.held_for(), .measured = commit.measured()});
   host_.learn(job, *graph, result);

@@ -192,6 +192,13 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.saving = job->saving_to.has_value() && !told.leaving;
     if (told.saving) told.copy = *job->saving_to;
     if (told.leaving) told.copy = *job->leaving_to;
+    told.prefix_wanted = job->prefix_wanted;
+    const bool comes = job->placing;
+    if (told.leaving && job->keeps > Bytes()) {
+      told.prefix = {job->image_offset, job->keeps};
+    } else if (!told.leaving && !(comes && job->prefix.offset == job->image_offset)) {
+      told.prefix = job->prefix;
+    }
     told.pinned = job->journal && job->journal->is_pinned();
     told.over = job->closing;
     told.quarantined = job->quarantined.has_value();

@@ -10,7 +10,7 @@ from torch import nn
 
 import laneway
 from laneway.errors import ServiceUnavailable
-from support.crowd import lines, places
+from support.crowd import lines
 from support.daemon import Lanewayd, program, wait_until
 from support.eager import assert_same
 
@@ -19,21 +19,21 @@ POOL = "32MiB"  # for one of them
 LINK = "100MiB"  # a second: an image is on its way for 0.2 s
 
 
-def deep(seed):
+def deep(seed, layers=LAYERS):
     torch.manual_seed(seed)
-    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
+    return nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(layers)))
 
 
 def away(service, name):
     service.unload(name)
-    wait_until(lambda: "pool" not in places(service)[name], f"{name} is away")
+    wait_until(lambda: lines(service)[name]["state"] == "away", f"{name} is away")
 
 
-def daemon(folder, *words, pool=POOL):
+def daemon(folder, *words, pool=POOL, prefix="none"):
     outside = ("--staging", "128MiB") if folder is None else (
         "--staging", "0", "--spill", f"{folder}:128MiB"
     )  # fmt: skip
-    words = ("--copy-bandwidth", LINK, *outside, *words)
+    words = ("--copy-bandwidth", LINK, "--prefix", prefix, *outside, *words)
     return Lanewayd(*words, pool=pool)
 
 
@@ -152,6 +152,47 @@ def test_whoever_dies_while_an_image_arrives_loses_nothing(victim):
             wait_until(lambda: not arriving(service, "one"), "it is whole")
 
 
+def held_behind_a_copy(service):
+    told = lines(service)
+    return told["training"]["state"] == "paused" and told["urgent"]["image"]["arriving"]
+
+
+@pytest.mark.parametrize("victim", ["worker", "broker"])
+def test_whoever_dies_with_a_copy_and_a_pause_open_changes_nothing(victim):
+    """An urgent model, whose image is still on its way, holds a training in its iteration."""
+    inputs, targets, asked = torch.randn(512, WIDTH), torch.randn(512, WIDTH), torch.randn(2, WIDTH)
+    model = deep(15)
+    with torch.no_grad():
+        expected = model(asked)
+    with laneway.embedded("256MiB") as service:
+        step = trained(service, "alone", 14)
+        losses = [step(inputs, targets).item() for _ in range(6)]
+        state = step.state_dict()
+    with daemon(None, pool="256MiB") as running, running.connect() as service:
+        step = trained(service, "training", 14)
+        urgent = laneway.inference(model, service=service, name="urgent", priority=5)
+        assert torch.equal(urgent(asked), expected)
+        futures, killed = [step.submit(inputs, targets)], False
+        futures[0].result()
+        while len(futures) < len(losses):
+            away(service, "urgent")
+            futures.append(step.submit(inputs, targets))
+            wait_until(lambda: lines(service)["training"]["state"] == "running", "it trains")
+            answer = urgent.submit(asked)
+            wait_until(
+                lambda answer=answer: held_behind_a_copy(service) or answer.done(),
+                "one waits for the other's bytes",
+            )
+            if not answer.done() and not killed:
+                running.kill(running.active_worker() if victim == "worker" else running.broker())
+                killed = True
+            assert torch.equal(answer.result(), expected)
+            futures[-1].result()
+        assert killed
+        assert [future.result().item() for future in futures] == losses
+        assert_same(step.state_dict(), state)
+
+
 def test_others_in_the_pool_run_meanwhile():
     with daemon(None) as running, running.connect() as service:
         small = nn.Linear(16, 16)
@@ -167,3 +208,110 @@ def test_others_in_the_pool_run_meanwhile():
             for _ in range(20):
                 assert torch.equal(quick(few), small(few))
             assert torch.equal(future.result(), model(inputs))
+
+
+def pool_bytes(service, name):
+    return lines(service)[name]["image"]["pool_bytes"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("tier", ["store", "spill"])
+def test_a_part_of_an_image_stays_as_long_as_nobody_needs_the_room(tier, tmp_path):
+    """Grown around where it stayed, moved, and given up: always with the model's own answers."""
+    trace = tmp_path / "trace"
+    folder = tmp_path if tier == "spill" else None
+    words = ("--trace", str(trace))
+    with (
+        daemon(folder, *words, pool="48MiB", prefix="50%") as running,
+        running.connect() as service,
+    ):
+        models = {name: deep(seed) for seed, name in enumerate(("one", "two", "three"))}
+        inputs = torch.randn(4, WIDTH)
+        expected = {name: model(inputs) for name, model in models.items()}
+        answers = {
+            name: laneway.inference(model, service=service, name=name)
+            for name, model in models.items()
+        }
+        assert torch.equal(answers["one"](inputs), expected["one"])
+        whole = pool_bytes(service, "one")
+        away(service, "one")
+        assert pool_bytes(service, "one") == pytest.approx(whole / 2, abs=200)
+        assert torch.equal(answers["one"](inputs), expected["one"])  # grown
+        away(service, "one")
+        assert torch.equal(answers["two"](inputs), expected["two"])  # behind the half
+        assert pool_bytes(service, "one") > 0
+        for name in ("three", "one", "two", "three", "one", "three", "two"):
+            assert torch.equal(answers[name](inputs), expected[name]), name
+        for name in models:
+            away(service, name)
+        large = deep(3, 2 * LAYERS)  # and two halves are more than the pool
+        answers["large"] = laneway.inference(large, service=service, name="large")
+        assert torch.equal(answers["large"](inputs), large(inputs))
+        assert torch.equal(answers["one"](inputs), expected["one"])
+        for answer in answers.values():
+            answer.close()
+        wait_until(lambda: service.status()["pool"]["persistent_bytes"] == 0, "the pool is empty")
+    words = [str(program("laneway-trace")), str(trace)]
+    told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    assert "DropPrefix" in told
+    assert "beginning with" in told
+
+
+@torch.no_grad()
+def test_by_the_rule_as_much_stays_as_the_link_cannot_bring_in_time():
+    with daemon(None, prefix="auto") as running, running.connect() as service:
+        model = deep(9)
+        inputs = torch.randn(4, WIDTH)
+        answer = laneway.inference(model, service=service, name="one")
+        for _ in range(3):  # a plan, an arrival to measure, and one with what stayed
+            assert torch.equal(answer(inputs), model(inputs))
+            away(service, "one")
+        whole = lines(service)["one"]["persistent_bytes"]
+        # All of it takes 0.2 s on the link, and the nodes a few milliseconds.
+        assert whole / 2 < pool_bytes(service, "one") < whole
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("victim", ["worker", "broker"])
+def test_what_stayed_is_never_trusted_more_than_who_knows_of_it(victim):
+    with daemon(None, pool="64MiB", prefix="50%") as running, running.connect() as service:
+        model, other = deep(10), deep(11)
+        inputs = torch.randn(2, WIDTH)
+        answer = laneway.inference(model, service=service, name="one")
+        second = laneway.inference(other, service=service, name="two")
+        expected, theirs = model(inputs), other(inputs)
+        for is_away in (True, False):
+            assert torch.equal(answer(inputs), expected)
+            away(service, "one")
+            assert torch.equal(second(inputs), theirs)
+            future = None if is_away else answer.submit(inputs)
+            if future is not None:
+                wait_until(lambda: arriving(service, "one"), "its bytes are arriving")
+            running.kill(running.active_worker() if victim == "worker" else running.broker())
+            if future is not None:
+                assert torch.equal(future.result(), expected)
+            assert torch.equal(second(inputs), theirs)
+            assert torch.equal(answer(inputs), expected)
+            wait_until(lambda: not arriving(service, "one"), "it is whole")
+
+
+@torch.no_grad()
+def test_a_client_that_goes_while_its_image_comes_back_leaves_nothing():
+    """Of an image that is copied from two places: what stayed of it, and what lies outside."""
+    with daemon(None, pool="64MiB", prefix="50%") as running, running.connect() as service:
+        inputs = torch.randn(2, WIDTH)
+        model = deep(12)
+        other = laneway.inference(model, service=service, name="other")
+        with running.connect() as gone:
+            answer = laneway.inference(deep(13), service=gone, name="one")
+            answer(inputs)
+            away(service, "one")
+            assert torch.equal(other(inputs), model(inputs))  # behind what stayed
+            answer.submit(inputs)
+            wait_until(lambda: arriving(service, "one"), "its bytes are arriving")
+        theirs = pool_bytes(service, "other")
+        wait_until(
+            lambda: service.status()["pool"]["persistent_bytes"] == theirs, "its ranges are free"
+        )
+        assert service.status()["store"]["used_bytes"] == 0
+        assert torch.equal(other(inputs), model(inputs))

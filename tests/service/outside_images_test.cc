@@ -35,7 +35,7 @@ class OutsideImagesTest : public testing::Test {
   Status load(const lanes::OutsidePlace& from, uint64_t sum, std::vector<uint8_t>& into) {
     into.assign(image_.size(), 0);
     return outside_.load(pool_, reinterpret_cast<std::byte*>(into.data()), kSize, from, sum,
-                         always_);
+                         always_, OutsideImages::Prefix());
   }
 
   std::vector<uint8_t> image_;
@@ -64,6 +64,76 @@ TEST_F(OutsideImagesTest, WhatTheFileChangedIsNoticed) {
   ASSERT_EQ(::pwrite(file_, "x", 1, mib(5).count()), 1);
   std::vector<uint8_t> back;
   const Status loaded = load(place, sum.value(), back);
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_THAT(loaded.error().message, testing::HasSubstr("other bytes than were written"));
+}
+
+// Counts what the link carries.
+class CountingAccess final : public memory::PoolAccess {
+ public:
+  Status write(void* to_pool, const void* from, Bytes bytes) override {
+    carried += bytes;
+    return host_.write(to_pool, from, bytes);
+  }
+  Status read(void* to, const void* from_pool, Bytes bytes) override {
+    carried += bytes;
+    return host_.read(to, from_pool, bytes);
+  }
+  Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) override {
+    moved += bytes;
+    return host_.copy_within(to_pool, from_pool, bytes);
+  }
+  Status fill(void* to_pool, std::byte value, Bytes bytes) override {
+    return host_.fill(to_pool, value, bytes);
+  }
+
+  Bytes carried;
+  Bytes moved;
+
+ private:
+  memory::HostPoolAccess host_;
+};
+
+// From both tiers, with the prefix at its place and elsewhere in the pool, of sizes beside the
+// copies' own pieces. The figure that is told never runs ahead of the bytes.
+TEST_F(OutsideImagesTest, TheLinkCarriesWhatIsNotInThePrefixToTheByte) {
+  for (const Tier tier : {Tier::store, Tier::spill}) {
+    const lanes::OutsidePlace place{tier, mib(8)};
+    const auto sum = save(place);
+    ASSERT_TRUE(sum.ok()) << sum.error().message;
+    for (const Bytes prefix :
+         {Bytes(64), mib(1), mib(3) + Bytes(4097), kSize - Bytes(64), kSize - Bytes(1)}) {
+      for (const bool moves : {false, true}) {
+        CountingAccess pool;
+        std::vector<uint8_t> stayed(image_.begin(), image_.begin() + prefix.count());
+        std::vector<uint8_t> back(image_.size(), 0xFF);
+        auto* const target = reinterpret_cast<std::byte*>(back.data());
+        if (!moves) std::copy(stayed.begin(), stayed.end(), back.begin());
+        const OutsideImages::Prefix kept{
+            moves ? reinterpret_cast<const std::byte*>(stayed.data()) : target, prefix};
+        const auto is_there = [&](Bytes told) {
+          return std::equal(back.begin(), back.begin() + told.count(), image_.begin());
+        };
+        const Status loaded =
+            outside_.load(pool, target, kSize, place, sum.value(), is_there, kept);
+        ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+        EXPECT_EQ(back, image_);
+        EXPECT_EQ(pool.carried, kSize - prefix);
+        EXPECT_EQ(pool.moved, moves ? prefix : Bytes());
+      }
+    }
+  }
+}
+
+TEST_F(OutsideImagesTest, APrefixWithOtherBytesThanTheFileHadIsNoticed) {
+  const lanes::OutsidePlace place{Tier::spill, Bytes(0)};
+  const auto sum = save(place);
+  ASSERT_TRUE(sum.ok()) << sum.error().message;
+  std::vector<uint8_t> back = image_;
+  back[5] ^= 1;
+  auto* const target = reinterpret_cast<std::byte*>(back.data());
+  const Status loaded =
+      outside_.load(pool_, target, kSize, place, sum.value(), always_, {target, mib(2)});
   ASSERT_FALSE(loaded.ok());
   EXPECT_THAT(loaded.error().message, testing::HasSubstr("other bytes than were written"));
 }

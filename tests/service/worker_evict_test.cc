@@ -1,6 +1,7 @@
 // Shows that jobs whose images are several times the pool keep their state, whoever pushes out
 // whom: threads run, submit, read, load, unload, close and make jobs in an order drawn from
-// the seed, with room for the images outside in memory, in a file, or hardly enough of both.
+// the seed, with room for the images outside in memory, in a file, or hardly enough of both; and
+// with beginnings of images that stay in the pool, whose jobs come back around them or elsewhere.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,13 +25,22 @@ constexpr size_t kThreads = 3;
 constexpr size_t kJobs = 3;                     // of each thread
 constexpr int64_t kFloats = int64_t{48} << 10;  // an image of 192 KiB
 
-std::unique_ptr<EmbeddedService> open(Bytes store, Bytes spill) {
+struct Room {
+  Bytes store;
+  Bytes spill;
+  PrefixRule prefix = {};
+};
+
+std::unique_ptr<EmbeddedService> open(const Room& room) {
   EmbeddedOptions options{.pool = mib(1), .lanes = 2};
-  options.store = store;
-  options.spill = spill;
+  options.store = room.store;
+  options.spill = room.spill;
+  options.prefix = room.prefix;
   options.spill_folder = ::testing::TempDir();
   return EmbeddedService::open(options).value();
 }
+
+PrefixRule share(uint32_t percent) { return {.kind = PrefixRule::Kind::share, .percent = percent}; }
 
 // One thread's jobs.
 class Client {
@@ -88,15 +98,10 @@ class Client {
   std::array<std::unique_ptr<Mine>, kJobs> jobs_;
 };
 
-struct Room {
-  Bytes store;
-  Bytes spill;
-};
-
 class EvictStress : public ::testing::TestWithParam<Room> {};
 
 TEST_P(EvictStress, NoStateIsLostWhoeverPushesOutWhom) {
-  const auto service = open(GetParam().store, GetParam().spill);
+  const auto service = open(GetParam());
   const uint64_t seed = testing::seed_from_environment(5);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < kThreads; ++i) {
@@ -108,7 +113,8 @@ TEST_P(EvictStress, NoStateIsLostWhoeverPushesOutWhom) {
 
 INSTANTIATE_TEST_SUITE_P(Rooms, EvictStress,
                          ::testing::Values(Room{mib(4), Bytes()}, Room{Bytes(), mib(4)},
-                                           Room{mib(1), mib(1)}));
+                                           Room{mib(1), mib(1)}, Room{mib(4), Bytes(), share(50)},
+                                           Room{Bytes(), mib(4), share(20)}));
 
 }  // namespace
 }  // namespace laneway::service

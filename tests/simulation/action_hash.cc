@@ -46,6 +46,8 @@ void ActionHash::add(const Action& action) {
     mix(place->job.value());
     mix(place->offset);
     mix(place->size);
+    mix(place->prefix.offset);
+    mix(place->prefix.size);
   } else if (const auto* move = std::get_if<MoveImage>(&action)) {
     mix(move->job.value());
     mix(move->offset);
@@ -57,12 +59,15 @@ void ActionHash::add(const Action& action) {
     mix(static_cast<uint64_t>(evict->to.tier));
     mix(evict->to.offset);
     mix(evict->size);
+    mix(evict->keep);
   } else if (const auto* save = std::get_if<SaveImage>(&action)) {
     mix(save->job.value());
     mix(save->to.offset);
     mix(save->size);
   } else if (const auto* copy = std::get_if<DropCopy>(&action)) {
     mix(copy->job.value());
+  } else if (const auto* prefix = std::get_if<DropPrefix>(&action)) {
+    mix(prefix->job.value());
   } else if (const auto* open = std::get_if<OpenRegion>(&action)) {
     mix(open->region.value());
     mix(open->lane.value());

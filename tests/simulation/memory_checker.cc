@@ -5,6 +5,28 @@
 namespace laneway::simulation {
 
 using namespace lanes;  // NOLINT: the vocabulary of this file
+namespace {
+
+std::string check_move(const Observed& seen, const MoveImage& move) {
+  const auto job = seen.jobs.find(move.job);
+  if (job == seen.jobs.end() || !job->second.placed) return "an image moves that is not there";
+  if (job->second.turn.valid()) return "an image moves under an open turn";
+  if (job->second.arriving || job->second.leaving || job->second.saving) {
+    return "an image moves that is being copied";
+  }
+  if (!seen.moves.empty()) return "two images move at once";
+  if (move.size.count() != job->second.image_need) return "an image moves in another size";
+  return "";
+}
+
+// Whether the image's beginning is where the action says.
+bool stayed(const Observed& seen, const PlaceImage& place) {
+  const auto prefix = seen.prefixes.find(place.job);
+  return prefix != seen.prefixes.end() && prefix->second.offset == place.prefix.offset.count() &&
+         prefix->second.size == place.prefix.size.count();
+}
+
+}  // namespace
 
 std::string MemoryChecker::action(const Observed& seen, const Action& action) {
   if (const auto* place = std::get_if<PlaceImage>(&action)) {
@@ -12,6 +34,9 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     if (job == seen.jobs.end()) return "an image for a job that does not exist";
     if (!job->second.lane.valid()) return "an image for a job that was not admitted";
     if (place->size.count() != job->second.image_need) return "an image of another size";
+    if (place->prefix.exists() && !stayed(seen, *place)) {
+      return "an image begins with bytes that did not stay";
+    }
   }
   if (const auto* evict = std::get_if<EvictImage>(&action)) {
     const auto job = seen.jobs.find(evict->job);
@@ -21,16 +46,10 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     if (job->second.leaving) return "an image leaves twice";
     if (seen.moves.count(evict->job) > 0) return "an image leaves that is moving";
     if (evict->size.count() != job->second.image_need) return "an image leaves in another size";
+    if (evict->keep < Bytes() || evict->keep >= evict->size) return "all of an image stays";
   }
   if (const auto* move = std::get_if<MoveImage>(&action)) {
-    const auto job = seen.jobs.find(move->job);
-    if (job == seen.jobs.end() || !job->second.placed) return "an image moves that is not there";
-    if (job->second.turn.valid()) return "an image moves under an open turn";
-    if (job->second.arriving || job->second.leaving || job->second.saving) {
-      return "an image moves that is being copied";
-    }
-    if (!seen.moves.empty()) return "two images move at once";
-    if (move->size.count() != job->second.image_need) return "an image moves in another size";
+    if (std::string wrong = check_move(seen, *move); !wrong.empty()) return wrong;
   }
   if (const auto* save = std::get_if<SaveImage>(&action)) {
     const auto job = seen.jobs.find(save->job);
@@ -45,6 +64,10 @@ std::string MemoryChecker::action(const Observed& seen, const Action& action) {
     const SeenJob& job = seen.jobs.at(drop->job);
     if (job.saving) return "a copy is given up that is being made";
     if (!job.placed || job.arriving || job.leaving) return "the only copy of an image is given up";
+  }
+  if (const auto* drop = std::get_if<DropPrefix>(&action)) {
+    if (seen.prefixes.count(drop->job) == 0) return "what did not stay is given up";
+    if (!seen.jobs.at(drop->job).away) return "what is still read is given up";
   }
   if (const auto* drop = std::get_if<DropImage>(&action)) {
     if (seen.images.count(drop->job) == 0 && seen.outside.count(drop->job) == 0) {
@@ -104,6 +127,9 @@ std::string MemoryChecker::check_state(const Observed& seen) const {
     if (!taken.emplace(range.offset, range.size).second) return "two ranges start together";
   }
   for (const auto& [id, range] : seen.moves) {
+    if (!taken.emplace(range.offset, range.size).second) return "two ranges start together";
+  }
+  for (const auto& [id, range] : seen.prefixes) {
     if (!taken.emplace(range.offset, range.size).second) return "two ranges start together";
   }
   for (const auto& [id, range] : seen.regions) {

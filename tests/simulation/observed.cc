@@ -17,7 +17,16 @@ int64_t Observed::claimed() const {
   int64_t sum = reserve;
   for (const auto& [id, range] : images) sum += range.size;
   for (const auto& [id, range] : moves) sum += range.size;
+  for (const auto& [id, range] : prefixes) sum += range.size;
   for (const auto& [id, range] : regions) sum += range.size;
+  return sum;
+}
+
+bool Observed::is_on_demand(JobId prefix) const { return worker_up && jobs.at(prefix).away; }
+
+int64_t Observed::on_demand() const {
+  int64_t sum = 0;
+  for (const auto& [id, range] : prefixes) sum += is_on_demand(id) ? range.size : 0;
   return sum;
 }
 
@@ -25,6 +34,9 @@ int64_t Observed::largest_gap(RegionId without) const {
   std::vector<Range> taken;
   for (const auto& [id, range] : images) taken.push_back(range);
   for (const auto& [id, range] : moves) taken.push_back(range);
+  for (const auto& [id, range] : prefixes) {
+    if (!is_on_demand(id)) taken.push_back(range);
+  }
   for (const auto& [id, range] : regions) {
     if (id != without) taken.push_back(range);
   }
@@ -112,6 +124,7 @@ void Observed::on(const WorkerReported& event) {
   turns.clear();
   images.clear();
   moves.clear();
+  prefixes.clear();
   regions.clear();
   outside.clear();
   arrivals_ = 0;
@@ -138,6 +151,10 @@ void Observed::on(const WorkerReported& event) {
     if (copy.tier != Tier::none) outside[id] = {copy.tier, {copy.offset.count(), job.image_need}};
     job.leaving = reported.leaving;
     job.saving = reported.saving;
+    if (reported.leaving) job.keep = reported.prefix.size.count();
+    if (reported.prefix.exists() && !reported.leaving) {
+      prefixes[id] = {reported.prefix.offset.count(), reported.prefix.size.count()};
+    }
     job.away = copy.tier != Tier::none && !reported.lane.valid();
     if (!reported.lane.valid()) continue;
     images[id] = {reported.image_offset.count(), reported.image_size.count()};
@@ -155,7 +172,9 @@ void Observed::end(SeenJob& job) {
 }
 
 void Observed::left(SeenJob& job) {
+  const Range image = images.at(job.offer.job);
   images.erase(job.offer.job);
+  if (job.keep > 0) prefixes[job.offer.job] = {image.offset, job.keep};
   job.lane = {};
   job.placed = false;
   job.leaving = false;
@@ -207,12 +226,14 @@ void Observed::on_outside(const Action& action) {
   if (const auto* evict = std::get_if<EvictImage>(&action)) {
     outside[evict->job] = {evict->to.tier, {evict->to.offset.count(), evict->size.count()}};
     jobs.at(evict->job).leaving = true;
+    jobs.at(evict->job).keep = evict->keep.count();
   }
   if (const auto* save = std::get_if<SaveImage>(&action)) {
     outside[save->job] = {save->to.tier, {save->to.offset.count(), save->size.count()}};
     jobs.at(save->job).saving = true;
   }
   if (const auto* drop = std::get_if<DropCopy>(&action)) outside.erase(drop->job);
+  if (const auto* drop = std::get_if<DropPrefix>(&action)) prefixes.erase(drop->job);
 }
 
 void Observed::apply(const Event& event) {
@@ -229,6 +250,7 @@ void Observed::apply(const Event& event) {
       SeenJob& job = jobs.at(placed->job);
       if (!job.placed) job.arriving = !placed->whole && outside.count(placed->job) > 0;
       if (placed->whole) job.arriving = false;
+      if (placed->whole) prefixes.erase(placed->job);
       job.placed = job.placed || placed->whole || job.arriving;
     }
   }
@@ -257,6 +279,7 @@ void Observed::apply(const Event& event) {
   }
   if (std::holds_alternative<WorkerLost>(event)) {
     worker_up = false;
+    prefixes.clear();
     while (!turns.empty()) {
       jobs.at(turns.begin()->second.job).announced = true;
       close_turn(turns.begin()->first);
@@ -286,6 +309,7 @@ void Observed::apply(const Action& action) {
   }
   if (const auto* place = std::get_if<PlaceImage>(&action)) {
     images[place->job] = {place->offset.count(), place->size.count()};
+    if (place->prefix.offset == place->offset) prefixes.erase(place->job);
   }
   if (const auto* move = std::get_if<MoveImage>(&action)) {
     moves[move->job] = {move->offset.count(), move->size.count()};
@@ -293,6 +317,7 @@ void Observed::apply(const Action& action) {
   if (const auto* drop = std::get_if<DropImage>(&action)) {
     images.erase(drop->job);
     moves.erase(drop->job);
+    prefixes.erase(drop->job);
     outside.erase(drop->job);
     jobs.erase(drop->job);
   }

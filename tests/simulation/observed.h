@@ -35,6 +35,7 @@ struct SeenJob {
   TurnId turn;             // the open one
   uint64_t queue = 0;      // its place among those that wait
   bool leaving = false;    // EvictImage was said, and not answered
+  int64_t keep = 0;        // … and so much of the image stays
   bool saving = false;     // SaveImage was said, and not answered
   bool away = false;       // its image is outside only
   bool wanted_in = false;  // its client asked for it while it was away
@@ -76,9 +77,13 @@ class Observed {
   void apply(const lanes::Action& action);
 
   int64_t rounded(Bytes bytes) const;
-  int64_t claimed() const;  // images, regions and the reserve
+  // Images, what stayed of them, regions and the reserve.
+  int64_t claimed() const;
+  // Of that, what is given up when somebody needs it.
+  int64_t on_demand() const;
   int64_t capacity_of(lanes::Tier tier) const { return tier == lanes::Tier::store ? store : spill; }
-  // Longest run of bytes without image or region; `without` is taken as free.
+  // Longest run of bytes without image or region; `without` is taken as free, and so is what is
+  // given up on demand.
   int64_t largest_gap(RegionId without = {}) const;
   // Could be granted a turn if its lane is idle: in the pool, with work, fitting its region.
   bool eligible(const SeenJob& job) const;
@@ -96,7 +101,8 @@ class Observed {
   std::map<LaneId, SeenLane> lanes;
   std::map<TurnId, SeenTurn> turns;  // open
   std::map<JobId, Range> images;
-  std::map<JobId, Range> moves;  // where images go that MoveImage named, until the answer
+  std::map<JobId, Range> moves;     // where images go that MoveImage named, until the answer
+  std::map<JobId, Range> prefixes;  // of images that left, or are copied from there
   std::map<RegionId, Range> regions;
   std::map<JobId, SeenCopy> outside;
 
@@ -104,6 +110,7 @@ class Observed {
   void on_outside(const lanes::Event& event);
   void on_outside(const lanes::Action& action);
   void left(SeenJob& job);
+  bool is_on_demand(JobId prefix) const;
   void on(const lanes::JobOffered& event);
   void on(const lanes::TurnEnded& event);
   void set_need(SeenJob& job, Bytes need) const;

@@ -119,7 +119,8 @@ std::string OrderChecker::settled(const Observed& seen, const Event& /*event*/) 
   }
   if (head == nullptr) return "";
   const int64_t need = head->image_need + head->region_need;
-  if (seen.claimed() + need > seen.capacity || seen.largest_gap() < need) return "";
+  if (seen.claimed() - seen.on_demand() + need > seen.capacity || seen.largest_gap() < need)
+    return "";
   return "the head of the queue waits (job " + std::to_string(head->offer.job.value()) +
          ") and there is room";
 }

@@ -25,6 +25,12 @@ uint64_t from_environment(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+void print(const std::map<std::string, uint64_t>& counts) {
+  for (const auto& [what, count] : counts) {
+    std::printf("%12llu %s\n", static_cast<unsigned long long>(count), what.c_str());
+  }
+}
+
 TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
   const uint64_t only = from_environment("LANEWAY_SEED", 0);
   const uint64_t first = only != 0 ? only : 1;
@@ -42,9 +48,7 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
     for (const auto& [what, count] : outcome.counts) counts[what] += count;
   }
   std::printf("action hash of all seeds: %016llx\n", static_cast<unsigned long long>(all_actions));
-  for (const auto& [what, count] : counts) {
-    std::printf("%12llu %s\n", static_cast<unsigned long long>(count), what.c_str());
-  }
+  print(counts);
   if (only != 0 || last < 100) return;
   // The seeds must reach what they are meant to reach.
   for (const char* what : {"finished",
@@ -88,7 +92,11 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "changed",
                            "iterations refused",
                            "kept apart",
-                           "store_full"}) {
+                           "store_full",
+                           "prefixes stayed",
+                           "prefixes grown",
+                           "prefixes moved",
+                           "prefixes given up"}) {
     EXPECT_GT(counts[what], 0u) << what;
   }
 }

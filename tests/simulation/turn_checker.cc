@@ -53,7 +53,7 @@ std::string TurnChecker::check_grant(const Observed& seen, const Turn& turn) {
 std::string TurnChecker::check_held(const Observed& seen, const SeenJob& job) const {
   const SeenLane& lane = seen.lanes.at(job.lane);
   const int64_t size = seen.regions.at(lane.region).size;
-  const bool claims_fit = seen.claimed() + job.must - size <= seen.capacity;
+  const bool claims_fit = seen.claimed() - seen.on_demand() + job.must - size <= seen.capacity;
   if (!claims_fit || seen.largest_gap(lane.region) < job.must) return "";
   if (lane.running.valid()) return lane.recalled ? "" : "a lane that must grow is not recalled";
   return "a job is held though its lane could grow";

@@ -98,7 +98,7 @@ void World::send(const Event& event) {
 
 void World::carry_out(const Action& action) {
   if (const auto* place_image = std::get_if<PlaceImage>(&action)) {
-    place(place_image->job);
+    place(*place_image);
   } else if (const auto* move_image = std::get_if<MoveImage>(&action)) {
     move(move_image->job);
   } else if (const auto* evict_image = std::get_if<EvictImage>(&action)) {
@@ -108,6 +108,9 @@ void World::carry_out(const Action& action) {
   } else if (const auto* drop = std::get_if<DropCopy>(&action)) {
     ++outcome_.counts["copies given up"];
     clients_.at(drop->job).clean = false;
+  } else if (const auto* prefix = std::get_if<DropPrefix>(&action)) {
+    ++outcome_.counts["prefixes given up"];
+    clients_.at(prefix->job).prefix = {};
   } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {
     granted(grant->turn);
   } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {

@@ -74,10 +74,11 @@ class World {
   void resume(RunningTurn& turn);
   void say(const lanes::Event& event);
   void abandon_if_long(RunningTurn& turn, Duration latest);
-  void place(JobId job);
+  void place(const lanes::PlaceImage& action);
   void move(JobId job);
   void evict(const lanes::EvictImage& action);
-  void leave(JobId job, const lanes::OutsidePlace& to);
+  void leave(const lanes::EvictImage& action);
+  void wish_for_prefix(JobId job);
   void save(const lanes::SaveImage& action);
   void arrived(JobId job, uint64_t epoch);
   void stop_saving(JobId job);

@@ -198,6 +198,7 @@ void World::lose_worker() {
   blame_somebody();
   for (auto& [id, client] : clients_) {
     client.placed = client.placed && !client.arriving;  // the journal says so when it is whole
+    client.prefix = {};                                 // nobody wrote down where it was
     client.leaving = client.saving = client.placing = client.arriving = false;
   }
   turns_.clear();

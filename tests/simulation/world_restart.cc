@@ -38,6 +38,9 @@ WorkerReport World::report() const {
     job.leaving = client.leaving;
     job.saving = client.saving && !client.leaving;
     if (client.clean || client.leaving || client.saving) job.copy = client.copy;
+    job.prefix = client.prefix;
+    if (client.leaving && client.keep > Bytes()) job.prefix = {job.image_offset, client.keep};
+    job.prefix_wanted = client.prefix_wanted;
     report.jobs.push_back(job);
   }
   // A worker has no reason to name them in this order or that.

@@ -29,6 +29,9 @@ struct World::Client {
   bool saving = false;   // copied there ahead of need
   bool clean = false;    // the copy is whole and equal
   lanes::OutsidePlace copy;
+  lanes::ImagePrefix prefix;  // what stayed in the pool
+  Bytes keep;                 // … and what will when it has left
+  Bytes prefix_wanted;
   int64_t known_need = 0;
   int64_t probe_need = 0;  // what a worker that has measured nothing wants for its first iteration
   bool planned = false;    // known_need was measured

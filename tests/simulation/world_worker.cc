@@ -21,8 +21,15 @@ void World::granted(const Turn& turn) {
 }
 
 // Asked for again (by a core that came later), it changes nothing.
-void World::place(JobId job) {
+void World::place(const PlaceImage& action) {
+  const JobId job = action.job;
   if (std::exchange(clients_.at(job).placing, true)) return;
+  if (action.prefix != clients_.at(job).prefix) broken("an image is placed around other bytes");
+  if (action.prefix.exists()) {
+    const bool moves = action.prefix.offset != action.offset;
+    ++outcome_.counts[moves ? "prefixes moved" : "prefixes grown"];
+    if (!moves) clients_.at(job).prefix = {};  // it is the image's beginning
+  }
   at(delay(), [this, job, epoch = worker_epoch_] {
     if (epoch != worker_epoch_) return;
     Client& client = clients_.at(job);
@@ -39,6 +46,7 @@ void World::place(JobId job) {
     }
     client.placed = true;
     client.arriving = client.clean && random_.chance(0.5);
+    if (!client.arriving) client.prefix = {};
     send(ImagePlaced{job, !client.arriving});
     if (client.arriving) at(delay(), [this, job, epoch] { arrived(job, epoch); });
   });
@@ -48,8 +56,10 @@ void World::arrived(JobId job, uint64_t epoch) {
   Client& client = clients_.at(job);
   if (epoch != worker_epoch_ || !client.arriving) return;
   client.arriving = false;
+  client.prefix = {};
   ++outcome_.counts["arrived while it could run"];
   send(ImagePlaced{job, true});
+  if (random_.chance(0.5)) wish_for_prefix(job);
   const auto turn = turns_.find(client.turn);
   if (turn != turns_.end() && !turn->second.iterating) at_boundary(turn->second);
 }
@@ -70,14 +80,17 @@ void World::move(JobId job) {
 void World::evict(const EvictImage& action) {
   Client& client = clients_.at(action.job);
   client.leaving = true;
+  client.keep = action.keep;
   client.clean = client.clean && client.copy == action.to;
   client.copy = action.to;
-  at(delay(), [this, job = action.job, to = action.to, epoch = worker_epoch_] {
-    if (epoch == worker_epoch_) leave(job, to);
+  at(delay(), [this, action, epoch = worker_epoch_] {
+    if (epoch == worker_epoch_) leave(action);
   });
 }
 
-void World::leave(JobId job, const OutsidePlace& to) {
+void World::leave(const EvictImage& action) {
+  const JobId job = action.job;
+  const OutsidePlace& to = action.to;
   Client& client = clients_.at(job);
   if (!client.leaving || client.gone) return;
   if (client.saving) stop_saving(job);  // it was asked for before
@@ -90,7 +103,18 @@ void World::leave(JobId job, const OutsidePlace& to) {
   outside_[{to.tier, to.offset.count()}] = {job, client.version};
   client.clean = true;
   client.placed = false;
+  if (action.keep > Bytes()) {
+    ++outcome_.counts["prefixes stayed"];
+    client.prefix = {Bytes(seen_->images.at(job).offset), action.keep};
+  }
   send(ImageLeft{job});
+}
+
+// Node times and the link's rate are known better now.
+void World::wish_for_prefix(JobId job) {
+  Client& client = clients_.at(job);
+  client.prefix_wanted = Bytes(random_.between(0, client.offer.persistent.count() * 5 / 4));
+  send(PrefixWanted{job, client.prefix_wanted});
 }
 
 void World::save(const SaveImage& action) {

@@ -39,12 +39,16 @@ def load(service: Service, job: str | int, timeout: float | None) -> None:
 
 
 def unload(service: Service, job: str | int, timeout: float | None) -> None:
-    """Waits until the image is outside of the pool. Refused when it is pinned, or after `timeout`
-    seconds."""
+    """Waits until the image has left the pool, but for what stays of it until others need the room.
+    Refused when it is pinned, or after `timeout` seconds."""
+
+    def gone(line: dict[str, Any]) -> bool:
+        return line["state"] == "away" or line["image"]["pool_bytes"] == 0
+
     if line_of(service, job)["image"]["pinned"]:
         raise Refused(f"job {job!r} is pinned: unpin it first")
     ask(service, "unload", job)
-    _wait(service, job, "out of the pool", lambda line: line["image"]["pool_bytes"] == 0, timeout)
+    _wait(service, job, "out of the pool", gone, timeout)
 
 
 def line_of(service: Service, job: str | int) -> dict[str, Any]:

@@ -1,0 +1,41 @@
+// PrefixControl: beginnings of images that left stay in the pool only as long as nobody else needs
+// the room: they are given up on demand, which costs nothing now. Part of the core; not
+// thread-safe.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "lanes/core_state.h"
+
+namespace laneway::lanes {
+
+class PrefixControl {
+ public:
+  // `core` must outlive the object.
+  explicit PrefixControl(CoreState& core) : core_(core) {}
+
+  // Whether there is room in that pool, which it may change.
+  using Suffices = std::function<bool(PoolMap)>;
+  // Gives up prefixes of away jobs but `job`, those that ran longest ago first, until there is
+  // room; none when there is room already, or would not be without all of them. Returns whether
+  // some were given up.
+  bool give_up_for(JobId job, const Suffices& suffices);
+  void give_up_all();
+  // `pool` without those that could be given up.
+  PoolMap without_prefixes(PoolMap pool) const;
+
+  // How much of the image may stay when it leaves: what the worker wishes, in whole units, and less
+  // than all.
+  Bytes wanted(const Job& job) const;
+
+ private:
+  // Of jobs that are away. The prefix of one that comes back is in use.
+  std::vector<JobId> by_last_use() const;
+  void give_up(JobId job);
+
+  CoreState& core_;
+};
+
+}  // namespace laneway::lanes

@@ -1,0 +1,47 @@
+// How much of each image should stay in the pool when it leaves: by the rule of pipeline/prefix.h,
+// from what the link carried and what the nodes took when the image came back the last time; or the
+// same share of every image; or nothing. The worker tells the core, which keeps as much where
+// nobody else needs the room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace laneway::service {
+
+struct ArrivingImage;
+struct IterationResult;
+struct WorkerContext;
+struct WorkerGraph;
+struct WorkerJob;
+
+struct PrefixRule {
+  enum class Kind : uint8_t { by_times, share, none };
+  Kind kind = Kind::by_times;
+  uint32_t percent = 0;  // of a share
+};
+
+// "auto", "none", or a share such as "25%" (1 to 99). Error invalid_argument, with what to give.
+Result<PrefixRule> parse_prefix_rule(const std::string& text);
+
+// The job's image came, so many bytes of it by the link.
+void note_link_rate(WorkerJob& job, Bytes bytes, Duration took);
+// The job's image was placed for the first time.
+void wish_for_share(WorkerContext& context, WorkerJob& job);
+struct IterationSpan {
+  TimePoint start;
+  Duration held;  // it was paused for so long
+};
+// What an iteration of `graph` has taken, without its pauses and its waits for its image. From one
+// that ran to its end behind its arriving image, and was not paused, the job's wish follows.
+// Requires: the caller has set WorkerJob::running; the mutex is not held.
+Duration spent(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
+               const std::optional<ArrivingImage>& arriving, const IterationResult& result,
+               const IterationSpan& times);
+
+}  // namespace laneway::service
