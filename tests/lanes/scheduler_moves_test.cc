@@ -95,6 +95,15 @@ TEST_F(MovesTest, NotUnderAnOpenTurn) {
   EXPECT_EQ(of<GrantTurn>(place(2)).size(), 1u);
 }
 
+TEST_F(MovesTest, NotWhileItIsOnItsWayInAndAtOnceWhenItIsThere) {
+  make(100, 4);
+  idle(1, 30);
+  offer(2, 10, 5);
+  send(JobEnded{JobId(1)});
+  EXPECT_TRUE(of<MoveImage>(offer(3, 70, 5)).empty());
+  EXPECT_EQ(the_move(place(2)).job, JobId(2));
+}
+
 TEST_F(MovesTest, OneThatFailsIsNotTriedAgainAtOnce) {
   make_hole(30);
   offer(3, 70, 5);
