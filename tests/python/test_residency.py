@@ -90,27 +90,27 @@ def test_a_worker_killed_on_the_way_loses_nothing(point, nth, tmp_path):
 def test_an_image_that_parts_what_is_free_moves_and_loses_nothing(point):
     """There is no room outside: an image of 33 MiB has room only beside one that has moved."""
     fault = {"LANEWAY_FAULT": f"worker.{point}"} if point else {}
-    with Lanewayd("--staging", "0", pool=ROOM, environment=fault) as daemon:
-        with daemon.connect() as service:
-            first = daemon.active_worker()
-            crowd = Crowd(service, 2)
-            crowd.rounds(2)
-            crowd.steps.pop(crowd.names[0]).close()
-            torch.manual_seed(5)
-            model = nn.Linear(2950, 2950).eval()
-            inputs = torch.randn(1, 2950)
-            assert torch.equal(laneway.inference(model, service=service)(inputs), model(inputs))
-            assert (daemon.active_worker() != first) == bool(point)
-            crowd.train(crowd.names[1])
-            daemon.kill(daemon.broker())
-            crowd.train(crowd.names[1])
-            with laneway.embedded("1GiB", staging=0) as roomy:
-                twin = Crowd(roomy, 2)
-                for _ in range(4):
-                    twin.train(crowd.names[1])
-                expected = twin.states()[crowd.names[1]]
-            assert twin.losses[crowd.names[1]] == crowd.losses[crowd.names[1]]
-            assert_same(expected, crowd.states()[crowd.names[1]], crowd.names[1])
+    words = ("--staging", "0")
+    with Lanewayd(*words, pool=ROOM, environment=fault) as daemon, daemon.connect() as service:
+        first = daemon.active_worker()
+        crowd = Crowd(service, 2)
+        crowd.rounds(2)
+        crowd.steps.pop(crowd.names[0]).close()
+        torch.manual_seed(5)
+        model = nn.Linear(2950, 2950).eval()
+        inputs = torch.randn(1, 2950)
+        assert torch.equal(laneway.inference(model, service=service)(inputs), model(inputs))
+        assert (daemon.active_worker() != first) == bool(point)
+        crowd.train(crowd.names[1])
+        daemon.kill(daemon.broker())
+        crowd.train(crowd.names[1])
+        with laneway.embedded("1GiB", staging=0) as roomy:
+            twin = Crowd(roomy, 2)
+            for _ in range(4):
+                twin.train(crowd.names[1])
+            expected = twin.states()[crowd.names[1]]
+        assert twin.losses[crowd.names[1]] == crowd.losses[crowd.names[1]]
+        assert_same(expected, crowd.states()[crowd.names[1]], crowd.names[1])
 
 
 def is_clean(service, name):
