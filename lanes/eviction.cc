@@ -49,7 +49,7 @@ void Eviction::unload(Job& job) {
   job.wanted_out = comes && !job.pinned;
   if (core_.worker_up && could_leave(job)) {
     const Leaving alone{job.view.id};
-    (void)let_go(alone, what_stays(nullptr, alone));
+    job.unloaded = let_go(alone, what_stays(nullptr, alone));
   }
 }
 

@@ -68,6 +68,9 @@ struct Job {
   bool pinned = false;      // its client wants its image in the pool
   bool wanted_in = false;   // … once, while it is away
   bool wanted_out = false;  // … out of it, while it was on its way in
+  // It left because its client wanted it out. It may come back for work that was announced twice:
+  // then a turn that finds nothing to run sends it out again.
+  bool unloaded = false;
   // Its image leaves as soon as its turn has ended; its place outside is claimed.
   bool leaves = false;
   bool arriving = false;  // its image may be used, and its bytes are still on the way

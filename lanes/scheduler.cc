@@ -159,9 +159,10 @@ void Scheduler::on(const TurnEnded& event) {
     job.must = must;
     lane.fit_wanted = true;
   }
-  if (job.leaves) {
-    eviction_.leave_now(job);
-  } else if (job.work_announced) {
+  if (job.leaves) return eviction_.leave_now(job);
+  const bool was_for_nothing = event.iterations == 0 && !job.work_announced;
+  if (std::exchange(job.unloaded, false) && was_for_nothing) return eviction_.unload(job);
+  if (job.work_announced) {
     turns_.announce_work(job);
   } else {
     // Who has nothing to run may leave sooner, if there is a place to go to. To move it could be
@@ -300,7 +301,7 @@ void Scheduler::on(const ResidencyWanted& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
   const auto load = [&] {
-    job->wanted_out = false;
+    job->wanted_out = job->unloaded = false;
     if (job->state() != JobState::away) return;
     if (!job->queued()) core_.enqueue(*job);
     job->wanted_in = true;

@@ -327,7 +327,8 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   job.work_announced = false;
   job.reason = {};
   lane.brief = !lane_turns_.empty() || lane.tried_with.valid();
-  lane.bounded = lane.brief || !core_.view.lane(lane.id)->ready.empty() || contexts_.contended();
+  lane.bounded = lane.brief || job.unloaded || !core_.view.lane(lane.id)->ready.empty() ||
+                 contexts_.contended();
   TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
   if (lane.brief) budget = shorter(budget, core_.config.budget);
   begin_turn(lane, job, turn_ids_.next(), budget);

@@ -227,6 +227,36 @@ TEST_F(EvictTest, EndsAndDirtWhileAnImageLeaves) {
   EXPECT_TRUE(left(1).empty()) << "of a job that is over";
 }
 
+// The client submits while the lane is given to its job, so the worker takes the work in the turn
+// that it announces once more.
+TEST_F(EvictTest, AnUnloadedJobThatCameBackForWorkThatWasDoneLeavesAgain) {
+  make(100, 4);
+  const TurnId turn = busy(1, 60);
+  ready(1);
+  EXPECT_EQ(of<RecallTurn>(send(ResidencyWanted{JobId(1), Residency::unload})).size(), 1u);
+  ASSERT_EQ(leaving(end_turn(turn, TurnEnd::idle, /*more_ready=*/false)), Jobs{1});
+  const auto back = left(1);
+  ASSERT_EQ(of<PlaceImage>(back).size(), 1u) << "its work may not be done";
+  const Turn empty = of<GrantTurn>(place(1)).at(0).turn;
+  EXPECT_TRUE(empty.envelope.budget.is_bound()) << "it is given back when there is nothing to run";
+  EXPECT_EQ(leaving(end_turn(empty.id, TurnEnd::idle, false, Bytes(), /*iterations=*/0)), Jobs{1});
+  EXPECT_TRUE(of<PlaceImage>(left(1)).empty());
+  EXPECT_EQ(job(1).state, JobState::away);
+}
+
+TEST_F(EvictTest, AnUnloadedJobThatCameBackForWorkStays) {
+  make(100, 4);
+  idle(1, 60);
+  send(ResidencyWanted{JobId(1), Residency::unload});
+  ready(1);
+  left(1);
+  const TurnId turn = of<GrantTurn>(place(1)).at(0).turn.id;
+  EXPECT_TRUE(leaving(end_turn(turn, TurnEnd::idle, /*more_ready=*/false)).empty());
+  const TurnId next = of<GrantTurn>(ready(1)).at(0).turn.id;
+  EXPECT_TRUE(leaving(end_turn(next, TurnEnd::idle, false, Bytes(), /*iterations=*/0)).empty());
+  EXPECT_EQ(job(1).state, JobState::resident);
+}
+
 TEST_F(EvictTest, LoadAndUnloadDoWhatTheyAreAskedTo) {
   make(100, 4);
   const TurnId turn = busy(1, 60);
