@@ -34,7 +34,7 @@ from . import stats
 from .harness import Calibration, Options, find_program, interleaved, progress
 from .harness import single_thread_environment as one_thread
 from .report import Report, at_most
-from .switching import MODELS, RATIOS
+from .switching import Job, cases, jobs_of
 
 SCHEDULES = ("ready", "whole", "pageable", "per_layer", "per_slot", "pipeswitch", "watermark")
 TRIALS = {1.0: 200}  # by ratio
@@ -51,28 +51,21 @@ OF_PIPESWITCH = at_most(1 / 3)
 UNLIMITED = 0
 
 
-def cases() -> list[str]:
-    return [f"{name}_{ratio:g}" for name in MODELS for ratio in RATIOS]
-
-
 def run(options: Options) -> Report:
     report = Report("schedules")
     calibration = Calibration()
-    for case in filter(options.wants, cases()):
-        if options.quick and not options.only and case not in QUICK_CASES:
-            continue
-        name, ratio = case.rsplit("_", 1)
-        torch.manual_seed(0)
-        model, inputs = MODELS[name]()
-        trials = QUICK_TRIALS if options.quick else TRIALS.get(float(ratio), OTHER_TRIALS)
-        measure(case, (model.eval(), inputs), float(ratio), trials, calibration, report)
+    few = options.quick and not options.only
+    wanted = QUICK_CASES if few else filter(options.wants, cases())
+    for case, job, ratio in jobs_of(wanted):
+        trials = QUICK_TRIALS if options.quick else TRIALS.get(ratio, OTHER_TRIALS)
+        measure(case, job, ratio, trials, calibration, report)
     calibration.add_to(report)
     return report
 
 
 def measure(
     case: str,
-    job: tuple[nn.Module, tuple[torch.Tensor, ...]],
+    job: Job,
     ratio: float,
     trials: int,
     calibration: Calibration,

@@ -18,7 +18,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,23 +44,24 @@ TIMED_IN_EAGER = 5
 MIB = 1 << 20
 ENTRY = re.compile(r"^[+-](\d+\.\d+) .*?(?:heard|decided) (\w+) job \d+ 'target'(.*)$", re.M)
 
-Maker = Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]
+Job = tuple[nn.Module, tuple[torch.Tensor, ...]]
+Maker = Callable[[], Job]
 
 
 def _image(width: int) -> torch.Tensor:
     return torch.randn(1, 3, width, width)
 
 
-def _resnet152() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def _resnet152() -> Job:
     return torchvision.models.resnet152(), (_image(224),)
 
 
-def _inception_v3() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def _inception_v3() -> Job:
     model = torchvision.models.inception_v3(aux_logits=False, init_weights=False)
     return model, (_image(299),)
 
 
-def _bert_base() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def _bert_base() -> Job:
     tokens = 128
     model = Bert(layers=12, width=768, heads=12, vocabulary=30_522, tokens=tokens)
     return model, (torch.randint(0, 30_522, (1, tokens)), torch.zeros(1, tokens, dtype=torch.long))
@@ -77,16 +78,22 @@ def cases() -> list[str]:
     return [f"{name}_{ratio:g}" for name in MODELS for ratio in RATIOS]
 
 
-def run(options: Options) -> Report:
-    report = Report("switching")
-    calibration = Calibration()
-    for case in filter(options.wants, cases()):
-        progress(f"switching: {case}")
+def jobs_of(names: Iterable[str]) -> Iterator[tuple[str, Job, float]]:
+    """Each case, its model for inference with inputs, and its ratio."""
+    for case in names:
         name, ratio = case.rsplit("_", 1)
         torch.manual_seed(0)
         model, inputs = MODELS[name]()
-        trials = options.trials or (QUICK_TRIALS if options.quick else TRIALS)
-        measure(case, (model.eval(), inputs), float(ratio), trials, calibration, report)
+        yield case, (model.eval(), inputs), float(ratio)
+
+
+def run(options: Options) -> Report:
+    report = Report("switching")
+    calibration = Calibration()
+    trials = options.trials or (QUICK_TRIALS if options.quick else TRIALS)
+    for case, job, ratio in jobs_of(filter(options.wants, cases())):
+        progress(f"switching: {case}")
+        measure(case, job, ratio, trials, calibration, report)
     calibration.add_to(report)
     return report
 
@@ -94,7 +101,7 @@ def run(options: Options) -> Report:
 @torch.no_grad()
 def measure(
     case: str,
-    job: tuple[nn.Module, tuple[torch.Tensor, ...]],
+    job: Job,
     ratio: float,
     trials: int,
     calibration: Calibration,
