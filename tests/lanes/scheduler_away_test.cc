@@ -17,27 +17,7 @@ class AwayTest : public SchedulerTest {
     spill_ = units(20);
   }
   static ReportedJob away(uint64_t id, int64_t persistent, Tier tier, int64_t offset) {
-    ReportedJob job;
-    job.offer.job = JobId(id);
-    job.offer.session = SessionId(1);
-    job.offer.persistent = units(persistent);
-    job.offer.ephemeral = units(10);
-    job.copy = {tier, units(offset)};
-    return job;
-  }
-  // In lane 1, at this offset of the pool, with the copy of away().
-  static ReportedJob in_pool(ReportedJob job, int64_t offset) {
-    job.lane = LaneId(1);
-    job.image_offset = units(offset);
-    job.image_size = job.offer.persistent;
-    job.placed = true;
-    return job;
-  }
-  std::vector<Action> restore(std::vector<ReportedJob> jobs, bool with_lane = false) {
-    WorkerReport report;
-    report.jobs = std::move(jobs);
-    if (with_lane) report.regions.push_back({RegionId(1), LaneId(1), units(90), units(10)});
-    return send(WorkerReported{report});
+    return away_at(id, persistent, {tier, units(offset)});
   }
 };
 

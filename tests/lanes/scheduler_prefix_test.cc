@@ -29,29 +29,20 @@ class PrefixTest : public SchedulerTest {
   }
   Bytes claimed() const { return scheduler_->pool().claimed(); }
   static ImagePrefix range(int64_t offset, int64_t size) { return {units(offset), units(size)}; }
+  // Out of the pool but for the prefix.
   static ReportedJob reported(uint64_t id, int64_t persistent, const ImagePrefix& prefix) {
-    ReportedJob job;
-    job.offer.job = JobId(id);
-    job.offer.session = SessionId(1);
-    job.offer.persistent = units(persistent);
-    job.offer.ephemeral = units(10);
-    job.copy = {Tier::store, units(static_cast<int64_t>(id) * 40)};
+    ReportedJob job = away_at(id, persistent, {Tier::store, units(static_cast<int64_t>(id) * 40)});
     job.prefix = prefix;
     job.prefix_wanted = prefix.size;
     return job;
   }
-  static ReportedJob in_pool(ReportedJob job, int64_t offset) {
-    job.lane = LaneId(1);
-    job.image_offset = units(offset);
-    job.image_size = job.offer.persistent;
-    job.placed = true;
-    return job;
-  }
-  std::vector<Action> restore(std::vector<ReportedJob> jobs) {
-    WorkerReport report;
-    report.jobs = std::move(jobs);
-    report.regions.push_back({RegionId(1), LaneId(1), units(90), units(10)});
-    return send(WorkerReported{report});
+  // Of jobs 1, 2 and 3, which ran in this order: 20 of each stay.
+  void three_stay() {
+    make(100, 8);
+    for (const uint64_t id : {1, 2, 3}) {
+      stays(id, 30, 20);
+      now_ = now_ + seconds(1);
+    }
   }
 };
 
@@ -105,12 +96,7 @@ TEST_F(PrefixTest, IsGivenUpWhereItsOwnImageFindsNoRoomBesideIt) {
 }
 
 TEST_F(PrefixTest, IsGivenUpForOthersWhoseJobRanLongestAgoFirstAndNoMoreThanAreNeeded) {
-  make(100, 8);
-  stays(1, 30, 20);
-  now_ = now_ + seconds(1);
-  stays(2, 30, 20);
-  now_ = now_ + seconds(1);
-  stays(3, 30, 20);
+  three_stay();
   EXPECT_EQ(claimed(), units(60));
   const auto offered = offer(4, 20, 30);  // 40 are free in one piece
   ASSERT_EQ(of<DropPrefix>(offered).size(), 1u);
@@ -121,12 +107,7 @@ TEST_F(PrefixTest, IsGivenUpForOthersWhoseJobRanLongestAgoFirstAndNoMoreThanAreN
 }
 
 TEST_F(PrefixTest, TheOnesThatTurnOutNotToBeNeededStay) {
-  make(100, 8);
-  stays(1, 30, 20);
-  now_ = now_ + seconds(1);
-  stays(2, 30, 20);
-  now_ = now_ + seconds(1);
-  stays(3, 30, 20);
+  three_stay();
   // 50 in one piece: only with the last one's, and then with nobody else's.
   const auto offered = offer(4, 50, 10);
   ASSERT_EQ(of<DropPrefix>(offered).size(), 1u);
@@ -271,7 +252,7 @@ TEST_F(PrefixTest, ACoreThatTakesOverHearsOfAllThreeKinds) {
   arriving.arriving = true;
   ReportedJob leaving = in_pool(reported(3, 30, range(40, 15)), 40);
   leaving.leaving = true;
-  restore({reported(1, 30, range(0, 10)), arriving, leaving});
+  restore({reported(1, 30, range(0, 10)), arriving, leaving}, true);
   EXPECT_EQ(job(1).pool_bytes, units(10));
   EXPECT_EQ(claimed(), units(10 + 5 + 20 + 30 + 10));
   send(ImagePlaced{JobId(2), true});
@@ -294,7 +275,7 @@ TEST_F(PrefixTest, ReportsThatContradictThemselvesAreNotBelieved) {
   make(100, 4);
   ReportedJob overlaps = in_pool(reported(2, 20, range(25, 5)), 20);
   overlaps.arriving = true;
-  actions = restore({in_pool(reported(1, 20, range(50, 5)), 0), overlaps});
+  actions = restore({in_pool(reported(1, 20, range(50, 5)), 0), overlaps}, true);
   EXPECT_EQ(of<RefuseJob>(actions).size(), 2u);
   EXPECT_EQ(claimed(), Bytes());
 }

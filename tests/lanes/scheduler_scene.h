@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lanes/scheduler.h"
@@ -90,6 +91,32 @@ class SchedulerTest : public testing::Test {
     }
     ADD_FAILURE() << "no job " << id;
     return {};
+  }
+
+  // As a worker reports it: its image is there alone.
+  static ReportedJob away_at(uint64_t id, int64_t persistent, OutsidePlace copy) {
+    ReportedJob job;
+    job.offer.job = JobId(id);
+    job.offer.session = SessionId(1);
+    job.offer.persistent = units(persistent);
+    job.offer.ephemeral = units(10);
+    job.copy = copy;
+    return job;
+  }
+  // In lane 1 too, at this offset of the pool.
+  static ReportedJob in_pool(ReportedJob job, int64_t offset) {
+    job.lane = LaneId(1);
+    job.image_offset = units(offset);
+    job.image_size = job.offer.persistent;
+    job.placed = true;
+    return job;
+  }
+  // What a core made anew is told. `with_lane`: lane 1 has a region, the last tenth of 100 units.
+  std::vector<Action> restore(std::vector<ReportedJob> jobs, bool with_lane = false) {
+    WorkerReport report;
+    report.jobs = std::move(jobs);
+    if (with_lane) report.regions.push_back({RegionId(1), LaneId(1), units(90), units(10)});
+    return send(WorkerReported{report});
   }
 
   Bytes store_;  // for make()
