@@ -27,7 +27,18 @@ from .daemon import Daemon
 from .harness import Calibration, Options, find_program, paired_trials, progress
 from .report import Report, at_most
 from .round_trips import RoundTrips
-from .switching import MIB, MODELS, WARM_UP, away, is_whole, line_of, timed, transfers, until
+from .switching import (
+    MIB,
+    MODELS,
+    WARM_UP,
+    Job,
+    away,
+    is_whole,
+    line_of,
+    timed,
+    transfers,
+    until,
+)
 
 SHARES = (0, 10, 25, 50)
 MODEL = "inception_v3"
@@ -36,8 +47,6 @@ QUICK_TRIALS = 6
 RING_TRIPS = 2_000
 RESIDENT = at_most(5)
 EXPOSED = at_most(0.03)
-
-Work = tuple[nn.Module, tuple[torch.Tensor, ...]]
 
 
 def cases() -> list[str]:
@@ -66,7 +75,7 @@ def image_of(model: nn.Module) -> int:
     return sum(t.nbytes for t in (*model.parameters(), *model.buffers()))
 
 
-def measure_resident(work: Work, trials: int, calibration: Calibration, report: Report) -> None:
+def measure_resident(work: Job, trials: int, calibration: Calibration, report: Report) -> None:
     model, inputs = work
     expected = model(*inputs)
     pool = 3 * image_of(model) + 256 * MIB
@@ -100,7 +109,7 @@ def measure_resident(work: Work, trials: int, calibration: Calibration, report: 
 
 
 def measure_prefix(
-    case: str, work: Work, trials: int, calibration: Calibration, report: Report
+    case: str, work: Job, trials: int, calibration: Calibration, report: Report
 ) -> None:
     model, inputs = work
     expected = model(*inputs)
@@ -134,7 +143,7 @@ def measure_prefix(
     report.add(case, "link_of_rest", stats.median(link), "ratio", samples=link)
 
 
-def _ready(daemon: Daemon, work: Work, expected: torch.Tensor) -> float:
+def _ready(daemon: Daemon, work: Job, expected: torch.Tensor) -> float:
     model, inputs = work
     with (
         laneway.connect(daemon.address) as service,
