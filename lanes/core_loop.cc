@@ -1,6 +1,6 @@
 #include "lanes/core_loop.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -27,18 +27,34 @@ void CoreLoop::post(Event event) {
     MutexLock lock(queue_mutex_);
     LW_CHECK(queue_.size() < limits::kMaxPostedEvents, "too many events wait for the core");
     queue_.push_back(std::move(event));
+    ++posted_;
     if (draining_) return;
     draining_ = true;
   }
   drain();
 }
 
+bool CoreLoop::wait_handled(Duration most) {
+  const TimePoint end = clock_.now() + most;
+  MutexLock lock(queue_mutex_);
+  const uint64_t mine = posted_;
+  ++waiting_;
+  while (handled_ < mine && clock_.now() < end) {
+    handled_more_.wait_for(queue_mutex_, end - clock_.now());
+  }
+  --waiting_;
+  return handled_ >= mine;
+}
+
 void CoreLoop::drain() {
   std::vector<Action> actions;
+  uint64_t handled = 0;
   while (true) {
     Event event;
     {
       MutexLock lock(queue_mutex_);
+      handled_ += std::exchange(handled, 1);
+      if (waiting_ > 0) handled_more_.notify_all();
       if (queue_.empty()) {
         draining_ = false;
         return;

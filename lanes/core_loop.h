@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <thread>
@@ -47,6 +48,11 @@ class CoreLoop {
   // the caller: every source has a bound of its own far below.
   void post(Event event) LW_EXCLUDES(queue_mutex_, core_mutex_);
 
+  // Waits, `most` at the longest, until everything that was posted before was handled and its
+  // actions were carried out, by whichever thread: what follows from one's own post is known then.
+  // False when the time was over first. Not from within the sink, which would wait for itself.
+  bool wait_handled(Duration most) LW_EXCLUDES(queue_mutex_, core_mutex_);
+
   // Runs `fn(const Scheduler&)` while no event is handled, for status. Requires: `fn` does not
   // post.
   template <class Function>
@@ -74,6 +80,10 @@ class CoreLoop {
   Mutex queue_mutex_;
   std::deque<Event> queue_ LW_GUARDED_BY(queue_mutex_);
   bool draining_ LW_GUARDED_BY(queue_mutex_) = false;
+  uint64_t posted_ LW_GUARDED_BY(queue_mutex_) = 0;
+  uint64_t handled_ LW_GUARDED_BY(queue_mutex_) = 0;  // with their actions
+  int waiting_ LW_GUARDED_BY(queue_mutex_) = 0;       // in wait_handled
+  CondVar handled_more_;
 
   Mutex core_mutex_;
   std::unique_ptr<Scheduler> scheduler_ LW_GUARDED_BY(core_mutex_);

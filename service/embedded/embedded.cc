@@ -23,6 +23,8 @@ namespace laneway::service {
 namespace {
 
 constexpr SessionId kSession{1};  // the process itself
+// How long who makes a job waits for the core to have looked at it.
+constexpr Duration kAnswer = seconds(1);
 
 // getpwuid answers in memory that all threads share.
 std::string user_name() {
@@ -189,7 +191,8 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
     jobs_.push_back(job);
   }
   post(job->offer);
-  // Already refused? Then the caller hears it now.
+  // Refused? Then the caller hears it now, also when another thread was at the core.
+  loop_->wait_handled(kAnswer);
   if (const auto placed = worker_->wait_placed(*job, Duration()); placed && !*placed) {
     return placed->error();
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -93,6 +94,29 @@ TEST(CoreLoop, ManyThreadsPostAndReadAndNothingIsLost) {
   // A thread may have left its event to another one that was draining; that one has returned too.
   const size_t jobs = loop.read([](const Scheduler& core) { return core.snapshot().jobs.size(); });
   EXPECT_EQ(jobs, kThreads * kJobs);
+}
+
+TEST(CoreLoop, WhoWaitsKnowsWhatFollowedThoughAnotherThreadWasAtIt) {
+  SteadyClock clock;
+  Sink sink;
+  CoreLoop loop(make_scheduler(), clock, sink, CoreLoop::Timer::cranked);
+  std::atomic<bool> entered{false};
+  std::atomic<bool> goes_on{false};
+  int placed = 0;
+  sink.on_action = [&](const Action& action) {
+    if (!std::holds_alternative<PlaceImage>(action)) return;
+    entered = true;
+    while (!goes_on) std::this_thread::yield();
+    ++placed;
+  };
+  std::thread other([&loop] { loop.post(offer(1)); });
+  while (!entered) std::this_thread::yield();
+  loop.post(offer(2));  // only queued: the other thread is inside
+  EXPECT_FALSE(loop.wait_handled(milliseconds(1)));
+  goes_on = true;
+  EXPECT_TRUE(loop.wait_handled(seconds(60)));
+  EXPECT_EQ(placed, 2);
+  other.join();
 }
 
 // One lane, two jobs; the first one's bounded turn never ends by itself.

@@ -111,7 +111,7 @@ TEST(Worker, RefusesMoreThanItsLimitInFlight) {
 TEST(Worker, RefusesAJobThatCanNeverFit) {
   const auto service = open_service(/*lanes=*/2, mib(1));
   TinyJob small(*service, "small");
-  ASSERT_TRUE(small.run(1));  // no event of its is under way, behind which the refusal would come
+  ASSERT_TRUE(small.run(1));
   JobRequest request;
   request.options.name = "large";
   request.slots = testing::adding_slots(1 << 20);
