@@ -19,6 +19,8 @@
 #ifndef LANEWAY_H
 #define LANEWAY_H
 
+/* NOLINTBEGIN(modernize-deprecated-headers, readability-identifier-naming): this is C */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -318,5 +320,7 @@ LANEWAY_API int laneway_write_state(laneway_job* job, const laneway_slot_copy* s
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-deprecated-headers, readability-identifier-naming) */
 
 #endif

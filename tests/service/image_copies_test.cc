@@ -43,11 +43,14 @@ class CopiesTest : public ::testing::Test, private EventSink {
     std::ofstream(path_).write(reinterpret_cast<const char*>(figures.data()),
                                static_cast<std::streamsize>(kCount * sizeof(float)));
     pool_ = backend_->device().allocate_pool(kPool).value();
-    worker_.reset(new Worker(*backend_, pool_->data(), kPool, *this, clock_));
+    EventSink& events = *this;
+    worker_ = std::make_unique<Worker>(*backend_, pool_->data(), kPool, events, clock_);
   }
-  ~CopiesTest() override { ::unlink(path_.c_str()); }
-  // Not in the destructor: until then a thread that copies may tell this object of an event.
-  void TearDown() override { worker_->close_all(); }
+  // Not in a destructor: until then a thread that copies may tell this object of an event.
+  void TearDown() override {
+    worker_->close_all();
+    ::unlink(path_.c_str());
+  }
 
   // Its image comes from the file.
   JobHandle add_job(uint64_t id) {
@@ -156,6 +159,7 @@ TEST_F(CopiesTest, AMoveIsOverWhenTheWorkerReports) {
   const JobHandle job = add_job(1);
   worker_->carry_out({place_of(job)});
   EXPECT_TRUE(worker_->wait_placed(*job, Duration(-1))->ok());
+  while (answers_ < 1) std::this_thread::yield();  // it tells after it has placed
   Bytes at;
   int given_up = 0;
   for (int round = 0; round < 100; ++round) {
