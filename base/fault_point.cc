@@ -1,13 +1,17 @@
 #include "base/fault_point.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -15,12 +19,17 @@
 namespace laneway {
 namespace {
 
-enum class Action : uint8_t { kill, segv, abrt, stop, hang };
+enum class Action : uint8_t { kill, segv, abrt, stop, hang, wait };
+
+struct Deed {
+  Action action = Action::kill;
+  std::string path = {};  // of the file for which `wait` waits
+};
 
 struct Point {
   std::string name;
   uint64_t left = 1;  // passes until it happens
-  Action action = Action::kill;
+  Deed deed = {};
 };
 
 struct Points {
@@ -34,12 +43,14 @@ Points& points() {
   return *all;
 }
 
-std::optional<Action> parse_action(std::string_view text) {
-  if (text == "segv") return Action::segv;
-  if (text == "abrt") return Action::abrt;
-  if (text == "stop") return Action::stop;
-  if (text == "hang") return Action::hang;
-  return std::nullopt;
+std::optional<Deed> parse_deed(std::string_view text) {
+  constexpr std::string_view kWhile = "while:";
+  if (text == "segv") return Deed{Action::segv, {}};
+  if (text == "abrt") return Deed{Action::abrt, {}};
+  if (text == "stop") return Deed{Action::stop, {}};
+  if (text == "hang") return Deed{Action::hang, {}};
+  if (!text.starts_with(kWhile) || text.size() == kWhile.size()) return std::nullopt;
+  return Deed{Action::wait, std::string(text.substr(kWhile.size()))};
 }
 
 Result<Point> parse_point(std::string_view text) {
@@ -51,9 +62,9 @@ Result<Point> parse_point(std::string_view text) {
   Point point{.name = std::string(name)};
   bool good = dot != std::string_view::npos && dot > 0 && dot + 1 < name.size();
   if (equals != std::string_view::npos) {
-    const std::optional<Action> action = parse_action(text.substr(equals + 1));
-    good = good && action.has_value();
-    point.action = action.value_or(Action::kill);
+    std::optional<Deed> deed = parse_deed(text.substr(equals + 1));
+    good = good && deed.has_value();
+    if (deed) point.deed = std::move(*deed);
   }
   if (colon != std::string_view::npos) {
     const std::string_view count = place.substr(colon + 1);
@@ -62,12 +73,19 @@ Result<Point> parse_point(std::string_view text) {
     good = good && error == std::errc() && end == count.data() + count.size() && point.left > 0;
   }
   if (good) return point;
-  return Error{
-      ErrorCode::invalid_argument,
-      "\"" + std::string(text) +
-          "\" names no fault point; the form is PROGRAM.POINT or PROGRAM.POINT:nth, as in "
-          "\"broker.job_held:2\", with =segv, =abrt, =stop or =hang behind it for what is not "
-          "killed; several separated by commas"};
+  return Error{ErrorCode::invalid_argument,
+               "\"" + std::string(text) +
+                   "\" names no fault point; the form is PROGRAM.POINT or PROGRAM.POINT:nth, as in "
+                   "\"broker.job_held:2\", with =segv, =abrt, =stop, =hang or =while:PATH behind "
+                   "it for what "
+                   "is not killed; several separated by commas"};
+}
+
+void wait_for_end_of(const std::string& path) {
+  if (access(path.c_str(), F_OK) != 0) return;
+  const int here = creat((path + ".here").c_str(), 0600);
+  if (here >= 0) close(here);
+  while (access(path.c_str(), F_OK) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 }  // namespace
@@ -78,10 +96,13 @@ std::atomic<bool> armed{false};
 
 namespace {
 
-std::optional<Action> due(std::string_view name) {
+std::optional<Deed> due(std::string_view name) {
   const MutexLock lock(points().mutex);
   for (Point& point : points().list) {
-    if (point.name == name && point.left > 0 && --point.left == 0) return point.action;
+    if (point.name != name) continue;
+    const bool passed = point.left == 0;
+    if (!passed) --point.left;
+    if (point.left == 0 && (!passed || point.deed.action == Action::wait)) return point.deed;
   }
   return std::nullopt;
 }
@@ -89,13 +110,15 @@ std::optional<Action> due(std::string_view name) {
 }  // namespace
 
 void pass(std::string_view name) {
-  const std::optional<Action> action = due(name);
-  if (!action) return;
-  if (*action == Action::segv) raise(SIGSEGV);
-  if (*action == Action::abrt) raise(SIGABRT);
+  const std::optional<Deed> deed = due(name);
+  if (!deed) return;
+  const Action action = deed->action;
+  if (action == Action::segv) raise(SIGSEGV);
+  if (action == Action::abrt) raise(SIGABRT);
   // To this thread, so that it does not get past the point before it stops.
-  if (*action == Action::stop) return static_cast<void>(raise(SIGSTOP));
-  if (*action == Action::kill) kill(getpid(), SIGKILL);
+  if (action == Action::stop) return static_cast<void>(raise(SIGSTOP));
+  if (action == Action::wait) return wait_for_end_of(deed->path);
+  if (action == Action::kill) kill(getpid(), SIGKILL);
   // That signal may reach another thread first; nothing after the point may happen.
   while (true) pause();
 }

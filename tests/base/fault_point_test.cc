@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace laneway {
@@ -113,9 +116,33 @@ TEST(FaultPoint, HangsOneThreadAndNoOther) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+// At the pass that was asked for and at all later ones.
+TEST(FaultPoint, StaysAsLongAsAFileExists) {
+  const std::string gate = ::testing::TempDir() + "gate-" + std::to_string(getpid());
+  ASSERT_TRUE(arm_fault_points("worker.node:2=while:" + gate));
+  std::ofstream(gate).close();
+  fault_point("worker.node");
+  fault_point("worker.nodes");
+  for (int round = 0; round < 2; ++round) {
+    std::ofstream(gate).close();
+    std::atomic<bool> gone{false};
+    std::thread stays([&gone] {
+      fault_point("worker.node");
+      EXPECT_TRUE(gone);
+    });
+    while (access((gate + ".here").c_str(), F_OK) != 0) std::this_thread::yield();
+    EXPECT_EQ(unlink((gate + ".here").c_str()), 0);
+    gone = true;
+    EXPECT_EQ(unlink(gate.c_str()), 0);
+    stays.join();
+  }
+  ASSERT_TRUE(arm_fault_points(""));
+}
+
 TEST(FaultPoint, TextThatNamesNoneIsRefused) {
-  for (const char* text : {"broker", ".x", "x.", "a.b:0", "a.b:x", "a.b:1x", "a.b,,c.d",
-                           "a.b=", "a.b=kill", "a.b=stop:2", "=stop", "a.b=term", "a.b=segv:2"}) {
+  for (const char* text :
+       {"a.b=while", "a.b=while:", "a.b=hang:x", "broker", ".x", "x.", "a.b:0", "a.b:x", "a.b:1x",
+        "a.b,,c.d", "a.b=", "a.b=kill", "a.b=stop:2", "=stop", "a.b=term", "a.b=segv:2"}) {
     const Status status = arm_fault_points(text);
     ASSERT_FALSE(status.ok()) << text;
     EXPECT_EQ(status.error().code, ErrorCode::invalid_argument);
