@@ -1,11 +1,11 @@
 #include "base/fault_point.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -77,8 +77,7 @@ Result<Point> parse_point(std::string_view text) {
                "\"" + std::string(text) +
                    "\" names no fault point; the form is PROGRAM.POINT or PROGRAM.POINT:nth, as in "
                    "\"broker.job_held:2\", with =segv, =abrt, =stop, =hang or =while:PATH behind "
-                   "it for what "
-                   "is not killed; several separated by commas"};
+                   "it for what is not killed; several separated by commas"};
 }
 
 void wait_for_end_of(const std::string& path) {

@@ -4,10 +4,11 @@
 // the second pass; commas separate several. Behind it, "=segv" or "=abrt" raises that signal in the
 // thread instead, "=stop" stops the process (SIGSTOP) until somebody continues it, "=hang" keeps
 // the thread there for ever: "worker.node:9=stop", and "=while:PATH" as long as that file exists,
-// at that pass and at all later ones (for a disk that stalls, and for what is done just then). A
-// point that is not armed costs one load. Passes are counted per process, so a program that starts
-// a killed process again must leave LANEWAY_FAULT out of its environment. Thread-safe. Requires:
-// points are armed before threads start.
+// at that pass and at all later ones (for a disk that stalls, and for what is done just then); the
+// thread makes PATH.here first, so that others know that it stays. A point that is not armed costs
+// one load. Passes are counted per process, so a program that starts a killed process again must
+// leave LANEWAY_FAULT out of its environment. Thread-safe. Requires: points are armed before
+// threads start.
 #pragma once
 
 #include <atomic>

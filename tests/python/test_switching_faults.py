@@ -147,9 +147,7 @@ class Held:
         with self._copy.shut():
             with self._node.shut():
                 self.futures = [self.step.submit(INPUTS, TARGETS) for _ in range(2)]
-                wait_until(
-                    lambda: lines(training)["training"]["state"] == "running", "it has begun"
-                )
+                self._node.wait()
                 self.asked = self._urgent.submit(INPUTS)
                 wait_until(lambda: arriving(training, "urgent"), "the other's bytes are arriving")
             wait_until(lambda: lines(training)["training"]["state"] == "paused", "it is held")
