@@ -30,6 +30,9 @@ ElementwiseChain::RootViews::RootViews(size_t count)
       in_view(in.view(flat_floats(count), 0)),
       out_view(out.view(flat_floats(count), 0)) {}
 
+ElementwiseChain::RootViews::RootViews(const RootViews& other)
+    : RootViews(other.in.bytes() / sizeof(float)) {}
+
 ElementwiseChain::ElementwiseChain(std::vector<int64_t> sizes, std::vector<int64_t> strides,
                                    std::vector<lanes::ValueIndex> tensors,
                                    std::vector<ChainStep> steps, std::vector<Result> results)

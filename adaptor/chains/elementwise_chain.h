@@ -6,7 +6,7 @@
 //
 // A chain is planned from a graph's declared layouts and run on actual tensors; when those have
 // other strides, run() returns false and the caller must run the nodes one by one. One thread at a
-// time.
+// time; a copy has nothing in common with its original, so that each thread may run one.
 #pragma once
 
 #include <cstdint>
@@ -85,6 +85,8 @@ class ElementwiseChain {
     BorrowedStorage in, out;
     at::Tensor in_view, out_view;
     explicit RootViews(size_t count);
+    RootViews(const RootViews& other);  // views of its own
+    RootViews(RootViews&&) = default;
   };
   std::vector<RootViews> roots_;  // for a whole tile, and for the last one
 };

@@ -8,6 +8,8 @@
 #include <c10/core/DispatchKey.h>
 #include <c10/core/Storage.h>
 
+#include <utility>
+
 #include "lanes/graph/graph.h"
 
 namespace laneway::adaptor {
@@ -22,12 +24,20 @@ c10::DispatchKey dispatch_key(c10::Device device);
 at::Tensor on_host(const at::Tensor& tensor);
 
 // A storage of a fixed size over memory that it does not own. Its tensors follow every rebind; they
-// must not be used while it is unbound.
+// must not be used while it is unbound. It has no copies, because a rebind of one would be one of
+// all: jobs that run at the same time must never have the same one.
 class BorrowedStorage {
  public:
   // Its tensors are on `device`.
   explicit BorrowedStorage(uint64_t bytes, c10::Device device = c10::DeviceType::CPU);
+  BorrowedStorage(const BorrowedStorage&) = delete;
+  BorrowedStorage& operator=(const BorrowedStorage&) = delete;
+  BorrowedStorage(BorrowedStorage&&) = default;
+  BorrowedStorage& operator=(BorrowedStorage&&) = default;
+  ~BorrowedStorage() = default;
 
+  // Another name for this one: what rebinds either rebinds both.
+  BorrowedStorage alias() const { return BorrowedStorage(storage_); }
   void rebind(void* base);
   // A view with the value's dtype, sizes and strides, `byte_offset` bytes behind the value's own
   // offset.
@@ -40,6 +50,8 @@ class BorrowedStorage {
   }
 
  private:
+  explicit BorrowedStorage(c10::Storage storage) : storage_(std::move(storage)) {}
+
   c10::Storage storage_;
 };
 

@@ -15,10 +15,10 @@ using Step = GraphProgram::Step;
 using StepKind = GraphProgram::StepKind;
 
 GraphIteration::GraphIteration(const GraphProgram& program)
-    : program_(program),
-      inputs_(program.inputs),
-      values_(program.values),
-      chains_(program.resolved->chains) {}
+    : program_(program), values_(program.values), chains_(program.resolved->chains) {
+  inputs_.reserve(program.inputs.size());
+  for (const BorrowedStorage& input : program.inputs) inputs_.push_back(input.alias());
+}
 
 Status GraphIteration::begin(std::span<const lanes::InputView> inputs) {
   if (Status right = check_inputs(inputs); !right) return right;

@@ -9,15 +9,19 @@
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/sub.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "adaptor/chains/chain_planner.h"
 #include "base/random.h"
@@ -186,6 +190,45 @@ TEST(ElementwiseChain, LeavesTheBitsThatTorchLeaves) {
       ASSERT_TRUE(same_bits(program.last(), out.data())) << "output";
     }
   }
+}
+
+// An Adam step's denominator: the square root of a slot, and what is added.
+lanes::Graph denominator(int64_t count) {
+  GraphBuilder builder("denominator");
+  const ValueIndex second = builder.slot(0, {count});
+  const ValueIndex to = builder.slot(1, {count});
+  const ValueIndex root = builder.compute("aten::sqrt", {arg(second)}, {count});
+  const ValueIndex more = builder.compute("aten::add.Tensor", {arg(root), arg_real(0.5)}, {count});
+  builder.write("aten::addcmul_", to, {arg(more), arg(more), keyword("value", {1.0})});
+  return builder.finish();
+}
+
+// Jobs with equal graphs run copies of one chain, in lanes beside each other.
+TEST(ElementwiseChain, CopiesRunBesideEachOther) {
+  constexpr int64_t kCount = 40;
+  constexpr int kRuns = 20'000;
+  const lanes::Graph graph = denominator(kCount);
+  const auto planned = plan_chains(graph);
+  ASSERT_EQ(planned.size(), 1U);
+  std::vector<int> wrong(2, 0);
+  std::vector<std::thread> threads;
+  for (int id = 0; id < 2; ++id) {
+    threads.emplace_back([&, id, chain = planned[0].chain]() mutable {
+      ValueTable values(graph.values.size());
+      const at::Tensor second = at::full({kCount}, id + 1.0, at::kFloat);
+      const at::Tensor to = at::zeros({kCount}, at::kFloat);
+      const at::Tensor expected = second.sqrt().add(0.5);
+      expected.mul_(expected);
+      values[0] = second;
+      values[1] = to;
+      for (int run = 0; run < kRuns; ++run) {
+        to.zero_();
+        if (!chain.run(values) || !at::equal(to, expected)) ++wrong[id];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(wrong, ElementsAre(0, 0));
 }
 
 TEST(ElementwiseKernels, MatchTorchOnThisProcessor) {
