@@ -1,19 +1,20 @@
 #include "lanes/image_moves.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace laneway::lanes {
 namespace {
 
 // Of images, at most so many are tried for one wish: each costs a copy of the pool's map.
-constexpr size_t kMostTried = 32;
+constexpr size_t kMostTried = 16;
 // Before a job whose copy failed is asked to move again.
 constexpr Duration kAfterFailure = seconds(10);
 
-bool suffices(const RoomTrial& trial, const Wish& wish) {
-  RoomTrial slid = trial;
-  slid.slide(wish, /*idle_ones_only=*/false);
-  return slid.fits(wish) || RoomTrial(trial).fits(wish);
+bool suffices(RoomTrial trial, const Wish& wish) {
+  if (RoomTrial(trial).fits(wish)) return true;
+  trial.slide(wish, /*idle_ones_only=*/false);
+  return trial.fits(wish);
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ ImageMoves::Step ImageMoves::single(const Wish& wish, const std::vector<Job*>& c
   for (Job* job : candidates) {
     for (const PoolMap::MoveTo to : {PoolMap::MoveTo::lowest, PoolMap::MoveTo::highest}) {
       RoomTrial trial(core_);
-      if (trial.move(job->view.id, to) && suffices(trial, wish)) return {job, to};
+      if (trial.move(job->view.id, to) && suffices(std::move(trial), wish)) return {job, to};
     }
   }
   return {};
@@ -99,6 +100,7 @@ bool ImageMoves::begin(const Step& step) {
   if (!place) return false;
   if (job.view.ready) core_.view.remove_ready(job.view);
   job.view.ready = false;
+  core_.touch(core_.lane_of(job.view.lane));  // it may have nothing to run now
   if (job.state() == JobState::held) --core_.held_jobs;
   job.reason = {};
   job.moves_to = *place;

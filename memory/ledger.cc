@@ -20,6 +20,7 @@ LedgerOutcome Ledger::change(Claim& claim, const Claim& wanted) {
   const Bytes after = wanted.counted();
   if (after > capacity_) return LedgerOutcome::larger_than_capacity;
   if (after > before && after - before > free()) return LedgerOutcome::no_room;
+  above_floor(wanted.revocation) += (after - wanted.floor) - (before - claim.floor);
   claim = wanted;
   claimed_ += after - before;
   by_class_[static_cast<size_t>(wanted.claim_class)] += after - before;
@@ -58,6 +59,7 @@ LedgerOutcome Ledger::release(ClaimId id) {
   const Bytes counted = entry->second.counted();
   claimed_ -= counted;
   by_class_[static_cast<size_t>(entry->second.claim_class)] -= counted;
+  above_floor(entry->second.revocation) -= counted - entry->second.floor;
   claims_.erase(entry);
   return LedgerOutcome::done;
 }
@@ -75,15 +77,10 @@ const Claim* Ledger::find(ClaimId id) const {
 }
 
 Bytes Ledger::revocable(Revocation at_most) const {
-  Bytes sum;
-  if (at_most == Revocation::never) return sum;
-  for (const auto& [id, claim] : claims_) {
-    const bool counts =
-        claim.revocation == Revocation::on_demand ||
-        (claim.revocation == Revocation::boundary && at_most == Revocation::boundary);
-    if (counts) sum += claim.counted() - claim.floor;
-  }
-  return sum;
+  if (at_most == Revocation::never) return {};
+  const auto at = [this](Revocation when) { return above_floor_[static_cast<size_t>(when)]; };
+  const Bytes on_demand = at(Revocation::on_demand);
+  return at_most == Revocation::boundary ? on_demand + at(Revocation::boundary) : on_demand;
 }
 
 Bytes Ledger::shortfall(Bytes needed) const { return needed > free() ? needed - free() : Bytes(0); }

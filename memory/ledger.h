@@ -27,6 +27,7 @@ inline constexpr size_t kClaimClassCount = 4;
 
 // When the service can take back the bytes above the floor.
 enum class Revocation : uint8_t { never, boundary, on_demand };
+inline constexpr size_t kRevocationCount = 3;
 
 enum class OwnerKind : uint8_t { service, session, job, region };
 struct ClaimOwner {
@@ -95,12 +96,16 @@ class Ledger {
   Bytes shortfall(Bytes needed) const;
 
  private:
+  Bytes& above_floor(Revocation revocation) {
+    return above_floor_[static_cast<size_t>(revocation)];
+  }
   // Replaces a claim's amounts. Returns done, or why it changed nothing.
   LedgerOutcome change(Claim& claim, const Claim& wanted);
 
   Bytes capacity_;
   Bytes claimed_;
   std::array<Bytes, kClaimClassCount> by_class_{};
+  std::array<Bytes, kRevocationCount> above_floor_{};  // by when it can be taken back
   std::map<ClaimId, Claim> claims_;
   IdSource<ClaimId> ids_;
 };
