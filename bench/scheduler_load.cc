@@ -65,6 +65,10 @@ struct Run {
       config.store = laneway::gib(64);
     }
     config.max_lanes = laneway::limits::kMaxLanes;
+    // As on a machine on which that many lanes compute beside each other: none becomes part of
+    // another one.
+    config.keep_lanes = config.max_lanes;
+    config.merge_all_after = config.longest_slice * 1'000'000;
     return config;
   }
 

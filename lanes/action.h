@@ -21,6 +21,11 @@ struct AdmitJob {
   JobId job;
   LaneId lane;
 };
+// The job, which has no turn, is in another lane from now on, whatever its image is doing.
+struct ChangeLane {
+  JobId job;
+  LaneId lane;
+};
 // The job waits. The core sends the action again when the code of its reason changes; where it
 // stands in the queue is said by a snapshot.
 struct QueueJob {
@@ -128,6 +133,6 @@ struct RecallTurn {
 
 using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
                             SaveImage, DropCopy, DropPrefix, OpenRegion, ResizeRegion, CloseRegion,
-                            GrantTurn, RecallTurn, RefuseWork, MoveImage>;
+                            GrantTurn, RecallTurn, RefuseWork, MoveImage, ChangeLane>;
 
 }  // namespace laneway::lanes

@@ -25,10 +25,14 @@ void Admission::admit_waiting() {
     ReasonCode code = try_admit(job, decision);
     if (code == ReasonCode::none) continue;
     const bool fragmented = code == ReasonCode::pool_fragmented;
-    if (fragmented && regions_.slide_for({job, &decision})) continue;
-    if (eviction_.give_up_prefixes({job, &decision})) continue;
-    const bool moves = fragmented && moves_.make_room({job, &decision});
-    if (!moves && eviction_.make_room(job, decision)) code = ReasonCode::store_full;
+    const Wish wish{job, &decision};
+    if (fragmented && regions_.slide_for(wish)) continue;
+    if (eviction_.give_up_prefixes(wish)) continue;
+    if (!fragmented || !moves_.make_room(wish)) {
+      const Eviction::Outcome leaving = eviction_.make_room(wish);
+      const bool merged = leaving != Eviction::Outcome::under_way && changes_.merge_for(wish);
+      if (leaving == Eviction::Outcome::no_place && !merged) code = ReasonCode::store_full;
+    }
     job.reason = core_.make_reason(code, job);
     job.view.tried_version = core_.view.version();
     core_.to_tell.push_back(decision.job);

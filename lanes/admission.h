@@ -10,6 +10,7 @@
 #include "lanes/core_state.h"
 #include "lanes/eviction.h"
 #include "lanes/image_moves.h"
+#include "lanes/lane_changes.h"
 #include "lanes/region_control.h"
 #include "lanes/turn_control.h"
 
@@ -19,16 +20,17 @@ class Admission {
  public:
   // All arguments must outlive the object.
   Admission(CoreState& core, CheckedPolicy& policy, TurnControl& turns, RegionControl& regions,
-            ImageMoves& moves, Eviction& eviction)
+            ImageMoves& moves, Eviction& eviction, LaneChanges& changes)
       : core_(core),
         policy_(policy),
         turns_(turns),
         regions_(regions),
         moves_(moves),
-        eviction_(eviction) {}
+        eviction_(eviction),
+        changes_(changes) {}
 
-  // Admits jobs as long as the policy names one and there is room. Images move, or leave, for one
-  // that finds none.
+  // Admits jobs as long as the policy names one and there is room. Lanes become one, and
+  // images move or leave, for one that finds none.
   void admit_waiting();
   // Emits QueueJob for every waiting job with another reason than it was told; costs nothing for
   // those about whom nothing changed.
@@ -67,6 +69,7 @@ class Admission {
   RegionControl& regions_;
   ImageMoves& moves_;
   Eviction& eviction_;
+  LaneChanges& changes_;
 };
 
 }  // namespace laneway::lanes

@@ -36,6 +36,8 @@ class CheckedPolicy {
   // Whether `wants` may interrupt `running`. Two jobs that may interrupt each other may not.
   bool may_interrupt(const CoreState& core, const policies::JobView& running,
                      const policies::JobView& wants);
+  // Whether jobs may be put into one lane.
+  bool shares() const { return policy_->shares(); }
   // Whether these jobs of two lanes compute at the same time.
   bool separates() const { return policy_->separates(); }
   policies::Beside beside(const CoreState& core, const policies::JobView& running,

@@ -25,6 +25,8 @@ class ContextTurns {
   void keep_only(const std::set<uint64_t>& keys);
   // Whether the key that waited longest may be opened: no turn is open, or only turns of this key.
   bool next_may_open() const;
+  // … and that key is this one.
+  bool is_next(uint64_t key) const { return next_may_open() && queue_.front() == key; }
   // Returns that key, which does not wait any more. Requires: next_may_open().
   uint64_t take_next();
 

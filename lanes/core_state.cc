@@ -74,7 +74,7 @@ void CoreState::touch(Lane& lane) {
 }
 
 void CoreState::memory_changed() {
-  memory_has_changed = true;
+  memory_has_changed = spread_all = true;
   view.set_pool({.capacity = pool.capacity(),
                  .claimed = pool.claimed(),
                  .largest_free = pool.largest_free()});

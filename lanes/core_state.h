@@ -45,6 +45,12 @@ struct SchedulerConfig {
   Duration min_resident = milliseconds(500);
   // A job without work for so long is copied out ahead of need.
   Duration idle_before_saving = seconds(1);
+  // For whoever has waited in the queue for so long lanes become one, if no image can leave for
+  // him and that makes room: down to `keep_lanes` of them, as many as compute faster beside each
+  // other than in turns, and after merge_all_after down to one.
+  Duration merge_after = seconds(2);
+  Duration merge_all_after = seconds(30);
+  uint32_t keep_lanes = 1;
   // The whole state is checked after this number of events (core_check.h); after each event the
   // lanes that it touched, whoever runs there, and the job that it is about.
   uint32_t check_every = 1024;
@@ -90,6 +96,7 @@ struct CoreState {
   bool worker_up = true;
   bool memory_has_changed = false;
   bool queue_has_changed = false;  // a waiting job came or went
+  bool spread_all = true;          // memory or contexts changed: LaneChanges::spread looks at all
   // How often regions may still slide before the event has been handled: jobs with different wishes
   // could move them to and fro for ever.
   uint32_t slides_left = 0;

@@ -23,14 +23,10 @@ bool contains(const std::vector<JobId>& jobs, JobId job) {
 
 }  // namespace
 
-bool Eviction::make_room(const Job& job, const policies::AdmitDecision& where) {
-  return try_for({job, &where}) == Outcome::no_place;
-}
-
-void Eviction::make_room_to_grow(const Job& held) {
-  if (try_for({held, nullptr}) != Outcome::nobody || !could_leave(held)) return;
+void Eviction::leave_to_return(const Job& held) {
+  if (!could_leave(held)) return;
   if (held.leave_no_sooner <= core_.now) {
-    (void)let_go({held.view.id}, {});  // it comes back elsewhere
+    (void)let_go({held.view.id}, {});
   } else {
     wakeup_ = std::min(wakeup_, held.leave_no_sooner);
   }
@@ -65,7 +61,7 @@ void Eviction::empty_above(Bytes limit) {
   for (const JobId id : above) (void)let_go({id}, {});
 }
 
-Eviction::Outcome Eviction::try_for(const Wish& wish) {
+Eviction::Outcome Eviction::make_room(const Wish& wish) {
   if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) {
     return Outcome::under_way;
   }
@@ -96,6 +92,7 @@ bool Eviction::give_up_prefixes(const Wish& wish) {
 }
 
 bool Eviction::give_up_for_moves(const Wish& wish) {
+  if (core_.pool.ledger().revocable(memory::Revocation::on_demand) == Bytes()) return false;
   const PoolMap pool = prefixes_.without_prefixes(core_.pool);
   if (pool.claimed() == core_.pool.claimed()) return false;
   const policies::JobView& job = wish.job.view;
@@ -288,6 +285,7 @@ bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps) {
 void Eviction::leave_now(Job& job) {
   if (job.view.ready) core_.view.remove_ready(job.view);
   job.view.ready = false;
+  core_.touch(core_.lane_of(job.view.lane));  // it may have nothing to run now
   if (job.state() == JobState::held) {
     --core_.held_jobs;
     core_.memory_changed();

@@ -29,6 +29,12 @@ namespace laneway::lanes {
 
 class Eviction {
  public:
+  enum class Outcome : uint8_t {
+    under_way,  // images leave, or are asked to soon
+    nobody,     // to leave would help
+    no_place,   // outside of the pool
+  };
+
   // All arguments must outlive the object.
   Eviction(CoreState& core, CheckedPolicy& policy, TurnControl& turns)
       : core_(core), policy_(policy), turns_(turns) {}
@@ -36,12 +42,11 @@ class Eviction {
   // Gives up beginnings of images that left, if that makes room: now, or when open turns have
   // ended. Returns whether some were given up.
   bool give_up_prefixes(const Wish& wish);
-  // The waiting job found no room there: images leave for it if that helps. Returns whether the
-  // only thing in the way is room outside of the pool.
-  bool make_room(const Job& job, const policies::AdmitDecision& where);
-  // The same for a held job, whose lane cannot grow. When nobody else's leaving would help, its own
-  // does: it comes back to where its lane has room.
-  void make_room_to_grow(const Job& held);
+  // Images leave for the wish, if that helps.
+  Outcome make_room(const Wish& wish);
+  // Nobody else's leaving would help the held job: its own does, if it may, because it comes back
+  // to where its lane has room.
+  void leave_to_return(const Job& held);
   // The pool becomes smaller: images that lie above its new end leave.
   void empty_above(Bytes limit);
   // Its client wants it out of the pool. Nothing happens when it is not there, or is pinned.
@@ -59,13 +64,6 @@ class Eviction {
 
  private:
   using Leaving = std::vector<JobId>;
-  enum class Outcome : uint8_t {
-    under_way,  // images leave, or are asked to soon
-    nobody,     // to leave would help
-    no_place,   // outside of the pool
-  };
-
-  Outcome try_for(const Wish& wish);
   // Those that may leave now, by arrival; and when the next of the others may.
   std::vector<policies::EvictCandidate> candidates(const Wish& wish, TimePoint& next);
   TimePoint may_leave_from(const Job& job) const;

@@ -140,8 +140,15 @@ void RegionControl::retry_held() {
     if (room == Room::fragmented && slide_for(wish)) room = grow_for(job);
     // Tried again when some were given up.
     if (room == Room::done || eviction_.give_up_prefixes(wish)) continue;
+    if (const LaneId other = changes_.room_for(job); other.valid()) {
+      changes_.change(job, core_.lane_of(other));
+      mark_held(core_.lane_of(other));
+      continue;
+    }
     if (room == Room::fragmented && moves_.make_room(wish)) continue;
-    eviction_.make_room_to_grow(job);
+    const Eviction::Outcome leaving = eviction_.make_room(wish);
+    if (leaving == Eviction::Outcome::under_way || changes_.merge_for(wish)) continue;
+    if (leaving == Eviction::Outcome::nobody) eviction_.leave_to_return(job);
   }
 }
 
@@ -200,7 +207,7 @@ bool RegionControl::refuse_stuck() {
       ++idle;
     }
   }
-  if (core_.held_jobs == 1 && idle > 0) return false;
+  if (last == nullptr || (core_.held_jobs == 1 && idle > 0)) return false;
   Reason reason = core_.make_reason(ReasonCode::no_room_to_grow, *last);
   reason.region = last->must;
   core_.actions.push_back(RefuseWork{last->view.id, reason});

@@ -9,6 +9,7 @@
 #include "lanes/eviction.h"
 #include "lanes/image_moves.h"
 #include "lanes/job_exit.h"
+#include "lanes/lane_changes.h"
 #include "lanes/room_trial.h"
 #include "lanes/turn_control.h"
 
@@ -18,8 +19,13 @@ class RegionControl {
  public:
   // All arguments must outlive the object.
   RegionControl(CoreState& core, TurnControl& turns, JobExit& exit, ImageMoves& moves,
-                Eviction& eviction)
-      : core_(core), turns_(turns), exit_(exit), moves_(moves), eviction_(eviction) {}
+                Eviction& eviction, LaneChanges& changes)
+      : core_(core),
+        turns_(turns),
+        exit_(exit),
+        moves_(moves),
+        eviction_(eviction),
+        changes_(changes) {}
 
   // The region gets the size that the lane's jobs need; a lane without jobs is closed. Requires: no
   // turn is open in the lane.
@@ -34,7 +40,7 @@ class RegionControl {
   void report_region(const Lane& lane);
 
   // Memory was freed: held jobs get it before a waiting one, in order of arrival. Regions slide,
-  // and images move or leave, for one that finds none.
+  // jobs change lanes, and images move or leave, for one that finds none.
   void retry_held();
   // The bytes are there, and not in one piece: regions slide up if that helps. Returns whether one
   // did; those with open turns are asked to end them.
@@ -72,6 +78,7 @@ class RegionControl {
   JobExit& exit_;
   ImageMoves& moves_;
   Eviction& eviction_;
+  LaneChanges& changes_;
 };
 
 }  // namespace laneway::lanes

@@ -28,7 +28,7 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) 
 
 TimePoint Scheduler::next_wakeup() const {
   return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), moves_.next_wakeup(),
-                   save_ahead_.next_wakeup()});
+                   changes_.next_wakeup(), save_ahead_.next_wakeup()});
 }
 
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
@@ -56,9 +56,11 @@ void Scheduler::settle_once() {
     admission_.tell_queue();
     regions_.recall_unfitted();
   }
-  for (size_t i = 0; i < core_.touched.size(); ++i)
-    turns_.settle_lane(core_.lane_of(core_.touched[i]));
-  turns_.settle_contexts();
+  do {
+    changes_.spread();
+    for (size_t i = 0; i < core_.touched.size(); ++i)
+      turns_.settle_lane(core_.lane_of(core_.touched[i]));
+  } while (turns_.settle_contexts());
   turns_.settle_lane_turns();
 }
 
@@ -277,11 +279,7 @@ void Scheduler::on(const CopyFailed& event) {
 void Scheduler::on(const ImageSaved& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  if (job->saving) {
-    save_ahead_.saved(*job, event.whole);
-  } else {
-    ++core_.ignored_events;
-  }
+  job->saving ? save_ahead_.saved(*job, event.whole) : static_cast<void>(++core_.ignored_events);
 }
 
 void Scheduler::on(const ImageDirty& event) {
@@ -370,6 +368,7 @@ void Scheduler::on(const TimerFired& /*event*/) {
   turns_.recall_overdue();
   eviction_.on_timer();
   moves_.on_timer();
+  changes_.on_timer();
   save_ahead_.on_timer();
 }
 

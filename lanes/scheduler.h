@@ -15,9 +15,9 @@
 // for something that has happened already.
 //
 // Its parts, each over the same CoreState: turn_control (turns), job_exit (the end of jobs),
-// region_control (places and sizes of regions), admission, eviction (images leave the pool),
-// restore (a core rebuilt from a report), checked_policy, core_check (the invariants). This class
-// has the handlers of events, and settle().
+// region_control (places and sizes of regions), lane_changes, admission, eviction (images leave the
+// pool), restore (a core rebuilt from a report), checked_policy, core_check (the invariants). This
+// class has the handlers of events, and settle().
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,7 @@
 #include "lanes/eviction.h"
 #include "lanes/image_moves.h"
 #include "lanes/job_exit.h"
+#include "lanes/lane_changes.h"
 #include "lanes/region_control.h"
 #include "lanes/restore.h"
 #include "lanes/save_ahead.h"
@@ -113,8 +114,9 @@ class Scheduler {
   Eviction eviction_{core_, policy_, turns_};
   ImageMoves moves_{core_, turns_};
   SaveAhead save_ahead_{core_, turns_};
-  RegionControl regions_{core_, turns_, exit_, moves_, eviction_};
-  Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_};
+  LaneChanges changes_{core_, policy_, turns_};
+  RegionControl regions_{core_, turns_, exit_, moves_, eviction_, changes_};
+  Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_, changes_};
   Restore restore_{core_, turns_, exit_, regions_};
   uint64_t events_ = 0;
   bool policy_changed_ = false;

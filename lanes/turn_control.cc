@@ -97,6 +97,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   lane.hurried = false;
   open_turns_[lane.id.value() - 1] = turn;
   open_jobs_[lane.id.value() - 1] = &job.view;
+  if (!lane.bounded) unbounded_ |= set_of(lane.id);
   contexts_.opened(job.view.context_key);
   company_.opened(lane.id, job.view.id, budget.is_bound(), core_.now);
 }
@@ -147,6 +148,7 @@ Stretch TurnControl::close_turn(Lane& lane) {
   Job& job = core_.job_of(lane.turn.job);
   open_turns_[slot] = {};
   open_jobs_[slot] = nullptr;
+  unbounded_ &= ~set_of(lane.id);
   deadlines_[slot] = TimePoint::never();
   lane.move_to(LaneState::idle);
   lane.bounded = lane.brief = false;
@@ -338,8 +340,8 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
 
 // Keys wait. When the open turns have ended, the one that waited longest gets a turn in every lane
 // that has a job of it; a key whose jobs are gone meanwhile is passed over.
-void TurnControl::settle_contexts() {
-  if (!contexts_.contended() || !core_.worker_up) return;
+bool TurnControl::settle_contexts() {
+  if (!contexts_.contended() || !core_.worker_up) return false;
   std::set<uint64_t> keys;
   for (const Lane& lane : core_.lanes) {
     if (lane.state() != LaneState::idle) continue;
@@ -348,10 +350,12 @@ void TurnControl::settle_contexts() {
   }
   contexts_.keep_only(keys);
   while (contexts_.next_may_open()) grant_context(contexts_.take_next());
-  if (contexts_.contended()) return;
+  if (contexts_.contended()) return false;
   for (Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::idle) try_grant(lane);
   }
+  core_.spread_all = true;
+  return true;
 }
 
 void TurnControl::grant_context(uint64_t key) {
@@ -379,6 +383,7 @@ void TurnControl::recall_overdue() {
       recall(lane);
     } else {
       lane.bounded = lane.brief = false;  // whoever comes next recalls it at once
+      unbounded_ |= set_of(lane.id);
     }
   }
 }

@@ -25,6 +25,12 @@ class TurnControl {
   // Records that the job has work: it is a candidate for the next turn of its lane, if it is
   // resident.
   void announce_work(Job& job);
+  // Whether the open turns, and who waits for others to end, let a turn of the job begin now.
+  bool may_begin(const policies::JobView& job) const {
+    return contexts_.may_open(job.context_key) || contexts_.is_next(job.context_key);
+  }
+  // Lanes whose open turn has no bound: its job may have nothing to run.
+  LaneSet unbounded() const { return unbounded_; }
   // Opens a turn in the lane if it is idle and has a candidate that may run now; recalls the open
   // one if a rival got ready and the policy wants that.
   void settle_lane(Lane& lane);
@@ -39,8 +45,8 @@ class TurnControl {
   // Records that the lane's turn is over, and tells beside whom it ran. Requires: lane.open().
   Stretch close_turn(Lane& lane);
   // If keys of numeric contexts wait, gives turns to the one that waited longest as soon as it may
-  // run.
-  void settle_contexts();
+  // run. Returns whether keys waited, and do no more.
+  bool settle_contexts();
   // Lanes that wait for turns of others begin, in their order, as far as they may.
   void settle_lane_turns();
   const LaneTurns& lane_turns() const { return lane_turns_; }
@@ -105,6 +111,7 @@ class TurnControl {
   std::vector<TimePoint> deadlines_;
   std::vector<Duration> left_;                    // by slot: of a paused turn, until its deadline
   std::vector<const policies::JobView*> rivals_;  // kept for its memory
+  LaneSet unbounded_ = 0;
   ContextTurns contexts_;
   LaneTurns lane_turns_;
   Company company_;

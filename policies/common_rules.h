@@ -16,7 +16,7 @@
 // 3. Jobs of class best_effort run when no other job in their lane has work, ageing excepted.
 // 4. A job that another one with work may interrupt (Policy::may_interrupt) gets no turn before it,
 //    ageing excepted.
-// 5. share=no: a job is admitted to a new lane or not at all.
+// 5. share=no: a job is admitted to a new lane or not at all, and lanes never become one.
 // 6. beside=measured (default always): lanes compute beside each other where measured speeds say
 // that
 //    it pays, as pair_rule.h says (option margin), and take turns elsewhere; packing, which does
@@ -53,6 +53,7 @@ class CommonRules final : public Policy {
                      const JobView& wants) override {
     return rule_->may_interrupt(now, view, running, wants);
   }
+  bool shares() const override { return share_ && rule_->shares(); }
   bool separates() const override { return pairs_ || rule_->separates(); }
   Beside beside(TimePoint now, const View& view, const JobView& running,
                 const JobView& wants) override;

@@ -26,7 +26,8 @@ struct AdmitDecision {
 struct PickQuestion {
   const LaneView& lane;
   // The jobs to choose from, at least one, by arrival: the lane's ready jobs, or those of them
-  // whose numeric context may run now; and `running`.
+  // whose numeric context may run now; and `running`. Or jobs that wait in other lanes and could
+  // come into this one.
   std::span<const JobView* const> candidates;
   const JobView* running = nullptr;   // whose turn is open; null: the lane is idle
   Duration running_for = Duration();  // since that turn was granted

@@ -27,8 +27,9 @@ class Policy {
   // "nobody". Must not answer with a job for which view.was_tried holds.
   virtual AdmitDecision admit(TimePoint now, const View& view) = 0;
 
-  // Always one of the candidates. Asked when a lane is idle and has jobs with work, and when a job
-  // gets ready while the turn of another one is open.
+  // Always one of the candidates. Asked when a lane is idle and has jobs with work, or when jobs of
+  // other lanes, which wait for turns there, could come into it; and when a job gets ready while
+  // the turn of another one is open.
   virtual PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
 
   // Whether `wants`, which has work, may interrupt an iteration of `running`, whose turn is open:
@@ -47,6 +48,9 @@ class Policy {
                         const JobView& /*wants*/) {
     return Beside::together;
   }
+
+  // Whether jobs that are in already may be put into one lane where memory is short.
+  virtual bool shares() const { return true; }
 
   // The order in which jobs that wait are meant to be admitted, as far as is known now: the lowest
   // first, ties by `queue`. Asked when somebody looks, for the positions that people see; it

@@ -4,8 +4,10 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -108,6 +110,7 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
   config.store = options.store.value_or(Bytes());
   config.spill = options.spill;
   config.alignment = backend_->alignment();
+  config.keep_lanes = std::max(std::thread::hardware_concurrency(), 1U);
   if (options.lanes > 0) config.max_lanes = options.lanes;
   loop_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *worker_);

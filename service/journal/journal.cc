@@ -56,6 +56,12 @@ void JobJournal::placing(LaneId lane, Bytes offset, Bytes size) {
   record_->lane.store(lane.value(), release);
 }
 
+void JobJournal::change_lane(LaneId lane) {
+  uint64_t before = record_->lane.load(relaxed);
+  while (before != 0 && !record_->lane.compare_exchange_weak(before, lane.value(), release)) {
+  }
+}
+
 void JobJournal::placed() { record_->placed.store(1, release); }
 
 void JobJournal::moved(Bytes offset) {

@@ -61,6 +61,9 @@ class JobJournal {
 
   // The job has memory; its bytes are there once `placed` was called.
   void placing(LaneId lane, Bytes offset, Bytes size);
+  // The job is in another lane, whatever its image is doing. Does nothing when it has none, which
+  // another thread may say meanwhile.
+  void change_lane(LaneId lane);
   void placed();
   // The image lies there from now on, whole, in as many bytes as before.
   void moved(Bytes offset);

@@ -153,6 +153,8 @@ void ChromeTrace::add(const lanes::Action& action, int64_t now) {
     turns_[grant->turn.id] = {grant->turn.lane, grant->turn.job, now, 0};
   } else if (const auto* admit = std::get_if<lanes::AdmitJob>(&action)) {
     instant(now, "admitted: " + names_.alone(admit->job), what);
+  } else if (const auto* change = std::get_if<lanes::ChangeLane>(&action)) {
+    instant(now, "to another lane: " + names_.alone(change->job), what);
   } else if (const auto* queue = std::get_if<lanes::QueueJob>(&action)) {
     instant(now, "queued: " + names_.alone(queue->job), what);
   } else if (const auto* refuse = std::get_if<lanes::RefuseJob>(&action)) {

@@ -115,6 +115,9 @@ class Words {
   std::string operator()(const lanes::AdmitJob& action) const {
     return "AdmitJob " + job(action.job) + " to lane " + text(action.lane.value());
   }
+  std::string operator()(const lanes::ChangeLane& action) const {
+    return "ChangeLane " + job(action.job) + " to lane " + text(action.lane.value());
+  }
   std::string operator()(const lanes::QueueJob& action) const {
     return "QueueJob " + job(action.job) + " at position " + text(action.reason.position) +
            reason_part(action.reason);
@@ -126,7 +129,7 @@ class Words {
     return "RefuseWork of " + job(action.job) + reason_part(action.reason);
   }
   std::string operator()(const lanes::PlaceImage& action) const {
-    const std::string line =
+    std::string line =
         "PlaceImage " + job(action.job) + ": " + place_text(action.offset, action.size);
     if (!action.prefix.exists()) return line;
     return line + ", beginning with " + place_text(action.prefix.offset, action.prefix.size);

@@ -28,6 +28,10 @@ void serialize(A& archive, AdmitJob& action) {
   archive(action.job, action.lane);
 }
 template <class A>
+void serialize(A& archive, ChangeLane& action) {
+  archive(action.job, action.lane);
+}
+template <class A>
 void serialize(A& archive, QueueJob& action) {
   archive(action.job, action.reason);
 }

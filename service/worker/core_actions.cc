@@ -22,6 +22,18 @@ void CoreActions::perform(const lanes::AdmitJob& action) {
   }
 }
 
+void CoreActions::perform(const lanes::ChangeLane& action) {
+  {
+    const BookkeepingLock lock(context_.mutex);
+    const JobHandle job = jobs_.get(action.job);
+    // It may have left the pool, or ended, and the core has not heard of it.
+    if (job == nullptr || !job->admitted.valid()) return;
+    job->admitted = action.lane;
+    if (job->journal) job->journal->change_lane(action.lane);
+  }
+  fault_point("worker.lane_changed");
+}
+
 void CoreActions::perform(const lanes::QueueJob& action) {
   const BookkeepingLock lock(context_.mutex);
   if (const JobHandle job = jobs_.get(action.job)) job->reason = action.reason;

@@ -27,6 +27,7 @@ class CoreActions {
 
  private:
   void perform(const lanes::AdmitJob& action);
+  void perform(const lanes::ChangeLane& action);
   void perform(const lanes::QueueJob& action);
   void perform(const lanes::RefuseJob& action);
   void perform(const lanes::RefuseWork& action);

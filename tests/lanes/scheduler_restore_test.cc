@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "policies/registry.h"
 #include "tests/lanes/garbage.h"
 #include "tests/lanes/scheduler_scene.h"
 #include "tests/support/seed.h"
@@ -83,7 +84,7 @@ TEST_F(RestoreTest, WaitingJobsStandInTheOrderOfTheirIds) {
 }
 
 TEST_F(RestoreTest, AnOpenTurnStaysOpenUntilSomebodyElseWantsTheLane) {
-  make(100, 4);
+  make(100, 1);
   region(1, 1, 80, 20);
   report_.jobs = {lies(1, 10, 20, 1, 0), lies(2, 10, 20, 1, 10)};
   report_.jobs[0].turn = TurnId(4);
@@ -100,7 +101,7 @@ TEST_F(RestoreTest, AnOpenTurnStaysOpenUntilSomebodyElseWantsTheLane) {
 }
 
 TEST_F(RestoreTest, ARivalWithWorkRecallsTheOpenTurnAtOnce) {
-  make(100, 4);
+  make(100, 1);
   region(1, 1, 80, 20);
   report_.jobs = {lies(1, 10, 20, 1, 0), lies(2, 10, 20, 1, 10)};
   report_.jobs[0].turn = TurnId(4);
@@ -153,7 +154,7 @@ TEST_F(RestoreTest, JobsThatAreOverGiveTheirMemoryBack) {
 }
 
 TEST_F(RestoreTest, AQuarantinedJobNeedsNoRegionUntilItIsReleased) {
-  make(100, 4);
+  make(100, 4, 0, policies::make_policy("fifo:share=no").value());
   region(1, 1, 60, 40);
   report_.jobs = {lies(1, 10, 40, 1, 0), waits(2, 20, 60)};
   report_.jobs[0].quarantined = true;

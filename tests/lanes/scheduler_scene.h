@@ -37,6 +37,7 @@ class SchedulerTest : public testing::Test {
     config.spill = spill_;
     config.check_every = 1;
     config.max_lanes = max_lanes;
+    config.keep_lanes = keep_lanes_;
     scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
   }
 
@@ -121,6 +122,7 @@ class SchedulerTest : public testing::Test {
 
   Bytes store_;  // for make()
   Bytes spill_;
+  uint32_t keep_lanes_ = 1;
   std::unique_ptr<Scheduler> scheduler_;
   TimePoint now_;
 };

@@ -83,7 +83,7 @@ TEST_F(StandingTest, TheNumbersAreThoseOfNow) {
   start(1, 10, 20);
   start(2, 10, 50);
   const TurnId first = TurnId(1);
-  end_turn(first, TurnEnd::out_of_lane, false, units(40));
+  end_turn(first, TurnEnd::out_of_lane, false, units(60));
   ASSERT_EQ(job(1).state, JobState::held);
   const Bytes before = job(1).reason.claimed;
   EXPECT_EQ(before, scheduler_->pool().claimed());

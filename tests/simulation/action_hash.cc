@@ -33,6 +33,9 @@ void ActionHash::add(const Action& action) {
   if (const auto* it = std::get_if<AdmitJob>(&action)) {
     mix(it->job.value());
     mix(it->lane.value());
+  } else if (const auto* change = std::get_if<ChangeLane>(&action)) {
+    mix(change->job.value());
+    mix(change->lane.value());
   } else if (const auto* queue = std::get_if<QueueJob>(&action)) {
     mix(queue->job.value());
     mix(queue->reason);

@@ -299,6 +299,9 @@ void Observed::apply(const Action& action) {
     job.away = job.wanted_in = false;
     lanes[admit->lane];
   }
+  if (const auto* change = std::get_if<ChangeLane>(&action)) {
+    jobs.at(change->job).lane = change->lane;
+  }
   if (const auto* refuse = std::get_if<RefuseJob>(&action)) {
     const auto job = jobs.find(refuse->job);
     if (job != jobs.end()) end(job->second);

@@ -85,6 +85,7 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "copies given up",
                            "copies failed",
                            "moved",
+                           "changed lanes",
                            "moves failed",
                            "saved ahead",
                            "saving stopped",

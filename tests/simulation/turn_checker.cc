@@ -8,6 +8,7 @@ using namespace lanes;  // NOLINT: the vocabulary of this file
 
 std::string TurnChecker::action(const Observed& seen, const Action& action) {
   if (const auto* grant = std::get_if<GrantTurn>(&action)) return check_grant(seen, grant->turn);
+  if (const auto* change = std::get_if<ChangeLane>(&action)) return check_change(seen, *change);
   if (const auto* recall = std::get_if<RecallTurn>(&action)) {
     const auto turn = seen.turns.find(recall->turn);
     if (turn == seen.turns.end()) return "a turn is recalled that is not open";
@@ -18,6 +19,15 @@ std::string TurnChecker::action(const Observed& seen, const Action& action) {
       return "a turn is recalled twice";
     }
   }
+  return "";
+}
+
+std::string TurnChecker::check_change(const Observed& seen, const ChangeLane& change) {
+  const auto job = seen.jobs.find(change.job);
+  if (job == seen.jobs.end() || !job->second.lane.valid()) return "a job without a lane changes it";
+  if (job->second.turn.valid()) return "a job changes its lane while its turn is open";
+  if (job->second.lane == change.lane) return "a job changes to the lane in which it is";
+  if (seen.lanes.count(change.lane) == 0) return "a job changes to a lane that does not exist";
   return "";
 }
 
@@ -68,9 +78,28 @@ bool TurnChecker::ends_soon(const Observed& seen) const {
   });
 }
 
+bool TurnChecker::has_nothing_to_run(const Observed& seen, LaneId lane) {
+  return !seen.lanes.at(lane).running.valid() &&
+         std::none_of(seen.jobs.begin(), seen.jobs.end(), [&](const auto& one) {
+           return one.second.lane == lane && seen.eligible(one.second);
+         });
+}
+
+bool TurnChecker::could_run_elsewhere(const Observed& seen, const SeenJob& job) {
+  for (const auto& [id, other] : seen.jobs) {
+    const bool rival = other.offer.context_key != job.offer.context_key;
+    if (rival && (other.turn.valid() || seen.eligible(other))) return false;
+  }
+  return std::any_of(seen.lanes.begin(), seen.lanes.end(), [&](const auto& one) {
+    const auto& [id, lane] = one;
+    return seen.regions.at(lane.region).size >= job.region_need && has_nothing_to_run(seen, id);
+  });
+}
+
 std::string TurnChecker::check_idle(const Observed& seen, const SeenJob& job) const {
   const SeenLane& lane = seen.lanes.at(job.lane);
   if (lane.running.valid()) {
+    if (could_run_elsewhere(seen, job)) return "a job waits for a turn beside an idle lane";
     const auto bounded = bounded_.find(job.lane);
     const bool ends = lane.recalled || (bounded != bounded_.end() && bounded->second);
     return ends ? "" : "a rival waits behind a turn without bound that was not recalled";

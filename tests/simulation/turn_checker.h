@@ -25,9 +25,13 @@ class TurnChecker final : public Checker {
 
  private:
   std::string check_grant(const Observed& seen, const lanes::Turn& turn);
+  static std::string check_change(const Observed& seen, const lanes::ChangeLane& change);
   std::string check_held(const Observed& seen, const SeenJob& job) const;
   std::string check_idle(const Observed& seen, const SeenJob& job) const;
 
+  static bool has_nothing_to_run(const Observed& seen, LaneId lane);
+  // Whether there is a lane with nothing to run in which the job has room.
+  static bool could_run_elsewhere(const Observed& seen, const SeenJob& job);
   // Whether a turn is open that will end.
   bool ends_soon(const Observed& seen) const;
 

@@ -17,6 +17,7 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   config.capacity = Bytes(capacity_);
   config.reserve = Bytes(random_.chance(0.3) ? capacity_ / 16 : 0);
   config.max_lanes = static_cast<uint32_t>(random_.between(1, 8));
+  config.keep_lanes = static_cast<uint32_t>(random_.between(1, 4));
   config.max_jobs = static_cast<uint32_t>(random_.between(5, 60));
   config.budget = {.iterations = static_cast<uint64_t>(random_.between(0, 4)),
                    .slice = microseconds(random_.between(0, 3) * 500)};
@@ -111,6 +112,8 @@ void World::carry_out(const Action& action) {
   } else if (const auto* prefix = std::get_if<DropPrefix>(&action)) {
     ++outcome_.counts["prefixes given up"];
     clients_.at(prefix->job).prefix = {};
+  } else if (std::holds_alternative<ChangeLane>(action)) {
+    ++outcome_.counts["changed lanes"];
   } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {
     granted(grant->turn);
   } else if (const auto* recall = std::get_if<RecallTurn>(&action)) {

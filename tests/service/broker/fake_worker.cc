@@ -246,6 +246,12 @@ void FakeWorker::gone(JobId id, bool failed) {
 void FakeWorker::carry_out(const lanes::Action& action) {
   if (const auto* admit = std::get_if<lanes::AdmitJob>(&action)) {
     if (jobs.count(admit->job) > 0) jobs[admit->job].lane = admit->lane;
+  } else if (const auto* change = std::get_if<lanes::ChangeLane>(&action)) {
+    if (jobs.count(change->job) == 0) return;
+    jobs[change->job].lane = change->lane;
+    if (const auto seen = journal_.find(change->job); seen != journal_.end()) {
+      seen->second.lane = change->lane;
+    }
   } else if (const auto* place = std::get_if<lanes::PlaceImage>(&action)) {
     Job* job = find(place->job.value());
     if (job == nullptr) return;

@@ -245,6 +245,19 @@ TEST(Journal, OpeningARecordIsOneStep) {
   EXPECT_EQ(jobs, (std::set<uint64_t>{0, 1, 2}));
 }
 
+TEST(Journal, AJobThatLeftThePoolComesIntoNoLane) {
+  const JournalFile file;
+  auto journal = file.map().value();
+  JobJournal job = journal->job(0);
+  job.open(JobId(1), random_state(0));
+  job.placing(LaneId(1), Bytes(0), Bytes(64));
+  job.change_lane(LaneId(2));
+  EXPECT_EQ(job.lane(), LaneId(2));
+  job.left();
+  job.change_lane(LaneId(3));
+  EXPECT_FALSE(job.lane().valid());
+}
+
 // Out of the pool and back: at every instruction a successor finds the state in exactly one place.
 TEST(Journal, AnImageThatMovesIsAlwaysSomewhere) {
   const JournalFile file;

@@ -1,0 +1,81 @@
+// LaneChanges: jobs that change their lane, which costs nothing but the word for it: no byte of an
+// image moves. A job changes while it has no turn, whatever the state of its image.
+//
+// Three reasons. A held job goes where a region is large enough for it. Lanes become one, so that
+// the region of one of them is free for a job that finds no room: for a held one at once, for one
+// that waits after a while (SchedulerConfig::merge_after). And a job that another's turn keeps
+// waiting goes to a lane that has nothing to run, or to a new one while nobody wants the memory.
+// Part of the core; not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "lanes/checked_policy.h"
+#include "lanes/core_state.h"
+#include "lanes/room_trial.h"
+#include "lanes/turn_control.h"
+
+namespace laneway::lanes {
+
+class LaneChanges {
+ public:
+  // All of them must outlive the object.
+  LaneChanges(CoreState& core, CheckedPolicy& policy, TurnControl& turns);
+
+  // The lane whose region has room for the held job now; none when there is no such lane.
+  LaneId room_for(const Job& held) const;
+  // Requires: no turn of the job is open, and `to`, where its next iteration fits, exists and is
+  // not its lane.
+  void change(Job& job, Lane& to);
+  // Lanes become one where that frees the bytes that the wish is short of: those that have nothing
+  // to run, or, if these do not suffice, others too, each between two of its turns. Returns whether
+  // that was so, or is under way.
+  bool merge_for(const Wish& wish);
+  // Jobs that wait for others' turns go to lanes that have nothing to run, and to new ones.
+  void spread();
+
+  // When merge_for is due for somebody for whom it was too early, or turns are to be asked whether
+  // they have work; TimePoint::never() when nobody waits for either.
+  TimePoint next_wakeup() const { return std::min(merge_at_, ask_at_); }
+  void on_timer();
+
+ private:
+  enum class Of : uint8_t { idle_lanes, all_lanes };
+
+  // Whether jobs may share a lane for this wish.
+  bool may_share(const Wish& wish) const;
+  // What the wish is short of, if all free bytes were in one piece and its job went to `into`.
+  Bytes shortage(const Wish& wish, const Lane& into) const;
+  // The lane with the largest region; null: there is no lane.
+  Lane* largest();
+  // Of the others those whose bytes suffice: the smallest one that does alone, or the largest ones;
+  // `most` at most. Empty when so many do not.
+  std::vector<Lane*> enough(const Wish& wish, const Lane& into, Of which, size_t most);
+  // How many lanes may go for the wish now.
+  size_t most_for(const Wish& wish);
+  bool has_nothing_to_run(const Lane& lane) const;
+  void merge(Lane& from, Lane& into);
+  bool keeps_somebody_waiting(const Lane& lane) const;
+  // The policy's choice among the jobs that wait for others' turns in these lanes, and need at most
+  // that; null: there is none. `lane`: for which one; null: a new one.
+  Job* choose(LaneSet from, Bytes most, const Lane* lane);
+  // A new lane for one of them. Returns whether there was one, and room.
+  bool open_one(LaneSet from);
+  // Turns without a bound whose job may have nothing to run end, where somebody who waits would
+  // fit.
+  void ask_unbounded();
+
+  CoreState& core_;
+  CheckedPolicy& policy_;
+  TurnControl& turns_;
+  TimePoint merge_at_ = TimePoint::never();
+  TimePoint ask_at_ = TimePoint::never();
+  // As of when lanes were touched last.
+  LaneSet nothing_to_run_ = 0;  // those that are idle, and no job of theirs has work
+  LaneSet has_waiting_ = 0;     // those with jobs that wait for a turn of another one
+  LaneSet closed_;
+  std::vector<const policies::JobView*> candidates_;  // kept for its memory
+};
+
+}  // namespace laneway::lanes
