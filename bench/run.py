@@ -48,6 +48,7 @@ BENCHES = {
     "neighbours": "what do other jobs notice while images are copied into the pool?",
     "fairness": "is a lane's device time shared by weight, whatever iterations take?",
     "starvation": "does anybody wait for ever, under any policy?",
+    "turns": "how long does a lane stand still between the turns of two jobs?",
     "link": "does the host's link carry what it is set to, in however many pieces?",
     "loops": "do training scripts as people write them stay the same, and how fast are they?",
 }

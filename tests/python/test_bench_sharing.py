@@ -1,9 +1,9 @@
-"""The benches fairness and starvation: their arithmetic, what they read from the service's refusal,
-and that their clients keep a job busy; how it comes out is not asserted."""
+"""The benches fairness, starvation and turns: their arithmetic, what they read from a refusal and
+from a trace, and that their clients keep a job busy; how it comes out is not asserted."""
 
 import pytest
 
-from bench import fairness, one_lane, starvation
+from bench import fairness, one_lane, starvation, turns
 from bench.run import BENCHES
 
 
@@ -34,5 +34,19 @@ def test_the_policies_are_those_that_the_service_names():
         one_lane.names_in("killed")
 
 
-def test_both_are_benches():
-    assert {"fairness", "starvation"} <= set(BENCHES)
+def test_a_gap_is_between_the_jobs_when_the_job_changes():
+    def iteration(job, start, took):
+        return {"ts": start, "dur": took, "args": {"job": job}}
+
+    runs = [iteration(1, 0, 10), iteration(2, 47, 10), iteration(1, 12, 10), iteration(2, 60, 5)]
+    assert turns.gaps(runs) == ([25], [2, 3])
+
+
+def test_a_run_of_turns_has_iterations_of_both_in_its_trace():
+    slices = turns.measure(0.001, 0.3, one_lane.product_s())
+    assert {one["args"]["name"] for one in slices} == {"one", "two"}
+    assert all(gaps for gaps in turns.gaps(slices))
+
+
+def test_all_are_benches():
+    assert {"fairness", "starvation", "turns"} <= set(BENCHES)
