@@ -21,6 +21,19 @@ void TaskThread::post(std::function<void()> task) {
   changed_.notify_all();
 }
 
+bool TaskThread::run_if_idle(const std::function<void()>& task) {
+  {
+    MutexLock lock(mutex_);
+    if (busy_ || !tasks_.empty()) return false;
+    busy_ = true;
+  }
+  task();
+  MutexLock lock(mutex_);
+  busy_ = false;
+  changed_.notify_all();
+  return true;
+}
+
 void TaskThread::wait_idle() {
   MutexLock lock(mutex_);
   while (busy_ || !tasks_.empty()) changed_.wait(mutex_);
@@ -45,7 +58,7 @@ void TaskThread::run() {
       MutexLock lock(mutex_);
       busy_ = false;
       changed_.notify_all();
-      while (!stopping_ && tasks_.empty()) changed_.wait(mutex_);
+      while (!stopping_ && (tasks_.empty() || busy_)) changed_.wait(mutex_);
       if (stopping_) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();

@@ -19,6 +19,9 @@ class TaskThread {
   TaskThread& operator=(const TaskThread&) = delete;
 
   void post(std::function<void()> task) LW_EXCLUDES(mutex_);
+  // Does it on the calling thread, if nothing else is to be done; false and nothing happens
+  // otherwise. It saves a wake-up. What is posted meanwhile waits for it.
+  bool run_if_idle(const std::function<void()>& task) LW_EXCLUDES(mutex_);
   // Returns when all that was given before is done. Not from the thread itself.
   void wait_idle() LW_EXCLUDES(mutex_);
   // The same, at most so long; false when something of it is not done then.

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <exception>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "base/fault_point.h"
 #include "base/log.h"
@@ -31,6 +33,15 @@ namespace {
 
 // For the broker to take what it is told by a worker that leaves.
 constexpr Duration kFarewell = seconds(1);
+
+// Whether to carry it out takes no longer than its bookkeeping.
+bool waits_for_nobody(const lanes::Action& action) {
+  return std::holds_alternative<lanes::GrantTurn>(action) ||
+         std::holds_alternative<lanes::RecallTurn>(action) ||
+         std::holds_alternative<lanes::QueueJob>(action) ||
+         std::holds_alternative<lanes::AdmitJob>(action) ||
+         std::holds_alternative<lanes::ChangeLane>(action);
+}
 
 }  // namespace
 
@@ -286,6 +297,10 @@ void WorkerServer::on_frame(Frame frame) {
 
 void WorkerServer::on(wire::to_worker::Any message, std::vector<Descriptor> fds) {
   if (auto* actions = std::get_if<wire::to_worker::Actions>(&message)) {
+    const std::vector<lanes::Action>& list = actions->actions;
+    const bool is_quick = std::all_of(list.begin(), list.end(), waits_for_nobody);
+    // A turn begins sooner without another thread's wake-up.
+    if (is_quick && actions_.run_if_idle([&] { worker_->carry_out(list); })) return;
     actions_.post([this, list = std::move(actions->actions)] { worker_->carry_out(list); });
     return;
   }
