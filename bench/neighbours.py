@@ -29,7 +29,7 @@ from .report import Report, at_most
 
 SIZE = 256 * MIB
 SMALL = "mlp"
-RATES: dict[str, tuple[str, ...]] = {"unlimited": (), "1GBps": ("--copy-bandwidth", "1GB")}
+RATES: dict[str, tuple[str, ...]] = {"unlimited": (), "1GBps": ("--copy-bandwidth", "1000000000")}
 WINDOW_S = 2.0
 QUICK_WINDOW_S = 0.5
 FEWEST = 10_000  # iterations of each kind

@@ -1,5 +1,7 @@
 """The benches crowd and neighbours: that they compare, count and look at what they say."""
 
+import pytest
+
 import laneway
 from bench import crowd, crowd_models, neighbours
 from bench.harness import Calibration, Options
@@ -63,12 +65,13 @@ def test_a_wrong_answer_and_a_lost_iteration_are_seen():
     assert rows(report)["trainings_that_differ"]["value"] == 2, "its state and its losses"
 
 
-def test_images_come_in_during_every_second_window(monkeypatch):
+@pytest.mark.parametrize("case", neighbours.RATES)
+def test_images_come_in_during_every_second_window(case, monkeypatch):
     monkeypatch.setattr(neighbours, "SIZE", 4 << 20)
     monkeypatch.setattr(neighbours, "QUICK_WINDOW_S", 0.05)
     report = Report("neighbours")
-    neighbours._measure("unlimited", Options(trials=2, quick=True), Calibration(), report)
+    neighbours._measure(case, Options(trials=2, quick=True), Calibration(), report)
     found = rows(report)
     assert found["images_copied"]["value"] > 0
     assert found["slowdown_p99"]["value"] > 0
-    assert len(report.samples["unlimited/p99_with_copies_us"]) == 2
+    assert len(report.samples[f"{case}/p99_with_copies_us"]) == 2
