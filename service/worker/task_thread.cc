@@ -53,18 +53,21 @@ bool TaskThread::wait_idle_for(Duration most) {
 
 void TaskThread::run() {
   while (true) {
-    std::function<void()> task;
     {
-      MutexLock lock(mutex_);
-      busy_ = false;
-      changed_.notify_all();
-      while (!stopping_ && (tasks_.empty() || busy_)) changed_.wait(mutex_);
-      if (stopping_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
-      busy_ = true;
+      std::function<void()> task;
+      {
+        MutexLock lock(mutex_);
+        while (!stopping_ && (tasks_.empty() || busy_)) changed_.wait(mutex_);
+        if (stopping_) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+        busy_ = true;
+      }
+      task();
     }
-    task();
+    MutexLock lock(mutex_);
+    busy_ = false;
+    changed_.notify_all();
   }
 }
 
