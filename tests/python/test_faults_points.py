@@ -39,6 +39,7 @@ OF_SUCCESSORS = {
     "worker.image_left",
     "worker.image_moving",
     "worker.image_moved",
+    "worker.lane_changed",  # test_lane_changes.py
     "worker.pausing",  # test_preemption.py, as the next three
     "worker.paused",
     "worker.resuming",
