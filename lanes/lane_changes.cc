@@ -156,7 +156,7 @@ bool LaneChanges::keeps_somebody_waiting(const Lane& lane) const {
   return core_.view.lane(lane.id)->ready.size() > (lane.open() ? 0U : 1U);
 }
 
-Job* LaneChanges::choose(LaneSet from, Bytes most, const Lane* lane) {
+bool LaneChanges::find_candidates(LaneSet from, Bytes most) {
   candidates_.clear();
   for (; from != 0; from &= from - 1) {
     const Lane& busy = core_.lanes[static_cast<size_t>(std::countr_zero(from))];
@@ -166,7 +166,11 @@ Job* LaneChanges::choose(LaneSet from, Bytes most, const Lane* lane) {
       if (fits && turns_.may_begin(*job)) candidates_.push_back(job);
     }
   }
-  if (candidates_.empty()) return nullptr;
+  return !candidates_.empty();
+}
+
+Job* LaneChanges::choose(LaneSet from, Bytes most, const Lane* lane) {
+  if (!find_candidates(from, most)) return nullptr;
   std::sort(candidates_.begin(), candidates_.end(),
             [](const policies::JobView* a, const policies::JobView* b) {
               return a->arrival < b->arrival;
@@ -229,7 +233,8 @@ void LaneChanges::ask_unbounded() {
   for (LaneSet open = turns_.unbounded() & ~has_waiting_; open != 0; open &= open - 1) {
     Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(open))];
     if (core_.now - lane.granted_at < kKnownFor) continue;
-    if (choose(has_waiting_, lane.region.size, &lane) != nullptr) turns_.recall(lane);
+    // The policy is not asked: nobody gets a turn by this.
+    if (find_candidates(has_waiting_, lane.region.size)) turns_.recall(lane);
   }
 }
 

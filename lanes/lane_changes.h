@@ -57,6 +57,9 @@ class LaneChanges {
   bool has_nothing_to_run(const Lane& lane) const;
   void merge(Lane& from, Lane& into);
   bool keeps_somebody_waiting(const Lane& lane) const;
+  // Puts the jobs that wait for others' turns in these lanes, and need at most that, into
+  // `candidates_`. Returns whether there are any.
+  bool find_candidates(LaneSet from, Bytes most);
   // The policy's choice among the jobs that wait for others' turns in these lanes, and need at most
   // that; null: there is none. `lane`: for which one; null: a new one.
   Job* choose(LaneSet from, Bytes most, const Lane* lane);
