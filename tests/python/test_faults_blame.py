@@ -3,7 +3,6 @@ quarantined, with its state as it was. Jobs beside it go on, and their states ar
 bit for bit. A worker that is killed from outside blames nobody."""
 
 import contextlib
-import os
 import signal
 import threading
 
@@ -231,7 +230,7 @@ def test_a_worker_that_somebody_else_ends_blames_nobody(number):
     ):
         losses = []
         for batch in batches:
-            os.kill(daemon.active_worker(), number)
+            daemon.kill(daemon.active_worker(), number)
             losses.append(step(*batch).item())
         check(step, "mlp", SEED, batches, losses)
         assert "the worker before this one ended" not in daemon.log()

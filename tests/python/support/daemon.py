@@ -119,19 +119,19 @@ class Lanewayd:
         return pid
 
     def active_worker(self) -> int:
-        """As the broker knows it."""
+        """As the broker knows it; one that is gone, which the broker may not know yet, is not it."""
 
         def active() -> int | None:
             with self.connect() as service:
                 workers = service.status()["workers"]
-            ready = [w for w in workers if w["role"] == "active" and w["state"] == "ready"]
-            return ready[0]["pid"] if ready else None
+            ready = [w["pid"] for w in workers if w["role"] == "active" and w["state"] == "ready"]
+            return next((pid for pid in ready if Path(f"/proc/{pid}").exists()), None)
 
         return wait_until(active, "an active worker")
 
-    def kill(self, pid: int) -> None:
-        """SIGKILL; comes back when lanewayd has reaped it."""
-        os.kill(pid, signal.SIGKILL)
+    def kill(self, pid: int, number: int = signal.SIGKILL) -> None:
+        """Comes back when lanewayd has reaped it."""
+        os.kill(pid, number)
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"the end of {pid}")
 
 
