@@ -68,7 +68,7 @@ Room PoolMap::place_image(JobId job, Bytes size, Bytes* offset) {
     ledger_.release(made.id);
     return Room::fragmented;
   }
-  LW_CHECK(images_.emplace(job, Image{{*place, made.id}, bytes, {}}).second,
+  LW_CHECK(images_.emplace(job, Image{{*place, made.id}, bytes, {}}),
            "the job has an image already");
   *offset = *place;
   return Room::done;
@@ -82,7 +82,7 @@ bool PoolMap::is_range(Bytes offset, Bytes size) const {
 
 bool PoolMap::claim_image(JobId job, Bytes size, Bytes offset, Bytes range) {
   if (size < Bytes(0) || size > range || !is_range(offset, range)) return false;
-  if (rounded(size) != range || images_.count(job) > 0) return false;
+  if (rounded(size) != range || images_.contains(job)) return false;
   const auto made =
       ledger_.claim(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, range));
   if (made.outcome != LedgerOutcome::done) return false;
@@ -152,7 +152,7 @@ bool PoolMap::grow_prefix(JobId job, Bytes size) {
 }
 
 bool PoolMap::claim_prefix(JobId job, const ImagePrefix& prefix) {
-  if (!is_range(prefix.offset, prefix.size) || prefixes_.count(job) > 0) return false;
+  if (!is_range(prefix.offset, prefix.size) || prefixes_.contains(job)) return false;
   Claim wanted = claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, prefix.size);
   wanted.revocation = memory::Revocation::on_demand;
   const auto made = ledger_.claim(wanted);

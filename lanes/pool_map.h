@@ -8,11 +8,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/flat_map.h"
 #include "base/ids.h"
 #include "lanes/image_prefix.h"
 #include "lanes/region.h"
@@ -125,8 +125,8 @@ class PoolMap {
   Bytes reserve_;
   memory::Ledger ledger_;
   memory::FreeList ranges_;
-  std::map<JobId, Image> images_;
-  std::map<JobId, Place> prefixes_;  // of images that left, or are coming back elsewhere
+  FlatMap<JobId, Image> images_;
+  FlatMap<JobId, Place> prefixes_;  // of images that left, or are coming back elsewhere
 };
 
 }  // namespace laneway::lanes

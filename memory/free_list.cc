@@ -26,10 +26,10 @@ int64_t FreeList::rounded(Bytes size) const {
 
 std::optional<Bytes> FreeList::allocate(Bytes size, Placement placement) {
   const int64_t need = rounded(size);
-  auto best = free_by_size_.lower_bound({need, 0});
+  auto best = first_of_size(need);
   if (best == free_by_size_.end()) return std::nullopt;
   if (placement == Placement::highest) {  // the last among the pieces of this same size
-    best = std::prev(free_by_size_.lower_bound({best->first + 1, 0}));
+    best = std::prev(first_of_size(best->first + 1));
   }
   const auto [piece_size, piece_offset] = *best;
   const int64_t offset =
@@ -126,16 +126,22 @@ Bytes FreeList::size_of(Bytes offset) const {
   return Bytes(range->second);
 }
 
+FreeList::BySize::const_iterator FreeList::first_of_size(int64_t size) const {
+  return std::lower_bound(free_by_size_.begin(), free_by_size_.end(), std::pair(size, int64_t{0}));
+}
+
 void FreeList::insert_piece(int64_t offset, int64_t size) {
   free_.emplace(offset, size);
-  free_by_size_.emplace(size, offset);
+  const std::pair<int64_t, int64_t> entry(size, offset);
+  free_by_size_.insert(std::lower_bound(free_by_size_.begin(), free_by_size_.end(), entry), entry);
   free_bytes_ += size;
 }
 
-void FreeList::remove_piece(PieceMap::iterator piece) {
+FreeList::PieceMap::iterator FreeList::remove_piece(PieceMap::iterator piece) {
   free_bytes_ -= piece->second;
-  free_by_size_.erase({piece->second, piece->first});
-  free_.erase(piece);
+  const std::pair<int64_t, int64_t> entry(piece->second, piece->first);
+  free_by_size_.erase(std::lower_bound(free_by_size_.begin(), free_by_size_.end(), entry));
+  return free_.erase(piece);
 }
 
 void FreeList::add_piece(int64_t offset, int64_t size) {
@@ -145,7 +151,7 @@ void FreeList::add_piece(int64_t offset, int64_t size) {
     if (before->first + before->second == offset) {
       offset = before->first;
       size += before->second;
-      remove_piece(before);
+      after = remove_piece(before);
     }
   }
   if (after != free_.end() && offset + size == after->first) {

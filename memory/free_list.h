@@ -9,12 +9,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/bytes.h"
+#include "base/flat_map.h"
 
 namespace laneway::memory {
 
@@ -63,15 +63,18 @@ class FreeList {
   // Length of the taken range at `offset`. Requires: a taken range begins there.
   Bytes size_of(Bytes offset) const;
   // The taken ranges, offset to size, ascending; maps of the pool are made from them.
-  const std::map<int64_t, int64_t>& taken() const { return taken_; }
+  const FlatMap<int64_t, int64_t>& taken() const { return taken_; }
 
  private:
-  using PieceMap = std::map<int64_t, int64_t>;  // offset -> size
+  using PieceMap = FlatMap<int64_t, int64_t>;               // offset -> size
+  using BySize = std::vector<std::pair<int64_t, int64_t>>;  // (size, offset), ascending
 
   int64_t rounded(Bytes size) const;
-  void add_piece(int64_t offset, int64_t size);     // merges it with its neighbours
-  void insert_piece(int64_t offset, int64_t size);  // without merging
-  void remove_piece(PieceMap::iterator piece);
+  // The first free piece of at least that size.
+  BySize::const_iterator first_of_size(int64_t size) const;
+  void add_piece(int64_t offset, int64_t size);               // merges it with its neighbours
+  void insert_piece(int64_t offset, int64_t size);            // without merging
+  PieceMap::iterator remove_piece(PieceMap::iterator piece);  // the one behind it
   // Cuts [offset, offset + size) out of the free piece that contains it.
   void carve(PieceMap::iterator piece, int64_t offset, int64_t size);
 
@@ -79,7 +82,7 @@ class FreeList {
   int64_t capacity_;
   int64_t free_bytes_ = 0;
   PieceMap free_;
-  std::set<std::pair<int64_t, int64_t>> free_by_size_;  // (size, offset)
+  BySize free_by_size_;
   PieceMap taken_;
 };
 

@@ -9,10 +9,10 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 
 #include "base/bytes.h"
+#include "base/flat_map.h"
 #include "base/ids.h"
 
 namespace laneway::memory {
@@ -80,7 +80,6 @@ class Ledger {
 
   // The claim, or nullptr. Valid until the next change.
   const Claim* find(ClaimId id) const;
-  const std::map<ClaimId, Claim>& claims() const { return claims_; }
 
   Bytes capacity() const { return capacity_; }
   Bytes claimed() const { return claimed_; }
@@ -106,7 +105,7 @@ class Ledger {
   Bytes claimed_;
   std::array<Bytes, kClaimClassCount> by_class_{};
   std::array<Bytes, kRevocationCount> above_floor_{};  // by when it can be taken back
-  std::map<ClaimId, Claim> claims_;
+  FlatMap<ClaimId, Claim> claims_;
   IdSource<ClaimId> ids_;
 };
 

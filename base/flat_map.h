@@ -1,0 +1,72 @@
+// FlatMap: a sorted map in one piece of memory. For maps that are copied as a whole much more often
+// than a tree allows, and whose entries are small: a copy is one allocation and one pass, a look-up
+// a binary search; to add or erase moves the entries behind. Ordered like std::map, of whose
+// interface it has what is used; but every change makes all iterators and references invalid.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace laneway {
+
+template <class Key, class Value>
+class FlatMap {
+ public:
+  using Entry = std::pair<Key, Value>;  // the key of an entry must not be changed
+  using iterator = typename std::vector<Entry>::iterator;
+  using const_iterator = typename std::vector<Entry>::const_iterator;
+
+  iterator begin() { return entries_.begin(); }
+  iterator end() { return entries_.end(); }
+  const_iterator begin() const { return entries_.begin(); }
+  const_iterator end() const { return entries_.end(); }
+  auto rbegin() const { return entries_.rbegin(); }
+  auto rend() const { return entries_.rend(); }
+  bool empty() const { return entries_.empty(); }
+  size_t size() const { return entries_.size(); }
+
+  // The first entry whose key is not less than `key`; greater than it.
+  iterator lower_bound(const Key& key) { return begin() + (first_from(key) - entries_.cbegin()); }
+  iterator upper_bound(const Key& key) {
+    const iterator at = lower_bound(key);
+    return at != end() && !(key < at->first) ? at + 1 : at;
+  }
+  iterator find(const Key& key) {
+    return begin() + (std::as_const(*this).find(key) - entries_.cbegin());
+  }
+  const_iterator find(const Key& key) const {
+    const const_iterator at = first_from(key);
+    return at != end() && !(key < at->first) ? at : end();
+  }
+  bool contains(const Key& key) const { return find(key) != end(); }
+  // Throws std::out_of_range where there is none.
+  Value& at(const Key& key) {
+    const iterator found = find(key);
+    if (found == end()) throw std::out_of_range("no such key");
+    return found->second;
+  }
+
+  // Adds an entry, or changes nothing where there is one; which of the two.
+  bool emplace(const Key& key, Value value) {
+    const iterator at = lower_bound(key);
+    if (at != end() && !(key < at->first)) return false;
+    entries_.emplace(at, key, std::move(value));
+    return true;
+  }
+  // The entry behind it.
+  iterator erase(iterator entry) { return entries_.erase(entry); }
+
+ private:
+  const_iterator first_from(const Key& key) const {
+    return std::lower_bound(begin(), end(), key, [](const Entry& entry, const Key& least) {
+      return entry.first < least;
+    });
+  }
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace laneway
