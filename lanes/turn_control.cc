@@ -29,6 +29,7 @@ TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
       open_jobs_(core.lanes.size()),
       deadlines_(core.lanes.size(), TimePoint::never()),
       left_(core.lanes.size()),
+      contexts_(core.lanes.size()),
       company_(core.lanes.size()) {}
 
 TimePoint TurnControl::next_wakeup() const {
@@ -98,7 +99,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   open_turns_[lane.id.value() - 1] = turn;
   open_jobs_[lane.id.value() - 1] = &job.view;
   if (!lane.bounded) unbounded_ |= set_of(lane.id);
-  contexts_.opened(job.view.context_key);
+  contexts_.opened(job.view.context_key, lane.id);
   company_.opened(lane.id, job.view.id, budget.is_bound(), core_.now);
 }
 
@@ -213,18 +214,10 @@ void TurnControl::try_grant(Lane& lane) {
   if (view.ready.empty()) return;
   const policies::PickDecision decision = policy_.pick(core_, lane, view.ready);
   Job& job = core_.job_of(decision.job);
-  if (contexts_.may_open(job.view.context_key)) {
-    if (!must_wait(lane, job)) grant(lane, decision);
-    return;
-  }
-  job.reason = core_.make_reason(ReasonCode::context_conflict, job);
-  if (!contexts_.wait(job.view.context_key)) return;
-  recall_unbounded();
-  // Two contexts never run beside each other, so nobody is paused for the other one.
-  for (Lane& other : core_.lanes) {
-    if (!other.open()) continue;
-    const policies::JobView& running = core_.job_of(other.turn.job).view;
-    if (policy_.may_interrupt(core_, running, job.view)) hurry(other, job.view);
+  if (!contexts_.may_open(job.view.context_key)) {
+    wait_for_context(lane, job);
+  } else if (!must_wait(lane, job)) {
+    grant(lane, decision);
   }
 }
 
@@ -336,40 +329,6 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   begin_turn(lane, job, turn_ids_.next(), budget);
   if (lane.bounded) deadlines_[lane.id.value() - 1] = overdue_at(budget);
   core_.actions.push_back(GrantTurn{lane.turn});
-}
-
-// Keys wait. When the open turns have ended, the one that waited longest gets a turn in every lane
-// that has a job of it; a key whose jobs are gone meanwhile is passed over.
-bool TurnControl::settle_contexts() {
-  if (!contexts_.contended() || !core_.worker_up) return false;
-  std::set<uint64_t> keys;
-  for (const Lane& lane : core_.lanes) {
-    if (lane.state() != LaneState::idle) continue;
-    for (const policies::JobView* job : core_.view.lane(lane.id)->ready)
-      keys.insert(job->context_key);
-  }
-  contexts_.keep_only(keys);
-  while (contexts_.next_may_open()) grant_context(contexts_.take_next());
-  if (contexts_.contended()) return false;
-  for (Lane& lane : core_.lanes) {
-    if (lane.state() == LaneState::idle) try_grant(lane);
-  }
-  core_.spread_all = true;
-  return true;
-}
-
-void TurnControl::grant_context(uint64_t key) {
-  std::vector<const policies::JobView*> candidates;
-  for (Lane& lane : core_.lanes) {
-    if (lane.state() != LaneState::idle) continue;
-    candidates.clear();
-    for (const policies::JobView* job : core_.view.lane(lane.id)->ready) {
-      if (job->context_key == key) candidates.push_back(job);
-    }
-    if (candidates.empty()) continue;
-    const policies::PickDecision decision = policy_.pick(core_, lane, candidates);
-    if (!must_wait(lane, core_.job_of(decision.job))) grant(lane, decision);
-  }
 }
 
 void TurnControl::recall_overdue() {

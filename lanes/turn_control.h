@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "base/ids.h"
@@ -45,7 +46,8 @@ class TurnControl {
   // Records that the lane's turn is over, and tells beside whom it ran. Requires: lane.open().
   Stretch close_turn(Lane& lane);
   // If keys of numeric contexts wait, gives turns to the one that waited longest as soon as it may
-  // run. Returns whether keys waited, and do no more.
+  // run, which is when the period of the open one is over. Returns whether keys waited, and do no
+  // more.
   bool settle_contexts();
   // Lanes that wait for turns of others begin, in their order, as far as they may.
   void settle_lane_turns();
@@ -101,6 +103,13 @@ class TurnControl {
   void set_urgency(Lane& lane, const Job& job);
   void begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget);
   void recall_unbounded();
+  // The policy's choice for the idle lane is a job of another numeric context than the open turns.
+  // It waits; the lane has a turn of the open one while that has its period.
+  void wait_for_context(Lane& lane, Job& job);
+  void set_period(uint64_t key);
+  void grant_one_of(Lane& lane, uint64_t key);
+  // Of all jobs that have work and no turn; of those, whoever is due and may begin now does.
+  std::set<uint64_t> keys_that_wait();
   void grant_context(uint64_t key);
 
   CoreState& core_;
