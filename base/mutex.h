@@ -27,6 +27,7 @@ namespace laneway {
 class LW_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
   void lock() LW_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
+  bool try_lock() LW_THREAD_ANNOTATION(try_acquire_capability(true)) { return mutex_.try_lock(); }
   void unlock() LW_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
 
  private:

@@ -47,9 +47,11 @@ class AdaptiveSpin {
   static constexpr int32_t kLeastCost = 4;
   static constexpr int32_t kMostCost = 64;
 
-  // `cores` answers which cores this process may run on; it is asked now and then.
-  explicit AdaptiveSpin(const Clock& clock, uint64_t (*cores)() = usable_cores)
-      : clock_(clock), cores_(cores) {}
+  // `cores` answers which cores this process may run on; it is asked now and then. `longest`: of a
+  // spin; what comes as little later as after the usual one would have been worth it.
+  explicit AdaptiveSpin(const Clock& clock, uint64_t (*cores)() = usable_cores,
+                        Duration longest = kLongestSpin)
+      : clock_(clock), cores_(cores), longest_(longest) {}
   AdaptiveSpin(const AdaptiveSpin&) = delete;
   AdaptiveSpin& operator=(const AdaptiveSpin&) = delete;
 
@@ -61,7 +63,7 @@ class AdaptiveSpin {
     began_ = clock_.now();
     if (credit_ <= 0 || until <= began_ || !take_core(others)) return false;
     spun_ = true;
-    const TimePoint end = std::min(until, began_ + kLongestSpin);
+    const TimePoint end = std::min(until, began_ + longest_);
     TimePoint last = began_;
     bool came = false;
     bool off_core = false;
@@ -91,6 +93,7 @@ class AdaptiveSpin {
 
   const Clock& clock_;
   uint64_t (*const cores_)();
+  const Duration longest_;
   uint64_t own_cores_ = 0;
   uint32_t spins_ = 0;
   TimePoint began_;

@@ -11,10 +11,12 @@ namespace laneway::service {
 
 void LaneWait::follow(std::shared_ptr<WorkerJob> job) {
   job_ = std::move(job);
+  turn_is_near_ = false;
   for (const auto& link : job_->links) add(*link);
 }
 
-void LaneWait::unfollow() {
+void LaneWait::unfollow(bool others_wait) {
+  turn_is_near_ = others_wait;
   for (const auto& link : job_->links) poll_->remove(link->ring->wake_descriptor());
   job_.reset();
 }
@@ -79,7 +81,25 @@ bool LaneWait::spin() {
   return came || arrivals_.load(std::memory_order_relaxed) != arrivals;
 }
 
+bool LaneWait::spin_for_turn() {
+  const uint64_t arrivals = arrivals_.load(std::memory_order_relaxed);
+  context_.mutex.unlock();
+  const bool came = turn_spin_.spin({}, TimePoint::never(), [this, arrivals] {
+    context_.events.carry_out_what_came();
+    return arrivals_.load(std::memory_order_relaxed) != arrivals;
+  });
+  context_.mutex.lock();
+  return came || arrivals_.load(std::memory_order_relaxed) != arrivals;
+}
+
 void LaneWait::rest(bool for_requests) {
+  const bool for_turn = std::exchange(turn_is_near_, false) && job_ == nullptr;
+  if (for_turn && spin_for_turn()) return;
+  sleep(for_requests);
+  if (for_turn && job_ != nullptr) turn_spin_.slept();
+}
+
+void LaneWait::sleep(bool for_requests) {
   if (!team_used_) return wait(for_requests);
   const Duration kept = context_.shares_process ? kTeamRestShared : kTeamRestAlone;
   const Duration left = *team_used_ + kept - context_.clock.now();

@@ -1,8 +1,8 @@
-// LaneWait: how a lane's thread waits for its next piece of work. While a turn is open whose job
-// has links, the thread waits on an EventPoll for their requests and for what else may wake it: one
-// hop from a client to the executor; before it sleeps it spins, where that pays off. Jobs without
-// links (embedded mode) pay nothing for that. A thread that waits for long ends its OpenMP threads
-// (thread_team.h).
+// LaneWait: how a lane's thread waits for its next piece of work, or its next turn. While a turn is
+// open whose job has links, the thread waits on an EventPoll for their requests and for what else
+// may wake it: one hop from a client to the executor; before it sleeps it spins, where that pays
+// off. Jobs without links (embedded mode) pay nothing for that. A thread that waits for long ends
+// its OpenMP threads (thread_team.h).
 //
 // Guarded by the worker's mutex, which a wait releases meanwhile. Only the lane's thread waits.
 #pragma once
@@ -27,12 +27,15 @@ namespace laneway::service {
 class LaneWait {
  public:
   // The context must outlive the wait.
-  explicit LaneWait(WorkerContext& context) : context_(context), spin_(context.clock) {}
+  explicit LaneWait(WorkerContext& context)
+      : context_(context),
+        spin_(context.clock),
+        turn_spin_(context.clock, usable_cores, kLongestForTurn) {}
 
   // A turn of the job begins, or the one that is open ends: the requests of its links wake the
-  // lane from here on, or no longer.
+  // lane from here on, or no longer. `others_wait`: for a turn of it, so the next one comes soon.
   void follow(std::shared_ptr<WorkerJob> job) LW_REQUIRES(kBookkeeping);
-  void unfollow() LW_REQUIRES(kBookkeeping);
+  void unfollow(bool others_wait) LW_REQUIRES(kBookkeeping);
   // A link joins, or leaves, the job that is followed.
   void add(const Link& link) LW_REQUIRES(kBookkeeping);
   void drop(const Link& link) LW_REQUIRES(kBookkeeping);
@@ -55,18 +58,26 @@ class LaneWait {
   // Spins until a link has a request or arrived is called; whether the caller must look again
   // before it sleeps.
   bool spin() LW_REQUIRES(kBookkeeping);
+  // The same until a turn begins, for which the thread looks by itself.
+  bool spin_for_turn() LW_REQUIRES(kBookkeeping);
+  void sleep(bool for_requests) LW_REQUIRES(kBookkeeping);
+
+  // A broker that is woken, decides and answers.
+  static constexpr Duration kLongestForTurn = microseconds(250);
 
   WorkerContext& context_;
   std::shared_ptr<WorkerJob> job_ LW_GUARDED_BY(kBookkeeping);  // that is followed
   // When an iteration of the lane last used OpenMP threads; empty when the thread keeps none.
   std::optional<TimePoint> team_used_ LW_GUARDED_BY(kBookkeeping);
   bool polling_ LW_GUARDED_BY(kBookkeeping) = false;  // the thread waits in poll_
+  bool turn_is_near_ LW_GUARDED_BY(kBookkeeping) = false;
   CondVar wake_;
   std::unique_ptr<EventPoll> poll_;    // made for the first job with links
   std::atomic<uint64_t> arrivals_{0};  // calls of arrived: written with the mutex held
 
   // The thread's own.
   AdaptiveSpin spin_;
+  AdaptiveSpin turn_spin_;
   std::vector<std::shared_ptr<Link>> watched_;  // by spin
 };
 

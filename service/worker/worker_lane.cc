@@ -122,7 +122,7 @@ lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
   pause_.rest();
   job_->lane = nullptr;
   job_->account(turn_);
-  wait_.unfollow();
+  wait_.unfollow(turn_.is_bounded() || turn_.is_to_end());
   const bool more_ready = !job_->queue.empty() || host_.watch_links(*job_);
   const lanes::TurnEnded ended = turn_.end(why, more_ready, job_->need());
   job_.reset();

@@ -34,15 +34,6 @@ namespace {
 // For the broker to take what it is told by a worker that leaves.
 constexpr Duration kFarewell = seconds(1);
 
-// Whether to carry it out takes no longer than its bookkeeping.
-bool waits_for_nobody(const lanes::Action& action) {
-  return std::holds_alternative<lanes::GrantTurn>(action) ||
-         std::holds_alternative<lanes::RecallTurn>(action) ||
-         std::holds_alternative<lanes::QueueJob>(action) ||
-         std::holds_alternative<lanes::AdmitJob>(action) ||
-         std::holds_alternative<lanes::ChangeLane>(action);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<WorkerServer>> WorkerServer::make(Channel supervisor) {
@@ -71,7 +62,7 @@ Status WorkerServer::run() {
     if (entries[1].revents != 0 && ::read(wake_.get(), &count, sizeof(count)) < 0) continue;
     // The broker first: what it said before it went is done before another one comes.
     broker_.flush();
-    if (entries[2].revents != 0) read_broker();
+    if (entries[1].revents != 0 || entries[2].revents != 0) read_broker();
     if (entries[0].revents == 0) continue;
     const Result<bool> on = read_supervisor();
     if (!on) return on.error();
@@ -99,10 +90,7 @@ Result<bool> WorkerServer::read_supervisor() {
       done = supervisor_.send(wire::encode(wire::worker_to_supervisor::Pong{}));
     } else if (std::holds_alternative<from_supervisor::BrokerChannel>(message.value())) {
       if (fds.size() != 1) return Error{ErrorCode::invalid_argument, "a channel is one descriptor"};
-      read_broker();
-      broker_.connect(Channel(std::move(fds[0])));
-      if (worker_ == nullptr && prepared_) prepared_->begin_anew();
-      read_broker();
+      follow_broker(Channel(std::move(fds[0])));
     } else {
       return false;
     }
@@ -260,88 +248,6 @@ Status WorkerServer::activate() {
     return told;
   }
   return {};
-}
-
-void WorkerServer::read_broker() {
-  while (true) {
-    Result<std::optional<Frame>> frame = broker_.receive();
-    if (!frame) {
-      log_info("the broker is gone: " + frame.error().message);
-      return broker_.hang_up();
-    }
-    if (!frame.value()) return;
-    on_frame(std::move(*frame.value()));
-  }
-}
-
-void WorkerServer::on_frame(Frame frame) {
-  const auto refuse = [this](const Error& why) {
-    log_error("the broker sent what is no message for this worker: " + why.message);
-    broker_.hang_up();
-  };
-  if (worker_ == nullptr) {
-    auto message = wire::decode<wire::to_standby::Any>(frame.bytes);
-    if (!message || !prepared_) {
-      return refuse(message ? Error{ErrorCode::invalid_argument, "it was not started"}
-                            : message.error());
-    }
-    const uint64_t epoch = broker_.epoch();
-    return prepared_->handle(
-        std::move(message).value(), std::move(frame.fds),
-        [this, epoch](const wire::from_standby::Prepared& done) { broker_.send(epoch, done); });
-  }
-  auto message = wire::decode<wire::to_worker::Any>(frame.bytes);
-  if (!message) return refuse(message.error());
-  on(std::move(message).value(), std::move(frame.fds));
-}
-
-void WorkerServer::on(wire::to_worker::Any message, std::vector<Descriptor> fds) {
-  if (auto* actions = std::get_if<wire::to_worker::Actions>(&message)) {
-    const std::vector<lanes::Action>& list = actions->actions;
-    const bool is_quick = std::all_of(list.begin(), list.end(), waits_for_nobody);
-    // A turn begins sooner without another thread's wake-up.
-    if (is_quick && actions_.run_if_idle([&] { worker_->carry_out(list); })) return;
-    actions_.post([this, list = std::move(actions->actions)] { worker_->carry_out(list); });
-    return;
-  }
-  // What std::function holds can be copied, which descriptors cannot.
-  auto with = std::make_shared<std::vector<Descriptor>>(std::move(fds));
-  const uint64_t epoch = broker_.epoch();
-  requests_.post([this, epoch, with, any = std::move(message)] { answer(epoch, any, *with); });
-}
-
-void WorkerServer::answer(uint64_t epoch, const wire::to_worker::Any& message,
-                          std::vector<Descriptor>& fds) {
-  std::visit(
-      [&](const auto& one) {
-        using M = std::decay_t<decltype(one)>;
-        if constexpr (std::is_same_v<M, wire::to_worker::Recovered>) {
-          report(epoch);
-        } else if constexpr (std::is_same_v<M, wire::to_worker::CloseJob>) {
-          if (const auto gone = jobs_->handle(one)) broker_.send(epoch, *gone);
-        } else if constexpr (!std::is_same_v<M, wire::to_worker::Actions>) {
-          broker_.send(epoch, answer_of(one, fds));
-        }
-      },
-      message);
-}
-
-template <class M>
-wire::from_worker::Any WorkerServer::answer_of(const M& message, std::vector<Descriptor>& fds) {
-  try {
-    if constexpr (requires { jobs_->handle(message, std::move(fds)); }) {
-      return jobs_->handle(message, std::move(fds));
-    } else {
-      return jobs_->handle(message);
-    }
-  } catch (const std::exception& thrown) {
-    wire::from_worker::Reply reply;
-    reply.request = message.request;
-    reply.ok = false;
-    reply.code = ErrorCode::internal;
-    reply.message = std::string("unexpected: ") + thrown.what();
-    return reply;
-  }
 }
 
 void WorkerServer::report(uint64_t epoch) {

@@ -4,18 +4,21 @@
 // it makes the pool of a device for others, and leaves: lanewayd itself knows no device.
 //
 // Four threads of its own beside the lanes': one polls and reads and never waits for anything
-// else; one carries out the core's actions, in order; one does all other requests, in order, which
-// may take seconds (graphs are resolved); one prepares what a standby prepares. A broker that goes
-// away changes nothing here; what was read of it is done, and what is answered to it is dropped.
+// else (a lane's that waits for its turn may read in its place); one carries out the core's
+// actions, in order; one does all other requests, in order, which may take seconds (graphs are
+// resolved); one prepares what a standby prepares. A broker that goes away changes nothing here;
+// what was read of it is done, and what is answered to it is dropped.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "memory/os/shared_memory.h"
 #include "service/journal/journal.h"
@@ -46,6 +49,7 @@ class WorkerServer final : private EventSink {
   WorkerServer(Channel supervisor, Descriptor wake);
 
   void post(lanes::Event event) override;
+  void carry_out_what_came() override LW_EXCLUDES(reading_);
   void job_gone(JobId job, const std::optional<Error>& why) override;
   // Does not return: the process ends.
   void device_lost(const std::vector<std::pair<JobId, Error>>& why) override;
@@ -63,8 +67,18 @@ class WorkerServer final : private EventSink {
   Status activate();
   Bytes pool_bytes() const { return Bytes(static_cast<int64_t>(config_.pool_bytes)); }
   Bytes reserve_bytes() const { return Bytes(static_cast<int64_t>(config_.reserve_bytes)); }
-  void read_broker();
+  void read_broker() LW_EXCLUDES(reading_);
+  // Another broker's channel takes the place of the one that was.
+  void follow_broker(Channel channel) LW_EXCLUDES(reading_);
+  void read_all() LW_REQUIRES(reading_);
+  // What another thread read and left comes first.
+  Result<std::optional<Frame>> next_frame() LW_REQUIRES(reading_);
   void on_frame(Frame frame);
+  // The thread that polls looks again.
+  void wake() const;
+  // Whether they are carried out: they wait for nobody, and there is nothing before them.
+  bool carry_out_now(const Frame& frame);
+  bool carry_out_now(const std::vector<lanes::Action>& list);
   void on(wire::to_worker::Any message, std::vector<Descriptor> fds);
   // On the requests' thread.
   void answer(uint64_t epoch, const wire::to_worker::Any& message, std::vector<Descriptor>& fds);
@@ -79,6 +93,9 @@ class WorkerServer final : private EventSink {
   Channel supervisor_;
   const Descriptor wake_;
   BrokerChannel broker_;
+  Mutex
+      reading_;  // whoever reads the broker's channel, until what was read is carried out or posted
+  std::deque<Result<std::optional<Frame>>> unread_ LW_GUARDED_BY(reading_);
   wire::ServiceConfig config_;
   std::unique_ptr<adaptor::Backend> backend_;
   std::unique_ptr<memory::MemoryBlock> pool_;  // none before activation, where it cannot be shared

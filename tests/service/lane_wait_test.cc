@@ -121,12 +121,40 @@ TEST_F(LaneWaitTest, ARequestOfTheNextTurnsJobEndsIt) {
       [&] {
         {
           const BookkeepingLock lock(mutex());
-          wait_.unfollow();
+          wait_.unfollow(/*others_wait=*/true);
           wait_.follow(two);
           wait_.arrived();
         }
         second.submit();
       });
+}
+
+TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "nobody spins on one core";
+  const JobHandle job = rig_.make_job(1);
+  const BookkeepingLock lock(mutex());
+  int looks = 0;
+  rig_.on_look([&] {
+    if (++looks < 3) return;
+    const BookkeepingLock inner(mutex());  // it is free while the thread looks
+    wait_.follow(job);
+    wait_.arrived();
+  });
+  wait_.follow(job);
+  wait_.unfollow(/*others_wait=*/true);
+  wait_.rest(/*for_requests=*/false);
+  EXPECT_EQ(looks, 3);
+  wait_.unfollow(/*others_wait=*/false);
+  // Nobody waited for the lane: nothing comes soon, and the thread sleeps at once.
+  std::thread other([&] {
+    const BookkeepingLock inner(mutex());
+    wait_.arrived();
+  });
+  wait_.rest(/*for_requests=*/false);
+  EXPECT_EQ(looks, 3);
+  mutex().unlock();
+  other.join();
+  mutex().lock();
 }
 
 TEST(LaneWait, AThreadThatKeptATeamForLongEndsItAndLooksAgain) {

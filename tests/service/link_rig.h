@@ -2,7 +2,9 @@
 // core: for the parts of the worker that wait for requests.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "adaptor/device/backend.h"
 #include "base/clock.h"
@@ -31,14 +33,20 @@ class LinkRig {
   // Joins the job; the key is the link's number.
   Pair add_link(service::WorkerJob& job, uint32_t number);
   service::WorkerContext& context() { return context_; }
+  // What happens when a thread looks for what the core decided; nothing at first.
+  void on_look(std::function<void()> look) { events_.look = std::move(look); }
 
  private:
-  class NoEvents final : public service::EventSink {
+  struct Events final : public service::EventSink {
     void post(lanes::Event /*event*/) override {}
+    void carry_out_what_came() override {
+      if (look) look();
+    }
+    std::function<void()> look;
   };
 
   const std::unique_ptr<adaptor::Backend> backend_;
-  NoEvents events_;
+  Events events_;
   service::WorkerContext context_;
 };
 

@@ -119,7 +119,7 @@ class Lanewayd:
         return pid
 
     def active_worker(self) -> int:
-        """As the broker knows it; one that is gone, which the broker may not know yet, is not it."""
+        """As the broker knows it, who may not know yet that it is gone: then it is not it."""
 
         def active() -> int | None:
             with self.connect() as service:
