@@ -47,7 +47,7 @@ bool AdaptiveSpin::take_core(const AwaitedThreads& others) {
 void AdaptiveSpin::give_core_back() { spinning.fetch_sub(1, std::memory_order_relaxed); }
 
 void AdaptiveSpin::slept() {
-  if (spun_ || clock_.now() - began_ > longest_ + (kPromisingSleep - kLongestSpin)) return;
+  if (spun_ || clock_.now() - began_ > kPromisingSleep) return;
   credit_ = std::min(credit_ + 1, kMostCredit);
 }
 

@@ -47,11 +47,9 @@ class AdaptiveSpin {
   static constexpr int32_t kLeastCost = 4;
   static constexpr int32_t kMostCost = 64;
 
-  // `cores` answers which cores this process may run on; it is asked now and then. `longest`: of a
-  // spin; what comes as little later as after the usual one would have been worth it.
-  explicit AdaptiveSpin(const Clock& clock, uint64_t (*cores)() = usable_cores,
-                        Duration longest = kLongestSpin)
-      : clock_(clock), cores_(cores), longest_(longest) {}
+  // `cores` answers which cores this process may run on; it is asked now and then.
+  explicit AdaptiveSpin(const Clock& clock, uint64_t (*cores)() = usable_cores)
+      : clock_(clock), cores_(cores) {}
   AdaptiveSpin(const AdaptiveSpin&) = delete;
   AdaptiveSpin& operator=(const AdaptiveSpin&) = delete;
 
@@ -63,7 +61,7 @@ class AdaptiveSpin {
     began_ = clock_.now();
     if (credit_ <= 0 || until <= began_ || !take_core(others)) return false;
     spun_ = true;
-    const TimePoint end = std::min(until, began_ + longest_);
+    const TimePoint end = std::min(until, began_ + kLongestSpin);
     TimePoint last = began_;
     bool came = false;
     bool off_core = false;
@@ -93,7 +91,6 @@ class AdaptiveSpin {
 
   const Clock& clock_;
   uint64_t (*const cores_)();
-  const Duration longest_;
   uint64_t own_cores_ = 0;
   uint32_t spins_ = 0;
   TimePoint began_;

@@ -18,7 +18,8 @@ class EventSink {
   virtual void post(lanes::Event event) = 0;
   // Carries out what the core has decided meanwhile, on the calling thread, if it is there and
   // nobody else is at it. For one that waits for it: another thread need not be woken. Never waits.
-  virtual void carry_out_what_came() {}
+  // False: nothing ever comes this way.
+  virtual bool carry_out_what_came() { return false; }
   // The job has ended and has no memory any more; `why`, unless somebody wanted it to end. For
   // owners that do not wait for that.
   virtual void job_gone(JobId /*job*/, const std::optional<Error>& /*why*/) {}

@@ -1,6 +1,7 @@
 #include "service/worker/lane_wait.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "adaptor/scope/thread_count.h"
@@ -81,25 +82,25 @@ bool LaneWait::spin() {
   return came || arrivals_.load(std::memory_order_relaxed) != arrivals;
 }
 
-bool LaneWait::spin_for_turn() {
+bool LaneWait::look_for_turn() {
   const uint64_t arrivals = arrivals_.load(std::memory_order_relaxed);
-  context_.mutex.unlock();
-  const bool came = turn_spin_.spin({}, TimePoint::never(), [this, arrivals] {
-    context_.events.carry_out_what_came();
+  const auto has_arrived = [this, arrivals] {
     return arrivals_.load(std::memory_order_relaxed) != arrivals;
-  });
+  };
+  context_.mutex.unlock();
+  const TimePoint until = context_.clock.now() + kLooksForTurn;
+  while (!has_arrived() && context_.clock.now() < until) {
+    if (!context_.events.carry_out_what_came()) break;
+    // Whoever answers may have been woken on this core.
+    if (!has_arrived()) std::this_thread::yield();
+  }
   context_.mutex.lock();
-  return came || arrivals_.load(std::memory_order_relaxed) != arrivals;
+  return has_arrived();
 }
 
 void LaneWait::rest(bool for_requests) {
-  const bool for_turn = std::exchange(turn_is_near_, false) && job_ == nullptr;
-  if (for_turn && spin_for_turn()) return;
-  sleep(for_requests);
-  if (for_turn && job_ != nullptr) turn_spin_.slept();
-}
-
-void LaneWait::sleep(bool for_requests) {
+  const bool turn_is_near = std::exchange(turn_is_near_, false);
+  if (turn_is_near && job_ == nullptr && look_for_turn()) return;
   if (!team_used_) return wait(for_requests);
   const Duration kept = context_.shares_process ? kTeamRestShared : kTeamRestAlone;
   const Duration left = *team_used_ + kept - context_.clock.now();

@@ -27,10 +27,7 @@ namespace laneway::service {
 class LaneWait {
  public:
   // The context must outlive the wait.
-  explicit LaneWait(WorkerContext& context)
-      : context_(context),
-        spin_(context.clock),
-        turn_spin_(context.clock, usable_cores, kLongestForTurn) {}
+  explicit LaneWait(WorkerContext& context) : context_(context), spin_(context.clock) {}
 
   // A turn of the job begins, or the one that is open ends: the requests of its links wake the
   // lane from here on, or no longer. `others_wait`: for a turn of it, so the next one comes soon.
@@ -58,12 +55,12 @@ class LaneWait {
   // Spins until a link has a request or arrived is called; whether the caller must look again
   // before it sleeps.
   bool spin() LW_REQUIRES(kBookkeeping);
-  // The same until a turn begins, for which the thread looks by itself.
-  bool spin_for_turn() LW_REQUIRES(kBookkeeping);
-  void sleep(bool for_requests) LW_REQUIRES(kBookkeeping);
+  // Carries out what the core decides until that is a turn of this lane, or it takes too long;
+  // whether arrived was called. Other threads come before it.
+  bool look_for_turn() LW_REQUIRES(kBookkeeping);
 
-  // A broker that is woken, decides and answers.
-  static constexpr Duration kLongestForTurn = microseconds(250);
+  // Somebody is woken, decides and answers within this time.
+  static constexpr Duration kLooksForTurn = microseconds(400);
 
   WorkerContext& context_;
   std::shared_ptr<WorkerJob> job_ LW_GUARDED_BY(kBookkeeping);  // that is followed
@@ -77,7 +74,6 @@ class LaneWait {
 
   // The thread's own.
   AdaptiveSpin spin_;
-  AdaptiveSpin turn_spin_;
   std::vector<std::shared_ptr<Link>> watched_;  // by spin
 };
 

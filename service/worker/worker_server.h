@@ -49,7 +49,7 @@ class WorkerServer final : private EventSink {
   WorkerServer(Channel supervisor, Descriptor wake);
 
   void post(lanes::Event event) override;
-  void carry_out_what_came() override LW_EXCLUDES(reading_);
+  bool carry_out_what_came() override LW_EXCLUDES(reading_);
   void job_gone(JobId job, const std::optional<Error>& why) override;
   // Does not return: the process ends.
   void device_lost(const std::vector<std::pair<JobId, Error>>& why) override;

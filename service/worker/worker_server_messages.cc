@@ -31,8 +31,8 @@ Result<std::optional<Frame>> WorkerServer::next_frame() {
   return frame;
 }
 
-void WorkerServer::carry_out_what_came() {
-  if (!reading_.try_lock()) return;
+bool WorkerServer::carry_out_what_came() {
+  if (!reading_.try_lock()) return true;
   if (unread_.empty()) {
     Result<std::optional<Frame>> frame = broker_.receive();
     const bool is_nothing = frame && !frame.value();
@@ -42,6 +42,7 @@ void WorkerServer::carry_out_what_came() {
     }
   }
   reading_.unlock();
+  return true;
 }
 
 void WorkerServer::wake() const {

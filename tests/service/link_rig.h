@@ -39,8 +39,9 @@ class LinkRig {
  private:
   struct Events final : public service::EventSink {
     void post(lanes::Event /*event*/) override {}
-    void carry_out_what_came() override {
+    bool carry_out_what_came() override {
       if (look) look();
+      return look != nullptr;
     }
     std::function<void()> look;
   };
