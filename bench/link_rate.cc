@@ -1,11 +1,13 @@
 // laneway-link-rate: what the host's link between the CPU's memory and the pool carries.
 //
 //     laneway-link-rate BYTES RATE PIECES in|out|both|beside ROUNDS
+//     laneway-link-rate BYTES RATE PIECES forever 1
 //
 // Copies BYTES bytes in PIECES pieces through a PoolAccess whose link carries RATE bytes a second
 // (0: as many as the machine copies), ROUNDS times, and as often the same bytes by memcpy, in
 // turns. `both`: into the pool and out of it at once, a thread and BYTES bytes each. `beside`: into
-// the pool, while another thread writes four bytes again and again, a millisecond apart. Beside the
+// the pool, while another thread writes four bytes again and again, a millisecond apart. `forever`:
+// into the pool again and again from "ready" on, until somebody ends the process. Beside the
 // copies of a link with a rate a thread sleeps once, for as long as they should take. Prints one
 // JSON object: {"link_ns": [...], "memcpy_ns": [...]: from a way's first byte to its last one, the
 // slower way's, "cpu_ns": [...], "memcpy_cpu_ns": [...]: processor time of the copying threads,
@@ -173,9 +175,10 @@ void print(const char* name, const std::vector<int64_t>& values, const char* beh
 
 int main(int argc, char** argv) {
   const std::string direction = argc == 6 ? argv[4] : "";
-  const std::vector<std::string> known{"in", "out", "both", "beside"};
+  const std::vector<std::string> known{"in", "out", "both", "beside", "forever"};
   if (std::find(known.begin(), known.end(), direction) == known.end()) {
-    std::fprintf(stderr, "usage: laneway-link-rate BYTES RATE PIECES in|out|both|beside ROUNDS\n");
+    std::fprintf(stderr, "usage: laneway-link-rate BYTES RATE PIECES in|out|both|beside|forever "
+                 "ROUNDS\n");
     return 2;
   }
   const int64_t bytes = std::atoll(argv[1]);
@@ -205,6 +208,11 @@ int main(int argc, char** argv) {
     ways.push_back({false, pool + bytes, std::vector(size, std::byte{7})});
   }
 
+  if (direction == "forever") {
+    std::puts("ready");
+    std::fflush(stdout);
+    while (true) copy_by_link(ways[0], access, pieces);
+  }
   const Load load{rate, pieces};
   Times times;
   if (direction != "beside") {

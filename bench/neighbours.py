@@ -1,14 +1,17 @@
 """neighbours: what do other jobs notice while images are copied into the pool?
 
-A small training runs synchronously in its own lane. In every second window another job's image, of
-256 MiB, is brought into the pool over and over (it leaves clean, which copies nothing); in the
-windows between nothing is copied. `slowdown_p99` is the p99 of a window with copies over that of
-the window before or after it. `unlimited`: as fast as the copying thread can; `1GBps`: over a link
+A small training runs synchronously in its own lane. In every third window another job's image, of
+256 MiB, is brought into the pool over and over (it leaves clean, which copies nothing); in others
+nothing is copied. `slowdown_p99` is the p99 of a window with copies over that of the window without
+of the same round. `unlimited`: as fast as the copying thread can; `1GBps`: over a link
 of that rate. With two cores the client, the lane and the copying thread share them: that is in the
-figure."""
+figure. In windows of a third kind, `elsewhere`, a process that has nothing to do with the service
+copies such images over such a link: `over_elsewhere_p99` is what the service has beyond what the
+machine does to a job beside which somebody copies."""
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +26,7 @@ from . import stats
 from .daemon import Daemon
 from .eviction import MIB, NAME, wide_step
 from .failover import Jobs
-from .harness import Calibration, Options, interleaved, progress
+from .harness import Calibration, Options, find_program, interleaved, progress
 from .models import make, pool_for
 from .report import Report, at_most
 
@@ -55,7 +58,7 @@ def _measure(case: str, options: Options, calibration: Calibration, report: Repo
     window_s = QUICK_WINDOW_S if options.quick else WINDOW_S
     pool = 3 * SIZE + pool_for(make(SMALL))
     words = ("--standby", "0", "--staging", str(2 * SIZE), "--lanes", "2", *RATES[case])
-    windows: dict[str, list[list[float]]] = {"without": [], "with": []}
+    windows: dict[str, list[list[float]]] = {"without": [], "with": [], "elsewhere": []}
     copied = 0
     with ExitStack() as stack:
         daemon = stack.enter_context(Daemon(pool, words=words))
@@ -70,6 +73,10 @@ def _measure(case: str, options: Options, calibration: Calibration, report: Repo
             for kind in order:
                 if kind == "without":
                     windows[kind].append(_window(jobs.train, window_s))
+                    continue
+                if kind == "elsewhere":
+                    with _copying_elsewhere(case):
+                        windows[kind].append(_window(jobs.train, window_s))
                     continue
                 with _copying(copier) as times:
                     windows[kind].append(_window(jobs.train, window_s))
@@ -117,6 +124,20 @@ def _copying(service: Any) -> Iterator[list[int]]:
         thread.join()
 
 
+@contextmanager
+def _copying_elsewhere(case: str) -> Iterator[None]:
+    rate = RATES[case][1] if RATES[case] else "0"
+    command = [str(find_program("laneway-link-rate")), str(SIZE), rate, "1", "forever", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as copier:
+        assert copier.stdout is not None
+        try:
+            if copier.stdout.readline() != "ready\n":
+                raise RuntimeError(f"{command[0]} copies nothing")
+            yield
+        finally:
+            copier.kill()
+
+
 def _report(case: str, windows: dict[str, list[list[float]]], copied: int, report: Report) -> None:
     p99 = {kind: [stats.percentile(one, 99) * 1e6 for one in windows[kind]] for kind in windows}
     slower = [beside / alone for beside, alone in zip(p99["with"], p99["without"], strict=True)]
@@ -125,6 +146,10 @@ def _report(case: str, windows: dict[str, list[list[float]]], copied: int, repor
     note = None if fewest >= FEWEST else f"only {fewest} iterations of a kind"
     report.add(case, "slowdown_p99", interval.high, "ratio", P99, samples=slower, note=note,
                median=interval.median, low=interval.low)  # fmt: skip
+    beyond = [ours / theirs for ours, theirs in zip(p99["with"], p99["elsewhere"], strict=True)]
+    over = stats.bootstrap_median(beyond)
+    report.add(case, "over_elsewhere_p99", over.high, "ratio", samples=beyond,
+               median=over.median, low=over.low)  # fmt: skip
     for kind, values in p99.items():
         report.add(case, f"p99_{kind}_copies_us", stats.median(values), "us", samples=values)
         medians = [stats.median(one) * 1e6 for one in windows[kind]]

@@ -66,7 +66,7 @@ def test_a_wrong_answer_and_a_lost_iteration_are_seen():
 
 
 @pytest.mark.parametrize("case", neighbours.RATES)
-def test_images_come_in_during_every_second_window(case, monkeypatch):
+def test_images_come_in_during_every_third_window(case, monkeypatch):
     monkeypatch.setattr(neighbours, "SIZE", 4 << 20)
     monkeypatch.setattr(neighbours, "QUICK_WINDOW_S", 0.05)
     report = Report("neighbours")
@@ -74,4 +74,6 @@ def test_images_come_in_during_every_second_window(case, monkeypatch):
     found = rows(report)
     assert found["images_copied"]["value"] > 0
     assert found["slowdown_p99"]["value"] > 0
-    assert len(report.samples[f"{case}/p99_with_copies_us"]) == 2
+    assert found["over_elsewhere_p99"]["value"] > 0
+    for kind in ("without", "with", "elsewhere"):
+        assert len(report.samples[f"{case}/p99_{kind}_copies_us"]) == 2
