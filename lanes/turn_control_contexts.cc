@@ -51,13 +51,14 @@ std::set<uint64_t> TurnControl::keys_that_wait() {
     // In its period, and waited for another lane's turn.
     const bool begins = contexts_.is_due(lane.id) && contexts_.next_may_open();
     if (lane.state() == LaneState::idle && begins) try_grant(lane);
-    if (lane.state() == LaneState::closed) continue;
     bool has_open_key = lane.open();
-    for (const policies::JobView* job : core_.view.lane(lane.id)->ready) {
-      keys.insert(job->context_key);
-      has_open_key = has_open_key || job->context_key == contexts_.key();
+    if (lane.state() != LaneState::closed) {
+      for (const policies::JobView* job : core_.view.lane(lane.id)->ready) {
+        keys.insert(job->context_key);
+        has_open_key = has_open_key || job->context_key == contexts_.key();
+      }
     }
-    if (!has_open_key) contexts_.set_due(lane.id, 0);  // they have nothing more to run
+    if (!has_open_key) contexts_.set_due(lane.id, 0);  // they have nothing more to run, or are over
   }
   return keys;
 }

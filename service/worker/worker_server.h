@@ -93,8 +93,8 @@ class WorkerServer final : private EventSink {
   Channel supervisor_;
   const Descriptor wake_;
   BrokerChannel broker_;
-  Mutex
-      reading_;  // whoever reads the broker's channel, until what was read is carried out or posted
+  // Whoever reads the broker's channel has it until what was read is carried out or posted.
+  Mutex reading_;
   std::deque<Result<std::optional<Frame>>> unread_ LW_GUARDED_BY(reading_);
   wire::ServiceConfig config_;
   std::unique_ptr<adaptor::Backend> backend_;

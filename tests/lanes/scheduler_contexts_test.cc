@@ -19,9 +19,9 @@ class SchedulerContextsTest : public SchedulerTest {
   void make_with(const std::string& policy, uint32_t lanes) {
     make(1000, lanes, 0, policies::make_policy(policy).value());
   }
-  void add(uint64_t id, uint64_t key) {
+  void add(uint64_t id, uint64_t key, int64_t ephemeral = 5) {
     keys_[id] = key;
-    note(start(id, 5, 5, key));
+    note(start(id, 5, ephemeral, key));
   }
   void note(const std::vector<Action>& actions) {
     for (const GrantTurn& grant : of<GrantTurn>(actions)) {
@@ -80,6 +80,23 @@ TEST_F(SchedulerContextsTest, APeriodIsOverWhenItsJobsHaveNothingToRun) {
   EXPECT_EQ(turns_[7], 0);
   for (int i = 0; i < 12 && turns_[7] == 0; ++i) end_first(/*more_ready=*/false);
   EXPECT_EQ(turns_[7], 1);
+}
+
+TEST_F(SchedulerContextsTest, NothingIsDueInALaneThatIsClosed) {
+  make(192, 3, 0, policies::make_policy("fair").value());  // no region can grow
+  add(1, kMany, /*ephemeral=*/60);
+  add(2, kMany, /*ephemeral=*/50);
+  add(3, kOne, /*ephemeral=*/50);
+  for (const uint64_t id : {4, 5, 6}) add(id, kMany, /*ephemeral=*/60);
+  const LaneId closes = job(1).lane;
+  for (const uint64_t id : {4, 5, 6}) ASSERT_EQ(job(id).lane, closes);
+  // Until the period of the many has begun.
+  for (int i = 0; i < 200 && (turns_[3] < 3 || key_ != kMany); ++i) end_first();
+  ASSERT_EQ(key_, kMany);
+  for (const uint64_t id : {1, 4, 5, 6}) note(send(JobEnded{JobId(id), true}));
+  const int before = turns_[3];
+  for (int i = 0; i < 10 && turns_[3] == before; ++i) end_first();
+  EXPECT_GT(turns_[3], before);
 }
 
 TEST_F(SchedulerContextsTest, AMoreUrgentJobWaitsForNoPeriod) {
