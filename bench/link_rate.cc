@@ -177,7 +177,8 @@ int main(int argc, char** argv) {
   const std::string direction = argc == 6 ? argv[4] : "";
   const std::vector<std::string> known{"in", "out", "both", "beside", "forever"};
   if (std::find(known.begin(), known.end(), direction) == known.end()) {
-    std::fprintf(stderr, "usage: laneway-link-rate BYTES RATE PIECES in|out|both|beside|forever "
+    std::fprintf(stderr,
+                 "usage: laneway-link-rate BYTES RATE PIECES in|out|both|beside|forever "
                  "ROUNDS\n");
     return 2;
   }
