@@ -63,8 +63,10 @@ lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor
 
 Result<JobHandle> JobService::find(uint64_t job) {
   if (JobHandle found = worker_.find_job(JobId(job))) return found;
-  return Error{ErrorCode::unavailable,
-               "job " + std::to_string(job) + " is over; make a new step to go on"};
+  // Who asks has not heard of the end yet.
+  return worker_.why_over(JobId(job))
+      .value_or(Error{ErrorCode::unavailable,
+                      "job " + std::to_string(job) + " is over; make a new step to go on"});
 }
 
 JobService::Answer JobService::handle(const wire::to_worker::AddJob& message,

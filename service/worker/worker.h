@@ -76,6 +76,8 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   JobHandle add_job(NewJob job) { return jobs_.add(std::move(job)); }
   // The job of that id, or null when it is over.
   JobHandle find_job(JobId id) { return jobs_.find(id); }
+  // See WorkerJobs::why_over.
+  std::optional<Error> why_over(JobId id) { return jobs_.why_over(id); }
   // out_of_memory, with the arithmetic and nothing changed, when the graph could never run beside
   // the job's image in this pool. `number`: the one that it had before a restart. `prepared`: the
   // same graph, made by the job's torch side already.

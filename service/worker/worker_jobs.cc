@@ -7,6 +7,11 @@
 #include "service/worker/worker_lane.h"
 
 namespace laneway::service {
+namespace {
+
+constexpr size_t kRemembered = 64;  // jobs that are over
+
+}  // namespace
 
 JobHandle WorkerJobs::add(NewJob from) {
   auto job = std::make_shared<WorkerJob>(std::move(from));
@@ -21,6 +26,13 @@ JobHandle WorkerJobs::add(NewJob from) {
 JobHandle WorkerJobs::find(JobId id) {
   const BookkeepingLock lock(context_.mutex);
   return get(id);
+}
+
+std::optional<Error> WorkerJobs::why_over(JobId id) {
+  const BookkeepingLock lock(context_.mutex);
+  const auto found = std::find_if(over_.begin(), over_.end(),
+                                  [id](const auto& entry) { return entry.first == id; });
+  return found == over_.end() ? std::nullopt : std::optional(found->second);
 }
 
 JobHandle WorkerJobs::get(JobId id) const {
@@ -72,6 +84,8 @@ void WorkerJobs::end(WorkerJob& job, Error reason) {
   for (const auto& link : job.links) watcher_.forget(*link);
   if (job.journal) job.journal->close();
   job.changed.notify_all();
+  over_.emplace_back(job.id, job.over());
+  if (over_.size() > kRemembered) over_.pop_front();
   jobs_.erase(job.id);
 }
 

@@ -33,6 +33,8 @@ class WorkerJobs {
   JobHandle add(NewJob job);
   // Null when the job is over.
   JobHandle find(JobId id);
+  // Why a job is over that ended lately; nothing when it is not, or that is not known any more.
+  std::optional<Error> why_over(JobId id);
   // find, and all jobs, for callers that hold the worker's mutex.
   JobHandle get(JobId id) const LW_REQUIRES(kBookkeeping);
   const std::map<JobId, JobHandle>& all() const LW_REQUIRES(kBookkeeping) { return jobs_; }
@@ -63,6 +65,8 @@ class WorkerJobs {
   WorkerContext& context_;
   LinkWatcher& watcher_;
   std::map<JobId, JobHandle> jobs_ LW_GUARDED_BY(kBookkeeping);
+  // Of the last ones that ended, for requests that were under way then.
+  std::deque<std::pair<JobId, Error>> over_ LW_GUARDED_BY(kBookkeeping);
   bool closing_ LW_GUARDED_BY(kBookkeeping) = false;  // close_all began: no new jobs
   bool many_users_ LW_GUARDED_BY(kBookkeeping) = false;
   std::optional<uint32_t> user_ LW_GUARDED_BY(kBookkeeping);  // of the last job

@@ -177,6 +177,13 @@ TEST(WorkerProcess, OneThatCanNeverRunIsRefused) {
   ASSERT_FALSE(huge.refused());
   rig.until([&] { return rig.gone(huge.id()) != nullptr; }, "the refusal");
   EXPECT_EQ((*rig.gone(huge.id()))->code, ErrorCode::out_of_memory);
+  // Whoever asked for something of it before the end was heard of is told the same.
+  const auto answer = rig.ask(wire::to_worker::JobReport{.job = huge.id().value()});
+  const auto* reply = std::get_if<wire::from_worker::Reply>(&answer);
+  ASSERT_NE(reply, nullptr);
+  EXPECT_FALSE(reply->ok);
+  EXPECT_EQ(reply->code, ErrorCode::out_of_memory);
+  EXPECT_EQ(reply->message, (*rig.gone(huge.id()))->message);
   ProcessJob::Form broken = adding("broken");
   broken.graph.nodes[0].op = "aten::no_such_operator";
   ProcessJob job(rig, std::move(broken));
