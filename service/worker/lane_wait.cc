@@ -89,10 +89,8 @@ bool LaneWait::look_for_turn() {
   };
   context_.mutex.unlock();
   const TimePoint until = context_.clock.now() + kLooksForTurn;
-  while (!has_arrived() && context_.clock.now() < until) {
-    if (!context_.events.carry_out_what_came()) break;
-    // Whoever answers may have been woken on this core.
-    if (!has_arrived()) std::this_thread::yield();
+  while (context_.events.carry_out_what_came() && !has_arrived() && context_.clock.now() < until) {
+    std::this_thread::yield();  // whoever answers may have been woken on this core
   }
   context_.mutex.lock();
   return has_arrived();

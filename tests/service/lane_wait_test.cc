@@ -134,7 +134,7 @@ TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
   const BookkeepingLock lock(mutex());
   int looks = 0;
   rig_.on_look([&] {
-    if (++looks < 3) return;
+    ++looks;  // the first one of a few hundred us, of which a busy machine may leave no second one
     const BookkeepingLock inner(mutex());  // it is free while the thread looks
     wait_.follow(job);
     wait_.arrived();
@@ -142,7 +142,7 @@ TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
   wait_.follow(job);
   wait_.unfollow(/*others_wait=*/true);
   wait_.rest(/*for_requests=*/false);
-  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(looks, 1);
   wait_.unfollow(/*others_wait=*/false);
   // Nobody waited for the lane: nothing comes soon, and the thread sleeps at once.
   std::thread other([&] {
@@ -150,7 +150,7 @@ TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
     wait_.arrived();
   });
   wait_.rest(/*for_requests=*/false);
-  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(looks, 1);
   mutex().unlock();
   other.join();
   mutex().lock();
