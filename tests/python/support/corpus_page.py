@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from bench.corpus import exclusions, outcomes, parts, pool
@@ -31,8 +32,10 @@ test fails when it says anything else.
 | refused | `laneway.Error` is raised with these words, before anything is changed |
 | n/a | eager PyTorch refuses it, or does not do it twice the same |
 
-In messages, FILE:LINE stands for the line of the user's at fault.
+In messages, FILE:LINE stands for the line of the user's at fault, and N for the first element of a
+singular matrix that the processor at hand finds to be zero.
 """
+_ZERO_ELEMENT = re.compile(r"diagonal element \d+ is zero")
 _TITLES = {
     "inference": "Operators, laneway.inference",
     "compile": 'Operators, torch.compile(backend="laneway")',
@@ -68,7 +71,7 @@ def _section(part: str, rows: list[Row]) -> str:
     for kind, found in told:
         by_words: dict[str, dict[str, None]] = {}
         for row in found:
-            words = row.outcome.message
+            words = _ZERO_ELEMENT.sub("diagonal element N is zero", row.outcome.message)
             if row.case.name in exclusions.EXCLUDED:
                 words += f" ({exclusions.EXCLUDED[row.case.name]})"
             by_words.setdefault(words, {})[row.case.name] = None
