@@ -45,7 +45,10 @@ void BrokerChannel::send_locked(const std::vector<std::byte>& bytes) {
     }
     return;
   }
-  if (!channel_.wants_write()) return;
+  if (channel_.wants_write()) wake();
+}
+
+void BrokerChannel::wake() const {
   const uint64_t one = 1;
   if (::write(wake_, &one, sizeof(one)) < 0) log_error("the worker cannot wake itself");
 }

@@ -22,7 +22,7 @@ namespace laneway::service {
 
 class BrokerChannel {
  public:
-  // `wake` is written to when there is something to be flushed; it outlives the object.
+  // `wake` is written to when there is something for the one that polls; it outlives the object.
   explicit BrokerChannel(int wake) : wake_(wake) {}
 
   // Takes the place of the channel that was, from which nothing is read any more.
@@ -47,6 +47,8 @@ class BrokerChannel {
   void begin_report(uint64_t epoch) LW_EXCLUDES(mutex_);
   void report(uint64_t epoch, lanes::WorkerReport report) LW_EXCLUDES(mutex_);
 
+  // The one that polls looks again.
+  void wake() const;
   // For the one that polls: -1 without a broker.
   int descriptor() LW_EXCLUDES(mutex_);
   bool wants_write() LW_EXCLUDES(mutex_);

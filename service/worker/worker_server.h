@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -74,8 +73,6 @@ class WorkerServer final : private EventSink {
   // What another thread read and left comes first.
   Result<std::optional<Frame>> next_frame() LW_REQUIRES(reading_);
   void on_frame(Frame frame);
-  // The thread that polls looks again.
-  void wake() const;
   // Whether they are carried out: they wait for nobody, and there is nothing before them.
   bool carry_out_now(const Frame& frame);
   bool carry_out_now(const std::vector<lanes::Action>& list);
@@ -95,7 +92,7 @@ class WorkerServer final : private EventSink {
   BrokerChannel broker_;
   // Whoever reads the broker's channel has it until what was read is carried out or posted.
   Mutex reading_;
-  std::deque<Result<std::optional<Frame>>> unread_ LW_GUARDED_BY(reading_);
+  std::optional<Result<std::optional<Frame>>> unread_ LW_GUARDED_BY(reading_);
   wire::ServiceConfig config_;
   std::unique_ptr<adaptor::Backend> backend_;
   std::unique_ptr<memory::MemoryBlock> pool_;  // none before activation, where it cannot be shared

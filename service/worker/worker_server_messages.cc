@@ -1,6 +1,4 @@
 // WorkerServer: what the broker says, and who reads it.
-#include <unistd.h>
-
 #include <algorithm>
 #include <exception>
 #include <string>
@@ -25,29 +23,24 @@ bool waits_for_nobody(const lanes::Action& action) {
 }  // namespace
 
 Result<std::optional<Frame>> WorkerServer::next_frame() {
-  if (unread_.empty()) return broker_.receive();
-  Result<std::optional<Frame>> frame = std::move(unread_.front());
-  unread_.pop_front();
+  if (!unread_) return broker_.receive();
+  Result<std::optional<Frame>> frame = std::move(*unread_);
+  unread_.reset();
   return frame;
 }
 
 bool WorkerServer::carry_out_what_came() {
   if (!reading_.try_lock()) return true;
-  if (unread_.empty()) {
+  if (!unread_) {
     Result<std::optional<Frame>> frame = broker_.receive();
     const bool is_nothing = frame && !frame.value();
     if (!is_nothing && !(frame && carry_out_now(*frame.value()))) {
-      unread_.push_back(std::move(frame));  // for the thread that reads
-      wake();
+      unread_.emplace(std::move(frame));  // for the thread that polls
+      broker_.wake();
     }
   }
   reading_.unlock();
   return true;
-}
-
-void WorkerServer::wake() const {
-  const uint64_t one = 1;
-  if (::write(wake_.get(), &one, sizeof(one)) < 0) log_error("the worker cannot wake itself");
 }
 
 void WorkerServer::read_broker() {
