@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "memory/device/device.h"
 
 namespace laneway::memory {
 
@@ -21,6 +23,27 @@ class PoolAccess {
   // Inside the pool, over no link. Requires: the ranges do not overlap.
   virtual Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) = 0;
   virtual Status fill(void* to_pool, std::byte value, Bytes bytes) = 0;
+
+  // How much a caller with many bytes, who may stop in between, should give to one call.
+  virtual Bytes piece() const { return mib(1); }
+  // Whether copies from and to memory that pin() took are faster than others.
+  virtual bool wants_pinned() const { return false; }
+  // The memory must outlive the block, and the block the access; as Device::pin.
+  virtual Result<std::unique_ptr<MemoryBlock>> pin(std::byte* memory, Bytes bytes);
+  // As write, but from pinned memory it may return before the bytes are there: they are for what
+  // waits for the event, which is null when they are there already. `from` must stay as it is until
+  // then. Copies that were started come in their order, in no order with others.
+  virtual Result<std::shared_ptr<Event>> start_write(void* to_pool, const void* from, Bytes bytes);
 };
+
+inline Result<std::unique_ptr<MemoryBlock>> PoolAccess::pin(std::byte*, Bytes) {
+  return Error{ErrorCode::unsupported, "memory of this pool's needs not be pinned"};
+}
+
+inline Result<std::shared_ptr<Event>> PoolAccess::start_write(void* to_pool, const void* from,
+                                                              Bytes bytes) {
+  if (Status written = write(to_pool, from, bytes); !written) return written.error();
+  return std::shared_ptr<Event>();
+}
 
 }  // namespace laneway::memory

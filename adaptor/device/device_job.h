@@ -39,6 +39,10 @@ class DeviceJob {
   // Sets the address of the image's bytes; nullptr: the image has no place. Requires: no iteration
   // runs.
   virtual void bind_image(std::byte* base) = 0;
+  // The same for an image whose bytes are still on their way there, and are those of `copy`, in the
+  // CPU's memory; null: the CPU reaches them at `base`. Nodes run when the bytes that they use have
+  // come.
+  virtual void bind_arriving_image(std::byte* base, const std::byte* copy) = 0;
   // Must be called after anything but the job's graphs wrote state, in the bound image or in bytes
   // that are not placed yet. Requires: every iteration has retired.
   virtual void state_written() = 0;

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "lanes/enqueued_iteration.h"
 #include "lanes/graph/graph.h"
+#include "memory/device/device.h"
 #include "memory/lane_arena.h"
 
 namespace laneway::adaptor {
@@ -51,6 +52,9 @@ class DeviceLane {
   // Requires: the lane does not record.
   virtual Status save(void* to_host, const void* from_device, Bytes bytes);
   virtual Status mark(std::atomic<uint64_t>& at, uint64_t value);
+  // The lane's work from here on runs behind what the event marks. Here as for lanes whose work is
+  // done when it is called. Requires: the lane does not record.
+  virtual Status wait_for(memory::Event& event);
   // Must be called after each node that was enqueued. Waits while too much work is enqueued
   // (limits::kRunAhead). Error device_lost.
   virtual Status node_enqueued() = 0;
@@ -89,6 +93,8 @@ inline Status DeviceLane::mark(std::atomic<uint64_t>& at, uint64_t value) {
   at.store(value, std::memory_order_release);
   return {};
 }
+
+inline Status DeviceLane::wait_for(memory::Event& event) { return event.synchronize(); }
 
 // The lane that this thread has entered; null outside.
 DeviceLane* current_lane();

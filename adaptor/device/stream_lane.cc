@@ -154,6 +154,11 @@ Status StreamLane::mark(std::atomic<uint64_t>& at, uint64_t value) {
   return enqueue([&] { return stream_->host_function(bring); });
 }
 
+Status StreamLane::wait_for(memory::Event& event) {
+  if (!refusal_) return refusal_;
+  return enqueue([&] { return stream_->wait(event); });
+}
+
 Status StreamLane::node_enqueued() {
   if (!refusal_) return refusal_;
   if (is_recording()) return {};

@@ -39,6 +39,7 @@ class StreamLane : public DeviceLane {
   // As upload may be.
   Status save(void* to_host, const void* from_device, Bytes bytes) override;
   Status mark(std::atomic<uint64_t>& at, uint64_t value) override;
+  Status wait_for(memory::Event& event) override;
   Status node_enqueued() final;
   Status recording_launched() final;
   std::unique_ptr<lanes::EnqueuedIteration> enqueue() final;

@@ -1,6 +1,7 @@
 #include "adaptor/run/state_mirror.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -39,6 +40,11 @@ StateMirror::StateMirror(const pipeline::ImageLayout& layout, std::span<const ui
 void StateMirror::bind(std::byte* image) {
   image_ = image;
   state_written();
+}
+
+void StateMirror::take(const std::byte* copy) {
+  std::memcpy(bytes_.get(), copy + begin_.count(), static_cast<size_t>(size_.count()));
+  stale_ = false;
 }
 
 void StateMirror::state_written() {

@@ -46,6 +46,9 @@ class StateMirror {
 
   // The image lies at `image` from now on (null: it has no place), with other contents.
   void bind(std::byte* image);
+  // The image is on its way to where it is bound, and is as `copy`, in the CPU's memory: the
+  // mirror's slots come from there. Requires: nothing has written state since bind.
+  void take(const std::byte* copy);
   // Must be called after anything but this job's graphs wrote state.
   void state_written();
   // Must be called when a graph writes slots of the mirror on the device.

@@ -156,6 +156,11 @@ void TorchJob::bind_image(std::byte* base) {
   state_->mirror.bind(base);
 }
 
+void TorchJob::bind_arriving_image(std::byte* base, const std::byte* copy) {
+  bind_image(base);
+  if (copy != nullptr) state_->mirror.take(copy);
+}
+
 void TorchJob::state_written() { state_->mirror.state_written(); }
 
 const pipeline::ImageLayout& TorchJob::layout() const { return state_->layout; }

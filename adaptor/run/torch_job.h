@@ -34,6 +34,7 @@ class TorchJob final : public DeviceJob {
   Status set_random_state(std::span<const std::byte> state) override;
   std::vector<std::byte> random_state() const override;
   void bind_image(std::byte* base) override;
+  void bind_arriving_image(std::byte* base, const std::byte* copy) override;
   void state_written() override;
   const pipeline::ImageLayout& layout() const override;
   uint64_t context_key() const override;

@@ -1,4 +1,4 @@
-// Device, Stream, Event and MemoryBlock: all that Laneway needs of an accelerator, in about fifteen
+// Device, Stream, Event and MemoryBlock: all that Laneway needs of an accelerator, in about sixteen
 // calls that fit both host threads and CUDA. A device works asynchronously: enqueued work happens
 // later, in the order of its stream; streams are ordered only by events.
 //
@@ -89,6 +89,10 @@ class Device {
   // Allocates memory of the CPU from and to which copies are fast (pinned). Errors as for
   // allocate_pool.
   virtual Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size) = 0;
+  // Makes memory that the caller has, and keeps until the block's end, as fast for copies; no two
+  // such blocks overlap. Errors: out_of_memory when no more can be pinned, invalid_argument names a
+  // size that is not positive.
+  virtual Result<std::unique_ptr<MemoryBlock>> pin(std::byte* memory, Bytes size) = 0;
   virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
   virtual Result<std::unique_ptr<Event>> create_event() = 0;
 };

@@ -22,6 +22,10 @@ Result<std::unique_ptr<MemoryBlock>> HostDevice::allocate_host(Bytes size) {
   return memory_.allocate_host(size);
 }
 
+Result<std::unique_ptr<MemoryBlock>> HostDevice::pin(std::byte* memory, Bytes size) {
+  return HostMemory::pin(memory, size);
+}
+
 Result<std::unique_ptr<Stream>> HostDevice::create_stream() {
   try {
     return std::unique_ptr<Stream>(std::make_unique<HostStream>(memory_, *link_));

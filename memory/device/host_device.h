@@ -19,6 +19,7 @@ class HostDevice final : public Device {
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size) override;
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size) override;
+  Result<std::unique_ptr<MemoryBlock>> pin(std::byte* memory, Bytes size) override;
   // Maps a pool that another process made. Takes ownership of the descriptor. Errors as
   // SharedMemory::attach.
   Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size) {

@@ -8,6 +8,14 @@
 #include <utility>
 
 namespace laneway::memory {
+namespace {
+
+Error no_size(Bytes size) {
+  return Error{ErrorCode::invalid_argument,
+               "host memory of " + format_bytes(size) + ": the size must be at least one byte"};
+}
+
+}  // namespace
 
 class HostMemory::PoolBlock final : public MemoryBlock {
  public:
@@ -43,6 +51,19 @@ class HostMemory::HostBlock final : public MemoryBlock {
   Bytes size_;
 };
 
+class HostMemory::CallersBlock final : public MemoryBlock {
+ public:
+  CallersBlock(std::byte* data, Bytes size) : data_(data), size_(size) {}
+
+  std::byte* data() const override { return data_; }
+  Bytes size() const override { return size_; }
+  int descriptor() const override { return -1; }
+
+ private:
+  std::byte* const data_;
+  const Bytes size_;
+};
+
 Result<std::unique_ptr<MemoryBlock>> HostMemory::allocate_pool(Bytes size) {
   Result<SharedMemory> made = SharedMemory::create("laneway-pool", size);
   if (!made.ok()) return made.error();
@@ -62,11 +83,13 @@ std::unique_ptr<MemoryBlock> HostMemory::pool_block(SharedMemory memory) {
   return std::make_unique<PoolBlock>(*this, std::move(memory));
 }
 
+Result<std::unique_ptr<MemoryBlock>> HostMemory::pin(std::byte* memory, Bytes size) {
+  if (size <= Bytes(0)) return no_size(size);
+  return std::unique_ptr<MemoryBlock>(std::make_unique<CallersBlock>(memory, size));
+}
+
 Result<std::unique_ptr<MemoryBlock>> HostMemory::allocate_host(Bytes size) {
-  if (size <= Bytes(0)) {
-    return Error{ErrorCode::invalid_argument,
-                 "host memory of " + format_bytes(size) + ": the size must be at least one byte"};
-  }
+  if (size <= Bytes(0)) return no_size(size);
   void* data = ::mmap(nullptr, static_cast<size_t>(size.count()), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {

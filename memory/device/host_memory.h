@@ -24,6 +24,8 @@ class HostMemory {
   // SharedMemory::attach.
   Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size);
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size);
+  // All memory is as fast.
+  static Result<std::unique_ptr<MemoryBlock>> pin(std::byte* memory, Bytes size);
 
   // Error invalid_argument, naming the call and the range, unless [address, address + bytes) lies
   // in one pool block.
@@ -34,6 +36,7 @@ class HostMemory {
  private:
   class PoolBlock;
   class HostBlock;
+  class CallersBlock;
 
   std::unique_ptr<MemoryBlock> pool_block(SharedMemory memory);
 

@@ -1,6 +1,32 @@
 #include "service/worker/image_arrival.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace laneway::service {
+
+void ImageArrival::advance(Bytes arrived, std::shared_ptr<memory::Event> there) {
+  if (there != nullptr) {
+    const MutexLock lock(mutex_);
+    coming_.push_back({.bytes = arrived, .there = std::move(there)});
+  }
+  set(arrived.count());
+}
+
+void ImageArrival::finish(bool whole) {
+  {
+    const MutexLock lock(mutex_);
+    coming_.clear();
+  }
+  set(whole ? kWhole : kLost);
+}
+
+ImageArrival::Coming ImageArrival::coming(Bytes bytes) const {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(coming_.begin(), coming_.end(),
+                                  [&](const Coming& piece) { return piece.bytes >= bytes; });
+  return found != coming_.end() ? *found : Coming{.bytes = bytes, .there = nullptr};
+}
 
 template <class Wait>
 bool ArrivingRunner::wait(const Wait& wait) {
@@ -28,8 +54,16 @@ lanes::NodeOutcome ArrivingRunner::run_node(size_t index) {
   if (!image_.arrival.has(need) && !wait([&] { return image_.arrival.wait(need); })) {
     return lanes::NodeOutcome::failed;
   }
+  if (need > ordered_) lane_error_ = order_behind(need);
+  if (!lane_error_) return lanes::NodeOutcome::failed;
   note_start();
   return runner_.run_node(index);
+}
+
+Status ArrivingRunner::order_behind(Bytes need) {
+  const ImageArrival::Coming coming = image_.arrival.coming(need);
+  ordered_ = coming.bytes;
+  return coming.there != nullptr ? lane_.wait_for(*coming.there) : Status();
 }
 
 bool ArrivingRunner::may_write() {

@@ -1,21 +1,26 @@
 // ImageArrival: how much of a job's image, from its beginning on, is in the pool, while it comes
 // back and its iterations run behind the copy. And ArrivingRunner, which lets each node of an
-// iteration wait for the bytes that it needs.
+// iteration wait for the bytes that it needs: on the CPU until they are there, or, where the device
+// copies by itself, until they are on their way; then the lane's work waits in its own order.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "adaptor/device/device_lane.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "lanes/graph_runner.h"
+#include "memory/device/device.h"
 
 namespace laneway::service {
 
@@ -24,9 +29,17 @@ class ImageArrival {
  public:
   // From now on nothing is there, until it is said.
   void begin() { arrived_.store(0, std::memory_order_release); }
-  void advance(Bytes arrived) { set(arrived.count()); }
+  // So much is there, for what waits for `there` (null: for everybody).
+  void advance(Bytes arrived, std::shared_ptr<memory::Event> there = nullptr) LW_EXCLUDES(mutex_);
   // Every byte is there and is the right one, and the journal says so; or it never will be.
-  void finish(bool whole) { set(whole ? kWhole : kLost); }
+  void finish(bool whole) LW_EXCLUDES(mutex_);
+  // What those bytes are to be waited for by, and how many there are behind it; no event when they
+  // are there. Requires: has(bytes).
+  struct Coming {
+    Bytes bytes;
+    std::shared_ptr<memory::Event> there;
+  };
+  Coming coming(Bytes bytes) const LW_EXCLUDES(mutex_);
 
   bool is_whole() const { return arrived_.load(std::memory_order_acquire) == kWhole; }
   bool is_lost() const { return arrived_.load(std::memory_order_acquire) == kLost; }
@@ -53,6 +66,8 @@ class ImageArrival {
   }
 
   std::atomic<int64_t> arrived_{kWhole};
+  mutable Mutex mutex_;
+  std::vector<Coming> coming_ LW_GUARDED_BY(mutex_);  // ascending
 };
 
 // An iteration whose image is arriving.
@@ -73,9 +88,9 @@ struct ArrivingImage {
 // (may_write), for the whole. An image that does not come fails the node.
 class ArrivingRunner final : public lanes::GraphRunner {
  public:
-  // Both must outlive it.
-  ArrivingRunner(lanes::GraphRunner& runner, ArrivingImage& image)
-      : runner_(runner), image_(image) {}
+  // All of them must outlive it. `lane`: in which the runner's nodes run.
+  ArrivingRunner(lanes::GraphRunner& runner, adaptor::DeviceLane& lane, ArrivingImage& image)
+      : runner_(runner), lane_(lane), image_(image) {}
 
   // False: the image does not come.
   bool may_write();
@@ -87,7 +102,8 @@ class ArrivingRunner final : public lanes::GraphRunner {
   Status finish(std::span<const lanes::OutputView> outputs) override;
   void abandon() override { runner_.abandon(); }
   const Error& last_error() const override {
-    return image_.arrival.is_lost() ? error_ : runner_.last_error();
+    if (image_.arrival.is_lost()) return error_;
+    return lane_error_ ? runner_.last_error() : lane_error_.error();
   }
 
  private:
@@ -96,9 +112,14 @@ class ArrivingRunner final : public lanes::GraphRunner {
   // `wait` blocks.
   template <class Wait>
   bool wait(const Wait& wait);
+  // The lane's work from here on has these bytes.
+  Status order_behind(Bytes need);
 
   lanes::GraphRunner& runner_;
+  adaptor::DeviceLane& lane_;
   ArrivingImage& image_;
+  Bytes ordered_;  // the lane's work is behind the arrival of so many
+  Status lane_error_;
   TimePoint began_;
   const Error error_{ErrorCode::cancelled, "the job ended while its image was on its way back"};
 };

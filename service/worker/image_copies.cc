@@ -120,18 +120,21 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, La
   wish_for_share(context_, *job);
 }
 
-// Nodes wait on the CPU, so it is of use where they also run there.
+// A device copies by itself from memory alone; and what it keeps on the CPU of the job's state is
+// taken from there.
 bool ImageCopies::may_arrive(const WorkerJob& job) const {
+  const bool copies_by_itself = context_.outside.in_memory(job.copy) != nullptr;
   // What dies with the worker must be kept before it is used.
   return job.clean && !job.guard.restore_pending && !job.quarantined &&
          !context_.images_die_with_worker &&
-         context_.backend.device().capabilities().pool_is_addressable;
+         (copies_by_itself || context_.backend.device().capabilities().pool_is_addressable);
 }
 
 void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting) {
   std::byte* const image = context_.pool + offset.count();
   job->arrival.begin();
-  job->torch->bind_image(image);
+  const bool reached = context_.backend.device().capabilities().pool_is_addressable;
+  job->torch->bind_arriving_image(image, reached ? nullptr : context_.outside.in_memory(job->copy));
   {
     const BookkeepingLock lock(context_.mutex);
     job->image = image;
@@ -141,11 +144,10 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
     job->changed.notify_all();
   }
   context_.events.post(lanes::ImagePlaced{.job = job->id, .whole = false});
-  const OutsideImages::GoesOn wanted = while_wanted(*job, noting);
-  const Status loaded = load(*job, image, size, [&](Bytes moved) {
-    job->arrival.advance(moved);
-    return wanted(moved);
-  });
+  const Status loaded = load(*job, image, size, while_wanted(*job, noting),
+                             [&job](Bytes bytes, std::shared_ptr<memory::Event> there) {
+                               job->arrival.advance(bytes, std::move(there));
+                             });
   if (!loaded) return drop_unplaced(job, loaded.error());
   fault_point("worker.image_written");
   if (job->journal) job->journal->placed();
@@ -175,12 +177,13 @@ OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noti
 Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting) {
   memory::PoolAccess& pool = context_.backend.pool_access();
   const OutsideImages::GoesOn goes_on = while_wanted(job, noting);
-  if (job.clean) return load(job, image, size, goes_on);
+  if (job.clean) return load(job, image, size, goes_on, {});
   return job.initial.write_to(pool, image, size, job.torch->layout(), goes_on);
 }
 
 Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
-                         const OutsideImages::GoesOn& goes_on) {
+                         const OutsideImages::GoesOn& goes_on,
+                         const OutsideImages::Started& started) {
   OutsideImages::Prefix prefix;
   {
     const BookkeepingLock lock(context_.mutex);
@@ -188,8 +191,8 @@ Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
   }
   const TimePoint begun = context_.clock.now();
   memory::PoolAccess& pool = context_.backend.pool_access();
-  Status loaded =
-      context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on, prefix);
+  Status loaded = context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on,
+                                        prefix, started);
   if (loaded) note_link_rate(job, size - prefix.size, context_.clock.now() - begun);
   return loaded;
 }

@@ -84,7 +84,8 @@ class ImageCopies {
   bool may_arrive(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
   void arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
   // Its copy outside and what stayed of it come together at `image`.
-  Status load(WorkerJob& job, std::byte* image, Bytes size, const OutsideImages::GoesOn& goes_on);
+  Status load(WorkerJob& job, std::byte* image, Bytes size, const OutsideImages::GoesOn& goes_on,
+              const OutsideImages::Started& started);
   void leave(const JobHandle& job, Bytes size, LaneNoting& noting);
   void save_unused(const JobHandle& job, Bytes size, LaneNoting& noting);
   // Success: the copy is whole.

@@ -108,7 +108,7 @@ IterationResult run_iteration(WorkerGraph& graph, adaptor::DeviceLane& lane,
     lanes::GraphRunner& probed = result.was_planned ? own : marking;
     lanes::GraphRunner& guarded = commit != nullptr ? commit->around(probed) : probed;
     std::optional<ArrivingRunner> waiting;
-    if (arriving != nullptr) hooks.wait_for(waiting.emplace(guarded, *arriving));
+    if (arriving != nullptr) hooks.wait_for(waiting.emplace(guarded, lane, *arriving));
     lanes::GraphRunner& runner = waiting ? *waiting : guarded;
     report = lanes::Executor(runner, asked.word, hooks).run(inputs, outputs);
     result.address_hash = scope.address_hash();

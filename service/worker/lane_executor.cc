@@ -43,7 +43,8 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
     return result;
   }
   const bool held = interruption != nullptr && interruption->expected;
-  graph.torch->allow_replay(replay_ && !held);
+  // A recording waits for the whole image before its first node.
+  graph.torch->allow_replay(replay_ && !held && arriving == nullptr);
   IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit,
                                          arriving, interruption);
   if (graph.uses_team()) {

@@ -17,7 +17,7 @@ constexpr Bytes kMeasured = kib(256);
 // Wishes that differ by less than this part of the image are the same one.
 constexpr int64_t kSame = 32;
 
-bool can_arrive(const WorkerContext& context) {
+bool can_keep_prefix(const WorkerContext& context) {
   return context.backend.device().capabilities().pool_is_addressable && context.outside.exist();
 }
 
@@ -38,6 +38,8 @@ void note_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
                   const ArrivingImage& arriving) {
   const int64_t rate = job.link_rate.load();
   if (context.prefix_rule.kind != PrefixRule::Kind::by_times || rate == 0) return;
+  // Where nodes are enqueued, `starts` says nothing about when they run.
+  if (!can_keep_prefix(context)) return;
   if (arriving.starts.size() != arriving.needs.size()) return;
   std::vector<Bytes> needs(arriving.needs.begin(), arriving.needs.end());
   // Whoever writes, and the answer, waits for all of it.
@@ -74,7 +76,7 @@ void note_link_rate(WorkerJob& job, Bytes bytes, Duration took) {
 }
 
 void wish_for_share(WorkerContext& context, WorkerJob& job) {
-  if (context.prefix_rule.kind != PrefixRule::Kind::share || !can_arrive(context)) return;
+  if (context.prefix_rule.kind != PrefixRule::Kind::share || !can_keep_prefix(context)) return;
   wish(context, job,
        Bytes(job.torch->layout().total().count() / 100 * context.prefix_rule.percent));
 }

@@ -31,6 +31,7 @@ class PacedDevice final : public memory::Device {
   const memory::Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<memory::MemoryBlock>> allocate_pool(Bytes) override { return none(); }
   Result<std::unique_ptr<memory::MemoryBlock>> allocate_host(Bytes) override { return none(); }
+  Result<std::unique_ptr<memory::MemoryBlock>> pin(std::byte*, Bytes) override { return none(); }
   Result<std::unique_ptr<memory::Stream>> create_stream() override {
     return std::unique_ptr<memory::Stream>(std::make_unique<PacedStream>(*this));
   }

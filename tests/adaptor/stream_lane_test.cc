@@ -132,6 +132,9 @@ class Unpinned final : public memory::Device {
   Result<std::unique_ptr<memory::MemoryBlock>> allocate_host(Bytes) override {
     return Error{ErrorCode::out_of_memory, "no pinned memory"};
   }
+  Result<std::unique_ptr<memory::MemoryBlock>> pin(std::byte*, Bytes size) override {
+    return allocate_host(size);
+  }
   Result<std::unique_ptr<memory::Stream>> create_stream() override {
     return device_.create_stream();
   }

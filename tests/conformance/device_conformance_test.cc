@@ -15,6 +15,7 @@
 
 #include "base/random.h"
 #include "memory/device/limits.h"
+#include "memory/os/shared_memory.h"
 #include "tests/conformance/device_rows.h"
 #include "tests/support/seed.h"
 
@@ -56,12 +57,39 @@ TEST_P(DeviceConformance, ImpossibleSizesAreErrorsNotAborts) {
   for (const int64_t size : {int64_t{0}, int64_t{-1}}) {
     EXPECT_EQ(device_->allocate_pool(Bytes(size)).error().code, ErrorCode::invalid_argument);
     EXPECT_EQ(device_->allocate_host(Bytes(size)).error().code, ErrorCode::invalid_argument);
+    std::byte here{};
+    EXPECT_EQ(device_->pin(&here, Bytes(size)).error().code, ErrorCode::invalid_argument);
   }
   const Bytes huge(int64_t{1} << 56);
   for (const auto& made : {device_->allocate_pool(huge), device_->allocate_host(huge)}) {
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().code, ErrorCode::out_of_memory);
     EXPECT_NE(made.error().message.find("65536 TiB"), std::string::npos) << made.error().message;
+  }
+}
+
+// Memory of the caller's is copied from and to like any, while it is pinned and when it is not any
+// more; it can be pinned again.
+TEST_P(DeviceConformance, PinnedMemoryIsTheCallers) {
+  const auto block = pool(kib(8));
+  const auto own = SharedMemory::create("pinned", kib(8));
+  ASSERT_TRUE(own.ok());
+  std::byte* const memory = own.value().data();
+  const auto one = stream();
+  for (int round = 0; round < 2; ++round) {
+    std::memset(memory, 5 + round, 8192);
+    auto pinned = device_->pin(memory, kib(8));
+    ASSERT_TRUE(pinned.ok()) << pinned.error().message;
+    EXPECT_EQ(pinned.value()->data(), memory);
+    EXPECT_EQ(pinned.value()->size(), kib(8));
+    EXPECT_EQ(pinned.value()->descriptor(), -1);
+    ASSERT_TRUE(one->copy_to_device(block->data(), memory, kib(8)).ok());
+    ASSERT_TRUE(one->fill(block->data(), std::byte{1}, kib(4)).ok());
+    ASSERT_TRUE(one->copy_to_host(memory, block->data(), kib(8)).ok());
+    ASSERT_TRUE(one->synchronize().ok());
+    pinned.value().reset();
+    EXPECT_EQ(memory[4095], std::byte{1});
+    EXPECT_EQ(memory[4096], std::byte(5 + round));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -116,6 +117,74 @@ TEST_P(PoolAccessTest, WhatIsNotInsideThePoolIsRefused) {
   EXPECT_TRUE(refused(access_->read(bytes.data(), pool_->data(), Bytes(-1))));
   EXPECT_TRUE(access_->write(pool_->data() + kPool, bytes.data(), Bytes(0)).ok());
   EXPECT_TRUE(access_->fill(pool_->data(), std::byte{1}, Bytes(kPool)).ok());
+}
+
+// Two pinned ranges side by side and bytes around them that are not pinned, with copies that begin
+// and end everywhere; then the same when nothing is pinned any more.
+TEST_P(PoolAccessTest, MemoryThatIsPinnedChangesNoByte) {
+  constexpr int64_t kRange = 100'000;
+  std::vector<std::byte> host(4 * kRange);
+  std::vector<std::unique_ptr<MemoryBlock>> pinned;
+  if (access_->wants_pinned()) {
+    for (const int64_t at : {kRange, 2 * kRange}) {
+      pinned.push_back(access_->pin(host.data() + at, Bytes(kRange)).value());
+      EXPECT_EQ(pinned.back()->data(), host.data() + at);
+      EXPECT_EQ(pinned.back()->size(), Bytes(kRange));
+    }
+  }
+  uint8_t round = 0;
+  const auto try_all = [&] {
+    for (const int64_t from : {int64_t{0}, kRange - 1, kRange, kRange + 1, 2 * kRange - 7}) {
+      for (const int64_t size : {int64_t{1}, int64_t{9}, kRange, 2 * kRange, 4 * kRange - from}) {
+        if (from + size > 4 * kRange) continue;
+        ++round;
+        for (size_t i = 0; i < host.size(); ++i) host[i] = std::byte(uint8_t(i * 7 + round));
+        const std::vector<std::byte> sent(host.begin() + from, host.begin() + from + size);
+        ASSERT_TRUE(access_->write(pool_->data() + 11, host.data() + from, Bytes(size)).ok());
+        std::fill(host.begin(), host.end(), std::byte{0});
+        ASSERT_TRUE(access_->read(host.data() + from, pool_->data() + 11, Bytes(size)).ok());
+        EXPECT_TRUE(std::equal(sent.begin(), sent.end(), host.begin() + from)) << from << " " << size;
+        EXPECT_EQ(std::count(host.begin(), host.begin() + from, std::byte{0}), from);
+      }
+    }
+  };
+  try_all();
+  pinned.clear();
+  try_all();
+}
+
+// What is started from pinned memory is there for whoever waits for its event, and the copies are
+// in their order: the last event stands for all.
+TEST_P(PoolAccessTest, StartedCopiesAreThereBehindTheirEvents) {
+  constexpr int64_t kPiece = 50'000;
+  std::vector<std::byte> host(4 * kPiece);
+  for (size_t i = 0; i < host.size(); ++i) host[i] = std::byte(uint8_t(i * 7 + i / 251));
+  std::vector<std::unique_ptr<MemoryBlock>> pinned;
+  if (access_->wants_pinned()) {
+    for (const int64_t at : {int64_t{0}, 3 * kPiece / 2}) {
+      pinned.push_back(access_->pin(host.data() + at, Bytes(3 * kPiece / 2)).value());
+    }
+  }
+  std::vector<std::shared_ptr<Event>> events;
+  for (int64_t at = 0; at < 4 * kPiece; at += kPiece) {
+    auto there = access_->start_write(pool_->data() + at, host.data() + at, Bytes(kPiece));
+    ASSERT_TRUE(there.ok()) << there.error().message;
+    // The last one is not pinned as a whole.
+    EXPECT_EQ(there.value() != nullptr, access_->wants_pinned() && at < 3 * kPiece);
+    if (there.value() == nullptr) continue;
+    events.push_back(std::move(there).value());
+    if (GetParam() == Way::stream_of_synthetic) {
+      EXPECT_EQ(events.back()->query(), EventState::pending) << "nobody waited for it";
+    }
+  }
+  if (!events.empty()) {
+    ASSERT_TRUE(events.back()->synchronize().ok());
+  }
+  std::vector<std::byte> back(host.size());
+  ASSERT_TRUE(access_->read(back.data(), pool_->data(), Bytes(4 * kPiece)).ok());
+  EXPECT_EQ(back, host);
+  const auto outside = access_->start_write(pool_->data() + kPool, host.data(), Bytes(1));
+  EXPECT_EQ(outside.error().code, ErrorCode::invalid_argument);
 }
 
 // Threads that use parts of their own do not disturb each other.

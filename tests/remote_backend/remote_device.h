@@ -23,6 +23,9 @@ class RemoteDevice final : public memory::Device {
   Result<std::unique_ptr<memory::MemoryBlock>> allocate_host(Bytes size) override {
     return host_.allocate_host(size);
   }
+  Result<std::unique_ptr<memory::MemoryBlock>> pin(std::byte* memory, Bytes size) override {
+    return host_.pin(memory, size);
+  }
   Result<std::unique_ptr<memory::Stream>> create_stream() override;
   Result<std::unique_ptr<memory::Event>> create_event() override;
   const std::shared_ptr<RemoteLoss>& loss() const { return loss_; }

@@ -43,4 +43,9 @@ Status RemoteLane::mark(std::atomic<uint64_t>& at, uint64_t value) {
   return sent ? drain() : sent;
 }
 
+Status RemoteLane::wait_for(memory::Event& event) {
+  Status waits = StreamLane::wait_for(event);
+  return waits ? drain() : waits;
+}
+
 }  // namespace laneway::testing

@@ -28,6 +28,7 @@ class RemoteLane final : public adaptor::StreamLane {
   // Kernels do not wait for the stream.
   Status save(void* to_host, const void* from_device, Bytes bytes) override;
   Status mark(std::atomic<uint64_t>& at, uint64_t value) override;
+  Status wait_for(memory::Event& event) override;
   const RemoteDevice& remote() const { return remote_; }
 
  private:

@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "adaptor/device/stream_lane.h"
 #include "lanes/executor.h"
+#include "tests/support/synthetic_device.h"
 
 namespace laneway::service {
 namespace {
@@ -50,6 +53,23 @@ class SeeingRunner final : public lanes::GraphRunner {
   bool abandoned_ = false;
 };
 
+// Notes what its work waits for.
+class NotingLane final : public adaptor::StreamLane {
+ public:
+  using StreamLane::StreamLane;
+  void enter(memory::LaneArena&, const lanes::NumericContext&) override {}
+  void leave() override {}
+  void suspend() override {}
+  void resume(const lanes::NumericContext&) override {}
+  uint64_t address_hash() const override { return 0; }
+  Status wait_for(memory::Event& event) override {
+    waited_for.push_back(&event);
+    return answer ? StreamLane::wait_for(event) : answer;
+  }
+  std::vector<memory::Event*> waited_for;
+  Status answer;
+};
+
 class Hooks final : public lanes::ExecutorHooks {
  public:
   void pause(size_t /*node*/) override {}
@@ -65,15 +85,17 @@ class ImageArrivalTest : public ::testing::Test {
  protected:
   lanes::IterationReport run() {
     Hooks hooks;
-    ArrivingRunner arriving(runner_, image_);
+    ArrivingRunner arriving(runner_, lane_, image_);
     hooks.runner = &arriving;
     lanes::ControlWord word;
     return lanes::Executor(arriving, word, hooks).run({}, {});
   }
 
+  SteadyClock clock_;
+  memory::SyntheticDevice device_;
+  NotingLane lane_{device_, device_.create_stream().value(), clock_};
   ImageArrival arrival_;
   SeeingRunner runner_{arrival_, kNeeds};
-  SteadyClock clock_;
   int waits_ = 0;
   int begun_ = 0;
   int writes_ = 0;
@@ -145,6 +167,50 @@ TEST_F(ImageArrivalTest, AnImageThatDoesNotComeEndsTheIteration) {
     EXPECT_TRUE(runner_.abandoned());
   }
   EXPECT_EQ(writes_, 0);
+}
+
+// Pieces that a device copies by itself: the CPU waits for none of them, the lane's stream for each
+// that a node needs, once; only the commit phase and the answer wait for the whole.
+TEST_F(ImageArrivalTest, OnADeviceTheLanesWorkWaitsInItsOrder) {
+  const auto pool = device_.allocate_pool(kib(4)).value();
+  const std::vector<std::byte> bytes(30, std::byte{7});
+  const auto copies = device_.create_stream().value();
+  std::vector<std::shared_ptr<memory::Event>> events;
+  arrival_.begin();
+  for (const int64_t end : {5, 12, 25, 30}) {
+    std::shared_ptr<memory::Event> there = device_.create_event().value();
+    ASSERT_TRUE(copies->copy_to_device(pool->data(), bytes.data(), Bytes(end)).ok());
+    ASSERT_TRUE(copies->record(*there).ok());
+    events.push_back(there);
+    arrival_.advance(Bytes(end), there);
+  }
+  // Its waits are for the whole, and the two nodes before them need none.
+  const auto counted = image_.on_wait;
+  image_.on_wait = [&](bool waits) {
+    counted(waits);
+    if (!waits) return;
+    EXPECT_EQ(runner_.ran(), 2);
+    EXPECT_EQ(lane_.waited_for, (std::vector{events[1].get(), events[2].get()}))
+        << "10 bytes come with the second piece, 20 with the third";
+    EXPECT_EQ(events[1]->query(), memory::EventState::pending) << "the CPU has waited for a piece";
+    EXPECT_FALSE(device_.run_one(lane_.stream())) << "nodes would run ahead of their bytes";
+    arrival_.finish(true);
+  };
+  EXPECT_EQ(run().outcome, lanes::IterationOutcome::completed);
+  EXPECT_EQ(begun_, 1);
+  EXPECT_EQ(lane_.waited_for.size(), 2U) << "what is whole is waited for by nobody";
+  EXPECT_EQ(arrival_.coming(Bytes(30)).there, nullptr);
+}
+
+TEST_F(ImageArrivalTest, ADeviceThatFailsEndsTheIteration) {
+  lane_.answer = Error{ErrorCode::device_lost, "it is gone"};
+  arrival_.begin();
+  arrival_.advance(Bytes(30), device_.create_event().value());
+  const lanes::IterationReport report = run();
+  EXPECT_EQ(report.outcome, lanes::IterationOutcome::failed_clean);
+  EXPECT_EQ(report.error.message, "it is gone");
+  EXPECT_EQ(runner_.ran(), 0);
+  EXPECT_TRUE(runner_.abandoned());
 }
 
 }  // namespace

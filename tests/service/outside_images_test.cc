@@ -6,10 +6,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "memory/host_pool_access.h"
+#include "memory/stream_pool_access.h"
+#include "tests/support/synthetic_device.h"
 
 namespace laneway::service {
 namespace {
@@ -158,6 +162,56 @@ TEST_F(OutsideImagesTest, NoPlaceIsBelieved) {
     EXPECT_EQ(save(place).error().code, ErrorCode::internal);
   }
   EXPECT_FALSE(OutsideImages().exist());
+}
+
+// By a device that does nothing before somebody waits for it: what was told of is there behind its
+// event, no more is under way than the limit says, and nothing when the call is over.
+TEST_F(OutsideImagesTest, ADeviceTakesTheStoresBytesByItself) {
+  memory::SyntheticDevice device;
+  const auto pool = device.allocate_pool(kSize * 10).value();
+  const auto access = memory::StreamPoolAccess::create(device).value();
+  const lanes::OutsidePlace place{Tier::store, mib(8) + kib(4)};
+  ASSERT_TRUE(access->write(pool->data(), image(), kSize).ok());
+  const auto sum = outside_.save(*access, pool->data(), kSize, place, always_);
+  ASSERT_TRUE(sum.ok()) << sum.error().message;
+  std::byte* const target = pool->data() + kSize.count();
+  std::vector<std::shared_ptr<memory::Event>> events;
+  Bytes told;
+  const Status loaded = outside_.load(
+      *access, target, kSize, place, sum.value(), always_, OutsideImages::Prefix(),
+      [&](Bytes bytes, std::shared_ptr<memory::Event> there) {
+        ASSERT_NE(there, nullptr) << "the store was not pinned";
+        EXPECT_EQ(there->query(), memory::EventState::pending);
+        EXPECT_GT(bytes, told);
+        told = bytes;
+        events.push_back(std::move(there));
+      });
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(told, kSize);
+  EXPECT_EQ(events.size(), 3U);
+  for (const auto& there : events) EXPECT_EQ(there->query(), memory::EventState::done);
+  std::vector<uint8_t> back(image_.size());
+  ASSERT_TRUE(access->read(back.data(), target, kSize).ok());
+  EXPECT_EQ(back, image_);
+}
+
+// It stops between two pieces, and what it began is over.
+TEST_F(OutsideImagesTest, ALoadThatIsNotWantedAnyMoreLeavesNothingUnderWay) {
+  memory::SyntheticDevice device;
+  const auto pool = device.allocate_pool(kSize).value();
+  const auto access = memory::StreamPoolAccess::create(device).value();
+  const lanes::OutsidePlace place{Tier::store, Bytes(0)};
+  const auto sum = save(place);
+  std::vector<std::shared_ptr<memory::Event>> events;
+  const Status loaded = outside_.load(
+      *access, pool->data(), kSize, place, sum.value(), [&](Bytes) { return events.size() < 2; },
+      OutsideImages::Prefix(), [&](Bytes, std::shared_ptr<memory::Event> there) {
+        events.push_back(std::move(there));
+      });
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, ErrorCode::cancelled);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events.back()->query(), memory::EventState::done);
 }
 
 }  // namespace

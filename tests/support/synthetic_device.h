@@ -27,6 +27,9 @@ class SyntheticDevice final : public Device {
   const Capabilities& capabilities() const override { return capabilities_; }
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size) override;
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size) override;
+  Result<std::unique_ptr<MemoryBlock>> pin(std::byte* memory, Bytes size) override {
+    return HostMemory::pin(memory, size);
+  }
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
 

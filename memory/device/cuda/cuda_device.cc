@@ -68,6 +68,10 @@ Result<std::unique_ptr<MemoryBlock>> CudaDevice::allocate_host(Bytes size) {
   return memory_.allocate_host(size);
 }
 
+Result<std::unique_ptr<MemoryBlock>> CudaDevice::pin(std::byte* memory, Bytes size) {
+  return memory_.pin(memory, size);
+}
+
 Result<std::unique_ptr<MemoryBlock>> CudaDevice::attach_pool(int descriptor, Bytes size) {
   return memory_.attach_pool(descriptor, size);
 }

@@ -33,6 +33,7 @@ class CudaDevice final : public Device {
   // Waits for blocks that are being freed before it returns out_of_memory.
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size) override;
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size) override;
+  Result<std::unique_ptr<MemoryBlock>> pin(std::byte* memory, Bytes size) override;
   Result<std::unique_ptr<Stream>> create_stream() override;
   Result<std::unique_ptr<Event>> create_event() override;
 

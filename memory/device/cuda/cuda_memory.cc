@@ -90,6 +90,27 @@ class CudaMemory::HostBlock final : public MemoryBlock {
   const Bytes size_;
 };
 
+class CudaMemory::CallersBlock final : public MemoryBlock {
+ public:
+  CallersBlock(const CudaContext& context, std::byte* data, Bytes size)
+      : context_(context), data_(data), size_(size) {}
+  ~CallersBlock() override {
+    const CudaContext::RelaxedScope scope(context_);
+    context_.driver().cuMemHostUnregister(data_);
+  }
+  CallersBlock(const CallersBlock&) = delete;
+  CallersBlock& operator=(const CallersBlock&) = delete;
+
+  std::byte* data() const override { return data_; }
+  Bytes size() const override { return size_; }
+  int descriptor() const override { return -1; }
+
+ private:
+  const CudaContext& context_;
+  std::byte* const data_;
+  const Bytes size_;
+};
+
 CudaMemory::CudaMemory(const CudaContext& context, std::string label, CUstream clearing)
     : context_(context),
       label_(std::move(label)),
@@ -159,6 +180,20 @@ Result<std::unique_ptr<MemoryBlock>> CudaMemory::allocate_host(Bytes size) {
   if (made == CUDA_ERROR_OUT_OF_MEMORY) return none;
   if (made != CUDA_SUCCESS) return context_.failure(made, "allocating pinned host memory");
   return std::unique_ptr<MemoryBlock>(std::make_unique<HostBlock>(context_, data, size));
+}
+
+Result<std::unique_ptr<MemoryBlock>> CudaMemory::pin(std::byte* memory, Bytes size) {
+  if (size <= Bytes(0)) return no_size("pinned host memory", size);
+  const CudaContext::RelaxedScope scope(context_);
+  const CUresult made = context_.driver().cuMemHostRegister(
+      memory, static_cast<size_t>(size.count()), CU_MEMHOSTREGISTER_PORTABLE);
+  if (made == CUDA_ERROR_OUT_OF_MEMORY) {
+    return Error{ErrorCode::out_of_memory,
+                 format_bytes(size) + " of the CPU's memory cannot be pinned: the machine has " +
+                     format_bytes(memory_of_the_machine()) + ", and a part of it may be locked"};
+  }
+  if (made != CUDA_SUCCESS) return context_.failure(made, "pinning memory");
+  return std::unique_ptr<MemoryBlock>(std::make_unique<CallersBlock>(context_, memory, size));
 }
 
 Bytes CudaMemory::free_memory() const {

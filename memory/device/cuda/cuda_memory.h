@@ -25,9 +25,10 @@ class CudaMemory {
   const Status& exportable() const { return exportable_; }
   const BlockRanges& pool_blocks() const { return pool_blocks_; }
 
-  // As Device::allocate_pool and allocate_host.
+  // As Device::allocate_pool, allocate_host and pin.
   Result<std::unique_ptr<MemoryBlock>> allocate_pool(Bytes size);
   Result<std::unique_ptr<MemoryBlock>> allocate_host(Bytes size);
+  Result<std::unique_ptr<MemoryBlock>> pin(std::byte* memory, Bytes size);
   // As CudaDevice::attach_pool.
   Result<std::unique_ptr<MemoryBlock>> attach_pool(int descriptor, Bytes size);
   // From now on calls with the block's addresses are refused, although its memory is still there.
@@ -39,6 +40,7 @@ class CudaMemory {
   class MappedBlock;
   class PlainBlock;
   class HostBlock;
+  class CallersBlock;
 
   Result<std::unique_ptr<MemoryBlock>> add_mapping(Result<DeviceMapping> mapping, Bytes size);
   Result<std::unique_ptr<MemoryBlock>> allocate_plain(Bytes size);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -31,9 +32,12 @@ BREAKS_WHEN_LANDING = (710.0, -711.0)
 class RemoteLanewayd(Lanewayd):
     """A lanewayd on the remote host."""
 
-    def __init__(self, *words: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, *words: str, environment: dict[str, str] | None = None, **options: Any
+    ) -> None:
         plugin = {"LANEWAY_CUDA_PLUGIN": str(LIBRARY)}
-        super().__init__("--device", "cuda:0", *words, environment=plugin | (environment or {}))
+        environment = plugin | (environment or {})
+        super().__init__("--device", "cuda:0", *words, environment=environment, **options)
 
 
 def breaking(batch: tuple[torch.Tensor, ...], how: tuple[float, float]) -> tuple[torch.Tensor, ...]:

@@ -32,6 +32,7 @@ class SyntheticJob final : public adaptor::DeviceJob {
   Status set_random_state(std::span<const std::byte> state) override;
   std::vector<std::byte> random_state() const override;
   void bind_image(std::byte* base) override { state_->image = base; }
+  void bind_arriving_image(std::byte* base, const std::byte*) override { bind_image(base); }
   void state_written() override {}
   const pipeline::ImageLayout& layout() const override { return state_->layout; }
   uint64_t context_key() const override { return 1; }

@@ -1,0 +1,139 @@
+"""Images that come back to a device while their job's nodes are enqueued: nothing waits on the CPU
+between the request and the last node, and no node runs ahead of its bytes. On the fake CUDA, whose
+streams can be held, and on the remote host, whose kernels compute."""
+
+import pytest
+import torch
+from torch import nn
+
+import laneway
+from support.crowd import ROOM, Crowd, lines
+from support.daemon import wait_until
+from support.fake_cuda import on_fake
+from support.remote_host import RemoteLanewayd, needs_remote_host
+
+pytestmark = pytest.mark.embedded_only("opens services of its own")
+
+DEEP = """
+import threading, time
+
+WIDTH, LAYERS, PIECE = 768, 8, 4 << 20  # 18 MiB
+
+def deep(service, name):
+    model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
+    return laneway.inference(model, service=service, name=name, replay=REPLAY)
+
+def away(service, name):
+    service.unload(name)
+    while next(j for j in service.status()["jobs"] if j["name"] == name)["state"] != "away":
+        time.sleep(0.01)
+
+def noted():
+    text = ctypes.create_string_buffer(1 << 22)
+    fake.fake_cuda_notes(text, len(text))
+    return text.value.decode().splitlines()
+
+def runs(lines, part):
+    return [n for n, line in enumerate(lines) if line.startswith("run ") and part in line]
+"""
+
+
+@pytest.mark.parametrize("replay", ["off", "auto"])
+def test_all_nodes_are_enqueued_while_no_byte_has_come(replay):
+    on_fake(
+        f"REPLAY = {replay!r}",
+        DEEP,
+        """
+        with laneway.embedded(device="cuda:0", pool="64MiB", staging="64MiB") as service:
+            job, x = deep(service, "one"), torch.randn(4, WIDTH)
+            for _ in range(8):
+                job(x)
+            away(service, "one")
+            fake.fake_cuda_reset_counts()
+            noted()
+            fake.fake_cuda_note(1)
+            fake.fake_cuda_hold()
+            answers = []
+            caller = threading.Thread(target=lambda: answers.append(job(x)))
+            caller.start()
+            try:
+                end = time.monotonic() + 30
+                # Each layer is a product; the bias is in it.
+                while count("cublasLtMatmul") + count("cublasSgemm_v2") < LAYERS:
+                    assert time.monotonic() < end, "somebody waits for bytes on the CPU"
+                    time.sleep(0.01)
+                assert not runs(noted(), ""), "the streams are held"
+                assert count("cuStreamWaitEvent") >= 4, "which work waits for the pieces?"
+                assert count("cudaGraphLaunch") == 0, "a recording would wait for all bytes"
+            finally:
+                fake.fake_cuda_release()
+                caller.join(60)
+            assert len(answers) == 1
+            lines = noted()
+            products = runs(lines, "cublasLtMatmul") or runs(lines, "cublasSgemm_v2")
+            assert len(products) == LAYERS, lines
+            lane = lines[products[0]].rpartition(" ")[2]
+            pieces = [n for n in runs(lines, "HtoD") if not lines[n].endswith(f"stream {lane}")]
+            assert len(pieces) == 5 and products[0] < pieces[-1], "a product waited for all bytes"
+            for number, product in enumerate(products):
+                need = -(-(number + 1) * (WIDTH + 1) * WIDTH * 4 // PIECE)
+                assert len([n for n in pieces if n < product]) >= need, "ahead of its weight"
+            assert not complaints(), complaints()
+        """,
+    )
+
+
+def test_what_the_driver_will_not_pin_is_copied_nevertheless():
+    child = on_fake(
+        "REPLAY = 'auto'",
+        DEEP,
+        """
+        fake.fake_cuda_fail_calls(b"cuMemHostRegister", 1, 1000)
+        with laneway.embedded(device="cuda:0", pool="64MiB", staging="64MiB") as service:
+            job, x = deep(service, "one"), torch.randn(4, WIDTH)
+            for _ in range(3):
+                job(x)
+                away(service, "one")
+            job(x)
+        assert not complaints(), complaints()
+        """,
+    )
+    assert child.err.count("a part of the link's rate") == 1, child.err
+
+
+@needs_remote_host
+@pytest.mark.parametrize("victim", [None, "active_worker", "broker"])
+def test_trainings_that_come_back_go_on_with_their_bits(victim):
+    """With step counters that stay on the CPU, and with weights that only their device reaches."""
+    with RemoteLanewayd("--staging", "256MiB", pool=ROOM) as daemon, daemon.connect() as service:
+        crowd = Crowd(service, 6)
+        crowd.rounds(3)
+        if victim is not None:
+            daemon.kill(getattr(daemon, victim)())
+            crowd.rounds(1)
+        assert any(line["state"] == "away" for line in lines(service).values())
+        crowd.assert_undisturbed()
+
+
+@torch.no_grad()
+@needs_remote_host
+def test_an_inference_on_the_remote_host_has_the_bits_of_its_own_weights():
+    def deep(seed):
+        torch.manual_seed(seed)
+        return nn.Sequential(*(nn.Linear(768, 768) for _ in range(8)))
+
+    with RemoteLanewayd("--staging", "128MiB", pool="32MiB") as daemon:
+        with daemon.connect() as service:
+            models = [deep(seed) for seed in range(3)]
+            jobs = [
+                laneway.inference(model, service=service, name=f"job-{n}")
+                for n, model in enumerate(models)
+            ]
+            inputs = torch.randn(4, 768)
+            for _ in range(4):  # each finds another one's bytes in its place
+                for model, job in zip(models, jobs, strict=True):
+                    assert torch.equal(job(inputs), model(inputs))
+            service.unload("job-0")
+            wait_until(lambda: lines(service)["job-0"]["state"] == "away", "it is away")
+            models[0][0].weight.mul_(2)  # state is written where the image is
+            assert torch.equal(jobs[0](inputs), models[0](inputs))
