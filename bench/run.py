@@ -61,6 +61,7 @@ DEVICE_BENCHES = {
     "launch": "what do an operator, a context and a first step cost?",
     "partition": "what do partitions of multiprocessors change for a small job beside a large one?",
     "placing": "how fast do images come into the pool?",
+    "switching": "what does a request cost whose weights are away?",
 }
 
 

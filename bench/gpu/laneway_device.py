@@ -17,10 +17,18 @@ def pool_on_device(work: Workload) -> int:
     return pool_for(work) + WORKSPACES + LARGE.get(work.name, 0)
 
 
-def embedded(device: str, pool: int | str, lanes: int | None = None, lane_sms: int = 0) -> Any:
+def embedded(
+    device: str,
+    pool: int | str,
+    lanes: int | None = None,
+    lane_sms: int = 0,
+    staging: int | None = None,
+) -> Any:
     import laneway
 
     more = {"lane_sms": lane_sms} if lane_sms else {}
+    if staging is not None:
+        more["staging"] = staging
     return laneway.embedded(pool=pool, lanes=lanes, device=device, **more)
 
 

@@ -39,6 +39,7 @@ MODULES = {
     "launch": "launch",
     "partition": "partition",
     "placing": "placing",
+    "switching": "switching",
 }
 
 

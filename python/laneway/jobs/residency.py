@@ -13,7 +13,7 @@ from laneway.native.bindings import ffi
 if TYPE_CHECKING:
     from laneway.jobs.service import Service
 
-_LOOK_AGAIN_S = 0.01
+_LOOK_FIRST_S, _LOOK_AGAIN_S = 0.0005, 0.01  # a device moves a GiB in 20 ms
 _IN_POOL = ("resident", "running", "held", "quarantined")
 
 
@@ -59,6 +59,7 @@ def line_of(service: Service, job: str | int) -> dict[str, Any]:
 
 def _wait(service: Service, job: str | int, where: str, there: Any, timeout: float | None) -> None:
     until = None if timeout is None else time.monotonic() + timeout
+    pause = _LOOK_FIRST_S
     while True:
         line = line_of(service, job)
         if there(line):
@@ -66,4 +67,5 @@ def _wait(service: Service, job: str | int, where: str, there: Any, timeout: flo
         if until is not None and time.monotonic() >= until:
             reason = line["reason"]["text"] if line["reason"] else f"it is {line['state']}"
             raise Refused(f"job {job!r} is not {where} after {timeout} s: {reason}")
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(pause)
+        pause = min(2 * pause, _LOOK_AGAIN_S)
