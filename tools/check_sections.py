@@ -205,7 +205,7 @@ def run_all(
             result = results[section.name]
             if limit < section.least_s:
                 result.status = "left out"
-                result.reason = f"{max(limit, 0):.0f} s are left of {TOTAL_S:.0f}, it needs more"
+                result.reason = f"{max(limit, 0):.0f} s are left, it needs more"
                 write()
                 continue
             print(f"gpu-check: {section.name}: {section.question}", file=sys.stderr, flush=True)
