@@ -10,8 +10,9 @@ namespace {
 
 using policies::EvictCandidate;
 
-// A turn without a bound that is younger than this is taken for one with work.
-constexpr Duration kKnownFor = milliseconds(100);
+// A turn without a bound that was asked and had work is not asked again before: each costs its lane
+// about 0.2 ms.
+constexpr Duration kKnownFor = milliseconds(50);
 // So many who leave are tried before it is known that all together would do.
 constexpr size_t kFew = 2;
 // Before a job whose copy failed is asked to leave again.
@@ -65,16 +66,19 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
   if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) {
     return Outcome::under_way;
   }
-  TimePoint next = TimePoint::never();
-  std::vector<EvictCandidate> now = candidates(wish, next);
+  Candidates found = candidates(wish);
   Leaving chosen;
-  if (!now.empty()) chosen = choose(wish, now);
+  if (!found.now.empty()) chosen = choose(wish, found.now);
   if (chosen.empty()) {
-    wakeup_ = std::min(wakeup_, next);
-    if (next != TimePoint::never()) return Outcome::under_way;
-    return give_up_for_moves(wish) ? Outcome::under_way : Outcome::nobody;
+    if (give_up_for_moves(wish)) return Outcome::under_way;
+    std::vector<EvictCandidate> all = found.now;
+    all.insert(all.end(), found.perhaps.begin(), found.perhaps.end());
+    wakeup_ = std::min(wakeup_, found.next);
+    const bool helps = !found.perhaps.empty() && !choose(wish, all).empty();
+    if (helps && ask_unbounded(found.perhaps)) return Outcome::under_way;
+    return found.next != TimePoint::never() ? Outcome::under_way : Outcome::nobody;
   }
-  if (ask_unbounded(now)) return Outcome::under_way;
+  if (ask_unbounded(found.now)) return Outcome::under_way;
   return let_go(chosen, what_stays(&wish, chosen)) ? Outcome::under_way : Outcome::no_place;
 }
 
@@ -111,14 +115,20 @@ bool Eviction::is_idle(const Job& job) {
   return !job.view.running && !job.work_announced && job.state() != JobState::held;
 }
 
-TimePoint Eviction::may_leave_from(const Job& job) const {
+bool Eviction::may_be_idle(const Job& job) const {
+  if (!job.view.running) return false;
+  const Lane& lane = core_.lane_of(job.view.lane);
+  return lane.state() == LaneState::granted && !lane.bounded;
+}
+
+TimePoint Eviction::may_leave_from(const Job& job, bool idle) const {
   const Duration load = job.view.placed_at - job.admitted_at;
-  const Duration stays = is_idle(job) ? load : std::max(load * 2, core_.config.min_resident);
+  const Duration stays = idle ? load : std::max(load * 2, core_.config.min_resident);
   return std::max(job.view.placed_at + stays, job.leave_no_sooner);
 }
 
-std::vector<EvictCandidate> Eviction::candidates(const Wish& wish, TimePoint& next) {
-  std::vector<EvictCandidate> all;
+Eviction::Candidates Eviction::candidates(const Wish& wish) const {
+  Candidates all;
   if (!core_.outside.exists()) return all;
   for (const policies::LaneView& lane : core_.view.lane_slots()) {
     for (const policies::JobView* view : lane.jobs) {
@@ -126,17 +136,29 @@ std::vector<EvictCandidate> Eviction::candidates(const Wish& wish, TimePoint& ne
       if (!could_leave(job) || &job == &wish.job) continue;
       if (!core_.outside.could_ever_hold(view->persistent)) continue;
       const bool idle = is_idle(job);
-      if (!idle && job.view.options.priority > wish.job.view.options.priority) continue;
-      if (const TimePoint from = may_leave_from(job); from > core_.now) {
-        next = std::min(next, from);
-        continue;
+      const EvictCandidate candidate{.job = view, .idle = idle, .clean = job.clean};
+      if (idle || view->options.priority <= wish.job.view.options.priority) {
+        const TimePoint from = may_leave_from(job, idle);
+        if (from <= core_.now) {
+          all.now.push_back(candidate);
+          continue;
+        }
+        all.next = std::min(all.next, from);
       }
-      all.push_back({.job = view, .idle = idle, .clean = job.clean});
+      if (idle) continue;
+      const TimePoint from = std::max(may_leave_from(job, /*idle=*/true), job.ask_no_sooner);
+      if (from > core_.now) {
+        all.next = std::min(all.next, from);
+      } else if (may_be_idle(job)) {
+        all.perhaps.push_back(candidate);
+      }
     }
   }
-  std::sort(all.begin(), all.end(), [](const EvictCandidate& a, const EvictCandidate& b) {
-    return a.job->arrival < b.job->arrival;
-  });
+  for (std::vector<EvictCandidate>* some : {&all.now, &all.perhaps}) {
+    std::sort(some->begin(), some->end(), [](const EvictCandidate& a, const EvictCandidate& b) {
+      return a.job->arrival < b.job->arrival;
+    });
+  }
   return all;
 }
 
@@ -145,7 +167,9 @@ bool Eviction::ask_unbounded(const std::vector<EvictCandidate>& candidates) {
   for (const EvictCandidate& one : candidates) {
     if (!one.job->running) continue;
     Lane& lane = core_.lane_of(one.job->lane);
-    if (lane.bounded || core_.now - lane.granted_at < kKnownFor) continue;
+    Job& job = core_.job_of(one.job->id);
+    if (lane.bounded || job.ask_no_sooner > core_.now) continue;
+    job.ask_no_sooner = core_.now + kKnownFor;
     lane.admission_wanted = true;  // tried again then
     turns_.recall(lane);
     asked = true;

@@ -6,7 +6,9 @@
 // Who may leave: jobs without work as soon as they were in the pool for as long as it took to bring
 // them there, so that at most half of the time goes into transfers; jobs with work after
 // config.min_resident (and twice that time), when they are not more urgent than who wants the room.
-// So two jobs that each need most of the pool take turns. Pinned images stay.
+// So two jobs that each need most of the pool take turns. Pinned images stay. An open turn without
+// a bound may have had nothing to run for long: it is asked, as soon as its job could leave if it
+// were idle, and again after a while.
 //
 // Before anybody leaves, what stayed of images that left is given up; and of those that leave now,
 // the beginnings stay as far as the room suffices without them (prefix_control.h).
@@ -64,13 +66,19 @@ class Eviction {
 
  private:
   using Leaving = std::vector<JobId>;
-  // Those that may leave now, by arrival; and when the next of the others may.
-  std::vector<policies::EvictCandidate> candidates(const Wish& wish, TimePoint& next);
-  TimePoint may_leave_from(const Job& job) const;
+  // By arrival.
+  struct Candidates {
+    std::vector<policies::EvictCandidate> now;      // may leave
+    std::vector<policies::EvictCandidate> perhaps;  // could if they were idle, and may be asked
+    TimePoint next = TimePoint::never();            // when another may leave, or be asked
+  };
+  Candidates candidates(const Wish& wish) const;
+  // Whether its open turn may have had nothing to run for long.
+  bool may_be_idle(const Job& job) const;
+  TimePoint may_leave_from(const Job& job, bool idle) const;
   static bool could_leave(const Job& job);
   static bool is_idle(const Job& job);
-  // Turns without a bound may have had nothing to run for long: asks those that are to be looked
-  // at.
+  // Asks those of them whose turns have no bound.
   bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
   Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
   // Of those in `pool`, so much of each of them stays as `keeps` says; the others go entirely.
@@ -80,8 +88,8 @@ class Eviction {
   bool frees_enough(const Wish& wish, const PoolMap& pool, const Leaving& leaving) const;
   // What may stay of those that leave for `wish`, or for nobody.
   RoomTrial::Keeps what_stays(const Wish* wish, const Leaving& leaving) const;
-  // Nobody can leave, and without the beginnings the bytes are there, if not in one piece: they are
-  // given up, and images may move.
+  // Nobody can leave now, and without the beginnings the bytes are there, if not in one piece: they
+  // are given up, and images may move.
   bool give_up_for_moves(const Wish& wish);
   // A place for each of them that has none, in `map`; the copies to be given up for it are added to
   // `dropped`.

@@ -82,6 +82,7 @@ struct Job {
   Duration paused;
   uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
   TimePoint paused_since;
+  TimePoint ask_no_sooner;    // whether its open turn has work, for somebody who wants its room
   TimePoint leave_no_sooner;  // after a copy that failed, or after it was held
   TimePoint save_no_sooner;   // … or was stopped
   TimePoint move_no_sooner;   // after its image moved, or could not

@@ -105,6 +105,37 @@ TEST_F(EvictTest, ATurnThatIsOpenForLongIsAskedWhetherThereIsWork) {
   EXPECT_EQ(leaving(answered), Jobs{1});
 }
 
+// Who asks for a model once must not keep others out of the pool for as long as one that works.
+TEST_F(EvictTest, AYoungTurnIsAskedToo) {
+  make(100, 4);
+  const TurnId turn = busy(1, 60);
+  now_ = now_ + milliseconds(1);
+  const auto asked = offer(2, 60, 10);
+  ASSERT_EQ(of<RecallTurn>(asked).size(), 1u);
+  EXPECT_EQ(leaving(end_turn(turn, TurnEnd::idle, /*more_ready=*/false)), Jobs{1});
+}
+
+// Its answer holds for a while: it gets the lane back, and stays for as long as any that works.
+TEST_F(EvictTest, ATurnThatHasWorkIsNotAskedAgainAtOnce) {
+  make(100, 4);
+  TurnId turn = busy(1, 60);
+  const TimePoint began = now_;
+  ASSERT_EQ(of<RecallTurn>(offer(2, 60, 10)).size(), 1u);
+  int recalls = 0;
+  while (now_ < began + milliseconds(400)) {
+    const auto ended = end_turn(turn, TurnEnd::budget, /*more_ready=*/true);
+    EXPECT_TRUE(leaving(ended).empty());
+    ASSERT_EQ(of<GrantTurn>(ended).size(), 1u);
+    turn = of<GrantTurn>(ended).front().turn.id;
+    std::vector<Action> next;
+    while (of<RecallTurn>(next).empty() && now_ < began + milliseconds(400)) {
+      next = later(milliseconds(5));
+    }
+    ++recalls;
+  }
+  EXPECT_EQ(recalls, 8) << "one in 50 ms";
+}
+
 TEST_F(EvictTest, TwoJobsThatEachNeedMostOfThePoolTakeTurns) {
   make(100, 4);
   TurnId turn = busy(1, 60);
