@@ -67,12 +67,13 @@ void RunAhead::collect() {
   while (!marks_.empty() && marks_.front().event->query() == memory::EventState::done) {
     done.nodes += marks_.front().work.nodes;
     done.recordings += marks_.front().work.recordings;
+    done.waits = done.waits || marks_.front().work.waits;
     pop_front();
   }
   if (marks_.size() == pending) {
     at_work(now);
   } else {
-    learn(done, now - begun, busy_ && !marks_.empty());
+    if (!done.waits) learn(done, now - begun, busy_ && !marks_.empty());
     busy_ = !marks_.empty();
     busy_since_ = now;
   }
@@ -104,6 +105,7 @@ void RunAhead::learn(const Work& done, Duration took, bool exact) {
 // The oldest mark is not done: its work needs at least the time that passed.
 void RunAhead::at_work(TimePoint now) {
   const Mark& oldest = marks_.front();
+  if (oldest.work.waits) return;
   const Duration so_far = now - (busy_ ? busy_since_ : oldest.left);
   const auto least_ns = static_cast<double>(so_far.ns());
   const auto nodes = static_cast<double>(oldest.work.nodes);

@@ -38,6 +38,9 @@ class RunAhead {
   Status node_enqueued();
   // The same for a recording that was launched: it counts as no node.
   Status recording_launched();
+  // Must be called when the stream was told to wait for work of others: how long what comes next
+  // takes says nothing of its own time.
+  void stream_waits() { unmarked_.waits = true; }
   // Must be called when a caller has waited for the stream: all enqueued work is complete.
   void drained();
 
@@ -51,6 +54,7 @@ class RunAhead {
   struct Work {
     uint64_t nodes = 0;
     uint64_t recordings = 0;
+    bool waits = false;  // for work of others
   };
   struct Mark {
     std::unique_ptr<memory::Event> event;

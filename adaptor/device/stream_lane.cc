@@ -156,6 +156,7 @@ Status StreamLane::mark(std::atomic<uint64_t>& at, uint64_t value) {
 
 Status StreamLane::wait_for(memory::Event& event) {
   if (!refusal_) return refusal_;
+  run_ahead_.stream_waits();
   return enqueue([&] { return stream_->wait(event); });
 }
 

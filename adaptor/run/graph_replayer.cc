@@ -121,7 +121,7 @@ void GraphReplayer::note_numbers() {
 }
 
 std::optional<ReplayKey> GraphReplayer::key() {
-  if (end_ == 0 || !allowed_ || !iteration_.verified() || control_.refused()) return std::nullopt;
+  if (end_ == 0 || !iteration_.verified() || control_.refused()) return std::nullopt;
   note_numbers();
   const memory::LaneArena* const arena = current_arena();
   ReplayKey key;
@@ -140,6 +140,15 @@ std::optional<ReplayKey> GraphReplayer::key() {
     if (number.bits && number.first_use < end_) key.numbers.push_back(*number.bits);
   }
   return key;
+}
+
+void GraphReplayer::begin() {
+  if (allowed_) {
+    way_ = control_.begin(key());
+  } else {
+    control_.begin_plainly();
+    way_ = Way::plain;
+  }
 }
 
 void GraphReplayer::start() {

@@ -39,7 +39,7 @@ class GraphReplayer {
   const Recordings& recordings() const { return recordings_; }
 
   // Decides how the iteration that has begun will run.
-  void begin() { way_ = control_.begin(key()); }
+  void begin();
   // Must be called after the inputs were sent, before the first node.
   void start();
   bool is_plain() const { return way_ == Way::plain; }

@@ -8,6 +8,7 @@ namespace laneway::adaptor {
 
 ReplayControl::Way ReplayControl::begin(std::optional<ReplayKey> key) {
   way_ = Way::plain;
+  counts_ = true;
   if (refused_ || !key) {
     key_.reset();
     return way_;
@@ -22,8 +23,13 @@ ReplayControl::Way ReplayControl::begin(std::optional<ReplayKey> key) {
   return way_;
 }
 
+void ReplayControl::begin_plainly() {
+  way_ = Way::plain;
+  counts_ = false;
+}
+
 void ReplayControl::completed() {
-  if (way_ == Way::plain && key_) {
+  if (way_ == Way::plain && key_ && counts_) {
     ++completed_;
     ran_last_ = std::this_thread::get_id();
   }

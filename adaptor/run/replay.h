@@ -42,6 +42,8 @@ class ReplayControl {
   // Decides how the iteration that begins on this thread runs. `key` is empty when the iteration
   // has no plan, or must not be recorded or replayed.
   Way begin(std::optional<ReplayKey> key);
+  // The iteration that begins must run node by node, and says nothing of others.
+  void begin_plainly();
   // The iteration was completed in that way.
   void completed();
   // The iteration was abandoned: a recording that it began does not exist.
@@ -57,6 +59,7 @@ class ReplayControl {
 
  private:
   bool refused_ = false;
+  bool counts_ = false;  // this iteration does
   uint32_t spoilt_ = 0;  // recordings that were, since one succeeded
   Way way_ = Way::plain;
   std::optional<ReplayKey> key_;       // the key of the iterations that are counted

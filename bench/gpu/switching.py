@@ -184,7 +184,9 @@ class _Emulation:
         pinned: torch.Tensor,
         flat: torch.Tensor,
     ) -> None:
-        place = {id(tensor): (at, tensor.nbytes) for tensor, at in zip(tensors, offsets, strict=True)}
+        place = {
+            id(tensor): (at, tensor.nbytes) for tensor, at in zip(tensors, offsets, strict=True)
+        }
         self._pinned, self._flat = pinned, flat
         self._groups: list[list[tuple[int, int]]] = []
         self._messages: queue.SimpleQueue[torch.cuda.Event] = queue.SimpleQueue()
@@ -205,7 +207,9 @@ class _Emulation:
         with torch.cuda.stream(self._stream):
             for parts in self._groups:
                 for at, size in parts:
-                    self._flat[at : at + size].copy_(self._pinned[at : at + size], non_blocking=True)
+                    self._flat[at : at + size].copy_(
+                        self._pinned[at : at + size], non_blocking=True
+                    )
                 event = torch.cuda.Event()
                 event.record()
                 self._messages.put(event)
@@ -236,9 +240,7 @@ def _add(section: Section, name: str, samples: dict[str, list[float]], size: int
             samples["switch"], samples["copy"], samples["ready"], strict=True
         )
     ]
-    section.add(
-        name, "excess_ms", stats.median(excess), "ms", EXCESS_MS, excess, "over the bound"
-    )
+    section.add(name, "excess_ms", stats.median(excess), "ms", EXCESS_MS, excess, "over the bound")
     for way in ("plain_copy_then_run", "emulation"):
         over = [
             other - max(copy, ready)

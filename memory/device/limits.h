@@ -14,8 +14,8 @@ inline constexpr uint32_t kMaxStreamQueue = 65'536;
 // cannot address: large enough that the fixed cost of a copy (some 10 us) does not matter, small
 // enough that the copy of the first chunk, which overlaps with nothing, does not either.
 inline constexpr Bytes kCopyChunk = mib(8);
-// A copy that the device makes from or to pinned memory, of a caller with many bytes: on an H200 one
-// of 4 MiB (80 us) has 0.95 of the link's rate, one of 1 MiB 0.87, waited for each time
+// A copy that the device makes from or to pinned memory, of a caller with many bytes: on an H200
+// one of 4 MiB (80 us) has 0.95 of the link's rate, one of 1 MiB 0.87, waited for each time
 // (bench/results/gpu_check.json, section link).
 inline constexpr Bytes kPinnedPiece = mib(4);
 

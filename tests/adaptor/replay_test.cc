@@ -74,6 +74,20 @@ TEST(ReplayControl, IterationsWithoutAPlanCountForNothing) {
   EXPECT_EQ(run(control, key_of(1)), Way::record);
 }
 
+// While its image comes back, say. A job that leaves after every second request is recorded too.
+TEST(ReplayControl, IterationsThatMustRunPlainlyBetweenOthersChangeNothing) {
+  ReplayControl control;
+  for (uint32_t i = 0; i < limits::kReplayAfter; ++i) {
+    EXPECT_EQ(run(control, key_of(1)), Way::plain);
+    control.begin_plainly();
+    control.completed();
+  }
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+  control.begin_plainly();
+  control.completed();
+  EXPECT_EQ(run(control, key_of(1)), Way::replay);
+}
+
 TEST(ReplayControl, ARecordingThatIsGivenUpIsMadeAgain) {
   ReplayControl control;
   run_plainly(control, 1);

@@ -151,6 +151,24 @@ TEST_F(RunAheadTest, APauseTeachesNothing) {
   EXPECT_LE(ahead_.node_time(), microseconds(50));
 }
 
+// Of bytes that are on their way, say: nodes are as short afterwards as they were, so their lane is
+// not held at every one of them.
+TEST_F(RunAheadTest, AStreamThatWaitsForOthersTeachesNothing) {
+  run(2'000, microseconds(20), microseconds(5));
+  ASSERT_EQ(ahead_.node_time(), microseconds(20));
+  for (int piece = 0; piece < 10; ++piece) {
+    device_.enqueue(milliseconds(5));  // somebody else's work
+    ahead_.stream_waits();
+    run(20, microseconds(20), microseconds(5));
+  }
+  EXPECT_EQ(ahead_.node_time(), microseconds(20));
+  run(500, microseconds(20), microseconds(5));
+  const Duration idle = device_.idle();
+  EXPECT_LE(run(2'000, microseconds(20), microseconds(5)),
+            limits::kRunAhead + limits::kRunAheadMark * 3);
+  EXPECT_EQ(device_.idle(), idle);
+}
+
 TEST_F(RunAheadTest, WhatTheDeviceSaysIsPassedOn) {
   run(10, microseconds(50), microseconds(5));
   device_.fail();

@@ -143,7 +143,8 @@ TEST_P(PoolAccessTest, MemoryThatIsPinnedChangesNoByte) {
         ASSERT_TRUE(access_->write(pool_->data() + 11, host.data() + from, Bytes(size)).ok());
         std::fill(host.begin(), host.end(), std::byte{0});
         ASSERT_TRUE(access_->read(host.data() + from, pool_->data() + 11, Bytes(size)).ok());
-        EXPECT_TRUE(std::equal(sent.begin(), sent.end(), host.begin() + from)) << from << " " << size;
+        EXPECT_TRUE(std::equal(sent.begin(), sent.end(), host.begin() + from))
+            << from << " " << size;
         EXPECT_EQ(std::count(host.begin(), host.begin() + from, std::byte{0}), from);
       }
     }

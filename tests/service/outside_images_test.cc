@@ -177,15 +177,15 @@ TEST_F(OutsideImagesTest, ADeviceTakesTheStoresBytesByItself) {
   std::byte* const target = pool->data() + kSize.count();
   std::vector<std::shared_ptr<memory::Event>> events;
   Bytes told;
-  const Status loaded = outside_.load(
-      *access, target, kSize, place, sum.value(), always_, OutsideImages::Prefix(),
-      [&](Bytes bytes, std::shared_ptr<memory::Event> there) {
-        ASSERT_NE(there, nullptr) << "the store was not pinned";
-        EXPECT_EQ(there->query(), memory::EventState::pending);
-        EXPECT_GT(bytes, told);
-        told = bytes;
-        events.push_back(std::move(there));
-      });
+  const Status loaded =
+      outside_.load(*access, target, kSize, place, sum.value(), always_, OutsideImages::Prefix(),
+                    [&](Bytes bytes, std::shared_ptr<memory::Event> there) {
+                      ASSERT_NE(there, nullptr) << "the store was not pinned";
+                      EXPECT_EQ(there->query(), memory::EventState::pending);
+                      EXPECT_GT(bytes, told);
+                      told = bytes;
+                      events.push_back(std::move(there));
+                    });
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(told, kSize);
   EXPECT_EQ(events.size(), 3U);
@@ -193,6 +193,7 @@ TEST_F(OutsideImagesTest, ADeviceTakesTheStoresBytesByItself) {
   std::vector<uint8_t> back(image_.size());
   ASSERT_TRUE(access->read(back.data(), target, kSize).ok());
   EXPECT_EQ(back, image_);
+  outside_ = {};  // before the access that pinned its memory
 }
 
 // It stops between two pieces, and what it began is over.
@@ -205,13 +206,13 @@ TEST_F(OutsideImagesTest, ALoadThatIsNotWantedAnyMoreLeavesNothingUnderWay) {
   std::vector<std::shared_ptr<memory::Event>> events;
   const Status loaded = outside_.load(
       *access, pool->data(), kSize, place, sum.value(), [&](Bytes) { return events.size() < 2; },
-      OutsideImages::Prefix(), [&](Bytes, std::shared_ptr<memory::Event> there) {
-        events.push_back(std::move(there));
-      });
+      OutsideImages::Prefix(),
+      [&](Bytes, std::shared_ptr<memory::Event> there) { events.push_back(std::move(there)); });
   ASSERT_FALSE(loaded.ok());
   EXPECT_EQ(loaded.error().code, ErrorCode::cancelled);
   ASSERT_EQ(events.size(), 2U);
   EXPECT_EQ(events.back()->query(), memory::EventState::done);
+  outside_ = {};
 }
 
 }  // namespace
