@@ -37,7 +37,7 @@ class PoolAccess {
 };
 
 inline Result<std::unique_ptr<MemoryBlock>> PoolAccess::pin(std::byte*, Bytes) {
-  return Error{ErrorCode::unsupported, "memory of this pool's needs not be pinned"};
+  return Error{ErrorCode::unsupported, "memory from which this pool is written needs no pinning"};
 }
 
 inline Result<std::shared_ptr<Event>> PoolAccess::start_write(void* to_pool, const void* from,

@@ -150,12 +150,15 @@ class UnderWay {
   explicit UnderWay(Bytes there) : there_(there) {}
 
   Bytes there() const { return there_; }
-  void add(Bytes end, std::shared_ptr<memory::Event> event) {
-    if (event == nullptr) {
-      there_ = end;
-    } else {
+  // `event` null: it is there, and then so are those before it when this returns.
+  Status add(Bytes end, std::shared_ptr<memory::Event> event) {
+    if (event != nullptr) {
       pieces_.push_back({end, std::move(event)});
+      return {};
     }
+    if (Status done = wait_until(Bytes()); !done) return done;
+    there_ = end;
+    return {};
   }
   // Waits until no more than that is under way.
   Status wait_until(Bytes most) {
@@ -197,7 +200,7 @@ Status OutsideImages::load_from_memory(memory::PoolAccess& pool, std::byte* imag
       status = there.error();
       break;
     }
-    under_way.add(at + bytes, there.value());
+    if (status = under_way.add(at + bytes, there.value()); !status) break;
     started(at + bytes, std::move(there).value());
     status = under_way.wait_until(limits::kLoadAhead);
   }

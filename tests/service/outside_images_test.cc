@@ -215,5 +215,66 @@ TEST_F(OutsideImagesTest, ALoadThatIsNotWantedAnyMoreLeavesNothingUnderWay) {
   outside_ = {};
 }
 
+// Takes no more memory of the CPU's after the first piece.
+class PinsOnce final : public memory::PoolAccess {
+ public:
+  explicit PinsOnce(memory::Device& device)
+      : access_(memory::StreamPoolAccess::create(device).value()) {}
+
+  Status write(void* to_pool, const void* from, Bytes bytes) override {
+    return access_->write(to_pool, from, bytes);
+  }
+  Status read(void* to, const void* from_pool, Bytes bytes) override {
+    return access_->read(to, from_pool, bytes);
+  }
+  Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) override {
+    return access_->copy_within(to_pool, from_pool, bytes);
+  }
+  Status fill(void* to_pool, std::byte value, Bytes bytes) override {
+    return access_->fill(to_pool, value, bytes);
+  }
+  Bytes piece() const override { return access_->piece(); }
+  bool wants_pinned() const override { return true; }
+  Result<std::unique_ptr<memory::MemoryBlock>> pin(std::byte* memory, Bytes bytes) override {
+    if (std::exchange(pinned_, true)) return Error{ErrorCode::out_of_memory, "no more"};
+    return access_->pin(memory, bytes);
+  }
+  Result<std::shared_ptr<memory::Event>> start_write(void* to_pool, const void* from,
+                                                     Bytes bytes) override {
+    return access_->start_write(to_pool, from, bytes);
+  }
+
+ private:
+  const std::unique_ptr<memory::StreamPoolAccess> access_;
+  bool pinned_ = false;
+};
+
+// What is told to be there has everything before it, also where a piece that the CPU copied comes
+// behind some that the device copies.
+TEST_F(OutsideImagesTest, WhereMemoryIsPinnedInPartNoPieceIsAheadOfThoseBeforeIt) {
+  memory::SyntheticDevice device;
+  const auto pool = device.allocate_pool(kSize).value();
+  PinsOnce access(device);
+  const lanes::OutsidePlace place{Tier::store, mib(10)};  // 6 of 9 MiB are in what is pinned
+  ASSERT_TRUE(save(place).ok());
+  std::vector<std::shared_ptr<memory::Event>> events;
+  bool at_once = false;
+  const Status loaded =
+      outside_.load(access, pool->data(), kSize, place, 0, always_, OutsideImages::Prefix(),
+                    [&](Bytes, std::shared_ptr<memory::Event> there) {
+                      if (there != nullptr) return events.push_back(std::move(there));
+                      at_once = true;
+                      for (const auto& before : events)
+                        EXPECT_EQ(before->query(), memory::EventState::done);
+                    });
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_TRUE(at_once);
+  EXPECT_EQ(events.size(), 1U);
+  std::vector<uint8_t> back(image_.size());
+  ASSERT_TRUE(access.read(back.data(), pool->data(), kSize).ok());
+  EXPECT_EQ(back, image_);
+  outside_ = {};
+}
+
 }  // namespace
 }  // namespace laneway::service
