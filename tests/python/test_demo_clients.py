@@ -123,7 +123,7 @@ def test_the_whole_play_ends_with_the_bits_of_pytorch(brief_wait, tmp_path):
     made = clients_show.ClientsShow(options())
     made.display = Display(quiet=False, out=out)
     made.prepare()
-    with laneway.embedded(POOL) as service:
+    with laneway.embedded(POOL, staging=0) as service:
         shared = Shared(service)
 
         def start(name):

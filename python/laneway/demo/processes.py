@@ -45,6 +45,7 @@ class Lanewayd:
         self.address = f"ipc://{folder / 'laneway.sock'}"
         self._log = folder / "lanewayd.log"
         command = [str(program("lanewayd")), "--address", self.address, "--pool", pool]
+        command += ["--staging", "0"]  # no image leaves: who finds no room waits, which is shown
         command += ["--policy", policy, "--log-level", "warning"]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
