@@ -31,7 +31,7 @@ class OutsideImagesTest : public testing::Test {
     file_ = ::dup(spill.value().descriptor());
     outside_ = OutsideImages(std::move(store).value(), std::move(spill).value());
   }
-  ~OutsideImagesTest() override { ::close(file_); }
+  void TearDown() override { ::close(file_); }
   std::byte* image() { return reinterpret_cast<std::byte*>(image_.data()); }
   Result<uint64_t> save(const lanes::OutsidePlace& to) {
     return outside_.save(pool_, image(), kSize, to, always_);
