@@ -137,7 +137,8 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
       if (!core_.outside.could_ever_hold(view->persistent)) continue;
       const bool idle = is_idle(job);
       const EvictCandidate candidate{.job = view, .idle = idle, .clean = job.clean};
-      if (idle || view->options.priority <= wish.job.view.options.priority) {
+      const bool urgent = !idle && view->options.priority > wish.job.view.options.priority;
+      if (!urgent) {
         const TimePoint from = may_leave_from(job, idle);
         if (from <= core_.now) {
           all.now.push_back(candidate);
@@ -148,7 +149,8 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
       if (idle) continue;
       const TimePoint from = std::max(may_leave_from(job, /*idle=*/true), job.ask_no_sooner);
       if (from > core_.now) {
-        all.next = std::min(all.next, from);
+        // One that only has to be asked again is not waited for: others may help meanwhile.
+        if (!urgent) all.next = std::min(all.next, from);
       } else if (may_be_idle(job)) {
         all.perhaps.push_back(candidate);
       }

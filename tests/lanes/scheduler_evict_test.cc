@@ -169,8 +169,13 @@ TEST_F(EvictTest, WhoHasWorkStaysForAWhileAndForTheLessUrgent) {
   urgent.options.priority = 5;
   send(urgent);
   place(1);
-  ready(1);
-  offer(2, 60, 10);
+  TurnId turn = of<GrantTurn>(ready(1)).at(0).turn.id;
+  // It is asked, because nobody knows whether it has work; it has, and nobody waits for another
+  // answer.
+  ASSERT_EQ(of<RecallTurn>(offer(2, 60, 10)).size(), 1u);
+  const auto answered = end_turn(turn, TurnEnd::budget, /*more_ready=*/true);
+  EXPECT_TRUE(leaving(answered).empty());
+  EXPECT_GT(scheduler_->next_wakeup(), now_ + milliseconds(500));
   EXPECT_TRUE(leaving(later(seconds(9))).empty());
   EXPECT_EQ(job(1).state, JobState::running);
 }
