@@ -4,9 +4,11 @@ costs the others nothing; the report is whole at any time; what does not fit is 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,19 @@ def run_tool(*words, environment=None):
         env=os.environ | (environment or {}),
         check=False,
     )
+
+
+def test_a_run_ends_when_it_is_told_to(tmp_path, monkeypatch):
+    deadlines = []
+    monkeypatch.setattr(gpu_check, "check", lambda _, __, deadline: deadlines.append(deadline))
+    monkeypatch.setattr(gpu_check, "time", types.SimpleNamespace(monotonic=lambda: 1_000.0))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process keeps its own
+    for words in ((), ("--seconds", "100")):
+        gpu_check.main(["--out", str(tmp_path), *words])
+    assert deadlines == [1_000.0 + TOTAL_S, 1_100.0]
+    for seconds in ("5", "471", "nan"):
+        done = run_tool("--seconds", seconds)
+        assert done.returncode == 2 and "from 20 to 470" in done.stderr
 
 
 def test_the_report_goes_where_it_is_told_to(tmp_path):

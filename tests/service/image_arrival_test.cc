@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "adaptor/device/stream_lane.h"
 #include "lanes/executor.h"
+#include "tests/service/plain_lane.h"
 #include "tests/support/synthetic_device.h"
 
 namespace laneway::service {
@@ -54,14 +54,9 @@ class SeeingRunner final : public lanes::GraphRunner {
 };
 
 // Notes what its work waits for.
-class NotingLane final : public adaptor::StreamLane {
+class NotingLane final : public testing::PlainLane {
  public:
-  using StreamLane::StreamLane;
-  void enter(memory::LaneArena&, const lanes::NumericContext&) override {}
-  void leave() override {}
-  void suspend() override {}
-  void resume(const lanes::NumericContext&) override {}
-  uint64_t address_hash() const override { return 0; }
+  using PlainLane::PlainLane;
   Status wait_for(memory::Event& event) override {
     waited_for.push_back(&event);
     return answer ? StreamLane::wait_for(event) : answer;

@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
-#include "adaptor/device/stream_lane.h"
 #include "base/clock.h"
 #include "memory/host_pool_access.h"
+#include "tests/service/plain_lane.h"
 #include "tests/support/graph_builder.h"
 #include "tests/support/seed.h"
 #include "tests/support/synthetic_device.h"
@@ -23,17 +23,6 @@ namespace {
 
 constexpr JobId kJob(3);
 constexpr uint64_t kNumber = 7;
-
-// All but entering, which is torch's side.
-class PlainLane final : public adaptor::StreamLane {
- public:
-  using StreamLane::StreamLane;
-  void enter(memory::LaneArena&, const lanes::NumericContext&) override {}
-  void leave() override {}
-  void suspend() override {}
-  void resume(const lanes::NumericContext&) override {}
-  uint64_t address_hash() const override { return 0; }
-};
 
 // Writes slots 2, 0 and 3, the first of them twice.
 lanes::Graph writing_graph() {
@@ -96,8 +85,8 @@ class StreamUndo : public ::testing::Test {
   memory::HostPoolAccess access_;
   const ManualClock clock_;
   std::unique_ptr<memory::MemoryBlock> pool_ = device_.allocate_pool(mib(1)).value();
-  std::unique_ptr<PlainLane> lane_ =
-      std::make_unique<PlainLane>(device_, device_.create_stream().value(), clock_);
+  std::unique_ptr<testing::PlainLane> lane_ =
+      std::make_unique<testing::PlainLane>(device_, device_.create_stream().value(), clock_);
   const WriteSet writes_{writing_graph()};
   pipeline::ImageLayout layout_;
   std::byte* image_ = nullptr;

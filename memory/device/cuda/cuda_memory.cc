@@ -71,11 +71,13 @@ class CudaMemory::PlainBlock final : public MemoryBlock {
 
 class CudaMemory::HostBlock final : public MemoryBlock {
  public:
-  HostBlock(const CudaContext& context, void* data, Bytes size)
-      : context_(context), data_(static_cast<std::byte*>(data)), size_(size) {}
+  // `release`: of the driver, how the memory is freed, or not pinned any more.
+  using Release = CUresult (*)(void*);
+  HostBlock(const CudaContext& context, void* data, Bytes size, Release release)
+      : context_(context), data_(static_cast<std::byte*>(data)), size_(size), release_(release) {}
   ~HostBlock() override {
     const CudaContext::RelaxedScope scope(context_);
-    context_.driver().cuMemFreeHost(data_);
+    release_(data_);
   }
   HostBlock(const HostBlock&) = delete;
   HostBlock& operator=(const HostBlock&) = delete;
@@ -88,27 +90,7 @@ class CudaMemory::HostBlock final : public MemoryBlock {
   const CudaContext& context_;
   std::byte* const data_;
   const Bytes size_;
-};
-
-class CudaMemory::CallersBlock final : public MemoryBlock {
- public:
-  CallersBlock(const CudaContext& context, std::byte* data, Bytes size)
-      : context_(context), data_(data), size_(size) {}
-  ~CallersBlock() override {
-    const CudaContext::RelaxedScope scope(context_);
-    context_.driver().cuMemHostUnregister(data_);
-  }
-  CallersBlock(const CallersBlock&) = delete;
-  CallersBlock& operator=(const CallersBlock&) = delete;
-
-  std::byte* data() const override { return data_; }
-  Bytes size() const override { return size_; }
-  int descriptor() const override { return -1; }
-
- private:
-  const CudaContext& context_;
-  std::byte* const data_;
-  const Bytes size_;
+  const Release release_;
 };
 
 CudaMemory::CudaMemory(const CudaContext& context, std::string label, CUstream clearing)
@@ -179,7 +161,8 @@ Result<std::unique_ptr<MemoryBlock>> CudaMemory::allocate_host(Bytes size) {
                                                          CU_MEMHOSTALLOC_PORTABLE);
   if (made == CUDA_ERROR_OUT_OF_MEMORY) return none;
   if (made != CUDA_SUCCESS) return context_.failure(made, "allocating pinned host memory");
-  return std::unique_ptr<MemoryBlock>(std::make_unique<HostBlock>(context_, data, size));
+  return std::unique_ptr<MemoryBlock>(
+      std::make_unique<HostBlock>(context_, data, size, context_.driver().cuMemFreeHost));
 }
 
 Result<std::unique_ptr<MemoryBlock>> CudaMemory::pin(std::byte* memory, Bytes size) {
@@ -193,7 +176,8 @@ Result<std::unique_ptr<MemoryBlock>> CudaMemory::pin(std::byte* memory, Bytes si
                      format_bytes(memory_of_the_machine()) + ", and a part of it may be locked"};
   }
   if (made != CUDA_SUCCESS) return context_.failure(made, "pinning memory");
-  return std::unique_ptr<MemoryBlock>(std::make_unique<CallersBlock>(context_, memory, size));
+  return std::unique_ptr<MemoryBlock>(
+      std::make_unique<HostBlock>(context_, memory, size, context_.driver().cuMemHostUnregister));
 }
 
 Bytes CudaMemory::free_memory() const {

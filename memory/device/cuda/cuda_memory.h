@@ -40,7 +40,6 @@ class CudaMemory {
   class MappedBlock;
   class PlainBlock;
   class HostBlock;
-  class CallersBlock;
 
   Result<std::unique_ptr<MemoryBlock>> add_mapping(Result<DeviceMapping> mapping, Bytes size);
   Result<std::unique_ptr<MemoryBlock>> allocate_plain(Bytes size);
