@@ -133,11 +133,10 @@ def test_a_run_ends_when_it_is_told_to(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_check, "check", lambda _, __, deadline: deadlines.append(deadline))
     monkeypatch.setattr(gpu_check, "time", types.SimpleNamespace(monotonic=lambda: 1_000.0))
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # this process keeps its own
-    for words in ((), ("--seconds", "100")):
-        gpu_check.main(["--out", str(tmp_path), *words])
+    gpu_check.main(["--out", str(tmp_path)])
+    gpu_check.main(["--out", str(tmp_path), "--seconds", "100"])
     assert deadlines == [1_000.0 + TOTAL_S, 1_100.0]
-    for seconds in ("5", "471", "nan"):
-        done = run_tool("--seconds", seconds)
+    for done in (run_tool("--seconds", seconds) for seconds in ("5", "471", "nan")):
         assert done.returncode == 2 and "from 20 to 470" in done.stderr
 
 

@@ -201,6 +201,7 @@ TEST_F(ImageArrivalTest, ADeviceThatFailsEndsTheIteration) {
   lane_.answer = Error{ErrorCode::device_lost, "it is gone"};
   arrival_.begin();
   arrival_.advance(Bytes(30), device_.create_event().value());
+  image_.on_wait = [this](bool) { arrival_.finish(true); };  // which it must not come to
   const lanes::IterationReport report = run();
   EXPECT_EQ(report.outcome, lanes::IterationOutcome::failed_clean);
   EXPECT_EQ(report.error.message, "it is gone");
