@@ -308,6 +308,8 @@ TEST_F(GatewayAbuse, SessionsOfOneUserAreBounded) {
   wire::Hello hello;
   EXPECT_THAT(message_of(client.ask(hello, 100'000)), HasSubstr("512 sessions, the limit"));
   rig.clock.advance(limits::kLifelinePatience);
+  // They end here, and not behind the next client's message.
+  rig.crank_until([&] { return rig.gateway->next_wakeup() > rig.clock.now(); });
 }
 
 }  // namespace
