@@ -6,12 +6,14 @@
 #include "adaptor/device/device_plugin.h"
 #include "adaptor/host/host_backend.h"
 #include "adaptor/scope/numeric_context.h"
+#include "adaptor/scope/vector_math.h"
 
 namespace laneway::adaptor {
 
 Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
                                               const BackendOptions& options) {
   wake_torch();
+  prepare_vector_math();
   if (name == "host") {
     if (options.lane_sms != 0) {
       return Error{ErrorCode::invalid_argument,

@@ -20,11 +20,14 @@ from bench.gpu import laneway_device
 from bench.gpu.runners import PlainOnDevice
 from bench.state import tensors
 from support.eager import same_bits
+from support.vector_math import prepare_vector_math
 
 LOSS_TOLERANCE = 1e-3
 # Of the change by training, in Euclidean norms: see README.md.
 STATE_TOLERANCE = 0.05
 POOL = "3GiB"  # of which a convolution may want a third as its workspace
+
+prepare_vector_math()  # a rehearsal's kernels, and plain PyTorch's beside it, are the CPU's
 
 
 @dataclass

@@ -29,6 +29,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    from support.vector_math import prepare_vector_math
+
+    prepare_vector_math()
     config.addinivalue_line("markers", "embedded_only: not for --service daemon; says why")
     config.addinivalue_line("markers", "host_only: not for another --device; says why")
     device = config.getoption("--device")
