@@ -27,7 +27,8 @@ def test_a_small_crowd_is_pushed_out_and_keeps_every_bit(monkeypatch):
         "QUICK_JOBS": 8,
         "QUICK_TRAININGS": 2,
         "QUICK_EVICTIONS": 10,
-        "BASELINES": 1,
+        "BASELINES": 2,
+        "MOST_BASELINES": 2,
         "CALLS_OF_BASELINE": 1,
         "FURTHER": 1,
         "OF_POOL": 0.5,
@@ -41,6 +42,14 @@ def test_a_small_crowd_is_pushed_out_and_keeps_every_bit(monkeypatch):
         assert found[metric]["holds"], found[metric]
     for metric in ("jobs", "pool_claimed_bytes", "store_bytes", "spill_bytes"):
         assert found[metric]["value"] == 0, found[metric]
+    assert len(report.samples["fifty/crowds_of_the_baseline"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "settled"), [([], 0), ([1000], 0), ([1000, 1004], 0), ([1, 1000, 998], 1)]
+)
+def test_a_baseline_is_taken_when_memory_has_settled(sizes, settled):
+    assert crowd.settled(sizes) == bool(settled)
 
 
 def test_a_wrong_answer_and_a_lost_iteration_are_seen():
