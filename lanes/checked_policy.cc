@@ -98,14 +98,6 @@ std::optional<Duration> CheckedPolicy::late(const CoreState& core,
   return policy_->late(core.now, core.view, job);
 }
 
-bool CheckedPolicy::may_interrupt(const CoreState& core, const policies::JobView& running,
-                                  const policies::JobView& wants) {
-  if (!policy_->may_interrupt(core.now, core.view, running, wants)) return false;
-  if (!policy_->may_interrupt(core.now, core.view, wants, running)) return true;
-  ++faults_;
-  return fallback_->may_interrupt(core.now, core.view, running, wants);
-}
-
 policies::Beside CheckedPolicy::beside(const CoreState& core, const policies::JobView& running,
                                        const policies::JobView& wants) {
   const policies::Beside answer = policy_->beside(core.now, core.view, running, wants);

@@ -33,9 +33,10 @@ class CheckedPolicy {
   // Returns one of the candidates, or no job. Requires: there is a candidate.
   JobId evict(const CoreState& core, const policies::EvictQuestion& question);
 
-  // Whether `wants` may interrupt `running`. Two jobs that may interrupt each other may not.
-  bool may_interrupt(const CoreState& core, const policies::JobView& running,
-                     const policies::JobView& wants);
+  // A job may interrupt those of less urgency.
+  int64_t urgency(const CoreState& core, const policies::JobView& job) const {
+    return policy_->urgency(core.now, core.view, job);
+  }
   // Whether jobs may be put into one lane.
   bool shares() const { return policy_->shares(); }
   // Whether these jobs of two lanes compute at the same time.

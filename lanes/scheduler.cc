@@ -18,7 +18,7 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) 
   core_.actions.clear();
   core_.slides_left = core_.config.max_lanes;
   std::visit([this](const auto& what) { on(what); }, event);
-  if (std::exchange(policy_changed_, false)) turns_.recall_bounded();
+  if (std::exchange(policy_changed_, false)) turns_.follow_policy();
   settle();
   check(event);
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
@@ -328,6 +328,7 @@ void Scheduler::on(const JobChanged& event) {
   if (job == nullptr) return;
   event.changes.apply_to(job->view.options);
   job->view.update_remaining();
+  turns_.ask_urgencies();
   if (job->view.lane.valid()) {
     // Another job may be the right one to run now.
     Lane& lane = core_.lane_of(job->view.lane);

@@ -27,6 +27,7 @@ TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
       policy_(policy),
       open_turns_(core.lanes.size()),
       open_jobs_(core.lanes.size()),
+      urgencies_(core.lanes.size()),
       deadlines_(core.lanes.size(), TimePoint::never()),
       left_(core.lanes.size()),
       contexts_(core.lanes.size()),
@@ -63,8 +64,7 @@ void TurnControl::announce_work(Job& job) {
 
 void TurnControl::recall_for(Lane& lane, const Job& wants) {
   if (!lane.open()) return;
-  const policies::JobView& running = core_.job_of(lane.turn.job).view;
-  if (policy_.may_interrupt(core_, running, wants.view)) {
+  if (may_interrupt(lane, wants.view)) {
     hurry(lane, wants.view);
   } else {
     recall(lane);
@@ -105,14 +105,18 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
 
 void TurnControl::set_urgency(Lane& lane, const Job& job) {
   TurnEnvelope& envelope = lane.turn.envelope;
+  const int64_t urgency = policy_.urgency(core_, job.view);
+  urgencies_[lane.id.value() - 1] = urgency;
   for (size_t slot = 0; slot < open_jobs_.size(); ++slot) {
-    const policies::JobView* const rival = open_jobs_[slot];
-    if (rival == nullptr || rival == &job.view) continue;
-    if (policy_.may_interrupt(core_, *rival, job.view)) {
-      envelope.interrupts |= set_of(LaneId(slot + 1));
-    } else if (policy_.may_interrupt(core_, job.view, *rival)) {
-      envelope.yields_to |= set_of(LaneId(slot + 1));
-    }
+    if (open_jobs_[slot] == nullptr || urgencies_[slot] == urgency) continue;
+    (urgency > urgencies_[slot] ? envelope.interrupts : envelope.yields_to) |=
+        set_of(LaneId(slot + 1));
+  }
+}
+
+void TurnControl::ask_urgencies() {
+  for (size_t slot = 0; slot < open_jobs_.size(); ++slot) {
+    if (open_jobs_[slot] != nullptr) urgencies_[slot] = policy_.urgency(core_, *open_jobs_[slot]);
   }
 }
 
@@ -175,7 +179,8 @@ void TurnControl::recall_unbounded() {
   }
 }
 
-void TurnControl::recall_bounded() {
+void TurnControl::follow_policy() {
+  ask_urgencies();
   for (Lane& lane : core_.lanes) {
     if (lane.open() && lane.bounded) recall(lane);
   }
@@ -191,10 +196,10 @@ void TurnControl::reconsider(Lane& lane) {
   const policies::LaneView& view = *core_.view.lane(lane.id);
   if (view.ready.empty()) return;  // the rival has left meanwhile
   const policies::JobView& running = core_.job_of(view.running).view;
-  const auto may_interrupt = [&](const policies::JobView* rival) {
-    return policy_.may_interrupt(core_, running, *rival);
+  const auto is_urgent = [&](const policies::JobView* rival) {
+    return may_interrupt(lane, *rival);
   };
-  if (std::none_of(view.ready.begin(), view.ready.end(), may_interrupt)) {
+  if (std::none_of(view.ready.begin(), view.ready.end(), is_urgent)) {
     if (lane.state() != LaneState::granted) return;
     if (!lane.bounded) return recall(lane);
   }
@@ -242,10 +247,6 @@ bool TurnControl::must_wait(Lane& lane, Job& job) {
   job.reason = core_.make_reason(ReasonCode::takes_turns, job);
   job.reason.behind = behind;
   return true;
-}
-
-bool TurnControl::interrupts(const policies::JobView& one, const policies::JobView& other) {
-  return policy_.may_interrupt(core_, one, other) || policy_.may_interrupt(core_, other, one);
 }
 
 TurnControl::Obstacle TurnControl::among_open(const Lane& lane, const Job& job) {

@@ -53,11 +53,15 @@ class TurnControl {
   void settle_lane_turns();
   const LaneTurns& lane_turns() const { return lane_turns_; }
 
-  void recall_bounded();
+  // Another policy decides from now on: it chooses what runs next, soon.
+  void follow_policy();
   // Recalls the bounded turns that have used their time, if a rival still wants the lane.
   void recall_overdue();
   // The time at which recall_overdue is due; TimePoint::never() when no bounded turn is open.
   TimePoint next_wakeup() const;
+
+  // Asks again how urgent the open turns are: the policy or a job's options are other ones.
+  void ask_urgencies();
 
   // The lane in which this turn is open, or nullptr.
   Lane* lane_of_turn(TurnId turn);
@@ -89,7 +93,9 @@ class TurnControl {
   };
   Obstacle among_open(const Lane& lane, const Job& job);
   JobId among_waiting(const Lane& lane, const Job& job, bool is_tried);
-  bool interrupts(const policies::JobView& one, const policies::JobView& other);
+  bool interrupts(const policies::JobView& one, const policies::JobView& other) const {
+    return policy_.urgency(core_, one) != policy_.urgency(core_, other);
+  }
   // That turn ends soon, if it does not anyway.
   void shorten(Lane& lane) {
     if (!lane.brief) recall(lane);
@@ -99,8 +105,12 @@ class TurnControl {
   TurnBudget bound_of(const policies::PickDecision& decision) const;
   // When a turn with this bound, from now on, is overdue.
   TimePoint overdue_at(const TurnBudget& budget) const;
-  // Who of the open turns interrupts whom.
+  // Notes how urgent the turn is that begins, and who of the open turns interrupts whom.
   void set_urgency(Lane& lane, const Job& job);
+  // Whether `wants` may interrupt the lane's open turn.
+  bool may_interrupt(const Lane& lane, const policies::JobView& wants) const {
+    return policy_.urgency(core_, wants) > urgencies_[lane.id.value() - 1];
+  }
   void begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget);
   void recall_unbounded();
   // The policy's choice for the idle lane is a job of another numeric context than the open turns.
@@ -116,6 +126,7 @@ class TurnControl {
   CheckedPolicy& policy_;
   std::vector<TurnId> open_turns_;                   // by slot; none when no turn is open
   std::vector<const policies::JobView*> open_jobs_;  // by slot: whose turn it is
+  std::vector<int64_t> urgencies_;                   // by slot: of that job
   // By slot: of bounded turns; never for others, and while they are paused.
   std::vector<TimePoint> deadlines_;
   std::vector<Duration> left_;                    // by slot: of a paused turn, until its deadline

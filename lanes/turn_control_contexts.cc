@@ -27,8 +27,7 @@ void TurnControl::wait_for_context(Lane& lane, Job& job) {
   // Two contexts never run beside each other, so nobody is paused for the other one.
   for (Lane& other : core_.lanes) {
     if (!other.open()) continue;
-    const policies::JobView& running = core_.job_of(other.turn.job).view;
-    if (!policy_.may_interrupt(core_, running, job.view)) continue;
+    if (!may_interrupt(other, job.view)) continue;
     contexts_.end_period();
     hurry(other, job.view);
   }

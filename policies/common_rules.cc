@@ -73,15 +73,16 @@ PickDecision CommonRules::pick(TimePoint now, const View& view, const PickQuesti
 }
 
 void CommonRules::keep_most_urgent(TimePoint now, const View& view) {
-  const auto goes_first = [&](const JobView* one, const JobView* other) {
-    return one != other && rule_->may_interrupt(now, view, *other, *one) &&
-           !rule_->may_interrupt(now, view, *one, *other);
-  };
-  const JobView* top = others_.front();
+  const auto urgency = [&](const JobView* one) { return rule_->urgency(now, view, *one); };
+  int64_t least = INT64_MAX;
+  int64_t most = INT64_MIN;
   for (const JobView* one : others_) {
-    if (goes_first(one, top)) top = one;
+    const int64_t its = urgency(one);
+    least = std::min(least, its);
+    most = std::max(most, its);
   }
-  std::erase_if(others_, [&](const JobView* one) { return goes_first(top, one); });
+  if (least == most) return;
+  std::erase_if(others_, [&](const JobView* one) { return urgency(one) < most; });
 }
 
 PickDecision CommonRules::ask_rule(TimePoint now, const View& view, const PickQuestion& question) {

@@ -14,7 +14,7 @@
 //    Source: reservations of backfilling schedulers (Lifka, "The ANL/IBM SP scheduling system",
 //    1995).
 // 3. Jobs of class best_effort run when no other job in their lane has work, ageing excepted.
-// 4. A job that another one with work may interrupt (Policy::may_interrupt) gets no turn before it,
+// 4. A job that another one with work may interrupt (Policy::urgency) gets no turn before it,
 //    ageing excepted.
 // 5. share=no: a job is admitted to a new lane or not at all, and lanes never become one.
 // 6. beside=measured (default always): lanes compute beside each other where measured speeds say
@@ -49,9 +49,8 @@ class CommonRules final : public Policy {
   std::string_view name() const override { return rule_->name(); }
   AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
-  bool may_interrupt(TimePoint now, const View& view, const JobView& running,
-                     const JobView& wants) override {
-    return rule_->may_interrupt(now, view, running, wants);
+  int64_t urgency(TimePoint now, const View& view, const JobView& job) const override {
+    return rule_->urgency(now, view, job);
   }
   bool shares() const override { return share_ && rule_->shares(); }
   bool separates() const override { return pairs_ || rule_->separates(); }
@@ -72,7 +71,7 @@ class CommonRules final : public Policy {
   TimePoint due(const JobView& job, const PickQuestion& question) const;
   // The one that has been due for longest; null: nobody is.
   const JobView* overdue(TimePoint now, const PickQuestion& question) const;
-  // Leaves in `others_` those whom no other one of them may interrupt.
+  // Leaves in `others_` those that are as urgent as any of them.
   void keep_most_urgent(TimePoint now, const View& view);
   PickDecision ask_rule(TimePoint now, const View& view, const PickQuestion& question);
   // Ends the turn when the next of the others is due.

@@ -32,12 +32,12 @@ class Policy {
   // the turn of another one is open.
   virtual PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
 
-  // Whether `wants`, which has work, may interrupt an iteration of `running`, whose turn is open:
-  // hold it between two nodes, or have it given up and run again. Unless another policy knows
-  // better, whoever has a higher priority may.
-  virtual bool may_interrupt(TimePoint /*now*/, const View& /*view*/, const JobView& running,
-                             const JobView& wants) {
-    return wants.options.priority > running.options.priority;
+  // How urgent the job's work is: it may interrupt an iteration of a less urgent job, whose turn is
+  // open: hold it between two nodes, or have it given up and run again. Unless another policy knows
+  // better, the job's priority. For the job of an open turn the answer from the turn's begin
+  // counts, until options of a job or the policy change.
+  virtual int64_t urgency(TimePoint /*now*/, const View& /*view*/, const JobView& job) const {
+    return job.options.priority;
   }
 
   // Whether `wants`, whose lane is idle, gets a turn while the one of `running` in another lane is

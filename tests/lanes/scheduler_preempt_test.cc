@@ -4,6 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "policies/fifo.h"
+#include "policies/policy.h"
 #include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
@@ -27,6 +34,36 @@ class Preemption : public SchedulerTest {
   static Turn turn_of(const std::vector<Action>& actions) {
     return of<GrantTurn>(actions).at(0).turn;
   }
+  void set_priority(uint64_t id, int32_t priority) {
+    JobChanges changes;
+    changes.given = static_cast<uint8_t>(JobOption::priority);
+    changes.values.priority = priority;
+    send(JobChanged{.job = JobId(id), .changes = changes});
+  }
+};
+
+// First come, first served, but the lowest priority is the most urgent one.
+class LowestIsUrgent final : public policies::Policy {
+ public:
+  std::string_view name() const override { return "lowest"; }
+  policies::AdmitDecision admit(TimePoint now, const policies::View& view) override {
+    return rule_.admit(now, view);
+  }
+  policies::PickDecision pick(TimePoint now, const policies::View& view,
+                              const policies::PickQuestion& question) override {
+    return rule_.pick(now, view, question);
+  }
+  JobId evict(TimePoint now, const policies::View& view,
+              const policies::EvictQuestion& question) override {
+    return rule_.evict(now, view, question);
+  }
+  int64_t urgency(TimePoint /*now*/, const policies::View& /*view*/,
+                  const policies::JobView& job) const override {
+    return -int64_t{job.options.priority};
+  }
+
+ private:
+  policies::Fifo rule_;
 };
 
 TEST_F(Preemption, ATurnSaysWhichOpenOnesItInterruptsAndWhichInterruptIt) {
@@ -111,6 +148,34 @@ TEST_F(Preemption, WhoIsAskedToEndIsToldAgainWhenAMoreUrgentOneComes) {
   EXPECT_EQ(again[0].turn, first.id);
   EXPECT_LT(again[0].latest, kWhenever);
   EXPECT_TRUE(of<RecallTurn>(start_urgent(4, 10, 20, 6)).empty()) << "twice is enough";
+}
+
+TEST_F(Preemption, AJobThatBecameMoreUrgentInItsTurnIsNotInterrupted) {
+  make_lanes(2);
+  start(1, 10, 20);
+  set_priority(1, 6);
+  const Turn beside = turn_of(start_urgent(2, 10, 20, 5));
+  EXPECT_EQ(beside.envelope.interrupts, 0U);
+  EXPECT_EQ(beside.envelope.yields_to, set_of(LaneId(1)));
+}
+
+TEST_F(Preemption, APriorityThatFellInItsTurnLetsARivalInterrupt) {
+  make_lanes(1);
+  const Turn first = turn_of(start_urgent(1, 10, 20, 6));
+  set_priority(1, 2);
+  const auto recalls = of<RecallTurn>(start_urgent(2, 10, 20, 5));
+  ASSERT_EQ(recalls.size(), 1U);
+  EXPECT_EQ(recalls[0].turn, first.id);
+  EXPECT_EQ(recalls[0].latest, kLeastPatience);
+}
+
+TEST_F(Preemption, AnotherPolicyIsAskedAboutTurnsThatAreOpen) {
+  make_lanes(2);
+  start_urgent(1, 10, 20, 6);
+  scheduler_->set_policy(std::make_unique<LowestIsUrgent>());
+  const Turn beside = turn_of(start_urgent(2, 10, 20, 5));
+  EXPECT_EQ(beside.envelope.interrupts, set_of(LaneId(1)));
+  EXPECT_EQ(beside.envelope.yields_to, 0U);
 }
 
 // How long it may still take: as long as whoever waits takes itself.

@@ -2,6 +2,9 @@
 // jobs that are not ready, turns of 300 years or less than none, and now and then something right.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "base/random.h"
 #include "policies/policy.h"
 
@@ -9,7 +12,7 @@ namespace laneway::simulation {
 
 class NonsensePolicy final : public policies::Policy {
  public:
-  explicit NonsensePolicy(uint64_t seed) : random_(seed) {}
+  explicit NonsensePolicy(uint64_t seed) : random_(seed), urgencies_(seed + 1) {}
 
   std::string_view name() const override { return "nonsense"; }
 
@@ -30,10 +33,9 @@ class NonsensePolicy final : public policies::Policy {
     }
     return decision;
   }
-  bool may_interrupt(TimePoint /*now*/, const policies::View& /*view*/,
-                     const policies::JobView& /*running*/,
-                     const policies::JobView& /*wants*/) override {
-    return random_.chance(0.5);
+  int64_t urgency(TimePoint /*now*/, const policies::View& /*view*/,
+                  const policies::JobView& /*job*/) const override {
+    return std::array{INT64_MIN, int64_t{0}, int64_t{1}, INT64_MAX}.at(urgencies_.below(4));
   }
   bool separates() const override { return true; }
   policies::Beside beside(TimePoint /*now*/, const policies::View& /*view*/,
@@ -60,6 +62,7 @@ class NonsensePolicy final : public policies::Policy {
   JobId any() { return JobId(random_.below(60)); }
 
   Random random_;
+  mutable Random urgencies_;
 };
 
 }  // namespace laneway::simulation
