@@ -1,6 +1,7 @@
 #include "lanes/eviction.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -90,15 +91,16 @@ bool Eviction::give_up_prefixes(const Wish& wish) {
     slid.slide(at_once, /*idle_ones_only=*/true);
     return slid.fits(at_once) || trial.fits(at_once);
   };
-  const auto fits_later = [&](PoolMap pool) { return suffices(wish, std::move(pool), {}); };
+  const auto fits_later = [&](const PoolMap& pool) { return suffices(wish, pool, {}); };
   const JobId id = wish.job.view.id;
   return prefixes_.give_up_for(id, fits_now) || prefixes_.give_up_for(id, fits_later);
 }
 
 bool Eviction::give_up_for_moves(const Wish& wish) {
   if (core_.pool.ledger().revocable(memory::Revocation::on_demand) == Bytes()) return false;
-  const PoolMap pool = prefixes_.without_prefixes(core_.pool);
-  if (pool.claimed() == core_.pool.claimed()) return false;
+  std::optional<PoolMap> copy;
+  const PoolMap& pool = prefixes_.pool_without(copy);
+  if (!copy) return false;
   const policies::JobView& job = wish.job.view;
   Bytes more = pool.rounded(wish.job.must);
   if (wish.where != nullptr) {
@@ -130,36 +132,36 @@ TimePoint Eviction::may_leave_from(const Job& job, bool idle) const {
 Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   Candidates all;
   if (!core_.outside.exists()) return all;
-  for (const policies::LaneView& lane : core_.view.lane_slots()) {
-    for (const policies::JobView* view : lane.jobs) {
-      const Job& job = core_.job_of(view->id);
-      if (!could_leave(job) || &job == &wish.job) continue;
-      if (!core_.outside.could_ever_hold(view->persistent)) continue;
-      const bool idle = is_idle(job);
-      const EvictCandidate candidate{.job = view, .idle = idle, .clean = job.clean};
-      const bool urgent = !idle && view->options.priority > wish.job.view.options.priority;
-      if (!urgent) {
-        const TimePoint from = may_leave_from(job, idle);
-        if (from <= core_.now) {
-          all.now.push_back(candidate);
-          continue;
-        }
-        all.next = std::min(all.next, from);
+  for (const auto& [id, job] : core_.jobs) {
+    if (!could_leave(job) || &job == &wish.job) continue;
+    if (!core_.outside.could_ever_hold(job.view.persistent)) continue;
+    const bool idle = is_idle(job);
+    const EvictCandidate candidate{.job = &job.view, .idle = idle, .clean = job.clean};
+    const bool urgent = !idle && job.view.options.priority > wish.job.view.options.priority;
+    if (!urgent) {
+      const TimePoint from = may_leave_from(job, idle);
+      if (from <= core_.now) {
+        all.now.push_back(candidate);
+        continue;
       }
-      if (idle) continue;
-      const TimePoint from = std::max(may_leave_from(job, /*idle=*/true), job.ask_no_sooner);
-      if (from > core_.now) {
-        // One that only has to be asked again is not waited for: others may help meanwhile.
-        if (!urgent) all.next = std::min(all.next, from);
-      } else if (may_be_idle(job)) {
-        all.perhaps.push_back(candidate);
-      }
+      all.next = std::min(all.next, from);
+    }
+    if (idle) continue;
+    const TimePoint from = std::max(may_leave_from(job, /*idle=*/true), job.ask_no_sooner);
+    if (from > core_.now) {
+      // One that only has to be asked again is not waited for: others may help meanwhile.
+      if (!urgent) all.next = std::min(all.next, from);
+    } else if (may_be_idle(job)) {
+      all.perhaps.push_back(candidate);
     }
   }
+  const auto by_arrival = [](const EvictCandidate& a, const EvictCandidate& b) {
+    return a.job->arrival < b.job->arrival;
+  };
   for (std::vector<EvictCandidate>* some : {&all.now, &all.perhaps}) {
-    std::sort(some->begin(), some->end(), [](const EvictCandidate& a, const EvictCandidate& b) {
-      return a.job->arrival < b.job->arrival;
-    });
+    // Ids are given in that order as well, but by a report.
+    if (std::is_sorted(some->begin(), some->end(), by_arrival)) continue;
+    std::sort(some->begin(), some->end(), by_arrival);
   }
   return all;
 }
@@ -182,7 +184,8 @@ bool Eviction::ask_unbounded(const std::vector<EvictCandidate>& candidates) {
 Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
   Leaving all;
   for (const EvictCandidate& one : candidates) all.push_back(one.job->id);
-  const PoolMap pool = prefixes_.without_prefixes(core_.pool);
+  std::optional<PoolMap> copy;
+  const PoolMap& pool = prefixes_.pool_without(copy);
   Leaving chosen;
   while (!suffices(wish, pool, chosen)) {
     // One or two do as a rule; before more are asked of the policy, whether all would.
@@ -193,8 +196,8 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
     chosen.push_back(next);
     std::erase_if(candidates, [next](const EvictCandidate& one) { return one.job->id == next; });
   }
-  // The first ones may not be needed with the last one.
-  for (size_t i = 0; i < chosen.size();) {
+  // The first ones may not be needed with the last one. (Without anybody was tried at first.)
+  for (size_t i = 0; i < chosen.size() && chosen.size() > 1;) {
     Leaving without = chosen;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
     if (suffices(wish, pool, without)) {
@@ -206,12 +209,12 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
   return chosen;
 }
 
-bool Eviction::suffices(const Wish& wish, PoolMap pool, const Leaving& leaving,
+bool Eviction::suffices(const Wish& wish, const PoolMap& pool, const Leaving& leaving,
                         const RoomTrial::Keeps& keeps) const {
   if (!frees_enough(wish, pool, leaving)) return false;
-  RoomTrial trial(core_, std::move(pool));
+  RoomTrial trial(core_, pool);
   trial.leave(leaving, keeps);
-  if (RoomTrial(trial).fits(wish)) return true;
+  if (trial.fits(wish)) return true;
   trial.slide(wish, /*idle_ones_only=*/false);
   return trial.fits(wish);
 }
@@ -238,7 +241,8 @@ bool Eviction::frees_enough(const Wish& wish, const PoolMap& pool, const Leaving
 
 RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) const {
   RoomTrial::Keeps keeps;
-  const PoolMap pool = prefixes_.without_prefixes(core_.pool);
+  std::optional<PoolMap> copy;
+  const PoolMap& pool = prefixes_.pool_without(copy);
   for (const JobId id : leaving) {
     // As much as was wished for, or a half, or a quarter: a part shortens the wait as well.
     Bytes stays = prefixes_.wanted(core_.job_of(id));
@@ -272,11 +276,11 @@ bool Eviction::drop_a_copy(const Leaving& leaving, OutsideMap& map,
                            std::vector<JobId>& dropped) const {
   const Job* latest = nullptr;
   for (const auto& [id, job] : core_.jobs) {
+    if (latest != nullptr && job.view.used_at <= latest->view.used_at) continue;
     const bool placed = job.view.lane.valid() && job.state() != JobState::restoring &&
                         job.state() != JobState::evicting && !job.arriving && !job.leaves;
     if (!placed || job.saving || contains(leaving, id)) continue;
-    if (map.place_of(id).tier == Tier::none) continue;
-    if (latest == nullptr || job.view.used_at > latest->view.used_at) latest = &job;
+    if (map.place_of(id).tier != Tier::none) latest = &job;
   }
   if (latest == nullptr) return false;
   map.drop(latest->view.id);

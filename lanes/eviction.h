@@ -82,7 +82,7 @@ class Eviction {
   bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
   Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
   // Of those in `pool`, so much of each of them stays as `keeps` says; the others go entirely.
-  bool suffices(const Wish& wish, PoolMap pool, const Leaving& leaving,
+  bool suffices(const Wish& wish, const PoolMap& pool, const Leaving& leaving,
                 const RoomTrial::Keeps& keeps = {}) const;
   // Whether the bytes suffice, wherever they lie: cheap, and without it nothing else can help.
   bool frees_enough(const Wish& wish, const PoolMap& pool, const Leaving& leaving) const;

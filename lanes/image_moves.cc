@@ -12,7 +12,7 @@ constexpr size_t kMostTried = 16;
 constexpr Duration kAfterFailure = seconds(10);
 
 bool suffices(RoomTrial trial, const Wish& wish) {
-  if (RoomTrial(trial).fits(wish)) return true;
+  if (trial.fits(wish)) return true;
   trial.slide(wish, /*idle_ones_only=*/false);
   return trial.fits(wish);
 }

@@ -35,7 +35,7 @@ bool OutsideMap::claim(JobId job, Bytes size, const OutsidePlace& place) {
   if (place.tier != Tier::store && place.tier != Tier::spill) return false;
   Space& in = space(place.tier);
   const Bytes end = in.ranges.capacity();
-  if (size < Bytes(0) || size > end || copies_.count(job) > 0) return false;
+  if (size < Bytes(0) || size > end || copies_.contains(job)) return false;
   const Bytes bytes = rounded(size);
   if (bytes > end || place.offset < Bytes(0) || place.offset > end - bytes) return false;
   if (place.offset.count() % alignment_ != 0) return false;
@@ -60,8 +60,7 @@ Bytes OutsideMap::rounded(Bytes size) const {
 OutsidePlace OutsideMap::place_for(Bytes size) const {
   if (!could_ever_hold(size)) return {};
   for (const Tier tier : {Tier::store, Tier::spill}) {
-    memory::FreeList trial = space(tier).ranges;
-    if (const auto offset = trial.allocate(rounded(size))) return {tier, *offset};
+    if (const auto offset = space(tier).ranges.find(rounded(size))) return {tier, *offset};
   }
   return {};
 }

@@ -7,9 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-
 #include "base/bytes.h"
+#include "base/flat_map.h"
 #include "base/ids.h"
 #include "lanes/outside_place.h"
 #include "memory/free_list.h"
@@ -59,7 +58,7 @@ class OutsideMap {
   int64_t alignment_;
   Space store_;
   Space spill_;
-  std::map<JobId, Copy> copies_;
+  FlatMap<JobId, Copy> copies_;
 };
 
 }  // namespace laneway::lanes

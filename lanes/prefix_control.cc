@@ -54,9 +54,12 @@ void PrefixControl::give_up(JobId job) {
   core_.memory_changed();
 }
 
-PoolMap PrefixControl::without_prefixes(PoolMap pool) const {
-  for (const JobId id : by_last_use()) pool.drop_prefix(id);
-  return pool;
+const PoolMap& PrefixControl::pool_without(std::optional<PoolMap>& copy) const {
+  const std::vector<JobId> all = by_last_use();
+  if (all.empty()) return core_.pool;
+  copy = core_.pool;
+  for (const JobId id : all) copy->drop_prefix(id);
+  return *copy;
 }
 
 Bytes PrefixControl::wanted(const Job& job) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -23,8 +24,8 @@ class PrefixControl {
   // some were given up.
   bool give_up_for(JobId job, const Suffices& suffices);
   void give_up_all();
-  // `pool` without those that could be given up.
-  PoolMap without_prefixes(PoolMap pool) const;
+  // The pool without those that could be given up: the core's, or `copy`, which is made then.
+  const PoolMap& pool_without(std::optional<PoolMap>& copy) const;
 
   // How much of the image may stay when it leaves: what the worker wishes, in whole units, and less
   // than all.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace laneway::lanes {
 namespace {
 
@@ -62,12 +64,18 @@ bool RoomTrial::fits(const Wish& wish) {
   if (wish.where == nullptr) {
     return pool_.could_resize(lanes_[job.lane.value() - 1].region, wish.job.must) == Room::done;
   }
-  PoolMap grown = pool_;
-  if (grown.grow_prefix(job.id, job.persistent) && finds_lane(wish, grown)) return true;
-  pool_.drop_prefix(job.id);
+  const ImagePrefix prefix = pool_.prefix_of(job.id);
+  if (prefix.exists()) {
+    PoolMap grown = pool_;
+    if (grown.grow_prefix(job.id, job.persistent) && finds_lane(wish, grown)) return true;
+    pool_.drop_prefix(job.id);
+  }
   Bytes offset;
-  return pool_.place_image(job.id, job.persistent, &offset) == Room::done &&
-         finds_lane(wish, pool_);
+  const bool placed = pool_.place_image(job.id, job.persistent, &offset) == Room::done;
+  if (placed && finds_lane(wish, pool_)) return true;
+  if (placed) pool_.drop_image(job.id);
+  if (prefix.exists()) LW_CHECK(pool_.claim_prefix(job.id, prefix), "its place was free");
+  return false;
 }
 
 bool RoomTrial::finds_lane(const Wish& wish, PoolMap& pool) const {

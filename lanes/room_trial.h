@@ -40,7 +40,7 @@ class RoomTrial {
   // Regions lie as high as they can, that of a held job's lane as low as it can: those of idle
   // lanes, or all.
   void slide(const Wish& wish, bool idle_ones_only);
-  // Whether there is room for that now. The trial is of no use afterwards.
+  // Whether there is room for that now. If so the trial is of no use afterwards, else as before.
   bool fits(const Wish& wish);
   const PoolMap& pool() const { return pool_; }
   // Where the lane's region is in this trial.

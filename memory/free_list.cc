@@ -39,6 +39,12 @@ std::optional<Bytes> FreeList::allocate(Bytes size, Placement placement) {
   return Bytes(offset);
 }
 
+std::optional<Bytes> FreeList::find(Bytes size) const {
+  const auto best = first_of_size(rounded(size));
+  if (best == free_by_size_.end()) return std::nullopt;
+  return Bytes(best->second);
+}
+
 bool FreeList::allocate_at(Bytes offset, Bytes size) {
   const int64_t start = offset.count();
   const int64_t need = rounded(size);

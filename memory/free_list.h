@@ -35,6 +35,8 @@ class FreeList {
   // Takes a range of at least `size` bytes (a size of 0 takes one unit of alignment). Returns its
   // offset, or nothing when no free piece is large enough.
   std::optional<Bytes> allocate(Bytes size, Placement placement = Placement::lowest);
+  // Where allocate(size) would take its range; nothing when it could not.
+  std::optional<Bytes> find(Bytes size) const;
   // Takes exactly the range at `offset`, which must be a multiple of the alignment. Returns false
   // and changes nothing unless all of the range is free.
   bool allocate_at(Bytes offset, Bytes size);

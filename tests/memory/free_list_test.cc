@@ -100,6 +100,9 @@ class Pair {
   using Range = std::map<int64_t, int64_t>::iterator;
 
   void allocate(int64_t length, Placement placement, int64_t shave) {
+    const auto found = real_.find(Bytes(length * kUnit - shave));
+    const int64_t lowest = naive_.best_fit(length, Placement::lowest);
+    ASSERT_EQ(found ? found->count() : -kUnit, lowest * kUnit);
     const auto got = real_.allocate(Bytes(length * kUnit - shave), placement);
     const int64_t expected = naive_.best_fit(length, placement);
     ASSERT_EQ(got ? got->count() : -kUnit, expected * kUnit);
