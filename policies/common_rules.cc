@@ -73,16 +73,16 @@ PickDecision CommonRules::pick(TimePoint now, const View& view, const PickQuesti
 }
 
 void CommonRules::keep_most_urgent(TimePoint now, const View& view) {
-  const auto urgency = [&](const JobView* one) { return rule_->urgency(now, view, *one); };
-  int64_t least = INT64_MAX;
   int64_t most = INT64_MIN;
+  size_t kept = 0;
   for (const JobView* one : others_) {
-    const int64_t its = urgency(one);
-    least = std::min(least, its);
-    most = std::max(most, its);
+    const int64_t urgency = rule_->urgency(now, view, *one);
+    if (urgency < most) continue;
+    if (urgency > most) kept = 0;
+    most = urgency;
+    others_[kept++] = one;
   }
-  if (least == most) return;
-  std::erase_if(others_, [&](const JobView* one) { return urgency(one) < most; });
+  others_.resize(kept);
 }
 
 PickDecision CommonRules::ask_rule(TimePoint now, const View& view, const PickQuestion& question) {

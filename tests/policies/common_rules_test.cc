@@ -43,6 +43,33 @@ class CommonRulesTest : public testing::TestWithParam<std::string> {
   Scene scene_;
 };
 
+// Never gives the same answer twice, and needs a candidate.
+class Fickle final : public Policy {
+ public:
+  std::string_view name() const override { return "fickle"; }
+  AdmitDecision admit(TimePoint /*now*/, const View& /*view*/) override { return {}; }
+  PickDecision pick(TimePoint /*now*/, const View& /*view*/,
+                    const PickQuestion& question) override {
+    EXPECT_FALSE(question.candidates.empty());
+    return {.job = question.candidates.front()->id, .budget = {}};
+  }
+  JobId evict(TimePoint /*now*/, const View& /*view*/, const EvictQuestion& /*question*/) override {
+    return {};
+  }
+  int64_t urgency(TimePoint /*now*/, const View& /*view*/, const JobView& /*job*/) const override {
+    return --urgency_;
+  }
+
+ private:
+  mutable int64_t urgency_ = 0;
+};
+
+TEST_P(CommonRulesTest, ARuleWhoseUrgenciesChangeIsStillAskedToPickSomebody) {
+  PolicyOptions options = PolicyOptions::parse("fickle", "age=off").value();
+  CommonRules rules(options, std::make_unique<Fickle>());
+  EXPECT_EQ(pick(rules, 0).job, JobId(1)) << "the first answer was the highest";
+}
+
 TEST_P(CommonRulesTest, LanesComputeBesideEachOtherWithoutBeingAskedUnlessThatIsMeasured) {
   const bool packs = GetParam() == "packing";
   EXPECT_EQ(make(GetParam())->separates(), packs);
