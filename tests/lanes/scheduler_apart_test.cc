@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "policies/fifo.h"
+#include "tests/lanes/first_come.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
@@ -15,31 +16,17 @@ namespace {
 using policies::Beside;
 
 // First come, first served in a lane; pairs of jobs are what a test says they are.
-class Apart final : public policies::Policy {
+class Apart final : public FirstCome {
  public:
   std::map<std::pair<uint64_t, uint64_t>, Beside> pairs;
 
   std::string_view name() const override { return "apart"; }
-  policies::AdmitDecision admit(TimePoint now, const policies::View& view) override {
-    return fifo_.admit(now, view);
-  }
-  policies::PickDecision pick(TimePoint now, const policies::View& view,
-                              const policies::PickQuestion& question) override {
-    return fifo_.pick(now, view, question);
-  }
-  JobId evict(TimePoint now, const policies::View& view,
-              const policies::EvictQuestion& question) override {
-    return fifo_.evict(now, view, question);
-  }
   bool separates() const override { return true; }
   Beside beside(TimePoint /*now*/, const policies::View& /*view*/, const policies::JobView& running,
                 const policies::JobView& wants) override {
     const auto found = pairs.find(std::minmax(running.id.value(), wants.id.value()));
     return found == pairs.end() ? Beside::together : found->second;
   }
-
- private:
-  policies::Fifo fifo_;
 };
 
 class SchedulerApartTest : public SchedulerTest {

@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "policies/fifo.h"
-#include "policies/policy.h"
 #include "policies/registry.h"
+#include "tests/lanes/first_come.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
@@ -43,27 +42,13 @@ class Preemption : public SchedulerTest {
 };
 
 // First come, first served, but the lowest priority is the most urgent one.
-class LowestIsUrgent final : public policies::Policy {
+class LowestIsUrgent final : public FirstCome {
  public:
   std::string_view name() const override { return "lowest"; }
-  policies::AdmitDecision admit(TimePoint now, const policies::View& view) override {
-    return rule_.admit(now, view);
-  }
-  policies::PickDecision pick(TimePoint now, const policies::View& view,
-                              const policies::PickQuestion& question) override {
-    return rule_.pick(now, view, question);
-  }
-  JobId evict(TimePoint now, const policies::View& view,
-              const policies::EvictQuestion& question) override {
-    return rule_.evict(now, view, question);
-  }
   int64_t urgency(TimePoint /*now*/, const policies::View& /*view*/,
                   const policies::JobView& job) const override {
     return -int64_t{job.options.priority};
   }
-
- private:
-  policies::Fifo rule_;
 };
 
 TEST_F(Preemption, ATurnSaysWhichOpenOnesItInterruptsAndWhichInterruptIt) {
