@@ -8,7 +8,7 @@
 
 namespace laneway::adaptor {
 
-// Calls all of them; some 100 us. Thread-safe. Requires: the caller holds no TorchUse.
+// Calls all of them. Thread-safe. Requires: the caller holds no TorchUse.
 void prepare_vector_math();
 
 }  // namespace laneway::adaptor
