@@ -7,9 +7,9 @@ three tenths, a spill file for all. Every answer of an inference is compared wit
 states and twenty further iterations of each training with those of a service that has room for
 all. The trace of the core counts evictions and where they went, those of the baseline among them.
 Crowds of the same jobs come and go before, until two in a row leave the processes with the same
-memory: what the service, its processes and its tiers hold then is what they may hold in the end.
-The crowd that is measured makes ten times as many calls as one of those: what each call leaves
-shows."""
+memory (a note says if none did): what the service, its processes and its tiers hold then is what
+they may hold in the end. The crowd that is measured makes ten times as many calls as one of those:
+what each call leaves shows."""
 
 from __future__ import annotations
 
@@ -156,7 +156,8 @@ def _measure(quick: bool, report: Report) -> None:
     report.add(
         CASE, "crowds_of_the_baseline", float(len(helds)), "crowds",
         samples=[held[MEMORY] for held in helds],
-        note="samples: bytes of memory of the service's processes after each",
+        note="samples: bytes of memory of the service's processes after each"
+        + ("" if settled([held[MEMORY] for held in helds]) else "; they had not settled"),
     )  # fmt: skip
 
 
