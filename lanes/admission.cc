@@ -47,8 +47,12 @@ ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decisio
     code = admit_to_new_lane(job, free_lane);
     if (code == ReasonCode::none) return code;
   }
-  if (decision.may_share && admit_to_some_lane(job) == ReasonCode::none) return ReasonCode::none;
-  return code;
+  if (!decision.may_share) return code;
+  // Where a lane that is there has the bytes, if not in one piece, there is a way to it, which a
+  // lane of its own may not have.
+  const ReasonCode joined = admit_to_some_lane(job);
+  const bool better = joined == ReasonCode::none || joined == ReasonCode::pool_fragmented;
+  return better ? joined : code;
 }
 
 LaneId Admission::closed_lane() const {
@@ -166,16 +170,20 @@ ReasonCode Admission::admit_to_some_lane(Job& job) {
     if (roomy == nullptr || jobs_in(lane) < jobs_in(*roomy)) roomy = &lane;
   }
   if (roomy != nullptr) return admit_to_lane(job, *roomy);
+  ReasonCode code = ReasonCode::pool_full;
   for (Lane& lane : core_.lanes) {
     if (lane.state() != LaneState::idle) continue;
-    if (admit_to_lane(job, lane) == ReasonCode::none) return ReasonCode::none;
+    const ReasonCode joined = admit_to_lane(job, lane);
+    if (joined == ReasonCode::none) return joined;
+    if (joined == ReasonCode::pool_fragmented) code = joined;
   }
   for (Lane& lane : core_.lanes) {
     if (!lane.open()) continue;
-    admit_to_lane(job, lane);
-    if (lane.admission_wanted) break;
+    const ReasonCode joined = admit_to_lane(job, lane);
+    if (lane.admission_wanted) return ReasonCode::pool_full;
+    if (joined == ReasonCode::pool_fragmented) code = joined;
   }
-  return ReasonCode::pool_full;
+  return code;
 }
 
 void Admission::admit(const Job& job, const Lane& lane, const ImagePrefix& stayed) {

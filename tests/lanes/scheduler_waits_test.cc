@@ -44,6 +44,28 @@ TEST_F(WaitsTest, ALaneThatWantsMoreGrowsAsSoonAsThereIsRoom) {
   EXPECT_EQ(of<ResizeRegion>(freed)[0].size, units(60));
 }
 
+// A lane of its own has no room for it anyhow, and none of the lanes that are there can grow where
+// it lies.
+TEST_F(WaitsTest, RegionsSlideForOneThatCanOnlyShareALane) {
+  make(100, 8);
+  const auto idle = [this](uint64_t id, int64_t persistent, int64_t ephemeral) {
+    offer(id, persistent, ephemeral);
+    place(id);
+  };
+  idle(1, 1, 8);
+  idle(2, 75, 2);
+  idle(3, 12, 2);  // its image at 76 to 88
+  send(JobEnded{JobId(2)});
+  idle(4, 10, 30);  // its region at 46 to 76, where images are on both sides of it soon
+  idle(5, 10, 4);   // its region at 42 to 46
+  send(JobEnded{JobId(1)});
+  ASSERT_EQ(scheduler_->pool().claimed(), units(68));
+  const auto offered = offer(6, 18, 37);
+  ASSERT_EQ(of<AdmitJob>(offered).size(), 1u) << reason_text(job(6).reason);
+  EXPECT_EQ(of<AdmitJob>(offered)[0].lane, job(4).lane);
+  EXPECT_EQ(of<ResizeRegion>(offered).back().size, units(37));
+}
+
 TEST_F(WaitsTest, OfTwoThatWaitForEachOtherTheLaterOneLosesAnIterationAndNobodyEnds) {
   make(100, 4);
   const TurnId first = begin(1, 40, 5);
