@@ -3,32 +3,29 @@
 A small training runs synchronously in its own lane. In every third window another job's image, of
 256 MiB, is brought into the pool over and over (it leaves clean, which copies nothing); in others
 nothing is copied. `slowdown_p99` is the p99 of a window with copies over that of the window without
-of the same round. `unlimited`: as fast as the copying thread can; `1GBps`: over a link
-of that rate. With two cores the client, the lane and the copying thread share them: that is in the
-figure. In windows of a third kind, `elsewhere`, a process that has nothing to do with the service
-copies such images over such a link: `over_elsewhere_p99` is what the service has beyond what the
-machine does to a job beside which somebody copies."""
+of the same round. `unlimited`: as fast as the copying thread can; `1GBps`: over a link of that
+rate. The image's user is a process of its own. With two cores both clients, the lane and the
+copying thread share them: that is in the figure. In windows of a third kind, `elsewhere`, a process
+that has nothing to do with the service copies such images over such a link: `over_elsewhere_p99` is
+what the service has beyond what the machine does to a job beside which somebody copies."""
 
 from __future__ import annotations
 
 import subprocess
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
-
-import torch
 
 import laneway
 
 from . import stats
 from .daemon import Daemon
-from .eviction import MIB, NAME, wide_step
+from .eviction import MIB
 from .failover import Jobs
 from .harness import Calibration, Options, find_program, interleaved, progress
 from .models import make, pool_for
-from .report import Report, at_most
+from .report import ROOT, Report, at_most
 
 SIZE = 256 * MIB
 SMALL = "mlp"
@@ -63,9 +60,7 @@ def _measure(case: str, options: Options, calibration: Calibration, report: Repo
     with ExitStack() as stack:
         daemon = stack.enter_context(Daemon(pool, words=words))
         service = stack.enter_context(laneway.connect(daemon.address))
-        copier = stack.enter_context(laneway.connect(daemon.address))
-        step = stack.enter_context(wide_step(copier, SIZE))
-        _bring_in_clean(copier, step)
+        copier = stack.enter_context(_copier(daemon.address))
         jobs = Jobs([SMALL], service)
         _window(jobs.train, WARM_UP * 1e-4)
         for order in interleaved(list(windows), options.trials):
@@ -78,16 +73,36 @@ def _measure(case: str, options: Options, calibration: Calibration, report: Repo
                     with _copying_elsewhere(case):
                         windows[kind].append(_window(jobs.train, window_s))
                     continue
-                with _copying(copier) as times:
-                    windows[kind].append(_window(jobs.train, window_s))
-                copied += times[0]
+                _say(copier, "go")
+                windows[kind].append(_window(jobs.train, window_s))
+                _say(copier, "stop")
+                copied += int(_line_of(copier))
     _report(case, windows, copied, report)
 
 
-def _bring_in_clean(service: Any, step: Any) -> None:
-    step(torch.zeros(1, 1), torch.zeros(1, 1)).item()
-    service.unload(NAME)
-    service.load(NAME)
+@contextmanager
+def _copier(address: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", f"{__package__}.neighbours_probe", address, str(SIZE)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as copier:
+        try:
+            if _line_of(copier) != "ready":
+                raise RuntimeError("the process that has images copied did not begin")
+            yield copier
+        finally:
+            copier.kill()
+
+
+def _say(copier: subprocess.Popen[str], word: str) -> None:
+    assert copier.stdin is not None
+    copier.stdin.write(f"{word}\n")
+    copier.stdin.flush()
+
+
+def _line_of(copier: subprocess.Popen[str]) -> str:
+    assert copier.stdout is not None
+    return copier.stdout.readline().strip()
 
 
 def _window(iterate: Callable[[], None], seconds: float) -> list[float]:
@@ -101,27 +116,6 @@ def _window(iterate: Callable[[], None], seconds: float) -> list[float]:
         now = time.perf_counter()
         times.append(now - before)
     return times
-
-
-@contextmanager
-def _copying(service: Any) -> Iterator[list[int]]:
-    """Images come in without pause; the list says how many."""
-    ended = threading.Event()
-    times = [0]
-
-    def move() -> None:
-        while not ended.is_set():
-            service.unload(NAME)
-            service.load(NAME)
-            times[0] += 1
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    try:
-        yield times
-    finally:
-        ended.set()
-        thread.join()
 
 
 @contextmanager

@@ -117,6 +117,11 @@ struct ResizeRegion {
 struct CloseRegion {
   RegionId region;
 };
+// The pool has so many bytes from now on: nobody has any of those behind them, and nobody uses
+// them.
+struct ResizePool {
+  Bytes capacity;
+};
 struct GrantTurn {
   Turn turn;
 };
@@ -133,6 +138,6 @@ struct RecallTurn {
 
 using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
                             SaveImage, DropCopy, DropPrefix, OpenRegion, ResizeRegion, CloseRegion,
-                            GrantTurn, RecallTurn, RefuseWork, MoveImage, ChangeLane>;
+                            GrantTurn, RecallTurn, RefuseWork, MoveImage, ChangeLane, ResizePool>;
 
 }  // namespace laneway::lanes

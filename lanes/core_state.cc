@@ -1,5 +1,7 @@
 #include "lanes/core_state.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "lanes/standing.h"
 
@@ -12,6 +14,10 @@ CoreState::CoreState(const SchedulerConfig& wanted)
       view(wanted.max_lanes),
       lanes(wanted.max_lanes),
       wanted_capacity(pool.capacity()) {
+  if (wanted.wanted_capacity > wanted.reserve) {
+    wanted_capacity =
+        std::min(Bytes(wanted.wanted_capacity.count() & ~(wanted.alignment - 1)), pool.capacity());
+  }
   LW_CHECK(wanted.max_lanes >= 1 && wanted.max_lanes <= limits::kMaxLanes,
            "the number of lanes is out of its limits");
   LW_CHECK(wanted.budget.iterations > 0 || wanted.budget.slice > Duration(0),
@@ -83,10 +89,11 @@ void CoreState::memory_changed() {
 Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
   // An otherwise empty pool has everything but the reserve.
   const bool empty_pool = code == ReasonCode::larger_than_pool;
+  const Bytes capacity = std::min(pool.capacity(), wanted_capacity);
   return {.code = code,
           .persistent = job.view.persistent,
           .region = job.view.ephemeral,
-          .capacity = empty_pool ? pool.capacity() - pool.reserve() : pool.capacity(),
+          .capacity = empty_pool ? capacity - pool.reserve() : capacity,
           .claimed = pool.claimed(),
           .largest_free = pool.largest_free(),
           .position = 0};

@@ -27,8 +27,11 @@ namespace laneway::lanes {
 
 struct SchedulerConfig {
   Bytes capacity;  // of the pool
-  Bytes reserve;   // never given to jobs; must be smaller than the capacity
-  Bytes store;     // capacities of the tiers outside of the pool; 0: there is none
+  // To which it shrinks at once, as by CapacityChanged, but for what a worker's report says of the
+  // bytes behind; 0: it does not.
+  Bytes wanted_capacity;
+  Bytes reserve;  // never given to jobs; must be smaller than the capacity
+  Bytes store;    // capacities of the tiers outside of the pool; 0: there is none
   Bytes spill;
   int64_t alignment = limits::kHostAlignment;
   uint32_t max_lanes = limits::kMaxLanes;  // 1 … limits::kMaxLanes

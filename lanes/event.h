@@ -113,6 +113,9 @@ struct JobChanged {
   JobChanges changes;
 };
 struct WorkerLost {};
+// The pool is to have so many bytes. What lies behind them moves or leaves first, and nobody is
+// admitted until then; jobs that the pool cannot hold then are refused (may_resize says beforehand
+// whether there are any). ResizePool follows when it is so.
 struct CapacityChanged {
   Bytes capacity;
 };

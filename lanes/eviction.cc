@@ -51,18 +51,6 @@ void Eviction::unload(Job& job) {
   }
 }
 
-void Eviction::empty_above(Bytes limit) {
-  if (!core_.worker_up) return;
-  prefixes_.give_up_all();
-  if (core_.leaving_jobs > 0) return;
-  Leaving above;
-  for (const auto& [id, job] : core_.jobs) {
-    const Bytes end = job.image_offset + core_.pool.rounded(job.view.persistent);
-    if (could_leave(job) && end > limit && job.leave_no_sooner <= core_.now) above.push_back(id);
-  }
-  for (const JobId id : above) (void)let_go({id}, {});
-}
-
 Eviction::Outcome Eviction::make_room(const Wish& wish) {
   if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) {
     return Outcome::under_way;

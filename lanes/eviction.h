@@ -49,7 +49,8 @@ class Eviction {
   // Nobody else's leaving would help the held job: its own does, if it may, because it comes back
   // to where its lane has room.
   void leave_to_return(const Job& held);
-  // The pool becomes smaller: images that lie above its new end leave.
+  // The pool becomes smaller: images that lie above its new end leave, and below it the one that
+  // was not used for longest, while a region or a pinned image above finds no room there.
   void empty_above(Bytes limit);
   // Its client wants it out of the pool. Nothing happens when it is not there, or is pinned.
   void unload(Job& job);
@@ -78,6 +79,10 @@ class Eviction {
   TimePoint may_leave_from(const Job& job, bool idle) const;
   static bool could_leave(const Job& job);
   static bool is_idle(const Job& job);
+  // Only images that leave make room for it below the limit.
+  bool something_is_stuck_above(Bytes limit) const;
+  // None: nobody could leave now.
+  JobId first_to_leave();
   // Asks those of them whose turns have no bound.
   bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
   Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);

@@ -250,6 +250,7 @@ void RegionControl::apply_capacity() {
     }
   }
   if (!core_.pool.set_capacity(core_.wanted_capacity)) return;
+  core_.actions.push_back(ResizePool{core_.wanted_capacity});
   if (shrinks) refuse_too_large();
   core_.memory_changed();
 }

@@ -34,6 +34,7 @@
 #include "lanes/image_moves.h"
 #include "lanes/job_exit.h"
 #include "lanes/lane_changes.h"
+#include "lanes/pool_size.h"
 #include "lanes/region_control.h"
 #include "lanes/restore.h"
 #include "lanes/save_ahead.h"
@@ -62,6 +63,8 @@ class Scheduler {
   // a bound, which is the old policy's, end soon.
   void set_policy(std::unique_ptr<policies::Policy> policy);
 
+  // Whether CapacityChanged would leave every job what it needs: see pool_size.h.
+  Status may_resize(Bytes capacity) const { return lanes::may_resize(core_, capacity); }
   Snapshot snapshot() const;
   const policies::View& view() const { return core_.view; }
   const PoolMap& pool() const { return core_.pool; }

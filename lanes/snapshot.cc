@@ -38,6 +38,7 @@ Snapshot take_snapshot(const CoreState& core) {
   all.ignored_events = core.ignored_events;
   all.worker_up = core.worker_up;
   all.capacity = core.pool.capacity();
+  all.wanted_capacity = core.wanted_capacity;
   all.reserve = core.pool.reserve();
   all.claimed = core.pool.claimed();
   for (size_t i = 0; i < memory::kClaimClassCount; ++i) {

@@ -86,6 +86,7 @@ struct Snapshot {
   uint64_t ignored_events = 0;  // about jobs or turns that do not exist (any more)
   bool worker_up = true;
   Bytes capacity;
+  Bytes wanted_capacity;  // which it will have when what is in the way has gone
   Bytes reserve;
   Bytes claimed;  // reserve included
   std::array<Bytes, memory::kClaimClassCount> claimed_by_class{};

@@ -1,5 +1,8 @@
 #include "memory/host_pool_access.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <string>
 
@@ -37,6 +40,16 @@ Status HostPoolAccess::fill(void* to_pool, std::byte value, Bytes bytes) {
   if (bytes == Bytes(0)) return {};
   std::memset(to_pool, std::to_integer<int>(value), static_cast<size_t>(bytes.count()));
   return {};
+}
+
+bool HostPoolAccess::give_back(std::byte* in_pool, Bytes bytes) {
+  if (!require_pool("giving back of the pool", in_pool, bytes)) return false;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(in_pool);
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t end = (begin + static_cast<uintptr_t>(bytes.count())) / page * page;
+  if (first >= end) return true;
+  return ::madvise(in_pool + (first - begin), end - first, MADV_REMOVE) == 0;
 }
 
 Status HostPoolAccess::require_pool(const char* call, const void* address, Bytes bytes) const {

@@ -27,6 +27,8 @@ class HostPoolAccess final : public PoolAccess {
   Status read(void* to, const void* from_pool, Bytes bytes) override;
   Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) override;
   Status fill(void* to_pool, std::byte value, Bytes bytes) override;
+  // Whole pages of a pool in shared memory.
+  bool give_back(std::byte* in_pool, Bytes bytes) override;
 
  private:
   Status require_pool(const char* call, const void* address, Bytes bytes) const;

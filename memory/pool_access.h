@@ -24,6 +24,10 @@ class PoolAccess {
   virtual Status copy_within(void* to_pool, const void* from_pool, Bytes bytes) = 0;
   virtual Status fill(void* to_pool, std::byte value, Bytes bytes) = 0;
 
+  // Gives the memory of a range that nobody uses to the machine until it is written again; what it
+  // held is lost. Returns whether this pool's memory can be given back; otherwise nothing happens.
+  virtual bool give_back(std::byte* in_pool, Bytes bytes);
+
   // How much a caller with many bytes, who may stop in between, should give to one call.
   virtual Bytes piece() const { return mib(1); }
   // Whether copies from and to memory that pin() took are faster than others.
@@ -35,6 +39,8 @@ class PoolAccess {
   // then. Copies that were started come in their order, in no order with others.
   virtual Result<std::shared_ptr<Event>> start_write(void* to_pool, const void* from, Bytes bytes);
 };
+
+inline bool PoolAccess::give_back(std::byte*, Bytes) { return false; }
 
 inline Result<std::unique_ptr<MemoryBlock>> PoolAccess::pin(std::byte*, Bytes) {
   return Error{ErrorCode::unsupported, "memory from which this pool is written needs no pinning"};

@@ -122,8 +122,10 @@ LANEWAY_API int laneway_service_job_report(laneway_service* service, uint64_t jo
  * text is a name; "release" tries such a job again that was quarantined; "load" brings a job's
  * image into the pool, "unload" sends it out, "pin" keeps it in until "unpin" (each begins when it
  * can: the status shows where an image is); "policy" has another policy decide from now on ("srtf",
- * "NAME:key=value"); "shutdown" ends the daemon (NULL; not of an embedded service). LANEWAY_REFUSED
- * when the user may not. */
+ * "NAME:key=value"); "pool" gives the pool another size ("4GiB", at most that with which it was
+ * made; images that lie above it move or leave first, and the status shows when it is so, but
+ * nothing is begun that some job could not live with); "shutdown" ends the daemon (NULL; not of an
+ * embedded service). LANEWAY_REFUSED when the user may not. */
 LANEWAY_API int laneway_service_command(laneway_service* service, const char* command,
                                         const char* argument, laneway_error* error);
 /* Changes what the policy is told of a job (named as above), from its next decision on: `settings`

@@ -56,6 +56,7 @@ Broker::Broker(Channel supervisor, const Clock& clock)
           registry_, replies_,
           {.status_json = [this] { return status_json(); },
            .set_policy = [this](const std::string& policy) { return set_policy(policy); },
+           .set_pool = [this](Bytes wanted) { return set_pool(wanted); },
            .shut_down =
                [this] { supervisor_.notify(wire::broker_to_supervisor::ShutdownRequested{}); }}) {
   next_heartbeat_ = clock.now();
@@ -145,6 +146,7 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   started_unix_ns_ = message.started_unix_ns;
   lanes::SchedulerConfig core;
   core.capacity = Bytes(static_cast<int64_t>(config_.pool_bytes));
+  core.wanted_capacity = Bytes(static_cast<int64_t>(message.wanted_pool_bytes));
   core.reserve = Bytes(static_cast<int64_t>(config_.reserve_bytes));
   core.store = Bytes(static_cast<int64_t>(config_.store_bytes));
   core.spill = Bytes(static_cast<int64_t>(config_.spill_bytes));
@@ -285,6 +287,14 @@ Status Broker::set_policy(const std::string& policy) {
   return {};
 }
 
+Status Broker::set_pool(Bytes wanted) {
+  if (Status set = core_->set_pool(wanted); !set) return set;
+  wire::broker_to_supervisor::PoolChanged message;
+  message.wanted_bytes = static_cast<uint64_t>(wanted.count());
+  supervisor_.notify(message);
+  return {};
+}
+
 std::string Broker::status_json() {
   const lanes::Snapshot snapshot = registry_.snapshot();
   ServiceFacts facts{.pid = supervisor_pid_,
@@ -293,6 +303,7 @@ std::string Broker::status_json() {
                      .kernels = config_.kernels,
                      .user = user_name(::geteuid()),
                      .uptime_s = seconds_since(started_unix_ns_),
+                     .pool_made = Bytes(static_cast<int64_t>(config_.pool_bytes)),
                      .workers = {},
                      .jobs = {}};
   if (config_.recovery_bytes > 0 && journal_ != nullptr) {

@@ -59,6 +59,7 @@ class Broker {
 
   std::string status_json();
   Status set_policy(const std::string& policy);
+  Status set_pool(Bytes wanted);
 
   const Clock& clock_;
   SupervisorLink supervisor_;

@@ -43,6 +43,9 @@ class BrokerCore final : public lanes::ActionSink {
 
   // invalid_argument names what is wrong with the text; the policy stays.
   Status set_policy(const std::string& policy);
+  // The pool's size from now on, also of the schedulers to come. Errors as lanes::may_resize;
+  // invalid_argument above the size with which the pool was made. The pool stays then.
+  Status set_pool(Bytes wanted);
   lanes::Snapshot snapshot();
 
   TimePoint next_wakeup();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -101,6 +102,17 @@ void Requests::handle(const Requester& from, const wire::SetPolicy& request, Fds
     return replies_.fail(from.to, may.error());
   }
   const Status set = service_.set_policy(request.policy);
+  if (!set) return replies_.fail(from.to, set.error());
+  replies_.send(from.to, wire::Done{});
+}
+
+void Requests::handle(const Requester& from, const wire::SetPool& request, Fds /*fds*/) {
+  if (Status may = require_operator(from, "change its pool"); !may) {
+    return replies_.fail(from.to, may.error());
+  }
+  const uint64_t most = INT64_MAX;  // what no pool has either
+  const Bytes wanted(static_cast<int64_t>(std::min(request.bytes, most)));
+  const Status set = service_.set_pool(wanted);
   if (!set) return replies_.fail(from.to, set.error());
   replies_.send(from.to, wire::Done{});
 }

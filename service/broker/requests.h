@@ -20,6 +20,7 @@ class Requests final : public RequestSink {
   struct Service {
     std::function<std::string()> status_json;
     std::function<Status(const std::string& policy)> set_policy;
+    std::function<Status(Bytes wanted)> set_pool;
     std::function<void()> shut_down;
   };
 
@@ -57,6 +58,7 @@ class Requests final : public RequestSink {
   void handle(const Requester& from, const wire::SetResidency& request, Fds fds);
   void handle(const Requester& from, const wire::SetJob& request, Fds fds);
   void handle(const Requester& from, const wire::SetPolicy& request, Fds fds);
+  void handle(const Requester& from, const wire::SetPool& request, Fds fds);
   void handle(const Requester& from, const wire::Shutdown& request, Fds fds);
   // The gateway's own; they do not come here.
   void handle(const Requester& from, const wire::Hello& request, Fds fds);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/bytes.h"
 #include "service/client/limits.h"
 #include "service/wire/residency.h"
 
@@ -65,6 +66,10 @@ Status ClientService::command(const std::string& command, const char* argument) 
     request = wire::SetResidency{.job = argument, .wanted = *wanted};
   } else if (command == "policy" && argument != nullptr) {
     request = wire::SetPolicy{.policy = argument};
+  } else if (command == "pool" && argument != nullptr) {
+    const Result<Bytes> size = parse_bytes(argument);
+    if (!size) return size.error();
+    request = wire::SetPool{.bytes = static_cast<uint64_t>(size.value().count())};
   } else if (command != "shutdown" || argument != nullptr) {
     return no_such_command(command, argument != nullptr);
   }

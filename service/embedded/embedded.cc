@@ -260,6 +260,16 @@ Status EmbeddedService::set_policy(const std::string& text) {
   return {};
 }
 
+Status EmbeddedService::set_pool(Bytes wanted) {
+  if (closed_) return closed_error();
+  if (Status within = lanes::may_grow_to(wanted, pool_size_); !within) return within;
+  const Status may =
+      loop_->read([wanted](const lanes::Scheduler& core) { return core.may_resize(wanted); });
+  if (!may) return may;
+  post(lanes::CapacityChanged{wanted});
+  return {};
+}
+
 namespace {
 
 JobFacts facts_of(const WorkerJob& job) {
@@ -278,6 +288,7 @@ Result<std::string> EmbeddedService::status() {
                      .kernels = kernels_,
                      .user = user_name(),
                      .uptime_s = (clock_.now() - start_).seconds(),
+                     .pool_made = pool_size_,
                      .workers = {{::getpid(), "active", "ready"}},
                      .jobs = {}};
   {

@@ -50,6 +50,8 @@ class EmbeddedService final : public OpenService, private EventSink {
   // Tells the core what the policy is to know of that job. Requires: check_job_changes.
   Status set(const std::string& job, const JobChanges& changes) LW_EXCLUDES(jobs_mutex_);
   Status set_policy(const std::string& text);
+  // The pool's size from now on. Errors as lanes::may_resize and lanes::may_grow_to.
+  Status set_pool(Bytes wanted);
   Worker& worker() { return *worker_; }
   // What graphs are captured for; lives as long as this object.
   const std::string& kernels() const { return kernels_; }

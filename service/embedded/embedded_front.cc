@@ -1,5 +1,6 @@
 #include "service/embedded/embedded_front.h"
 
+#include "base/bytes.h"
 #include "service/embedded/embedded_job.h"
 #include "service/wire/residency.h"
 
@@ -26,9 +27,13 @@ Status EmbeddedFront::command(const std::string& command, const char* argument) 
                  "an embedded service ends with its process, or by laneway_service_close"};
   }
   const auto wanted = wire::residency_of(command);
-  const bool known = command == "kill" || command == "policy" || wanted;
+  const bool known = command == "kill" || command == "policy" || command == "pool" || wanted;
   if (!known || argument == nullptr) return no_such_command(command, argument != nullptr);
   if (wanted) return service_->set_residency(argument, *wanted);
+  if (command == "pool") {
+    const Result<Bytes> size = parse_bytes(argument);
+    return size ? service_->set_pool(size.value()) : Status(size.error());
+  }
   return command == "kill" ? service_->kill(argument) : service_->set_policy(argument);
 }
 

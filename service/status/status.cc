@@ -113,11 +113,13 @@ int64_t claimed(const lanes::Snapshot& snapshot, memory::ClaimClass claim_class)
   return snapshot.claimed_by_class[static_cast<size_t>(claim_class)].count();
 }
 
-Json pool_json(const lanes::Snapshot& snapshot) {
+Json pool_json(const ServiceFacts& service, const lanes::Snapshot& snapshot) {
   const int64_t persistent = claimed(snapshot, memory::ClaimClass::persistent);
   const int64_t regions = claimed(snapshot, memory::ClaimClass::region);
   return {
       {"capacity_bytes", snapshot.capacity.count()},
+      {"wanted_bytes", snapshot.wanted_capacity.count()},
+      {"made_bytes", service.pool_made.count()},
       {"persistent_bytes", persistent},
       {"region_bytes", regions},
       {"other_bytes", snapshot.claimed.count() - persistent - regions - snapshot.reserve.count()},
@@ -200,7 +202,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                          {"kernels", service.kernels},
                          {"policy", snapshot.policy},
                          {"uptime_s", service.uptime_s}}},
-                       {"pool", pool_json(snapshot)},
+                       {"pool", pool_json(service, snapshot)},
                        {"store", outside_json(snapshot.store)},
                        {"spill", outside_json(snapshot.spill)},
                        {"recovery", recovery_json(service.recovery)},

@@ -45,6 +45,7 @@ struct ServiceFacts {
   std::string kernels;  // "cpu", "cuda"
   std::string user;     // owner of the jobs that `jobs` does not name
   double uptime_s = 0;
+  Bytes pool_made{};  // its size when the service started, which it can have at most
   // Of the memory for what outlives workers; null: there is none.
   std::optional<RecoveryFacts> recovery{};
   std::vector<WorkerFacts> workers;

@@ -52,6 +52,7 @@ Status BrokerProcess::start(TimePoint now) {
   to_broker::Start message;
   message.config = setup_.config;
   message.config.policy = policy_;
+  message.wanted_pool_bytes = wanted_pool_bytes_;
   message.epoch = epoch_;
   message.supervisor_pid = setup_.pid;
   message.started_unix_ns = setup_.started_unix_ns;
@@ -134,6 +135,8 @@ void BrokerProcess::carry_out(from_broker::Any message, std::vector<Descriptor> 
           stopped_ = true;
         } else if constexpr (std::is_same_v<M, from_broker::PolicyChanged>) {
           policy_ = std::move(one.policy);
+        } else if constexpr (std::is_same_v<M, from_broker::PoolChanged>) {
+          wanted_pool_bytes_ = one.wanted_bytes;
         } else {
           static_assert(std::is_same_v<M, from_broker::Heartbeat>);
         }

@@ -86,6 +86,7 @@ class BrokerProcess {
   // Jobs go on without a broker.
   RestartRule rule_;
   std::string policy_;
+  uint64_t wanted_pool_bytes_ = 0;  // 0: nobody asked for another size
   TimePoint start_at_;
   uint64_t epoch_ = 0;
   bool shutdown_requested_ = false;

@@ -29,8 +29,6 @@ bool PoolUse::on_entry(const wire::trace::Entry& entry) {
   } else if (const auto* heard = std::get_if<wire::trace::Heard>(&entry)) {
     if (const auto* reported = std::get_if<lanes::WorkerReported>(&heard->event)) {
       on_report(reported->report);
-    } else if (const auto* capacity = std::get_if<lanes::CapacityChanged>(&heard->event)) {
-      pool_ = static_cast<uint64_t>(capacity->capacity.count());
     } else if (const auto* left = std::get_if<lanes::ImageLeft>(&heard->event)) {
       set(images_, persistent_, left->job, Bytes());
     } else if (const auto* placed = std::get_if<lanes::ImagePlaced>(&heard->event)) {
@@ -56,6 +54,8 @@ void PoolUse::on_action(const lanes::Action& action) {
     set(regions_, in_regions_, resize->region, resize->size);
   } else if (const auto* close = std::get_if<lanes::CloseRegion>(&action)) {
     set(regions_, in_regions_, close->region, Bytes());
+  } else if (const auto* pool = std::get_if<lanes::ResizePool>(&action)) {
+    pool_ = static_cast<uint64_t>(pool->capacity.count());
   }
 }
 

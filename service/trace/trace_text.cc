@@ -102,7 +102,7 @@ class Words {
   }
   std::string operator()(const lanes::WorkerLost&) const { return "WorkerLost"; }
   std::string operator()(const lanes::CapacityChanged& event) const {
-    return "CapacityChanged " + format_bytes(event.capacity);
+    return "CapacityChanged to " + format_bytes(event.capacity);
   }
   std::string operator()(const lanes::TimerFired&) const { return "TimerFired"; }
   std::string operator()(const lanes::WorkerReported& event) const {
@@ -133,6 +133,9 @@ class Words {
         "PlaceImage " + job(action.job) + ": " + place_text(action.offset, action.size);
     if (!action.prefix.exists()) return line;
     return line + ", beginning with " + place_text(action.prefix.offset, action.prefix.size);
+  }
+  std::string operator()(const lanes::ResizePool& action) const {
+    return "ResizePool to " + format_bytes(action.capacity);
   }
   std::string operator()(const lanes::DropImage& action) const {
     return "DropImage " + job(action.job);

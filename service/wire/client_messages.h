@@ -201,6 +201,16 @@ struct SetPolicy {  // -> Done
   }
 };
 
+struct SetPool {  // -> Done when the service knows of the wish; the status says when it is so
+  static constexpr MessageType kType{.number = 19, .name = "SetPool", .max_bytes = 64};
+  uint64_t bytes = 0;
+  friend bool operator==(const SetPool&, const SetPool&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(bytes);
+  }
+};
+
 struct Shutdown {  // -> Done
   static constexpr MessageType kType{.number = 15, .name = "Shutdown", .max_bytes = 64};
   friend bool operator==(const Shutdown&, const Shutdown&) = default;
@@ -210,6 +220,6 @@ struct Shutdown {  // -> Done
 
 using AnyRequest = std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment,
                                 DropSegment, CloseJob, WaitJob, JobReport, ServiceStatus, KillJob,
-                                ReleaseJob, SetResidency, SetJob, SetPolicy, Shutdown>;
+                                ReleaseJob, SetResidency, SetJob, SetPolicy, SetPool, Shutdown>;
 
 }  // namespace laneway::wire

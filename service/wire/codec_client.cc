@@ -22,6 +22,7 @@ LW_MESSAGE(ReleaseJob);
 LW_MESSAGE(SetResidency);
 LW_MESSAGE(SetJob);
 LW_MESSAGE(SetPolicy);
+LW_MESSAGE(SetPool);
 LW_MESSAGE(Shutdown);
 LW_MESSAGE(Failure);
 LW_MESSAGE(Done);

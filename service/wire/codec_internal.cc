@@ -21,6 +21,7 @@ LW_MESSAGE(broker_to_supervisor::Heartbeat);
 LW_MESSAGE(broker_to_supervisor::ShutdownRequested);
 LW_MESSAGE(broker_to_supervisor::Stopped);
 LW_MESSAGE(broker_to_supervisor::PolicyChanged);
+LW_MESSAGE(broker_to_supervisor::PoolChanged);
 LW_MESSAGE(supervisor_to_worker::Start);
 LW_MESSAGE(supervisor_to_worker::Activate);
 LW_MESSAGE(supervisor_to_worker::BrokerChannel);

@@ -92,6 +92,10 @@ void serialize(A& archive, CloseRegion& action) {
   archive(action.region);
 }
 template <class A>
+void serialize(A& archive, ResizePool& action) {
+  archive(action.capacity);
+}
+template <class A>
 void serialize(A& archive, GrantTurn& action) {
   archive(action.turn);
 }

@@ -53,16 +53,17 @@ namespace laneway::wire::supervisor_to_broker {
 // The first message. + [ZeroMQ listener, lifeline listener, journal memfd]
 struct Start {
   static constexpr MessageType kType{
-      .number = 301, .version = 4, .name = "supervisor_to_broker::Start"};
+      .number = 301, .version = 5, .name = "supervisor_to_broker::Start"};
   ServiceConfig config;
-  uint64_t epoch = 0;  // 1 for the first broker, one more for each that follows
+  uint64_t wanted_pool_bytes = 0;  // as an operator asked for it; 0: all of the pool
+  uint64_t epoch = 0;              // 1 for the first broker, one more for each that follows
   int32_t supervisor_pid = 0;
   int64_t started_unix_ns = 0;  // when lanewayd started, wall clock
   uint64_t journal_bytes = 0;
   friend bool operator==(const Start&, const Start&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(config, epoch, supervisor_pid, started_unix_ns, journal_bytes);
+    archive(config, wanted_pool_bytes, epoch, supervisor_pid, started_unix_ns, journal_bytes);
   }
 };
 
@@ -180,7 +181,18 @@ struct PolicyChanged {  // for the brokers that follow
   }
 };
 
-using Any = std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, PolicyChanged>;
+struct PoolChanged {  // for the brokers that follow
+  static constexpr MessageType kType{.number = 337, .name = "broker_to_supervisor::PoolChanged"};
+  uint64_t wanted_bytes = 0;
+  friend bool operator==(const PoolChanged&, const PoolChanged&) = default;
+  template <class A>
+  void serialize(A& archive) {
+    archive(wanted_bytes);
+  }
+};
+
+using Any =
+    std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, PolicyChanged, PoolChanged>;
 
 }  // namespace laneway::wire::broker_to_supervisor
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fault_point.h"
+#include "base/log.h"
 #include "lanes/reason.h"
 
 namespace laneway::service {
@@ -128,6 +129,22 @@ void CoreActions::perform(const lanes::GrantTurn& action) {
 void CoreActions::perform(const lanes::RecallTurn& action) {
   lanes::TurnEnded ended;
   if (lanes_.recall(action, ended)) context_.events.post(ended);
+}
+
+void CoreActions::perform(const lanes::ResizePool& action) {
+  const Bytes before = std::exchange(pool_size_, action.capacity);
+  if (action.capacity >= before) {
+    // What comes behind this action may be written at once.
+    if (giving_back_) giving_back_->wait_idle();
+    return;
+  }
+  if (!giving_back_) giving_back_.emplace();
+  giving_back_->post([this, at = context_.pool + action.capacity.count(),
+                      bytes = before - action.capacity] {
+    const bool given = context_.backend.pool_access().give_back(at, bytes);
+    log_info(format_bytes(bytes) + " of the pool are not used any more" +
+             (given ? ", and given back to the machine" : "; its memory stays with the service"));
+  });
 }
 
 }  // namespace laneway::service

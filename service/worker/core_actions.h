@@ -4,11 +4,13 @@
 // this class has none.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "lanes/action.h"
 #include "service/worker/image_copies.h"
 #include "service/worker/link_watcher.h"
+#include "service/worker/task_thread.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
 #include "service/worker/worker_jobs.h"
@@ -24,6 +26,8 @@ class CoreActions {
       : context_(context), jobs_(jobs), lanes_(lanes), watcher_(watcher), copies_(copies) {}
 
   void carry_out(const std::vector<lanes::Action>& actions);
+  // Memory of the pool that is being given back is. No action may come any more.
+  void stop() { giving_back_.reset(); }
 
  private:
   void perform(const lanes::AdmitJob& action);
@@ -43,12 +47,17 @@ class CoreActions {
   void perform(const lanes::CloseRegion& action);
   void perform(const lanes::GrantTurn& action);
   void perform(const lanes::RecallTurn& action);
+  void perform(const lanes::ResizePool& action);
 
   WorkerContext& context_;
   WorkerJobs& jobs_;
   WorkerLanes& lanes_;
   LinkWatcher& watcher_;
   ImageCopies& copies_;
+  Bytes pool_size_ = context_.capacity;
+  // Gives memory of the pool back to the machine, which takes it a second for some GiB. Made when
+  // there is some.
+  std::optional<TaskThread> giving_back_;
 };
 
 }  // namespace laneway::service

@@ -41,6 +41,7 @@ void Worker::close_all() {
   jobs_.close_all();
   lanes_.close_all();
   copies_.stop();
+  actions_.stop();
   watcher_.stop();
 }
 

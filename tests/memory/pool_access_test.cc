@@ -5,6 +5,7 @@
 #include "memory/pool_access.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -222,6 +223,27 @@ INSTANTIATE_TEST_SUITE_P(Ways, PoolAccessTest,
                          ::testing::Values(Way::host, Way::stream_of_host,
                                            Way::stream_of_synthetic),
                          name_of);
+
+TEST_P(PoolAccessTest, MemoryThatIsGivenBackIsTheMachinesAndCanBeUsedAgain) {
+  const std::vector<std::byte> full(kPool, std::byte{7});
+  ASSERT_TRUE(access_->write(pool_->data(), full.data(), Bytes(kPool)).ok());
+  constexpr int64_t kFrom = 100'000;
+  const bool given = access_->give_back(pool_->data() + kFrom, Bytes(kPool - kFrom));
+  EXPECT_EQ(given, GetParam() == Way::host);
+  struct stat memory {};
+  ASSERT_EQ(::fstat(pool_->descriptor(), &memory), 0);
+  const int64_t present = memory.st_blocks * 512;
+  std::vector<std::byte> read(kPool);
+  if (given) {
+    EXPECT_LE(present, kFrom + 2 * 4096) << "and the pages in which it begins and ends";
+    ASSERT_TRUE(access_->write(pool_->data() + kFrom, full.data(), Bytes(kPool - kFrom)).ok());
+  } else {
+    EXPECT_GE(present, kPool);
+  }
+  ASSERT_TRUE(access_->read(read.data(), pool_->data(), Bytes(kPool)).ok());
+  EXPECT_EQ(read, full);
+  EXPECT_FALSE(access_->give_back(pool_->data() + kPool - 64, Bytes(4096))) << "it is not inside";
+}
 
 TEST(HostPoolAccess, CopiesTakeBytesOverBandwidthAndFillsNothing) {
   ManualClock clock;

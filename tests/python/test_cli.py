@@ -153,6 +153,7 @@ def test_the_command_line_does_without_torch():
         ["kill"],
         ["release"],
         ["policy"],
+        ["pool"],
         ["set"],
         ["set", "1"],
     ],

@@ -55,6 +55,8 @@ void ActionHash::add(const Action& action) {
     mix(move->job.value());
     mix(move->offset);
     mix(move->size);
+  } else if (const auto* pool = std::get_if<ResizePool>(&action)) {
+    mix(pool->capacity);
   } else if (const auto* drop = std::get_if<DropImage>(&action)) {
     mix(drop->job.value());
   } else if (const auto* evict = std::get_if<EvictImage>(&action)) {

@@ -325,6 +325,7 @@ void Observed::apply(const Action& action) {
     jobs.erase(drop->job);
   }
   on_outside(action);
+  if (const auto* pool = std::get_if<ResizePool>(&action)) capacity = pool->capacity.count();
   if (const auto* open = std::get_if<OpenRegion>(&action)) {
     regions[open->region] = {open->offset.count(), open->size.count()};
     lanes[open->lane].region = open->region;

@@ -278,6 +278,10 @@ void World::forget_plans() {
   }
 }
 
-void World::faults_are_over() { send(CapacityChanged{Bytes(capacity_)}); }
+// The pool may stay smaller than it was: all that it can hold must come to its end in it.
+void World::faults_are_over() {
+  const bool smaller = random_.below(3) == 0;
+  send(CapacityChanged{Bytes(smaller ? random_.between(capacity_ / 2, capacity_) : capacity_)});
+}
 
 }  // namespace laneway::simulation

@@ -58,13 +58,12 @@ void World::restart_core() {
   ++broker_epoch_;
   const WorkerReport known = report();
   config_.capacity = Bytes(seen_->capacity);
-  const int64_t wanted = seen_->wanted_capacity;
+  config_.wanted_capacity = Bytes(seen_->wanted_capacity);
   scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
   // It remembers which turns have a bound; a core made anew does not.
   checkers_[1] = std::make_unique<TurnChecker>(&keeps_apart_, &outcome_.counts["kept apart"]);
   for (auto& [id, client] : clients_) client.unheard_iterations = 0;
   send(WorkerReported{known});
-  if (wanted != seen_->capacity) send(CapacityChanged{Bytes(wanted)});
   // Clients repeat what was not answered.
   for (const ReportedJob& job : known.jobs) {
     check_iterations(job.offer.job);

@@ -24,6 +24,7 @@ _EXAMPLES = """examples:
   laneway kill --name 7       end the job that is named 7
   laneway set gpt6 weight=2   twice the share of the device's time, where the policy shares it
   laneway policy srtf         shortest remaining time first, from now on
+  laneway pool 4GiB           leave the rest of the memory to other programs, for now
 """
 _ON_A_JOB = {
     "report": "show a job's graphs: iterations, plans, and what is replayed or why it is not",
@@ -68,6 +69,22 @@ def _add_completion(commands: Any) -> None:
     )
     shells.add_argument(
         "shell", choices=completion.SHELLS, metavar="SHELL", help="bash, zsh or fish"
+    )
+
+
+def _add_trace(commands: Any) -> None:
+    trace = commands.add_parser(
+        "trace",
+        help="show a trace that `lanewayd --trace FILE` recorded",
+        description="Show a trace that `lanewayd --trace FILE` recorded, one entry on a line. No "
+        "service needs to run. The program laneway-trace reads the file.",
+        epilog="exit codes: 0 done, 1 a part of the file could not be read, 2 wrong usage",
+    )
+    trace.add_argument("file", metavar="FILE", help="the trace file")
+    trace.add_argument(
+        "--chrome",
+        metavar="OUT",
+        help="print nothing, and write JSON for ui.perfetto.dev and chrome://tracing to OUT",
     )
 
 
@@ -125,19 +142,17 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME[:key=value…]",
         help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf",
     )
-    trace = commands.add_parser(
-        "trace",
-        help="show a trace that `lanewayd --trace FILE` recorded",
-        description="Show a trace that `lanewayd --trace FILE` recorded, one entry on a line. No "
-        "service needs to run. The program laneway-trace reads the file.",
-        epilog="exit codes: 0 done, 1 a part of the file could not be read, 2 wrong usage",
+    pool = add(
+        "pool",
+        "change the size of the pool of the running service, and return when it has that size",
     )
-    trace.add_argument("file", metavar="FILE", help="the trace file")
-    trace.add_argument(
-        "--chrome",
-        metavar="OUT",
-        help="print nothing, and write JSON for ui.perfetto.dev and chrome://tracing to OUT",
+    pool.add_argument(
+        "size",
+        metavar="SIZE",
+        help="such as 4GiB, at most the size with which the service was started; images that lie "
+        "above it move or leave first",
     )
+    _add_trace(commands)
     _add_completion(commands)
     add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

@@ -16,8 +16,9 @@ from typing import Any
 from laneway import errors
 from laneway.cli import completion, view
 from laneway.cli.arguments import parser
+from laneway.cli.tables import mebibytes
 from laneway.jobs import job_ref, scheduling
-from laneway.jobs.service import Service, connect
+from laneway.jobs.service import Service, connect, parse_bytes
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.programs import program
@@ -154,6 +155,18 @@ def _policy(service: Service, arguments: argparse.Namespace) -> int:
     return _print(arguments, {"policy": arguments.policy}, [f"policy {arguments.policy} decides"])
 
 
+def _pool(service: Service, arguments: argparse.Namespace) -> int:
+    try:
+        size = parse_bytes(arguments.size)
+    except errors.InvalidInput as error:
+        print(f"laneway: {error}", file=sys.stderr)
+        return USAGE
+    with _refusals():
+        service.resize_pool(size, timeout=None)
+    has = service.status()["pool"]["capacity_bytes"]
+    return _print(arguments, {"pool_bytes": has}, [f"the pool has {mebibytes(has)} MiB"])
+
+
 def _trace(arguments: argparse.Namespace) -> int:
     reader = program("laneway-trace")
     if reader is None:
@@ -241,5 +254,6 @@ _COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
     "unpin": _unpin,
     "set": _set,
     "policy": _policy,
+    "pool": _pool,
     "shutdown": _shutdown,
 }

@@ -25,6 +25,8 @@ def status_lines(status: Document) -> list[str]:
         f"{mebibytes(pool['region_bytes'])} regions, {mebibytes(pool['other_bytes'])} other, "
         f"{mebibytes(pool['reserve_bytes'])} reserve, {mebibytes(pool['free_bytes'])} free",
     ]
+    if pool["wanted_bytes"] != pool["capacity_bytes"]:
+        lines.append(f"          on its way to {mebibytes(pool['wanted_bytes'])} MiB")
     recovery = status.get("recovery")
     if recovery:
         lines.append(

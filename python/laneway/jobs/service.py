@@ -14,7 +14,7 @@ import weakref
 from typing import Any
 
 from laneway.errors import InvalidInput, ServiceUnavailable
-from laneway.jobs import job_ref, residency
+from laneway.jobs import job_ref, pool_size, residency
 from laneway.jobs.scheduling import settings_text
 from laneway.native import bindings
 from laneway.native.bindings import ffi
@@ -104,6 +104,15 @@ class Service:
     def unpin(self, job: str | int) -> None:
         """Lets the image of `job` leave the pool again when others need the room."""
         residency.ask(self, "unpin", job)
+
+    def resize_pool(self, size: str | int, timeout: float | None = 60.0) -> None:
+        """Gives the pool another size ("4GiB", or bytes), at most that with which the service was
+        started, and waits until it has it. Images that lie above it move or leave first, after
+        their running iterations; on the host the memory goes back to the machine, on other devices
+        it stays with the service. Raises Refused, and nothing happens, when a job could not run in
+        it even alone or images that cannot leave would not fit; Refused after `timeout` seconds
+        (None: waits without a limit), and the wish stays; InvalidInput when the size is none."""
+        pool_size.resize(self, parse_bytes(size), timeout)
 
     def set(self, job: str | int, **changes: Any) -> None:
         """Changes what the policy is told of `job`, one's own or, for an operator, anybody's: see

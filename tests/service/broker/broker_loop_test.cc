@@ -45,6 +45,7 @@ class BrokerLoop : public ::testing::Test {
     start.config.kernels = "cpu";
     start.config.policy = policy_;
     start.config.pool_bytes = 64'000;
+    start.wanted_pool_bytes = wanted_pool_bytes_;
     start.epoch = ++epoch_;
     tell(start, copies({&zmq_, &lifelines_, &journal_}).value());
     for (const Entry& entry : held_) {
@@ -87,6 +88,8 @@ class BrokerLoop : public ::testing::Test {
         std::erase_if(held_, [&](const Entry& entry) { return entry.key == release->key; });
       } else if (auto* changed = std::get_if<wire::broker_to_supervisor::PolicyChanged>(&message)) {
         policy_ = changed->policy;
+      } else if (auto* pool = std::get_if<wire::broker_to_supervisor::PoolChanged>(&message)) {
+        wanted_pool_bytes_ = pool->wanted_bytes;
       } else if (std::holds_alternative<wire::broker_to_supervisor::ShutdownRequested>(message)) {
         shutdown_requested_ = true;
       } else if (std::holds_alternative<wire::broker_to_supervisor::Stopped>(message)) {
@@ -183,6 +186,7 @@ class BrokerLoop : public ::testing::Test {
   SteadyClock clock_;
   std::list<Entry> held_;
   std::string policy_ = "fifo";
+  uint64_t wanted_pool_bytes_ = 0;
   uint64_t epoch_ = 0;
   bool shutdown_requested_ = false;
   bool stopped_ = false;
@@ -248,6 +252,27 @@ TEST_F(BrokerLoop, TellsItsStateTakesAPolicyAndIsShutDown) {
   EXPECT_TRUE(worker_.jobs.empty());
   EXPECT_FALSE(broker_->step(Duration()));
   EXPECT_TRUE(broker_->result().ok());
+}
+
+TEST_F(BrokerLoop, ThePoolKeepsItsNewSizeUnderAnotherBroker) {
+  join();
+  EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 64'001}, 2)).text,
+              HasSubstr("more than the service was started with: give at most 62.5 KiB"));
+  EXPECT_TRUE(std::holds_alternative<wire::Failure>(ask(wire::SetPool{.bytes = UINT64_MAX}, 3)));
+  EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 0}, 4)).text,
+              HasSubstr("leaves nothing for jobs"));
+  EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::SetPool{.bytes = 32'000}, 5)));
+  const auto pool = [this](uint64_t number) {
+    return std::get<wire::Text>(ask(wire::ServiceStatus{}, number)).text;
+  };
+  const char* const smaller =
+      "{\"capacity_bytes\":32000,\"wanted_bytes\":32000,\"made_bytes\":64000,";
+  EXPECT_THAT(pool(6), HasSubstr(smaller));
+  start();
+  EXPECT_THAT(pool(7), HasSubstr(smaller));
+  EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::SetPool{.bytes = 64'000}, 8)));
+  start();
+  EXPECT_THAT(pool(9), HasSubstr("{\"capacity_bytes\":64000,\"wanted_bytes\":64000,"));
 }
 
 TEST_F(BrokerLoop, EndsWhenItsSupervisorIsGoneOrSpeaksNonsense) {

@@ -27,6 +27,7 @@ class StatusTest : public testing::Test {
     facts_.kernels = "cpu";
     facts_.user = "owner";
     facts_.uptime_s = 2.5;
+    facts_.pool_made = Bytes(12800);
   }
   void offer(uint64_t id, int64_t persistent, int64_t ephemeral) {
     lanes::JobOffered job;
@@ -54,7 +55,8 @@ TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
                              "jobs_to_prepare": null, "jobs_prepared": null},
                             {"pid": 82, "role": "standby", "state": "ready",
                              "jobs_to_prepare": 3, "jobs_prepared": 2}])"));
-  EXPECT_EQ(status["pool"], json::parse(R"({"capacity_bytes": 6400, "persistent_bytes": 640,
+  EXPECT_EQ(status["pool"], json::parse(R"({"capacity_bytes": 6400, "wanted_bytes": 6400,
+      "made_bytes": 12800, "persistent_bytes": 640,
       "region_bytes": 1280, "other_bytes": 0, "reserve_bytes": 0, "free_bytes": 4480})"));
   EXPECT_EQ(status["recovery"], nullptr) << "there is none";
   facts_.recovery = {.capacity = mib(64), .used = mib(3)};

@@ -25,6 +25,7 @@ class PuppetBroker final : public Puppet {
   }
   void on(const in::Start& start) {
     report("start epoch " + std::to_string(start.epoch) + " policy " + start.config.policy +
+           (start.wanted_pool_bytes > 0 ? " pool " + std::to_string(start.wanted_pool_bytes) : "") +
            " fds " + std::to_string(fds_.size()));
   }
   void on(const in::Held& held) {
@@ -72,6 +73,8 @@ class PuppetBroker final : public Puppet {
       say(out::Stopped{});
     } else if (words[0] == "policy") {
       say(out::PolicyChanged{.policy = words[1]});
+    } else if (words[0] == "pool") {
+      say(out::PoolChanged{.wanted_bytes = std::stoull(words[1])});
     } else {
       report("unknown line: " + words[0]);
     }

@@ -40,9 +40,10 @@ TEST(Supervisor, WhatIsHeldReachesTheNextBrokerInOrderWithItsDescriptors) {
   first.say("release p/1/1");
   first.say("hold j/1 job-two graph other-image");
   first.say("policy srtf");
+  first.say("pool 4096");
   first.process().kill(SIGKILL);
   Actor second = stage.broker();
-  EXPECT_EQ(second.next(), "start epoch 2 policy srtf fds 3");
+  EXPECT_EQ(second.next(), "start epoch 2 policy srtf pool 4096 fds 3");
   EXPECT_EQ(second.next(), "held s/1 session [lifeline]");
   EXPECT_EQ(second.next(), "held j/1 job-two [graph] [other-image]");
   EXPECT_EQ(second.next(), "held l/1/1 link");

@@ -1,0 +1,57 @@
+// Eviction: the pool becomes smaller.
+#include <algorithm>
+
+#include "lanes/eviction.h"
+
+namespace laneway::lanes {
+
+void Eviction::empty_above(Bytes limit) {
+  if (!core_.worker_up) return;
+  prefixes_.give_up_all();
+  if (core_.leaving_jobs > 0) return;
+  Leaving above;
+  bool later = false;
+  for (const auto& [id, job] : core_.jobs) {
+    const Bytes end = job.image_offset + core_.pool.rounded(job.view.persistent);
+    if (!could_leave(job) || end <= limit) continue;
+    if (job.leave_no_sooner <= core_.now) {
+      above.push_back(id);
+    } else {
+      wakeup_ = std::min(wakeup_, job.leave_no_sooner);
+      later = true;
+    }
+  }
+  for (const JobId id : above) (void)let_go({id}, {});
+  if (core_.leaving_jobs > 0 || later || !something_is_stuck_above(limit)) return;
+  if (const JobId first = first_to_leave(); first.valid()) (void)let_go({first}, {});
+}
+
+bool Eviction::something_is_stuck_above(Bytes limit) const {
+  for (const Lane& lane : core_.lanes) {
+    const bool above =
+        lane.state() != LaneState::closed && lane.region.offset + lane.region.size > limit;
+    if (above && !core_.pool.could_move_below(lane.region, limit)) return true;
+  }
+  return std::any_of(core_.jobs.begin(), core_.jobs.end(), [&](const auto& known) {
+    const Job& job = known.second;
+    const bool above = job.image_offset + core_.pool.rounded(job.view.persistent) > limit;
+    return job.view.lane.valid() && job.pinned && above;
+  });
+}
+
+JobId Eviction::first_to_leave() {
+  const Job* first = nullptr;
+  for (const auto& [id, job] : core_.jobs) {
+    if (!could_leave(job) || !core_.outside.could_ever_hold(job.view.persistent)) continue;
+    if (job.leave_no_sooner > core_.now) {
+      wakeup_ = std::min(wakeup_, job.leave_no_sooner);
+      continue;
+    }
+    const bool sooner = first == nullptr || is_idle(job) > is_idle(*first) ||
+                        (is_idle(job) == is_idle(*first) && job.view.used_at < first->view.used_at);
+    if (sooner) first = &job;
+  }
+  return first == nullptr ? JobId() : first->view.id;
+}
+
+}  // namespace laneway::lanes
