@@ -34,11 +34,11 @@ void Eviction::leave_to_return(const Job& held) {
   }
 }
 
-bool Eviction::could_leave(const Job& job) {
+bool Eviction::could_leave(const Job& job, bool also_pinned) {
   const bool there =
       job.view.running || job.state() == JobState::held || job.state() == job.at_rest();
-  return there && !job.arriving && job.view.lane.valid() && !job.pinned && !job.leaves &&
-         !job.ending;
+  return there && !job.arriving && job.view.lane.valid() && (also_pinned || !job.pinned) &&
+         !job.leaves && !job.ending;
 }
 
 void Eviction::unload(Job& job) {
@@ -334,6 +334,7 @@ void Eviction::left(Job& job) {
   job.view.lane = {};
   job.clean = true;
   job.move_to(JobState::away);
+  if (job.pinned) job.wanted_in = true;
   if (!job.queued()) return;
   core_.enqueue(job);
 }

@@ -50,7 +50,8 @@ class Eviction {
   // to where its lane has room.
   void leave_to_return(const Job& held);
   // The pool becomes smaller: images that lie above its new end leave, and below it the one that
-  // was not used for longest, while a region or a pinned image above finds no room there.
+  // was not used for longest, while a region or a pinned image above finds no room there. A pinned
+  // one leaves when nobody else can, and comes back.
   void empty_above(Bytes limit);
   // Its client wants it out of the pool. Nothing happens when it is not there, or is pinned.
   void unload(Job& job);
@@ -77,7 +78,7 @@ class Eviction {
   // Whether its open turn may have had nothing to run for long.
   bool may_be_idle(const Job& job) const;
   TimePoint may_leave_from(const Job& job, bool idle) const;
-  static bool could_leave(const Job& job);
+  static bool could_leave(const Job& job, bool also_pinned = false);
   static bool is_idle(const Job& job);
   // Only images that leave make room for it below the limit.
   bool something_is_stuck_above(Bytes limit) const;

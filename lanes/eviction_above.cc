@@ -1,5 +1,6 @@
 // Eviction: the pool becomes smaller.
 #include <algorithm>
+#include <tuple>
 
 #include "lanes/eviction.h"
 
@@ -42,13 +43,16 @@ bool Eviction::something_is_stuck_above(Bytes limit) const {
 JobId Eviction::first_to_leave() {
   const Job* first = nullptr;
   for (const auto& [id, job] : core_.jobs) {
-    if (!could_leave(job) || !core_.outside.could_ever_hold(job.view.persistent)) continue;
+    const bool could = could_leave(job, /*also_pinned=*/true);
+    if (!could || !core_.outside.could_ever_hold(job.view.persistent)) continue;
     if (job.leave_no_sooner > core_.now) {
       wakeup_ = std::min(wakeup_, job.leave_no_sooner);
       continue;
     }
-    const bool sooner = first == nullptr || is_idle(job) > is_idle(*first) ||
-                        (is_idle(job) == is_idle(*first) && job.view.used_at < first->view.used_at);
+    const auto order = [](const Job& one) {
+      return std::tuple(one.pinned, !is_idle(one), one.view.used_at);
+    };
+    const bool sooner = first == nullptr || order(job) < order(*first);
     if (sooner) first = &job;
   }
   return first == nullptr ? JobId() : first->view.id;

@@ -1,6 +1,7 @@
 #include "lanes/pool_size.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace laneway::lanes {
@@ -26,6 +27,24 @@ Images images_of(const CoreState& core) {
     images.region = std::max(images.region, core.pool.rounded(job.view.ephemeral));
   }
   return images;
+}
+
+// With nowhere else to go: in the order in which the core moves them.
+bool all_could_move_below(const CoreState& core, Bytes end) {
+  PoolMap pool = core.pool;
+  for (const Lane& lane : core.lanes) {
+    Region region = lane.region;
+    const bool above = lane.state() != LaneState::closed && region.offset + region.size > end;
+    if (above && !pool.move_below(region, end)) return false;
+  }
+  for (const auto& [id, job] : core.jobs) {
+    const Bytes size = pool.rounded(job.view.persistent);
+    if (!job.view.lane.valid() || job.image_offset + size <= end) continue;
+    const std::optional<Bytes> place = pool.begin_move(id, PoolMap::MoveTo::lowest);
+    if (!place || *place + size > end) return false;
+    pool.end_move(id, /*moved=*/true);
+  }
+  return true;
 }
 
 }  // namespace
@@ -60,17 +79,24 @@ Status may_resize(const CoreState& core, Bytes capacity) {
   const Bytes outside =
       core.outside.ledger(Tier::store).capacity() + core.outside.ledger(Tier::spill).capacity();
   const Bytes stay = std::max(images.pinned, images.all - std::min(images.all, outside));
-  if (stay + images.region <= usable) return {};
+  if (stay + images.region > usable) {
+    const bool pinned = stay == images.pinned;
+    return Error{ErrorCode::refused,
+                 a_pool_of(capacity) + " is too small for what must stay in it: images of " +
+                     format_bytes(stay) + " in all" +
+                     (pinned ? ", which are pinned,"
+                             : ", for which the " + format_bytes(outside) +
+                                   " for images outside of the pool have no room,") +
+                     " and the " + format_bytes(images.region) +
+                     " that iterations need. Give at least " +
+                     format_bytes(stay + images.region + reserve) +
+                     (pinned ? ", or unpin some" : ", or end some jobs first")};
+  }
+  if (core.outside.exists() || all_could_move_below(core, usable + reserve)) return {};
   return Error{ErrorCode::refused,
-               a_pool_of(capacity) + " is too small for what can't leave it: images of " +
-                   format_bytes(stay) + " in all" +
-                   (stay == images.pinned ? ", which are pinned,"
-                                          : ", for which the " + format_bytes(outside) +
-                                                " for images outside of the pool have no room,") +
-                   " and the " + format_bytes(images.region) +
-                   " that iterations need. Give at least " +
-                   format_bytes(stay + images.region + reserve) +
-                   (stay == images.pinned ? ", or unpin some" : ", or end some jobs first")};
+               "not all that lies above " + format_bytes(usable + reserve) +
+                   " finds a place below it, and there is no room for images outside of the pool "
+                   "(--staging, --spill). Give more, or end some jobs first"};
 }
 
 }  // namespace laneway::lanes

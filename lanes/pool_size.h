@@ -9,8 +9,8 @@ namespace laneway::lanes {
 
 // Errors, each with the arithmetic and the smallest pool that would do: invalid_argument when the
 // reserve would leave nothing for jobs; refused when a job that exists could not run any more even
-// alone, or when more images than would fit can't leave the pool: they are pinned, or there is no
-// room for them outside.
+// alone, or when more images than would fit must stay in the pool: they are pinned, or there is no
+// room for them outside. Without any room outside also when what lies above finds none below.
 Status may_resize(const CoreState& core, Bytes capacity);
 
 // A pool never gets larger than it was `made`: invalid_argument.

@@ -70,7 +70,10 @@ Status BrokerCore::set_pool(Bytes wanted) {
 }
 
 lanes::Snapshot BrokerCore::snapshot() {
-  return loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
+  lanes::Snapshot now = loop_->read([](const lanes::Scheduler& core) { return core.snapshot(); });
+  // Without a worker the scheduler does not hear of it; the next one begins with it.
+  if (!running_ && config_.wanted_capacity > Bytes()) now.wanted_capacity = config_.wanted_capacity;
+  return now;
 }
 
 TimePoint BrokerCore::next_wakeup() { return running_ ? loop_->next_wakeup() : TimePoint::never(); }

@@ -79,6 +79,36 @@ TEST_F(CapacityTest, APinnedImageAboveMovesIntoRoomThatOthersMake) {
   EXPECT_EQ(sizes(place(2)), Sizes{units(60)});
 }
 
+TEST_F(CapacityTest, APinnedImageThatCannotMoveLeavesLastAndComesBack) {
+  make(100, 4);
+  idle(1, 20);
+  idle(2, 20);
+  idle(3, 20, 4);
+  for (const uint64_t id : {1, 2}) send(ResidencyWanted{JobId(id), Residency::pin});
+  // Two lanes of 10 find no room beside two images of 20, and one does.
+  EXPECT_EQ(refusal(51), "");
+  EXPECT_EQ(leaving(resize(51)), Jobs{3}) << "it lies above";
+  const auto gone = left(3);
+  EXPECT_EQ(leaving(gone), Jobs{1}) << "everybody else is pinned too";
+  const auto smaller = left(1);
+  EXPECT_EQ(sizes(smaller), Sizes{units(51)});
+  ASSERT_EQ(of<AdmitJob>(smaller).size(), 1u) << reason_text(job(1).reason);
+  EXPECT_EQ(of<AdmitJob>(smaller)[0].job, JobId(1));
+  EXPECT_EQ(of<AdmitJob>(smaller)[0].lane, job(2).lane);
+}
+
+TEST_F(CapacityTest, WithNowhereToGoAllMustFindAPlaceBelow) {
+  store_ = Bytes();
+  make(100, 4);
+  idle(1, 30);
+  idle(2, 31);
+  send(JobEnded{JobId(1)});
+  EXPECT_THAT(refusal(50), HasSubstr("not all that lies above 3.12 KiB finds a place below"));
+  EXPECT_EQ(refusal(71), "");
+  resize(71);
+  EXPECT_EQ(capacity(), units(71));
+}
+
 TEST_F(CapacityTest, AfterACopyThatFailedItIsTriedAgain) {
   make(100, 4);
   idle(1, 20);

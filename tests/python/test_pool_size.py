@@ -13,7 +13,7 @@ from torch import nn
 import laneway
 from laneway.errors import InvalidInput, Refused
 from support.cli import run
-from support.crowd import ROOM, Crowd, lines
+from support.crowd import ROOM, Crowd, places
 from support.daemon import Lanewayd, wait_until
 
 MIB = 1 << 20
@@ -49,7 +49,7 @@ def test_a_smaller_pool_gives_memory_back_and_loses_nothing():
         assert present(daemon) <= 44 * MIB
         service.resize_pool("256MiB")
         crowd.rounds(2)
-        assert {line["state"] for line in lines(service).values()} == {"resident"}, lines(service)
+        assert all("pool" in where for where in places(service).values()), places(service)
         crowd.assert_undisturbed()
         crowd.close()
 
@@ -60,7 +60,7 @@ def test_an_embedded_service_has_it_too():
         crowd.rounds(1)
         service.resize_pool(44 * MIB)
         crowd.rounds(1)
-        with pytest.raises(InvalidInput, match=r"at most 256\.0 MiB"):
+        with pytest.raises(InvalidInput, match="at most 256 MiB"):
             service.resize_pool("257MiB")
         service.resize_pool("256MiB")
         crowd.rounds(1)
@@ -132,7 +132,7 @@ def test_what_a_job_could_not_live_with_is_refused_by_the_command_line():
 
         for size, code, words in (
             ("nonsense", 2, "'nonsense' is not a size"),
-            ("65MiB", 4, "give at most 64.0 MiB"),
+            ("65MiB", 4, "give at most 64 MiB"),
             ("10MiB", 4, "could not run job 'crowd-"),
             ("0", 4, "leaves nothing for jobs"),
         ):
@@ -141,7 +141,7 @@ def test_what_a_job_could_not_live_with_is_refused_by_the_command_line():
             assert words in done.stderr, done.stderr
         service.pin("crowd-1")
         service.pin("crowd-2")
-        refused = pool("36MiB")
+        refused = pool("33MiB")
         assert refused.returncode == 4 and "pinned" in refused.stderr, refused.stderr
         service.unpin("crowd-2")
         assert json.loads(pool("44MiB").stdout) == {"pool_bytes": 44 * MIB}
@@ -175,5 +175,5 @@ def _is_held_up(service, step, batch):
         return False
     finally:
         service.resize_pool("256MiB")
-        answer.item()
+        answer.result().item()
     return True

@@ -256,10 +256,10 @@ TEST_F(BrokerLoop, TellsItsStateTakesAPolicyAndIsShutDown) {
 
 TEST_F(BrokerLoop, ThePoolKeepsItsNewSizeUnderAnotherBroker) {
   join();
-  EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 64'001}, 2)).text,
+  EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 64'001}, 2)).message,
               HasSubstr("more than the service was started with: give at most 62.5 KiB"));
   EXPECT_TRUE(std::holds_alternative<wire::Failure>(ask(wire::SetPool{.bytes = UINT64_MAX}, 3)));
-  EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 0}, 4)).text,
+  EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 0}, 4)).message,
               HasSubstr("leaves nothing for jobs"));
   EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::SetPool{.bytes = 32'000}, 5)));
   const auto pool = [this](uint64_t number) {
