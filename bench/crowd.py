@@ -4,12 +4,13 @@ left of them?
 Fifty different models, ten of them trainings with Adam, dropout and batch norm, are called in
 random order through a lanewayd whose pool holds a fifth of their bytes; the host store has room for
 three tenths, a spill file for all. Every answer of an inference is compared with eager's; losses,
-states and twenty further iterations of each training with those of a service that has room for
-all. The trace of the core counts evictions and where they went, those of the baseline among them.
-Crowds of the same jobs come and go before, until two in a row leave the processes with the same
-memory (a note says if none did): what the service, its processes and its tiers hold then is what
-they may hold in the end. The crowd that is measured makes ten times as many calls as one of those:
-what each call leaves shows."""
+states and twenty further iterations of each training with those of a service that has room for all.
+The trace of the core counts evictions and where they went, those of the baseline among them.
+`fifty` has 2,000 evictions at least, `switches` 10,000: a switch is an image that comes into the
+pool. Crowds of the same jobs come and go before, until two in a row leave the processes with the
+same memory (a note says if none did): what the service, its processes and its tiers hold then is
+what they may hold in the end. The crowd that is measured makes ten times as many calls as one of
+those, or forty times: what each call leaves shows."""
 
 from __future__ import annotations
 
@@ -32,13 +33,12 @@ from .harness import Options, progress
 from .report import Report, at_least, at_most
 from .state import first_difference, training_state
 
-CASE = "fifty"
 MEMORY = "children_memory_bytes"
 JOBS, TRAININGS = 50, 10
 QUICK_JOBS, QUICK_TRAININGS = 20, 4
-EVICTIONS = 2_000
-QUICK_EVICTIONS = 100
-CALLS_AN_EVICTION = 1.5  # more than is needed: a fifth of the calls find their image in the pool
+LEAST = {"fifty": 2_000, "switches": 10_000}  # evictions, and switches
+QUICK_LEAST = {"fifty": 100, "switches": 200}
+CALLS_A_SWITCH = 1.5  # more than is needed: a fifth of the calls find their image in the pool
 BASELINES, MOST_BASELINES = 3, 20  # crowds
 CALLS_OF_BASELINE = 8  # of each job
 SETTLED = 0.003  # of the processes' memory, from one crowd to the next
@@ -48,17 +48,18 @@ OF_STORE = 0.3
 MIB = 1 << 20
 SEED = 11
 LEAVING = re.compile(r"decided EvictImage .* of the (store|spill)")
+COMING = re.compile(r"decided PlaceImage")
 FAILED = re.compile(r"heard CopyFailed")
 
 
 def cases() -> list[str]:
-    return [CASE]
+    return list(LEAST)
 
 
 def run(options: Options) -> Report:
     report = Report("crowd")
-    if options.wants(CASE):
-        _measure(options.quick, report)
+    for case in filter(options.wants, cases()):
+        _measure(case, options.quick, report)
     return report
 
 
@@ -116,9 +117,9 @@ class Crowd:
             step.close()
 
 
-def _measure(quick: bool, report: Report) -> None:
+def _measure(case: str, quick: bool, report: Report) -> None:
     count, trainings = (QUICK_JOBS, QUICK_TRAININGS) if quick else (JOBS, TRAININGS)
-    evictions = QUICK_EVICTIONS if quick else EVICTIONS
+    least = (QUICK_LEAST if quick else LEAST)[case]
     total = sum(image_bytes(make_model(n, n < trainings), n < trainings) for n in range(count))
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
@@ -134,27 +135,28 @@ def _measure(quick: bool, report: Report) -> None:
             seen.each()
             images = sum(job["persistent_bytes"] for job in service.status()["jobs"]
                          if job["state"] not in ("finished", "failed", "cancelled"))  # fmt: skip
-            for call in range(int(evictions * CALLS_AN_EVICTION)):
+            for call in range(int(least * CALLS_A_SWITCH)):
                 if call % 500 == 0:
-                    progress(f"crowd: call {call}")
+                    progress(f"crowd: {case}, call {call}")
                 seen.call(chance.randrange(count))
             seen.each(FURTHER)
             states = seen.states()
             seen.close()
             after = _held(daemon, service)
-        ways, failed = _evictions(trace)
-    report.add(CASE, "pool_of_images", pool / images, "share", at_most(OF_POOL))
-    report.add(CASE, "evictions", float(ways.total()), "evictions", at_least(evictions))
+        ways, comings, failed = _moves(trace)
+    report.add(case, "pool_of_images", pool / images, "share", at_most(OF_POOL))
+    report.add(case, "evictions", float(ways.total()), "evictions", at_least(least))
+    report.add(case, "switches", float(comings), "switches", at_least(least))
     report.add(
-        CASE, "by_way_of_the_file", ways["spill"] / ways.total(), "share", at_least(0.5),
+        case, "by_way_of_the_file", ways["spill"] / ways.total(), "share", at_least(0.5),
         note=f"{ways['store']} into memory",
     )  # fmt: skip
-    report.add(CASE, "copies_that_failed", float(failed), "copies", at_most(0.0))
-    report.add(CASE, "wrong_answers", float(seen.wrong), "answers", at_most(0.0))
-    _compare(seen, states, total, report)
-    report_against(CASE, before, after, report)
+    report.add(case, "copies_that_failed", float(failed), "copies", at_most(0.0))
+    report.add(case, "wrong_answers", float(seen.wrong), "answers", at_most(0.0))
+    _compare(case, seen, states, total, report)
+    report_against(case, before, after, report)
     report.add(
-        CASE, "crowds_of_the_baseline", float(len(helds)), "crowds",
+        case, "crowds_of_the_baseline", float(len(helds)), "crowds",
         samples=[held[MEMORY] for held in helds],
         note="samples: bytes of memory of the service's processes after each"
         + ("" if settled([held[MEMORY] for held in helds]) else "; they had not settled"),
@@ -194,14 +196,16 @@ def _held(daemon: Daemon, service: Any) -> dict[str, float]:
     return held
 
 
-def _evictions(trace: Path) -> tuple[Counter[str], int]:
+def _moves(trace: Path) -> tuple[Counter[str], int, int]:
+    """Evictions by tier, images that came in, copies that failed."""
     reader = daemon_program().parent / "laneway-trace"
     text = subprocess.run([str(reader), str(trace)], check=True, capture_output=True, text=True)
-    return Counter(LEAVING.findall(text.stdout)), len(FAILED.findall(text.stdout))
+    ways = Counter(LEAVING.findall(text.stdout))
+    return ways, len(COMING.findall(text.stdout)), len(FAILED.findall(text.stdout))
 
 
 def _compare(
-    seen: Crowd, states: dict[int, dict[str, torch.Tensor]], total: int, report: Report
+    case: str, seen: Crowd, states: dict[int, dict[str, torch.Tensor]], total: int, report: Report
 ) -> None:
     """With trainings that were never pushed out."""
     progress("crowd: the trainings again, with room for all")
@@ -216,4 +220,4 @@ def _compare(
     lost = [text for text in differences if text]
     iterations = sum(len(losses) for losses in seen.losses.values())
     note = lost[0] if lost else f"losses and states of {iterations} iterations"
-    report.add(CASE, "trainings_that_differ", float(len(lost)), "jobs", at_most(0.0), note=note)
+    report.add(case, "trainings_that_differ", float(len(lost)), "jobs", at_most(0.0), note=note)

@@ -22,11 +22,12 @@ def test_no_two_models_of_the_crowd_are_alike_and_each_is_always_the_same():
     assert len(shapes) == crowd.JOBS
 
 
-def test_a_small_crowd_is_pushed_out_and_keeps_every_bit(monkeypatch):
+@pytest.mark.parametrize("case", crowd.cases())
+def test_a_small_crowd_is_pushed_out_and_keeps_every_bit(case, monkeypatch):
     for name, value in {
         "QUICK_JOBS": 8,
         "QUICK_TRAININGS": 2,
-        "QUICK_EVICTIONS": 10,
+        "QUICK_LEAST": {"fifty": 10, "switches": 20},
         "BASELINES": 2,
         "MOST_BASELINES": 2,
         "CALLS_OF_BASELINE": 1,
@@ -35,14 +36,14 @@ def test_a_small_crowd_is_pushed_out_and_keeps_every_bit(monkeypatch):
     }.items():
         monkeypatch.setattr(crowd, name, value)
     report = Report("crowd")
-    crowd._measure(True, report)
+    crowd._measure(case, True, report)
     found = rows(report)
-    assert found["evictions"]["holds"]
+    assert found["evictions"]["holds"] and found["switches"]["holds"]
     for metric in ("wrong_answers", "trainings_that_differ", "copies_that_failed"):
         assert found[metric]["holds"], found[metric]
     for metric in ("jobs", "pool_claimed_bytes", "store_bytes", "spill_bytes"):
         assert found[metric]["value"] == 0, found[metric]
-    assert len(report.samples["fifty/crowds_of_the_baseline"]) == 2
+    assert len(report.samples[f"{case}/crowds_of_the_baseline"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_a_wrong_answer_and_a_lost_iteration_are_seen():
         seen.losses[0].append(0.0)
         seen.close()
     report = Report("crowd")
-    crowd._compare(seen, states, 64 << 20, report)
+    crowd._compare("fifty", seen, states, 64 << 20, report)
     assert rows(report)["trainings_that_differ"]["value"] == 2, "its state and its losses"
 
 
