@@ -10,6 +10,7 @@ from torch import nn
 
 import laneway
 from laneway.errors import InvalidInput, JobFailed, Refused
+from laneway.jobs.residency import Looks
 from support.cli import run
 from support.crowd import ROOM, Crowd, lines, places
 from support.daemon import Lanewayd, wait_until
@@ -237,6 +238,19 @@ def test_loaded_unloaded_and_pinned_by_command(tmp_path):
         crowd.assert_undisturbed()
         with pytest.raises(InvalidInput, match="there is no job"):
             service.load("nobody")
+
+
+@pytest.mark.parametrize("seconds", [0.0003, 0.02, 0.3, 30.0])
+def test_a_slow_copy_is_not_looked_at_more_often_than_is_needed(seconds):
+    size, now, looks, count = 256 << 20, 0.0, Looks(), 0
+    while now < seconds:
+        assert count < 12 + seconds / 0.2
+        now += looks.pause(now, int(size * now / seconds), size)
+        count += 1
+    assert now <= max(1.2 * seconds, seconds + 0.0101), "and its end is seen"
+    stands = Looks()
+    pauses = [stands.pause(now, moved, size) for moved in (None, None, 5, 5, 5, 5, 5)]
+    assert pauses == sorted(pauses) and pauses[-1] == 0.01, "nothing is known of when it ends"
 
 
 def test_without_room_outside_nobody_leaves_and_the_reason_says_so():
