@@ -49,10 +49,10 @@ ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decisio
   }
   if (!decision.may_share) return code;
   // Where a lane that is there has the bytes, if not in one piece, there is a way to it, which a
-  // lane of its own may not have.
+  // lane of its own may not have. Where no lane may be opened, it is what the job waits for.
   const ReasonCode joined = admit_to_some_lane(job);
   const bool better = joined == ReasonCode::none || joined == ReasonCode::pool_fragmented;
-  return better ? joined : code;
+  return better || code == ReasonCode::lanes_exhausted ? joined : code;
 }
 
 LaneId Admission::closed_lane() const {

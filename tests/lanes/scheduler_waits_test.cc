@@ -66,6 +66,13 @@ TEST_F(WaitsTest, RegionsSlideForOneThatCanOnlyShareALane) {
   EXPECT_EQ(of<ResizeRegion>(offered).back().size, units(37));
 }
 
+TEST_F(WaitsTest, WhereAllLanesAreTakenAndSharedItIsMemoryThatIsMissing) {
+  make(100, 1);
+  start(1, 80, 10);
+  offer(2, 15, 5);
+  EXPECT_EQ(job(2).reason.code, ReasonCode::pool_full) << "there are 10";
+}
+
 TEST_F(WaitsTest, OfTwoThatWaitForEachOtherTheLaterOneLosesAnIterationAndNobodyEnds) {
   make(100, 4);
   const TurnId first = begin(1, 40, 5);

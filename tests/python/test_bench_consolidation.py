@@ -66,7 +66,7 @@ def test_a_request_that_fails_ends_the_run():
 
 def test_the_pool_has_every_image_and_the_largest_predicted_lane():
     assert (
-        consolidation.pool_bytes([Needs(100, 640), Needs(64, 65), Needs(1, 1)])
+        consolidation.pool_bytes([Needs(100, 640, 64), Needs(64, 65, 1), Needs(1, 1, 1)])
         == 128 + 64 + 64 + 640
     )
 
