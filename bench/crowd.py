@@ -7,7 +7,7 @@ three tenths, a spill file for all. Every answer of an inference is compared wit
 states and twenty further iterations of each training with those of a service that has room for all.
 The trace of the core counts evictions and where they went, those of the baseline among them.
 `fifty` has 2,000 evictions at least, `switches` 10,000: a switch is an image that comes into the
-pool. Crowds of the same jobs come and go before, until two in a row leave the processes with the
+pool. Crowds of the same jobs come and go before, until three in a row leave the processes with the
 same memory (a note says if none did): what the service, its processes and its tiers hold then is
 what they may hold in the end. The crowd that is measured makes ten times as many calls as one of
 those, or forty times: what each call leaves shows."""
@@ -41,7 +41,7 @@ QUICK_LEAST = {"fifty": 100, "switches": 200}
 CALLS_A_SWITCH = 1.5  # more than is needed: a fifth of the calls find their image in the pool
 BASELINES, MOST_BASELINES = 3, 20  # crowds
 CALLS_OF_BASELINE = 8  # of each job
-SETTLED = 0.003  # of the processes' memory, from one crowd to the next
+SETTLED = 0.003  # of the processes' memory, over three crowds
 FURTHER = 20  # iterations of each job, when all the others were
 OF_POOL = 0.2
 OF_STORE = 0.3
@@ -166,7 +166,7 @@ def _measure(case: str, quick: bool, report: Report) -> None:
 def _come_and_go(
     daemon: Daemon, service: Any, chance: random.Random, sizes: tuple[int, int]
 ) -> list[dict[str, float]]:
-    """What is held after each crowd, the last two of which left equal memory (or were too many)."""
+    """What is held after each crowd, the last three of which left equal memory, if ever."""
     helds: list[dict[str, float]] = []
     count, trainings = sizes
     while len(helds) < MOST_BASELINES:
@@ -182,8 +182,9 @@ def _come_and_go(
 
 
 def settled(sizes: list[float]) -> bool:
-    """Whether the last two are equal, nearly."""
-    return len(sizes) > 1 and abs(sizes[-1] - sizes[-2]) <= SETTLED * sizes[-1]
+    """Whether the last three are equal, nearly."""
+    last = sizes[-3:]
+    return len(last) == 3 and max(last) - min(last) <= SETTLED * max(last)
 
 
 def _held(daemon: Daemon, service: Any) -> dict[str, float]:

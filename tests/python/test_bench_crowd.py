@@ -47,7 +47,14 @@ def test_a_small_crowd_is_pushed_out_and_keeps_every_bit(case, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "settled"), [([], 0), ([1000], 0), ([1000, 1004], 0), ([1, 1000, 998], 1)]
+    ("sizes", "settled"),
+    [
+        ([], 0),
+        ([1000, 1000], 0),
+        ([1000, 1004, 1000], 0),
+        ([990, 1000, 1000], 0),
+        ([1, 1000, 998, 1000], 1),
+    ],
 )
 def test_a_baseline_is_taken_when_memory_has_settled(sizes, settled):
     assert crowd.settled(sizes) == bool(settled)

@@ -109,7 +109,7 @@ def test_it_shrinks_and_grows_while_all_of_it_runs_and_dies(death):
                 operator.resize_pool(size)
                 if ":" not in death:
                     daemon.kill(daemon.active_worker() if death == "worker" else daemon.broker())
-                if death == "broker twice":
+                if death == "broker twice" and size == "128MiB":  # ten in all would end the service
                     daemon.kill(daemon.broker())
                 assert pool_of(operator)["wanted_bytes"] == laneway.jobs.service.parse_bytes(size)
         finally:
