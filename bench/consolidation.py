@@ -135,7 +135,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Needs:
-    """As the service says before the first iteration of a job."""
+    """As the service says of a job; `predicted`: before its first iteration."""
 
     persistent: int
     predicted: int

@@ -131,7 +131,15 @@ void CoreActions::perform(const lanes::RecallTurn& action) {
   if (lanes_.recall(action, ended)) context_.events.post(ended);
 }
 
+void CoreActions::stop() {
+  const MutexLock lock(pool_mutex_);
+  stopped_ = true;
+  giving_back_.reset();
+}
+
 void CoreActions::perform(const lanes::ResizePool& action) {
+  const MutexLock lock(pool_mutex_);
+  if (stopped_) return;  // the pool's memory may be gone
   const Bytes before = std::exchange(pool_size_, action.capacity);
   if (action.capacity >= before) {
     // What comes behind this action may be written at once.

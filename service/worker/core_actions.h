@@ -1,12 +1,13 @@
 // CoreActions: carries out the actions of the core, in their order, on the thread that drains the
 // core's loop, which it does not hold up: images are placed (image_copies) and dropped, lanes
 // opened and closed, turns granted and recalled. Jobs, lanes and the device keep their own state;
-// this class has none.
+// this class knows the size of the pool alone.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "lanes/action.h"
 #include "service/worker/image_copies.h"
 #include "service/worker/link_watcher.h"
@@ -26,8 +27,9 @@ class CoreActions {
       : context_(context), jobs_(jobs), lanes_(lanes), watcher_(watcher), copies_(copies) {}
 
   void carry_out(const std::vector<lanes::Action>& actions);
-  // Memory of the pool that is being given back is. No action may come any more.
-  void stop() { giving_back_.reset(); }
+  // Memory of the pool that is being given back is; none is given back from now on. From any
+  // thread.
+  void stop() LW_EXCLUDES(pool_mutex_);
 
  private:
   void perform(const lanes::AdmitJob& action);
@@ -47,17 +49,19 @@ class CoreActions {
   void perform(const lanes::CloseRegion& action);
   void perform(const lanes::GrantTurn& action);
   void perform(const lanes::RecallTurn& action);
-  void perform(const lanes::ResizePool& action);
+  void perform(const lanes::ResizePool& action) LW_EXCLUDES(pool_mutex_);
 
   WorkerContext& context_;
   WorkerJobs& jobs_;
   WorkerLanes& lanes_;
   LinkWatcher& watcher_;
   ImageCopies& copies_;
-  Bytes pool_size_ = context_.capacity;
+  Mutex pool_mutex_;
+  bool stopped_ LW_GUARDED_BY(pool_mutex_) = false;
+  Bytes pool_size_ LW_GUARDED_BY(pool_mutex_) = context_.capacity;
   // Gives memory of the pool back to the machine, which takes it a second for some GiB. Made when
   // there is some.
-  std::optional<TaskThread> giving_back_;
+  std::optional<TaskThread> giving_back_ LW_GUARDED_BY(pool_mutex_);
 };
 
 }  // namespace laneway::service
