@@ -1,6 +1,7 @@
 #include "pipeline/prefix.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -17,6 +18,20 @@ Bytes prefix_for(const ArrivalPlan& plan, int64_t bytes_per_s) {
     most = std::max(most, plan.needs[i] - Bytes(static_cast<int64_t>(came)));
   }
   return most;
+}
+
+Bytes prefix_for_exposed(Bytes kept, Duration exposed, int64_t bytes_per_s) {
+  if (exposed <= Duration()) return kept;
+  const double more = exposed.seconds() * static_cast<double>(bytes_per_s);
+  return kept + Bytes(static_cast<int64_t>(std::ceil(more)));
+}
+
+bool replay_is_sooner(const RecordedArrival& graph, int64_t bytes_per_s) {
+  const bool known = graph.by_nodes > Duration() && graph.replayed > Duration() && bytes_per_s > 0;
+  if (!known) return false;
+  const double link_s =
+      static_cast<double>(graph.missing.count()) / static_cast<double>(bytes_per_s);
+  return link_s + graph.replayed.seconds() < std::max(graph.by_nodes.seconds(), link_s);
 }
 
 }  // namespace laneway::pipeline

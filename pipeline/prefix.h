@@ -21,4 +21,20 @@ struct ArrivalPlan {
 // carries `bytes_per_s` from the iteration's beginning on, still has to bring.
 Bytes prefix_for(const ArrivalPlan& plan, int64_t bytes_per_s);
 
+// The same where nodes are enqueued and nobody knows when each runs: a request that found `kept`
+// bytes in the pool took so much longer than one whose image is there, and each byte more that
+// stays lets all behind it come sooner by the time in which the link carries one.
+Bytes prefix_for_exposed(Bytes kept, Duration exposed, int64_t bytes_per_s);
+
+// What is known of a graph whose device work is recorded, while its image comes.
+struct RecordedArrival {
+  Bytes missing;      // what the link still has to bring
+  Duration by_nodes;  // node by node, with the image there; 0: not known
+  Duration replayed;  // the recording, with the image there; 0: not known
+};
+
+// Whether the recording, which can begin when all bytes are there, ends before nodes that wait for
+// their own bytes could: those take as long as the link, or as they take by themselves.
+bool replay_is_sooner(const RecordedArrival& graph, int64_t bytes_per_s);
+
 }  // namespace laneway::pipeline

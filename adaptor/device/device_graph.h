@@ -41,6 +41,12 @@ class DeviceGraph {
   // Whether iterations from the next one on may be recorded and replayed, where device and graph
   // allow it; false until the first call. Requires: no iteration runs.
   virtual void allow_replay(bool allowed) = 0;
+  // From the next one on they are replayed where a recording of them exists; none is made.
+  // Requires: no iteration runs.
+  virtual void allow_existing_recordings() = 0;
+  // Whether a recording stands for the first nodes of the iteration that has begun: it may use all
+  // of the image and of the inputs as soon as its first node runs.
+  virtual bool replays() const = 0;
   // How many iterations were replayed.
   virtual uint64_t replayed() const = 0;
   // Requires: no iteration runs.

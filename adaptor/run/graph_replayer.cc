@@ -143,11 +143,10 @@ std::optional<ReplayKey> GraphReplayer::key() {
 }
 
 void GraphReplayer::begin() {
-  if (allowed_) {
-    way_ = control_.begin(key());
-  } else {
-    control_.begin_plainly();
-    way_ = Way::plain;
+  switch (allowed_) {
+    case Replaying::on: way_ = control_.begin(key()); return;
+    case Replaying::existing: way_ = control_.begin_existing(key()); return;
+    case Replaying::off: way_ = control_.begin_plainly(); return;
   }
 }
 

@@ -28,13 +28,22 @@
 
 namespace laneway::adaptor {
 
+// What an iteration may do with recordings.
+enum class Replaying : uint8_t {
+  off,       // nothing: it runs node by node, and says nothing of others
+  existing,  // be replayed; else as off
+  on,        // be replayed, or recorded
+};
+
 class GraphReplayer {
  public:
   // `iteration` and its program must outlive the object.
   explicit GraphReplayer(GraphIteration& iteration);
 
-  // See DeviceGraph::allow_replay, replayed and recordings.
-  void allow(bool allowed) { allowed_ = allowed; }
+  // From the next iteration on; off until the first call.
+  void allow(Replaying allowed) { allowed_ = allowed; }
+  // See DeviceGraph::replays, replayed and recordings.
+  bool replays() const { return way_ == Way::replay; }
   uint64_t replayed() const { return replayed_; }
   const Recordings& recordings() const { return recordings_; }
 
@@ -105,7 +114,7 @@ class GraphReplayer {
   std::vector<NumberInput> numbers_;  // by graph input; unused for tensors on the device
   std::vector<lanes::ValueIndex> may_be_carried_;  // the program's dynamic values without inputs
   size_t end_ = 0;                                 // the nodes before it are recorded and replayed
-  bool allowed_ = false;
+  Replaying allowed_ = Replaying::off;
   ReplayControl control_;
   Way way_ = Way::plain;  // how this iteration runs
   std::unique_ptr<Recording> recording_;

@@ -23,9 +23,15 @@ ReplayControl::Way ReplayControl::begin(std::optional<ReplayKey> key) {
   return way_;
 }
 
-void ReplayControl::begin_plainly() {
-  way_ = Way::plain;
+ReplayControl::Way ReplayControl::begin_plainly() {
   counts_ = false;
+  return way_ = Way::plain;
+}
+
+ReplayControl::Way ReplayControl::begin_existing(const std::optional<ReplayKey>& key) {
+  const bool exists = !refused_ && key && recorded_ && *recorded_ == *key;
+  if (!exists) return begin_plainly();
+  return way_ = Way::replay;
 }
 
 void ReplayControl::completed() {

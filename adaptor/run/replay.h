@@ -43,7 +43,9 @@ class ReplayControl {
   // has no plan, or must not be recorded or replayed.
   Way begin(std::optional<ReplayKey> key);
   // The iteration that begins must run node by node, and says nothing of others.
-  void begin_plainly();
+  Way begin_plainly();
+  // The same, unless there is a recording of it.
+  Way begin_existing(const std::optional<ReplayKey>& key);
   // The iteration was completed in that way.
   void completed();
   // The iteration was abandoned: a recording that it began does not exist.

@@ -21,7 +21,13 @@ ProgramHandle TorchGraph::program() const { return program_; }
 
 bool TorchGraph::draws() const { return program_->resolved->draws; }
 
-void TorchGraph::allow_replay(bool allowed) { runner_->replayer().allow(allowed); }
+void TorchGraph::allow_replay(bool allowed) {
+  runner_->replayer().allow(allowed ? Replaying::on : Replaying::off);
+}
+
+void TorchGraph::allow_existing_recordings() { runner_->replayer().allow(Replaying::existing); }
+
+bool TorchGraph::replays() const { return runner_->replayer().replays(); }
 
 uint64_t TorchGraph::replayed() const { return runner_->replayer().replayed(); }
 

@@ -28,6 +28,8 @@ class TorchGraph final : public DeviceGraph {
   bool draws() const override;
   lanes::GraphRunner& runner() override;
   void allow_replay(bool allowed) override;
+  void allow_existing_recordings() override;
+  bool replays() const override;
   uint64_t replayed() const override;
   const Recordings& recordings() const override;
 

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lanes/enqueued_iteration.h"
+#include "service/worker/prefix_rule.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_graph.h"
 
@@ -23,7 +24,7 @@ class EnqueuedQueue {
     GraphHandle graph;  // work that is complete has none
     std::unique_ptr<lanes::EnqueuedIteration> enqueued;
     TimePoint start;  // when its nodes began to be enqueued
-    bool planned = true;
+    DeviceIteration ran = {};
   };
 
   struct Retired {

@@ -42,7 +42,9 @@ Status ArrivingRunner::begin(std::span<const lanes::InputView> inputs) {
   image_.starts.clear();
   image_.starts.reserve(image_.needs.size());
   began_ = image_.clock.now() + image_.waited * -1;
-  return runner_.begin(inputs);
+  Status begun = runner_.begin(inputs);
+  needs_all_ = begun && image_.recorded != nullptr && image_.recorded->replays();
+  return begun;
 }
 
 void ArrivingRunner::note_start() {
@@ -50,7 +52,7 @@ void ArrivingRunner::note_start() {
 }
 
 lanes::NodeOutcome ArrivingRunner::run_node(size_t index) {
-  const Bytes need = image_.needs[index];
+  const Bytes need = needs_all_ ? image_.needs.back() : image_.needs[index];
   if (!image_.arrival.has(need) && !wait([&] { return image_.arrival.wait(need); })) {
     return lanes::NodeOutcome::failed;
   }

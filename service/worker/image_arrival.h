@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "adaptor/device/device_graph.h"
 #include "adaptor/device/device_lane.h"
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -43,6 +44,8 @@ class ImageArrival {
 
   bool is_whole() const { return arrived_.load(std::memory_order_acquire) == kWhole; }
   bool is_lost() const { return arrived_.load(std::memory_order_acquire) == kLost; }
+  // What has come, or is on its way; meaningless when the image is whole or lost.
+  Bytes arrived() const { return Bytes(arrived_.load(std::memory_order_acquire)); }
   bool has(Bytes bytes) const { return arrived_.load(std::memory_order_acquire) >= bytes.count(); }
   // Blocks until so many bytes are there, or the whole is: false when they never will be.
   bool wait(Bytes bytes) const { return wait_until(bytes.count()); }
@@ -79,6 +82,10 @@ struct ArrivingImage {
   // Called around each time that it waits: whoever looks for hangs must not take it for one.
   std::function<void(bool waits)> on_wait;
   const Clock& clock;
+  Bytes kept = Bytes();  // of the image, when it began to come
+  // Not null: a recording of this graph, if there is one, is launched behind the whole image,
+  // because that is sooner than its nodes behind their bytes.
+  const adaptor::DeviceGraph* recorded = nullptr;
   Duration waited = Duration();  // in all
   // For each node, and for the answer, what was computed before it.
   std::vector<Duration> starts = {};
@@ -118,7 +125,8 @@ class ArrivingRunner final : public lanes::GraphRunner {
   lanes::GraphRunner& runner_;
   adaptor::DeviceLane& lane_;
   ArrivingImage& image_;
-  Bytes ordered_;  // the lane's work is behind the arrival of so many
+  bool needs_all_ = false;  // the first node does
+  Bytes ordered_;           // the lane's work is behind the arrival of so many
   Status lane_error_;
   TimePoint began_;
   const Error error_{ErrorCode::cancelled, "the job ended while its image was on its way back"};

@@ -5,7 +5,6 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "pipeline/arrival.h"
 #include "service/worker/job_snapshot.h"
 #include "service/worker/prefix_rule.h"
 #include "service/worker/worker_lane.h"
@@ -187,6 +186,10 @@ Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
   OutsideImages::Prefix prefix;
   {
     const BookkeepingLock lock(context_.mutex);
+    // Its checksum is the whole image's: the CPU must see what stayed.
+    const bool usable = context_.outside.in_memory(job.copy) != nullptr ||
+                        context_.backend.device().capabilities().pool_is_addressable;
+    if (!usable) job.prefix = {};
     prefix = {context_.pool + job.prefix.offset.count(), job.prefix.size};
   }
   const TimePoint begun = context_.clock.now();
@@ -370,17 +373,12 @@ std::optional<ArrivingImage> begin_to_use(WorkerContext& context, WorkerJob& job
     outdate();
     return std::nullopt;
   }
-  if (graph.arrival_needs.empty()) {
-    graph.arrival_needs = pipeline::arrival_needs(graph.torch->graph(), job.torch->layout());
-  }
-  return ArrivingImage{.arrival = job.arrival,
-                       .needs = graph.arrival_needs,
-                       .before_writes = outdate,
-                       .on_wait =
-                           [notes](bool waits) {
-                             if (notes != nullptr) notes->wait(waits);
-                           },
-                       .clock = context.clock};
+  ArrivingImage arriving = behind_arrival(context, job, graph);
+  arriving.before_writes = outdate;
+  arriving.on_wait = [notes](bool waits) {
+    if (notes != nullptr) notes->wait(waits);
+  };
+  return arriving;
 }
 
 Error lost_image(WorkerContext& context, const WorkerJob& job) {

@@ -43,8 +43,13 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
     return result;
   }
   const bool held = interruption != nullptr && interruption->expected;
-  // A recording waits for the whole image before its first node.
-  graph.torch->allow_replay(replay_ && !held && arriving == nullptr);
+  const bool replay = replay_ && !held;
+  if (replay && arriving != nullptr && arriving->recorded != nullptr) {
+    graph.torch->allow_existing_recordings();
+  } else {
+    // A recording would wait for the whole image before its first node.
+    graph.torch->allow_replay(replay && arriving == nullptr);
+  }
   IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit,
                                          arriving, interruption);
   if (graph.uses_team()) {

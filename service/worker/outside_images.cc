@@ -116,9 +116,10 @@ Result<uint64_t> OutsideImages::save(memory::PoolAccess& pool, const std::byte* 
 
 Status OutsideImages::move_prefix(memory::PoolAccess& pool, std::byte* image, const Prefix& prefix,
                                   const GoesOn& goes_on, const Started& started) {
-  for (Bytes at; prefix.data != image && at < prefix.size; at += kPiece) {
+  const Bytes piece = pool.piece();
+  for (Bytes at; prefix.data != image && at < prefix.size; at += piece) {
     if (!goes_on(at)) return not_wanted();
-    const Bytes bytes = std::min(kPiece, prefix.size - at);
+    const Bytes bytes = std::min(piece, prefix.size - at);
     if (Status moved = pool.copy_within(image + at.count(), prefix.data + at.count(), bytes);
         !moved) {
       return moved;

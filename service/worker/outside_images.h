@@ -51,7 +51,7 @@ class OutsideImages {
   };
   // Copies them back, what is behind `prefix` alone by the link; failed, too, when they are not
   // what was saved. Nothing is under way when it returns. `started` may be empty. Requires, with a
-  // prefix: the CPU reaches the pool.
+  // prefix and a place in the file: the CPU reaches the pool.
   Status load(memory::PoolAccess& pool, std::byte* image, Bytes size,
               const lanes::OutsidePlace& from, uint64_t checksum, const GoesOn& goes_on,
               const Prefix& prefix, const Started& started = {});

@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <vector>
 
+#include "pipeline/arrival.h"
 #include "pipeline/prefix.h"
+#include "service/worker/image_arrival.h"
 #include "service/worker/iteration.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
@@ -17,8 +19,9 @@ constexpr Bytes kMeasured = kib(256);
 // Wishes that differ by less than this part of the image are the same one.
 constexpr int64_t kSame = 32;
 
-bool can_keep_prefix(const WorkerContext& context) {
-  return context.backend.device().capabilities().pool_is_addressable && context.outside.exist();
+// Else nodes are enqueued, and when they are says nothing of when they run.
+bool runs_when_called(const WorkerContext& context) {
+  return context.backend.device().capabilities().pool_is_addressable;
 }
 
 void wish(WorkerContext& context, WorkerJob& job, Bytes bytes) {
@@ -33,20 +36,8 @@ void wish(WorkerContext& context, WorkerJob& job, Bytes bytes) {
   context.events.post(lanes::PrefixWanted{.job = job.id, .bytes = bytes});
 }
 
-// An iteration of `graph` ran to its end behind its arriving image.
-void note_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
-                  const ArrivingImage& arriving) {
-  const int64_t rate = job.link_rate.load();
-  if (context.prefix_rule.kind != PrefixRule::Kind::by_times || rate == 0) return;
-  // Where nodes are enqueued, `starts` says nothing about when they run.
-  if (!can_keep_prefix(context)) return;
-  if (arriving.starts.size() != arriving.needs.size()) return;
-  std::vector<Bytes> needs(arriving.needs.begin(), arriving.needs.end());
-  // Whoever writes, and the answer, waits for all of it.
-  const size_t first = std::min(graph.torch->runner().first_write(), needs.size() - 1);
-  std::fill(needs.begin() + static_cast<std::ptrdiff_t>(first), needs.end(),
-            job.torch->layout().total());
-  const Bytes prefix = pipeline::prefix_for({needs, arriving.starts}, rate);
+// One of the job's graphs would not have to wait for its image if that much of it were there.
+void wish_for(WorkerContext& context, WorkerJob& job, WorkerGraph& graph, Bytes prefix) {
   Bytes most;
   {
     const BookkeepingLock lock(context.mutex);
@@ -54,6 +45,20 @@ void note_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
     for (const auto& [number, one] : job.graphs) most = std::max(most, one->prefix);
   }
   wish(context, job, most);
+}
+
+// An iteration of `graph` ran to its end behind its arriving image.
+void note_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
+                  const ArrivingImage& arriving) {
+  const int64_t rate = job.link_rate.load();
+  if (context.prefix_rule.kind != PrefixRule::Kind::by_times || rate == 0) return;
+  if (arriving.starts.size() != arriving.needs.size()) return;
+  std::vector<Bytes> needs(arriving.needs.begin(), arriving.needs.end());
+  // Whoever writes, and the answer, waits for all of it.
+  const size_t first = std::min(graph.torch->runner().first_write(), needs.size() - 1);
+  std::fill(needs.begin() + static_cast<std::ptrdiff_t>(first), needs.end(),
+            job.torch->layout().total());
+  wish_for(context, job, graph, pipeline::prefix_for({needs, arriving.starts}, rate));
 }
 
 }  // namespace
@@ -76,7 +81,7 @@ void note_link_rate(WorkerJob& job, Bytes bytes, Duration took) {
 }
 
 void wish_for_share(WorkerContext& context, WorkerJob& job) {
-  if (context.prefix_rule.kind != PrefixRule::Kind::share || !can_keep_prefix(context)) return;
+  if (context.prefix_rule.kind != PrefixRule::Kind::share || !context.outside.exist()) return;
   wish(context, job,
        Bytes(job.torch->layout().total().count() / 100 * context.prefix_rule.percent));
 }
@@ -85,12 +90,72 @@ Duration spent(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
                const std::optional<ArrivingImage>& arriving, const IterationResult& result,
                const IterationSpan& times) {
   const Duration took = context.clock.now() - times.start - times.held;
+  const bool whole = result.end == IterationEnd::completed && times.held == Duration();
+  if (whole && !runs_when_called(context)) {
+    note_device_iteration(context, job, graph, device_iteration(result, arriving, times.held),
+                          took);
+  }
   if (!arriving) return took;
-  const bool whole = result.end == IterationEnd::completed && result.was_planned;
-  if (whole && times.held == Duration()) {
+  if (whole && result.was_planned && runs_when_called(context)) {
     note_arrival(context, job, graph, *arriving);
   }
   return took - arriving->waited;
+}
+
+DeviceIteration device_iteration(const IterationResult& result,
+                                 const std::optional<ArrivingImage>& arriving, Duration held) {
+  return {.planned = result.was_planned,
+          .replayed = result.use.skipped,
+          .paused = held > Duration(),
+          .kept = arriving ? std::optional(arriving->kept) : std::nullopt};
+}
+
+void note_device_iteration(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
+                           const DeviceIteration& ran, Duration took) {
+  if (!ran.planned || ran.paused) return;
+  Duration ready;
+  {
+    const BookkeepingLock lock(context.mutex);
+    DeviceTimes& times = graph.times;
+    if (!ran.replayed) {
+      const bool first = times.by_nodes == Duration();
+      times.by_nodes = first ? took : std::min(times.by_nodes, took);
+    } else if (!ran.kept) {
+      times.replayed = took;
+    }
+    ready = times.replayed > Duration() ? times.replayed : times.by_nodes;
+  }
+  const int64_t rate = job.link_rate.load();
+  if (!ran.kept || context.prefix_rule.kind != PrefixRule::Kind::by_times || rate == 0) return;
+  const Duration exposed = took - ready;
+  const Bytes image = job.torch->layout().total();
+  wish_for(context, job, graph,
+           std::min(image, pipeline::prefix_for_exposed(*ran.kept, exposed, rate)));
+}
+
+ArrivingImage behind_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph) {
+  if (graph.arrival_needs.empty()) {
+    graph.arrival_needs = pipeline::arrival_needs(graph.torch->graph(), job.torch->layout());
+  }
+  ArrivingImage arriving{.arrival = job.arrival,
+                         .needs = graph.arrival_needs,
+                         .before_writes = {},
+                         .on_wait = {},
+                         .clock = context.clock};
+  if (runs_when_called(context)) return arriving;
+  DeviceTimes times;
+  {
+    const BookkeepingLock lock(context.mutex);
+    arriving.kept = job.prefix.size;
+    times = graph.times;
+  }
+  const Bytes missing = std::max(Bytes(), graph.arrival_needs.back() - job.arrival.arrived());
+  const pipeline::RecordedArrival recorded{
+      .missing = missing, .by_nodes = times.by_nodes, .replayed = times.replayed};
+  if (pipeline::replay_is_sooner(recorded, job.link_rate.load())) {
+    arriving.recorded = graph.torch.get();
+  }
+  return arriving;
 }
 
 }  // namespace laneway::service

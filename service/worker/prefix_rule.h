@@ -40,8 +40,28 @@ struct IterationSpan {
 // What an iteration of `graph` has taken, without its pauses and its waits for its image. From one
 // that ran to its end behind its arriving image, and was not paused, the job's wish follows.
 // Requires: the caller has set WorkerJob::running; the mutex is not held.
+//
+// On devices nodes are enqueued, and the wish follows from what the iteration took beyond one whose
+// image is there (note_device_iteration).
 Duration spent(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
                const std::optional<ArrivingImage>& arriving, const IterationResult& result,
                const IterationSpan& times);
+
+// How an iteration ran on a device that runs behind.
+struct DeviceIteration {
+  bool planned = true;
+  bool replayed = false;      // a recording did a part of it, or all
+  bool paused = false;        // others held it for some time
+  std::optional<Bytes> kept;  // so much of its image was there when it began to arrive
+};
+DeviceIteration device_iteration(const IterationResult& result,
+                                 const std::optional<ArrivingImage>& arriving, Duration held);
+// It was completed. WorkerGraph::times, and the job's wish, follow. Requires: as spent.
+void note_device_iteration(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
+                           const DeviceIteration& ran, Duration took);
+
+// What an iteration of the graph needs that begins while its image arrives, without what the caller
+// adds. Requires: as spent.
+ArrivingImage behind_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph);
 
 }  // namespace laneway::service

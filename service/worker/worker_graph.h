@@ -39,6 +39,12 @@ struct GraphPlan {
   uint64_t address_changes = 0;  // planned iterations whose addresses were not the last one's
 };
 
+// What an iteration takes whose image is there, by the way in which it runs; 0: not known.
+struct DeviceTimes {
+  Duration by_nodes;  // the shortest: libraries load what they need in the first ones
+  Duration replayed;  // the last
+};
+
 struct WorkerGraph {
   // It begins with what is known of equal graphs.
   WorkerGraph(uint32_t graph_number, std::unique_ptr<adaptor::DeviceGraph> torch_graph,
@@ -59,6 +65,7 @@ struct WorkerGraph {
   const WriteSet writes;
   GraphPlan plan;
   bool shared_plan_kept = false;     // for a successor; see KeptPlans::keep
+  DeviceTimes times;                 // where nodes are enqueued. The mutex guards it
   std::vector<Bytes> arrival_needs;  // once an iteration ran while the image arrived
   Bytes prefix;                      // pipeline/prefix.h, once it is known. The mutex guards it
   std::atomic<bool> dropped{false};  // by its job

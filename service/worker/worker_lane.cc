@@ -330,9 +330,8 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   // With nothing in flight before it, an iteration that is complete keeps the order of answers.
   if (result.enqueued != nullptr && enqueued_.empty() && result.enqueued->done()) retire(result);
   if (result.enqueued != nullptr) {
-    return enqueue(job,
-                   {work, std::move(graph), std::move(result.enqueued), start, result.was_planned},
-                   result);
+    const DeviceIteration ran = device_iteration(result, arriving, pause_.held_for());
+    return enqueue(job, {work, std::move(graph), std::move(result.enqueued), start, ran}, result);
   }
   retire_all(job);
   check_device(result, job, *graph);

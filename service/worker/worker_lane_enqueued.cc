@@ -40,8 +40,9 @@ void WorkerLane::retire_oldest(WorkerJob& job) {
   answer_retired(context_, guard_,
                  {.job = job, .graph = graph, .work = *retired.entry.work, .lane = id_}, retired,
                  crash_);
+  if (retired.status) note_device_iteration(context_, job, graph, retired.entry.ran, retired.took);
   const BookkeepingLock lock(context_.mutex);
-  turn_.count_time(job.kind_of(graph, retired.entry.planned), retired.took);
+  turn_.count_time(job.kind_of(graph, retired.entry.ran.planned), retired.took);
   graph.plan.last_took = retired.took;
   if (retired.status) job.served();
 }

@@ -88,6 +88,27 @@ TEST(ReplayControl, IterationsThatMustRunPlainlyBetweenOthersChangeNothing) {
   EXPECT_EQ(run(control, key_of(1)), Way::replay);
 }
 
+TEST(ReplayControl, WhatExistsMayBeReplayedWhereNothingIsRecorded) {
+  ReplayControl control;
+  const auto run_existing = [&](const std::optional<ReplayKey>& key) {
+    const Way way = control.begin_existing(key);
+    control.completed();
+    return way;
+  };
+  for (uint32_t i = 0; i <= limits::kReplayAfter; ++i) {
+    EXPECT_EQ(run_existing(key_of(1)), Way::plain) << "it counts for nothing";
+  }
+  run_plainly(control, 1);
+  EXPECT_EQ(run_existing(key_of(1)), Way::plain) << "the next one would be recorded";
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+  EXPECT_EQ(run_existing(key_of(1)), Way::replay);
+  EXPECT_EQ(run_existing(key_of(2)), Way::plain);
+  EXPECT_EQ(run_existing(std::nullopt), Way::plain);
+  EXPECT_EQ(run(control, key_of(1)), Way::replay) << "what was recorded is still there";
+  control.refuse();
+  EXPECT_EQ(run_existing(key_of(1)), Way::plain);
+}
+
 TEST(ReplayControl, ARecordingThatIsGivenUpIsMadeAgain) {
   ReplayControl control;
   run_plainly(control, 1);

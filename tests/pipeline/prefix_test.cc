@@ -75,5 +75,44 @@ TEST(Prefix, BytesOfTheFirstNodeAreInIt) {
   EXPECT_EQ(prefix_for({needs, starts}, 1'000'000'000), Bytes(64));
 }
 
+// The first request behind the link finds what must stay, the next ones change nothing.
+TEST(Prefix, OfARequestThatTookLongerIsWhatTheLinkCarriesMeanwhile) {
+  const int64_t rate = 1'000'000'000;
+  const Duration ready = milliseconds(10);
+  const Bytes image(24'000'000);
+  const auto took = [&](Bytes kept) {
+    const Duration link((image - kept).count() * 1'000'000'000 / rate);
+    return std::max(ready, link);
+  };
+  Bytes prefix = prefix_for_exposed({}, took({}) - ready, rate);
+  EXPECT_EQ(prefix, Bytes(14'000'000));
+  EXPECT_EQ(took(prefix), ready);
+  EXPECT_GT(took(prefix - Bytes(1)), ready);
+  EXPECT_EQ(prefix_for_exposed(prefix, took(prefix) - ready, rate), prefix);
+  // A half of it stayed: the wish is the same.
+  EXPECT_EQ(prefix_for_exposed(Bytes(7'000'000), took(Bytes(7'000'000)) - ready, rate), prefix);
+  EXPECT_EQ(prefix_for_exposed(prefix, ready * -1, rate), prefix) << "sooner than usual";
+  // A link that carries a third of a byte in that time brings none: one more must stay.
+  EXPECT_EQ(prefix_for_exposed({}, Duration(1), rate / 3), Bytes(1));
+}
+
+TEST(Prefix, ARecordingIsSoonerWhereTheLinkIsAndItsNodesAreNot) {
+  const int64_t rate = 50'000'000'000;
+  RecordedArrival graph{
+      .missing = Bytes(250'000'000), .by_nodes = milliseconds(17), .replayed = milliseconds(4)};
+  EXPECT_TRUE(replay_is_sooner(graph, rate));         // 5 + 4 ms
+  EXPECT_FALSE(replay_is_sooner(graph, rate / 3));    // 15 + 4 ms
+  EXPECT_FALSE(replay_is_sooner(graph, rate / 100));  // nodes wait for the link too, but for less
+  graph.missing = {};
+  EXPECT_TRUE(replay_is_sooner(graph, rate));
+  EXPECT_FALSE(replay_is_sooner(graph, 0));
+  graph.by_nodes = milliseconds(4);
+  EXPECT_FALSE(replay_is_sooner(graph, rate)) << "as soon";
+  graph.by_nodes = {};
+  EXPECT_FALSE(replay_is_sooner(graph, rate)) << "not known";
+  graph = {.missing = {}, .by_nodes = milliseconds(4), .replayed = {}};
+  EXPECT_FALSE(replay_is_sooner(graph, rate)) << "not known";
+}
+
 }  // namespace
 }  // namespace laneway::pipeline

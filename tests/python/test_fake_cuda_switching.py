@@ -131,3 +131,103 @@ def test_an_inference_on_the_remote_host_has_the_bits_of_its_own_weights():
         service.unload("job-0")
         models[0][0].weight.mul_(2)  # state is written where the image is
         assert torch.equal(jobs[0](inputs), models[0](inputs))
+
+
+SHALLOW = """
+NARROW, MANY = 24, 150  # 350 KiB, and 150 nodes
+
+def narrow(service, name):
+    model = nn.Sequential(*(nn.Linear(NARROW, NARROW) for _ in range(MANY)))
+    return laneway.inference(model, service=service, name=name, replay="auto")
+"""
+
+
+def test_a_recording_is_launched_behind_the_whole_image_where_that_is_sooner():
+    """One piece of an image, and nodes that take longer to enqueue than it takes to come."""
+    on_fake(
+        "REPLAY = 'auto'",
+        DEEP,
+        SHALLOW,
+        """
+        with laneway.embedded(device="cuda:0", pool="64MiB", staging="64MiB") as service:
+            job, x = narrow(service, "one"), torch.randn(4, NARROW)
+            for _ in range(8):
+                job(x)
+            launched = count("cudaGraphLaunch")
+            assert launched > 0, "it is recorded"
+            for _ in range(2):  # what the link carries is not known before the first
+                service.unload("one")
+                job(x)
+            assert count("cudaGraphLaunch") > launched, "node by node it takes longer"
+            # A launch runs behind the pieces.
+            service.unload("one")
+            fake.fake_cuda_reset_counts()
+            noted()
+            fake.fake_cuda_note(1)
+            fake.fake_cuda_hold()
+            answers = []
+            caller = threading.Thread(target=lambda: answers.append(job(x)))
+            caller.start()
+            try:
+                wait_until(lambda: count("cuMemcpyHtoDAsync") > 0, "the image is on its way")
+                assert not runs(noted(), ""), "the streams are held"
+            finally:
+                fake.fake_cuda_release()
+                caller.join(60)
+            assert len(answers) == 1
+            assert count("cudaGraphLaunch") == 1
+            lines = noted()
+            products = runs(lines, "cublasLtMatmul") or runs(lines, "cublasSgemm_v2")
+            assert len(products) == MANY, lines
+            lane = lines[products[0]].rpartition(" ")[2]
+            pieces = [n for n in runs(lines, "HtoD") if not lines[n].endswith(f"stream {lane}")]
+            assert pieces and pieces[-1] < products[0], "ahead of its bytes"
+            assert not complaints(), complaints()
+        """,
+    )
+
+
+@torch.no_grad()
+@needs_remote_host
+@pytest.mark.parametrize("outside", ["store", "spill"])
+def test_what_stayed_on_a_device_is_used_where_the_cpu_needs_not_see_it(outside, tmp_path):
+    """Grown around where it stayed, copied inside the pool, given up; from the spill file it is of
+    no use: its checksum is the whole image's."""
+    words = ["--staging", "256MiB"]
+    if outside == "spill":
+        words = ["--staging", "0", "--spill", f"{tmp_path}:256MiB"]
+    words += ["--prefix", "50%"]
+    with RemoteLanewayd(*words, pool="48MiB") as daemon, daemon.connect() as service:
+        models = {name: nn.Sequential(*(nn.Linear(768, 768) for _ in range(8))) for name in "abc"}
+        jobs = {
+            name: laneway.inference(model, service=service, name=name)
+            for name, model in models.items()
+        }
+        inputs = torch.randn(4, 768)
+        stayed = 0
+        for name in "aababcbaccabca":
+            assert torch.equal(jobs[name](inputs), models[name](inputs)), name
+            service.unload(name)
+            line = lines(service)[name]
+            assert line["state"] == "away"
+            stayed += line["image"]["pool_bytes"] > 0
+        assert stayed > 0, "nothing ever stayed"
+
+
+@torch.no_grad()
+@needs_remote_host
+def test_by_the_rule_something_stays_of_an_image_that_is_waited_for():
+    """By what a request took beyond one whose image is there."""
+    with RemoteLanewayd("--staging", "64MiB", pool="64MiB") as daemon, daemon.connect() as service:
+        model = nn.Sequential(*(nn.Linear(768, 768) for _ in range(8)))
+        job = laneway.inference(model, service=service, name="one")
+        inputs = torch.randn(4, 768)
+        for _ in range(4):
+            assert torch.equal(job(inputs), model(inputs))
+        for _ in range(2):  # an arrival to measure, and one with what stayed
+            service.unload("one")
+            assert torch.equal(job(inputs), model(inputs))
+        service.unload("one")
+        line = lines(service)["one"]
+        whole = line["persistent_bytes"]
+        assert 0 < line["image"]["pool_bytes"] < whole

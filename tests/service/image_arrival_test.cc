@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lanes/executor.h"
+#include "tests/service/no_graph.h"
 #include "tests/service/plain_lane.h"
 #include "tests/support/synthetic_device.h"
 
@@ -195,6 +196,63 @@ TEST_F(ImageArrivalTest, OnADeviceTheLanesWorkWaitsInItsOrder) {
   EXPECT_EQ(begun_, 1);
   EXPECT_EQ(lane_.waited_for.size(), 2U) << "what is whole is waited for by nobody";
   EXPECT_EQ(arrival_.coming(Bytes(30)).there, nullptr);
+}
+
+// A graph of which a recording may exist. Nothing else is asked of it.
+class RecordedGraph final : public testing::NoGraph {
+ public:
+  explicit RecordedGraph(bool replays) : replays_(replays) {}
+  bool replays() const override { return replays_; }
+
+ private:
+  const bool replays_;
+};
+
+// What a recording stands for runs with its first node, or behind it: nothing runs before.
+TEST_F(ImageArrivalTest, ARecordingWaitsForAllOfItsBytes) {
+  for (const bool replays : {false, true}) {
+    const RecordedGraph graph(replays);
+    image_.recorded = &graph;
+    begun_ = 0;
+    arrival_.begin();
+    arrival_.advance(Bytes(20));
+    const int ran_before = runner_.ran();
+    std::thread copier;
+    const auto counted = image_.on_wait;
+    image_.on_wait = [&](bool waits) {
+      counted(waits);
+      if (!waits) return;
+      EXPECT_EQ(runner_.ran() - ran_before, replays ? 0 : 2);
+      copier = std::thread([this] { arrival_.finish(true); });
+    };
+    EXPECT_EQ(run().outcome, lanes::IterationOutcome::completed);
+    ASSERT_TRUE(copier.joinable());
+    copier.join();
+    image_.on_wait = counted;
+    EXPECT_EQ(begun_, 1);
+    EXPECT_FALSE(runner_.too_early());
+  }
+}
+
+// On a device its launch waits in the lane's order, for the last piece.
+TEST_F(ImageArrivalTest, OnADeviceTheLaunchWaitsForTheLastPiece) {
+  const RecordedGraph graph(true);
+  image_.recorded = &graph;
+  arrival_.begin();
+  std::vector<std::shared_ptr<memory::Event>> events;
+  for (const int64_t end : {12, 25, 30}) {
+    events.push_back(device_.create_event().value());
+    arrival_.advance(Bytes(end), events.back());
+  }
+  const auto counted = image_.on_wait;
+  image_.on_wait = [&](bool waits) {
+    counted(waits);
+    if (!waits) return;
+    EXPECT_EQ(lane_.waited_for, std::vector{events.back().get()});
+    arrival_.finish(true);
+  };
+  EXPECT_EQ(run().outcome, lanes::IterationOutcome::completed);
+  EXPECT_EQ(begun_, 1) << "the commit phase waits for the whole, and nothing else";
 }
 
 TEST_F(ImageArrivalTest, ADeviceThatFailsEndsTheIteration) {

@@ -28,6 +28,8 @@ class GatedGraph final : public adaptor::DeviceGraph, private lanes::GraphRunner
     gate_->allow_replay(allowed);
     graph_->allow_replay(allowed);
   }
+  void allow_existing_recordings() override { graph_->allow_existing_recordings(); }
+  bool replays() const override { return graph_->replays(); }
   uint64_t replayed() const override { return graph_->replayed(); }
   const adaptor::Recordings& recordings() const override { return graph_->recordings(); }
 

@@ -56,6 +56,8 @@ class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRu
   bool draws() const override;
   lanes::GraphRunner& runner() override { return *this; }
   void allow_replay(bool) override {}
+  void allow_existing_recordings() override {}
+  bool replays() const override { return false; }
   uint64_t replayed() const override { return 0; }
   const adaptor::Recordings& recordings() const override { return recordings_; }
 
