@@ -6,9 +6,10 @@
 // 16: the empty graph of the benches) and runs it synchronously through laneway.h. CORE is where
 // this process stays (-1: anywhere). Trials as in bench/trial_loop.h.
 //
-//     laneway-client-roundtrip ADDRESS GRAPH CORE IN_FLIGHT
+//     laneway-client-roundtrip ADDRESS GRAPH CORE IN_FLIGHT [PRIORITY]
 //
-// keeps IN_FLIGHT iterations under way instead; a round trip is then from one result to the next.
+// keeps IN_FLIGHT iterations under way instead (if more than 1); a round trip is then from one
+// result to the next.
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -77,8 +78,9 @@ struct Client {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4 && argc != 5) {
-    std::fprintf(stderr, "usage: laneway-client-roundtrip ADDRESS GRAPH CORE [IN_FLIGHT]\n");
+  if (argc < 4 || argc > 6) {
+    std::fprintf(stderr,
+                 "usage: laneway-client-roundtrip ADDRESS GRAPH CORE [IN_FLIGHT [PRIORITY]]\n");
     return 2;
   }
   laneway::bench::stay_on_core(std::atoi(argv[3]));
@@ -93,11 +95,12 @@ int main(int argc, char** argv) {
   laneway_job_options options{};
   options.size = sizeof(options);
   options.job_class = LANEWAY_INFERENCE;
+  options.priority = argc == 6 ? std::atoi(argv[5]) : 0;
   Client client;
   require(laneway_job_create(service, &options, graph.data(), graph.size(), &client.job, &error),
           "the job");
   require(laneway_job_wait(client.job, -1, &error), "admission");
-  const auto in_flight = static_cast<size_t>(argc == 5 ? std::atoi(argv[4]) : 1);
+  const auto in_flight = static_cast<size_t>(argc > 4 ? std::atoi(argv[4]) : 1);
   const int code = laneway::bench::serve_trials(
       [&] { return in_flight > 1 ? client.next_of(in_flight) : client.run(); });
   while (!client.under_way.empty()) client.next_of(1);

@@ -1,14 +1,18 @@
 """preemption: how soon does a more urgent request run beside a training, at what cost?
 
-`interrupt`: a training whose iterations take half a second and more, and an inference of higher
+`interrupt`: a training whose iterations take half a second and more, and requests of higher
 priority through the same lanewayd. In turns: `idle` (the training rests) and `interrupt` (a request
-at a random moment of an iteration). `first_operator` is the time from the call of the inference to
-the beginning of its iteration, on the machine's steady clock, as the trace has it, in round trips
-of the ring between two processes in the same run. The inference has a lane of its own, so it waits
-for no operator of the training; `left_of_operator_us` is the time from its beginning until the
-training was held: what was left of the running operator, and one message to the broker. `run_twice`
-counts iterations that were given up. `answer_ratio` is the time of the whole answer over that of
-`idle`.
+at a random moment of an iteration), each for an empty inference of a client in C, for a small one
+from Python, and for a round trip of the ring between two processes, which the operating system has
+to wake at such a moment too: the yardstick. `answer_c` is the time from the C client's call to its
+answer, in such round trips; the first operator comes before, so it is a bound of its time.
+`first_operator_python` is the time from the call of the Python inference to the beginning of its
+iteration, on the machine's steady clock, as the trace has it: most of it is the interpreter's,
+whose memory the training has pushed out of the caches. The inferences have lanes of their own, so
+they wait for no operator of the training; `left_of_operator_us` is the time from the beginning of
+Python's iteration until the training was held: what was left of the running operator, and one
+message to the broker. `run_twice` counts iterations that were given up. `answer_ratio` is the time
+of Python's whole answer over that of `idle`.
 
 `node_test`: an executor's time for nodes that do nothing over that of a loop without the test of
 the control word, per node; times the nodes of an iteration, over what the iteration takes."""
@@ -33,13 +37,15 @@ from . import models, stats
 from .daemon import Daemon, daemon_program
 from .harness import Calibration, Options, find_program, interleaved, progress
 from .report import Report, at_most
-from .round_trips import RoundTrips
+from .round_trips import RoundTrips, write_empty_graph
 
 BATCH = 48  # of 64x64 images: iterations of half a second and more
 TRIALS = 100
 QUICK_TRIALS = 12
 WARM_UP = 4
-RING_TRIPS = 2_000
+VARIANTS = ("idle", "interrupt")
+URGENT = 5
+ANYWHERE = "-1"
 NODE_TRIALS = 200
 NODES = 10_000  # of an iteration of laneway-node-test
 COSTED = ("mlp", "cnn", "gpt", "resnet18")
@@ -78,21 +84,37 @@ def _interrupt(
     with tempfile.TemporaryDirectory() as folder, RoundTrips(_ring()) as ring:
         trace = Path(folder) / "trace"
         words = ("--standby", "0", "--trace", str(trace))
-        with Daemon("2GiB", words=words) as daemon, laneway.connect(daemon.address) as service:
-            asked, took = measure(service, job, trials, calibration)
-        ring_ns = stats.median(ring.trial(RING_TRIPS))
+        graph = Path(folder) / "empty.graph"
+        write_empty_graph(graph)
+        with (
+            Daemon("2GiB", words=words) as daemon,
+            laneway.connect(daemon.address) as service,
+            RoundTrips(_client(daemon.address, graph)) as client,
+        ):
+            others = {"c": client, "ring": ring}
+            asked, took = measure(service, job, trials, calibration, others)
         began = beginnings(trace)
-    report_interrupt(asked, took, began, ring_ns, report)
+    report_interrupt(asked, took, began, report)
 
 
 def _ring() -> list[str]:
-    return [str(find_program("laneway-ring-roundtrip")), "0", "1"]
+    return [str(find_program("laneway-ring-roundtrip")), ANYWHERE, ANYWHERE]
+
+
+def _client(address: str, graph: Path) -> list[str]:
+    program = str(find_program("laneway-client-roundtrip"))
+    return [program, address, str(graph), ANYWHERE, "1", str(URGENT)]
 
 
 def measure(
-    service: Any, job: tuple[torch.nn.Module, Any], trials: int, calibration: Calibration
+    service: Any,
+    job: tuple[torch.nn.Module, Any],
+    trials: int,
+    calibration: Calibration,
+    others: dict[str, RoundTrips],
 ) -> tuple[list[tuple[str, int]], dict[str, list[float]]]:
-    """When each request was made, by variant in their order, in nanoseconds; seconds of each."""
+    """When each request of Python's was made, by variant in their order, in nanoseconds; seconds of
+    each, and of each round trip of the others, by variant and "_" and their names."""
     model, batch = job
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
     step = laneway.train_step(
@@ -101,36 +123,42 @@ def measure(
     )  # fmt: skip
     small = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
     predict = laneway.inference(
-        small.eval(), service=service, name="urgent", priority=5, sync="manual"
+        small.eval(), service=service, name="urgent", priority=URGENT, sync="manual"
     )
     question = torch.randn(1, 256)
     chance = random.Random(0)
     asked: list[tuple[str, int]] = []
-    took: dict[str, list[float]] = {"idle": [], "interrupt": []}
+    askers = ("python", *others)
+    cases = [f"{variant}_{name}" for variant in VARIANTS for name in askers]
+    took: dict[str, list[float]] = {case: [] for case in cases}
 
-    def ask(variant: str) -> None:
+    def ask(case: str) -> None:
+        variant, name = case.split("_")
+        if name in others:
+            took[case].append(others[name].trial(1)[0] * 1e-9)
+            return
         start = time.perf_counter_ns()
         predict(question)
-        if variant in took:
-            took[variant].append((time.perf_counter_ns() - start) * 1e-9)
+        if case in took:
+            took[case].append((time.perf_counter_ns() - start) * 1e-9)
         asked.append((variant, start))
 
     iteration = 0.0
     for _ in range(WARM_UP):
-        ask("warm_up")
+        ask("warm_python")
+        for program in others.values():
+            program.trial(WARM_UP)
         start = time.perf_counter()
         step(*batch).item()
         iteration = time.perf_counter() - start
-    for order in interleaved(("idle", "interrupt"), trials):
+    for order in interleaved(cases, trials):
         calibration.sample()
-        for variant in order:
-            if variant == "idle":
-                ask(variant)
-                continue
-            future = step.submit(*batch)
+        for case in order:
+            future = step.submit(*batch) if case.startswith("interrupt") else None
             time.sleep(chance.uniform(0.02, 0.8) * iteration)
-            ask(variant)
-            future.result()
+            ask(case)
+            if future is not None:
+                future.result()
     predict.close()
     step.close()
     return asked, took
@@ -164,20 +192,27 @@ def report_interrupt(
     asked: list[tuple[str, int]],
     took: dict[str, list[float]],
     began: dict[str, list[int]],
-    ring_ns: float,
     report: Report,
 ) -> None:
     if len(asked) != len(began["urgent"]):
         raise RuntimeError(f"{len(asked)} requests, {len(began['urgent'])} iterations in the trace")
-    for variant, target in (("idle", None), ("interrupt", FIRST_OPERATOR)):
-        trips = [
-            (start - request) / ring_ns
+    for variant in VARIANTS:
+        trip_s = stats.median(took[f"{variant}_ring"])
+        report.add("interrupt", f"round_trip_{variant}_us", trip_s * 1e6, "us",
+                   samples=[s * 1e6 for s in took[f"{variant}_ring"]])  # fmt: skip
+        answers = [s / trip_s for s in took[f"{variant}_c"]]
+        interval = stats.bootstrap_median(answers)
+        target = FIRST_OPERATOR if variant == "interrupt" else None
+        report.add("interrupt", f"answer_c_{variant}", interval.high, "round trips", target,
+                   samples=answers, median=interval.median)  # fmt: skip
+        first = [
+            (start - request) * 1e-9 / trip_s
             for (which, request), start in zip(asked, began["urgent"])
             if which == variant
         ]
-        interval = stats.bootstrap_median(trips)
-        report.add("interrupt", f"first_operator_{variant}", interval.high, "round trips", target,
-                   samples=trips, median=interval.median)  # fmt: skip
+        interval = stats.bootstrap_median(first)
+        report.add("interrupt", f"first_operator_python_{variant}", interval.high, "round trips",
+                   samples=first, median=interval.median)  # fmt: skip
     starts = [at for (which, _), at in zip(asked, began["urgent"]) if which == "interrupt"]
     left = [
         (min(after) - start) * 1e-3
@@ -187,7 +222,7 @@ def report_interrupt(
     report.add("interrupt", "held", len(left) / len(starts), "share")
     report.add("interrupt", "left_of_operator_us", stats.median(left) if left else None, "us",
                samples=left, note=None if left else "the training was never held")  # fmt: skip
-    ratios = [one / other for one, other in zip(took["interrupt"], took["idle"])]
+    ratios = [one / other for one, other in zip(took["interrupt_python"], took["idle_python"])]
     report.add("interrupt", "answer_ratio", stats.median(ratios), "ratio", samples=ratios)
     report.add("interrupt", "run_twice", len(began["abandoned"]), "iterations", RUN_TWICE)
 

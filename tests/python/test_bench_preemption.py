@@ -29,17 +29,32 @@ def test_what_is_reported():
     report = Report("preemption")
     asked = [("warm_up", 0), ("idle", 1_000), ("interrupt", 10_000), ("interrupt", 20_000)]
     began = {"urgent": [500, 2_000, 14_000, 22_000], "held": [15_000], "abandoned": []}
-    took = {"idle": [1.0, 1.0], "interrupt": [2.0, 4.0]}
-    preemption.report_interrupt(asked, took, began, 1_000.0, report)
+    took = {
+        "idle_python": [1.0, 1.0], "interrupt_python": [2.0, 4.0],
+        "idle_ring": [1e-6], "interrupt_ring": [2e-6, 1e-6, 2e-6],
+        "idle_c": [2e-6], "interrupt_c": [6e-6, 8e-6, 8e-6],
+    }  # fmt: skip
+    preemption.report_interrupt(asked, took, began, report)
     found = {row["metric"]: row for row in report.rows}
-    assert found["first_operator_idle"]["value"] == pytest.approx(1.0)
-    assert report.samples["interrupt/first_operator_interrupt"] == pytest.approx([4.0, 2.0])
-    assert found["first_operator_interrupt"]["holds"] is False
+    assert found["round_trip_interrupt_us"]["value"] == pytest.approx(2.0)
+    assert found["first_operator_python_idle"]["value"] == pytest.approx(1.0)
+    first = report.samples["interrupt/first_operator_python_interrupt"]
+    assert first == pytest.approx([2.0, 1.0])
+    assert found["answer_c_idle"]["value"] == pytest.approx(2.0)
+    assert report.samples["interrupt/answer_c_interrupt"] == pytest.approx([3.0, 4.0, 4.0])
+    assert found["answer_c_interrupt"]["holds"] is False
     assert found["left_of_operator_us"]["value"] == pytest.approx(1.0)
     assert found["held"]["value"] == pytest.approx(0.5)
     assert found["run_twice"]["holds"] is True
     with pytest.raises(RuntimeError, match="4 requests, 3 iterations"):
-        preemption.report_interrupt(asked, took, began | {"urgent": [1, 2, 3]}, 1.0, report)
+        preemption.report_interrupt(asked, took, began | {"urgent": [1, 2, 3]}, report)
+
+
+class Trips:
+    """Round trips that take no time."""
+
+    def trial(self, count: int) -> list[int]:
+        return [1_000] * count
 
 
 def test_requests_and_iterations_of_a_real_service_are_paired(tmp_path):
@@ -47,10 +62,12 @@ def test_requests_and_iterations_of_a_real_service_are_paired(tmp_path):
     model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 10))
     batch = torch.randn(256, 512), torch.randint(0, 10, (256,))
     with Lanewayd("--trace", str(trace)) as running, running.connect() as service:
-        asked, took = preemption.measure(service, (model, batch), 2, Calibration())
+        asked, took = preemption.measure(
+            service, (model, batch), 2, Calibration(), {"c": Trips(), "ring": Trips()}
+        )
     began = preemption.beginnings(trace)
     report = Report("preemption")
-    preemption.report_interrupt(asked, took, began, 1_000.0, report)
+    preemption.report_interrupt(asked, took, began, report)
     for (_, request), start in zip(asked, began["urgent"]):
         assert start > request
     assert {len(samples) for samples in took.values()} == {2}
