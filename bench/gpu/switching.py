@@ -1,9 +1,11 @@
 """switching: what does a request for a model cost whose weights are away? Two models of one kind
-take turns; the one that is asked was sent out of the pool before. Beside it, interleaved: the model
-that is there (`ready`), and plain PyTorch with the weights in pinned memory (the model that is
-there; one copy, then run; and what PipeSwitch, Bai et al., OSDI 2020, does: groups by module, each
-handed over by another thread). A request is timed from its inputs in host memory to its answer
-there; answers are compared with those of a model that never left.
+take turns in a lanewayd; the one that is asked was sent out of the pool before, all of it
+(`switch`) or but for a half (`half_kept`). Beside it, interleaved: the model that is there
+(`ready`), and plain PyTorch with the weights in pinned memory: the model that is there; one copy,
+then run; a copy a module, for which the module's work waits in its stream (`per_layer`); and what
+PipeSwitch, Bai et al., OSDI 2020, does (`emulation`: groups by module, each handed over by another
+thread). A request is timed from its inputs in host memory to its answer there; answers are compared
+with those of a model that never left.
 
 `bound` is the longer one of copying all bytes at the link's rate and of the ready model's request,
 both of the same round: no schedule is faster."""
@@ -15,12 +17,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import nn
 
 from .. import stats
+from ..daemon import Daemon
 from ..report import at_least, at_most
 from ..switching import MODELS
 from . import laneway_device, placing
@@ -61,29 +65,48 @@ def _measure(section: Section, name: str, rounds: int) -> None:
         jobs.append((model.eval(), inputs))
     size = sum(p.nbytes for p in (*jobs[0][0].parameters(), *jobs[0][0].buffers()))
     pool = 2 * size + laneway_device.WORKSPACES
-    with laneway_device.embedded(section.settings.device, pool=pool, staging=3 * size) as service:
-        import laneway
-
-        own = [
-            laneway.inference(model, service=service, name=f"{name}-{number}")
-            for number, (model, _) in enumerate(jobs)
-        ]
-        expected = [model(*inputs).cpu() for model, inputs in _on(jobs, section)]
-        turns = _Turns(service, own, [inputs for _, inputs in jobs])
-        ways: dict[str, Callable[[], Any]] = {"switch": turns.switch, "ready": turns.ask}
-        if section.settings.cuda:
-            ways |= _plain_ways(jobs[0], section.settings.device)
-        for _ in range(WARM_UP):
-            turns.send_next_away()
-            for way in ways.values():
-                way()
-        samples = _rounds(section, turns, ways, rounds, size)
-        for number in (0, 1):
-            turns.send_next_away()
-            answer = turns.switch()
-            same = torch.allclose(answer, expected[turns.now], rtol=1e-3, atol=1e-3)
-            section.test(name, f"answer_{number}_is_eagers", bool(same))
+    expected = [model(*inputs).cpu() for model, inputs in _on(jobs, section)]
+    samples = {}
+    for way, prefix in (("switch", "none"), ("half_kept", "50%")):
+        if samples and not section.fits(8, f"{name}, {way}"):
+            break
+        with _service(section, pool, 3 * size, prefix) as service:
+            turns = _Turns(service, _jobs(service, name, jobs), [inputs for _, inputs in jobs])
+            ways: dict[str, Callable[[], Any]] = {way: turns.switch}
+            if not samples:
+                ways["ready"] = turns.ask
+                if section.settings.cuda:
+                    ways |= _plain_ways(jobs[0], section.settings.device)
+            for _ in range(WARM_UP):
+                turns.send_next_away()
+                for call in ways.values():
+                    call()
+            samples |= _rounds(section, turns, ways, rounds, size)
+            for number in (0, 1):
+                turns.send_next_away()
+                answer = turns.switch()
+                same = torch.allclose(answer, expected[turns.now], rtol=1e-3, atol=1e-3)
+                section.test(name, f"{way}_answer_{number}_is_eagers", bool(same))
     _add(section, name, samples, size)
+
+
+@contextmanager
+def _service(section: Section, pool: int, staging: int, prefix: str) -> Iterator[Any]:
+    import laneway
+
+    words = laneway_device.daemon_words(section.settings.device)
+    words += ["--standby", "0", "--staging", str(staging), "--prefix", prefix]
+    with Daemon(pool, words=words) as daemon, laneway.connect(daemon.address) as service:
+        yield service
+
+
+def _jobs(service: Any, name: str, jobs: list[Any]) -> list[Any]:
+    import laneway
+
+    return [
+        laneway.inference(model, service=service, name=f"{name}-{number}")
+        for number, (model, _) in enumerate(jobs)
+    ]
 
 
 class _Turns:
@@ -117,7 +140,7 @@ def _rounds(
 ) -> dict[str, list[float]]:
     """Milliseconds of each way, round by round, and of copying as many bytes."""
     samples: dict[str, list[float]] = {way: [] for way in ways}
-    cuda = section.settings.cuda
+    cuda = section.settings.cuda and "ready" in ways
     if cuda:
         samples["copy"] = []
         pinned = torch.empty(size, dtype=torch.uint8, pin_memory=True).fill_(1)
@@ -167,14 +190,21 @@ def _plain_ways(job: Any, device: str) -> dict[str, Callable[[], Any]]:
         flat.copy_(pinned, non_blocking=True)
         return run()
 
-    emulated = _Emulation(there, tensors, offsets, pinned, flat)
-    return {"plain_ready": run, "plain_copy_then_run": copied, "emulation": lambda: emulated(run)}
+    groups = _Groups(there, tensors, offsets, pinned, flat)
+    return {
+        "plain_ready": run,
+        "plain_copy_then_run": copied,
+        "per_layer": lambda: groups.without_messages(run),
+        "emulation": lambda: groups.handed_over(run),
+    }
 
 
-class _Emulation:
-    """PipeSwitch as it was released: a thread copies group by group, each the parameters of one
-    module, and hands each over by a message; the model waits at the module for its message, and
-    then for the copy."""
+class _Groups:
+    """The parameters of a model by module, each group with a copy of its own.
+
+    `handed_over`, PipeSwitch as it was released: a thread copies group by group and hands each over
+    by a message; the model waits at the module for its message, and then for the copy.
+    `without_messages`: all copies are enqueued first, and the module's stream waits for its own."""
 
     def __init__(
         self,
@@ -190,20 +220,25 @@ class _Emulation:
         self._pinned, self._flat = pinned, flat
         self._groups: list[list[tuple[int, int]]] = []
         self._messages: queue.SimpleQueue[torch.cuda.Event] = queue.SimpleQueue()
+        self._events: dict[nn.Module, torch.cuda.Event] = {}
+        self._modules: list[nn.Module] = []
         self._stream = torch.cuda.Stream()
-        self._on = False
+        self._takes_messages = False
         for module in model.modules():
             own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
             parts = [place[id(tensor)] for tensor in own if id(tensor) in place and tensor.nbytes]
             if parts:
                 self._groups.append(parts)
+                self._modules.append(module)
                 module.register_forward_pre_hook(self._wait)
 
     def _wait(self, module: nn.Module, inputs: Any) -> None:
-        if self._on:
+        if self._takes_messages:
             self._messages.get().synchronize()
+        elif (event := self._events.pop(module, None)) is not None:
+            torch.cuda.current_stream().wait_event(event)
 
-    def _copy(self) -> None:
+    def _copies(self) -> Iterator[torch.cuda.Event]:
         with torch.cuda.stream(self._stream):
             for parts in self._groups:
                 for at, size in parts:
@@ -212,17 +247,28 @@ class _Emulation:
                     )
                 event = torch.cuda.Event()
                 event.record()
-                self._messages.put(event)
+                yield event
 
-    def __call__(self, run: Callable[[], torch.Tensor]) -> torch.Tensor:
-        self._on = True
-        copier = threading.Thread(target=self._copy)
+    def without_messages(self, run: Callable[[], torch.Tensor]) -> torch.Tensor:
+        self._events = dict(zip(self._modules, self._copies(), strict=True))
+        try:
+            return run()
+        finally:
+            self._events = {}
+
+    def _send(self) -> None:
+        for event in self._copies():
+            self._messages.put(event)
+
+    def handed_over(self, run: Callable[[], torch.Tensor]) -> torch.Tensor:
+        self._takes_messages = True
+        copier = threading.Thread(target=self._send)
         copier.start()
         try:
             return run()
         finally:
             copier.join()
-            self._on = False
+            self._takes_messages = False
             while not self._messages.empty():  # of modules that the model does not call
                 self._messages.get()
 
@@ -241,7 +287,7 @@ def _add(section: Section, name: str, samples: dict[str, list[float]], size: int
         )
     ]
     section.add(name, "excess_ms", stats.median(excess), "ms", EXCESS_MS, excess, "over the bound")
-    for way in ("plain_copy_then_run", "emulation"):
+    for way in ("plain_copy_then_run", "per_layer", "emulation"):
         over = [
             other - max(copy, ready)
             for other, copy, ready in zip(
