@@ -1,18 +1,20 @@
 """preemption: how soon does a more urgent request run beside a training, at what cost?
 
-`interrupt`: a training whose iterations take half a second and more, and requests of higher
-priority through the same lanewayd. In turns: `idle` (the training rests) and `interrupt` (a request
-at a random moment of an iteration), each for an empty inference of a client in C, for a small one
-from Python, and for a round trip of the ring between two processes, which the operating system has
-to wake at such a moment too: the yardstick. `answer_c` is the time from the C client's call to its
-answer, in such round trips; the first operator comes before, so it is a bound of its time.
-`first_operator_python` is the time from the call of the Python inference to the beginning of its
-iteration, on the machine's steady clock, as the trace has it: most of it is the interpreter's,
-whose memory the training has pushed out of the caches. The inferences have lanes of their own, so
-they wait for no operator of the training; `left_of_operator_us` is the time from the beginning of
-Python's iteration until the training was held: what was left of the running operator, and one
-message to the broker. `run_twice` counts iterations that were given up. `answer_ratio` is the time
-of Python's whole answer over that of `idle`.
+`interrupt`: a training of one operator thread whose iterations take half a second and more, and
+requests of higher priority through the same lanewayd. (With as many operator threads as cores
+everybody waits for the operating system's slices of 4 ms, the ring's processes too.) In turns:
+`idle` (the training rests) and `interrupt` (a request at a random moment of an iteration), each for
+an empty inference of a client in C, for one of some ten milliseconds from Python, and for a round
+trip of the ring between two processes, which the operating system has to wake at such a moment too:
+the yardstick. `answer_c` is the time from the C client's call to its answer, in such round trips;
+the first operator comes before, so it is a bound of its time. `first_operator_python` is the time
+from the call of the Python inference to the beginning of its iteration, on the machine's steady
+clock, as the trace has it: most of it is the interpreter's, whose memory the training has pushed
+out of the caches. The inferences have lanes of their own, so they wait for no operator of the
+training; `left_of_operator_us` is the time from the beginning of Python's iteration until the
+training was held: what was left of the running operator, and one message to the broker. `run_twice`
+counts iterations that were given up. `answer_ratio` is the time of Python's whole answer over that
+of `idle`.
 
 `node_test`: an executor's time for nodes that do nothing over that of a loop without the test of
 the control word, per node; times the nodes of an iteration, over what the iteration takes."""
@@ -40,6 +42,7 @@ from .report import Report, at_most
 from .round_trips import RoundTrips, write_empty_graph
 
 BATCH = 48  # of 64x64 images: iterations of half a second and more
+WIDTH, LAYERS, QUESTIONS = 2048, 4, 32  # of the urgent inference
 TRIALS = 100
 QUICK_TRIALS = 12
 WARM_UP = 4
@@ -70,7 +73,10 @@ def run(options: Options) -> Report:
         trials = QUICK_TRIALS if options.quick else TRIALS
         training = torchvision.models.resnet18(num_classes=10)
         batch = torch.randn(BATCH, 3, 64, 64), torch.randint(0, 10, (BATCH,))
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
         _interrupt((training, batch), trials, calibration, report)
+        torch.set_num_threads(threads)
     if options.wants("node_test"):
         progress("preemption: node_test")
         _node_test(options, report)
@@ -121,11 +127,11 @@ def measure(
         model, torch.nn.functional.cross_entropy, optimizer, service=service, name="training",
         sync="manual",
     )  # fmt: skip
-    small = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
+    small = torch.nn.Sequential(*(torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)))
     predict = laneway.inference(
         small.eval(), service=service, name="urgent", priority=URGENT, sync="manual"
     )
-    question = torch.randn(1, 256)
+    question = torch.randn(QUESTIONS, WIDTH)
     chance = random.Random(0)
     asked: list[tuple[str, int]] = []
     askers = ("python", *others)
