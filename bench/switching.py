@@ -27,6 +27,7 @@ import torchvision
 from torch import nn
 
 import laneway
+from laneway.jobs import residency
 
 from . import stats
 from .daemon import Daemon, daemon_program
@@ -151,7 +152,7 @@ def _measured(
             away(service, "target")
         if variant == "interfered":
             away(service, "other")
-            service.load("other")
+            residency.ask(service, "load", "other")  # service.load would wait for all of it
             # On its way, or there: a small one is whole before anybody looks.
             until(service, "other", lambda line: line["image"]["pool_bytes"] > 0)
         took = timed(target, inputs, expected)
