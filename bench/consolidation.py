@@ -1,7 +1,7 @@
 """consolidation: can one device hold 42 inference models, and what does that cost a request?
 
 14 kinds (KINDS) with 3 sets of weights each are inferences of batch 1 in one lanewayd with one
-lane, under the policy fifo by request. The pool has the images of all and the largest need of one,
+lane, with one operator thread, under the policy fifo by request. The pool has the images of all and the largest need of one,
 and nothing more: whoever does not fit is missed in `resident`. That need is what is predicted
 before a model ran, or what its first iterations took, where this machine's kernels want workspaces
 that nobody can predict; both are reported. Requests come as a Poisson process for models drawn
@@ -30,7 +30,13 @@ import laneway
 
 from . import stats
 from .daemon import Daemon
-from .harness import Calibration, Options, progress, single_thread_environment
+from .harness import (
+    Calibration,
+    Options,
+    operator_threads,
+    progress,
+    single_thread_environment,
+)
 from .models import make
 from .open_loop import Arrival, drive, ideal_latencies, poisson, rate_for
 from .report import ROOT, Report, at_least, at_most
@@ -62,6 +68,11 @@ def cases() -> list[str]:
 
 
 def run(options: Options) -> Report:
+    with operator_threads(options.threads):
+        return _run(options)
+
+
+def _run(options: Options) -> Report:
     report = Report("consolidation")
     kinds = QUICK_KINDS if options.quick else KINDS
     loads = [load for load in LOADS if options.wants(case_of(load))]

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,6 +93,19 @@ def single_thread_environment(threads: int | None) -> dict[str, str]:
         return {}
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return {name: str(threads) for name in names}
+
+
+@contextmanager
+def operator_threads(count: int) -> Iterator[None]:
+    """In here torch computes with `count` threads, and so do iterations that are captured."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def progress(text: str) -> None:

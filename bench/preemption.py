@@ -37,7 +37,14 @@ import laneway
 
 from . import models, stats
 from .daemon import Daemon, daemon_program
-from .harness import Calibration, Options, find_program, interleaved, progress
+from .harness import (
+    Calibration,
+    Options,
+    find_program,
+    interleaved,
+    operator_threads,
+    progress,
+)
 from .report import Report, at_most
 from .round_trips import RoundTrips, write_empty_graph
 
@@ -73,10 +80,8 @@ def run(options: Options) -> Report:
         trials = QUICK_TRIALS if options.quick else TRIALS
         training = torchvision.models.resnet18(num_classes=10)
         batch = torch.randn(BATCH, 3, 64, 64), torch.randint(0, 10, (BATCH,))
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        _interrupt((training, batch), trials, calibration, report)
-        torch.set_num_threads(threads)
+        with operator_threads(options.threads):
+            _interrupt((training, batch), trials, calibration, report)
     if options.wants("node_test"):
         progress("preemption: node_test")
         _node_test(options, report)

@@ -24,7 +24,14 @@ import laneway
 
 from . import stats
 from .daemon import Daemon
-from .harness import Calibration, Options, find_program, paired_trials, progress
+from .harness import (
+    Calibration,
+    Options,
+    find_program,
+    operator_threads,
+    paired_trials,
+    progress,
+)
 from .report import Report, at_most
 from .round_trips import RoundTrips
 from .switching import (
@@ -63,10 +70,11 @@ def run(options: Options) -> Report:
     trials = options.trials or (QUICK_TRIALS if options.quick else TRIALS)
     for case in filter(options.wants, cases()):
         progress(f"residency: {case}")
-        if case == "resident":
-            measure_resident(work, trials, calibration, report)
-        else:
-            measure_prefix(case, work, trials, calibration, report)
+        with operator_threads(options.threads):
+            if case == "resident":
+                measure_resident(work, trials, calibration, report)
+            else:
+                measure_prefix(case, work, trials, calibration, report)
     calibration.add_to(report)
     return report
 

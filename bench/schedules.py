@@ -31,7 +31,14 @@ import torch
 from torch import nn
 
 from . import stats
-from .harness import Calibration, Options, find_program, interleaved, progress
+from .harness import (
+    Calibration,
+    Options,
+    find_program,
+    interleaved,
+    operator_threads,
+    progress,
+)
 from .harness import single_thread_environment as one_thread
 from .report import Report, at_most
 from .switching import Job, cases, jobs_of
@@ -58,7 +65,8 @@ def run(options: Options) -> Report:
     wanted = QUICK_CASES if few else filter(options.wants, cases())
     for case, job, ratio in jobs_of(wanted):
         trials = QUICK_TRIALS if options.quick else TRIALS.get(ratio, OTHER_TRIALS)
-        measure(case, job, ratio, trials, calibration, report)
+        with operator_threads(options.threads):
+            measure(case, job, ratio, trials, calibration, report)
     calibration.add_to(report)
     return report
 

@@ -1,15 +1,15 @@
 """switching: how long does a request wait for a model that is away?
 
-`MODEL_RATIO`: an inference of batch 1 whose image comes back over a link that carries it in RATIO
-times what the inference computes. In turns: `ready` (the image is there), `switch` (it is away
-when the request comes), `interfered` (it is there, and an equal image that nobody uses comes back
-beside it). `bound_ms` is what no schedule beats that begins to copy with the request: for each leaf
-module, the bytes of all that run up to it at the link's rate, and what is computed from it on
-(measured in eager PyTorch, scaled to `ready`). `excess` is what a switch takes beyond the bound,
-over the bound; `excess_beyond_interference` leaves out what `interfered` takes beyond `ready`.
-`overlap` is the share of the smaller one of transfer and computation that ran beside the other,
-over that of the bound. `whole_ms` is what it would take to copy the image first: transfer, as the
-trace of the core has it, and `ready`. Every answer is compared with eager's."""
+`MODEL_RATIO`: an inference of batch 1, with one operator thread, whose image comes back over a link
+that carries it in RATIO times what the inference computes. In turns: `ready` (the image is there),
+`switch` (it is away when the request comes), `interfered` (it is there, and an equal image that
+nobody uses comes back beside it). `bound_ms` is what no schedule beats that begins to copy with the
+request: for each leaf module, the bytes of all that run up to it at the link's rate, and what is
+computed from it on (measured in eager PyTorch, scaled to `ready`). `excess` is what a switch takes
+beyond the bound, over the bound; `excess_beyond_interference` leaves out what `interfered` takes
+beyond `ready`. `overlap` is the share of the smaller one of transfer and computation that ran
+beside the other, over that of the bound. `whole_ms` is what it would take to copy the image first:
+transfer, as the trace of the core has it, and `ready`. Every answer is compared with eager's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from laneway.jobs import residency
 
 from . import stats
 from .daemon import Daemon, daemon_program
-from .harness import Calibration, Options, paired_trials, progress
+from .harness import Calibration, Options, operator_threads, paired_trials, progress
 from .models.bert import Bert
 from .report import Report, at_least, at_most
 
@@ -94,7 +94,8 @@ def run(options: Options) -> Report:
     trials = options.trials or (QUICK_TRIALS if options.quick else TRIALS)
     for case, job, ratio in jobs_of(filter(options.wants, cases())):
         progress(f"switching: {case}")
-        measure(case, job, ratio, trials, calibration, report)
+        with operator_threads(options.threads):
+            measure(case, job, ratio, trials, calibration, report)
     calibration.add_to(report)
     return report
 
