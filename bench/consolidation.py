@@ -1,14 +1,15 @@
 """consolidation: can one device hold 42 inference models, and what does that cost a request?
 
-14 kinds (KINDS) with 3 sets of weights each are inferences of batch 1 in one lanewayd with one
-lane, with one operator thread, under the policy fifo by request. The pool has the images of all and the largest need of one,
-and nothing more: whoever does not fit is missed in `resident`. That need is what is predicted
-before a model ran, or what its first iterations took, where this machine's kernels want workspaces
-that nobody can predict; both are reported. Requests come as a Poisson process for models drawn
-uniformly, at 10 and 30 % of what the lane can serve (open loop); a latency runs from the scheduled
-arrival until the answer can be read. `slowdown_p99` is the p99 over that of an ideal first-come
-queue with the same arrivals and, as times of service, those that were measured in the same run with
-nothing else there. Every answer is compared with eager's. The arrivals are in the samples.
+14 kinds (KINDS) with 3 sets of weights each are inferences of batch 1, of one operator thread, in
+one lanewayd with one lane, under the policy fifo by request. The pool has the images of all and the
+largest need of one, and nothing more: whoever does not fit is missed in `resident`. That need is
+what is predicted before a model ran, or what its first iterations took, where this machine's
+kernels want workspaces that nobody can predict; both are reported. Requests come as a Poisson
+process for models drawn uniformly, at 10 and 30 % of what the lane can serve (open loop); a latency
+runs from the scheduled arrival until the answer can be read. `slowdown_p99` is the p99 over that of
+an ideal first-come queue with the same arrivals and, as times of service, those that were measured
+in the same run with nothing else there. Every answer is compared with eager's. The arrivals are in
+the samples.
 
 `memory`: PSS of the service's processes, and of as many plain PyTorch processes as there are models
 (one model each), and as there are kinds (three models each)."""

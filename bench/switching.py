@@ -7,9 +7,10 @@ nobody uses comes back beside it). `bound_ms` is what no schedule beats that beg
 request: for each leaf module, the bytes of all that run up to it at the link's rate, and what is
 computed from it on (measured in eager PyTorch, scaled to `ready`). `excess` is what a switch takes
 beyond the bound, over the bound; `excess_beyond_interference` leaves out what `interfered` takes
-beyond `ready`. `overlap` is the share of the smaller one of transfer and computation that ran
-beside the other, over that of the bound. `whole_ms` is what it would take to copy the image first:
-transfer, as the trace of the core has it, and `ready`. Every answer is compared with eager's."""
+beyond `ready`: each of one round, bound included, for the machine's speed changes. `overlap` is the
+share of the smaller one of transfer and computation that ran beside the other, over that of the
+bound. `whole_ms` is what it would take to copy the image first: transfer, as the trace of the core
+has it, and `ready`. Every answer is compared with eager's."""
 
 from __future__ import annotations
 
@@ -270,16 +271,22 @@ def _report(
     report.add(case, "whole_ms", (stats.median(transfers) + ready) * 1e3, "ms")
     report.add(case, "rate_MB_per_s", rate / 1e6, "MB/s")
     report.add(case, "interference", interfered / ready - 1, "share")
-    excess = [one / best - 1 for one in took["switch"]]
+    rounds = list(zip(took["switch"], took["ready"], took["interfered"], strict=True))
+    bounds = [bound(alone, starts, image, rate) for _, alone, _ in rounds]
+    excess = [one / least - 1 for (one, _, _), least in zip(rounds, bounds)]
     interval = stats.bootstrap_median(excess)
     report.add(case, "excess", interval.high, "share", samples=excess, median=interval.median)
-    beyond = [one - (interfered - ready) / best for one in excess]
+    beyond = [
+        (one - beside + alone) / least - 1 for (one, alone, beside), least in zip(rounds, bounds)
+    ]
     interval = stats.bootstrap_median(beyond)
     report.add(case, "excess_beyond_interference", interval.high, "share", EXCESS,
                samples=beyond, median=interval.median)  # fmt: skip
-    smaller = min(ready, image / rate)
-    possible = (ready + image / rate - best) / smaller
-    reached = [(ready + image / rate - one) / smaller / possible for one in took["switch"]]
+    link_s = image / rate
+    reached = [
+        (alone + link_s - one) / (alone + link_s - least)
+        for (one, alone, _), least in zip(rounds, bounds)
+    ]
     interval = stats.bootstrap_median(reached)
     report.add(case, "overlap", interval.low, "share", OVERLAP, samples=reached,
                median=interval.median)  # fmt: skip
