@@ -45,6 +45,7 @@ from .report import Report, at_most
 from .switching import Job, cases, jobs_of
 
 SCHEDULES = ("ready", "whole", "pageable", "per_layer", "per_slot", "pipeswitch", "watermark")
+TIMESTAMPS = ("round", "copy", "waits", "messages", "answer")
 EVERY_ROUND = ("ready", "pipeswitch", "watermark")
 TRIALS = {1.0: 200}  # by ratio
 OTHER_TRIALS = 40
@@ -231,8 +232,9 @@ def add_rows(
         of, trials = f"{case}_{name}", found[name]
         times = [one["answer"] / 1e6 for one in trials]
         report.add(of, "answer_ms", stats.median(times), "ms", samples=times)
+        # A line a trial: each is JSON, with as many waits as the lane had.
         report.samples[f"{of}/timestamps_ns"] = [
-            {key: one[key] for key in ("round", "copy", "waits", "messages", "answer")}
+            json.dumps({key: one[key] for key in TIMESTAMPS}, separators=(",", ":"))
             for one in trials
         ]
         if name == "ready":
