@@ -33,6 +33,8 @@ void require(int code, const char* what) {
   std::exit(1);
 }
 
+int number(const char* text) { return static_cast<int>(std::strtol(text, nullptr, 10)); }
+
 struct Client {
   laneway_job* job = nullptr;
   unsigned char in[kBytes] = {};
@@ -83,7 +85,7 @@ int main(int argc, char** argv) {
                  "usage: laneway-client-roundtrip ADDRESS GRAPH CORE [IN_FLIGHT [PRIORITY]]\n");
     return 2;
   }
-  laneway::bench::stay_on_core(std::atoi(argv[3]));
+  laneway::bench::stay_on_core(number(argv[3]));
   std::ifstream file(argv[2], std::ios::binary);
   const std::vector<char> graph{std::istreambuf_iterator<char>(file), {}};
   laneway_connect_options where{};
@@ -95,12 +97,12 @@ int main(int argc, char** argv) {
   laneway_job_options options{};
   options.size = sizeof(options);
   options.job_class = LANEWAY_INFERENCE;
-  options.priority = argc == 6 ? std::atoi(argv[5]) : 0;
+  options.priority = argc == 6 ? number(argv[5]) : 0;
   Client client;
   require(laneway_job_create(service, &options, graph.data(), graph.size(), &client.job, &error),
           "the job");
   require(laneway_job_wait(client.job, -1, &error), "admission");
-  const auto in_flight = static_cast<size_t>(argc > 4 ? std::atoi(argv[4]) : 1);
+  const auto in_flight = static_cast<size_t>(argc > 4 ? number(argv[4]) : 1);
   const int code = laneway::bench::serve_trials(
       [&] { return in_flight > 1 ? client.next_of(in_flight) : client.run(); });
   while (!client.under_way.empty()) client.next_of(1);
