@@ -16,7 +16,8 @@ request's time is neither copying nor computing: its time less the union of both
 timestamps. `message_us` is what a message of `pipeswitch` costs the lane that waits for it, to be
 set beside a hop of this machine (`latency`) and the 165 us of PipeSwitch's own log. Timestamps of
 all trials are in `samples`. A run is begun when `ready` has an interquartile range of at most 5 %,
-or after five tries; if it has a larger one over the run, the rows say so and hold no target.
+or after five tries; if it has a larger one over the run, rows of `excess` say so and hold no
+target.
 `ready`, `pipeswitch` and `watermark` run in every round, the others in 40."""
 
 from __future__ import annotations
