@@ -11,6 +11,7 @@ namespace laneway::testing {
 namespace {
 
 constexpr Bytes kPool = mib(16);
+constexpr Duration kLongest = seconds(60);
 
 // A graph whose nodes pass a gate.
 class GatedGraph final : public adaptor::DeviceGraph, private lanes::GraphRunner {
@@ -156,6 +157,8 @@ std::shared_ptr<service::Work> PreemptRig::submit(GatedJob& job, float value) {
                                               std::span(&view, 1));
   const Status queued = worker_->submit(job.job, work);
   LW_CHECK(queued.ok(), "the job is open");
+  // Another thread may be about to hand the event to the core: the lanes know of it from here on.
+  LW_CHECK(loop_->wait_handled(kLongest), "the core handles what is posted");
   job.expected += 2 * value;
   return work;
 }
@@ -186,6 +189,7 @@ void PreemptRig::wait_state(const GatedJob& job, lanes::JobState state) {
       MutexLock lock(mutex_);
       seen = events_.size();
     }
+    LW_CHECK(loop_->wait_handled(kLongest), "the core handles what is posted");
     if (status(job).state == state) return;
     MutexLock lock(mutex_);
     while (events_.size() == seen) posted_.wait(mutex_);

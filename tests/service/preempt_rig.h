@@ -59,6 +59,7 @@ class PreemptRig final : private service::EventSink {
   // A job of adding_graph (4 nodes, the third is the first that writes), placed, whose plan is
   // known: its next iteration is an ordinary one.
   GatedJob add_job(const std::string& name, int32_t priority);
+  // Returns when the core has been told, and the lanes by it.
   std::shared_ptr<service::Work> submit(GatedJob& job, float value = 1);
 
   // Returns when the job is in this state for the core.
