@@ -8,6 +8,7 @@ test, and so does a run that found no test at all.
 import argparse
 import contextlib
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -50,10 +51,25 @@ class Part:
     skipped: int = 0
     failures: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
+    built: bool = True
 
     def line(self) -> str:
         text = f"{self.name:<8} {self.passed:>5} passed {len(self.failures):>4} failed"
         return f"{text} {self.skipped:>4} skipped  {self.seconds:6.1f} s"
+
+
+def run_preset(preset: str, label: str | None) -> Part:
+    """Builds `preset` and runs its tests."""
+    print(f"dev: preset {preset}", flush=True)
+    started = time.monotonic()
+    part = build_part(preset)
+    if part.built and preset == "dev":
+        offer_package(preset)
+    if part.built and preset != "clang":
+        run_ctest(part, label)
+    part.seconds = time.monotonic() - started
+    print(part.line(), flush=True)
+    return part
 
 
 def build_part(preset: str) -> Part:
@@ -64,6 +80,7 @@ def build_part(preset: str) -> Part:
         build.build(preset, targets, quiet=True)
     except build.BuildError as error:
         part.failures.append(f"build of preset {preset}: {error}")
+        part.built = False
         return part
     if preset == "clang":
         part.passed = 1
@@ -238,23 +255,24 @@ def check_unseen_lines() -> Part:
     return part
 
 
-class BuildsAhead:
-    """Builds presets in the background at low priority, while tests that mostly use one core run.
-    What fails is built, and fails, again when it is the preset's turn."""
+class PresetsBeside:
+    """The other presets, built and run by a process of their own, at low priority: the Python tests
+    mostly use one core. Its output is shown when it has ended."""
 
-    def __init__(self, presets: list[str]) -> None:
-        code = "import sys, build\nfor preset in sys.argv[1:]: build.build(preset)"
-        command = [sys.executable, "-c", code, *presets]
-        with (build.build_directory("dev") / "ahead.log").open("w") as log:
+    def __init__(self, presets: list[str], label: str | None) -> None:
+        folder = build.build_directory("dev")
+        self._parts, self._log = folder / "beside.json", folder / "beside.log"
+        self._parts.unlink(missing_ok=True)
+        command = ["nice", "-n", "10", sys.executable, __file__, "--parts", str(self._parts)]
+        for preset in presets:
+            command += ["--preset", preset]
+        command += ["--label", label] if label else []
+        with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                ["nice", "-n", "10", *command],
-                cwd=pathlib.Path(__file__).parent,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
+                command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True
             )
 
-    def __enter__(self) -> "BuildsAhead":
+    def __enter__(self) -> "PresetsBeside":
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -262,32 +280,34 @@ class BuildsAhead:
             os.killpg(self._process.pid, signal.SIGTERM)
         self._process.wait()
 
+    def parts(self) -> list[Part]:
+        """What came out of it. Waits for its end."""
+        self._process.wait()
+        print(self._log.read_text(errors="replace"), end="", flush=True)
+        if not self._parts.exists():
+            code = self._process.returncode
+            return [Part("beside", failures=[f"the other presets: exited with {code}"])]
+        return [Part(**part) for part in json.loads(self._parts.read_text())]
+
 
 def run_python(arguments: argparse.Namespace) -> list[Part]:
-    ahead = [one for one in arguments.presets if one in PRESETS and one != "dev"]
-    with BuildsAhead(ahead) if ahead else contextlib.nullcontext():
-        parts = [run_pytest(arguments.pytest, name) for name in PYTHON_PARTS]
-        if arguments.label is None:
-            parts.append(run_clang_tidy())
+    parts = [run_pytest(arguments.pytest, name) for name in PYTHON_PARTS]
+    if arguments.label is None:
+        parts.append(run_clang_tidy())
     return parts
 
 
 def run_parts(arguments: argparse.Namespace) -> list[Part]:
     parts = []
-    for preset in arguments.presets:
-        print(f"dev: preset {preset}", flush=True)
-        started = time.monotonic()
-        part = build_part(preset)
-        built = not part.failures
-        if preset == "dev" and built:
-            offer_package(preset)
-        if built and preset != "clang":
-            run_ctest(part, arguments.label)
-        part.seconds = time.monotonic() - started
-        parts.append(part)
-        print(part.line(), flush=True)
-        if preset == "dev" and built and arguments.label in (None, "python"):
+    if "dev" in arguments.presets:
+        parts.append(run_preset("dev", arguments.label))
+    others = [preset for preset in arguments.presets if preset != "dev"]
+    if parts and parts[0].built and arguments.label in (None, "python"):
+        with PresetsBeside(others, arguments.label) if others else contextlib.nullcontext() as them:
             parts.extend(run_python(arguments))
+            parts.extend(them.parts() if them else [])
+    else:
+        parts.extend(run_preset(preset, arguments.label) for preset in others)
     if {"dev", *unseen_lines.SANITIZED} <= set(arguments.presets) and arguments.label is None:
         parts.append(check_unseen_lines())
     return parts
@@ -330,6 +350,8 @@ def parse_arguments() -> argparse.Namespace:
         "--pytest", action="append", default=[], metavar="ARG", help="an argument for pytest"
     )
     parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
+    # Where the parts are written as JSON, for the run that this one is a part of.
+    parser.add_argument("--parts", type=pathlib.Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     arguments.presets = arguments.preset or list(PRESETS)
     if not arguments.preset and (arguments.fast or arguments.label):
@@ -350,6 +372,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("dev: interrupted", file=sys.stderr)
         return 130
+    if arguments.parts:
+        arguments.parts.write_text(json.dumps([dataclasses.asdict(part) for part in parts]))
+        return 0
     print("\nSummary")
     for part in parts:
         print(f"  {part.line()}")
