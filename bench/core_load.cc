@@ -117,7 +117,8 @@ void CoreLoad::carry_out(const std::vector<lanes::Action>& actions) {
     std::visit(
         [this](const auto& asked) {
           using Asked = std::decay_t<decltype(asked)>;
-          if constexpr (std::is_same_v<Asked, lanes::PlaceImage>) {
+          if constexpr (std::is_same_v<Asked, lanes::PlaceImage> ||
+                        std::is_same_v<Asked, lanes::MoveImage>) {
             add(shape_.crowded ? kCopyTime : kSoon, Kind::placed, asked.job.value());
           } else if constexpr (std::is_same_v<Asked, lanes::EvictImage>) {
             add(kCopyTime, Kind::left, asked.job.value());

@@ -56,8 +56,9 @@ policies::PickDecision CheckedPolicy::pick(const CoreState& core, const Lane& la
       .running = running,
       .running_for = running == nullptr ? Duration() : core.now - lane.granted_at};
   policies::PickDecision answer = policy_->pick(core.now, core.view, question);
-  const bool is_candidate = std::any_of(candidates.begin(), candidates.end(),
-                                        [&](const auto* job) { return job->id == answer.job; });
+  const Job* chosen = core.jobs.find(answer.job);
+  const bool is_candidate = chosen != nullptr && std::find(candidates.begin(), candidates.end(),
+                                                           &chosen->view) != candidates.end();
   const bool is_budget = answer.budget.slice >= Duration();
   if (!is_candidate || !is_budget) ++faults_;
   if (!is_candidate) answer = fallback_->pick(core.now, core.view, question);

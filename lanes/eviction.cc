@@ -203,6 +203,7 @@ bool Eviction::suffices(const Wish& wish, const PoolMap& pool, const Leaving& le
   RoomTrial trial(core_, pool);
   trial.leave(leaving, keeps);
   if (trial.fits(wish)) return true;
+  if (!trial.may_slide(wish)) return false;
   trial.slide(wish, /*idle_ones_only=*/false);
   return trial.fits(wish);
 }

@@ -13,6 +13,7 @@ constexpr Duration kAfterFailure = seconds(10);
 
 bool suffices(RoomTrial trial, const Wish& wish) {
   if (trial.fits(wish)) return true;
+  if (!trial.may_slide(wish)) return false;
   trial.slide(wish, /*idle_ones_only=*/false);
   return trial.fits(wish);
 }
@@ -23,7 +24,7 @@ bool ImageMoves::make_room(const Wish& wish) {
   if (core_.moving_jobs > 0) return true;
   if (!core_.worker_up || core_.leaving_jobs > 0) return false;
   std::vector<Job*> all = candidates();
-  if (all.empty()) return false;
+  if (all.empty() || !may_help(wish, all)) return false;
   Step step = single(wish, all);
   if (step.job == nullptr) step = compaction(wish, std::move(all));
   return step.job != nullptr && begin(step);
@@ -31,15 +32,24 @@ bool ImageMoves::make_room(const Wish& wish) {
 
 std::vector<Job*> ImageMoves::candidates() {
   std::vector<Job*> all;
-  for (auto& [id, job] : core_.jobs) {
-    if (could_move(job)) all.push_back(&job);
+  std::vector<PoolMap::ImageSize> images = core_.pool.image_sizes();
+  auto from = images.begin();
+  while (from != images.end() && all.size() < kMostTried) {
+    // Few of the smallest cannot move.
+    const auto to = from + std::min<std::ptrdiff_t>(images.end() - from, 2 * kMostTried);
+    std::partial_sort(from, to, images.end());
+    for (; from != to && all.size() < kMostTried; ++from) {
+      if (Job& job = core_.job_of(from->job); could_move(job)) all.push_back(&job);
+    }
   }
-  std::sort(all.begin(), all.end(), [](const Job* a, const Job* b) {
-    if (a->view.persistent != b->view.persistent) return a->view.persistent < b->view.persistent;
-    return a->view.id < b->view.id;
-  });
-  if (all.size() > kMostTried) all.resize(kMostTried);
   return all;
+}
+
+bool ImageMoves::may_help(const Wish& wish, const std::vector<Job*>& candidates) const {
+  std::vector<Bytes> from;
+  for (const Job* job : candidates) from.push_back(job->image_offset);
+  std::sort(from.begin(), from.end());
+  return may_slide_for(core_.pool, core_.lanes, wish, from);
 }
 
 bool ImageMoves::could_move(const Job& job) {

@@ -38,7 +38,8 @@ const char* job_state_name(JobState state);
 // The table of the state machine.
 bool job_transition_allowed(JobState from, JobState to);
 
-struct Job {
+// What the view begins with lies in one line of the cache.
+struct alignas(64) Job {
   policies::JobView view;  // identity, sizes, progress, as policies see them
 
   Bytes image_offset;

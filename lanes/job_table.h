@@ -3,6 +3,7 @@
 // the view borrows it. Not thread-safe.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <unordered_map>
@@ -19,8 +20,8 @@ class JobTable {
   JobTable& operator=(const JobTable&) = delete;
 
   // The job, or nullptr when there is no such job.
-  Job* find(JobId id);
-  const Job* find(JobId id) const;
+  Job* find(JobId id) { return look_up(id); }
+  const Job* find(JobId id) const { return look_up(id); }
   // Requires: there is no job of this id.
   Job& add(Job job);
   // Requires: it is in the table.
@@ -35,8 +36,21 @@ class JobTable {
   auto end() const { return jobs_.end(); }
 
  private:
+  static constexpr size_t kPlaces = 4096;
+
+  static size_t place(JobId id) { return id.value() % kPlaces; }
+  Job* look_up(JobId id) const {
+    Job* const job = places_[place(id)];
+    return job != nullptr && job->view.id == id ? job : find_shadowed(id);
+  }
+  Job* find_shadowed(JobId id) const;
+
   std::map<JobId, Job> jobs_;
-  std::unordered_map<JobId, Job*> index_;  // never walked: its order differs from run to run
+  // Never walked: its order differs from run to run.
+  std::unordered_map<JobId, Job*> index_;
+  // In front of it, by the last bits of the id: ids come one after the other, so that few jobs of a
+  // time share a place; the last one that was added has it.
+  std::array<Job*, kPlaces> places_{};
 };
 
 }  // namespace laneway::lanes

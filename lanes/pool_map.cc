@@ -102,6 +102,13 @@ void PoolMap::drop_image(JobId job) {
   images_.erase(image);
 }
 
+std::vector<PoolMap::ImageSize> PoolMap::image_sizes() const {
+  std::vector<ImageSize> sizes;
+  sizes.reserve(images_.size());
+  for (const auto& [job, image] : images_) sizes.push_back({image.size, job});
+  return sizes;
+}
+
 void PoolMap::release(const Place& place) {
   ranges_.free(place.offset);
   ledger_.release(place.claim);
@@ -275,6 +282,41 @@ void PoolMap::slide_up(std::vector<Region*> regions, Region* lowest) {
       moved = move(*region, std::max(region->offset, gap)) || moved;
     }
   }
+}
+
+// What slides up stays in its stretch between two ranges that do not slide, or goes to free bytes
+// of those above.
+Bytes PoolMap::most_free_after(std::span<const Bytes> sliding, std::span<const Bytes> gone) const {
+  Bytes most;
+  Bytes free_above;
+  Bytes free;   // of the stretch
+  Bytes slide;  // … and the bytes in it that slide
+  const auto end_stretch = [&] {
+    most = std::max(most, free + std::min(slide, free_above));
+    free_above += free;
+    free = slide = Bytes();
+  };
+  const auto is_last_of = [](std::span<const Bytes>& offsets, Bytes offset) {
+    while (!offsets.empty() && offsets.back() > offset) offsets = offsets.first(offsets.size() - 1);
+    return !offsets.empty() && offsets.back() == offset;
+  };
+  Bytes end = ranges_.capacity();
+  for (auto range = ranges_.taken().rbegin(); range != ranges_.taken().rend(); ++range) {
+    const Bytes offset(range->first);
+    const Bytes size(range->second);
+    free += end - (offset + size);
+    end = offset;
+    if (is_last_of(gone, offset)) {
+      free += size;
+    } else if (is_last_of(sliding, offset)) {
+      slide += size;
+    } else {
+      end_stretch();
+    }
+  }
+  free += end;
+  end_stretch();
+  return most;
 }
 
 std::optional<Bytes> PoolMap::gap_below(Bytes size, Bytes limit) const {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -43,6 +44,13 @@ class PoolMap {
   // unless the range is aligned, as long as an image of `size` bytes, inside the pool and free.
   bool claim_image(JobId job, Bytes size, Bytes offset, Bytes range);
   void drop_image(JobId job);
+  // Of all images, in no order that matters.
+  struct ImageSize {
+    Bytes size;
+    JobId job;
+    friend auto operator<=>(const ImageSize&, const ImageSize&) = default;
+  };
+  std::vector<ImageSize> image_sizes() const;
 
   // Where an image may go that moves; `lower`: as `lowest`, but below its own range.
   enum class MoveTo : uint8_t { lowest, highest, lower };
@@ -82,6 +90,9 @@ class PoolMap {
   // can go, until none can go higher. Carried out in that order, the highest first, no two ranges
   // ever overlap. Requires: nothing in them is alive.
   void slide_up(std::vector<Region*> regions, Region* lowest);
+  // How long a free piece can get at most when the ranges that begin at `sliding` slide up, and
+  // those that begin at `gone` are somewhere else. Both are ascending. A look at each range once.
+  Bytes most_free_after(std::span<const Bytes> sliding, std::span<const Bytes> gone) const;
   // Moves the region so that it ends at or below `limit`. Returns false and changes nothing when no
   // free piece below the limit is large enough.
   bool move_below(Region& region, Bytes limit);

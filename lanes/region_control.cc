@@ -171,7 +171,7 @@ Room RegionControl::grow_for(const Job& held) {
 }
 
 bool RegionControl::slide_for(const Wish& wish) {
-  if (core_.slides_left == 0) return false;
+  if (core_.slides_left == 0 || !may_slide_for(core_.pool, core_.lanes, wish)) return false;
   RoomTrial trial(core_);
   trial.slide(wish, /*idle_ones_only=*/false);
   if (!RoomTrial(trial).fits(wish)) return false;

@@ -14,6 +14,19 @@ bool contains(const std::vector<JobId>& sorted, JobId job) {
 
 }  // namespace
 
+bool may_slide_for(const PoolMap& pool, const std::vector<Lane>& lanes, const Wish& wish,
+                   std::span<const Bytes> gone) {
+  const policies::JobView& job = wish.job.view;
+  // What is held needs a gap beside its own region; and a prefix is in nobody's way.
+  if (wish.where == nullptr || pool.prefix_of(job.id).exists()) return true;
+  std::vector<Bytes> sliding;
+  for (const Lane& lane : lanes) {
+    if (lane.region.size > Bytes(0)) sliding.push_back(lane.region.offset);
+  }
+  std::sort(sliding.begin(), sliding.end());
+  return pool.rounded(job.persistent) <= pool.most_free_after(sliding, gone);
+}
+
 void RoomTrial::leave(const std::vector<JobId>& jobs, const Keeps& keeps) {
   std::vector<JobId> gone = jobs;
   std::sort(gone.begin(), gone.end());

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct Wish {
   const policies::AdmitDecision* where = nullptr;  // null: it is held, and its lane must grow
   bool at_once = false;  // joining no lane that must grow when its turn has ended
 };
+
+// Whether regions that slide can make room for the wish at all, if the images at `gone` (ascending)
+// leave their places: no where that is certain, which costs less than a trial.
+bool may_slide_for(const PoolMap& pool, const std::vector<Lane>& lanes, const Wish& wish,
+                   std::span<const Bytes> gone = {});
 
 class RoomTrial {
  public:
@@ -40,6 +46,7 @@ class RoomTrial {
   // Regions lie as high as they can, that of a held job's lane as low as it can: those of idle
   // lanes, or all.
   void slide(const Wish& wish, bool idle_ones_only);
+  bool may_slide(const Wish& wish) const { return may_slide_for(pool_, lanes_, wish); }
   // Whether there is room for that now. If so the trial is of no use afterwards, else as before.
   bool fits(const Wish& wish);
   const PoolMap& pool() const { return pool_; }

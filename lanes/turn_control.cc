@@ -28,18 +28,15 @@ TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
       open_turns_(core.lanes.size()),
       open_jobs_(core.lanes.size()),
       urgencies_(core.lanes.size()),
-      deadlines_(core.lanes.size(), TimePoint::never()),
       left_(core.lanes.size()),
       contexts_(core.lanes.size()),
       company_(core.lanes.size()) {}
 
-TimePoint TurnControl::next_wakeup() const {
-  TimePoint next = TimePoint::never();
-  for (const TimePoint deadline : deadlines_) next = std::min(next, deadline);
-  return next;
-}
-
 Lane* TurnControl::lane_of_turn(TurnId turn) {
+  const size_t last = slots_[turn.value() % slots_.size()];
+  if (turn.valid() && last < open_turns_.size() && open_turns_[last] == turn) {
+    return &core_.lanes[last];
+  }
   const auto slot = std::find(open_turns_.begin(), open_turns_.end(), turn);
   if (!turn.valid() || slot == open_turns_.end()) return nullptr;
   return &core_.lanes[static_cast<size_t>(slot - open_turns_.begin())];
@@ -75,7 +72,7 @@ void TurnControl::hurry(Lane& lane, const policies::JobView& wants) {
   if (lane.hurried) return;
   lane.hurried = true;
   if (lane.state() == LaneState::granted) lane.move_to(LaneState::recalled);
-  deadlines_[lane.id.value() - 1] = TimePoint::never();
+  deadlines_.clear(lane.id.value() - 1);
   const Duration latest = std::max(kLeastPatience, wants.mean_iteration_time());
   core_.actions.push_back(RecallTurn{lane.turn.id, lane.id, latest});
 }
@@ -97,6 +94,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   lane.rival_came = false;
   lane.hurried = false;
   open_turns_[lane.id.value() - 1] = turn;
+  slots_[turn.value() % slots_.size()] = static_cast<uint8_t>(lane.id.value() - 1);
   open_jobs_[lane.id.value() - 1] = &job.view;
   if (!lane.bounded) unbounded_ |= set_of(lane.id);
   contexts_.opened(job.view.context_key, lane.id);
@@ -107,14 +105,19 @@ void TurnControl::set_urgency(Lane& lane, const Job& job) {
   TurnEnvelope& envelope = lane.turn.envelope;
   const int64_t urgency = policy_.urgency(core_, job.view);
   urgencies_[lane.id.value() - 1] = urgency;
+  if (equally_urgent_ && urgency == last_urgency_) return;
+  last_urgency_ = urgency;
+  equally_urgent_ = true;
   for (size_t slot = 0; slot < open_jobs_.size(); ++slot) {
     if (open_jobs_[slot] == nullptr || urgencies_[slot] == urgency) continue;
+    equally_urgent_ = false;
     (urgency > urgencies_[slot] ? envelope.interrupts : envelope.yields_to) |=
         set_of(LaneId(slot + 1));
   }
 }
 
 void TurnControl::ask_urgencies() {
+  equally_urgent_ = false;  // until a turn begins
   for (size_t slot = 0; slot < open_jobs_.size(); ++slot) {
     if (open_jobs_[slot] != nullptr) urgencies_[slot] = policy_.urgency(core_, *open_jobs_[slot]);
   }
@@ -127,9 +130,10 @@ void TurnControl::pause(Lane& lane) {
   company_.disturb();
   job.paused_since = core_.now;
   ++job.pauses;
-  TimePoint& deadline = deadlines_[lane.id.value() - 1];
-  left_[lane.id.value() - 1] = deadline == TimePoint::never() ? Duration() : deadline - core_.now;
-  deadline = TimePoint::never();
+  const size_t slot = lane.id.value() - 1;
+  const TimePoint deadline = deadlines_.at(slot);
+  left_[slot] = deadline == TimePoint::never() ? Duration() : deadline - core_.now;
+  deadlines_.clear(slot);
 }
 
 void TurnControl::resume(Lane& lane, Duration paused) {
@@ -140,7 +144,8 @@ void TurnControl::resume(Lane& lane, Duration paused) {
   company_.disturb();
   lane.granted_at = lane.granted_at + (core_.now - job.paused_since);
   const bool counts = lane.bounded && lane.state() == LaneState::granted;
-  if (counts) deadlines_[lane.id.value() - 1] = core_.now + left_[lane.id.value() - 1];
+  const size_t slot = lane.id.value() - 1;
+  if (counts) deadlines_.set(slot, core_.now + left_[slot]);
 }
 
 void TurnControl::reopen(Lane& lane, Job& job, TurnId turn) {
@@ -154,7 +159,7 @@ Stretch TurnControl::close_turn(Lane& lane) {
   open_turns_[slot] = {};
   open_jobs_[slot] = nullptr;
   unbounded_ &= ~set_of(lane.id);
-  deadlines_[slot] = TimePoint::never();
+  deadlines_.clear(slot);
   lane.move_to(LaneState::idle);
   lane.bounded = lane.brief = false;
   lane.tried_with = {};
@@ -169,7 +174,7 @@ Stretch TurnControl::close_turn(Lane& lane) {
 void TurnControl::recall(Lane& lane) {
   if (lane.state() != LaneState::granted) return;
   lane.move_to(LaneState::recalled);
-  deadlines_[lane.id.value() - 1] = TimePoint::never();
+  deadlines_.clear(lane.id.value() - 1);
   core_.actions.push_back(RecallTurn{.turn = lane.turn.id, .lane = lane.id});
 }
 
@@ -328,14 +333,14 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
   if (lane.brief) budget = shorter(budget, core_.config.budget);
   begin_turn(lane, job, turn_ids_.next(), budget);
-  if (lane.bounded) deadlines_[lane.id.value() - 1] = overdue_at(budget);
+  if (lane.bounded) deadlines_.set(lane.id.value() - 1, overdue_at(budget));
   core_.actions.push_back(GrantTurn{lane.turn});
 }
 
 void TurnControl::recall_overdue() {
   for (size_t i = 0; i < core_.lanes.size(); ++i) {
-    if (deadlines_[i] > core_.now) continue;
-    deadlines_[i] = TimePoint::never();
+    if (deadlines_.at(i) > core_.now) continue;
+    deadlines_.clear(i);
     Lane& lane = core_.lanes[i];
     const bool wanted = lane.fit_wanted || lane.admission_wanted || contexts_.contended() ||
                         !lane_turns_.empty() || !core_.view.lane(lane.id)->ready.empty();

@@ -4,6 +4,7 @@
 // have config.budget. Part of the core; not thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "lanes/company.h"
 #include "lanes/context_turns.h"
 #include "lanes/core_state.h"
+#include "lanes/deadlines.h"
 #include "lanes/lane_turns.h"
 
 namespace laneway::lanes {
@@ -58,7 +60,7 @@ class TurnControl {
   // Recalls the bounded turns that have used their time, if a rival still wants the lane.
   void recall_overdue();
   // The time at which recall_overdue is due; TimePoint::never() when no bounded turn is open.
-  TimePoint next_wakeup() const;
+  TimePoint next_wakeup() const { return deadlines_.earliest(); }
 
   // Asks again how urgent the open turns are: the policy or a job's options are other ones.
   void ask_urgencies();
@@ -127,9 +129,13 @@ class TurnControl {
   std::vector<TurnId> open_turns_;                   // by slot; none when no turn is open
   std::vector<const policies::JobView*> open_jobs_;  // by slot: whose turn it is
   std::vector<int64_t> urgencies_;                   // by slot: of that job
-  // By slot: of bounded turns; never for others, and while they are paused.
-  std::vector<TimePoint> deadlines_;
-  std::vector<Duration> left_;                    // by slot: of a paused turn, until its deadline
+  // By the last bits of a turn's id: the slot in which the last one with these bits was opened.
+  std::array<uint8_t, 256> slots_{};
+  // Whether all open turns are as urgent as that.
+  bool equally_urgent_ = true;
+  int64_t last_urgency_ = 0;
+  Deadlines deadlines_;         // by slot: of bounded turns, but while they are paused
+  std::vector<Duration> left_;  // by slot: of a paused turn, until its deadline
   std::vector<const policies::JobView*> rivals_;  // kept for its memory
   LaneSet unbounded_ = 0;
   ContextTurns contexts_;

@@ -72,31 +72,32 @@ PickDecision CommonRules::pick(TimePoint now, const View& view, const PickQuesti
   return decision;
 }
 
-void CommonRules::keep_most_urgent(TimePoint now, const View& view) {
+void CommonRules::keep_foremost(TimePoint now, const View& view,
+                                std::span<const JobView* const> all) {
+  foremost_.clear();
+  bool only_best_effort = true;
   int64_t most = INT64_MIN;
-  size_t kept = 0;
-  for (const JobView* one : others_) {
+  for (const JobView* one : all) {
+    const bool best_effort = is_best_effort(one);
+    if (best_effort && !only_best_effort) continue;
     const int64_t urgency = rule_->urgency(now, view, *one);
-    if (urgency < most) continue;
-    if (urgency > most) kept = 0;
+    const bool first_of_class = only_best_effort && !best_effort;
+    if (!first_of_class && urgency < most) continue;
+    if (first_of_class || urgency > most) foremost_.clear();
+    only_best_effort = best_effort;
     most = urgency;
-    others_[kept++] = one;
+    foremost_.push_back(one);
   }
-  others_.resize(kept);
 }
 
 PickDecision CommonRules::ask_rule(TimePoint now, const View& view, const PickQuestion& question) {
-  const auto& all = question.candidates;
-  others_.clear();
-  std::copy_if(all.begin(), all.end(), std::back_inserter(others_),
-               [](const JobView* job) { return !is_best_effort(job); });
-  if (others_.empty()) others_.assign(all.begin(), all.end());
-  keep_most_urgent(now, view);
+  keep_foremost(now, view, question.candidates);
   PickQuestion asked = question;
-  asked.candidates = others_;
-  if (std::find(others_.begin(), others_.end(), question.running) == others_.end()) {
-    asked.running = nullptr;
-  }
+  asked.candidates = foremost_;
+  const bool goes_on =
+      question.running != nullptr &&
+      std::find(foremost_.begin(), foremost_.end(), question.running) != foremost_.end();
+  if (!goes_on) asked.running = nullptr;
   PickDecision decision = rule_->pick(now, view, asked);
   if (!decision.budget.is_bound()) decision.budget.slice = kLongestSlice;
   return decision;

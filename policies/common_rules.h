@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "policies/pair_rule.h"
@@ -71,8 +72,9 @@ class CommonRules final : public Policy {
   TimePoint due(const JobView& job, const PickQuestion& question) const;
   // The one that has been due for longest; null: nobody is.
   const JobView* overdue(TimePoint now, const PickQuestion& question) const;
-  // Leaves in `others_` those that are as urgent as any of them.
-  void keep_most_urgent(TimePoint now, const View& view);
+  // Keeps in `foremost_` those that are not best effort, if there are any, and of them the most
+  // urgent ones.
+  void keep_foremost(TimePoint now, const View& view, std::span<const JobView* const> all);
   PickDecision ask_rule(TimePoint now, const View& view, const PickQuestion& question);
   // Ends the turn when the next of the others is due.
   void bound(TimePoint now, const PickQuestion& question, PickDecision& decision) const;
@@ -84,7 +86,7 @@ class CommonRules final : public Policy {
   bool share_;
   std::optional<PairRule> pairs_;  // beside=measured
   std::vector<JobId> aged_;  // by lane slot: whose turn it is because it was due; none: nobody's
-  std::vector<const JobView*> others_;  // ask_rule's, kept for its memory
+  std::vector<const JobView*> foremost_;  // ask_rule's, kept for its memory
 };
 
 }  // namespace laneway::policies

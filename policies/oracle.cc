@@ -8,11 +8,7 @@
 namespace laneway::policies {
 namespace {
 
-// Longer than anybody computes, and sums of all jobs' times stay far from overflow.
-constexpr Duration kLongest = Duration(INT64_MAX / 8192);
 constexpr uint32_t kMostVainTurns = 4;
-
-Duration within(Duration time) { return std::clamp(time, Duration(), kLongest); }
 
 }  // namespace
 
@@ -41,10 +37,6 @@ Duration Oracle::guess(const JobView& job) {
   const bool by_request =
       job.options.job_class == JobClass::inference && job.options.total_iterations == 0;
   return by_request ? job.mean_iteration_time() : job.busy;
-}
-
-Duration Oracle::remaining(const JobView& job) const {
-  return told(job, job.remaining().value_or(guess(job)));
 }
 
 Duration Oracle::total(const JobView& job) const {

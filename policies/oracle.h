@@ -12,6 +12,7 @@
 // drawn from `seed` and the job's id.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -30,7 +31,10 @@ class Oracle {
   explicit Oracle(PolicyOptions& options);
 
   // Device time until the job is done.
-  Duration remaining(const JobView& job) const;
+  Duration remaining(const JobView& job) const {
+    const std::optional<Duration> left = job.remaining();
+    return left && error_ <= 0 ? within(*left) : told(job, left.value_or(guess(job)));
+  }
   // Device time of the whole job, what was done included.
   Duration total(const JobView& job) const;
   // As remaining(), but nothing where it would be a guess about the total.
@@ -49,6 +53,9 @@ class Oracle {
   static constexpr TurnBudget kMeasuring{.iterations = 2};
 
  private:
+  // Longer than anybody computes, and sums of all jobs' times stay far from overflow.
+  static constexpr Duration kLongest = Duration(INT64_MAX / 8192);
+  static constexpr Duration within(Duration time) { return std::clamp(time, Duration(), kLongest); }
   // By how much what is told of `subject` is wrong.
   double factor(uint64_t subject) const;
   Duration told(const JobView& job, Duration time) const;

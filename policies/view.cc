@@ -8,8 +8,12 @@ namespace laneway::policies {
 
 namespace {
 
-bool arrived_earlier(const JobView* a, const JobView* b) { return a->arrival < b->arrival; }
-bool queued_earlier(const JobView* a, const JobView* b) { return a->queue < b->queue; }
+constexpr auto arrived_earlier = [](const JobView* a, const JobView* b) {
+  return a->arrival < b->arrival;
+};
+constexpr auto queued_earlier = [](const JobView* a, const JobView* b) {
+  return a->queue < b->queue;
+};
 
 template <class Order>
 void insert(std::vector<const JobView*>& list, const JobView& job, Order order) {
@@ -40,19 +44,12 @@ void JobView::update_remaining() {
     remaining_ns = kUnknown;
     return;
   }
-  const uint64_t left = total - counted;
   // Counts come from clients: the product saturates just below "unknown".
-  const uint64_t most = static_cast<uint64_t>(kUnknown - 1) / static_cast<uint64_t>(mean_ns);
-  remaining_ns = left > most ? kUnknown - 1 : static_cast<int64_t>(left) * mean_ns;
+  const bool overflows = __builtin_mul_overflow(total - counted, mean_ns, &remaining_ns);
+  if (overflows || remaining_ns == kUnknown) remaining_ns = kUnknown - 1;
 }
 
 View::View(uint32_t max_lanes) : lanes_(max_lanes) {}
-
-const LaneView* View::lane(LaneId id) const {
-  if (!id.valid() || id.value() > lanes_.size()) return nullptr;
-  const LaneView& lane = lanes_[id.value() - 1];
-  return lane.id.valid() ? &lane : nullptr;
-}
 
 LaneView& View::slot(LaneId id) {
   LW_CHECK(id.valid() && id.value() <= lanes_.size(), "no such lane slot");

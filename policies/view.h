@@ -20,34 +20,39 @@
 namespace laneway::policies {
 
 struct JobView {
+  // First what is looked at of every candidate for a turn: together it is a line of the cache.
   JobId id;
+  uint64_t arrival = 0;     // 1, 2, 3, … in the order of the offers: unique, breaks every tie
+  uint64_t iterations = 0;  // done so far
+  // See remaining().
+  static constexpr int64_t kUnknown = INT64_MAX;
+  int64_t remaining_ns = kUnknown;
+  // Since when it waits for an iteration: its work was announced, or the last turn that did any of
+  // it ended with more to do.
+  TimePoint ready_since;
+  LaneId lane;           // none while waiting
+  uint32_t turns = 0;    // that have ended
+  bool ready = false;    // stands in its lane's `ready`
+  bool running = false;  // has an open turn
+
+  JobOptions options;  // as its client chose them
   SessionId session;
-  JobOptions options;    // as its client chose them
-  uint64_t arrival = 0;  // 1, 2, 3, … in the order of the offers: unique, breaks every tie
   // Its place among those that wait: its arrival, or, when its image was outside and is wanted in
   // the pool again, behind all who waited then.
   uint64_t queue = 0;
   TimePoint offered_at;
   TimePoint queued_at;          // since when it stands in that place
-  LaneId lane;                  // none while waiting
   Bytes persistent;             // its image
   Bytes ephemeral;              // what its lane's region must have
   uint64_t context_key = 0;     // jobs with different keys never run at the same time
-  uint64_t iterations = 0;      // done so far
   Duration busy;                // device time spent on them, without waits and pauses
   uint64_t counted = 0;         // of them, those that count against options.total_iterations
   MovingMean counted_time;      // device time of these lately, without those that were probes
   MovingMean alone_time;        // … and of them, of those beside which no other lane computed
-  uint32_t turns = 0;           // that have ended
   Duration iteration_estimate;  // the client's guess, used until one is measured; 0: unknown
-  bool ready = false;           // stands in its lane's `ready`
-  // Since when it waits for an iteration: its work was announced, or the last turn that did any of
-  // it ended with more to do.
-  TimePoint ready_since;
-  bool running = false;        // has an open turn
-  TimePoint placed_at;         // since when its image is in the pool
-  TimePoint used_at;           // when its last iteration ended, or its image was placed
-  uint64_t tried_version = 0;  // see View::was_tried
+  TimePoint placed_at;          // since when its image is in the pool
+  TimePoint used_at;            // when its last iteration ended, or its image was placed
+  uint64_t tried_version = 0;   // see View::was_tried
 
   // Of an iteration that counts: measured lately; else the mean of all that were done; else the
   // client's estimate; 0 when nothing is known.
@@ -61,9 +66,6 @@ struct JobView {
   }
   // Puts the cached value right after a change of iterations, busy, total or estimate.
   void update_remaining();
-
-  static constexpr int64_t kUnknown = INT64_MAX;
-  int64_t remaining_ns = kUnknown;
 };
 
 struct LaneView {
@@ -81,7 +83,11 @@ class View {
   // Jobs that are not admitted, by `queue`.
   const std::vector<const JobView*>& waiting() const { return waiting_; }
   // The lane, or nullptr when it does not exist.
-  const LaneView* lane(LaneId id) const;
+  const LaneView* lane(LaneId id) const {
+    if (!id.valid() || id.value() > lanes_.size()) return nullptr;
+    const LaneView& lane = lanes_[id.value() - 1];
+    return lane.id.valid() ? &lane : nullptr;
+  }
   // Slot i is lane i + 1; a slot without a lane has no id.
   const std::vector<LaneView>& lane_slots() const { return lanes_; }
   uint32_t max_lanes() const { return static_cast<uint32_t>(lanes_.size()); }
