@@ -63,6 +63,21 @@ TEST_F(Preemption, ATurnSaysWhichOpenOnesItInterruptsAndWhichInterruptIt) {
   EXPECT_EQ(between.envelope.yields_to, set_of(urgent.lane));
 }
 
+// Turns that were all equally urgent are so no more.
+TEST_F(Preemption, AnOpenTurnThatBecameMoreUrgentIsYieldedTo) {
+  make_lanes(4);
+  const Turn first = turn_of(start(1, 10, 10));
+  const Turn second = turn_of(start(2, 10, 10));
+  EXPECT_EQ(second.envelope.interrupts | second.envelope.yields_to, 0U);
+  JobChanges changes;
+  changes.values.priority = 5;
+  changes.given = static_cast<uint8_t>(JobOption::priority);
+  send(JobChanged{.job = JobId(1), .changes = changes});
+  const Turn third = turn_of(start(3, 10, 10));
+  EXPECT_EQ(third.envelope.yields_to, set_of(first.lane));
+  EXPECT_EQ(third.envelope.interrupts, 0U);
+}
+
 TEST_F(Preemption, AHeldJobIsPausedForAsLongAsTheWorkerSays) {
   make_lanes(4);
   const Turn turn = turn_of(start(1, 10, 10));

@@ -126,6 +126,17 @@ TEST_P(CommonRulesTest, BestEffortIsLastButNotForEver) {
   EXPECT_EQ(pick(*forgetful, 1).job, JobId(1));
 }
 
+TEST_P(CommonRulesTest, BestEffortIsLastWhateverItsPriorityAndPlace) {
+  const auto policy = make(GetParam() + ":age=off");
+  for (const uint64_t id : {1, 2, 3}) {
+    const JobOptions before = job(id).options;
+    job(id).options.job_class = JobClass::best_effort;
+    job(id).options.priority = 9;
+    EXPECT_NE(pick(*policy, 0).job, JobId(id));
+    job(id).options = before;
+  }
+}
+
 TEST_P(CommonRulesTest, WhoWaitedLongEnoughInTheQueueIsNotOvertaken) {
   JobView& head = scene_.waiting(4);
   head.options.total_iterations = 1'000'000;
