@@ -75,6 +75,7 @@ std::vector<const policies::JobView*> CheckedPolicy::admission_order(const CoreS
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<const policies::JobView*> order;
+  order.reserve(ranked.size());
   for (const auto& [rank, job] : ranked) order.push_back(job);
   return order;
 }

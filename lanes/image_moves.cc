@@ -47,6 +47,7 @@ std::vector<Job*> ImageMoves::candidates() {
 
 bool ImageMoves::may_help(const Wish& wish, const std::vector<Job*>& candidates) const {
   std::vector<Bytes> from;
+  from.reserve(candidates.size());
   for (const Job* job : candidates) from.push_back(job->image_offset);
   std::sort(from.begin(), from.end());
   return may_slide_for(core_.pool, core_.lanes, wish, from);

@@ -41,7 +41,7 @@ class ImageMoves {
   // wish also.
   std::vector<Job*> candidates();
   bool could_move(const Job& job);
-  // Whether there can be room for the wish when all of them have moved: no where that is certain.
+  // False: there is certainly no room for the wish, even when all of them have moved.
   bool may_help(const Wish& wish, const std::vector<Job*>& candidates) const;
   // One move that suffices.
   Step single(const Wish& wish, const std::vector<Job*>& candidates) const;

@@ -23,8 +23,8 @@ struct Wish {
   bool at_once = false;  // joining no lane that must grow when its turn has ended
 };
 
-// Whether regions that slide can make room for the wish at all, if the images at `gone` (ascending)
-// leave their places: no where that is certain, which costs less than a trial.
+// False: regions that slide certainly make no room for the wish, even if the images at `gone`
+// (ascending) leave their places. Costs less than a trial, which alone says yes.
 bool may_slide_for(const PoolMap& pool, const std::vector<Lane>& lanes, const Wish& wish,
                    std::span<const Bytes> gone = {});
 

@@ -40,6 +40,7 @@ struct Pool {
     PoolMap trial = map;
     std::vector<Region> moved = regions;
     std::vector<Region*> all;
+    all.reserve(moved.size());
     for (Region& region : moved) all.push_back(&region);
     trial.slide_up(std::move(all), nullptr);
     return trial.largest_free();
