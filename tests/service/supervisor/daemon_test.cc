@@ -77,7 +77,7 @@ TEST(Daemon, EndsOnAClientsRequest) {
 
 TEST(Daemon, KillsWhoeverDoesNotLeaveInTime) {
   Stage stage;
-  stage.start({"--time-scale", "0.01"});
+  stage.start({"--time-scale", "0.05"});
   Actor broker = stage.serving_broker();
   broker.say("deaf");
   stage.daemon().kill(SIGTERM);

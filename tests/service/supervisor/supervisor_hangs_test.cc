@@ -89,7 +89,7 @@ TEST(Supervisor, AWorkerWhoseLaneHangsIsReplacedAndTheLogNamesTheLane) {
 // Neither stopped nor dead: it reads nothing that it gets.
 TEST(Supervisor, WorkersThatDoNotAnswerAreReplaced) {
   Stage stage;
-  stage.start({"--time-scale", "0.03"});
+  stage.start({"--time-scale", "0.05"});
   Actor active = stage.ready_worker();
   active.expect("broker channel 1");
   Actor mute = stage.ready_worker();

@@ -168,7 +168,7 @@ TEST(Supervisor, AWorkerWithoutAStandbyIsReplaced) {
 
 TEST(Supervisor, ABrokerThatSaysNothingIsKilledAndReplaced) {
   Stage stage;
-  stage.start({"--time-scale", "0.01"});
+  stage.start({"--time-scale", "0.05"});
   Actor first = stage.broker();
   first.say("deaf");
   Actor second = stage.broker();
@@ -187,7 +187,7 @@ TEST(Supervisor, ABrokerThatSendsWhatIsNoMessageIsReplaced) {
 
 TEST(Supervisor, AWorkerThatDoesNotGetReadyIsReplaced) {
   Stage stage;
-  stage.start({"--time-scale", "0.01", "--standby", "0"});
+  stage.start({"--time-scale", "0.05", "--standby", "0"});
   Actor first = stage.worker();
   first.expect("start");
   Actor second = stage.worker();
@@ -196,7 +196,7 @@ TEST(Supervisor, AWorkerThatDoesNotGetReadyIsReplaced) {
 
 TEST(Supervisor, ABrokerThatDiesAgainAndAgainIsTheEnd) {
   Stage stage;
-  stage.start({"--time-scale", "0.01"});
+  stage.start({"--time-scale", "0.1"});
   Actor worker = stage.ready_worker();
   for (int death = 0; death < 10; ++death) {
     Actor broker = stage.broker();
