@@ -1,11 +1,19 @@
 #include "lanes/core_loop.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"
 
 namespace laneway::lanes {
+namespace {
+
+// More are left for the next time, so that whoever reads the core meanwhile need not wait for long.
+constexpr size_t kMostAtOnce = 1024;
+
+}  // namespace
 
 CoreLoop::CoreLoop(std::unique_ptr<Scheduler> scheduler, const Clock& clock, ActionSink& sink,
                    Timer timer)
@@ -23,11 +31,18 @@ CoreLoop::~CoreLoop() {
 }
 
 void CoreLoop::post(Event event) {
+  std::vector<Event> one;
+  one.push_back(std::move(event));
+  post(std::move(one));
+}
+
+void CoreLoop::post(std::vector<Event> events) {
   {
     MutexLock lock(queue_mutex_);
-    LW_CHECK(queue_.size() < limits::kMaxPostedEvents, "too many events wait for the core");
-    queue_.push_back(std::move(event));
-    ++posted_;
+    LW_CHECK(queue_.size() + events.size() <= limits::kMaxPostedEvents,
+             "too many events wait for the core");
+    posted_ += events.size();
+    std::move(events.begin(), events.end(), std::back_inserter(queue_));
     if (draining_) return;
     draining_ = true;
   }
@@ -47,31 +62,32 @@ bool CoreLoop::wait_handled(Duration most) {
 }
 
 void CoreLoop::drain() {
+  std::vector<Event> events;
   std::vector<Action> actions;
-  uint64_t handled = 0;
   while (true) {
-    Event event;
     {
       MutexLock lock(queue_mutex_);
-      handled_ += std::exchange(handled, 1);
+      handled_ += events.size();
       if (waiting_ > 0) handled_more_.notify_all();
       if (queue_.empty()) {
         draining_ = false;
         return;
       }
-      event = std::move(queue_.front());
-      queue_.pop_front();
+      const auto last =
+          queue_.begin() + static_cast<ptrdiff_t>(std::min(queue_.size(), kMostAtOnce));
+      events.assign(std::move_iterator(queue_.begin()), std::move_iterator(last));
+      queue_.erase(queue_.begin(), last);
     }
-    handle(event, &actions);
+    handle(events, &actions);
     if (!actions.empty()) sink_.carry_out(actions);
   }
 }
 
-void CoreLoop::handle(const Event& event, std::vector<Action>* actions) {
+void CoreLoop::handle(std::span<const Event> events, std::vector<Action>* actions) {
   TimePoint wakeup;
   {
     MutexLock lock(core_mutex_);
-    *actions = scheduler_->handle(clock_.now(), event);
+    *actions = scheduler_->handle(clock_.now(), events);
     wakeup = scheduler_->next_wakeup();
   }
   MutexLock lock(timer_mutex_);

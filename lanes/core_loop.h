@@ -1,8 +1,8 @@
 // CoreLoop: the thread-safe front of the scheduler at the edge. Any thread may post events. A
 // thread that posts while no thread drains the queue drains it, so one thread at a time drives the
-// core, and events are handled in the order in which they were posted. Actions go to the sink
-// outside of every lock, one event's actions after the other's. A post from within the sink only
-// queues: nothing recurses, and nothing acts inside a callback.
+// core. It takes what is queued as the events of one instant, in the order in which they were
+// posted. Actions go to the sink outside of every lock, one instant's actions after the other's. A
+// post from within the sink only queues: nothing recurses, and nothing acts inside a callback.
 //
 // A thread of the loop fires the core's wake-ups (turns to recall), unless the owner cranks them
 // (tests with a manual clock, the simulator).
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -26,8 +27,8 @@ namespace laneway::lanes {
 class ActionSink {
  public:
   virtual ~ActionSink() = default;
-  // At most one thread at a time calls it. It may post; it must not wait for another event's
-  // actions.
+  // At most one thread at a time calls it. It may post; it must not wait for the actions of what it
+  // posts.
   virtual void carry_out(const std::vector<Action>& actions) = 0;
 };
 
@@ -43,9 +44,10 @@ class CoreLoop {
   CoreLoop(const CoreLoop&) = delete;
   CoreLoop& operator=(const CoreLoop&) = delete;
 
-  // Queues the event. If no other thread drains the queue, handles this event, and those that come
+  // Queues the events. If no other thread drains the queue, handles these, and those that come
   // meanwhile, before it returns. More than limits::kMaxPostedEvents waiting events are a bug of
   // the caller: every source has a bound of its own far below.
+  void post(std::vector<Event> events) LW_EXCLUDES(queue_mutex_, core_mutex_);
   void post(Event event) LW_EXCLUDES(queue_mutex_, core_mutex_);
 
   // Waits, `most` at the longest, until everything that was posted before was handled and its
@@ -70,8 +72,8 @@ class CoreLoop {
 
  private:
   void drain();
-  // Lets the core handle one event; the actions go to *actions.
-  void handle(const Event& event, std::vector<Action>* actions) LW_EXCLUDES(core_mutex_);
+  // Lets the core handle events; the actions go to *actions.
+  void handle(std::span<const Event> events, std::vector<Action>* actions) LW_EXCLUDES(core_mutex_);
   void run_timer() LW_EXCLUDES(timer_mutex_);
 
   const Clock& clock_;

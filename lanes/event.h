@@ -1,6 +1,6 @@
 // Events: the only input of the core, as plain data. The edge makes them (a client's message, a
-// worker's report, a timer) and Scheduler::handle(now, event) consumes them one at a time. Given
-// the same events, the core decides the same.
+// worker's report, a timer) and Scheduler::handle(now, events) consumes those of an instant. Given
+// the same events at the same instants, the core decides the same.
 #pragma once
 
 #include <array>

@@ -13,14 +13,15 @@ namespace laneway::lanes {
 Scheduler::Scheduler(const SchedulerConfig& config, std::unique_ptr<policies::Policy> policy)
     : core_(config), policy_(std::move(policy)) {}
 
-const std::vector<Action>& Scheduler::handle(TimePoint now, const Event& event) {
+const std::vector<Action>& Scheduler::handle(TimePoint now, std::span<const Event> events) {
   core_.now = std::max(core_.now, now);
   core_.actions.clear();
   core_.slides_left = core_.config.max_lanes;
-  std::visit([this](const auto& what) { on(what); }, event);
+  for (const Event& event : events) std::visit([this](const auto& what) { on(what); }, event);
+  if (events.size() > 1) turns_.forget_old_recalls();
   if (std::exchange(policy_changed_, false)) turns_.follow_policy();
   settle();
-  check(event);
+  check(events);
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
   core_.touched.clear();
   return core_.actions;
@@ -70,8 +71,10 @@ void Scheduler::settle() {
   } while (core_.held_jobs > 0 && regions_.refuse_stuck());
 }
 
-void Scheduler::check(const Event& event) {
-  if (++events_ % core_.config.check_every == 0) {
+void Scheduler::check(std::span<const Event> events) {
+  const uint64_t before = events_ / core_.config.check_every;
+  events_ += events.size();
+  if (events_ / core_.config.check_every != before) {
     check_all(core_, turns_);
     return;
   }
@@ -84,7 +87,7 @@ void Scheduler::check(const Event& event) {
     if constexpr (requires { what.job; })
       if (const Job* job = core_.find_job(what.job)) check_job(core_, *job);
   };
-  std::visit(check_its_job, event);
+  for (const Event& event : events) std::visit(check_its_job, event);
 }
 
 void Scheduler::on(const JobOffered& event) {
@@ -113,9 +116,7 @@ void Scheduler::on(const JobEnded& event) {
 }
 
 void Scheduler::on(const WorkReady& event) {
-  Job* job = known_job(event.job);
-  if (job == nullptr) return;
-  turns_.announce_work(*job);
+  if (Job* job = known_job(event.job)) turns_.announce_work(*job);
 }
 
 void Scheduler::on(const TurnEnded& event) {
@@ -190,9 +191,7 @@ void Scheduler::retry_those_who_wait() {
 }
 
 void Scheduler::on(const NeedChanged& event) {
-  Job* job = known_job(event.job);
-  if (job == nullptr) return;
-  regions_.set_need(*job, event.ephemeral);
+  if (Job* job = known_job(event.job)) regions_.set_need(*job, event.ephemeral);
 }
 
 void Scheduler::on(const ImagePlaced& event) {

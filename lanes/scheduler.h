@@ -1,5 +1,5 @@
 // Scheduler: the core. It decides which jobs are admitted, where images and regions lie and which
-// job gets a turn: handle(now, event) -> actions, next_wakeup(). Deterministic: no clock, thread,
+// job gets a turn: handle(now, events) -> actions, next_wakeup(). Deterministic: no clock, thread,
 // lock, file, environment or unordered iteration; given the same events (and times) it decides the
 // same, in the service and in the simulator. Not thread-safe (lanes/core_loop.h is its front).
 //
@@ -9,10 +9,12 @@
 //  - turns of jobs with different context keys are never open at the same time;
 //  - regions change only while no turn is open in their lane.
 //
-// How an event is handled: on(event) changes state and marks what it touched; settle() then fits
-// regions at turn boundaries, retries held and waiting jobs when memory or lanes changed, and gives
-// the next turns. Every change that can free memory goes through the same settle(), so no job waits
-// for something that has happened already.
+// How the events of an instant are handled: on(event) changes state and marks what it touched, for
+// each of them; settle() then, once, fits regions at turn boundaries, retries held and waiting jobs
+// when memory or lanes changed, and gives the next turns. So whoever gets a turn was chosen among
+// all who were there at that instant, in whatever order their messages came. Every change that can
+// free memory goes through the same settle(), so no job waits for something that has happened
+// already.
 //
 // Its parts, each over the same CoreState: turn_control (turns), job_exit (the end of jobs),
 // region_control (places and sizes of regions), lane_changes, admission, eviction (images leave the
@@ -22,6 +24,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/time.h"
@@ -52,9 +55,13 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;  // its parts refer to each other
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Returns the actions, in the order in which they must be carried out; valid until the next call.
-  // A time before the latest one counts as the latest one.
-  const std::vector<Action>& handle(TimePoint now, const Event& event);
+  // Takes the events of one instant, in the order in which they came. Returns the actions, in the
+  // order in which they must be carried out; valid until the next call. A time before the latest
+  // one counts as the latest one.
+  const std::vector<Action>& handle(TimePoint now, std::span<const Event> events);
+  const std::vector<Action>& handle(TimePoint now, const Event& event) {
+    return handle(now, std::span(&event, 1));
+  }
   // The time at which handle(now, TimerFired) is due; TimePoint::never() when nothing waits for a
   // time.
   TimePoint next_wakeup() const;
@@ -107,8 +114,8 @@ class Scheduler {
   // Everything that may go on goes on.
   void settle_once();
   void settle();
-  // What the event touched, or now and then everything.
-  void check(const Event& event);
+  // What the events touched, or now and then everything.
+  void check(std::span<const Event> events);
 
   CoreState core_;
   CheckedPolicy policy_;

@@ -337,6 +337,13 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   core_.actions.push_back(GrantTurn{lane.turn});
 }
 
+void TurnControl::forget_old_recalls() {
+  std::erase_if(core_.actions, [this](const Action& action) {
+    const auto* recall = std::get_if<RecallTurn>(&action);
+    return recall != nullptr && lane_of_turn(recall->turn) == nullptr;
+  });
+}
+
 void TurnControl::recall_overdue() {
   for (size_t i = 0; i < core_.lanes.size(); ++i) {
     if (deadlines_.at(i) > core_.now) continue;

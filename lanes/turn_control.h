@@ -59,6 +59,8 @@ class TurnControl {
   void follow_policy();
   // Recalls the bounded turns that have used their time, if a rival still wants the lane.
   void recall_overdue();
+  // Takes recalls of turns that have ended since out of the actions.
+  void forget_old_recalls();
   // The time at which recall_overdue is due; TimePoint::never() when no bounded turn is open.
   TimePoint next_wakeup() const { return deadlines_.earliest(); }
 

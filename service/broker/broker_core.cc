@@ -44,6 +44,15 @@ void BrokerCore::post(lanes::Event event) {
   loop_->post(std::move(event));
 }
 
+void BrokerCore::post(std::vector<lanes::Event> events) {
+  if (!running_) return;
+  if (observer_ != nullptr) {
+    const TimePoint now = clock_.now();
+    for (const lanes::Event& event : events) observer_->saw(now, event);
+  }
+  loop_->post(std::move(events));
+}
+
 void BrokerCore::carry_out(const std::vector<lanes::Action>& actions) {
   if (observer_ != nullptr) {
     for (const lanes::Action& action : actions) observer_->saw(clock_.now(), action);

@@ -40,6 +40,8 @@ class BrokerCore final : public lanes::ActionSink {
   bool running() const { return running_; }
   // Lost while it is not running.
   void post(lanes::Event event);
+  // Those of one instant, for the core to handle together.
+  void post(std::vector<lanes::Event> events);
 
   // invalid_argument names what is wrong with the text; the policy stays.
   Status set_policy(const std::string& policy);

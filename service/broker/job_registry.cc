@@ -376,14 +376,16 @@ void JobRegistry::on_job_gone(JobId id, const std::optional<Error>& why) {
   fault_point("broker.job_gone");
 }
 
-void JobRegistry::on_event(const lanes::Event& event) {
+void JobRegistry::on_events(std::vector<lanes::Event> events) {
   // Before the report, events speak of what the core does not know yet.
   if (!core_->running()) return;
-  core_->post(event);
-  if (const auto* placed = std::get_if<lanes::ImagePlaced>(&event)) {
-    if (JobEntry* job = table_.find(placed->job)) image_placed(*job);
+  core_->post(events);
+  for (const lanes::Event& event : events) {
+    if (const auto* placed = std::get_if<lanes::ImagePlaced>(&event)) {
+      if (JobEntry* job = table_.find(placed->job)) image_placed(*job);
+    }
+    if (std::holds_alternative<lanes::TurnEnded>(event)) fault_point("broker.turn_ended");
   }
-  if (std::holds_alternative<lanes::TurnEnded>(event)) fault_point("broker.turn_ended");
 }
 
 }  // namespace laneway::service

@@ -43,8 +43,17 @@ std::string with_status(const std::string& text, const std::string& line) {
 
 void WorkerReader::read() {
   while (auto message = to_.worker.receive()) {
+    // What was run is for the trace alone.
+    const bool parts = !std::holds_alternative<wire::from_worker::Events>(*message) &&
+                       !std::holds_alternative<wire::from_worker::Iterations>(*message);
+    if (parts) hand_events_on();
     std::visit([this](const auto& one) { on(one); }, *message);
   }
+  hand_events_on();
+}
+
+void WorkerReader::hand_events_on() {
+  if (!events_.empty()) to_.events.on_events(std::exchange(events_, {}));
 }
 
 void WorkerReader::on(const wire::from_worker::Reply& message) {
@@ -102,7 +111,7 @@ void WorkerReader::on(const wire::from_worker::GraphAdded& message) {
 void WorkerReader::on(const wire::from_worker::Events& message) {
   for (const lanes::Event& event : message.events) {
     if (is_workers_own(event)) {
-      to_.events.on_event(event);
+      events_.push_back(event);
     } else {
       log_warning("the worker sent the core an event that only the broker may send");
     }

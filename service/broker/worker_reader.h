@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
@@ -30,7 +31,8 @@ class WorkerEvents {
   // Nothing of the job is left at the worker, which gives `why` when the job failed. The job need
   // not be in the table.
   virtual void on_job_gone(JobId job, const std::optional<Error>& why) = 0;
-  virtual void on_event(const lanes::Event& event) = 0;
+  // Of one instant, in the order in which the worker sent them.
+  virtual void on_events(std::vector<lanes::Event> events) = 0;
   // The worker's answer to all that a new worker, or a new broker, begins with.
   virtual void on_report(lanes::WorkerReport report) = 0;
 };
@@ -51,7 +53,8 @@ class WorkerReader {
   // Gets the iterations that the worker reports; null, or must outlive this object.
   void set_trace(TraceLog* trace) { trace_ = trace; }
 
-  // All messages that are there now.
+  // All messages that are there now. Events that no request's answer parts are those of one
+  // instant.
   void read();
 
  private:
@@ -66,8 +69,11 @@ class WorkerReader {
   void on_reply(const WorkerRequests::Addition& added, const wire::from_worker::Reply& message);
   void on_reply(const WorkerRequests::Question& question, const wire::from_worker::Reply& message);
 
+  void hand_events_on();
+
   const Parties to_;
-  TraceLog* trace_ = nullptr;  // none: no trace is written
+  std::vector<lanes::Event> events_;  // that were read, and not handed on yet
+  TraceLog* trace_ = nullptr;         // none: no trace is written
 };
 
 }  // namespace laneway::service

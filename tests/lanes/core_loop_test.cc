@@ -1,5 +1,6 @@
-// CoreLoop: events posted from many threads are handled one at a time and none is lost; posting
-// from within the sink queues instead of recursing; wake-ups are fired by the loop's own thread.
+// CoreLoop: events posted from many threads are handled by one at a time and none is lost; those
+// that wait are handled together; posting from within the sink queues instead of recursing;
+// wake-ups are fired by the loop's own thread.
 #include "lanes/core_loop.h"
 
 #include <gtest/gtest.h>
@@ -73,6 +74,34 @@ TEST(CoreLoop, PostsFromWithinTheSinkAreQueuedNotRecursed) {
   const uint64_t iterations =
       loop.read([](const Scheduler& core) { return core.snapshot().jobs.at(0).iterations; });
   EXPECT_EQ(iterations, 99u);
+}
+
+TEST(CoreLoop, WhatIsPostedMeanwhileIsHandledTogether) {
+  ManualClock clock;
+  Sink sink;
+  // In one lane, so that a turn shows who was there.
+  CoreLoop loop(make_scheduler(1), clock, sink, CoreLoop::Timer::cranked);
+  for (const uint64_t id : {1, 2, 3}) {
+    loop.post(offer(id));
+    loop.post(ImagePlaced{JobId(id)});
+  }
+  std::vector<JobId> granted;
+  sink.on_action = [&](const Action& action) {
+    const auto* grant = std::get_if<GrantTurn>(&action);
+    if (grant == nullptr) return;
+    granted.push_back(grant->turn.job);
+    if (granted.size() > 1) return;
+    loop.post(WorkReady{JobId(3)});
+    loop.post(WorkReady{JobId(2)});
+    TurnEnded idle = one_more(grant->turn.id);
+    idle.more_ready = false;
+    loop.post(idle);
+  };
+  loop.post(WorkReady{JobId(1)});
+  EXPECT_EQ(granted, (std::vector<JobId>{JobId(1), JobId(2)}));
+  loop.post(std::vector<Event>{JobEnded{JobId(1)}, JobEnded{JobId(3)}});
+  loop.post(std::vector<Event>{});
+  EXPECT_EQ(loop.read([](const Scheduler& core) { return core.snapshot().jobs.size(); }), 1u);
 }
 
 TEST(CoreLoop, ManyThreadsPostAndReadAndNothingIsLost) {

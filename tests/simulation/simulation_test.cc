@@ -76,6 +76,7 @@ void expect_reached(std::map<std::string, uint64_t>& counts, uint64_t last) {
                            "asked for residency",
                            "changed",
                            "kept apart",
+                           "several events at once",
                            "store_full",
                            "prefixes stayed",
                            "prefixes grown",

@@ -30,6 +30,7 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
   if (random_.chance(0.4)) config.spill = Bytes(random_.between(1, 3) * capacity_);
   max_delay_us_ = random_.between(0, 300);
+  if (random_.chance(0.5)) reads_every_ = microseconds(random_.between(5, 400));
   worker_keeps_idle_turns_ = random_.chance(0.3);
   faults_ = random_.chance(0.7);
   faults_end_ = TimePoint(milliseconds(random_.between(20, 400)).ns());
@@ -69,11 +70,30 @@ void World::broken(const std::string& what) {
   outcome_.violation = "at " + std::to_string(now_.ns()) + " ns: " + what;
 }
 
+Duration World::delay() {
+  const Duration least = microseconds(random_.between(0, max_delay_us_));
+  if (reads_every_ == Duration()) return least;
+  const int64_t then = (now_ + least).ns();
+  const int64_t every = reads_every_.ns();
+  return TimePoint((then + every - 1) / every * every) - now_;
+}
+
 void World::send(const Event& event) {
-  const std::vector<Action> actions = scheduler_->handle(now_, event);
-  // The seed's own offers are refused at once or not at all, so Observed sees the event first.
+  sent_.push_back(event);
+  if (reads_every_ == Duration()) handle_sent();
+}
+
+void World::handle_sent() {
+  if (sent_.empty()) return;
+  if (sent_.size() > 1) ++outcome_.counts["several events at once"];
+  handle(std::exchange(sent_, {}));
+}
+
+void World::handle(const std::vector<Event>& events) {
+  const std::vector<Action> actions = scheduler_->handle(now_, events);
+  // The seed's own offers are refused at once or not at all, so Observed sees the events first.
   seen_->now = now_;
-  seen_->apply(event);
+  for (const Event& event : events) seen_->apply(event);
   for (const Action& action : actions) {
     hash_.add(action);
     for (const auto& checker : checkers_) {
@@ -87,11 +107,11 @@ void World::send(const Event& event) {
     seen_->capacity = seen_->wanted_capacity;
   }
   for (const auto& checker : checkers_) {
-    const std::string violation = checker->settled(*seen_, event);
+    const std::string violation = checker->settled(*seen_, events.back());
     if (!violation.empty()) return broken(violation);
   }
   if (waiting_ != nullptr) {
-    const std::string violation = waiting_->settled(*seen_, event);
+    const std::string violation = waiting_->settled(*seen_, events.back());
     if (!violation.empty()) return broken(violation + "; policy " + policy_);
   }
   for (const Action& action : actions) carry_out(action);
@@ -140,12 +160,14 @@ bool World::step() {
     now_ = std::max(now_, wakeup);
     ++outcome_.counts["timers"];
     send(TimerFired{});
+    handle_sent();
     return true;
   }
   const std::function<void()> what = queue_.top().what;
   now_ = queue_.top().time;
   queue_.pop();
   what();
+  if (queue_.empty() || queue_.top().time > now_) handle_sent();
   return true;
 }
 

@@ -41,7 +41,11 @@ class World {
   struct RunningTurn;  // the worker's side of an open turn
 
   void at(Duration from_now, std::function<void()> what);
+  // What is sent within one instant is handled together, when it is over; or before, where what
+  // follows from it is needed, or nothing may come with it.
   void send(const lanes::Event& event);
+  void handle_sent();
+  void handle(const std::vector<lanes::Event>& events);
   void carry_out(const lanes::Action& action);
   void broken(const std::string& what);
   bool step();  // false: nothing is left to happen
@@ -109,7 +113,9 @@ class World {
   bool standstill();
   Client* any_client();
   int64_t need_of(const Client& client) const;
-  Duration delay() { return microseconds(random_.between(0, max_delay_us_)); }
+  // Of a message. The core may be one that looks at its messages now and then: then several come at
+  // once.
+  Duration delay();
 
   struct Happening {
     TimePoint time;
@@ -129,6 +135,8 @@ class World {
 
   int64_t capacity_ = 0;
   int64_t max_delay_us_ = 0;
+  Duration reads_every_;                  // zero: as soon as there is a message
+  std::vector<lanes::Event> sent_;        // at this instant, and not handled yet
   bool worker_keeps_idle_turns_ = false;  // even bounded ones: the core's timer must help
   bool faults_ = false;
   TimePoint faults_end_;

@@ -188,6 +188,7 @@ void World::nonsense() {
 }
 
 void World::lose_worker() {
+  handle_sent();
   ++outcome_.counts["workers lost"];
   ++worker_epoch_;
   for (auto& [id, turn] : turns_) {
@@ -204,6 +205,7 @@ void World::lose_worker() {
   turns_.clear();
   forget_plans();
   send(WorkerLost{});
+  handle_sent();
   at(microseconds(random_.between(1, 20'000)), [this, epoch = worker_epoch_] {
     if (epoch != worker_epoch_) return;
     ++outcome_.counts["cores from a successor's report"];

@@ -88,8 +88,8 @@ void World::watch_waits() {
   // An iteration, the shortest slice, a turn that is kept open with nothing to run, late reports,
   // bytes that are on the way.
   const Duration iteration = microseconds(static_cast<int64_t>(2020 * slows_by_));
-  Duration longest =
-      iteration + milliseconds(1) + config_.patience + microseconds(4 * max_delay_us_);
+  Duration longest = iteration + milliseconds(1) + config_.patience +
+                     microseconds(4 * max_delay_us_) + reads_every_ * 4;
   // Held for more urgent ones of other lanes (four times the iteration), and given up twice for
   // what such a one needs of the pool.
   const Duration held = iteration * 4;

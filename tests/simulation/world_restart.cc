@@ -55,6 +55,7 @@ WorkerReport World::report() const {
 }
 
 void World::restart_core() {
+  handle_sent();
   ++broker_epoch_;
   const WorkerReport known = report();
   config_.capacity = Bytes(seen_->capacity);
@@ -64,6 +65,7 @@ void World::restart_core() {
   checkers_[1] = std::make_unique<TurnChecker>(&keeps_apart_, &outcome_.counts["kept apart"]);
   for (auto& [id, client] : clients_) client.unheard_iterations = 0;
   send(WorkerReported{known});
+  handle_sent();
   // Clients repeat what was not answered.
   for (const ReportedJob& job : known.jobs) {
     check_iterations(job.offer.job);
@@ -74,6 +76,7 @@ void World::restart_core() {
 // Nothing is lost and nothing counted twice: what the core knows, what is on its way to it and what
 // the open turn did are all that the worker ran.
 void World::check_iterations(JobId id) {
+  handle_sent();
   if (outcome_.counts["workers lost"] > 0) return;  // without a report the core never hears of some
   const Client& client = clients_.at(id);
   uint64_t known = client.unheard_iterations;

@@ -46,6 +46,11 @@ class FakeWorker {
   void ready(JobId job) { tell(lanes::WorkReady{job}); }
   // Its open turn fails.
   void fail(JobId job);
+  // … and it says at once that nothing is left of the job.
+  void fail_for_good(JobId job) {
+    fail(job);
+    gone(job, /*failed=*/true);
+  }
   // Says what no worker should.
   void tell(const lanes::Event& event) { say(wire::from_worker::Events{{event}}); }
 

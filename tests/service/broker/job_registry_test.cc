@@ -49,6 +49,30 @@ TEST_F(JobRegistryTest, AJobWithoutANameGetsOneAndNamesNeedNotBeUnique) {
   EXPECT_EQ(create(2, 1, "twin", 640), 3u);
 }
 
+TEST_F(JobRegistryTest, WhatTheWorkerSaysAtOnceIsOfOneInstant) {
+  for (const uint64_t number : {1, 2, 3}) create(1, number, "", 640);
+  ASSERT_EQ(worker.jobs.at(JobId(1)).lane, worker.jobs.at(JobId(3)).lane);
+  worker.ready(JobId(2));  // in the other lane
+  settle();
+  worker.ready(JobId(3));
+  worker.ready(JobId(1));
+  settle();
+  EXPECT_TRUE(worker.jobs.at(JobId(1)).turn.valid()) << "it is the first of the two";
+  // One after the other it would have had a turn, and been recalled.
+  for (const lanes::JobStatus& one : core().snapshot().jobs) EXPECT_EQ(one.iterations, 0u);
+}
+
+TEST_F(JobRegistryTest, WhatTheWorkerSaysIsHeardInItsOrder) {
+  create(1, 1, "", 640);
+  worker.ready(JobId(1));
+  settle();
+  worker.fail_for_good(JobId(1));
+  settle();
+  const auto ended = core().snapshot().ended;
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended.front().state, lanes::JobState::failed) << "its turn ended before it was gone";
+}
+
 TEST_F(JobRegistryTest, RefusesWhatCanNeverFitAndForgetsIt) {
   registry().create(from(1, 1), job("huge", 64'000), files(1));
   EXPECT_EQ(get<wire::Failure>(1, 1).code, ErrorCode::out_of_memory);
