@@ -11,11 +11,13 @@ constexpr size_t kMostTried = 16;
 // Before a job whose copy failed is asked to move again.
 constexpr Duration kAfterFailure = seconds(10);
 
-bool suffices(RoomTrial trial, const Wish& wish) {
+// The trial is as before, or of no use any more if it answers yes.
+bool suffices(RoomTrial& trial, const Wish& wish) {
   if (trial.fits(wish)) return true;
   if (!trial.may_slide(wish)) return false;
-  trial.slide(wish, /*idle_ones_only=*/false);
-  return trial.fits(wish);
+  RoomTrial slid = trial;
+  slid.slide(wish, /*idle_ones_only=*/false);
+  return slid.fits(wish);
 }
 
 }  // namespace
@@ -65,9 +67,10 @@ bool ImageMoves::could_move(const Job& job) {
 
 ImageMoves::Step ImageMoves::single(const Wish& wish, const std::vector<Job*>& candidates) const {
   for (Job* job : candidates) {
+    if (!may_help(wish, {job})) continue;
     for (const PoolMap::MoveTo to : {PoolMap::MoveTo::lowest, PoolMap::MoveTo::highest}) {
       RoomTrial trial(core_);
-      if (trial.move(job->view.id, to) && suffices(std::move(trial), wish)) return {job, to};
+      if (trial.move(job->view.id, to) && suffices(trial, wish)) return {job, to};
     }
   }
   return {};

@@ -252,9 +252,10 @@ Room PoolMap::could_resize(const Region& region, Bytes size) {
   return Room::done;
 }
 
-std::optional<Bytes> PoolMap::highest_gap(Bytes size) const {
+std::optional<Bytes> PoolMap::highest_gap(Bytes size, std::optional<Bytes> own) const {
   Bytes begin_of_last = ranges_.capacity();
   for (auto range = ranges_.taken().rbegin(); range != ranges_.taken().rend(); ++range) {
+    if (Bytes(range->first) == own) continue;
     if (begin_of_last - Bytes(range->first + range->second) >= size) break;
     begin_of_last = Bytes(range->first);
   }
@@ -264,12 +265,18 @@ std::optional<Bytes> PoolMap::highest_gap(Bytes size) const {
 
 void PoolMap::slide_up(std::vector<Region*> regions, Region* lowest) {
   const auto move = [this](Region& region, Bytes to) {
+    if (region.offset == to) return false;
+    ranges_.free(region.offset);
     LW_CHECK(ranges_.allocate_at(to, region.size), "the gap was free");
-    return std::exchange(region.offset, to) != to;
+    region.offset = to;
+    return true;
   };
   if (lowest != nullptr) {
+    // Where it lies is free for itself.
     ranges_.free(lowest->offset);
-    move(*lowest, gap_below(lowest->size, ranges_.capacity()).value_or(lowest->offset));
+    const std::optional<Bytes> gap = gap_below(lowest->size, ranges_.capacity());
+    LW_CHECK(ranges_.allocate_at(lowest->offset, lowest->size), "its own range was free");
+    move(*lowest, gap.value_or(lowest->offset));
   }
   bool moved = true;
   while (moved) {
@@ -277,9 +284,8 @@ void PoolMap::slide_up(std::vector<Region*> regions, Region* lowest) {
     std::sort(regions.begin(), regions.end(),
               [](const Region* a, const Region* b) { return a->offset > b->offset; });
     for (Region* region : regions) {
-      ranges_.free(region->offset);
-      const Bytes gap = highest_gap(region->size).value_or(region->offset);
-      moved = move(*region, std::max(region->offset, gap)) || moved;
+      // Its own range at least.
+      moved = move(*region, *highest_gap(region->size, region->offset)) || moved;
     }
   }
 }

@@ -127,8 +127,8 @@ class PoolMap {
   // Moves the range at `offset` to a place with room for `size` bytes. Returns nothing and changes
   // nothing when there is none.
   std::optional<Bytes> refit(Bytes offset, Bytes old_size, Bytes size);
-  // Highest offset of a free piece of `size` bytes.
-  std::optional<Bytes> highest_gap(Bytes size) const;
+  // Highest offset of a free piece of `size` bytes; the range that begins at `own` counts as free.
+  std::optional<Bytes> highest_gap(Bytes size, std::optional<Bytes> own = {}) const;
   // Lowest offset of a free piece of `size` bytes that ends at or below `limit`.
   std::optional<Bytes> gap_below(Bytes size, Bytes limit) const;
 
