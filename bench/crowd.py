@@ -10,7 +10,9 @@ The trace of the core counts evictions and where they went, those of the baselin
 pool. Crowds of the same jobs come and go before, until three in a row leave the processes with the
 same memory (a note says if none did): what the service, its processes and its tiers hold then is
 what they may hold in the end. The crowd that is measured makes ten times as many calls as one of
-those, or forty times: what each call leaves shows."""
+those, or forty times: what each call leaves shows. There are as many lanes as every crowd uses: the
+first iteration in a lane costs a worker about a megabyte for good (the heap of its thread), and how
+many of 64 lanes are ever open at once is chance."""
 
 from __future__ import annotations
 
@@ -35,6 +37,7 @@ from .state import first_difference, training_state
 
 MEMORY = "children_memory_bytes"
 JOBS, TRAININGS = 50, 10
+LANES = 4
 QUICK_JOBS, QUICK_TRAININGS = 20, 4
 LEAST = {"fifty": 2_000, "switches": 10_000}  # evictions, and switches
 QUICK_LEAST = {"fifty": 100, "switches": 200}
@@ -125,7 +128,7 @@ def _measure(case: str, quick: bool, report: Report) -> None:
         trace = Path(folder) / "trace"
         words = ("--staging", str(int(OF_STORE * total)), "--spill", f"{folder}:{2 * total}",
                  "--recovery-memory", str(2 * total), "--trace", str(trace),
-                 "--standby", "0")  # fmt: skip
+                 "--standby", "0", "--lanes", str(LANES))  # fmt: skip
         pool = int(OF_POOL * total) // MIB * MIB
         with Daemon(pool, words=words) as daemon, laneway.connect(daemon.address) as service:
             chance = random.Random(SEED)

@@ -115,7 +115,8 @@ bool will_log(const Stage& stage, const std::string& text) {
 // lanewayd goes on first, and finds all others stopped and silent for longer than any bound.
 TEST(Supervisor, AServiceThatWasStoppedAndContinuedBlamesNobody) {
   Stage stage;
-  stage.start({"--time-scale", "0.1"});
+  // Time for this process to let all of them go on before 0.2 s are over.
+  stage.start({"--time-scale", "0.2"});
   Actor broker = stage.serving_broker();
   Actor active = stage.ready_worker();
   active.expect("broker channel 1");
@@ -127,7 +128,7 @@ TEST(Supervisor, AServiceThatWasStoppedAndContinuedBlamesNobody) {
   for (const Watched* one : all) one->kill(SIGSTOP);
   for (const Watched* one : all) one->wait_until_stopped();
   const SteadyClock clock;
-  const TimePoint end = clock.now() + seconds(4);  // the longest bound is 3 s
+  const TimePoint end = clock.now() + seconds(7);  // the longest bound is 6 s
   while (clock.now() < end) ::sched_yield();
   for (const Watched* one : all) one->kill(SIGCONT);
   active.say("note 3 0 78 5");
