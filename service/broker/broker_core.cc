@@ -70,7 +70,7 @@ Status BrokerCore::set_policy(const std::string& policy) {
 
 Status BrokerCore::set_pool(Bytes wanted) {
   if (Status within = lanes::may_grow_to(wanted, config_.capacity); !within) return within;
-  const Status may =
+  Status may =
       loop_->read([wanted](const lanes::Scheduler& core) { return core.may_resize(wanted); });
   if (!may) return may;
   config_.wanted_capacity = wanted;
