@@ -31,22 +31,27 @@ CoreLoop::~CoreLoop() {
 }
 
 void CoreLoop::post(Event event) {
-  std::vector<Event> one;
-  one.push_back(std::move(event));
-  post(std::move(one));
+  {
+    MutexLock lock(queue_mutex_);
+    queue(std::move(event));
+    if (std::exchange(draining_, true)) return;
+  }
+  drain();
 }
 
 void CoreLoop::post(std::vector<Event> events) {
   {
     MutexLock lock(queue_mutex_);
-    LW_CHECK(queue_.size() + events.size() <= limits::kMaxPostedEvents,
-             "too many events wait for the core");
-    posted_ += events.size();
-    std::move(events.begin(), events.end(), std::back_inserter(queue_));
-    if (draining_) return;
-    draining_ = true;
+    for (Event& event : events) queue(std::move(event));
+    if (std::exchange(draining_, true)) return;
   }
   drain();
+}
+
+void CoreLoop::queue(Event event) {
+  LW_CHECK(queue_.size() < limits::kMaxPostedEvents, "too many events wait for the core");
+  queue_.push_back(std::move(event));
+  ++posted_;
 }
 
 bool CoreLoop::wait_handled(Duration most) {

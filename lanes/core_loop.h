@@ -71,6 +71,7 @@ class CoreLoop {
   void fire_due() LW_EXCLUDES(queue_mutex_, core_mutex_);
 
  private:
+  void queue(Event event) LW_REQUIRES(queue_mutex_);
   void drain();
   // Lets the core handle events; the actions go to *actions.
   void handle(std::span<const Event> events, std::vector<Action>* actions) LW_EXCLUDES(core_mutex_);

@@ -376,7 +376,7 @@ void JobRegistry::on_job_gone(JobId id, const std::optional<Error>& why) {
   fault_point("broker.job_gone");
 }
 
-void JobRegistry::on_events(std::vector<lanes::Event> events) {
+void JobRegistry::on_events(const std::vector<lanes::Event>& events) {
   // Before the report, events speak of what the core does not know yet.
   if (!core_->running()) return;
   core_->post(events);

@@ -100,7 +100,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   void on_job_added(JobEntry& job) override;
   void on_job_refused(JobEntry& job, const Error& why) override;
   void on_job_gone(JobId job, const std::optional<Error>& why) override;
-  void on_events(std::vector<lanes::Event> events) override;
+  void on_events(const std::vector<lanes::Event>& events) override;
   void on_report(lanes::WorkerReport report) override;
 
   // The one job of that number or name that the user may `act` on.

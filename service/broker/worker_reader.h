@@ -32,7 +32,7 @@ class WorkerEvents {
   // not be in the table.
   virtual void on_job_gone(JobId job, const std::optional<Error>& why) = 0;
   // Of one instant, in the order in which the worker sent them.
-  virtual void on_events(std::vector<lanes::Event> events) = 0;
+  virtual void on_events(const std::vector<lanes::Event>& events) = 0;
   // The worker's answer to all that a new worker, or a new broker, begins with.
   virtual void on_report(lanes::WorkerReport report) = 0;
 };

@@ -104,6 +104,17 @@ TEST(CoreLoop, WhatIsPostedMeanwhileIsHandledTogether) {
   EXPECT_EQ(loop.read([](const Scheduler& core) { return core.snapshot().jobs.size(); }), 1u);
 }
 
+TEST(CoreLoop, MoreThanItTakesAtOnceAreHandledAllTheSame) {
+  ManualClock clock;
+  Sink sink;
+  CoreLoop loop(make_scheduler(), clock, sink, CoreLoop::Timer::cranked);
+  std::vector<Event> offers;
+  for (uint64_t id = 1; id <= 2'500; ++id) offers.emplace_back(offer(id, kib(4)));
+  loop.post(std::move(offers));
+  EXPECT_TRUE(loop.wait_handled(Duration()));
+  EXPECT_EQ(loop.read([](const Scheduler& core) { return core.snapshot().jobs.size(); }), 2'500u);
+}
+
 TEST(CoreLoop, ManyThreadsPostAndReadAndNothingIsLost) {
   SteadyClock clock;
   Sink sink;
