@@ -10,9 +10,9 @@ The trace of the core counts evictions and where they went, those of the baselin
 pool. Crowds of the same jobs come and go before, until three in a row leave the processes with the
 same memory (a note says if none did): what the service, its processes and its tiers hold then is
 what they may hold in the end. The crowd that is measured makes ten times as many calls as one of
-those, or forty times: what each call leaves shows. There are as many lanes as every crowd uses: the
-first iteration in a lane costs a worker about a megabyte for good (the heap of its thread), and how
-many of 64 lanes are ever open at once is chance."""
+those, or forty times: what each call leaves shows. There are as many lanes as every crowd uses: a
+worker keeps about a megabyte for good where a further lane is used for the first time, and how many
+of 64 lanes are ever open at once is chance."""
 
 from __future__ import annotations
 
