@@ -22,8 +22,8 @@ from .probe import run_probe
 
 PLAIN = 4  # iterations before the one that is recorded: it is planned from the second on
 REPLAYED = 3
-# An iteration that begins while the one before it is still being looked at has no plan yet, and
-# runs node by node once more.
+# The lane's thread and this one both run iterations, as it comes; a thread records only what it ran
+# node by node before.
 SPARE = 8
 NOTES = 1 << 24
 

@@ -35,6 +35,9 @@ inline constexpr Bytes kMaxLibraryWorkspace = Bytes(1 << 30);
 // Planned iterations at equal addresses before one is recorded for replay: capture allocates, and
 // a plan may still change after the first ones.
 inline constexpr uint32_t kReplayAfter = 3;
+// Threads of which is remembered that they ran a graph and may record it: those of clients that run
+// their iterations themselves come and go.
+inline constexpr size_t kReplayThreads = 16;
 // How often in a row a recording that other threads spoilt is made again: each costs about an
 // iteration, and where they always do, no replay is worth it.
 inline constexpr uint32_t kRecordAgain = 3;

@@ -1,10 +1,22 @@
 #include "adaptor/run/replay.h"
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "adaptor/device/limits.h"
 
 namespace laneway::adaptor {
+namespace {
+
+// Unlike the system's numbers of threads, never given twice.
+uint64_t this_thread() {
+  static std::atomic<uint64_t> given{0};
+  thread_local const uint64_t number = ++given;
+  return number;
+}
+
+}  // namespace
 
 ReplayControl::Way ReplayControl::begin(std::optional<ReplayKey> key) {
   way_ = Way::plain;
@@ -17,10 +29,21 @@ ReplayControl::Way ReplayControl::begin(std::optional<ReplayKey> key) {
   if (!key_ || *key_ != *key) {
     key_ = std::move(key);
     completed_ = 0;
+    ran_.clear();
   }
-  const bool enough = completed_ >= limits::kReplayAfter;
-  if (enough && ran_last_ == std::this_thread::get_id()) way_ = Way::record;
+  if (completed_ >= limits::kReplayAfter && this_thread_ran()) way_ = Way::record;
   return way_;
+}
+
+bool ReplayControl::this_thread_ran() const {
+  return std::find(ran_.begin(), ran_.end(), this_thread()) != ran_.end();
+}
+
+void ReplayControl::note_this_thread() {
+  if (!ran_.empty() && ran_.back() == this_thread()) return;
+  std::erase(ran_, this_thread());
+  if (ran_.size() >= limits::kReplayThreads) ran_.erase(ran_.begin());
+  ran_.push_back(this_thread());
 }
 
 ReplayControl::Way ReplayControl::begin_plainly() {
@@ -37,7 +60,7 @@ ReplayControl::Way ReplayControl::begin_existing(const std::optional<ReplayKey>&
 void ReplayControl::completed() {
   if (way_ == Way::plain && key_ && counts_) {
     ++completed_;
-    ran_last_ = std::this_thread::get_id();
+    note_this_thread();
   }
   if (way_ != Way::record) return;
   spoilt_ = 0;

@@ -3,9 +3,10 @@
 // valid for iterations in which all of these are the same: their key. After limits::kReplayAfter
 // planned iterations with one key the next one is recorded, and later ones with this key are
 // replayed; an iteration with another key runs node by node, and counting begins again. A thread
-// records a graph only if it was the last to run it node by node: libraries keep data per thread
-// that they make at the first call of an operator (plans of convolutions), and some of it cannot be
-// made while recording.
+// records a graph only if it ran it node by node with this key before: libraries keep data per
+// thread that they make at the first call of an operator (plans of convolutions), and some of it
+// cannot be made while recording. Which thread runs an iteration is chance where several do (a
+// lane's own and its client's, in one process), so it need not be the one that ran the last.
 //
 // It decides only; GraphReplayer acts (adaptor/run/graph_replayer.h). One thread at a time.
 #pragma once
@@ -14,7 +15,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "base/bytes.h"
@@ -60,13 +60,16 @@ class ReplayControl {
   bool refused() const { return refused_; }
 
  private:
+  bool this_thread_ran() const;
+  void note_this_thread();
+
   bool refused_ = false;
   bool counts_ = false;  // this iteration does
   uint32_t spoilt_ = 0;  // recordings that were, since one succeeded
   Way way_ = Way::plain;
   std::optional<ReplayKey> key_;       // the key of the iterations that are counted
   uint32_t completed_ = 0;             // iterations that ran node by node with key_, in a row
-  std::thread::id ran_last_;           // the thread that ran the last of them
+  std::vector<uint64_t> ran_;          // the threads that ran any of them, the latest last
   std::optional<ReplayKey> recorded_;  // the key of the recording; none: there is no recording
 };
 

@@ -65,6 +65,42 @@ TEST(ReplayControl, AThreadRecordsWhatItRanBeforeAndReplaysWhatAnotherRecorded) 
   EXPECT_EQ(run(control, key_of(1)), Way::replay);
 }
 
+// A client's own thread and its lane's, in turns: neither ever runs two in a row.
+TEST(ReplayControl, ThreadsThatTakeTurnsRecordToo) {
+  ReplayControl control;
+  const auto run_elsewhere = [&] {
+    Way way = Way::replay;
+    std::thread other([&] { way = run(control, key_of(1)); });
+    other.join();
+    return way;
+  };
+  for (uint32_t i = 0; i < limits::kReplayAfter; ++i) {
+    EXPECT_EQ(i % 2 == 0 ? run(control, key_of(1)) : run_elsewhere(), Way::plain);
+  }
+  // Every time another thread, which never ran it.
+  for (size_t i = 0; i < limits::kReplayThreads - 1; ++i) EXPECT_EQ(run_elsewhere(), Way::plain);
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+}
+
+TEST(ReplayControl, OfTooManyThreadsThoseThatRanItLatelyRecord) {
+  ReplayControl control;
+  run_plainly(control, 1);
+  for (size_t i = 0; i < limits::kReplayThreads; ++i) {
+    std::thread([&] { EXPECT_EQ(run(control, key_of(1)), Way::plain); }).join();
+  }
+  EXPECT_EQ(run(control, key_of(1)), Way::plain);
+  EXPECT_EQ(run(control, key_of(1)), Way::record);
+}
+
+// What a thread made for other addresses is none for these.
+TEST(ReplayControl, AnotherKeyIsRecordedByAThreadThatRanThatOne) {
+  ReplayControl control;
+  run_plainly(control, 1);
+  std::thread([&] { run_plainly(control, 2); }).join();
+  EXPECT_EQ(run(control, key_of(2)), Way::plain);
+  EXPECT_EQ(run(control, key_of(2)), Way::record);
+}
+
 TEST(ReplayControl, IterationsWithoutAPlanCountForNothing) {
   ReplayControl control;
   for (int i = 0; i < 10; ++i) EXPECT_EQ(run(control, std::nullopt), Way::plain);
