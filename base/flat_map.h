@@ -5,7 +5,9 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -15,7 +17,13 @@ namespace laneway {
 template <class Key, class Value>
 class FlatMap {
  public:
-  using Entry = std::pair<Key, Value>;  // the key of an entry must not be changed
+  // The key of an entry must not be changed. Not a std::pair, which is never copied as plain bytes:
+  // to add or erase would move the entries behind one by one.
+  struct Entry {
+    Key first;
+    Value second;
+    friend auto operator<=>(const Entry&, const Entry&) = default;
+  };
   using iterator = typename std::vector<Entry>::iterator;
   using const_iterator = typename std::vector<Entry>::const_iterator;
 
@@ -30,6 +38,7 @@ class FlatMap {
 
   // The first entry whose key is not less than `key`; greater than it.
   iterator lower_bound(const Key& key) { return begin() + (first_from(key) - entries_.cbegin()); }
+  const_iterator lower_bound(const Key& key) const { return first_from(key); }
   iterator upper_bound(const Key& key) {
     const iterator at = lower_bound(key);
     return at != end() && !(key < at->first) ? at + 1 : at;
@@ -53,8 +62,14 @@ class FlatMap {
   bool emplace(const Key& key, Value value) {
     const iterator at = lower_bound(key);
     if (at != end() && !(key < at->first)) return false;
-    entries_.emplace(at, key, std::move(value));
+    entries_.insert(at, Entry{key, std::move(value)});
     return true;
+  }
+  // Puts these in the place of all entries from `first` on. Requires: their keys are ascending, and
+  // greater than those before `first`.
+  void replace_from(const_iterator first, std::span<const Entry> entries) {
+    entries_.erase(first, entries_.cend());
+    entries_.insert(entries_.end(), entries.begin(), entries.end());
   }
   // The entry behind it.
   iterator erase(iterator entry) { return entries_.erase(entry); }

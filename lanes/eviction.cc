@@ -73,22 +73,28 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
 
 bool Eviction::give_up_prefixes(const Wish& wish) {
   const Wish at_once{.job = wish.job, .where = wish.where, .at_once = true};
-  const auto fits_now = [&](PoolMap pool) {
-    RoomTrial trial(core_, std::move(pool));
-    RoomTrial slid = trial;
-    slid.slide(at_once, /*idle_ones_only=*/true);
-    return slid.fits(at_once) || trial.fits(at_once);
+  const auto fits_now = [&](const std::vector<JobId>& given) {
+    RoomTrial trial(core_);
+    trial.give_up(given);
+    {
+      RoomTrial slid = trial.nested();
+      slid.slide(at_once, /*idle_ones_only=*/true);
+      if (slid.fits(at_once)) return true;
+    }
+    return trial.fits(at_once);
   };
-  const auto fits_later = [&](const PoolMap& pool) { return suffices(wish, pool, {}); };
+  const auto fits_later = [&](const std::vector<JobId>& given) {
+    return suffices(wish, {.leaving = {}, .prefixes = given});
+  };
   const JobId id = wish.job.view.id;
   return prefixes_.give_up_for(id, fits_now) || prefixes_.give_up_for(id, fits_later);
 }
 
 bool Eviction::give_up_for_moves(const Wish& wish) {
   if (core_.pool.ledger().revocable(memory::Revocation::on_demand) == Bytes()) return false;
-  std::optional<PoolMap> copy;
-  const PoolMap& pool = prefixes_.pool_without(copy);
-  if (!copy) return false;
+  const std::vector<JobId> prefixes = prefixes_.all();
+  if (prefixes.empty()) return false;
+  const PoolMap& pool = core_.pool;
   const policies::JobView& job = wish.job.view;
   Bytes more = pool.rounded(wish.job.must);
   if (wish.where != nullptr) {
@@ -96,6 +102,7 @@ bool Eviction::give_up_for_moves(const Wish& wish) {
   } else {
     more -= core_.lane_of(job.lane).region.size;
   }
+  for (const JobId id : prefixes) more -= pool.prefix_of(id).size;
   if (pool.claimed() + more > pool.capacity()) return false;
   prefixes_.give_up_all();
   return true;
@@ -172,12 +179,14 @@ bool Eviction::ask_unbounded(const std::vector<EvictCandidate>& candidates) {
 Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
   Leaving all;
   for (const EvictCandidate& one : candidates) all.push_back(one.job->id);
-  std::optional<PoolMap> copy;
-  const PoolMap& pool = prefixes_.pool_without(copy);
+  const std::vector<JobId> prefixes = prefixes_.all();
+  const auto suffice = [&](const Leaving& leaving) {
+    return suffices(wish, {.leaving = leaving, .prefixes = prefixes});
+  };
   Leaving chosen;
-  while (!suffices(wish, pool, chosen)) {
+  while (!suffice(chosen)) {
     // One or two do as a rule; before more are asked of the policy, whether all would.
-    if (chosen.size() == kFew && !suffices(wish, pool, all)) return {};
+    if (chosen.size() == kFew && !suffice(all)) return {};
     if (candidates.empty()) return {};
     const JobId next = policy_.evict(core_, {wish.job.view, candidates});
     if (!next.valid()) return {};
@@ -188,7 +197,7 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
   for (size_t i = 0; i < chosen.size() && chosen.size() > 1;) {
     Leaving without = chosen;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-    if (suffices(wish, pool, without)) {
+    if (suffice(without)) {
       chosen = std::move(without);
     } else {
       ++i;
@@ -197,47 +206,46 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
   return chosen;
 }
 
-bool Eviction::suffices(const Wish& wish, const PoolMap& pool, const Leaving& leaving,
-                        const RoomTrial::Keeps& keeps) const {
-  if (!frees_enough(wish, pool, leaving)) return false;
-  RoomTrial trial(core_, pool);
-  trial.leave(leaving, keeps);
+bool Eviction::suffices(const Wish& wish, const Gone& gone, const RoomTrial::Keeps& keeps) const {
+  RoomTrial trial(core_);
+  trial.give_up(gone.prefixes);
+  if (!frees_enough(wish, trial.pool(), gone.leaving)) return false;
+  trial.leave(gone.leaving, keeps);
   if (trial.fits(wish)) return true;
   if (!trial.may_slide(wish)) return false;
-  trial.slide(wish, /*idle_ones_only=*/false);
-  return trial.fits(wish);
+  return trial.slide_for(wish) && trial.fits(wish);
 }
 
 bool Eviction::frees_enough(const Wish& wish, const PoolMap& pool, const Leaving& leaving) const {
   if (wish.where == nullptr) return true;
+  const Bytes wanted = pool.rounded(wish.job.view.persistent);
+  Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
+  for (const JobId id : leaving) free += pool.rounded(core_.job_of(id).view.persistent);
+  if (wanted <= free) return true;
+  // Their regions may shrink.
   Leaving gone = leaving;
   std::sort(gone.begin(), gone.end());
-  Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
   for (const Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::closed) continue;
     Bytes need;
     for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
-      if (std::binary_search(gone.begin(), gone.end(), job->id)) {
-        free += pool.rounded(job->persistent);
-      } else {
-        need = std::max(need, pool.rounded(job->ephemeral));
-      }
+      const bool stays = !std::binary_search(gone.begin(), gone.end(), job->id);
+      if (stays) need = std::max(need, pool.rounded(job->ephemeral));
     }
     if (need < lane.region.size) free += lane.region.size - need;
   }
-  return pool.rounded(wish.job.view.persistent) <= free;
+  return wanted <= free;
 }
 
 RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) const {
   RoomTrial::Keeps keeps;
-  std::optional<PoolMap> copy;
-  const PoolMap& pool = prefixes_.pool_without(copy);
+  const std::vector<JobId> prefixes = prefixes_.all();
   for (const JobId id : leaving) {
     // As much as was wished for, or a half, or a quarter: a part shortens the wait as well.
     Bytes stays = prefixes_.wanted(core_.job_of(id));
     for (int tries = 0; tries < 3 && stays > Bytes(); ++tries) {
       keeps[id] = stays;
-      if (wish == nullptr || suffices(*wish, pool, leaving, keeps)) break;
+      if (wish == nullptr || suffices(*wish, {leaving, prefixes}, keeps)) break;
       keeps.erase(id);
       stays = Bytes(stays.count() / 2 / core_.config.alignment * core_.config.alignment);
     }
@@ -245,44 +253,52 @@ RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) 
   return keeps;
 }
 
-bool Eviction::find_places(const Leaving& leaving, OutsideMap& map,
-                           std::vector<JobId>& dropped) const {
+bool Eviction::find_places(const Leaving& leaving, Places& places) {
   for (const JobId id : leaving) {
-    if (map.place_of(id).tier != Tier::none) continue;
+    if (core_.outside.place_of(id).tier != Tier::none) continue;
     const Bytes size = core_.job_of(id).view.persistent;
-    OutsidePlace place = map.place_for(size);
-    while (place.tier == Tier::none && drop_a_copy(leaving, map, dropped)) {
-      place = map.place_for(size);
+    OutsidePlace place = core_.outside.place_for(size);
+    while (place.tier == Tier::none && drop_a_copy(leaving, places)) {
+      place = core_.outside.place_for(size);
     }
     if (place.tier == Tier::none) return false;
-    LW_CHECK(map.claim(id, size, place), "the place was free");
+    LW_CHECK(core_.outside.claim(id, size, place), "the place was free");
+    places.claimed.push_back(id);
   }
   return true;
 }
 
+void Eviction::take_back(const Places& places) {
+  for (const JobId id : places.claimed) core_.outside.drop(id);
+  for (const auto& [id, place] : places.dropped) {
+    LW_CHECK(core_.outside.claim(id, core_.job_of(id).view.persistent, place), "it was there");
+  }
+}
+
 // Of images in the pool: the one used last, which will leave last.
-bool Eviction::drop_a_copy(const Leaving& leaving, OutsideMap& map,
-                           std::vector<JobId>& dropped) const {
+bool Eviction::drop_a_copy(const Leaving& leaving, Places& places) {
   const Job* latest = nullptr;
   for (const auto& [id, job] : core_.jobs) {
     if (latest != nullptr && job.view.used_at <= latest->view.used_at) continue;
     const bool placed = job.view.lane.valid() && job.state() != JobState::restoring &&
                         job.state() != JobState::evicting && !job.arriving && !job.leaves;
     if (!placed || job.saving || contains(leaving, id)) continue;
-    if (map.place_of(id).tier != Tier::none) latest = &job;
+    if (core_.outside.place_of(id).tier != Tier::none) latest = &job;
   }
   if (latest == nullptr) return false;
-  map.drop(latest->view.id);
-  dropped.push_back(latest->view.id);
+  const JobId id = latest->view.id;
+  places.dropped.emplace_back(id, core_.outside.place_of(id));
+  core_.outside.drop(id);
   return true;
 }
 
 bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps) {
-  OutsideMap map = core_.outside;
-  std::vector<JobId> dropped;
-  if (!find_places(leaving, map, dropped)) return false;
-  core_.outside = std::move(map);
-  for (const JobId id : dropped) {
+  Places places;
+  if (!find_places(leaving, places)) {
+    take_back(places);
+    return false;
+  }
+  for (const auto& [id, place] : places.dropped) {
     core_.job_of(id).clean = false;
     core_.actions.push_back(DropCopy{id});
   }

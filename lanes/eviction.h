@@ -1,5 +1,5 @@
 // Eviction: images leave the pool so that others find room. The policy says who; nobody leaves in
-// vain: whether the room suffices is tried on a copy of the pool first, and whom it suffices
+// vain: whether the room suffices is tried first (room_trial.h), and whom it suffices
 // without stays. The places outside are claimed before the first image leaves. Part of the core;
 // not thread-safe.
 //
@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -87,9 +88,13 @@ class Eviction {
   // Asks those of them whose turns have no bound.
   bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
   Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
-  // Of those in `pool`, so much of each of them stays as `keeps` says; the others go entirely.
-  bool suffices(const Wish& wish, const PoolMap& pool, const Leaving& leaving,
-                const RoomTrial::Keeps& keeps = {}) const;
+  // Who leaves, and what is given up before: beginnings of images that left.
+  struct Gone {
+    const Leaving& leaving;
+    const std::vector<JobId>& prefixes;
+  };
+  // Of those that leave, so much of each stays as `keeps` says; the others go entirely.
+  bool suffices(const Wish& wish, const Gone& gone, const RoomTrial::Keeps& keeps = {}) const;
   // Whether the bytes suffice, wherever they lie: cheap, and without it nothing else can help.
   bool frees_enough(const Wish& wish, const PoolMap& pool, const Leaving& leaving) const;
   // What may stay of those that leave for `wish`, or for nobody.
@@ -97,10 +102,16 @@ class Eviction {
   // Nobody can leave now, and without the beginnings the bytes are there, if not in one piece: they
   // are given up, and images may move.
   bool give_up_for_moves(const Wish& wish);
-  // A place for each of them that has none, in `map`; the copies to be given up for it are added to
-  // `dropped`.
-  bool find_places(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;
-  bool drop_a_copy(const Leaving& leaving, OutsideMap& map, std::vector<JobId>& dropped) const;
+  // Places outside that were claimed for images that leave, and copies given up for that.
+  struct Places {
+    std::vector<JobId> claimed;
+    std::vector<std::pair<JobId, OutsidePlace>> dropped;
+  };
+  // A place for each of them that has none. False: not for all, and those of `places` are to be
+  // taken back.
+  bool find_places(const Leaving& leaving, Places& places);
+  bool drop_a_copy(const Leaving& leaving, Places& places);
+  void take_back(const Places& places);
   bool let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps);
   void ended(Job& job);
 

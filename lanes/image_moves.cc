@@ -6,7 +6,7 @@
 namespace laneway::lanes {
 namespace {
 
-// Of images, at most so many are tried for one wish: each costs a copy of the pool's map.
+// Of images, at most so many are tried for one wish.
 constexpr size_t kMostTried = 16;
 // Before a job whose copy failed is asked to move again.
 constexpr Duration kAfterFailure = seconds(10);
@@ -15,9 +15,8 @@ constexpr Duration kAfterFailure = seconds(10);
 bool suffices(RoomTrial& trial, const Wish& wish) {
   if (trial.fits(wish)) return true;
   if (!trial.may_slide(wish)) return false;
-  RoomTrial slid = trial;
-  slid.slide(wish, /*idle_ones_only=*/false);
-  return slid.fits(wish);
+  RoomTrial slid = trial.nested();
+  return slid.slide_for(wish) && slid.fits(wish);
 }
 
 }  // namespace
@@ -34,15 +33,9 @@ bool ImageMoves::make_room(const Wish& wish) {
 
 std::vector<Job*> ImageMoves::candidates() {
   std::vector<Job*> all;
-  std::vector<PoolMap::ImageSize> images = core_.pool.image_sizes();
-  auto from = images.begin();
-  while (from != images.end() && all.size() < kMostTried) {
-    // Few of the smallest cannot move.
-    const auto to = from + std::min<std::ptrdiff_t>(images.end() - from, 2 * kMostTried);
-    std::partial_sort(from, to, images.end());
-    for (; from != to && all.size() < kMostTried; ++from) {
-      if (Job& job = core_.job_of(from->job); could_move(job)) all.push_back(&job);
-    }
+  for (const PoolMap::ImageSize& image : core_.pool.image_sizes()) {
+    if (all.size() >= kMostTried) break;
+    if (Job& job = core_.job_of(image.job); could_move(job)) all.push_back(&job);
   }
   return all;
 }
@@ -52,7 +45,7 @@ bool ImageMoves::may_help(const Wish& wish, const std::vector<Job*>& candidates)
   from.reserve(candidates.size());
   for (const Job* job : candidates) from.push_back(job->image_offset);
   std::sort(from.begin(), from.end());
-  return may_slide_for(core_.pool, core_.lanes, wish, from);
+  return may_slide_for(core_, wish, from);
 }
 
 bool ImageMoves::could_move(const Job& job) {
@@ -95,8 +88,7 @@ bool ImageMoves::make_room_above(Bytes limit) {
   for (auto& [id, job] : core_.jobs) {
     const Bytes size = core_.pool.rounded(job.view.persistent);
     if (!could_move(job) || job.image_offset + size <= limit) continue;
-    RoomTrial trial(core_);
-    const auto to = trial.move(id, PoolMap::MoveTo::lowest);
+    const auto to = RoomTrial(core_).move(id, PoolMap::MoveTo::lowest);
     if (to && *to + size <= limit && begin({&job, PoolMap::MoveTo::lowest})) return true;
   }
   return false;

@@ -1,5 +1,5 @@
 // ImageMoves: images move inside the pool, where the bytes that somebody wants are free but not in
-// one piece. Whether it helps is tried on a copy of the pool first. An image moves only into a
+// one piece. Whether it helps is tried first (room_trial.h). An image moves only into a
 // range that is wholly apart from its own, which is its own too until the move has ended: so one
 // that finds no such range stays. Between two turns of its job; pinned images move like others. One
 // image moves at a time. Part of the core; not thread-safe.

@@ -7,8 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
+
 #include "base/bytes.h"
-#include "base/flat_map.h"
 #include "base/ids.h"
 #include "lanes/outside_place.h"
 #include "memory/free_list.h"
@@ -58,7 +59,7 @@ class OutsideMap {
   int64_t alignment_;
   Space store_;
   Space spill_;
-  FlatMap<JobId, Copy> copies_;
+  std::unordered_map<JobId, Copy> copies_;  // never walked: its order differs from run to run
 };
 
 }  // namespace laneway::lanes

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "lanes/pool_gaps.h"
 
 namespace laneway::lanes {
 namespace {
@@ -37,11 +38,10 @@ Claim region_claim(RegionId region, Bytes bytes) {
 PoolMap::PoolMap(Bytes capacity, Bytes reserve, int64_t alignment)
     : alignment_(alignment),
       reserve_(reserve),
-      ledger_(rounded_down(capacity, alignment)),
-      ranges_(rounded_down(capacity, alignment), alignment) {
-  LW_CHECK(reserve < ledger_.capacity(), "the reserve is not smaller than the pool");
+      record_(rounded_down(capacity, alignment), alignment) {
+  LW_CHECK(reserve < ledger().capacity(), "the reserve is not smaller than the pool");
   if (reserve > Bytes(0)) {
-    const auto made = ledger_.claim(claim_of({}, ClaimClass::overhead, reserve));
+    const auto made = record_.enter(claim_of({}, ClaimClass::overhead, reserve));
     LW_CHECK(made.outcome == LedgerOutcome::done, "the reserve can't be claimed");
   }
 }
@@ -53,7 +53,7 @@ Bytes PoolMap::rounded(Bytes bytes) const {
 
 bool PoolMap::could_ever_fit(Bytes persistent, Bytes region) const {
   // Sizes come from clients: compared one by one, so that no sum overflows.
-  const Bytes usable = ledger_.capacity() - reserve_;
+  const Bytes usable = ledger().capacity() - reserve_;
   if (persistent > usable || region > usable) return false;
   return rounded(persistent) + rounded(region) <= usable;
 }
@@ -61,90 +61,88 @@ bool PoolMap::could_ever_fit(Bytes persistent, Bytes region) const {
 Room PoolMap::place_image(JobId job, Bytes size, Bytes* offset) {
   const Bytes bytes = rounded(size);
   const auto made =
-      ledger_.claim(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, bytes));
+      record_.enter(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, bytes));
   if (made.outcome != LedgerOutcome::done) return Room::full;
-  const std::optional<Bytes> place = ranges_.allocate(bytes, Placement::lowest);
+  const std::optional<Bytes> place = record_.take(bytes, Placement::lowest);
   if (!place) {
-    ledger_.release(made.id);
+    record_.leave(made.id);
     return Room::fragmented;
   }
-  LW_CHECK(images_.emplace(job, Image{{*place, made.id}, bytes, {}}),
-           "the job has an image already");
+  LW_CHECK(record_.image(job) == nullptr, "the job has an image already");
+  record_.set_image(job, Image{{*place, made.id}, bytes, {}});
   *offset = *place;
   return Room::done;
 }
 
 bool PoolMap::is_range(Bytes offset, Bytes size) const {
-  const Bytes end = ranges_.capacity();
+  const Bytes end = ranges().capacity();
   if (size <= Bytes(0) || size > end || offset < Bytes(0) || offset > end - size) return false;
   return offset.count() % alignment_ == 0 && size.count() % alignment_ == 0;
 }
 
 bool PoolMap::claim_image(JobId job, Bytes size, Bytes offset, Bytes range) {
   if (size < Bytes(0) || size > range || !is_range(offset, range)) return false;
-  if (rounded(size) != range || images_.contains(job)) return false;
+  if (rounded(size) != range || record_.image(job) != nullptr) return false;
   const auto made =
-      ledger_.claim(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, range));
+      record_.enter(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, range));
   if (made.outcome != LedgerOutcome::done) return false;
-  if (!ranges_.allocate_at(offset, range)) {
-    ledger_.release(made.id);
+  if (!record_.take_at(offset, range)) {
+    record_.leave(made.id);
     return false;
   }
-  images_.emplace(job, Image{{offset, made.id}, range, {}});
+  record_.set_image(job, Image{{offset, made.id}, range, {}});
   return true;
 }
 
-void PoolMap::drop_image(JobId job) {
-  const auto image = images_.find(job);
-  LW_CHECK(image != images_.end(), "the job has no image");
-  release(image->second.at);
-  if (image->second.next) release(*image->second.next);
-  images_.erase(image);
+const PoolMap::Image& PoolMap::image_of(JobId job) const {
+  const Image* const image = record_.image(job);
+  LW_CHECK(image != nullptr, "the job has no image");
+  return *image;
 }
 
-std::vector<PoolMap::ImageSize> PoolMap::image_sizes() const {
-  std::vector<ImageSize> sizes;
-  sizes.reserve(images_.size());
-  for (const auto& [job, image] : images_) sizes.push_back({image.size, job});
-  return sizes;
+void PoolMap::drop_image(JobId job) {
+  const Image image = image_of(job);
+  release(image.at);
+  if (image.next) release(*image.next);
+  record_.set_image(job, std::nullopt);
 }
 
 void PoolMap::release(const Place& place) {
-  ranges_.free(place.offset);
-  ledger_.release(place.claim);
+  record_.give(place.offset);
+  record_.leave(place.claim);
 }
 
 std::optional<Bytes> PoolMap::begin_move(JobId job, MoveTo to) {
-  Image& image = images_.at(job);
+  Image image = image_of(job);
   LW_CHECK(!image.next, "the image moves already");
   std::optional<Bytes> place;
   switch (to) {
-    case MoveTo::lowest: place = gap_below(image.size, ranges_.capacity()); break;
-    case MoveTo::highest: place = highest_gap(image.size); break;
-    case MoveTo::lower: place = gap_below(image.size, image.at.offset); break;
+    case MoveTo::lowest: place = gap_below(ranges(), image.size, ranges().capacity()); break;
+    case MoveTo::highest: place = highest_gap(ranges(), image.size); break;
+    case MoveTo::lower: place = gap_below(ranges(), image.size, image.at.offset); break;
   }
   if (!place) return std::nullopt;
   const auto made =
-      ledger_.claim(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, image.size));
+      record_.enter(claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, image.size));
   if (made.outcome != LedgerOutcome::done) return std::nullopt;
-  LW_CHECK(ranges_.allocate_at(*place, image.size), "the gap was free");
+  LW_CHECK(record_.take_at(*place, image.size), "the gap was free");
   image.next = Place{*place, made.id};
+  record_.set_image(job, image);
   return place;
 }
 
 void PoolMap::end_move(JobId job, bool moved) {
-  Image& image = images_.at(job);
+  Image image = image_of(job);
   LW_CHECK(image.next.has_value(), "the image does not move");
   if (moved) std::swap(image.at, *image.next);
   release(*image.next);
   image.next.reset();
+  record_.set_image(job, image);
 }
 
 void PoolMap::keep_prefix(JobId job, Bytes size) {
-  const auto image = images_.find(job);
-  LW_CHECK(image != images_.end(), "the job has no image");
-  const Bytes offset = image->second.at.offset;
-  LW_CHECK(size > Bytes(0) && size <= ranges_.size_of(offset), "a prefix is a part of its image");
+  const Bytes offset = image_of(job).at.offset;
+  LW_CHECK(size > Bytes(0) && size <= ranges().size_of(offset), "a prefix is a part of its image");
   drop_image(job);
   LW_CHECK(claim_prefix(job, {offset, size}), "the image's own range was free");
 }
@@ -159,40 +157,40 @@ bool PoolMap::grow_prefix(JobId job, Bytes size) {
 }
 
 bool PoolMap::claim_prefix(JobId job, const ImagePrefix& prefix) {
-  if (!is_range(prefix.offset, prefix.size) || prefixes_.contains(job)) return false;
+  if (!is_range(prefix.offset, prefix.size) || record_.prefix(job) != nullptr) return false;
   Claim wanted = claim_of({OwnerKind::job, job.value()}, ClaimClass::persistent, prefix.size);
   wanted.revocation = memory::Revocation::on_demand;
-  const auto made = ledger_.claim(wanted);
+  const auto made = record_.enter(wanted);
   if (made.outcome != LedgerOutcome::done) return false;
-  if (!ranges_.allocate_at(prefix.offset, prefix.size)) {
-    ledger_.release(made.id);
+  if (!record_.take_at(prefix.offset, prefix.size)) {
+    record_.leave(made.id);
     return false;
   }
-  prefixes_.emplace(job, Place{prefix.offset, made.id});
+  record_.set_prefix(job, Place{prefix.offset, made.id});
   return true;
 }
 
 bool PoolMap::drop_prefix(JobId job) {
-  const auto prefix = prefixes_.find(job);
-  if (prefix == prefixes_.end()) return false;
-  release(prefix->second);
-  prefixes_.erase(prefix);
+  const Place* const prefix = record_.prefix(job);
+  if (prefix == nullptr) return false;
+  release(*prefix);
+  record_.set_prefix(job, std::nullopt);
   return true;
 }
 
 ImagePrefix PoolMap::prefix_of(JobId job) const {
-  const auto prefix = prefixes_.find(job);
-  if (prefix == prefixes_.end()) return {};
-  return {prefix->second.offset, ranges_.size_of(prefix->second.offset)};
+  const Place* const prefix = record_.prefix(job);
+  if (prefix == nullptr) return {};
+  return {prefix->offset, ranges().size_of(prefix->offset)};
 }
 
 Room PoolMap::open_region(Region& region, Bytes size) {
   const Bytes bytes = rounded(size);
-  const auto made = ledger_.claim(region_claim(region.id, bytes));
+  const auto made = record_.enter(region_claim(region.id, bytes));
   if (made.outcome != LedgerOutcome::done) return Room::full;
-  const std::optional<Bytes> place = ranges_.allocate(bytes, Placement::highest);
+  const std::optional<Bytes> place = record_.take(bytes, Placement::highest);
   if (!place) {
-    ledger_.release(made.id);
+    record_.leave(made.id);
     return Room::fragmented;
   }
   region.offset = *place;
@@ -203,10 +201,10 @@ Room PoolMap::open_region(Region& region, Bytes size) {
 
 bool PoolMap::claim_region(Region& region) {
   if (!is_range(region.offset, region.size)) return false;
-  const auto made = ledger_.claim(region_claim(region.id, region.size));
+  const auto made = record_.enter(region_claim(region.id, region.size));
   if (made.outcome != LedgerOutcome::done) return false;
-  if (!ranges_.allocate_at(region.offset, region.size)) {
-    ledger_.release(made.id);
+  if (!record_.take_at(region.offset, region.size)) {
+    record_.leave(made.id);
     return false;
   }
   region.claim = made.id;
@@ -214,27 +212,27 @@ bool PoolMap::claim_region(Region& region) {
 }
 
 void PoolMap::close_region(Region& region) {
-  ranges_.free(region.offset);
-  ledger_.release(region.claim);
+  record_.give(region.offset);
+  record_.leave(region.claim);
   region = Region{};
 }
 
 std::optional<Bytes> PoolMap::refit(Bytes offset, Bytes old_size, Bytes size) {
-  if (const auto place = ranges_.resize(offset, size, Placement::highest)) return place;
-  if (const auto place = ranges_.resize(offset, size, Placement::lowest)) return place;
-  ranges_.free(offset);
-  const std::optional<Bytes> moved = ranges_.allocate(size, Placement::highest);
-  if (!moved) LW_CHECK(ranges_.allocate_at(offset, old_size), "the old range was free");
+  if (const auto place = record_.stretch(offset, size, Placement::highest)) return place;
+  if (const auto place = record_.stretch(offset, size, Placement::lowest)) return place;
+  record_.give(offset);
+  const std::optional<Bytes> moved = record_.take(size, Placement::highest);
+  if (!moved) LW_CHECK(record_.take_at(offset, old_size), "the old range was free");
   return moved;
 }
 
 Room PoolMap::resize_region(Region& region, Bytes size) {
   const Bytes bytes = rounded(size);
   if (bytes == region.size) return Room::done;
-  if (ledger_.resize(region.claim, bytes) != LedgerOutcome::done) return Room::full;
+  if (record_.hold(region.claim, bytes) != LedgerOutcome::done) return Room::full;
   const std::optional<Bytes> place = refit(region.offset, region.size, bytes);
   if (!place) {
-    LW_CHECK(ledger_.resize(region.claim, region.size) == LedgerOutcome::done);
+    LW_CHECK(record_.hold(region.claim, region.size) == LedgerOutcome::done);
     return Room::fragmented;
   }
   region.offset = *place;
@@ -246,116 +244,51 @@ Room PoolMap::could_resize(const Region& region, Bytes size) {
   Region trial = region;
   const Room room = resize_region(trial, size);
   if (room != Room::done) return room;
-  ranges_.free(trial.offset);
-  LW_CHECK(ranges_.allocate_at(region.offset, region.size), "the old range was free");
-  LW_CHECK(ledger_.resize(region.claim, region.size) == LedgerOutcome::done);
+  record_.give(trial.offset);
+  LW_CHECK(record_.take_at(region.offset, region.size), "the old range was free");
+  LW_CHECK(record_.hold(region.claim, region.size) == LedgerOutcome::done);
   return Room::done;
 }
 
-std::optional<Bytes> PoolMap::highest_gap(Bytes size, std::optional<Bytes> own) const {
-  Bytes begin_of_last = ranges_.capacity();
-  for (auto range = ranges_.taken().rbegin(); range != ranges_.taken().rend(); ++range) {
-    if (Bytes(range->first) == own) continue;
-    if (begin_of_last - Bytes(range->first + range->second) >= size) break;
-    begin_of_last = Bytes(range->first);
-  }
-  if (begin_of_last < size) return std::nullopt;
-  return begin_of_last - size;
-}
-
-void PoolMap::slide_up(std::vector<Region*> regions, Region* lowest) {
-  const auto move = [this](Region& region, Bytes to) {
-    if (region.offset == to) return false;
-    ranges_.free(region.offset);
-    LW_CHECK(ranges_.allocate_at(to, region.size), "the gap was free");
-    region.offset = to;
-    return true;
-  };
-  if (lowest != nullptr) {
-    // Where it lies is free for itself.
-    ranges_.free(lowest->offset);
-    const std::optional<Bytes> gap = gap_below(lowest->size, ranges_.capacity());
-    LW_CHECK(ranges_.allocate_at(lowest->offset, lowest->size), "its own range was free");
-    move(*lowest, gap.value_or(lowest->offset));
-  }
-  bool moved = true;
-  while (moved) {
+bool PoolMap::slide_up(std::vector<Region*> regions, Region* lowest, Bytes least) {
+  Bytes from = lowest == nullptr ? ranges().capacity() : Bytes();
+  for (const Region* region : regions) from = std::min(from, region->offset);
+  std::vector<std::pair<Region*, Bytes>> before;
+  for (Region* region : regions) before.emplace_back(region, region->offset);
+  if (lowest != nullptr) before.emplace_back(lowest, lowest->offset);
+  Sliding sliding(ranges(), from);
+  bool any = lowest != nullptr && sliding.go_down(*lowest);
+  for (bool moved = true; moved; any = any || moved) {
     moved = false;
     std::sort(regions.begin(), regions.end(),
               [](const Region* a, const Region* b) { return a->offset > b->offset; });
-    for (Region* region : regions) {
-      // Its own range at least.
-      moved = move(*region, *highest_gap(region->size, region->offset)) || moved;
-    }
+    for (Region* region : regions) moved = sliding.go_up(*region) || moved;
   }
-}
-
-// What slides up stays in its stretch between two ranges that do not slide, or goes to free bytes
-// of those above.
-Bytes PoolMap::most_free_after(std::span<const Bytes> sliding, std::span<const Bytes> gone) const {
-  Bytes most;
-  Bytes free_above;
-  Bytes free;   // of the stretch
-  Bytes slide;  // … and the bytes in it that slide
-  const auto end_stretch = [&] {
-    most = std::max(most, free + std::min(slide, free_above));
-    free_above += free;
-    free = slide = Bytes();
-  };
-  const auto is_last_of = [](std::span<const Bytes>& offsets, Bytes offset) {
-    while (!offsets.empty() && offsets.back() > offset) offsets = offsets.first(offsets.size() - 1);
-    return !offsets.empty() && offsets.back() == offset;
-  };
-  Bytes end = ranges_.capacity();
-  for (auto range = ranges_.taken().rbegin(); range != ranges_.taken().rend(); ++range) {
-    const Bytes offset(range->first);
-    const Bytes size(range->second);
-    free += end - (offset + size);
-    end = offset;
-    if (is_last_of(gone, offset)) {
-      free += size;
-    } else if (is_last_of(sliding, offset)) {
-      slide += size;
-    } else {
-      end_stretch();
-    }
+  // What lies below all that slid is as before.
+  if (least > largest_free() && !sliding.has_free(least)) {
+    for (const auto& [region, offset] : before) region->offset = offset;
+    return false;
   }
-  free += end;
-  end_stretch();
-  return most;
-}
-
-std::optional<Bytes> PoolMap::gap_below(Bytes size, Bytes limit) const {
-  int64_t end_of_last = 0;
-  for (const auto& [offset, length] : ranges_.taken()) {
-    const int64_t end = std::min(offset, limit.count());
-    if (end - end_of_last >= size.count()) return Bytes(end_of_last);
-    end_of_last = offset + length;
-  }
-  if (limit.count() - end_of_last >= size.count()) return Bytes(end_of_last);
-  return std::nullopt;
+  if (!any) return true;
+  record_.take_from(from, sliding.taken());
+  return true;
 }
 
 bool PoolMap::could_move_below(const Region& region, Bytes limit) const {
-  return gap_below(region.size, limit).has_value();
+  return gap_below(ranges(), region.size, limit).has_value();
 }
 
 bool PoolMap::move_below(Region& region, Bytes limit) {
-  const std::optional<Bytes> place = gap_below(region.size, limit);
+  const std::optional<Bytes> place = gap_below(ranges(), region.size, limit);
   if (!place) return false;
-  ranges_.free(region.offset);
-  LW_CHECK(ranges_.allocate_at(*place, region.size), "the gap was free");
+  record_.give(region.offset);
+  LW_CHECK(record_.take_at(*place, region.size), "the gap was free");
   region.offset = *place;
   return true;
 }
 
 bool PoolMap::set_capacity(Bytes capacity) {
-  const Bytes rounded_capacity = rounded_down(capacity, alignment_);
-  const Bytes before = ledger_.capacity();
-  if (ledger_.set_capacity(rounded_capacity) != LedgerOutcome::done) return false;
-  if (ranges_.set_capacity(rounded_capacity)) return true;
-  LW_CHECK(ledger_.set_capacity(before) == LedgerOutcome::done);
-  return false;
+  return record_.set_capacity(rounded_down(capacity, alignment_));
 }
 
 }  // namespace laneway::lanes

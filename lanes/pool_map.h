@@ -3,19 +3,21 @@
 // end, regions from the high end, which leaves the free bytes between them in one piece as long as
 // possible. Every change either happens completely or not at all. Deterministic, not thread-safe.
 //
+// What would be if images left or regions slid is tried in the map itself and taken back
+// (pool_record.h).
+//
 // Invariant: sum of claims (the reserve and what is kept of images that left included) <= capacity,
 // and every claim of class persistent or region has exactly one range of the free list.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/flat_map.h"
 #include "base/ids.h"
 #include "lanes/image_prefix.h"
+#include "lanes/pool_record.h"
 #include "lanes/region.h"
 #include "memory/free_list.h"
 #include "memory/ledger.h"
@@ -44,13 +46,9 @@ class PoolMap {
   // unless the range is aligned, as long as an image of `size` bytes, inside the pool and free.
   bool claim_image(JobId job, Bytes size, Bytes offset, Bytes range);
   void drop_image(JobId job);
-  // Of all images, in no order that matters.
-  struct ImageSize {
-    Bytes size;
-    JobId job;
-    friend auto operator<=>(const ImageSize&, const ImageSize&) = default;
-  };
-  std::vector<ImageSize> image_sizes() const;
+  using ImageSize = PoolRecord::ImageSize;
+  // Of all images, ascending.
+  const std::vector<ImageSize>& image_sizes() const { return record_.image_sizes(); }
 
   // Where an image may go that moves; `lower`: as `lowest`, but below its own range.
   enum class MoveTo : uint8_t { lowest, highest, lower };
@@ -88,11 +86,9 @@ class PoolMap {
   Room could_resize(const Region& region, Bytes size);
   // Moves `lowest`, if there is one, as low as it can go, then each of the regions as high as it
   // can go, until none can go higher. Carried out in that order, the highest first, no two ranges
-  // ever overlap. Requires: nothing in them is alive.
-  void slide_up(std::vector<Region*> regions, Region* lowest);
-  // How long a free piece can get at most when the ranges that begin at `sliding` slide up, and
-  // those that begin at `gone` are somewhere else. Both are ascending. A look at each range once.
-  Bytes most_free_after(std::span<const Bytes> sliding, std::span<const Bytes> gone) const;
+  // ever overlap. Returns false, and changes nothing, if no free piece would have `least` bytes
+  // then. Requires: nothing in them is alive.
+  bool slide_up(std::vector<Region*> regions, Region* lowest, Bytes least = {});
   // Moves the region so that it ends at or below `limit`. Returns false and changes nothing when no
   // free piece below the limit is large enough.
   bool move_below(Region& region, Bytes limit);
@@ -100,44 +96,41 @@ class PoolMap {
   bool could_move_below(const Region& region, Bytes limit) const;
 
   // Returns false and changes nothing while the claims, or ranges beyond the new end, do not allow
-  // it.
+  // it. Requires: no trial.
   bool set_capacity(Bytes capacity);
 
-  Bytes capacity() const { return ledger_.capacity(); }
+  // Trials, as PoolRecord's.
+  using Mark = PoolRecord::Mark;
+  void begin_trial() { record_.begin_trial(); }
+  Mark mark() const { return record_.mark(); }
+  void take_back(Mark mark) { record_.take_back(mark); }
+  void end_trial() { record_.end_trial(); }
+  bool trying() const { return record_.trying(); }
+
+  Bytes capacity() const { return ledger().capacity(); }
   Bytes reserve() const { return reserve_; }
-  Bytes claimed() const { return ledger_.claimed(); }
-  Bytes largest_free() const { return ranges_.largest_free(); }
-  const memory::Ledger& ledger() const { return ledger_; }
-  const memory::FreeList& ranges() const { return ranges_; }
+  Bytes claimed() const { return ledger().claimed(); }
+  Bytes largest_free() const { return ranges().largest_free(); }
+  const memory::Ledger& ledger() const { return record_.ledger(); }
+  const memory::FreeList& ranges() const { return record_.ranges(); }
 
  private:
   // Whether the numbers, which are not checked, are those of a range of whole units inside the
   // pool.
   bool is_range(Bytes offset, Bytes size) const;
-  struct Place {
-    Bytes offset;
-    ClaimId claim;
-  };
-  struct Image {
-    Place at;
-    Bytes size;
-    std::optional<Place> next;  // while it moves
-  };
+  using Place = PoolRecord::Place;
+  using Image = PoolRecord::Image;
+  // Requires: the job has one.
+  const Image& image_of(JobId job) const;
   void release(const Place& place);
+
   // Moves the range at `offset` to a place with room for `size` bytes. Returns nothing and changes
   // nothing when there is none.
   std::optional<Bytes> refit(Bytes offset, Bytes old_size, Bytes size);
-  // Highest offset of a free piece of `size` bytes; the range that begins at `own` counts as free.
-  std::optional<Bytes> highest_gap(Bytes size, std::optional<Bytes> own = {}) const;
-  // Lowest offset of a free piece of `size` bytes that ends at or below `limit`.
-  std::optional<Bytes> gap_below(Bytes size, Bytes limit) const;
 
   int64_t alignment_;
   Bytes reserve_;
-  memory::Ledger ledger_;
-  memory::FreeList ranges_;
-  FlatMap<JobId, Image> images_;
-  FlatMap<JobId, Place> prefixes_;  // of images that left, or are coming back elsewhere
+  PoolRecord record_;
 };
 
 }  // namespace laneway::lanes

@@ -6,7 +6,7 @@
 
 namespace laneway::lanes {
 
-std::vector<JobId> PrefixControl::by_last_use() const {
+std::vector<JobId> PrefixControl::all() const {
   std::vector<JobId> found;
   // Those of jobs that come back are counted too, so this is the most that there can be.
   if (core_.pool.ledger().revocable(memory::Revocation::on_demand) == Bytes()) return found;
@@ -20,46 +20,34 @@ std::vector<JobId> PrefixControl::by_last_use() const {
 }
 
 bool PrefixControl::give_up_for(JobId job, const Suffices& suffices) {
-  std::vector<JobId> all = by_last_use();
-  std::erase(all, job);
-  if (all.empty() || suffices(core_.pool)) return false;
-  const auto suffice = [&](const std::vector<JobId>& given) {
-    PoolMap trial = core_.pool;
-    for (const JobId id : given) trial.drop_prefix(id);
-    return suffices(std::move(trial));
-  };
+  std::vector<JobId> others = all();
+  std::erase(others, job);
+  if (others.empty() || suffices({})) return false;
   std::vector<JobId> given;
-  for (const JobId id : all) {
-    given.push_back(id);
-    if (suffice(given)) break;
+  bool enough = false;
+  for (size_t i = 0; i < others.size() && !enough; ++i) {
+    given.push_back(others[i]);
+    enough = suffices(given);
   }
-  if (!suffice(given)) return false;
+  if (!enough) return false;
   // The first ones may not be needed with the last one.
   for (size_t i = given.size(); i-- > 0;) {
     std::vector<JobId> without = given;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-    if (suffice(without)) given = std::move(without);
+    if (suffices(without)) given = std::move(without);
   }
   for (const JobId id : given) give_up(id);
   return true;
 }
 
 void PrefixControl::give_up_all() {
-  for (const JobId id : by_last_use()) give_up(id);
+  for (const JobId id : all()) give_up(id);
 }
 
 void PrefixControl::give_up(JobId job) {
   core_.pool.drop_prefix(job);
   core_.actions.push_back(DropPrefix{job});
   core_.memory_changed();
-}
-
-const PoolMap& PrefixControl::pool_without(std::optional<PoolMap>& copy) const {
-  const std::vector<JobId> all = by_last_use();
-  if (all.empty()) return core_.pool;
-  copy = core_.pool;
-  for (const JobId id : all) copy->drop_prefix(id);
-  return *copy;
 }
 
 Bytes PrefixControl::wanted(const Job& job) const {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -17,23 +16,22 @@ class PrefixControl {
   // `core` must outlive the object.
   explicit PrefixControl(CoreState& core) : core_(core) {}
 
-  // Whether there is room in that pool, which it may change.
-  using Suffices = std::function<bool(PoolMap)>;
+  // Whether there is room without those.
+  using Suffices = std::function<bool(const std::vector<JobId>& given)>;
   // Gives up prefixes of away jobs but `job`, those that ran longest ago first, until there is
   // room; none when there is room already, or would not be without all of them. Returns whether
   // some were given up.
   bool give_up_for(JobId job, const Suffices& suffices);
   void give_up_all();
-  // The pool without those that could be given up: the core's, or `copy`, which is made then.
-  const PoolMap& pool_without(std::optional<PoolMap>& copy) const;
+  // Those that could be given up, of jobs that are away, by last use. The prefix of one that comes
+  // back is in use.
+  std::vector<JobId> all() const;
 
   // How much of the image may stay when it leaves: what the worker wishes, in whole units, and less
   // than all.
   Bytes wanted(const Job& job) const;
 
  private:
-  // Of jobs that are away. The prefix of one that comes back is in use.
-  std::vector<JobId> by_last_use() const;
   void give_up(JobId job);
 
   CoreState& core_;

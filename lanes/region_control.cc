@@ -171,19 +171,22 @@ Room RegionControl::grow_for(const Job& held) {
 }
 
 bool RegionControl::slide_for(const Wish& wish) {
-  if (core_.slides_left == 0 || !may_slide_for(core_.pool, core_.lanes, wish)) return false;
-  RoomTrial trial(core_);
-  trial.slide(wish, /*idle_ones_only=*/false);
-  if (!RoomTrial(trial).fits(wish)) return false;
-  RoomTrial now(core_);
-  now.slide(wish, /*idle_ones_only=*/true);
-  if (take_places(now)) {
+  if (core_.slides_left == 0 || !may_slide_for(core_, wish)) return false;
+  std::vector<Region> slid;
+  {
+    RoomTrial trial(core_);
+    if (!trial.slide_for(wish)) return false;
+    slid = trial.regions();
+    if (!trial.fits(wish)) return false;
+  }
+  if (slide_idle(wish)) {
     --core_.slides_left;
     core_.memory_changed();
     return true;
   }
-  for (Lane& lane : core_.lanes) {
-    if (!lane.open() || trial.region_of(lane.id).offset == lane.region.offset) continue;
+  for (size_t i = 0; i < slid.size(); ++i) {
+    Lane& lane = core_.lanes[i];
+    if (!lane.open() || slid[i].offset == lane.region.offset) continue;
     lane.admission_wanted = true;  // tried again then
     turns_.recall(lane);
   }
@@ -219,25 +222,27 @@ bool RegionControl::refuse_stuck() {
   return true;
 }
 
-bool RegionControl::take_places(const RoomTrial& trial) {
+bool RegionControl::slide_idle(const Wish& wish) {
+  RoomTrial now(core_);
+  now.slide(wish, /*idle_ones_only=*/true);
   std::vector<Lane*> moved;
-  for (Lane& lane : core_.lanes) {
-    if (lane.region.offset != trial.region_of(lane.id).offset) moved.push_back(&lane);
+  for (size_t i = 0; i < core_.lanes.size(); ++i) {
+    if (core_.lanes[i].region.offset != now.regions()[i].offset) moved.push_back(&core_.lanes[i]);
   }
+  if (moved.empty()) return false;
+  const auto to = [&](const Lane* lane) { return now.regions()[lane->id.value() - 1].offset; };
   // The one that goes down first, then the highest: no two ranges ever overlap.
-  std::sort(moved.begin(), moved.end(), [&trial](const Lane* a, const Lane* b) {
-    const Bytes to_a = trial.region_of(a->id).offset;
-    const Bytes to_b = trial.region_of(b->id).offset;
-    const bool a_sinks = to_a < a->region.offset;
-    const bool b_sinks = to_b < b->region.offset;
-    return a_sinks != b_sinks ? a_sinks : to_a > to_b;
+  std::sort(moved.begin(), moved.end(), [&to](const Lane* a, const Lane* b) {
+    const bool a_sinks = to(a) < a->region.offset;
+    const bool b_sinks = to(b) < b->region.offset;
+    return a_sinks != b_sinks ? a_sinks : to(a) > to(b);
   });
   for (Lane* lane : moved) {
-    lane->region.offset = trial.region_of(lane->id).offset;
+    lane->region.offset = to(lane);
     report_region(*lane);
   }
-  core_.pool = trial.pool();
-  return !moved.empty();
+  now.keep();
+  return true;
 }
 
 void RegionControl::apply_capacity() {

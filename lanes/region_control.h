@@ -64,8 +64,8 @@ class RegionControl {
   Room resize_region(Lane& lane, Bytes size);
   // Of the neediest of the lane's jobs.
   Bytes wanted_size(const Lane& lane) const;
-  // Moves regions to where they are in the trial. Returns whether there were any.
-  bool take_places(const RoomTrial& trial);
+  // Slides the regions of idle lanes. Returns whether one lies elsewhere now.
+  bool slide_idle(const Wish& wish);
   // Done: the held job's lane was grown, or will be when its turn has ended.
   Room grow_for(const Job& held);
   void close_lane(Lane& lane);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "lanes/pool_gaps.h"
 
 namespace laneway::lanes {
 namespace {
@@ -12,19 +13,63 @@ bool contains(const std::vector<JobId>& sorted, JobId job) {
   return std::binary_search(sorted.begin(), sorted.end(), job);
 }
 
+// What is held needs a gap beside its own region; and a prefix is in nobody's way.
+bool anything_may_help(const PoolMap& pool, const Wish& wish) {
+  return wish.where == nullptr || pool.prefix_of(wish.job.view.id).exists();
+}
+
+template <class Places, class RegionOf>
+std::vector<Bytes> offsets(const Places& places, const RegionOf& region_of) {
+  std::vector<Bytes> found;
+  found.reserve(places.size());
+  for (const auto& place : places) {
+    const Region& region = region_of(place);
+    if (region.size > Bytes(0)) found.push_back(region.offset);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 }  // namespace
 
-bool may_slide_for(const PoolMap& pool, const std::vector<Lane>& lanes, const Wish& wish,
-                   std::span<const Bytes> gone) {
-  const policies::JobView& job = wish.job.view;
-  // What is held needs a gap beside its own region; and a prefix is in nobody's way.
-  if (wish.where == nullptr || pool.prefix_of(job.id).exists()) return true;
-  std::vector<Bytes> sliding;
-  for (const Lane& lane : lanes) {
-    if (lane.region.size > Bytes(0)) sliding.push_back(lane.region.offset);
-  }
-  std::sort(sliding.begin(), sliding.end());
-  return pool.rounded(job.persistent) <= pool.most_free_after(sliding, gone);
+bool may_slide_for(const CoreState& core, const Wish& wish, std::span<const Bytes> gone) {
+  if (anything_may_help(core.pool, wish)) return true;
+  const std::vector<Bytes> sliding =
+      offsets(core.lanes, [](const Lane& lane) -> const Region& { return lane.region; });
+  return core.pool.rounded(wish.job.view.persistent) <=
+         most_free_after(core.pool.ranges(), sliding, gone);
+}
+
+RoomTrial::RoomTrial(CoreState& core)
+    : core_(core), pool_(core.pool), outermost_(true), begin_(pool_.mark()) {
+  pool_.begin_trial();
+  regions_.reserve(core.lanes.size());
+  for (const Lane& lane : core.lanes) regions_.push_back(lane.region);
+}
+
+RoomTrial::RoomTrial(CoreState& core, const std::vector<Region>& regions)
+    : core_(core), pool_(core.pool), regions_(regions), outermost_(false), begin_(pool_.mark()) {}
+
+RoomTrial::~RoomTrial() {
+  if (!pool_.trying()) return;  // kept
+  pool_.take_back(begin_);
+  if (outermost_) pool_.end_trial();
+}
+
+void RoomTrial::keep() {
+  LW_CHECK(outermost_, "a nested trial is part of another one");
+  pool_.end_trial();
+}
+
+bool RoomTrial::may_slide(const Wish& wish) const {
+  if (anything_may_help(pool_, wish)) return true;
+  const std::vector<Bytes> sliding =
+      offsets(regions_, [](const Region& region) -> const Region& { return region; });
+  return pool_.rounded(wish.job.view.persistent) <= most_free_after(pool_.ranges(), sliding, {});
+}
+
+void RoomTrial::give_up(const std::vector<JobId>& prefixes) {
+  for (const JobId id : prefixes) pool_.drop_prefix(id);
 }
 
 void RoomTrial::leave(const std::vector<JobId>& jobs, const Keeps& keeps) {
@@ -34,7 +79,8 @@ void RoomTrial::leave(const std::vector<JobId>& jobs, const Keeps& keeps) {
     const auto kept = keeps.find(id);
     kept == keeps.end() ? pool_.drop_image(id) : pool_.keep_prefix(id, kept->second);
   }
-  for (Lane& lane : lanes_) {
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const Lane& lane = core_.lanes[i];
     if (lane.state() == LaneState::closed) continue;
     Bytes need;
     bool used = false;
@@ -44,9 +90,9 @@ void RoomTrial::leave(const std::vector<JobId>& jobs, const Keeps& keeps) {
       need = std::max(need, job->ephemeral);
     }
     if (!used) {
-      pool_.close_region(lane.region);
-    } else if (pool_.rounded(need) < lane.region.size) {
-      (void)pool_.resize_region(lane.region, need);
+      pool_.close_region(regions_[i]);
+    } else if (pool_.rounded(need) < regions_[i].size) {
+      (void)pool_.resize_region(regions_[i], need);
     }
   }
 }
@@ -58,56 +104,67 @@ std::optional<Bytes> RoomTrial::move(JobId job, PoolMap::MoveTo to) {
 }
 
 void RoomTrial::slide(const Wish& wish, bool idle_ones_only) {
+  (void)slide(wish, idle_ones_only, Bytes());
+}
+
+bool RoomTrial::slide_for(const Wish& wish) {
+  const bool any = anything_may_help(pool_, wish);
+  return slide(wish, /*idle_ones_only=*/false,
+               any ? Bytes() : pool_.rounded(wish.job.view.persistent));
+}
+
+bool RoomTrial::slide(const Wish& wish, bool idle_ones_only, Bytes least) {
   std::vector<Region*> regions;
   Region* lowest = nullptr;
-  for (Lane& lane : lanes_) {
-    const bool exists = lane.region.size > Bytes(0);
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const Lane& lane = core_.lanes[i];
+    const bool exists = regions_[i].size > Bytes(0);
     if (!exists || (idle_ones_only && lane.state() != LaneState::idle)) continue;
     if (wish.where == nullptr && lane.id == wish.job.view.lane) {
-      lowest = &lane.region;
+      lowest = &regions_[i];
     } else {
-      regions.push_back(&lane.region);
+      regions.push_back(&regions_[i]);
     }
   }
-  pool_.slide_up(std::move(regions), lowest);
+  return pool_.slide_up(std::move(regions), lowest, least);
 }
 
 bool RoomTrial::fits(const Wish& wish) {
   const policies::JobView& job = wish.job.view;
   if (wish.where == nullptr) {
-    return pool_.could_resize(lanes_[job.lane.value() - 1].region, wish.job.must) == Room::done;
+    return pool_.could_resize(regions_[job.lane.value() - 1], wish.job.must) == Room::done;
   }
-  const ImagePrefix prefix = pool_.prefix_of(job.id);
-  if (prefix.exists()) {
-    PoolMap grown = pool_;
-    if (grown.grow_prefix(job.id, job.persistent) && finds_lane(wish, grown)) return true;
+  const PoolMap::Mark before = pool_.mark();
+  if (pool_.prefix_of(job.id).exists()) {
+    if (pool_.grow_prefix(job.id, job.persistent) && finds_lane(wish)) return true;
+    pool_.take_back(before);
     pool_.drop_prefix(job.id);
   }
   Bytes offset;
   const bool placed = pool_.place_image(job.id, job.persistent, &offset) == Room::done;
-  if (placed && finds_lane(wish, pool_)) return true;
-  if (placed) pool_.drop_image(job.id);
-  if (prefix.exists()) LW_CHECK(pool_.claim_prefix(job.id, prefix), "its place was free");
+  if (placed && finds_lane(wish)) return true;
+  pool_.take_back(before);
   return false;
 }
 
-bool RoomTrial::finds_lane(const Wish& wish, PoolMap& pool) const {
+bool RoomTrial::finds_lane(const Wish& wish) {
   const policies::JobView& job = wish.job.view;
-  const Bytes need = pool.rounded(job.ephemeral);
+  const Bytes need = pool_.rounded(job.ephemeral);
   bool has_lane = false;
-  for (const Lane& lane : lanes_) {
-    const bool open = lane.region.size > Bytes(0);
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const Lane& lane = core_.lanes[i];
+    const bool open = regions_[i].size > Bytes(0);
     has_lane = has_lane || !open;
     const bool may_join =
         wish.where->lane.valid() ? wish.where->lane == lane.id : wish.where->may_share;
     if (!open || !may_join) continue;
-    if (lane.region.size >= need) return true;
+    if (regions_[i].size >= need) return true;
     if (wish.at_once && lane.open()) continue;
-    if (pool.could_resize(lane.region, need) == Room::done) return true;
+    if (pool_.could_resize(regions_[i], need) == Room::done) return true;
   }
   Region region;
   region.id = RegionId(UINT64_MAX);
-  return has_lane && pool.open_region(region, job.ephemeral) == Room::done;
+  return has_lane && pool_.open_region(region, job.ephemeral) == Room::done;
 }
 
 }  // namespace laneway::lanes

@@ -1,6 +1,6 @@
-// RoomTrial: a copy of the pool and its lanes, on which the core tries what would be if images left
-// and regions slid, before it asks anybody for it. Nothing of it is visible outside. Part of the
-// core; not thread-safe.
+// RoomTrial: what would be if images left and regions slid, tried on the core's pool before the
+// core asks anybody for it, and taken back at the end. Nothing of it is visible outside. Part of
+// the core; not thread-safe.
 #pragma once
 
 #include <map>
@@ -25,18 +25,22 @@ struct Wish {
 
 // False: regions that slide certainly make no room for the wish, even if the images at `gone`
 // (ascending) leave their places. Costs less than a trial, which alone says yes.
-bool may_slide_for(const PoolMap& pool, const std::vector<Lane>& lanes, const Wish& wish,
-                   std::span<const Bytes> gone = {});
+bool may_slide_for(const CoreState& core, const Wish& wish, std::span<const Bytes> gone = {});
 
 class RoomTrial {
  public:
-  // As the pool is now. `core` must outlive the object, and must not change meanwhile.
-  explicit RoomTrial(const CoreState& core) : core_(core), pool_(core.pool), lanes_(core.lanes) {}
+  // As the pool is now. While the object lives the core's pool is what was tried; nothing else of
+  // the core may change, and no other trial begin but a nested one.
+  explicit RoomTrial(CoreState& core);
+  ~RoomTrial();
+  RoomTrial(const RoomTrial&) = delete;
+  RoomTrial& operator=(const RoomTrial&) = delete;
 
-  // The same with another pool, in which beginnings of images that left are given up.
-  RoomTrial(const CoreState& core, PoolMap pool)
-      : core_(core), pool_(std::move(pool)), lanes_(core.lanes) {}
+  // A trial that begins as this one is now, and ends before this one is used again.
+  RoomTrial nested() { return RoomTrial(core_, regions_); }
 
+  // The beginnings of images that left are given up.
+  void give_up(const std::vector<JobId>& prefixes);
   // The images of these jobs are gone, but for as many first bytes as `keeps` says, and the regions
   // of their lanes as small as the others allow.
   using Keeps = std::map<JobId, Bytes>;
@@ -46,19 +50,30 @@ class RoomTrial {
   // Regions lie as high as they can, that of a held job's lane as low as it can: those of idle
   // lanes, or all.
   void slide(const Wish& wish, bool idle_ones_only);
-  bool may_slide(const Wish& wish) const { return may_slide_for(pool_, lanes_, wish); }
+  // All of them, unless no free piece would be as long as the image then: returns false, and
+  // nothing has changed.
+  bool slide_for(const Wish& wish);
+  bool may_slide(const Wish& wish) const;
   // Whether there is room for that now. If so the trial is of no use afterwards, else as before.
   bool fits(const Wish& wish);
   const PoolMap& pool() const { return pool_; }
-  // Where the lane's region is in this trial.
-  const Region& region_of(LaneId lane) const { return lanes_[lane.value() - 1].region; }
+  // Where the lanes' regions are in this trial, in the order of CoreState::lanes; one without a
+  // size is closed.
+  const std::vector<Region>& regions() const { return regions_; }
+  // The core's pool stays as it was tried; the core must make its lanes agree. Requires: the trial
+  // is not nested. It is of no use afterwards.
+  void keep();
 
  private:
-  bool finds_lane(const Wish& wish, PoolMap& pool) const;
+  RoomTrial(CoreState& core, const std::vector<Region>& regions);
+  bool finds_lane(const Wish& wish);
+  bool slide(const Wish& wish, bool idle_ones_only, Bytes least);
 
-  const CoreState& core_;
-  PoolMap pool_;
-  std::vector<Lane> lanes_;  // one whose region has no size was closed by the trial
+  CoreState& core_;
+  PoolMap& pool_;
+  std::vector<Region> regions_;
+  const bool outermost_;
+  const PoolMap::Mark begin_;
 };
 
 }  // namespace laneway::lanes

@@ -29,7 +29,7 @@ std::optional<Bytes> FreeList::allocate(Bytes size, Placement placement) {
   auto best = first_of_size(need);
   if (best == free_by_size_.end()) return std::nullopt;
   if (placement == Placement::highest) {  // the last among the pieces of this same size
-    best = std::prev(first_of_size(best->first + 1));
+    best = std::prev(first_of_size(best->size + 1));
   }
   const auto [piece_size, piece_offset] = *best;
   const int64_t offset =
@@ -42,7 +42,7 @@ std::optional<Bytes> FreeList::allocate(Bytes size, Placement placement) {
 std::optional<Bytes> FreeList::find(Bytes size) const {
   const auto best = first_of_size(rounded(size));
   if (best == free_by_size_.end()) return std::nullopt;
-  return Bytes(best->second);
+  return Bytes(best->offset);
 }
 
 bool FreeList::allocate_at(Bytes offset, Bytes size) {
@@ -93,6 +93,50 @@ std::optional<Bytes> FreeList::resize(Bytes offset, Bytes size, Placement kept_e
   return Bytes(new_start);
 }
 
+std::vector<FreeList::Range> FreeList::pieces_between(int64_t begin,
+                                                      std::span<const Range> ranges) const {
+  std::vector<Range> pieces;
+  int64_t end_of_last = begin;
+  for (const auto& [offset, size] : ranges) {
+    LW_CHECK(offset >= end_of_last, "two taken ranges overlap");
+    if (offset > end_of_last) pieces.push_back({end_of_last, offset - end_of_last});
+    end_of_last = offset + size;
+  }
+  LW_CHECK(end_of_last <= capacity_, "a taken range ends behind the space");
+  if (capacity_ > end_of_last) pieces.push_back({end_of_last, capacity_ - end_of_last});
+  return pieces;
+}
+
+void FreeList::set_taken_from(Bytes lowest, std::span<const Range> ranges) {
+  const auto first = taken_.lower_bound(lowest.count());
+  const bool is_lowest = first == taken_.begin();
+  const int64_t begin = is_lowest ? 0 : std::prev(first)->first + std::prev(first)->second;
+  const auto old_piece = free_.lower_bound(begin);
+  const std::vector<Range> pieces = pieces_between(begin, ranges);
+  // Most may be as before.
+  const auto only_in = [](std::span<const Range> some, std::span<const Range> others) {
+    std::vector<Range> found;
+    std::set_difference(some.begin(), some.end(), others.begin(), others.end(),
+                        std::back_inserter(found));
+    BySize sizes;
+    for (const auto& [offset, size] : found) sizes.push_back({size, offset});
+    std::sort(sizes.begin(), sizes.end());
+    return sizes;
+  };
+  const std::span<const Range> old_pieces(old_piece, free_.end());
+  const BySize gone = only_in(old_pieces, pieces);
+  const BySize came = only_in(pieces, old_pieces);
+  BySize stay;
+  std::set_difference(free_by_size_.begin(), free_by_size_.end(), gone.begin(), gone.end(),
+                      std::back_inserter(stay));
+  free_by_size_.clear();
+  std::merge(stay.begin(), stay.end(), came.begin(), came.end(), std::back_inserter(free_by_size_));
+  for (const SizedPiece& piece : gone) free_bytes_ -= piece.size;
+  for (const SizedPiece& piece : came) free_bytes_ += piece.size;
+  free_.replace_from(old_piece, pieces);
+  taken_.replace_from(first, ranges);
+}
+
 bool FreeList::set_capacity(Bytes capacity) {
   LW_CHECK(capacity.count() >= 0);
   const int64_t end = capacity.count() & ~(alignment_ - 1);
@@ -112,7 +156,7 @@ bool FreeList::set_capacity(Bytes capacity) {
 }
 
 Bytes FreeList::largest_free() const {
-  return Bytes(free_by_size_.empty() ? 0 : free_by_size_.rbegin()->first);
+  return Bytes(free_by_size_.empty() ? 0 : free_by_size_.rbegin()->size);
 }
 
 Bytes FreeList::largest_free_below(Bytes limit) const {
@@ -133,19 +177,19 @@ Bytes FreeList::size_of(Bytes offset) const {
 }
 
 FreeList::BySize::const_iterator FreeList::first_of_size(int64_t size) const {
-  return std::lower_bound(free_by_size_.begin(), free_by_size_.end(), std::pair(size, int64_t{0}));
+  return std::lower_bound(free_by_size_.begin(), free_by_size_.end(), SizedPiece{size, 0});
 }
 
 void FreeList::insert_piece(int64_t offset, int64_t size) {
   free_.emplace(offset, size);
-  const std::pair<int64_t, int64_t> entry(size, offset);
+  const SizedPiece entry{size, offset};
   free_by_size_.insert(std::lower_bound(free_by_size_.begin(), free_by_size_.end(), entry), entry);
   free_bytes_ += size;
 }
 
 FreeList::PieceMap::iterator FreeList::remove_piece(PieceMap::iterator piece) {
   free_bytes_ -= piece->second;
-  const std::pair<int64_t, int64_t> entry(piece->second, piece->first);
+  const SizedPiece entry{piece->second, piece->first};
   free_by_size_.erase(std::lower_bound(free_by_size_.begin(), free_by_size_.end(), entry));
   return free_.erase(piece);
 }

@@ -8,8 +8,10 @@
 // touch.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -49,6 +51,11 @@ class FreeList {
   // or changes nothing and returns nothing when the neighbour in that direction is too small or
   // taken.
   std::optional<Bytes> resize(Bytes offset, Bytes size, Placement kept_end = Placement::lowest);
+  using Range = FlatMap<int64_t, int64_t>::Entry;  // offset and size
+  // Many ranges lie elsewhere at once: from now on these are the taken ones from `lowest` up. Costs
+  // about a look at each free piece, however many ranges there are. Requires: whole units inside
+  // the space, ascending, of which no two overlap, nor one that begins below `lowest`.
+  void set_taken_from(Bytes lowest, std::span<const Range> ranges);
   // Moves the end of the space. Returns false and changes nothing when a taken range lies beyond
   // the new end.
   bool set_capacity(Bytes capacity);
@@ -68,10 +75,17 @@ class FreeList {
   const FlatMap<int64_t, int64_t>& taken() const { return taken_; }
 
  private:
-  using PieceMap = FlatMap<int64_t, int64_t>;               // offset -> size
-  using BySize = std::vector<std::pair<int64_t, int64_t>>;  // (size, offset), ascending
+  using PieceMap = FlatMap<int64_t, int64_t>;
+  struct SizedPiece {
+    int64_t size;
+    int64_t offset;
+    friend auto operator<=>(const SizedPiece&, const SizedPiece&) = default;
+  };
+  using BySize = std::vector<SizedPiece>;  // ascending
 
   int64_t rounded(Bytes size) const;
+  // What the ranges leave free from `begin` on.
+  std::vector<Range> pieces_between(int64_t begin, std::span<const Range> ranges) const;
   // The first free piece of at least that size.
   BySize::const_iterator first_of_size(int64_t size) const;
   void add_piece(int64_t offset, int64_t size);               // merges it with its neighbours

@@ -37,6 +37,12 @@ Ledger::Made Ledger::claim(const Claim& wanted) {
   return {LedgerOutcome::done, id};
 }
 
+void Ledger::enter_again(ClaimId id, const Claim& released) {
+  Claim entered;
+  LW_CHECK(change(entered, released) == LedgerOutcome::done, "a released claim has no room");
+  LW_CHECK(claims_.emplace(id, entered).second, "the claim was not released");
+}
+
 LedgerOutcome Ledger::resize(ClaimId id, Bytes held) {
   const auto entry = claims_.find(id);
   if (entry == claims_.end()) return LedgerOutcome::unknown_claim;

@@ -10,9 +10,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 
 #include "base/bytes.h"
-#include "base/flat_map.h"
 #include "base/ids.h"
 
 namespace laneway::memory {
@@ -71,6 +71,8 @@ class Ledger {
   // Sets the bytes that a claim's owner was promised.
   LedgerOutcome set_floor(ClaimId id, Bytes floor);
   LedgerOutcome release(ClaimId id);
+  // Takes a release back. Requires: the claim was released with these amounts, and fits again.
+  void enter_again(ClaimId id, const Claim& released);
   // Returns no_room and changes nothing while the claims exceed the new capacity: release some
   // first.
   LedgerOutcome set_capacity(Bytes capacity);
@@ -105,7 +107,8 @@ class Ledger {
   Bytes claimed_;
   std::array<Bytes, kClaimClassCount> by_class_{};
   std::array<Bytes, kRevocationCount> above_floor_{};  // by when it can be taken back
-  FlatMap<ClaimId, Claim> claims_;
+  // Never walked: its order differs from run to run.
+  std::unordered_map<ClaimId, Claim> claims_;
   IdSource<ClaimId> ids_;
 };
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/random.h"
 
@@ -43,7 +45,7 @@ TEST(FlatMap, DoesWhatATreeDoes) {
   for (int i = 0; i < 20'000; ++i) {
     const int64_t key = random.between(0, 60);
     const std::string value = std::to_string(i);
-    switch (random.below(5)) {
+    switch (random.below(6)) {
       case 0:
       case 1: ASSERT_EQ(flat.emplace(key, value), tree.emplace(key, value).second); break;
       case 2: {
@@ -58,6 +60,16 @@ TEST(FlatMap, DoesWhatATreeDoes) {
         ASSERT_EQ(flat.contains(key), tree.count(key) > 0);
         if (flat.contains(key)) flat.at(key) = tree.at(key) = value;
         break;
+      case 4: {
+        std::vector<Flat::Entry> entries;
+        for (int64_t next = key; next < 60; next += random.between(1, 20)) {
+          entries.push_back({next, value});
+        }
+        tree.erase(tree.lower_bound(key), tree.end());
+        for (const auto& [next, its] : entries) tree.emplace(next, its);
+        flat.replace_from(std::as_const(flat).lower_bound(key), entries);
+        break;
+      }
       default:
         ASSERT_EQ(key_of(flat, flat.lower_bound(key)), key_of(tree, tree.lower_bound(key)));
         ASSERT_EQ(key_of(flat, flat.upper_bound(key)), key_of(tree, tree.upper_bound(key)));

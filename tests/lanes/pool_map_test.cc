@@ -1,7 +1,8 @@
 // Shows that a range that is named (a report says where an image or region lies) is taken exactly
 // when it is aligned, inside the pool and free, and that ledger and free list stay one: random
 // claims, placements, moves and releases, numbers of nonsense among them, against a list of ranges
-// that is searched afresh each time.
+// that is searched afresh each time. And that a trial that is taken back, with others in it, leaves
+// nothing behind, whatever it did.
 #include "lanes/pool_map.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -33,7 +35,7 @@ class Pair {
         real_(Bytes(capacity_), Bytes(reserve_), kUnit) {}
 
   void step(Random& random) {
-    switch (random.below(7)) {
+    switch (random.below(11)) {
       case 0: claim_image(random); break;
       case 1: claim_region(random); break;
       case 2: place_image(random); break;
@@ -41,8 +43,34 @@ class Pair {
       case 4: close_region(random); break;
       case 5: begin_move(random); break;
       case 6: end_move(random); break;
+      case 7: resize_region(random); break;
+      case 8: slide(random); break;
+      case 9: keep_prefix(random); break;
+      case 10: drop_prefix(random); break;
     }
     compare();
+  }
+
+  // Steps, and trials in between, and all of it taken back.
+  void try_out(Random& random, int depth) {
+    const PoolMap before = real_;
+    const Naive naive = naive_;
+    if (depth == 0) real_.begin_trial();
+    const PoolMap::Mark mark = real_.mark();
+    for (int i = 0; i < 12 && !::testing::Test::HasFatalFailure(); ++i) {
+      depth < 3 && random.chance(0.2) ? try_out(random, depth + 1) : step(random);
+    }
+    real_.take_back(mark);
+    if (depth == 0) real_.end_trial();
+    naive_ = naive;
+    compare();
+    ASSERT_EQ(real_.ranges().free_pieces(), before.ranges().free_pieces());
+    ASSERT_EQ(real_.ranges().free_bytes(), before.ranges().free_bytes());
+    ASSERT_EQ(real_.largest_free(), before.largest_free());
+    ASSERT_EQ(real_.image_sizes(), before.image_sizes());
+    for (const auto& [region, range] : naive_.regions) {
+      ASSERT_EQ(real_.ledger().find(region.claim)->held, Bytes(range.size));
+    }
   }
 
  private:
@@ -58,28 +86,25 @@ class Pair {
   }
   int64_t taken() const {
     int64_t sum = 0;
-    for (const auto& [id, range] : images_) sum += range.size;
-    for (const auto& [id, range] : moves_) sum += range.size;
-    for (const auto& [region, range] : regions_) sum += range.size;
+    for_each_range([&](const NaiveRange& range) { sum += range.size; });
     return sum;
+  }
+  template <class Do>
+  void for_each_range(const Do& with) const {
+    for (const auto* some : {&naive_.images, &naive_.moves, &naive_.prefixes}) {
+      for (const auto& [id, range] : *some) with(range);
+    }
+    for (const auto& [region, range] : naive_.regions) with(range);
   }
   bool is_free(int64_t offset, int64_t size) const {
     if (offset < 0 || size <= 0 || size > capacity_ || offset > capacity_ - size) return false;
     if (offset % kUnit != 0 || size % kUnit != 0) return false;
     if (taken() + reserve_ + size > capacity_) return false;
-    const auto apart = [offset, size](const NaiveRange& range) {
-      return range.offset + range.size <= offset || offset + size <= range.offset;
-    };
-    for (const auto& [id, range] : images_) {
-      if (!apart(range)) return false;
-    }
-    for (const auto& [id, range] : moves_) {
-      if (!apart(range)) return false;
-    }
-    for (const auto& [region, range] : regions_) {
-      if (!apart(range)) return false;
-    }
-    return true;
+    bool free = true;
+    for_each_range([&](const NaiveRange& range) {
+      free = free && (range.offset + range.size <= offset || offset + size <= range.offset);
+    });
+    return free;
   }
 
   void claim_image(Random& random) {
@@ -90,10 +115,10 @@ class Pair {
     const int64_t size = odd ? any_number(random) : range - random.between(0, kUnit - 1);
     const bool possible = size >= 0 && size <= range && range <= capacity_;
     const bool same = possible && std::max<int64_t>((size + kUnit - 1) / kUnit, 1) * kUnit == range;
-    const bool expected = same && images_.count(id) == 0 && is_free(offset, range);
+    const bool expected = same && naive_.images.count(id) == 0 && is_free(offset, range);
     ASSERT_EQ(real_.claim_image(JobId(id), Bytes(size), Bytes(offset), Bytes(range)), expected)
         << id << " " << size << " at " << offset << " of " << range;
-    if (expected) images_[id] = {offset, range};
+    if (expected) naive_.images[id] = {offset, range};
   }
   void claim_region(Random& random) {
     Region region;
@@ -105,28 +130,28 @@ class Pair {
     ASSERT_EQ(region.claim.valid(), expected);
     if (!expected) return;
     const NaiveRange range{region.offset.count(), region.size.count()};
-    regions_.emplace_back(region, range);
+    naive_.regions.emplace_back(region, range);
   }
   void place_image(Random& random) {
     const uint64_t id = random.below(20) + 1;
-    if (images_.count(id) > 0) return;
+    if (naive_.images.count(id) > 0) return;
     const int64_t size = random.between(1, 12) * kUnit;
     Bytes offset;
     if (real_.place_image(JobId(id), Bytes(size), &offset) != Room::done) return;
     ASSERT_TRUE(is_free(offset.count(), size));
-    images_[id] = {offset.count(), size};
+    naive_.images[id] = {offset.count(), size};
   }
   void drop_image(Random& random) {
-    if (images_.empty()) return;
-    const auto image = std::next(images_.begin(), random.below(images_.size()));
+    if (naive_.images.empty()) return;
+    const auto image = std::next(naive_.images.begin(), random.below(naive_.images.size()));
     real_.drop_image(JobId(image->first));
-    moves_.erase(image->first);
-    images_.erase(image);
+    naive_.moves.erase(image->first);
+    naive_.images.erase(image);
   }
   void begin_move(Random& random) {
-    if (images_.empty()) return;
-    const auto& [id, range] = *std::next(images_.begin(), random.below(images_.size()));
-    if (moves_.count(id) > 0) return;
+    if (naive_.images.empty()) return;
+    const auto& [id, range] = *std::next(naive_.images.begin(), random.below(naive_.images.size()));
+    if (naive_.moves.count(id) > 0) return;
     using To = PoolMap::MoveTo;
     const To to = std::array{To::lowest, To::highest, To::lower}.at(random.below(3));
     // Searched afresh: the places that are free, from the end that is meant.
@@ -139,41 +164,91 @@ class Pair {
     ASSERT_EQ(place.has_value(), expected.has_value());
     if (!place) return;
     ASSERT_EQ(place->count(), *expected);
-    moves_[id] = {place->count(), range.size};
+    naive_.moves[id] = {place->count(), range.size};
   }
   void end_move(Random& random) {
-    if (moves_.empty()) return;
-    const auto move = std::next(moves_.begin(), random.below(moves_.size()));
+    if (naive_.moves.empty()) return;
+    const auto move = std::next(naive_.moves.begin(), random.below(naive_.moves.size()));
     const bool moved = random.chance(0.5);
     real_.end_move(JobId(move->first), moved);
-    if (moved) images_[move->first] = move->second;
-    moves_.erase(move);
+    if (moved) naive_.images[move->first] = move->second;
+    naive_.moves.erase(move);
   }
   void close_region(Random& random) {
-    if (regions_.empty()) return;
-    const auto region = regions_.begin() + static_cast<ptrdiff_t>(random.below(regions_.size()));
+    if (naive_.regions.empty()) return;
+    const auto region =
+        naive_.regions.begin() + static_cast<ptrdiff_t>(random.below(naive_.regions.size()));
     real_.close_region(region->first);
-    regions_.erase(region);
+    naive_.regions.erase(region);
+  }
+  void resize_region(Random& random) {
+    if (naive_.regions.empty()) return;
+    const size_t which = random.below(naive_.regions.size());
+    auto [region, range] = naive_.regions[which];
+    naive_.regions.erase(naive_.regions.begin() + static_cast<ptrdiff_t>(which));
+    const int64_t size = random.between(1, 12) * kUnit;
+    if (real_.resize_region(region, Bytes(size)) == Room::done) {
+      range = {region.offset.count(), size};
+      ASSERT_TRUE(is_free(range.offset, range.size));
+    }
+    naive_.regions.emplace_back(region, range);
+  }
+  void slide(Random& random) {
+    std::vector<Region*> all;
+    for (auto& [region, range] : naive_.regions) all.push_back(&region);
+    Region* lowest = nullptr;
+    if (!all.empty() && random.chance(0.5)) {
+      lowest = all.back();
+      all.pop_back();
+    }
+    // With more than there can be it only looks.
+    const bool slides = random.chance(0.7);
+    ASSERT_EQ(real_.slide_up(all, lowest, slides ? Bytes() : Bytes(capacity_ + kUnit)), slides);
+    const auto before = std::exchange(naive_.regions, {});
+    for (const auto& [region, range] : before) {
+      const NaiveRange now{region.offset.count(), range.size};
+      ASSERT_TRUE(is_free(now.offset, now.size));
+      ASSERT_TRUE(slides || now.offset == range.offset);
+      naive_.regions.emplace_back(region, now);
+    }
+  }
+  void keep_prefix(Random& random) {
+    if (naive_.images.empty()) return;
+    const auto image = std::next(naive_.images.begin(), random.below(naive_.images.size()));
+    const auto [id, range] = *image;
+    if (naive_.prefixes.count(id) > 0) return;
+    const int64_t size = random.between(1, range.size / kUnit) * kUnit;
+    real_.keep_prefix(JobId(id), Bytes(size));
+    naive_.images.erase(image);
+    naive_.moves.erase(id);
+    naive_.prefixes[id] = {range.offset, size};
+  }
+  void drop_prefix(Random& random) {
+    const uint64_t id = random.below(20) + 1;
+    ASSERT_EQ(real_.drop_prefix(JobId(id)), naive_.prefixes.erase(id) > 0);
   }
   void compare() const {
     ASSERT_EQ(real_.claimed().count(), taken() + reserve_);
     std::map<int64_t, int64_t> ranges;
-    for (const auto& [id, range] : images_) ranges[range.offset] = range.size;
-    for (const auto& [id, range] : moves_) ranges[range.offset] = range.size;
-    for (const auto& [region, range] : regions_) ranges[range.offset] = range.size;
+    for_each_range([&](const NaiveRange& range) { ranges[range.offset] = range.size; });
     const auto& taken = real_.ranges().taken();
     ASSERT_TRUE(std::equal(taken.begin(), taken.end(), ranges.begin(), ranges.end(),
                            [](const auto& one, const auto& other) {
                              return one.first == other.first && one.second == other.second;
                            }));
+    ASSERT_EQ(real_.image_sizes().size(), naive_.images.size());
   }
 
+  struct Naive {
+    std::map<uint64_t, NaiveRange> images;
+    std::map<uint64_t, NaiveRange> moves;  // where images go
+    std::map<uint64_t, NaiveRange> prefixes;
+    std::vector<std::pair<Region, NaiveRange>> regions;
+  };
   int64_t capacity_;
   int64_t reserve_;
   PoolMap real_;
-  std::map<uint64_t, NaiveRange> images_;
-  std::map<uint64_t, NaiveRange> moves_;  // where images go
-  std::vector<std::pair<Region, NaiveRange>> regions_;
+  Naive naive_;
   uint64_t last_region_ = 0;
 };
 
@@ -187,6 +262,31 @@ TEST(PoolMap, TakesNamedRangesExactlyWhenTheyAreFree) {
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
+}
+
+TEST(PoolMap, ATrialThatIsTakenBackLeavesNothingBehind) {
+  Random random(testing::seed_from_environment(17));
+  for (int round = 0; round < 60; ++round) {
+    Pair pair(random.between(20, 90), 0);
+    for (int i = 0; i < 40; ++i) {
+      random.chance(0.5) ? pair.step(random) : pair.try_out(random, 0);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(PoolMap, WhatATrialKeepsStays) {
+  PoolMap pool(Bytes(64 * 100), Bytes(0), kUnit);
+  Bytes offset;
+  pool.begin_trial();
+  ASSERT_EQ(pool.place_image(JobId(1), Bytes(640), &offset), Room::done);
+  const PoolMap::Mark mark = pool.mark();
+  ASSERT_EQ(pool.place_image(JobId(2), Bytes(640), &offset), Room::done);
+  pool.take_back(mark);
+  pool.end_trial();
+  EXPECT_EQ(pool.claimed(), Bytes(640));
+  pool.drop_image(JobId(1));
+  EXPECT_EQ(pool.largest_free(), Bytes(64 * 100));
 }
 
 TEST(PoolMap, SizesPastEveryPoolDoNotOverflow) {

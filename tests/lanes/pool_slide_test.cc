@@ -1,4 +1,4 @@
-// Shows that PoolMap::most_free_after is never less than what sliding and leaving images give, by
+// Shows that most_free_after is never less than what sliding and leaving images give, by
 // doing both in random pools, and that it says no where no slide could help.
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "lanes/pool_gaps.h"
 #include "lanes/pool_map.h"
 #include "tests/support/seed.h"
 
@@ -34,7 +35,7 @@ struct Pool {
     std::vector<Bytes> sliding;
     for (const Region& region : regions) sliding.push_back(region.offset);
     std::sort(sliding.begin(), sliding.end());
-    return map.most_free_after(sliding, gone);
+    return most_free_after(map.ranges(), sliding, gone);
   }
   Bytes after_slide() const {
     PoolMap trial = map;

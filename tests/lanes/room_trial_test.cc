@@ -1,5 +1,6 @@
-// Shows that a trial that finds no room leaves the pool's copy as it was, so that the next trial
-// can be made on it: an image that was placed is gone, a prefix that was given up is there again.
+// Shows that a trial that finds no room leaves the pool as it was, so that the next trial can be
+// made in it: an image that was placed is gone, a prefix that was given up is there again. And that
+// the core's pool is as before when a trial has ended, whatever it found.
 #include "lanes/room_trial.h"
 
 #include <gtest/gtest.h>
@@ -22,6 +23,7 @@ class RoomTrialTest : public testing::Test {
     EXPECT_EQ(core_.pool.place_image(JobId(1), kib(256), &offset), Room::done);
     EXPECT_EQ(core_.pool.place_image(JobId(2), kib(512), &offset), Room::done);
     core_.pool.keep_prefix(JobId(1), kib(64));
+    claimed_ = core_.pool.claimed();
   }
   Job& offered(Bytes ephemeral) {
     JobOffered offer;
@@ -31,27 +33,64 @@ class RoomTrialTest : public testing::Test {
     return core_.jobs.add(core_.new_job(offer));
   }
 
+  void expect_as_before() {
+    EXPECT_EQ(core_.pool.claimed(), claimed_);
+    EXPECT_EQ(core_.pool.ranges().taken_count(), 2U);
+    EXPECT_EQ(core_.pool.prefix_of(JobId(1)).size, kib(64));
+    EXPECT_FALSE(core_.pool.trying());
+  }
+
   CoreState core_{small()};
+  Bytes claimed_;
   policies::AdmitDecision anywhere_;
 };
 
 TEST_F(RoomTrialTest, FindsRoomForAnImageThatGrowsFromItsPrefixAndARegion) {
   const Job& job = offered(kib(128));
   EXPECT_TRUE(RoomTrial(core_).fits({.job = job, .where = &anywhere_}));
+  expect_as_before();
 }
 
 TEST_F(RoomTrialTest, ThatFindsNoRoomForTheRegionIsAsBefore) {
   const Job& job = offered(kib(400));
-  RoomTrial trial(core_);
-  for (int times = 0; times < 2; ++times) {
-    EXPECT_FALSE(trial.fits({.job = job, .where = &anywhere_}));
-    EXPECT_EQ(trial.pool().claimed(), core_.pool.claimed());
-    EXPECT_EQ(trial.pool().ranges().taken_count(), core_.pool.ranges().taken_count());
-    EXPECT_EQ(trial.pool().prefix_of(JobId(1)).size, kib(64));
-    EXPECT_EQ(trial.pool().prefix_of(JobId(1)).offset, core_.pool.prefix_of(JobId(1)).offset);
+  const Bytes offset = core_.pool.prefix_of(JobId(1)).offset;
+  {
+    RoomTrial trial(core_);
+    for (int times = 0; times < 2; ++times) {
+      EXPECT_FALSE(trial.fits({.job = job, .where = &anywhere_}));
+      EXPECT_EQ(trial.pool().claimed(), claimed_);
+      EXPECT_EQ(trial.pool().ranges().taken_count(), 2U);
+      EXPECT_EQ(trial.pool().prefix_of(JobId(1)).size, kib(64));
+      EXPECT_EQ(trial.pool().prefix_of(JobId(1)).offset, offset);
+    }
+    trial.leave({JobId(2)});
+    EXPECT_TRUE(trial.fits({.job = job, .where = &anywhere_})) << "with the other image gone";
   }
-  trial.leave({JobId(2)});
-  EXPECT_TRUE(trial.fits({.job = job, .where = &anywhere_})) << "with the other image gone";
+  expect_as_before();
+}
+
+TEST_F(RoomTrialTest, OneInsideAnotherEndsAsTheOtherWas) {
+  const Job& job = offered(kib(400));
+  {
+    RoomTrial trial(core_);
+    trial.give_up({JobId(1)});
+    {
+      RoomTrial nested = trial.nested();
+      nested.leave({JobId(2)});
+      EXPECT_TRUE(nested.fits({.job = job, .where = &anywhere_}));
+    }
+    EXPECT_EQ(trial.pool().claimed(), claimed_ - kib(64));
+    EXPECT_FALSE(trial.fits({.job = job, .where = &anywhere_}));
+  }
+  expect_as_before();
+}
+
+TEST_F(RoomTrialTest, WhatIsKeptStays) {
+  RoomTrial trial(core_);
+  trial.give_up({JobId(1)});
+  trial.keep();
+  EXPECT_FALSE(core_.pool.trying());
+  EXPECT_EQ(core_.pool.claimed(), claimed_ - kib(64));
 }
 
 TEST_F(RoomTrialTest, ThatFindsNoPlaceForTheImageIsAsBefore) {
@@ -61,9 +100,10 @@ TEST_F(RoomTrialTest, ThatFindsNoPlaceForTheImageIsAsBefore) {
     ASSERT_EQ(core_.pool.place_image(other, kib(250), &offset), Room::done);
   }
   const Job& job = offered(kib(4));
+  const Bytes before = core_.pool.claimed();
   RoomTrial trial(core_);
   EXPECT_FALSE(trial.fits({.job = job, .where = &anywhere_}));
-  EXPECT_EQ(trial.pool().claimed(), core_.pool.claimed());
+  EXPECT_EQ(trial.pool().claimed(), before);
 }
 
 }  // namespace

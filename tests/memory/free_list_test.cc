@@ -80,7 +80,7 @@ class Pair {
   void step(Random& random) {
     const auto length = static_cast<int64_t>(random.below(12) + 1);
     const Placement placement = random.chance(0.5) ? Placement::lowest : Placement::highest;
-    switch (random.below(6)) {
+    switch (random.below(7)) {
       case 0:
       case 1: allocate(length, placement, static_cast<int64_t>(random.below(kUnit))); break;
       case 2: allocate_at(static_cast<int64_t>(random.below(90)), length); break;
@@ -92,6 +92,7 @@ class Pair {
         }
         break;
       case 5: set_capacity(static_cast<int64_t>(random.below(40) + 60)); break;
+      case 6: scatter_from(random, random.between(0, 90)); break;
     }
     compare();
   }
@@ -132,6 +133,35 @@ class Pair {
     const bool fits = units >= naive_.units() || naive_.is_free(units, naive_.units() - units);
     ASSERT_EQ(real_.set_capacity(Bytes(units * kUnit)), fits);
     if (fits) naive_.resize(units);
+  }
+  // All ranges from `lowest` up go elsewhere, or some of them do.
+  void scatter_from(Random& random, int64_t lowest) {
+    const auto first = ranges_.lower_bound(lowest);
+    const std::vector<std::pair<int64_t, int64_t>> some(first, ranges_.end());
+    ranges_.erase(first, ranges_.end());
+    for (const auto& [start, length] : some) naive_.set(start, length, false);
+    std::vector<int64_t> starts;
+    for (const auto& [start, length] : some) {
+      int64_t to = start;
+      const auto is_taken = [&](int64_t at) {
+        return !naive_.is_free(at, some[starts.size()].second);
+      };
+      for (int tries = 0; tries < 8; ++tries) {
+        to = random.chance(0.3) ? start : random.between(lowest, naive_.units());
+        if (!is_taken(to)) break;
+      }
+      if (is_taken(to)) break;
+      naive_.set(to, length, true);
+      starts.push_back(to);
+    }
+    const bool all = starts.size() == some.size();
+    for (size_t i = 0; i < starts.size(); ++i) naive_.set(starts[i], some[i].second, false);
+    for (size_t i = 0; i < some.size(); ++i) take(all ? starts[i] : some[i].first, some[i].second);
+    std::vector<FreeList::Range> now;
+    for (auto range = ranges_.lower_bound(lowest); range != ranges_.end(); ++range) {
+      now.push_back({range->first * kUnit, range->second * kUnit});
+    }
+    real_.set_taken_from(Bytes(lowest * kUnit), now);
   }
   void take(int64_t start, int64_t length) {
     naive_.set(start, length, true);

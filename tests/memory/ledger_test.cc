@@ -92,6 +92,11 @@ class Pair {
   }
   void release(size_t which) {
     const ClaimId id = claims_[which].id;
+    const Claim claim = *real_.find(id);
+    ASSERT_EQ(real_.release(id), LedgerOutcome::done);
+    real_.enter_again(id, claim);
+    compare();
+    ASSERT_EQ(real_.find(id)->held, claim.held);
     claims_.erase(claims_.begin() + static_cast<ptrdiff_t>(which));
     ASSERT_EQ(real_.release(id), LedgerOutcome::done);
     ASSERT_EQ(real_.release(id), LedgerOutcome::unknown_claim);
