@@ -254,6 +254,7 @@ bool PoolMap::slide_up(std::vector<Region*> regions, Region* lowest, Bytes least
   Bytes from = lowest == nullptr ? ranges().capacity() : Bytes();
   for (const Region* region : regions) from = std::min(from, region->offset);
   std::vector<std::pair<Region*, Bytes>> before;
+  before.reserve(regions.size() + 1);
   for (Region* region : regions) before.emplace_back(region, region->offset);
   if (lowest != nullptr) before.emplace_back(lowest, lowest->offset);
   Sliding sliding(ranges(), from);

@@ -149,8 +149,8 @@ const PoolRecord::Place* PoolRecord::prefix(JobId job) const {
 }
 
 void PoolRecord::set_image(JobId job, const std::optional<Image>& image) {
-  std::optional<Image> before = put_image(job, image);
-  if (trying_) note(ImageSet{job, std::move(before)});
+  const std::optional<Image> before = put_image(job, image);
+  if (trying_) note(ImageSet{job, before});
 }
 
 void PoolRecord::set_prefix(JobId job, const std::optional<Place>& prefix) {
