@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/flat_map.h"
 
 namespace laneway::lanes {
 namespace {
@@ -17,18 +18,28 @@ struct Piece {
   Bytes size;
 };
 
-void check_pieces(const CoreState& core, std::vector<Piece> pieces) {
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.offset < b.offset; });
+// They are what the pool has taken, each once.
+void check_pieces(const CoreState& core, const std::vector<Piece>& pieces) {
+  const FlatMap<int64_t, int64_t>& taken = core.pool.ranges().taken();
+  std::vector<bool> seen(taken.size());
   Bytes sum = core.pool.reserve();
-  Bytes end;
   for (const Piece& piece : pieces) {
-    LW_CHECK(piece.offset >= end, "two ranges of the pool overlap");
-    end = piece.offset + piece.size;
+    const auto range = taken.find(piece.offset.count());
+    LW_CHECK(range != taken.end() && range->second == piece.size.count(),
+             "an image or region lies where the pool has none");
+    const auto number = static_cast<size_t>(range - taken.begin());
+    LW_CHECK(!seen[number], "two ranges of the pool overlap");
+    seen[number] = true;
     sum += piece.size;
   }
-  LW_CHECK(end <= core.pool.capacity(), "a range ends behind the pool");
+  LW_CHECK(pieces.size() == taken.size(), "a range of the pool is nobody's");
   LW_CHECK(sum == core.pool.claimed(), "images and regions are not what the ledger counts");
+  Bytes end;
+  for (const auto& [offset, size] : taken) {
+    LW_CHECK(Bytes(offset) >= end, "two ranges of the pool overlap");
+    end = Bytes(offset + size);
+  }
+  LW_CHECK(end <= core.pool.capacity(), "a range ends behind the pool");
 }
 
 // `jobs` is in the order of arrival.
@@ -132,6 +143,7 @@ void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lan
 
 void check_all(const CoreState& core, const TurnControl& turns) {
   std::vector<Piece> pieces;
+  pieces.reserve(core.pool.ranges().taken_count());
   uint64_t members = core.view.waiting().size();
   for (const Lane& lane : core.lanes) {
     check_lane(core, turns, lane);
@@ -174,7 +186,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
   LW_CHECK(moving == core.moving_jobs, "jobs that move are miscounted");
   LW_CHECK(copies == core.outside.copies(), "a copy outside of the pool belongs to no job");
-  check_pieces(core, std::move(pieces));
+  check_pieces(core, pieces);
   check_outside(core);
   check_lane_turns(core, turns);
 }

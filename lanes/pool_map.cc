@@ -259,10 +259,12 @@ bool PoolMap::slide_up(std::vector<Region*> regions, Region* lowest, Bytes least
   if (lowest != nullptr) before.emplace_back(lowest, lowest->offset);
   Sliding sliding(ranges(), from);
   bool any = lowest != nullptr && sliding.go_down(*lowest);
+  const auto higher = [](const Region* a, const Region* b) { return a->offset > b->offset; };
   for (bool moved = true; moved; any = any || moved) {
     moved = false;
-    std::sort(regions.begin(), regions.end(),
-              [](const Region* a, const Region* b) { return a->offset > b->offset; });
+    if (!std::is_sorted(regions.begin(), regions.end(), higher)) {
+      std::sort(regions.begin(), regions.end(), higher);
+    }
     for (Region* region : regions) moved = sliding.go_up(*region) || moved;
   }
   // What lies below all that slid is as before.

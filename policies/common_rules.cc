@@ -72,6 +72,15 @@ PickDecision CommonRules::pick(TimePoint now, const View& view, const PickQuesti
   return decision;
 }
 
+bool CommonRules::are_equal(TimePoint now, const View& view,
+                            std::span<const JobView* const> all) const {
+  const bool best_effort = is_best_effort(all.front());
+  const int64_t urgency = rule_->urgency(now, view, *all.front());
+  return std::all_of(all.begin() + 1, all.end(), [&](const JobView* one) {
+    return is_best_effort(one) == best_effort && rule_->urgency(now, view, *one) == urgency;
+  });
+}
+
 void CommonRules::keep_foremost(TimePoint now, const View& view,
                                 std::span<const JobView* const> all) {
   foremost_.clear();
@@ -91,12 +100,14 @@ void CommonRules::keep_foremost(TimePoint now, const View& view,
 }
 
 PickDecision CommonRules::ask_rule(TimePoint now, const View& view, const PickQuestion& question) {
-  keep_foremost(now, view, question.candidates);
   PickQuestion asked = question;
-  asked.candidates = foremost_;
+  if (!are_equal(now, view, question.candidates)) {
+    keep_foremost(now, view, question.candidates);
+    asked.candidates = foremost_;
+  }
   const bool goes_on =
-      question.running != nullptr &&
-      std::find(foremost_.begin(), foremost_.end(), question.running) != foremost_.end();
+      question.running != nullptr && std::find(asked.candidates.begin(), asked.candidates.end(),
+                                               question.running) != asked.candidates.end();
   if (!goes_on) asked.running = nullptr;
   PickDecision decision = rule_->pick(now, view, asked);
   if (!decision.budget.is_bound()) decision.budget.slice = kLongestSlice;

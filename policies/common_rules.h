@@ -72,6 +72,8 @@ class CommonRules final : public Policy {
   TimePoint due(const JobView& job, const PickQuestion& question) const;
   // The one that has been due for longest; null: nobody is.
   const JobView* overdue(TimePoint now, const PickQuestion& question) const;
+  // Whether they are of one urgency, and all or none of them best effort.
+  bool are_equal(TimePoint now, const View& view, std::span<const JobView* const> all) const;
   // Keeps in `foremost_` those that are not best effort, if there are any, and of them the most
   // urgent ones.
   void keep_foremost(TimePoint now, const View& view, std::span<const JobView* const> all);

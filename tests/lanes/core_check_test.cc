@@ -70,7 +70,7 @@ TEST_F(CoreCheckDeathTest, FindsAJobThatTheViewDoesNotShow) {
 TEST_F(CoreCheckDeathTest, FindsBytesThatBelongToNoJob) {
   Bytes offset;
   ASSERT_EQ(core_.pool.place_image(JobId(2), kib(4), &offset), Room::done);
-  EXPECT_DEATH(check_all(core_, turns_), "not what the ledger counts");
+  EXPECT_DEATH(check_all(core_, turns_), "a range of the pool is nobody's");
 }
 
 TEST_F(CoreCheckDeathTest, FindsHeldJobsThatAreMiscounted) {
