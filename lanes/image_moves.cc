@@ -59,8 +59,9 @@ bool ImageMoves::could_move(const Job& job) {
 }
 
 ImageMoves::Step ImageMoves::single(const Wish& wish, const std::vector<Job*>& candidates) const {
+  OneGone gone(core_, wish);
   for (Job* job : candidates) {
-    if (!may_help(wish, {job})) continue;
+    if (!gone.may_help(job->image_offset)) continue;
     for (const PoolMap::MoveTo to : {PoolMap::MoveTo::lowest, PoolMap::MoveTo::highest}) {
       RoomTrial trial(core_);
       if (trial.move(job->view.id, to) && suffices(trial, wish)) return {job, to};

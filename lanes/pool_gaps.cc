@@ -36,30 +36,6 @@ std::optional<int64_t> gap_below_in(const Taken& taken, int64_t size, int64_t li
   return std::nullopt;
 }
 
-// most_free_after for what lies below everything that slides.
-Bytes most_free_around(const memory::FreeList& ranges, std::span<const Bytes> gone) {
-  const FlatMap<int64_t, int64_t>& taken = ranges.taken();
-  Bytes most;
-  while (!gone.empty()) {
-    auto range = taken.find(gone.back().count());
-    LW_CHECK(range != taken.end(), "no range begins there");
-    const auto above = std::next(range);
-    const Bytes end = above == taken.end() ? ranges.capacity() : Bytes(above->first);
-    gone = gone.first(gone.size() - 1);
-    // Down to one that stays.
-    while (range != taken.begin() && !gone.empty() &&
-           std::prev(range)->first == gone.back().count()) {
-      --range;
-      gone = gone.first(gone.size() - 1);
-    }
-    const bool lowest = range == taken.begin();
-    const auto below = lowest ? range : std::prev(range);
-    const Bytes begin = lowest ? Bytes() : Bytes(below->first + below->second);
-    most = std::max(most, end - begin);
-  }
-  return most;
-}
-
 }  // namespace
 
 Sliding::Sliding(const memory::FreeList& ranges, Bytes lowest)
@@ -120,6 +96,35 @@ std::optional<Bytes> highest_gap(const memory::FreeList& ranges, Bytes size) {
 std::optional<Bytes> gap_below(const memory::FreeList& ranges, Bytes size, Bytes limit) {
   const auto gap = gap_below_in(ranges.taken(), size.count(), limit.count());
   return gap ? std::optional(Bytes(*gap)) : std::nullopt;
+}
+
+Bytes most_free_around(const memory::FreeList& ranges, std::span<const Bytes> gone) {
+  const FlatMap<int64_t, int64_t>& taken = ranges.taken();
+  Bytes most;
+  while (!gone.empty()) {
+    auto range = taken.find(gone.back().count());
+    LW_CHECK(range != taken.end(), "no range begins there");
+    const auto above = std::next(range);
+    const Bytes end = above == taken.end() ? ranges.capacity() : Bytes(above->first);
+    gone = gone.first(gone.size() - 1);
+    // Down to one that stays.
+    while (range != taken.begin() && !gone.empty() &&
+           std::prev(range)->first == gone.back().count()) {
+      --range;
+      gone = gone.first(gone.size() - 1);
+    }
+    const bool lowest = range == taken.begin();
+    const auto below = lowest ? range : std::prev(range);
+    const Bytes begin = lowest ? Bytes() : Bytes(below->first + below->second);
+    most = std::max(most, end - begin);
+  }
+  return most;
+}
+
+Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Bytes> sliding) {
+  const auto lowest = ranges.taken().lower_bound(sliding.front().count());
+  // The gap under it grows.
+  return lowest == ranges.taken().begin() ? Bytes() : Bytes(std::prev(lowest)->first);
 }
 
 // What slides up stays in its stretch between two ranges that do not slide, or goes to free bytes

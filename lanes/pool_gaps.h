@@ -22,6 +22,11 @@ std::optional<Bytes> gap_below(const memory::FreeList& ranges, Bytes size, Bytes
 Bytes most_free_after(const memory::FreeList& ranges, std::span<const Bytes> sliding,
                       std::span<const Bytes> gone);
 
+// The same where nothing slides.
+Bytes most_free_around(const memory::FreeList& ranges, std::span<const Bytes> gone);
+// Below this offset nothing changes when those slide up. Requires: there are some.
+Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Bytes> sliding);
+
 // Taken ranges while some of them slide: those from `lowest` up.
 class Sliding {
  public:

@@ -30,14 +30,32 @@ std::vector<Bytes> offsets(const Places& places, const RegionOf& region_of) {
   return found;
 }
 
+std::vector<Bytes> region_offsets(const CoreState& core) {
+  return offsets(core.lanes, [](const Lane& lane) -> const Region& { return lane.region; });
+}
+
 }  // namespace
 
 bool may_slide_for(const CoreState& core, const Wish& wish, std::span<const Bytes> gone) {
   if (anything_may_help(core.pool, wish)) return true;
-  const std::vector<Bytes> sliding =
-      offsets(core.lanes, [](const Lane& lane) -> const Region& { return lane.region; });
   return core.pool.rounded(wish.job.view.persistent) <=
-         most_free_after(core.pool.ranges(), sliding, gone);
+         most_free_after(core.pool.ranges(), region_offsets(core), gone);
+}
+
+bool OneGone::may_help(Bytes image) {
+  const std::span<const Bytes> gone(&image, 1);
+  if (!may_slide_for(core_, wish_, gone)) return false;
+  if (!std::exchange(tried_, true)) try_without();
+  return !in_vain_down_to_ || image >= *in_vain_down_to_ ||
+         core_.pool.rounded(wish_.job.view.persistent) <=
+             most_free_around(core_.pool.ranges(), gone);
+}
+
+void OneGone::try_without() {
+  if (anything_may_help(core_.pool, wish_)) return;
+  const std::vector<Bytes> sliding = region_offsets(core_);
+  if (sliding.empty() || RoomTrial(core_).slide_for(wish_)) return;
+  in_vain_down_to_ = lowest_that_slides(core_.pool.ranges(), sliding);
 }
 
 RoomTrial::RoomTrial(CoreState& core)

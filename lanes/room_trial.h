@@ -27,6 +27,23 @@ struct Wish {
 // (ascending) leave their places. Costs less than a trial, which alone says yes.
 bool may_slide_for(const CoreState& core, const Wish& wish, std::span<const Bytes> gone = {});
 
+// Of images that leave their places one by one, each alone, as may_slide_for, but with a trial of
+// what slides alone. `core` and `wish` must outlive it, and not change.
+class OneGone {
+ public:
+  OneGone(CoreState& core, const Wish& wish) : core_(core), wish_(wish) {}
+  bool may_help(Bytes image);
+
+ private:
+  void try_without();
+
+  CoreState& core_;
+  const Wish& wish_;
+  bool tried_ = false;
+  // A slide alone makes no free piece as long as the wish's image, and changes nothing below that.
+  std::optional<Bytes> in_vain_down_to_;
+};
+
 class RoomTrial {
  public:
   // As the pool is now. While the object lives the core's pool is what was tried; nothing else of

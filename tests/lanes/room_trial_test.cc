@@ -5,12 +5,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "base/random.h"
 #include "lanes/core_state.h"
+#include "tests/support/seed.h"
 
 namespace laneway::lanes {
 namespace {
 
-class RoomTrialTest : public testing::Test {
+class RoomTrialTest : public ::testing::Test {
  protected:
   static SchedulerConfig small() {
     SchedulerConfig config;
@@ -104,6 +112,67 @@ TEST_F(RoomTrialTest, ThatFindsNoPlaceForTheImageIsAsBefore) {
   RoomTrial trial(core_);
   EXPECT_FALSE(trial.fits({.job = job, .where = &anywhere_}));
   EXPECT_EQ(trial.pool().claimed(), before);
+}
+
+// Whether the image's move makes room, tried out.
+bool move_helps(CoreState& core, JobId image, const Wish& wish) {
+  using To = PoolMap::MoveTo;
+  return std::ranges::any_of(std::array{To::lowest, To::highest}, [&](To to) {
+    RoomTrial trial(core);
+    if (!trial.move(image, to)) return false;
+    if (trial.fits(wish)) return true;
+    trial.slide(wish, /*idle_ones_only=*/false);
+    return trial.fits(wish);
+  });
+}
+
+TEST(OneGone, RulesOutNobodyWhoseMoveWouldHelp) {
+  Random random(testing::seed_from_environment(1709));
+  int ruled_out = 0;
+  int helped = 0;
+  for (int round = 0; round < 4000; ++round) {
+    SchedulerConfig config;
+    config.capacity = Bytes(config.alignment * random.between(300, 600));
+    config.max_lanes = 8;
+    CoreState core(config);
+    const auto units = [&](int64_t most) {
+      return Bytes(config.alignment * random.between(1, most));
+    };
+    std::map<JobId, Bytes> places;
+    for (uint64_t id = 1; id <= 90; ++id) {
+      (void)core.pool.place_image(JobId(id), units(12), &places[JobId(id)]);
+    }
+    for (const PoolMap::ImageSize& image : std::vector(core.pool.image_sizes())) {
+      if (random.chance(0.4)) core.pool.drop_image(image.job);
+    }
+    const int64_t end = config.capacity.count() / config.alignment;
+    for (Lane& lane : core.lanes) {
+      Region region;
+      region.id = RegionId(lane.id.value());
+      region.size = units(60);
+      region.offset = Bytes(config.alignment * random.between(end / 3, end));
+      if (core.pool.claim_region(region)) lane.region = region;
+    }
+    JobOffered offer;
+    offer.job = JobId(100);
+    offer.persistent = units(120);
+    offer.ephemeral = units(9);
+    const Job& job = core.jobs.add(core.new_job(offer));
+    const policies::AdmitDecision anywhere;
+    const Wish wish{.job = job, .where = &anywhere};
+    if (RoomTrial(core).fits(wish)) continue;
+    OneGone gone(core, wish);
+    for (const PoolMap::ImageSize& image : std::vector(core.pool.image_sizes())) {
+      const Bytes at = places[image.job];
+      const bool helps = move_helps(core, image.job, wish);
+      helped += helps;
+      if (gone.may_help(at)) continue;
+      ASSERT_FALSE(helps) << "round " << round << ", image " << image.job.value();
+      ruled_out += may_slide_for(core, wish, std::span(&at, 1));
+    }
+  }
+  EXPECT_GT(ruled_out, 20) << "beyond what the bound alone rules out";
+  EXPECT_GT(helped, 100);
 }
 
 }  // namespace
