@@ -1,7 +1,7 @@
-// FlatMap: a sorted map in one piece of memory. For maps that are copied as a whole much more often
-// than a tree allows, and whose entries are small: a copy is one allocation and one pass, a look-up
-// a binary search; to add or erase moves the entries behind. Ordered like std::map, of whose
-// interface it has what is used; but every change makes all iterators and references invalid.
+// FlatMap: a sorted map in one piece of memory, for entries that are small: a look-up is a binary
+// search, a walk or a copy one pass; to add or erase moves the entries behind. Ordered like
+// std::map, of whose interface it has what is used; but every change makes all iterators and
+// references invalid.
 #pragma once
 
 #include <algorithm>

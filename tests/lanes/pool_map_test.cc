@@ -27,6 +27,11 @@ struct NaiveRange {
   int64_t size;
 };
 
+template <class Container>
+auto any_of(Container& some, Random& random) {
+  return std::next(some.begin(), static_cast<ptrdiff_t>(random.below(some.size())));
+}
+
 class Pair {
  public:
   Pair(int64_t units, int64_t reserve_units)
@@ -143,14 +148,14 @@ class Pair {
   }
   void drop_image(Random& random) {
     if (naive_.images.empty()) return;
-    const auto image = std::next(naive_.images.begin(), random.below(naive_.images.size()));
+    const auto image = any_of(naive_.images, random);
     real_.drop_image(JobId(image->first));
     naive_.moves.erase(image->first);
     naive_.images.erase(image);
   }
   void begin_move(Random& random) {
     if (naive_.images.empty()) return;
-    const auto& [id, range] = *std::next(naive_.images.begin(), random.below(naive_.images.size()));
+    const auto& [id, range] = *any_of(naive_.images, random);
     if (naive_.moves.count(id) > 0) return;
     using To = PoolMap::MoveTo;
     const To to = std::array{To::lowest, To::highest, To::lower}.at(random.below(3));
@@ -168,7 +173,7 @@ class Pair {
   }
   void end_move(Random& random) {
     if (naive_.moves.empty()) return;
-    const auto move = std::next(naive_.moves.begin(), random.below(naive_.moves.size()));
+    const auto move = any_of(naive_.moves, random);
     const bool moved = random.chance(0.5);
     real_.end_move(JobId(move->first), moved);
     if (moved) naive_.images[move->first] = move->second;
@@ -176,8 +181,7 @@ class Pair {
   }
   void close_region(Random& random) {
     if (naive_.regions.empty()) return;
-    const auto region =
-        naive_.regions.begin() + static_cast<ptrdiff_t>(random.below(naive_.regions.size()));
+    const auto region = any_of(naive_.regions, random);
     real_.close_region(region->first);
     naive_.regions.erase(region);
   }
@@ -214,7 +218,7 @@ class Pair {
   }
   void keep_prefix(Random& random) {
     if (naive_.images.empty()) return;
-    const auto image = std::next(naive_.images.begin(), random.below(naive_.images.size()));
+    const auto image = any_of(naive_.images, random);
     const auto [id, range] = *image;
     if (naive_.prefixes.count(id) > 0) return;
     const int64_t size = random.between(1, range.size / kUnit) * kUnit;
@@ -276,7 +280,7 @@ TEST(PoolMap, ATrialThatIsTakenBackLeavesNothingBehind) {
 }
 
 TEST(PoolMap, WhatATrialKeepsStays) {
-  PoolMap pool(Bytes(64 * 100), Bytes(0), kUnit);
+  PoolMap pool(Bytes(kUnit * 100), Bytes(0), kUnit);
   Bytes offset;
   pool.begin_trial();
   ASSERT_EQ(pool.place_image(JobId(1), Bytes(640), &offset), Room::done);
@@ -286,11 +290,11 @@ TEST(PoolMap, WhatATrialKeepsStays) {
   pool.end_trial();
   EXPECT_EQ(pool.claimed(), Bytes(640));
   pool.drop_image(JobId(1));
-  EXPECT_EQ(pool.largest_free(), Bytes(64 * 100));
+  EXPECT_EQ(pool.largest_free(), Bytes(kUnit * 100));
 }
 
 TEST(PoolMap, SizesPastEveryPoolDoNotOverflow) {
-  PoolMap pool(Bytes(64 * 100), Bytes(0), kUnit);
+  PoolMap pool(Bytes(kUnit * 100), Bytes(0), kUnit);
   EXPECT_GT(pool.rounded(Bytes(INT64_MAX)), Bytes(INT64_MAX / 2));
   EXPECT_EQ(pool.rounded(Bytes(INT64_MIN)), Bytes(kUnit));
   EXPECT_FALSE(pool.could_ever_fit(Bytes(INT64_MAX), Bytes(INT64_MAX)));
