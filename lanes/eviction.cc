@@ -1,7 +1,6 @@
 #include "lanes/eviction.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
