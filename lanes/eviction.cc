@@ -230,6 +230,7 @@ bool Eviction::frees_enough(const Wish& wish, const PoolMap& pool, const Leaving
     for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
       const bool stays = !std::binary_search(gone.begin(), gone.end(), job->id);
       if (stays) need = std::max(need, pool.rounded(job->ephemeral));
+      if (need >= lane.region.size) break;
     }
     if (need < lane.region.size) free += lane.region.size - need;
   }

@@ -106,6 +106,7 @@ void RoomTrial::leave(const std::vector<JobId>& jobs, const Keeps& keeps) {
       if (contains(gone, job->id)) continue;
       used = true;
       need = std::max(need, job->ephemeral);
+      if (pool_.rounded(need) >= regions_[i].size) break;  // it stays as it is
     }
     if (!used) {
       pool_.close_region(regions_[i]);
