@@ -164,10 +164,13 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
 ReasonCode Admission::admit_to_some_lane(Job& job) {
   const Bytes need = core_.pool.rounded(job.view.ephemeral);
   Lane* roomy = nullptr;
+  size_t fewest = SIZE_MAX;
   for (Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::closed || lane.region.size < need) continue;
-    const auto jobs_in = [this](const Lane& l) { return core_.view.lane(l.id)->jobs.size(); };
-    if (roomy == nullptr || jobs_in(lane) < jobs_in(*roomy)) roomy = &lane;
+    const size_t jobs = core_.view.lane(lane.id)->jobs.size();
+    if (jobs >= fewest) continue;
+    roomy = &lane;
+    fewest = jobs;
   }
   if (roomy != nullptr) return admit_to_lane(job, *roomy);
   ReasonCode code = ReasonCode::pool_full;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "lanes/may_leave.h"
 
 namespace laneway::lanes {
 namespace {
@@ -18,8 +19,12 @@ constexpr size_t kFew = 2;
 // Before a job whose copy failed is asked to leave again.
 constexpr Duration kAfterFailure = seconds(10);
 
-bool contains(const std::vector<JobId>& jobs, JobId job) {
-  return std::find(jobs.begin(), jobs.end(), job) != jobs.end();
+constexpr auto by_arrival = [](const EvictCandidate& a, const EvictCandidate& b) {
+  return a.job->arrival < b.job->arrival;
+};
+
+bool is_urgent(const Job& job, const Wish& wish) {
+  return !is_idle(job) && job.view.options.priority > wish.job.view.options.priority;
 }
 
 }  // namespace
@@ -31,13 +36,6 @@ void Eviction::leave_to_return(const Job& held) {
   } else {
     wakeup_ = std::min(wakeup_, held.leave_no_sooner);
   }
-}
-
-bool Eviction::could_leave(const Job& job, bool also_pinned) {
-  const bool there =
-      job.view.running || job.state() == JobState::held || job.state() == job.at_rest();
-  return there && !job.arriving && job.view.lane.valid() && (also_pinned || !job.pinned) &&
-         !job.leaves && !job.ending;
 }
 
 void Eviction::unload(Job& job) {
@@ -54,6 +52,10 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
   if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) {
     return Outcome::under_way;
   }
+  if (const JobId one = one_that_suffices(wish); one.valid()) {
+    if (ask_unbounded(unbounded_that_may_leave(wish))) return Outcome::under_way;
+    return leave_for(wish, {one});
+  }
   Candidates found = candidates(wish);
   Leaving chosen;
   if (!found.now.empty()) chosen = choose(wish, found.now);
@@ -67,7 +69,39 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
     return found.next != TimePoint::never() ? Outcome::under_way : Outcome::nobody;
   }
   if (ask_unbounded(found.now)) return Outcome::under_way;
+  return leave_for(wish, chosen);
+}
+
+Eviction::Outcome Eviction::leave_for(const Wish& wish, const Leaving& chosen) {
   return let_go(chosen, what_stays(&wish, chosen)) ? Outcome::under_way : Outcome::no_place;
+}
+
+JobId Eviction::one_that_suffices(const Wish& wish) {
+  if (!policy_.keeps_order() || !core_.outside.exists()) return {};
+  order_.refresh(core_, policy_);
+  const Job* const first = order_.first(core_.now, wish.job, policy_.rank(core_, wish.job.view));
+  if (first == nullptr) return {};
+  LW_CHECK(could_leave(*first), "what is kept of a job is not so");
+  const JobId id = first->view.id;
+  const std::vector<JobId> prefixes = prefixes_.all();
+  const auto suffice = [&](const Leaving& leaving) {
+    return suffices(wish, {.leaving = leaving, .prefixes = prefixes});
+  };
+  return !suffice({}) && suffice({id}) ? id : JobId();
+}
+
+std::vector<EvictCandidate> Eviction::unbounded_that_may_leave(const Wish& wish) const {
+  std::vector<EvictCandidate> found;
+  for (const Lane& lane : core_.lanes) {
+    if (!lane.open() || lane.bounded) continue;
+    const Job& job = std::as_const(core_).job_of(lane.turn.job);
+    if (!could_leave(job) || &job == &wish.job || is_urgent(job, wish)) continue;
+    if (!core_.outside.could_ever_hold(job.view.persistent)) continue;
+    if (may_leave_from(core_, job, is_idle(job)) > core_.now) continue;
+    found.push_back({.job = &job.view, .idle = false, .clean = job.clean});
+  }
+  std::sort(found.begin(), found.end(), by_arrival);
+  return found;
 }
 
 bool Eviction::give_up_prefixes(const Wish& wish) {
@@ -107,33 +141,23 @@ bool Eviction::give_up_for_moves(const Wish& wish) {
   return true;
 }
 
-bool Eviction::is_idle(const Job& job) {
-  return !job.view.running && !job.work_announced && job.state() != JobState::held;
-}
-
 bool Eviction::may_be_idle(const Job& job) const {
   if (!job.view.running) return false;
   const Lane& lane = core_.lane_of(job.view.lane);
   return lane.state() == LaneState::granted && !lane.bounded;
 }
 
-TimePoint Eviction::may_leave_from(const Job& job, bool idle) const {
-  const Duration load = job.view.placed_at - job.admitted_at;
-  const Duration stays = idle ? load : std::max(load * 2, core_.config.min_resident);
-  return std::max(job.view.placed_at + stays, job.leave_no_sooner);
-}
-
 Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   Candidates all;
   if (!core_.outside.exists()) return all;
-  for (const auto& [id, job] : core_.jobs) {
+  for (const auto& [id, job] : std::as_const(core_.jobs)) {
     if (!could_leave(job) || &job == &wish.job) continue;
     if (!core_.outside.could_ever_hold(job.view.persistent)) continue;
     const bool idle = is_idle(job);
     const EvictCandidate candidate{.job = &job.view, .idle = idle, .clean = job.clean};
-    const bool urgent = !idle && job.view.options.priority > wish.job.view.options.priority;
+    const bool urgent = is_urgent(job, wish);
     if (!urgent) {
-      const TimePoint from = may_leave_from(job, idle);
+      const TimePoint from = may_leave_from(core_, job, idle);
       if (from <= core_.now) {
         all.now.push_back(candidate);
         continue;
@@ -141,7 +165,7 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
       all.next = std::min(all.next, from);
     }
     if (idle) continue;
-    const TimePoint from = std::max(may_leave_from(job, /*idle=*/true), job.ask_no_sooner);
+    const TimePoint from = std::max(may_leave_from(core_, job, /*idle=*/true), job.ask_no_sooner);
     if (from > core_.now) {
       // One that only has to be asked again is not waited for: others may help meanwhile.
       if (!urgent) all.next = std::min(all.next, from);
@@ -149,9 +173,6 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
       all.perhaps.push_back(candidate);
     }
   }
-  const auto by_arrival = [](const EvictCandidate& a, const EvictCandidate& b) {
-    return a.job->arrival < b.job->arrival;
-  };
   for (std::vector<EvictCandidate>* some : {&all.now, &all.perhaps}) {
     // Ids are given in that order as well, but by a report.
     if (std::is_sorted(some->begin(), some->end(), by_arrival)) continue;
@@ -206,35 +227,19 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
 }
 
 bool Eviction::suffices(const Wish& wish, const Gone& gone, const RoomTrial::Keeps& keeps) const {
+  const bool none_given = gone.prefixes.empty();
+  if (none_given && !frees_enough(core_, wish, core_.pool, gone.leaving)) return false;
+  if (gone.leaving.size() == 1 && keeps.empty()) {
+    const Job& alone = std::as_const(core_).job_of(gone.leaving.front());
+    if (surely_fits_without(core_, wish, alone)) return true;
+  }
   RoomTrial trial(core_);
   trial.give_up(gone.prefixes);
-  if (!frees_enough(wish, trial.pool(), gone.leaving)) return false;
+  if (!none_given && !frees_enough(core_, wish, trial.pool(), gone.leaving)) return false;
   trial.leave(gone.leaving, keeps);
   if (trial.fits(wish)) return true;
   if (!trial.may_slide(wish)) return false;
   return trial.slide_for(wish) && trial.fits(wish);
-}
-
-bool Eviction::frees_enough(const Wish& wish, const PoolMap& pool, const Leaving& leaving) const {
-  if (wish.where == nullptr) return true;
-  const Bytes wanted = pool.rounded(wish.job.view.persistent);
-  Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
-  for (const JobId id : leaving) free += pool.rounded(core_.job_of(id).view.persistent);
-  if (wanted <= free) return true;
-  // Their regions may shrink.
-  Leaving gone = leaving;
-  std::sort(gone.begin(), gone.end());
-  for (const Lane& lane : core_.lanes) {
-    if (lane.state() == LaneState::closed) continue;
-    Bytes need;
-    for (const policies::JobView* job : core_.view.lane(lane.id)->jobs) {
-      const bool stays = !std::binary_search(gone.begin(), gone.end(), job->id);
-      if (stays) need = std::max(need, pool.rounded(job->ephemeral));
-      if (need >= lane.region.size) break;
-    }
-    if (need < lane.region.size) free += lane.region.size - need;
-  }
-  return wanted <= free;
 }
 
 RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) const {
@@ -277,16 +282,13 @@ void Eviction::take_back(const Places& places) {
 
 // Of images in the pool: the one used last, which will leave last.
 bool Eviction::drop_a_copy(const Leaving& leaving, Places& places) {
-  const Job* latest = nullptr;
-  for (const auto& [id, job] : core_.jobs) {
-    if (latest != nullptr && job.view.used_at <= latest->view.used_at) continue;
-    const bool placed = job.view.lane.valid() && job.state() != JobState::restoring &&
-                        job.state() != JobState::evicting && !job.arriving && !job.leaves;
-    if (!placed || job.saving || contains(leaving, id)) continue;
-    if (core_.outside.place_of(id).tier != Tier::none) latest = &job;
-  }
-  if (latest == nullptr) return false;
-  const JobId id = latest->view.id;
+  order_.refresh(core_, policy_);
+  std::vector<JobId> stay = leaving;
+  for (const auto& [id, place] : places.dropped) stay.push_back(id);
+  const Job* const last = order_.last_used_with_copy(stay);
+  if (last == nullptr) return false;
+  LW_CHECK(last->clean && !last->leaves && last->view.lane.valid(), "what is kept is not so");
+  const JobId id = last->view.id;
   places.dropped.emplace_back(id, core_.outside.place_of(id));
   core_.outside.drop(id);
   return true;

@@ -1,8 +1,10 @@
 // Eviction: the pool becomes smaller.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "lanes/eviction.h"
+#include "lanes/may_leave.h"
 
 namespace laneway::lanes {
 
@@ -12,7 +14,7 @@ void Eviction::empty_above(Bytes limit) {
   if (core_.leaving_jobs > 0) return;
   Leaving above;
   bool later = false;
-  for (const auto& [id, job] : core_.jobs) {
+  for (const auto& [id, job] : std::as_const(core_.jobs)) {
     const Bytes end = job.image_offset + core_.pool.rounded(job.view.persistent);
     if (!could_leave(job) || end <= limit) continue;
     if (job.leave_no_sooner <= core_.now) {
@@ -33,7 +35,8 @@ bool Eviction::something_is_stuck_above(Bytes limit) const {
         lane.state() != LaneState::closed && lane.region.offset + lane.region.size > limit;
     if (above && !core_.pool.could_move_below(lane.region, limit)) return true;
   }
-  return std::any_of(core_.jobs.begin(), core_.jobs.end(), [&](const auto& known) {
+  const JobTable& jobs = core_.jobs;
+  return std::any_of(jobs.begin(), jobs.end(), [&](const auto& known) {
     const Job& job = known.second;
     const bool above = job.image_offset + core_.pool.rounded(job.view.persistent) > limit;
     return job.view.lane.valid() && job.pinned && above;
@@ -42,7 +45,7 @@ bool Eviction::something_is_stuck_above(Bytes limit) const {
 
 JobId Eviction::first_to_leave() {
   const Job* first = nullptr;
-  for (const auto& [id, job] : core_.jobs) {
+  for (const auto& [id, job] : std::as_const(core_.jobs)) {
     const bool could = could_leave(job, /*also_pinned=*/true);
     if (!could || !core_.outside.could_ever_hold(job.view.persistent)) continue;
     if (job.leave_no_sooner > core_.now) {

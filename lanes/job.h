@@ -56,6 +56,7 @@ struct alignas(64) Job {
   // True when work was announced and no turn was opened for it yet. While a turn is open the worker
   // may have taken the work already; a turn without work does no harm, a lost announcement would.
   bool work_announced = false;
+  bool noted = false;    // JobTable's
   TimePoint work_since;  // … since when, or since its last turn ended
   // Its iterations are answered with an error until it is released, so it needs no room in its
   // region: `need_when_released` is what it will need.

@@ -17,14 +17,39 @@ Job& JobTable::add(Job job) {
   LW_CHECK(is_new, "the core knows a job of this id already");
   index_[id] = &at->second;
   places_[place(id)] = &at->second;
+  at->second.noted = false;
+  note(at->second);
   return at->second;
 }
 
 void JobTable::remove(JobId id) {
-  LW_CHECK(index_.erase(id) == 1, "the core knows no job of this id");
+  const bool known = find(id) != nullptr;  // and noted
+  LW_CHECK(known && index_.erase(id) == 1, "the core knows no job of this id");
   Job*& in_place = places_[place(id)];
   if (in_place != nullptr && in_place->view.id == id) in_place = nullptr;
   jobs_.erase(id);
+}
+
+void JobTable::note(Job& job) {
+  if (all_noted_) return;
+  job.noted = true;
+  if (noted_.size() >= kMostNoted) return note_all();
+  noted_.push_back({job.view.id, job.view.arrival});
+}
+
+void JobTable::note_all() {
+  all_noted_ = true;
+  noted_.clear();
+}
+
+void JobTable::forget_noted() {
+  if (std::exchange(all_noted_, false)) {
+    for (auto& [id, job] : jobs_) job.noted = false;
+  }
+  for (const Noted& one : noted_) {
+    if (Job* const job = look_up(one.job)) job->noted = false;
+  }
+  noted_.clear();
 }
 
 }  // namespace laneway::lanes

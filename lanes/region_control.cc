@@ -22,7 +22,7 @@ void RegionControl::fit_to_jobs(Lane& lane) {
   const Bytes wanted = wanted_size(lane);
   std::vector<Bytes> sizes = {wanted, core_.pool.rounded(Bytes(0))};
   for (const policies::JobView* view : core_.view.lane(lane.id)->jobs) {
-    const Bytes must = core_.pool.rounded(core_.job_of(view->id).must);
+    const Bytes must = core_.pool.rounded(std::as_const(core_).job_of(view->id).must);
     const Bytes need = core_.pool.rounded(view->ephemeral);
     sizes.push_back(need);
     // One that is held needs so much or nothing; the others can run their smaller graphs meanwhile.
@@ -62,16 +62,18 @@ void RegionControl::report_region(const Lane& lane) {
 
 void RegionControl::mark_held(Lane& lane) {
   for (const policies::JobView* view : core_.view.lane(lane.id)->jobs) {
+    const Job& known = std::as_const(core_).job_of(view->id);
+    const bool too_large = core_.pool.rounded(known.must) > lane.region.size;
+    if (too_large ? known.state() != JobState::resident : known.state() != JobState::held) continue;
     Job& job = core_.job_of(view->id);
-    const bool too_large = core_.pool.rounded(job.must) > lane.region.size;
-    if (too_large && job.state() == JobState::resident) {
+    if (too_large) {
       if (view->ready) core_.view.remove_ready(job.view);
       job.view.ready = false;
       job.reason = core_.make_reason(ReasonCode::region_too_small, job);
       job.move_to(JobState::held);
       ++core_.held_jobs;
       core_.memory_changed();  // somebody may leave for it
-    } else if (!too_large && job.state() == JobState::held) {
+    } else {
       job.reason = {};
       job.move_to(JobState::resident);
       // Now it can run: it is not to leave before it did.
@@ -105,6 +107,7 @@ void RegionControl::set_need(Job& job, Bytes ephemeral) {
     return;
   }
   if (!job.view.lane.valid()) {
+    core_.view.forget_ranks();
     core_.memory_changed();
     return;
   }
@@ -126,7 +129,7 @@ void RegionControl::retry_held() {
   std::vector<const policies::JobView*> held;
   for (const policies::LaneView& lane : core_.view.lane_slots()) {
     for (const policies::JobView* job : lane.jobs) {
-      if (core_.job_of(job->id).state() == JobState::held) held.push_back(job);
+      if (std::as_const(core_).job_of(job->id).state() == JobState::held) held.push_back(job);
     }
   }
   std::sort(held.begin(), held.end(), [](const policies::JobView* a, const policies::JobView* b) {
@@ -279,7 +282,11 @@ void RegionControl::recall_unfitted() {
   if (core_.view.waiting().empty() && core_.held_jobs == 0) return;
   for (Lane& lane : core_.lanes) {
     if (lane.state() != LaneState::granted || !lane.fit_wanted) continue;
-    if (wanted_size(lane) < lane.region.size) turns_.recall(lane);
+    const std::vector<const policies::JobView*>& jobs = core_.view.lane(lane.id)->jobs;
+    const bool stays = std::any_of(jobs.begin(), jobs.end(), [&](const policies::JobView* job) {
+      return core_.pool.rounded(job->ephemeral) >= lane.region.size;
+    });
+    if (!stays) turns_.recall(lane);
   }
 }
 

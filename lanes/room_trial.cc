@@ -42,6 +42,49 @@ bool may_slide_for(const CoreState& core, const Wish& wish, std::span<const Byte
          most_free_after(core.pool.ranges(), region_offsets(core), gone);
 }
 
+bool frees_enough(const CoreState& core, const Wish& wish, const PoolMap& pool,
+                  std::span<const JobId> leaving) {
+  if (wish.where == nullptr) return true;
+  const Bytes wanted = pool.rounded(wish.job.view.persistent);
+  Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
+  for (const JobId id : leaving) free += pool.rounded(core.job_of(id).view.persistent);
+  if (wanted <= free) return true;
+  // Their regions may shrink.
+  std::vector<JobId> gone(leaving.begin(), leaving.end());
+  std::sort(gone.begin(), gone.end());
+  for (const Lane& lane : core.lanes) {
+    if (lane.state() == LaneState::closed) continue;
+    Bytes need;
+    for (const policies::JobView* job : core.view.lane(lane.id)->jobs) {
+      if (!contains(gone, job->id)) need = std::max(need, pool.rounded(job->ephemeral));
+      if (need >= lane.region.size) break;
+    }
+    if (need < lane.region.size) free += lane.region.size - need;
+  }
+  return wanted <= free;
+}
+
+bool surely_fits_without(const CoreState& core, const Wish& wish, const Job& image) {
+  if (wish.where == nullptr) return false;
+  const PoolMap& pool = core.pool;
+  const Bytes wanted = pool.rounded(wish.job.view.persistent);
+  const Bytes left = pool.rounded(image.view.persistent);
+  const std::span<const Bytes> gone(&image.image_offset, 1);
+  if (pool.claimed() - left + wanted > pool.capacity()) return false;
+  if (wanted > left && wanted > most_free_around(pool.ranges(), gone)) return false;
+  const Bytes need = pool.rounded(wish.job.view.ephemeral);
+  return std::any_of(core.lanes.begin(), core.lanes.end(), [&](const Lane& lane) {
+    const policies::AdmitDecision& where = *wish.where;
+    const bool may_join = where.lane.valid() ? where.lane == lane.id : where.may_share;
+    if (!may_join || lane.state() == LaneState::closed || lane.region.size < need) return false;
+    // It stays so large for one that stays.
+    const std::vector<const policies::JobView*>& jobs = core.view.lane(lane.id)->jobs;
+    return std::any_of(jobs.begin(), jobs.end(), [&](const policies::JobView* job) {
+      return job != &image.view && pool.rounded(job->ephemeral) >= need;
+    });
+  });
+}
+
 bool OneGone::may_help(Bytes image) {
   const std::span<const Bytes> gone(&image, 1);
   if (!may_slide_for(core_, wish_, gone)) return false;

@@ -1,6 +1,7 @@
 #include "lanes/save_ahead.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace laneway::lanes {
 namespace {
@@ -24,7 +25,8 @@ void SaveAhead::on_timer() {
   wakeup_ = TimePoint::never();
   // Whoever leaves or is saved ends with a look.
   if (!core_.worker_up || core_.leaving_jobs > 0 || core_.saving_jobs > 0) return;
-  const bool needed = std::any_of(core_.jobs.begin(), core_.jobs.end(), [](const auto& one) {
+  const JobTable& jobs = core_.jobs;
+  const bool needed = std::any_of(jobs.begin(), jobs.end(), [](const auto& one) {
     return one.second.state() == JobState::away;
   });
   Job* const job = needed ? next() : nullptr;
@@ -38,14 +40,14 @@ void SaveAhead::on_timer() {
 }
 
 Job* SaveAhead::next() {
-  Job* found = nullptr;
-  for (auto& [id, job] : core_.jobs) {
+  const Job* found = nullptr;
+  for (const auto& [id, job] : std::as_const(core_.jobs)) {
     if (job.clean || job.arriving || job.ending || job.pinned) continue;
     if (job.state() == JobState::running) ask_for_work(job);
     if (!is_idle(job)) continue;
     if (found == nullptr || job.view.used_at < found->view.used_at) found = &job;
   }
-  return found;
+  return found == nullptr ? nullptr : &core_.job_of(found->view.id);
 }
 
 void SaveAhead::ask_for_work(const Job& running) {

@@ -36,7 +36,7 @@ void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   policy_.replace(std::move(policy));
   policy_changed_ = true;
   // Another policy may let in whom this one kept waiting: asked again with the next event.
-  core_.memory_changed();
+  core_.orders_changed();
 }
 
 void Scheduler::settle_once() {
@@ -76,6 +76,7 @@ void Scheduler::check(std::span<const Event> events) {
   events_ += events.size();
   if (events_ / core_.config.check_every != before) {
     check_all(core_, turns_);
+    if (core_.config.check_every == 1) eviction_.check_orders();
     return;
   }
   for (const LaneId id : core_.touched) {
@@ -334,13 +335,13 @@ void Scheduler::on(const JobChanged& event) {
     lane.rival_came = lane.rival_came || lane.open();
     core_.touch(lane);
   }
-  core_.memory_changed();  // … or to be admitted
+  core_.orders_changed();  // … or to be admitted
 }
 
 void Scheduler::on(const WorkerLost& /*event*/) {
   core_.worker_up = false;
   // Its successor does not know what stayed of whom.
-  for (const auto& [id, job] : core_.jobs) core_.pool.drop_prefix(id);
+  for (const auto& [id, job] : std::as_const(core_.jobs)) core_.pool.drop_prefix(id);
   core_.memory_changed();
   for (Lane& lane : core_.lanes) {
     if (!lane.open()) continue;

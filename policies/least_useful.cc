@@ -1,26 +1,16 @@
 #include "policies/least_useful.h"
 
+#include "policies/first_to_leave.h"
+
 namespace laneway::policies {
-namespace {
-
-Duration unused_for_its_cost(TimePoint now, const EvictCandidate& one) {
-  return (now - one.job->used_at) * (one.clean ? 2 : 1);
-}
-
-bool leaves_before(TimePoint now, const EvictCandidate& a, const EvictCandidate& b) {
-  if (a.idle != b.idle) return a.idle;
-  if (!a.idle) return a.job->placed_at < b.job->placed_at;
-  return unused_for_its_cost(now, a) > unused_for_its_cost(now, b);
-}
-
-}  // namespace
 
 JobId least_useful(TimePoint now, std::span<const EvictCandidate> candidates) {
-  const EvictCandidate* first = &candidates.front();
+  FirstToLeave leaves(now, 0);
+  JobId first;
   for (const EvictCandidate& one : candidates) {
-    if (leaves_before(now, one, *first)) first = &one;
+    if (leaves.is_first(leaver(one, 0))) first = one.job->id;
   }
-  return first->job->id;
+  return first;
 }
 
 }  // namespace laneway::policies

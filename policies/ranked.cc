@@ -1,8 +1,6 @@
 #include "policies/ranked.h"
 
-#include <vector>
-
-#include "policies/least_useful.h"
+#include "policies/first_to_leave.h"
 
 namespace laneway::policies {
 
@@ -20,7 +18,8 @@ const JobView* Ranked::first_of(TimePoint now, const View& view,
 }
 
 AdmitDecision Ranked::admit(TimePoint now, const View& view) {
-  const JobView* best = first_of(now, view, view.waiting());
+  const JobView* best = view.first_waiting();
+  if (best == nullptr) best = first_of(now, view, view.waiting());
   if (best == nullptr || view.was_tried(*best)) return {};
   return {.job = best->id};
 }
@@ -30,24 +29,12 @@ PickDecision Ranked::pick(TimePoint now, const View& view, const PickQuestion& q
 }
 
 JobId Ranked::evict(TimePoint now, const View& view, const EvictQuestion& question) {
-  std::vector<EvictCandidate> idle;
-  const JobView* last = nullptr;
-  int64_t last_rank = rank(now, view, question.wants);
+  FirstToLeave leaves(now, rank(now, view, question.wants));
+  JobId first;
   for (const EvictCandidate& one : question.candidates) {
-    if (one.idle) {
-      idle.push_back(one);
-      continue;
-    }
-    const int64_t its_rank = rank(now, view, *one.job);
-    if (its_rank < last_rank) continue;
-    // Equal ones take turns: who has been there for longest leaves.
-    const bool tie = last != nullptr && its_rank == last_rank;
-    if (tie && one.job->placed_at >= last->placed_at) continue;
-    last = one.job;
-    last_rank = its_rank;
+    if (leaves.is_first(leaver(one, rank(now, view, *one.job)))) first = one.job->id;
   }
-  if (!idle.empty()) return least_useful(now, idle);
-  return last == nullptr ? JobId() : last->id;
+  return first;
 }
 
 }  // namespace laneway::policies

@@ -15,18 +15,23 @@ constexpr auto queued_earlier = [](const JobView* a, const JobView* b) {
   return a->queue < b->queue;
 };
 
+// They return where in the list it is now, or was.
 template <class Order>
-void insert(std::vector<const JobView*>& list, const JobView& job, Order order) {
+std::ptrdiff_t insert(std::vector<const JobView*>& list, const JobView& job, Order order) {
   const auto place = std::lower_bound(list.begin(), list.end(), &job, order);
   LW_CHECK(place == list.end() || *place != &job, "job is listed already");
+  const std::ptrdiff_t index = place - list.begin();
   list.insert(place, &job);
+  return index;
 }
 
 template <class Order>
-void erase(std::vector<const JobView*>& list, const JobView& job, Order order) {
+std::ptrdiff_t erase(std::vector<const JobView*>& list, const JobView& job, Order order) {
   const auto place = std::lower_bound(list.begin(), list.end(), &job, order);
   LW_CHECK(place != list.end() && *place == &job, "job is not listed");
+  const std::ptrdiff_t index = place - list.begin();
   list.erase(place);
+  return index;
 }
 
 }  // namespace
@@ -56,8 +61,34 @@ LaneView& View::slot(LaneId id) {
   return lanes_[id.value() - 1];
 }
 
-void View::add_waiting(const JobView& job) { insert(waiting_, job, queued_earlier); }
-void View::remove_waiting(const JobView& job) { erase(waiting_, job, queued_earlier); }
+void View::add_waiting(const JobView& job) {
+  ranks_.insert(ranks_.begin() + insert(waiting_, job, queued_earlier), 0);
+  unranked_.push_back(&job);
+}
+
+void View::remove_waiting(const JobView& job) {
+  if (std::erase(unranked_, &job) == 0) {
+    by_rank_.erase(by_rank_.find({ranks_[place_of(job)], job.queue}));
+  }
+  ranks_.erase(ranks_.begin() + erase(waiting_, job, queued_earlier));
+}
+
+size_t View::place_of(const JobView& job) const {
+  const auto place = std::lower_bound(waiting_.begin(), waiting_.end(), &job, queued_earlier);
+  LW_CHECK(place != waiting_.end() && *place == &job, "the job does not wait");
+  return static_cast<size_t>(place - waiting_.begin());
+}
+
+uint32_t View::waiting_before(const JobView& job) const {
+  LW_CHECK(unranked_.empty(), "ranks are not known");
+  const auto its = by_rank_.find({ranks_[place_of(job)], job.queue});
+  return static_cast<uint32_t>(its - by_rank_.begin());
+}
+
+void View::forget_ranks() {
+  unranked_ = waiting_;
+  by_rank_ = {};
+}
 
 void View::open_lane(LaneId id, Bytes region) {
   LaneView& lane = slot(id);

@@ -60,6 +60,40 @@ TEST_F(SchedulerChangedTest, AnotherWaitingJobIsTheNextOne) {
   EXPECT_EQ(admitted[0].job, JobId(3)) << "5 iterations are fewer than 20";
 }
 
+// The smallest region first.
+class Smallest final : public policies::Ranked {
+ public:
+  std::string_view name() const override { return "smallest"; }
+
+ private:
+  int64_t rank(TimePoint /*now*/, const policies::View& /*view*/,
+               const policies::JobView& job) const override {
+    return job.ephemeral.count();
+  }
+  bool rank_is_its_own() const override { return true; }
+};
+
+TEST_F(SchedulerChangedTest, AWaitingJobThatNeedsLessNowIsTheNextOne) {
+  make(100, 1, 0, std::make_unique<Smallest>());
+  offer_of(1, 60, 30, 10);
+  offer_of(2, 60, 20, 10);
+  offer_of(3, 60, 30, 10);
+  send(NeedChanged{.job = JobId(3), .ephemeral = units(10)});
+  const auto admitted = of<AdmitJob>(send(JobEnded{.job = JobId(1), .cancelled = false}));
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted[0].job, JobId(3));
+}
+
+TEST_F(SchedulerChangedTest, AnotherPolicyHasAnotherOrderOfThoseWhoWait) {
+  offer_of(1, 60, 30, 10);
+  offer_of(2, 60, 30, 20);
+  offer_of(3, 60, 20, 30);
+  scheduler_->set_policy(std::make_unique<Smallest>());
+  const auto admitted = of<AdmitJob>(send(JobEnded{.job = JobId(1), .cancelled = false}));
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted[0].job, JobId(3));
+}
+
 TEST_F(SchedulerChangedTest, ARivalThatBecameTheMoreUrgentOneHasTheRunningOneRecalled) {
   make(100, 1, 0, policies::make_policy("priority").value());
   start(1, 10, 10);

@@ -88,6 +88,26 @@ TEST_F(EvictTest, TheLeastUsefulLeavesFirst) {
   EXPECT_EQ(leaving(offer(3, 30, 10)), Jobs{1});
 }
 
+TEST_F(EvictTest, NobodyLeavesForOneThatWaitsOnlyForATurnToEnd) {
+  make(100, 1);
+  busy(1, 20);
+  idle(2, 20);
+  const auto offered = offer(3, 10, 20);
+  EXPECT_EQ(of<RecallTurn>(offered).size(), 1u) << "the region grows between two turns";
+  EXPECT_TRUE(leaving(offered).empty());
+}
+
+TEST_F(EvictTest, WhoeverMayHaveNothingToRunIsAskedBeforeAnotherOneLeaves) {
+  make(100, 4);
+  const TurnId turn = busy(1, 20);
+  idle(2, 50);
+  later(seconds(2));
+  const auto offered = offer(3, 40, 10);
+  EXPECT_EQ(of<RecallTurn>(offered).size(), 1u);
+  EXPECT_TRUE(leaving(offered).empty());
+  EXPECT_EQ(leaving(end_turn(turn, TurnEnd::budget, /*more_ready=*/true)), Jobs{2});
+}
+
 TEST_F(EvictTest, ATurnThatIsOpenForLongIsAskedWhetherThereIsWork) {
   make(100, 4);
   const TurnId turn = busy(1, 60);

@@ -1,0 +1,134 @@
+#include "lanes/leaving_order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "lanes/may_leave.h"
+
+namespace laneway::lanes {
+
+LeavingOrder::Image LeavingOrder::image_of(const CoreState& core, const CheckedPolicy& policy,
+                                           const Job& job) {
+  if (!job.view.lane.valid()) return {};
+  Image image{.job = &job,
+              .leaver = {.rank = policy.rank(core, job.view),
+                         .placed_at = job.view.placed_at,
+                         .used_at = job.view.used_at,
+                         .idle = is_idle(job),
+                         .clean = job.clean},
+              .priority = job.view.options.priority};
+  image.has_spare_copy = job.clean && job.state() != JobState::restoring &&
+                         job.state() != JobState::evicting && !job.arriving && !job.leaves &&
+                         !job.saving;
+  if (could_leave(job) && core.outside.could_ever_hold(job.view.persistent)) {
+    image.from = may_leave_from(core, job, image.leaver.idle);
+  }
+  return image;
+}
+
+size_t LeavingOrder::place_of(uint64_t arrival) const {
+  // A binary search without a branch that depends on what is found: such a branch is guessed wrong
+  // half of the times, and that is most of the cost.
+  size_t place = 0;
+  for (size_t left = arrivals_.size(); left > 0; left /= 2) {
+    const size_t step = (left + 1) / 2;
+    place += step * static_cast<size_t>(arrivals_[place + step - 1] < arrival);
+  }
+  return place;
+}
+
+void LeavingOrder::put(const CoreState& core, const CheckedPolicy& policy, const Job& job) {
+  const uint64_t arrival = job.view.arrival;
+  const size_t place = place_of(arrival);
+  if (!has(place, arrival)) {
+    if (!job.view.lane.valid()) return;
+    const auto at = static_cast<std::ptrdiff_t>(place);
+    arrivals_.insert(arrivals_.begin() + at, arrival);
+    images_.emplace(images_.begin() + at);
+    ranks_.insert(ranks_.begin() + at, 0);
+    used_at_.insert(used_at_.begin() + at, TimePoint());
+  }
+  images_[place] = image_of(core, policy, job);
+  show(place);
+}
+
+void LeavingOrder::show(size_t place) {
+  const Image& image = images_[place];
+  const int64_t rank = image.leaver.idle ? INT64_MAX : image.leaver.rank;
+  ranks_[place] = image.from == TimePoint::never() ? INT64_MIN : rank;
+  used_at_[place] = image.has_spare_copy ? image.leaver.used_at : TimePoint(INT64_MIN);
+}
+
+void LeavingOrder::erase(uint64_t arrival) {
+  const size_t place = place_of(arrival);
+  if (!has(place, arrival)) return;
+  const auto at = static_cast<std::ptrdiff_t>(place);
+  arrivals_.erase(arrivals_.begin() + at);
+  images_.erase(images_.begin() + at);
+  ranks_.erase(ranks_.begin() + at);
+  used_at_.erase(used_at_.begin() + at);
+}
+
+void LeavingOrder::refresh(CoreState& core, const CheckedPolicy& policy) {
+  const JobTable& jobs = core.jobs;
+  const Bytes capacity = core.view.pool().capacity;
+  if (jobs.all_noted() || std::exchange(capacity_, capacity) != capacity) {
+    *this = {};
+    capacity_ = capacity;
+    for (const auto& [id, job] : jobs) put(core, policy, job);
+  } else {
+    for (const JobTable::Noted& noted : jobs.noted()) {
+      const Job* const job = jobs.find(noted.job);
+      const bool same = job != nullptr && job->view.arrival == noted.arrival;
+      same ? put(core, policy, *job) : erase(noted.arrival);
+    }
+  }
+  core.jobs.forget_noted();
+}
+
+const Job* LeavingOrder::first(TimePoint now, const Job& wants, int64_t rank) const {
+  policies::FirstToLeave leaves(now, rank);
+  const Job* first = nullptr;
+  int64_t least = leaves.least_rank();
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i] < least) continue;
+    const Image& image = images_[i];
+    if (image.from > now || image.job == &wants) continue;
+    const bool urgent = !image.leaver.idle && image.priority > wants.view.options.priority;
+    if (urgent || !leaves.is_first(image.leaver)) continue;
+    first = image.job;
+    least = leaves.least_rank();
+  }
+  return first;
+}
+
+const Job* LeavingOrder::last_used_with_copy(std::span<const JobId> leaving) const {
+  const Job* last = nullptr;
+  TimePoint used_at = TimePoint(INT64_MIN);
+  for (size_t i = 0; i < used_at_.size(); ++i) {
+    if (used_at_[i] < used_at || !images_[i].has_spare_copy) continue;
+    const JobId id = images_[i].job->view.id;
+    if (last != nullptr && used_at_[i] == used_at && last->view.id < id) continue;
+    if (std::find(leaving.begin(), leaving.end(), id) != leaving.end()) continue;
+    last = images_[i].job;
+    used_at = used_at_[i];
+  }
+  return last;
+}
+
+void LeavingOrder::check(const CoreState& core, const CheckedPolicy& policy) const {
+  const JobTable& jobs = core.jobs;
+  if (jobs.all_noted() || capacity_ != core.view.pool().capacity) return;
+  size_t unchanged = 0;
+  for (const auto& [id, job] : jobs) {
+    if (job.noted) continue;
+    const size_t place = place_of(job.view.arrival);
+    const Image kept = has(place, job.view.arrival) ? images_[place] : Image();
+    LW_CHECK(kept == image_of(core, policy, job), "a job changed and was not noted");
+    ++unchanged;
+  }
+  LW_CHECK(images_.size() <= unchanged + jobs.noted().size(), "a job is gone and was not noted");
+}
+
+}  // namespace laneway::lanes
