@@ -1,6 +1,9 @@
 #include "lanes/admission.h"
 
+#include <cstdint>
+
 #include "base/check.h"
+#include "lanes/counted.h"
 
 namespace laneway::lanes {
 namespace {
@@ -43,7 +46,7 @@ ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decisio
   if (decision.lane.valid()) return admit_to_lane(job, core_.lane_of(decision.lane));
   ReasonCode code = ReasonCode::lanes_exhausted;
   const LaneId free_lane = closed_lane();
-  if (free_lane.valid()) {
+  if (free_lane.valid() && (!decision.may_share || may_enter(job, free_lane))) {
     code = admit_to_new_lane(job, free_lane);
     if (code == ReasonCode::none) return code;
   }
@@ -161,12 +164,31 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
   return ReasonCode::none;
 }
 
+bool Admission::may_enter(const Job& job, LaneId lane) const {
+  return !is_counted(job.view) || takes_counted(core_, lane);
+}
+
 ReasonCode Admission::admit_to_some_lane(Job& job) {
+  LaneSet all = 0;
+  LaneSet enters = 0;
+  for (const Lane& lane : core_.lanes) {
+    if (lane.state() == LaneState::closed) continue;
+    all |= set_of(lane.id);
+    if (may_enter(job, lane.id)) enters |= set_of(lane.id);
+  }
+  bool asked = false;
+  const ReasonCode code = admit_to_one_of(enters, job, &asked);
+  const bool is_last = code == ReasonCode::none || asked || enters == all;
+  return is_last ? code : admit_to_one_of(all & ~enters, job, &asked);
+}
+
+ReasonCode Admission::admit_to_one_of(LaneSet lanes, Job& job, bool* asked) {
   const Bytes need = core_.pool.rounded(job.view.ephemeral);
+  const auto is_one = [lanes](const Lane& lane) { return (lanes & set_of(lane.id)) != 0; };
   Lane* roomy = nullptr;
   size_t fewest = SIZE_MAX;
   for (Lane& lane : core_.lanes) {
-    if (lane.state() == LaneState::closed || lane.region.size < need) continue;
+    if (!is_one(lane) || lane.region.size < need) continue;
     const size_t jobs = core_.view.lane(lane.id)->jobs.size();
     if (jobs >= fewest) continue;
     roomy = &lane;
@@ -175,15 +197,16 @@ ReasonCode Admission::admit_to_some_lane(Job& job) {
   if (roomy != nullptr) return admit_to_lane(job, *roomy);
   ReasonCode code = ReasonCode::pool_full;
   for (Lane& lane : core_.lanes) {
-    if (lane.state() != LaneState::idle) continue;
+    if (!is_one(lane) || lane.state() != LaneState::idle) continue;
     const ReasonCode joined = admit_to_lane(job, lane);
     if (joined == ReasonCode::none) return joined;
     if (joined == ReasonCode::pool_fragmented) code = joined;
   }
   for (Lane& lane : core_.lanes) {
-    if (!lane.open()) continue;
+    if (!is_one(lane) || !lane.open()) continue;
     const ReasonCode joined = admit_to_lane(job, lane);
-    if (lane.admission_wanted) return ReasonCode::pool_full;
+    *asked = lane.admission_wanted;
+    if (*asked) return ReasonCode::pool_full;
     if (joined == ReasonCode::pool_fragmented) code = joined;
   }
   return code;
@@ -202,6 +225,7 @@ void Admission::enter_lane(Job& job, Lane& lane) {
   job.told = ReasonCode::none;
   job.wanted_in = false;
   job.admitted_at = core_.now;
+  if (is_counted(job.view)) core_.lane_limit.jobs_changed(core_.now);
   job.move_to(job.state() == JobState::away ? JobState::restoring : JobState::staged);
   core_.actions.push_back(PlaceImage{job.view.id, job.image_offset,
                                      core_.pool.rounded(job.view.persistent), job.prefix});

@@ -56,7 +56,11 @@ class Admission {
   // Tries in this order: the lane with the fewest jobs among those with a region that is large
   // enough; a lane that can grow now; a lane that could grow between two turns (its turn is
   // recalled and the job waits).
+  // Of lanes beyond the limit (lane_limit.h) only if no other will do.
   ReasonCode admit_to_some_lane(Job& job);
+  // `asked`: whether a turn was asked to end for it.
+  ReasonCode admit_to_one_of(LaneSet lanes, Job& job, bool* asked);
+  bool may_enter(const Job& job, LaneId lane) const;
   // A lane that is closed; none when all are open.
   LaneId closed_lane() const;
   // What stayed of the image may have been given up to place it.

@@ -5,11 +5,11 @@
 namespace laneway::lanes {
 
 void Company::note(Slot& slot, const Slot& other, Duration time) {
-  if (!other.bounded) return;  // it may have nothing to run
-  if (slot.other == other.job) {
+  if (!other.turn.bounded) return;  // it may have nothing to run
+  if (slot.other == other.turn.job) {
     slot.beside += time;
   } else if (time > slot.beside) {
-    slot.other = other.job;
+    slot.other = other.turn.job;
     slot.beside = time;
   }
 }
@@ -18,6 +18,7 @@ void Company::pass_until(TimePoint now) {
   const Duration passed = now - until_;
   until_ = now;
   const int open = std::popcount(open_);
+  if (level_ > 0 && std::popcount(counted_) == static_cast<int>(level_)) at_level_ += passed;
   if (open == 1) {
     alone_ += passed;
   } else if (open == 2) {
@@ -28,27 +29,37 @@ void Company::pass_until(TimePoint now) {
   }
 }
 
-void Company::opened(LaneId lane, JobId job, bool bounded, TimePoint now) {
+void Company::watch_level(uint32_t level, TimePoint now) {
   pass_until(now);
-  slots_[lane.value() - 1] = {.job = job,
-                              .bounded = bounded,
+  level_ = level;
+  ++watches_;
+}
+
+void Company::opened(LaneId lane, const Begun& turn, TimePoint now) {
+  pass_until(now);
+  slots_[lane.value() - 1] = {.turn = turn,
                               .since = now,
                               .alone_before = alone_,
                               .disturbances_before = disturbances_,
+                              .watch = watches_,
+                              .at_level_before = at_level_,
                               .other = {},
                               .beside = {}};
   open_ |= set_of(lane);
+  if (turn.counted) counted_ |= set_of(lane);
 }
 
 Stretch Company::closed(LaneId lane, TimePoint now) {
   pass_until(now);
   open_ &= ~set_of(lane);
+  counted_ &= ~set_of(lane);
   const Slot& slot = slots_[lane.value() - 1];
   return {.open = now - slot.since,
           .alone = alone_ - slot.alone_before,
           .beside = slot.beside,
           .other = slot.other,
-          .steady = slot.disturbances_before == disturbances_};
+          .steady = slot.disturbances_before == disturbances_,
+          .at_level = slot.watch == watches_ ? at_level_ - slot.at_level_before : Duration()};
 }
 
 }  // namespace laneway::lanes

@@ -7,12 +7,20 @@
 
 namespace laneway::lanes {
 
+void SchedulerConfig::set_lanes(uint32_t asked, uint32_t processors) {
+  keep_lanes = std::max(processors, 1U);
+  max_lanes = asked > 0 ? std::min(asked, limits::kMaxLanes) : limits::kMaxLanes;
+  lane_limit.measured = asked == 0;
+  lane_limit.first = keep_lanes;
+}
+
 CoreState::CoreState(const SchedulerConfig& wanted)
     : config(wanted),
       pool(wanted.capacity, wanted.reserve, wanted.alignment),
       outside(wanted.store, wanted.spill, wanted.alignment),
       view(wanted.max_lanes),
       lanes(wanted.max_lanes),
+      lane_limit(wanted.lane_limit, wanted.max_lanes),
       wanted_capacity(pool.capacity()) {
   if (wanted.wanted_capacity > wanted.reserve) {
     wanted_capacity =

@@ -18,6 +18,7 @@
 #include "lanes/job_offered.h"
 #include "lanes/job_table.h"
 #include "lanes/lane.h"
+#include "lanes/lane_limit.h"
 #include "lanes/outside_map.h"
 #include "lanes/pool_map.h"
 #include "lanes/snapshot.h"
@@ -54,9 +55,13 @@ struct SchedulerConfig {
   Duration merge_after = seconds(2);
   Duration merge_all_after = seconds(30);
   uint32_t keep_lanes = 1;
+  LaneLimitRules lane_limit;
   // The whole state is checked after this number of events (core_check.h); after each event the
   // lanes that it touched, whoever runs there, and the job that it is about.
   uint32_t check_every = 1024;
+
+  // At most `asked` lanes; 0: as many as pay by measure, at first as many as there are processors.
+  void set_lanes(uint32_t asked, uint32_t processors);
 };
 
 struct CoreState {
@@ -91,7 +96,8 @@ struct CoreState {
   OutsideMap outside;
   policies::View view;
   JobTable jobs;
-  std::vector<Lane> lanes;     // slot i is lane i + 1
+  std::vector<Lane> lanes;  // slot i is lane i + 1
+  LaneLimit lane_limit;
   std::vector<JobId> to_tell;  // that began to wait, or were tried, and may have another reason now
   std::vector<LaneId> touched;  // lanes that settle() looks at when the event has been handled
   std::vector<Action> actions;
@@ -102,6 +108,7 @@ struct CoreState {
   bool memory_has_changed = false;
   bool queue_has_changed = false;  // a waiting job came or went
   bool spread_all = true;          // memory or contexts changed: LaneChanges::spread looks at all
+  bool fold_wanted = false;        // lanes may be more than the limit: LaneChanges::fold looks
   // How often regions may still slide before the event has been handled: jobs with different wishes
   // could move them to and fro for ever.
   uint32_t slides_left = 0;

@@ -1,5 +1,7 @@
 #include "lanes/job_exit.h"
 
+#include "lanes/counted.h"
+
 namespace laneway::lanes {
 namespace {
 
@@ -20,6 +22,7 @@ void JobExit::end_job(Job& job, JobState end_state) {
 
 void JobExit::forget_job(Job& job, JobState end_state) {
   const JobId id = job.view.id;
+  if (is_counted(job.view)) core_.lane_limit.jobs_changed(core_.now);
   if (job.queued()) {
     core_.view.remove_waiting(job.view);
     core_.queue_has_changed = true;

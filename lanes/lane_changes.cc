@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "lanes/counted.h"
 
 namespace laneway::lanes {
 namespace {
@@ -47,6 +48,8 @@ void LaneChanges::change(Job& job, Lane& to) {
   core_.view.add_to_lane(job.view);
   if (ready) core_.view.add_ready(job.view);
   core_.actions.push_back(ChangeLane{job.view.id, to.id});
+  // Somebody who waits may be let into another lane.
+  if (core_.lane_limit.on() && !is_counted(core_, from.id)) core_.memory_changed();
   from.fit_wanted = true;
   core_.touch(from);
   // It may be held no more, or the region wants to grow.
@@ -156,26 +159,29 @@ bool LaneChanges::keeps_somebody_waiting(const Lane& lane) const {
   return core_.view.lane(lane.id)->ready.size() > (lane.open() ? 0U : 1U);
 }
 
-bool LaneChanges::find_candidates(LaneSet from, Bytes most) {
+bool LaneChanges::find_candidates(LaneSet from, Bytes most, const Lane& to) {
   candidates_.clear();
+  const bool all = takes_counted(core_, to.id);
   for (; from != 0; from &= from - 1) {
     const Lane& busy = core_.lanes[static_cast<size_t>(std::countr_zero(from))];
     if (!keeps_somebody_waiting(busy)) continue;
     for (const policies::JobView* job : core_.view.lane(busy.id)->ready) {
       const bool fits = core_.pool.rounded(job->ephemeral) <= most;
-      if (fits && turns_.may_begin(*job)) candidates_.push_back(job);
+      const bool may_go = fits && (all || !is_counted(*job));
+      if (may_go && turns_.may_begin(*job)) candidates_.push_back(job);
     }
   }
   return !candidates_.empty();
 }
 
-Job* LaneChanges::choose(LaneSet from, Bytes most, const Lane* lane) {
-  if (!find_candidates(from, most)) return nullptr;
+Job* LaneChanges::choose(LaneSet from, Bytes most, const Lane& to) {
+  if (!find_candidates(from, most, to)) return nullptr;
   std::sort(candidates_.begin(), candidates_.end(),
             [](const policies::JobView* a, const policies::JobView* b) {
               return a->arrival < b->arrival;
             });
-  const Lane& asked = lane != nullptr ? *lane : core_.lane_of(candidates_.front()->lane);
+  const bool is_new = to.state() == LaneState::closed;
+  const Lane& asked = is_new ? core_.lane_of(candidates_.front()->lane) : to;
   return &core_.job_of(policy_.pick(core_, asked, candidates_).job);
 }
 
@@ -183,7 +189,7 @@ bool LaneChanges::open_one(LaneSet from) {
   if (closed_ == 0) return false;
   Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(closed_))];
   LW_CHECK(lane.state() == LaneState::closed, "a lane was opened and not touched");
-  Job* const job = choose(from, core_.pool.largest_free(), nullptr);
+  Job* const job = choose(from, core_.pool.largest_free(), lane);
   if (job == nullptr) return false;
   lane.region = Region{};
   lane.region.id = core_.region_ids.next();
@@ -219,7 +225,7 @@ void LaneChanges::spread() {
   if (may_ask && ask_at_ == TimePoint::never()) ask_at_ = core_.now + kKnownFor;
   for (LaneSet free = nothing_to_run_; free != 0; free &= free - 1) {
     Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(free))];
-    Job* const job = choose(from, lane.region.size, &lane);
+    Job* const job = choose(from, lane.region.size, lane);
     if (job == nullptr) continue;
     change(*job, lane);
     nothing_to_run_ &= ~set_of(lane.id);
@@ -229,12 +235,47 @@ void LaneChanges::spread() {
   while (nobody_wants_memory && open_one(from)) continue;
 }
 
+void LaneChanges::fold() {
+  if (!core_.fold_wanted) return;
+  core_.fold_wanted = false;
+  if (!core_.lane_limit.on() || !core_.worker_up) return;
+  std::vector<Lane*> counted;
+  for (Lane& lane : core_.lanes) {
+    if (is_counted(core_, lane.id)) counted.push_back(&lane);
+  }
+  const size_t limit = core_.lane_limit.lanes();
+  if (counted.size() <= limit) return;
+  std::stable_sort(counted.begin(), counted.end(),
+                   [](const Lane* a, const Lane* b) { return a->region.size > b->region.size; });
+  const std::span<Lane* const> stay(counted.data(), limit);
+  for (Lane* lane : std::span(counted).subspan(limit)) fold(*lane, stay);
+}
+
+void LaneChanges::fold(Lane& lane, std::span<Lane* const> into) {
+  const std::vector<const policies::JobView*> jobs = core_.view.lane(lane.id)->jobs;
+  for (const policies::JobView* job : jobs) {
+    if (!is_counted(*job)) continue;
+    if (job->running) {
+      turns_.recall(lane);
+      core_.fold_wanted = true;
+      continue;
+    }
+    Lane* found = nullptr;
+    const auto jobs_in = [this](const Lane& one) { return core_.view.lane(one.id)->jobs.size(); };
+    for (Lane* one : into) {
+      if (one->region.size < core_.pool.rounded(job->ephemeral)) continue;
+      if (found == nullptr || jobs_in(*one) < jobs_in(*found)) found = one;
+    }
+    if (found != nullptr) change(core_.job_of(job->id), *found);
+  }
+}
+
 void LaneChanges::ask_unbounded() {
   for (LaneSet open = turns_.unbounded() & ~has_waiting_; open != 0; open &= open - 1) {
     Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(open))];
     if (core_.now - lane.granted_at < kKnownFor) continue;
     // The policy is not asked: nobody gets a turn by this.
-    if (find_candidates(has_waiting_, lane.region.size)) turns_.recall(lane);
+    if (find_candidates(has_waiting_, lane.region.size, lane)) turns_.recall(lane);
   }
 }
 

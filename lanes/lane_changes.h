@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "lanes/checked_policy.h"
@@ -34,6 +35,8 @@ class LaneChanges {
   bool merge_for(const Wish& wish);
   // Jobs that wait for others' turns go to lanes that have nothing to run, and to new ones.
   void spread();
+  // Jobs of lanes that the limit (lane_limit.h) does not allow go to those that it does.
+  void fold();
 
   // When merge_for is due for somebody for whom it was too early, or turns are to be asked whether
   // they have work; TimePoint::never() when nobody waits for either.
@@ -57,12 +60,12 @@ class LaneChanges {
   bool has_nothing_to_run(const Lane& lane) const;
   void merge(Lane& from, Lane& into);
   bool keeps_somebody_waiting(const Lane& lane) const;
-  // Puts the jobs that wait for others' turns in these lanes, and need at most that, into
-  // `candidates_`. Returns whether there are any.
-  bool find_candidates(LaneSet from, Bytes most);
-  // The policy's choice among the jobs that wait for others' turns in these lanes, and need at most
-  // that; null: there is none. `lane`: for which one; null: a new one.
-  Job* choose(LaneSet from, Bytes most, const Lane* lane);
+  void fold(Lane& lane, std::span<Lane* const> into);
+  // Puts the jobs that wait for others' turns in these lanes, need at most that, and may be in the
+  // lane `to`, which may be closed still, into `candidates_`. Returns whether there are any.
+  bool find_candidates(LaneSet from, Bytes most, const Lane& to);
+  // The policy's choice among them; null: there is none.
+  Job* choose(LaneSet from, Bytes most, const Lane& to);
   // A new lane for one of them. Returns whether there was one, and room.
   bool open_one(LaneSet from);
   // Turns without a bound whose job may have nothing to run end, where somebody who waits would

@@ -40,7 +40,7 @@ void Restore::take_over(WorkerReport report) {
     Job* over = job.over ? core_.find_job(job.offer.job) : nullptr;
     if (over != nullptr) exit_.end_job(*over, JobState::failed);
   }
-  core_.queue_has_changed = true;
+  core_.queue_has_changed = core_.fold_wanted = true;
   core_.memory_changed();
 }
 

@@ -29,17 +29,19 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, std::span<const Even
 
 TimePoint Scheduler::next_wakeup() const {
   return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), moves_.next_wakeup(),
-                   changes_.next_wakeup(), save_ahead_.next_wakeup()});
+                   changes_.next_wakeup(), trials_.next_wakeup(), save_ahead_.next_wakeup()});
 }
 
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   policy_.replace(std::move(policy));
   policy_changed_ = true;
+  trials_.follow_policy();
   // Another policy may let in whom this one kept waiting: asked again with the next event.
   core_.orders_changed();
 }
 
 void Scheduler::settle_once() {
+  changes_.fold();
   while (true) {
     for (size_t i = 0; i < core_.touched.size(); ++i) {
       Lane& lane = core_.lane_of(core_.touched[i]);
@@ -116,10 +118,6 @@ void Scheduler::on(const JobEnded& event) {
   save_ahead_.look_soon();
 }
 
-void Scheduler::on(const WorkReady& event) {
-  if (Job* job = known_job(event.job)) turns_.announce_work(*job);
-}
-
 void Scheduler::on(const TurnEnded& event) {
   Lane* const found = turns_.lane_of_turn(event.turn);
   if (found == nullptr) {
@@ -131,6 +129,7 @@ void Scheduler::on(const TurnEnded& event) {
   const Stretch stretch = turns_.close_turn(lane);
   const IterationSum measured = account_for(core_.now, core_.now - lane.granted_at, event, job);
   learn_speed(core_.now, stretch, event.busy, measured, job, core_.view.learnt_speeds());
+  trials_.turn_ended(job, lane.id, stretch, event.busy, measured);
   job.abandoned += event.abandoned;
   if (job.ending) {
     exit_.forget_job(job, job.end_state);
@@ -189,10 +188,6 @@ void Scheduler::on(const TurnResumed& event) {
 // Somebody may leave for them now, or soon.
 void Scheduler::retry_those_who_wait() {
   if (!core_.view.waiting().empty() || core_.held_jobs > 0) core_.memory_changed();
-}
-
-void Scheduler::on(const NeedChanged& event) {
-  if (Job* job = known_job(event.job)) regions_.set_need(*job, event.ephemeral);
 }
 
 void Scheduler::on(const ImagePlaced& event) {
@@ -329,6 +324,7 @@ void Scheduler::on(const JobChanged& event) {
   event.changes.apply_to(job->view.options);
   job->view.update_remaining();
   turns_.ask_urgencies();
+  core_.fold_wanted = true;  // of another class it may be one of those that the limit is about
   if (job->view.lane.valid()) {
     // Another job may be the right one to run now.
     Lane& lane = core_.lane_of(job->view.lane);
@@ -340,6 +336,7 @@ void Scheduler::on(const JobChanged& event) {
 
 void Scheduler::on(const WorkerLost& /*event*/) {
   core_.worker_up = false;
+  trials_.worker_lost();
   // Its successor does not know what stayed of whom.
   for (const auto& [id, job] : std::as_const(core_.jobs)) core_.pool.drop_prefix(id);
   core_.memory_changed();
@@ -370,6 +367,7 @@ void Scheduler::on(const TimerFired& /*event*/) {
   eviction_.on_timer();
   moves_.on_timer();
   changes_.on_timer();
+  trials_.on_timer();
   save_ahead_.on_timer();
 }
 

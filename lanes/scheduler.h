@@ -17,9 +17,9 @@
 // already.
 //
 // Its parts, each over the same CoreState: turn_control (turns), job_exit (the end of jobs),
-// region_control (places and sizes of regions), lane_changes, admission, eviction (images leave the
-// pool), restore (a core rebuilt from a report), checked_policy, core_check (the invariants). This
-// class has the handlers of events, and settle().
+// region_control (places and sizes of regions), lane_changes, lane_trials, admission, eviction
+// (images leave the pool), restore (a core rebuilt from a report), checked_policy, core_check (the
+// invariants). This class has the handlers of events, and settle().
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,7 @@
 #include "lanes/image_moves.h"
 #include "lanes/job_exit.h"
 #include "lanes/lane_changes.h"
+#include "lanes/lane_trials.h"
 #include "lanes/pool_size.h"
 #include "lanes/region_control.h"
 #include "lanes/restore.h"
@@ -75,17 +76,22 @@ class Scheduler {
   Snapshot snapshot() const;
   const policies::View& view() const { return core_.view; }
   const PoolMap& pool() const { return core_.pool; }
+  const LaneLimit& lane_limit() const { return core_.lane_limit; }
   // How many answers of the policy were refused.
   uint64_t policy_faults() const { return policy_.faults(); }
 
  private:
   void on(const JobOffered& event);
   void on(const JobEnded& event);
-  void on(const WorkReady& event);
+  void on(const WorkReady& event) {
+    if (Job* job = known_job(event.job)) turns_.announce_work(*job);
+  }
   void on(const TurnEnded& event);
   void on(const TurnPaused& event);
   void on(const TurnResumed& event);
-  void on(const NeedChanged& event);
+  void on(const NeedChanged& event) {
+    if (Job* job = known_job(event.job)) regions_.set_need(*job, event.ephemeral);
+  }
   void on(const ImagePlaced& event);
   void on(const JobReleased& event);
   void on(const ImageLeft& event);
@@ -125,6 +131,7 @@ class Scheduler {
   ImageMoves moves_{core_, turns_};
   SaveAhead save_ahead_{core_, turns_};
   LaneChanges changes_{core_, policy_, turns_};
+  LaneTrials trials_{core_, policy_, turns_, changes_};
   RegionControl regions_{core_, turns_, exit_, moves_, eviction_, changes_};
   Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_, changes_};
   Restore restore_{core_, turns_, exit_, regions_};

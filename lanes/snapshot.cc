@@ -37,6 +37,8 @@ Snapshot take_snapshot(const CoreState& core) {
   all.now = core.now;
   all.ignored_events = core.ignored_events;
   all.worker_up = core.worker_up;
+  if (core.lane_limit.on()) all.lane_limit = core.lane_limit.lanes();
+  all.lane_trial = core.lane_limit.trying();
   all.capacity = core.pool.capacity();
   all.wanted_capacity = core.wanted_capacity;
   all.reserve = core.pool.reserve();

@@ -100,6 +100,9 @@ struct Snapshot {
   std::vector<JobStatus> jobs;   // the jobs that exist
   std::vector<JobStatus> ended;  // the last few jobs that are over, oldest first
   std::vector<LaneStatus> lanes;
+  // Of lanes with jobs that are no inferences, as measured (lane_limit.h); nothing: it is not.
+  std::optional<uint32_t> lane_limit;
+  bool lane_trial = false;  // it is being measured
   std::vector<RegionStatus> regions;
   std::vector<PoolPiece> pool;
 };

@@ -1,24 +1,17 @@
 #include "lanes/turn_control.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <iterator>
-#include <set>
 #include <utility>
+
+#include "lanes/counted.h"
 
 namespace laneway::lanes {
 namespace {
 
 // Nobody's iteration is given up for less.
 constexpr Duration kLeastPatience = milliseconds(1);
-
-// Bounded by both, of which each is a bound.
-TurnBudget shorter(const TurnBudget& a, const TurnBudget& b) {
-  const auto lesser = [](auto x, auto y) {
-    return x <= decltype(x){} ? y : y <= decltype(y){} ? x : std::min(x, y);
-  };
-  return {.iterations = lesser(a.iterations, b.iterations), .slice = lesser(a.slice, b.slice)};
-}
 
 }  // namespace
 
@@ -30,6 +23,7 @@ TurnControl::TurnControl(CoreState& core, CheckedPolicy& policy)
       urgencies_(core.lanes.size()),
       left_(core.lanes.size()),
       contexts_(core.lanes.size()),
+      apart_(core, policy),
       company_(core.lanes.size()) {}
 
 Lane* TurnControl::lane_of_turn(TurnId turn) {
@@ -98,7 +92,24 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   open_jobs_[lane.id.value() - 1] = &job.view;
   if (!lane.bounded) unbounded_ |= set_of(lane.id);
   contexts_.opened(job.view.context_key, lane.id);
-  company_.opened(lane.id, job.view.id, budget.is_bound(), core_.now);
+  const bool counts = is_counted(job.view);
+  company_.opened(lane.id, {job.view.id, budget.is_bound(), counts}, core_.now);
+  if (counts) note_load(lane);
+}
+
+void TurnControl::note_load(const Lane& lane) {
+  LaneLimit& limit = core_.lane_limit;
+  if (!limit.on()) return;
+  if (limit.trying()) {
+    limit.turn_began(lane.id);
+  } else if (lane.bounded || company_.counted() > 1) {
+    limit.contended(core_.now);
+  }
+}
+
+void TurnControl::watch_level(uint32_t level) {
+  company_.watch_level(level, core_.now);
+  if (level > 0) shorten(apart_.open_counted());
 }
 
 void TurnControl::set_urgency(Lane& lane, const Job& job) {
@@ -232,87 +243,39 @@ void TurnControl::try_grant(Lane& lane) {
 }
 
 bool TurnControl::must_wait(Lane& lane, Job& job) {
-  Obstacle obstacle;
-  if (policy_.separates()) {
-    obstacle = among_open(lane, job);
-    if (!obstacle.job.valid()) {
-      obstacle.job = among_waiting(lane, job, obstacle.tried_with.valid());
-    }
-  }
-  lane.tried_with = obstacle.tried_with;
-  const JobId behind = obstacle.job;
-  policies::Speeds& speeds = core_.view.learnt_speeds();
-  if (!behind.valid()) {
-    lane_turns_.leave(lane.id);
-    if (lane.tried_with.valid()) speeds.note_try(core_.now, job.view.id, lane.tried_with);
-    return false;
-  }
-  const bool is_new = lane_turns_.wait({lane.id, job.view.id, lane.tried_with});
-  if (is_new && obstacle.is_try) speeds.note_try(core_.now, job.view.id, behind);
-  job.reason = core_.make_reason(ReasonCode::takes_turns, job);
-  job.reason.behind = behind;
-  return true;
+  const LanesApart::Answer answer = apart_.ask(lane, job);
+  shorten(answer.in_the_way);
+  return answer.waits;
 }
 
-TurnControl::Obstacle TurnControl::among_open(const Lane& lane, const Job& job) {
-  Obstacle found;
-  std::array<Lane*, limits::kMaxLanes> fine{};  // beside whom it may run
-  size_t fine_ones = 0;
-  for (Lane& other : core_.lanes) {
-    if (!other.open() || other.id == lane.id) continue;
-    const policies::JobView& running = core_.job_of(other.turn.job).view;
-    if (interrupts(running, job.view)) continue;
-    const policies::Beside answer = policy_.beside(core_, running, job.view);
-    const bool tried_by_others = other.tried_with.valid() && other.tried_with != job.view.id;
-    if (answer == policies::Beside::together && !tried_by_others) {
-      fine.at(fine_ones++) = &other;
-      continue;
-    }
-    shorten(other);
-    if (answer == policies::Beside::try_together && !tried_by_others && !found.tried_with.valid()) {
-      found.tried_with = running.id;
-    } else if (!found.job.valid()) {
-      found.job = running.id;
-      found.is_try = answer == policies::Beside::try_apart;
-    }
+void TurnControl::shorten(LaneSet lanes) {
+  for (; lanes != 0; lanes &= lanes - 1) {
+    Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(lanes))];
+    if (!lane.brief) recall(lane);
   }
-  if (!found.tried_with.valid()) return found;
-  // What is measured is the pair: the others end before.
-  for (size_t i = 0; i < fine_ones; ++i) {
-    shorten(*fine.at(i));
-    if (!found.job.valid()) found.job = fine.at(i)->turn.job;
-  }
-  return found;
-}
-
-JobId TurnControl::among_waiting(const Lane& lane, const Job& job, bool is_tried) {
-  for (const LaneTurns::Waiting& one : lane_turns_.queue()) {
-    if (one.lane == lane.id) break;
-    const Job* const before = core_.find_job(one.job);
-    if (before == nullptr || !before->view.ready || interrupts(before->view, job.view)) continue;
-    const bool tried_by_others = one.tried_with.valid() && one.tried_with != job.view.id;
-    if (is_tried || tried_by_others) return one.job;
-    const policies::Beside answer = policy_.beside(core_, before->view, job.view);
-    const bool apart = answer == policies::Beside::apart || answer == policies::Beside::try_apart;
-    if (apart) return one.job;
-  }
-  return {};
 }
 
 void TurnControl::settle_lane_turns() {
-  if (!core_.worker_up) return lane_turns_.clear();
-  const std::vector<LaneTurns::Waiting>& queue = lane_turns_.queue();
+  if (!core_.worker_up) return apart_.clear();
+  const std::vector<LaneTurns::Waiting>& queue = apart_.waiting().queue();
   for (size_t i = 0; i < queue.size();) {
     Lane& lane = core_.lane_of(queue[i].lane);
     const bool has_work =
         lane.state() == LaneState::idle && !core_.view.lane(lane.id)->ready.empty();
-    has_work ? try_grant(lane) : lane_turns_.leave(lane.id);
+    has_work ? try_grant(lane) : apart_.leave(lane.id);
     if (i < queue.size() && queue[i].lane == lane.id) ++i;
   }
 }
 
 TurnBudget TurnControl::bound_of(const policies::PickDecision& decision) const {
   return decision.budget.is_bound() ? decision.budget : core_.config.budget;
+}
+
+TurnBudget TurnControl::brief(const TurnBudget& wanted, bool is_tried) const {
+  TurnBudget most = core_.config.budget;
+  // The gaps between turns of short iterations would be a part of what is measured.
+  if (is_tried && most.slice > Duration()) most.iterations = 0;
+  return shorter(wanted, most);
 }
 
 TimePoint TurnControl::overdue_at(const TurnBudget& budget) const {
@@ -327,11 +290,12 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   job.view.ready = false;
   job.work_announced = false;
   job.reason = {};
-  lane.brief = !lane_turns_.empty() || lane.tried_with.valid();
+  const bool is_tried = core_.lane_limit.trying() && is_counted(job.view);
+  lane.brief = !apart_.waiting().empty() || lane.tried_with.valid() || is_tried;
   lane.bounded = lane.brief || job.unloaded || !core_.view.lane(lane.id)->ready.empty() ||
                  contexts_.contended();
   TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
-  if (lane.brief) budget = shorter(budget, core_.config.budget);
+  if (lane.brief) budget = brief(decision.budget, is_tried);
   begin_turn(lane, job, turn_ids_.next(), budget);
   if (lane.bounded) deadlines_.set(lane.id.value() - 1, overdue_at(budget));
   core_.actions.push_back(GrantTurn{lane.turn});
@@ -350,7 +314,7 @@ void TurnControl::recall_overdue() {
     deadlines_.clear(i);
     Lane& lane = core_.lanes[i];
     const bool wanted = lane.fit_wanted || lane.admission_wanted || contexts_.contended() ||
-                        !lane_turns_.empty() || !core_.view.lane(lane.id)->ready.empty();
+                        !apart_.waiting().empty() || !core_.view.lane(lane.id)->ready.empty();
     if (wanted) {
       recall(lane);
     } else {

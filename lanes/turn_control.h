@@ -17,6 +17,7 @@
 #include "lanes/core_state.h"
 #include "lanes/deadlines.h"
 #include "lanes/lane_turns.h"
+#include "lanes/lanes_apart.h"
 
 namespace laneway::lanes {
 
@@ -53,7 +54,12 @@ class TurnControl {
   bool settle_contexts();
   // Lanes that wait for turns of others begin, in their order, as far as they may.
   void settle_lane_turns();
-  const LaneTurns& lane_turns() const { return lane_turns_; }
+  const LaneTurns& lane_turns() const { return apart_.waiting(); }
+  // Turns tell what they were in a trial of this level from now on (lane_limit.h; 0: in none), and
+  // open ones end soon.
+  void watch_level(uint32_t level);
+  // Whether numeric contexts wait for others.
+  bool contexts_wait() const { return contexts_.contended(); }
 
   // Another policy decides from now on: it chooses what runs next, soon.
   void follow_policy();
@@ -89,24 +95,15 @@ class TurnControl {
   // Whether `job` may not begin in its lane, because the policy keeps it apart from one whose turn
   // is open, or that waits already. If so the lane waits, and turns that are in its way end soon.
   bool must_wait(Lane& lane, Job& job);
-  // Who is in the job's way, and whether to measure the two; with whom it is to be measured.
-  struct Obstacle {
-    JobId job;
-    bool is_try = false;
-    JobId tried_with;
-  };
-  Obstacle among_open(const Lane& lane, const Job& job);
-  JobId among_waiting(const Lane& lane, const Job& job, bool is_tried);
-  bool interrupts(const policies::JobView& one, const policies::JobView& other) const {
-    return policy_.urgency(core_, one) != policy_.urgency(core_, other);
-  }
-  // That turn ends soon, if it does not anyway.
-  void shorten(Lane& lane) {
-    if (!lane.brief) recall(lane);
-  }
+  // These turns end soon, if they do not anyway.
+  void shorten(LaneSet lanes);
+  // Lanes may be too many, or too few.
+  void note_load(const Lane& lane);
   void grant(Lane& lane, const policies::PickDecision& decision);
   // The bound of a turn for which rivals wait.
   TurnBudget bound_of(const policies::PickDecision& decision) const;
+  // … and for which other lanes wait, or which tells what a trial wants to know.
+  TurnBudget brief(const TurnBudget& wanted, bool is_tried) const;
   // When a turn with this bound, from now on, is overdue.
   TimePoint overdue_at(const TurnBudget& budget) const;
   // Notes how urgent the turn is that begins, and who of the open turns interrupts whom.
@@ -141,7 +138,7 @@ class TurnControl {
   std::vector<const policies::JobView*> rivals_;  // kept for its memory
   LaneSet unbounded_ = 0;
   ContextTurns contexts_;
-  LaneTurns lane_turns_;
+  LanesApart apart_;
   Company company_;
   IdSource<TurnId> turn_ids_;
 };

@@ -2,6 +2,7 @@
 // many iterations or so much time, whichever comes first. Plain data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -18,5 +19,13 @@ struct TurnBudget {
     archive(iterations, slice);
   }
 };
+
+// Bounded by both, of which each is a bound.
+inline TurnBudget shorter(const TurnBudget& a, const TurnBudget& b) {
+  const auto lesser = [](auto x, auto y) {
+    return x <= decltype(x){} ? y : y <= decltype(y){} ? x : std::min(x, y);
+  };
+  return {.iterations = lesser(a.iterations, b.iterations), .slice = lesser(a.slice, b.slice)};
+}
 
 }  // namespace laneway::policies

@@ -38,6 +38,7 @@ class SchedulerTest : public testing::Test {
     config.check_every = 1;
     config.max_lanes = max_lanes;
     config.keep_lanes = keep_lanes_;
+    config.lane_limit = lane_limit_;
     scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
   }
 
@@ -123,6 +124,7 @@ class SchedulerTest : public testing::Test {
   Bytes store_;  // for make()
   Bytes spill_;
   uint32_t keep_lanes_ = 1;
+  LaneLimitRules lane_limit_;
   std::unique_ptr<Scheduler> scheduler_;
   TimePoint now_;
 };

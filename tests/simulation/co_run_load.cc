@@ -24,9 +24,17 @@ SchedulerConfig config_of(uint32_t lanes) {
 }  // namespace
 
 CoRunLoad::CoRunLoad(const std::string& policy, uint32_t lanes, double interference)
+    : CoRunLoad(policy, config_of(lanes), interference) {}
+
+CoRunLoad::CoRunLoad(const std::string& policy, const SchedulerConfig& config, double interference)
     : interference_(interference),
-      scheduler_(
-          std::make_unique<Scheduler>(config_of(lanes), policies::make_policy(policy).value())) {}
+      scheduler_(std::make_unique<Scheduler>(config, policies::make_policy(policy).value())) {}
+
+CoRunLoad CoRunLoad::measured(const std::string& policy, uint32_t first, double interference) {
+  SchedulerConfig config = config_of(limits::kMaxLanes);
+  config.lane_limit = {.measured = true, .first = first};
+  return CoRunLoad(policy, config, interference);
+}
 
 double CoRunLoad::work(uint64_t job) const { return work_ns_.at(job - 1) / 1e9; }
 
@@ -64,6 +72,7 @@ void CoRunLoad::offer_all() {
     offer.job = JobId(id);
     offer.session = SessionId(id);
     offer.options.name = "job" + std::to_string(id);
+    offer.options.job_class = jobs_[id - 1].job_class;
     offer.persistent = mib(1);
     offer.ephemeral = mib(1);
     send(offer);

@@ -19,6 +19,7 @@ namespace laneway::simulation {
 struct CoRunJob {
   Duration iteration = milliseconds(5);  // alone
   double demand = 1;                     // of the device
+  JobClass job_class = JobClass::training;
 };
 
 class CoRunLoad {
@@ -27,6 +28,8 @@ class CoRunLoad {
 
   // `policy` is as the registry reads it; each neighbour costs `interference` of a job's own time.
   CoRunLoad(const std::string& policy, uint32_t lanes, double interference);
+  // As many lanes as pay by measure, from `first` on.
+  static CoRunLoad measured(const std::string& policy, uint32_t first, double interference);
   // Numbered from 1, offered when run() begins. Requires: run() was not called.
   void add(const CoRunJob& job) { jobs_.push_back(job); }
   // Goes on from where it was.
@@ -41,6 +44,8 @@ class CoRunLoad {
   size_t open_turns() const { return turns_.size(); }
 
  private:
+  CoRunLoad(const std::string& policy, const lanes::SchedulerConfig& config, double interference);
+
   struct Open {
     lanes::Turn turn;
     TimePoint begins;  // its first iteration

@@ -60,6 +60,17 @@ bool Observed::eligible(const SeenJob& job) const {
          job.announced && !job.ended && !job.turn.valid() && fits_lane(job);
 }
 
+bool Observed::may_be_in(const SeenJob& job, LaneId lane) const {
+  const auto is_inference = [](const SeenJob& one) {
+    return one.offer.options.job_class == JobClass::inference;
+  };
+  std::set<LaneId> counted;
+  for (const auto& [id, other] : jobs) {
+    if (other.lane.valid() && !is_inference(other)) counted.insert(other.lane);
+  }
+  return is_inference(job) || counted.count(lane) > 0 || counted.size() < lane_limit;
+}
+
 void Observed::on(const JobOffered& event) {
   if (jobs.count(event.job) > 0) return;
   SeenJob job;

@@ -88,6 +88,8 @@ class Observed {
   // Could be granted a turn if its lane is idle: in the pool, with work, fitting its region.
   bool eligible(const SeenJob& job) const;
   bool fits_lane(const SeenJob& job) const;
+  // Whether the limit of lanes lets the job be there; a lane that does not exist is a new one.
+  bool may_be_in(const SeenJob& job, LaneId lane) const;
 
   int64_t capacity;         // the largest that the core may count on now
   int64_t wanted_capacity;  // what it was told last
@@ -95,7 +97,8 @@ class Observed {
   int64_t alignment;
   int64_t store = 0;
   int64_t spill = 0;
-  TimePoint now;  // of the last event
+  TimePoint now;            // of the last event
+  uint32_t lane_limit = 0;  // of lanes with jobs that are no inferences, as the core says it
   bool worker_up = true;
   std::map<JobId, SeenJob> jobs;  // offered, not refused, not gone
   std::map<LaneId, SeenLane> lanes;

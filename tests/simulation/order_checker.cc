@@ -118,6 +118,11 @@ std::string OrderChecker::settled(const Observed& seen, const Event& /*event*/) 
     if (job.waits() && (head == nullptr || job.queue < head->queue)) head = &job;
   }
   if (head == nullptr) return "";
+  // Where the limit lets it have no lane of its own, it waits for a lane that grows between two
+  // turns.
+  const bool any_recalled = std::any_of(seen.lanes.begin(), seen.lanes.end(),
+                                        [](const auto& lane) { return lane.second.recalled; });
+  if (!seen.may_be_in(*head, LaneId()) && any_recalled) return "";
   const int64_t need = head->image_need + head->region_need;
   if (seen.claimed() - seen.on_demand() + need > seen.capacity || seen.largest_gap() < need)
     return "";

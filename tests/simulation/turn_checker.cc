@@ -92,7 +92,8 @@ bool TurnChecker::could_run_elsewhere(const Observed& seen, const SeenJob& job) 
   }
   return std::any_of(seen.lanes.begin(), seen.lanes.end(), [&](const auto& one) {
     const auto& [id, lane] = one;
-    return seen.regions.at(lane.region).size >= job.region_need && has_nothing_to_run(seen, id);
+    return seen.regions.at(lane.region).size >= job.region_need && has_nothing_to_run(seen, id) &&
+           seen.may_be_in(job, id);
   });
 }
 

@@ -29,6 +29,13 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   if (random_.chance(0.6)) config.store = Bytes(random_.between(0, 2) * capacity_ + 64);
   if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
   if (random_.chance(0.4)) config.spill = Bytes(random_.between(1, 3) * capacity_);
+  if (random_.chance(0.5)) {
+    config.lane_limit = {.measured = true,
+                         .first = static_cast<uint32_t>(random_.between(1, 8)),
+                         .after = microseconds(random_.between(100, 5000)),
+                         .least = microseconds(random_.between(100, 3000)),
+                         .again = microseconds(random_.between(500, 20000))};
+  }
   max_delay_us_ = random_.between(0, 300);
   if (random_.chance(0.5)) reads_every_ = microseconds(random_.between(5, 400));
   worker_keeps_idle_turns_ = random_.chance(0.3);
@@ -106,6 +113,12 @@ void World::handle(const std::vector<Event>& events) {
   if (scheduler_->pool().capacity().count() == seen_->wanted_capacity) {
     seen_->capacity = seen_->wanted_capacity;
   }
+  const uint32_t limit = scheduler_->lane_limit().lanes();
+  const bool is_known = seen_->lane_limit > 0;
+  outcome_.counts["lanes opened by measure"] += is_known && limit > seen_->lane_limit;
+  outcome_.counts["lanes closed by measure"] += limit < seen_->lane_limit;
+  outcome_.counts["steps in trials"] += scheduler_->lane_limit().trying();
+  seen_->lane_limit = limit;
   for (const auto& checker : checkers_) {
     const std::string violation = checker->settled(*seen_, events.back());
     if (!violation.empty()) return broken(violation);

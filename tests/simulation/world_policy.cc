@@ -81,7 +81,9 @@ void World::change_policy() {
 }
 
 void World::watch_waits() {
-  keeps_apart_ = make_policy()->separates();
+  const auto policy = make_policy();
+  // By itself, or in the trials of the core's own.
+  keeps_apart_ = policy->separates() || (config_.lane_limit.measured && policy->shares());
   // Numeric contexts take turns by a rule of the core's.
   waiting_ = nullptr;
   if (age_ == Duration() || !one_context_) return;
