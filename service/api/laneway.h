@@ -67,7 +67,7 @@ typedef struct laneway_submission laneway_submission;
 
 typedef struct laneway_embedded_options {
   uint32_t size;             /* sizeof(laneway_embedded_options) */
-  uint32_t lanes;            /* at most so many lanes; 0: as many as fit */
+  uint32_t lanes;            /* at most so many lanes; 0: as many as pay by measure */
   uint64_t pool_bytes;       /* 0: half of the memory that is free now; 90 % of a CUDA device's */
   const char* policy;        /* "fifo", "srtf", "NAME:key=value"; NULL: fifo */
   const char* device;        /* "host", "cuda:N"; NULL: host */

@@ -151,8 +151,7 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   core.store = Bytes(static_cast<int64_t>(config_.store_bytes));
   core.spill = Bytes(static_cast<int64_t>(config_.spill_bytes));
   core.alignment = config_.alignment;
-  core.keep_lanes = std::max(std::thread::hardware_concurrency(), 1U);
-  if (config_.lanes > 0) core.max_lanes = std::min(config_.lanes, limits::kMaxLanes);
+  core.set_lanes(config_.lanes, std::thread::hardware_concurrency());
   auto made = BrokerCore::make(core, config_.policy, clock_, registry_);
   if (!made) return made.error();
   core_ = std::move(made).value();

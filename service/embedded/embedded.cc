@@ -110,8 +110,7 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
   config.store = options.store.value_or(Bytes());
   config.spill = options.spill;
   config.alignment = backend_->alignment();
-  config.keep_lanes = std::max(std::thread::hardware_concurrency(), 1U);
-  if (options.lanes > 0) config.max_lanes = options.lanes;
+  config.set_lanes(options.lanes, std::thread::hardware_concurrency());
   loop_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *worker_);
 }

@@ -23,7 +23,7 @@ namespace laneway::service {
 struct EmbeddedOptions {
   Bytes pool;  // 0: half of the memory that is free now; 90 % of another device's than the host
   std::string policy = "fifo";
-  uint32_t lanes = 0;  // at most; 0: limits::kMaxLanes
+  uint32_t lanes = 0;  // at most; 0: as many as pay by measure
   std::string device = "host";
   uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all lanes share all
   // Of the machine's memory for images that are not in the pool; none: as much as the pool.

@@ -174,6 +174,11 @@ Json workers_json(const std::vector<WorkerFacts>& workers) {
   return list;
 }
 
+Json lane_limit_json(const lanes::Snapshot& snapshot) {
+  if (!snapshot.lane_limit) return nullptr;
+  return {{"lanes", *snapshot.lane_limit}, {"trial", snapshot.lane_trial}};
+}
+
 }  // namespace
 
 std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snapshot) {
@@ -209,6 +214,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                        {"workers", workers_json(service.workers)},
                        {"regions", std::move(regions)},
                        {"lanes", std::move(lanes_list)},
+                       {"lane_limit", lane_limit_json(snapshot)},
                        {"jobs", std::move(jobs)},
                        {"map", map_json(snapshot)}};
   return status.dump();

@@ -46,7 +46,9 @@ void declare(CLI::App& app, Texts& texts) {
       ->type_name("POLICY");
   app.add_option("--standby", texts.standby, "workers that wait to take over at once; default: 1")
       ->type_name("N");
-  app.add_option("--lanes", texts.lanes, "iterations at the same time, at most; default: 64")
+  app.add_option("--lanes", texts.lanes,
+                 "iterations at the same time, at most; default: of jobs that are no inferences as "
+                 "many as gain by it, as measured, and 64 in all")
       ->type_name("N");
   app.add_option("--lane-sms", texts.lane_sms,
                  "multiprocessors of a CUDA device that each lane has to itself; default: 0, lanes "

@@ -24,7 +24,7 @@ struct Options {
   Bytes pool;  // 0: half of the memory that is free when the service starts; most of a device's
   std::string policy = "fifo";
   uint32_t standby = 1;
-  uint32_t lanes = 0;     // 0: as many as the core allows
+  uint32_t lanes = 0;     // 0: as many as pay
   uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all share all
   Bytes reserve;          // of the pool, never given to jobs
   // For what a successor needs of a dead worker; none: choose_recovery decides; 0: no such memory.

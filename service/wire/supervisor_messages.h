@@ -28,7 +28,7 @@ struct ServiceConfig {
   int64_t alignment = limits::kHostAlignment;  // of images and regions in the pool
   // Whoever attaches it has the same pool; else the active worker makes one, which dies with it.
   bool pool_is_shared = true;
-  uint32_t lanes = 0;                // at most so many; 0: as many as fit
+  uint32_t lanes = 0;                // at most so many; 0: as many as pay
   uint32_t lane_sms = 0;             // multiprocessors of each lane's own; 0: all share all
   int64_t copy_bandwidth_per_s = 0;  // of images into the pool, bytes; 0: unlimited
   std::string trace_file;            // empty: none

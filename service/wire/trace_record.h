@@ -18,7 +18,7 @@ struct Started {
   uint64_t epoch = 0;  // 1 for the first broker of a service, one more for each that follows
   uint64_t pool_bytes = 0;
   uint64_t reserve_bytes = 0;
-  uint32_t lanes = 0;  // at most so many; 0: as many as fit
+  uint32_t lanes = 0;  // at most so many; 0: as many as pay
   std::string policy;
   std::string version;
   template <class A>

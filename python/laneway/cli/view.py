@@ -69,7 +69,13 @@ def lane_lines(status: Document) -> list[str]:
         ]
         for lane in status["lanes"]
     ]
-    return table(["LANE", "MiB", "RUNNING", "JOBS"], rows, right="LANE MiB")
+    lines = table(["LANE", "MiB", "RUNNING", "JOBS"], rows, right="LANE MiB")
+    if limit := status.get("lane_limit"):
+        trial = "; being measured again" if limit["trial"] else ""
+        lines.append(
+            f"at most {limit['lanes']} with jobs other than inferences, as measured{trial}"
+        )
+    return lines
 
 
 def job_lines(status: Document) -> list[str]:

@@ -206,7 +206,8 @@ def embedded(
     - `pool`: the size of the memory that all jobs share, in bytes or as a text such as "512MiB".
       None: half of the free memory, or 90 % of the memory of a CUDA device.
     - `policy`: the scheduling policy, "fifo" or "srtf".
-    - `lanes`: how many iterations may run at the same time. None: as many as the pool has room for.
+    - `lanes`: how many iterations may run at the same time, at most. None: of trainings as many as
+      gain by it, as measured.
     - `device`: "host" or "cuda:N". None: $LANEWAY_DEVICE, or "host" where that is not set.
     - `lane_sms`: on a device that can be divided, the number of multiprocessors of each lane. 0:
       all lanes share all multiprocessors.
@@ -227,7 +228,7 @@ def embedded(
     if pool is not None and options.pool_bytes == 0:
         raise InvalidInput("a pool of 0 bytes holds no job: give a size such as '512MiB'")
     if lanes is not None and lanes < 1:
-        raise InvalidInput(f"lanes = {lanes}: give at least 1, or None for as many as fit")
+        raise InvalidInput(f"lanes = {lanes}: give at least 1, or None for as many as pay")
     if lane_sms < 0:
         raise InvalidInput(f"lane_sms = {lane_sms}: give a number of multiprocessors, or 0")
     options.lanes, options.lane_sms = lanes or 0, lane_sms

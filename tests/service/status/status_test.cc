@@ -65,9 +65,18 @@ TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
   EXPECT_EQ(status["regions"], json::parse(R"([{"id": 1, "bytes": 1280, "lanes": [1]}])"));
   EXPECT_EQ(status["lanes"],
             json::parse(R"([{"id": 1, "region": 1, "jobs": [1], "running": null}])"));
+  EXPECT_EQ(status["lane_limit"], nullptr) << "this core measures none";
   int64_t mapped = 0;
   for (const json& piece : status["map"]) mapped += piece["bytes"].get<int64_t>();
   EXPECT_EQ(mapped, 6400);
+}
+
+TEST_F(StatusTest, SaysInHowManyLanesJobsComputeByMeasure) {
+  lanes::SchedulerConfig config;
+  config.capacity = Bytes(6400);
+  config.set_lanes(/*asked=*/0, /*processors=*/3);
+  core_ = std::make_unique<lanes::Scheduler>(config, std::make_unique<policies::Fifo>());
+  EXPECT_EQ(document()["lane_limit"], json::parse(R"({"lanes": 3, "trial": false})"));
 }
 
 TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
