@@ -46,6 +46,7 @@ BENCHES = {
     "schedules": "which schedule of copying and computing answers first?",
     "residency": "what does a model that is resident, or a part of it, save of a switch?",
     "neighbours": "what do other jobs notice while images are copied into the pool?",
+    "lanes": "does the number of lanes by measure do as much as the best number?",
     "fairness": "is a lane's device time shared by weight, whatever iterations take?",
     "starvation": "does anybody wait for ever, under any policy?",
     "turns": "how long does a lane stand still between the turns of two jobs?",

@@ -3,8 +3,18 @@ from a trace, and that their clients keep a job busy; how it comes out is not as
 
 import pytest
 
-from bench import fairness, one_lane, starvation, turns
+from bench import fairness, lanes, one_lane, starvation, turns
 from bench.run import BENCHES
+
+
+def test_the_lanes_by_measure_are_held_against_the_best_of_the_others():
+    def runs(*works):
+        return [lanes.Seen(work, lanes=2, regions_mib=3.0) for work in works]
+
+    seen = {"measured": runs(1.6, 1.9, 1.8), "1": runs(1.0), "2": runs(2.0), "64": runs(1.2)}
+    assert lanes.of_best(seen) == pytest.approx(0.9)
+    assert set(lanes.VARIANTS) == set(seen)
+    assert max(lanes.CASES.values()) <= len(lanes.ITERATIONS_S)
 
 
 def test_shares_are_by_weight_and_the_worst_job_counts():

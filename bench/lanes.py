@@ -1,0 +1,113 @@
+"""lanes: does the number of lanes that a service finds by measure do as much as the best number?
+
+Trainings with iterations of 3 to 30 ms, two submissions in flight each, under `fair`. `one_thread`:
+six jobs of one thread; `all_threads`: four jobs of which each uses all processors. Variants: the
+default (as many lanes as measured), and `--lanes` 1, 2 and 64, each a service of its own, in
+rounds (A B B A). What is compared is the work done from 10 s after the begin on: iterations times
+their time alone, of all jobs, over the time. `of_best`: the default's median over the best of the
+others'; at least 0.9 is to be reached. `lanes` and `regions_mib` are what it had in the end."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import laneway
+
+from .daemon import Daemon
+from .harness import Calibration, Options, progress
+from .one_lane import Client, product_s
+from .report import Report, at_least
+
+ITERATIONS_S = (0.003, 0.005, 0.008, 0.012, 0.020, 0.030)
+VARIANTS = ("measured", "1", "2", "64")
+CASES = {"one_thread": 6, "all_threads": 4}  # how many jobs
+IN_FLIGHT = 2
+ROUNDS = 3
+SETTLE_S, RUN_S = 10.0, 10.0
+QUICK_S = 3.0
+LEAST = 0.9
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a service did in the time that counts."""
+
+    work: float  # seconds of iterations alone in each second
+    lanes: int
+    regions_mib: float
+
+
+def cases() -> list[str]:
+    return list(CASES)
+
+
+def run(options: Options) -> Report:
+    report = Report("lanes")
+    calibration = Calibration()
+    for case in filter(options.wants, cases()):
+        calibration.sample()
+        seen: dict[str, list[Seen]] = {variant: [] for variant in VARIANTS}
+        for number in range(1 if options.quick else ROUNDS):
+            for variant in VARIANTS if number % 2 == 0 else VARIANTS[::-1]:
+                progress(f"lanes: {case}, round {number + 1}, {variant}")
+                seen[variant].append(measure(case, variant, options.quick))
+        add(case, seen, report)
+    calibration.add_to(report)
+    return report
+
+
+def measure(case: str, variant: str, quick: bool) -> Seen:
+    product = product_s()
+    torch.set_num_threads(1 if case == "one_thread" else os.cpu_count() or 1)
+    lanes = () if variant == "measured" else ("--lanes", variant)
+    with ExitStack() as stack:
+        daemon = Daemon("1GiB", words=("--standby", "0", "--policy", "fair", *lanes))
+        daemon = stack.enter_context(daemon)
+        service = stack.enter_context(laneway.connect(daemon.address))
+        jobs = [
+            Client(service, f"job{i}", seconds, product)
+            for i, seconds in enumerate(ITERATIONS_S[: CASES[case]])
+        ]
+        alone = {job.name: min(job.once() for _ in range(6)) for job in jobs}
+        for job in jobs:
+            stack.callback(job.end)
+            job.begin(IN_FLIGHT)
+        time.sleep(QUICK_S if quick else SETTLE_S)
+        before, started = iterations(service.status()), time.monotonic()
+        time.sleep(QUICK_S if quick else RUN_S)
+        status, took = service.status(), time.monotonic() - started
+        after = iterations(status)
+        return Seen(
+            work=sum((after[name] - before[name]) * alone[name] for name in after) / took,
+            lanes=len(status["lanes"]),
+            regions_mib=sum(region["bytes"] for region in status["regions"]) / 2**20,
+        )
+
+
+def iterations(status: dict[str, Any]) -> dict[str, int]:
+    return {job["name"]: job["iterations"] for job in status["jobs"]}
+
+
+def of_best(seen: dict[str, list[Seen]]) -> float:
+    """The default's median over the best median of the others."""
+    medians = {name: statistics.median(one.work for one in all_) for name, all_ in seen.items()}
+    return medians.pop("measured") / max(medians.values())
+
+
+def add(case: str, seen: dict[str, list[Seen]], report: Report) -> None:
+    for variant, runs in seen.items():
+        work = [one.work for one in runs]
+        report.add(case, f"work_{variant}", statistics.median(work), "s/s", samples=work)
+    last = seen["measured"][-1]
+    lanes = [float(one.lanes) for one in seen["measured"]]
+    report.add(case, "lanes", statistics.median(lanes), "lanes", samples=lanes)
+    report.add(case, "regions_mib", last.regions_mib, "MiB")
+    report.add(case, "regions_mib_64", seen["64"][-1].regions_mib, "MiB")
+    report.add(case, "of_best", of_best(seen), "ratio", at_least(LEAST))
