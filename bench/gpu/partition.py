@@ -48,7 +48,8 @@ def _multiprocessors(section: Section) -> int:
 def _measure(section: Section, case: str, lane_sms: int, rounds: int) -> None:
     large = QUICK_LARGE if section.settings.quick else LARGE
     pool = sum(laneway_device.pool_on_device(make(job)) for job in (SMALL, large))
-    words = [*laneway_device.daemon_words(section.settings.device, lane_sms), "--standby", "0"]
+    words = laneway_device.daemon_words(section.settings.device, lane_sms)
+    words += ["--standby", "0", "--lanes", "2"]
     window_s = 0.2 if section.settings.quick else 0.6
     with ExitStack() as stack:
         daemon = stack.enter_context(Daemon(pool, words=words))

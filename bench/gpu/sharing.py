@@ -75,8 +75,10 @@ def _least_s(fleets: dict[str, Fleet]) -> float:
 @contextmanager
 def _clients(section: Section) -> Iterator[Fleet]:
     """Clients of one lanewayd whose pool holds all jobs, each in a lane of its own."""
-    pool = sum(laneway_device.pool_on_device(make(job)) for job in jobs_of(section))
-    words = laneway_device.daemon_words(section.settings.device)
+    jobs = jobs_of(section)
+    pool = sum(laneway_device.pool_on_device(make(job)) for job in jobs)
+    # Whether they pay is the question here.
+    words = [*laneway_device.daemon_words(section.settings.device), "--lanes", str(len(jobs))]
     with ExitStack() as stack:
         daemon = stack.enter_context(Daemon(pool, words=[*words, "--standby", "0"]))
         environment = {"LANEWAY_ADDRESS": daemon.address}
