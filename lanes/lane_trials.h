@@ -7,7 +7,6 @@
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
 #include "lanes/iteration_sum.h"
-#include "lanes/lane_changes.h"
 #include "lanes/lane_limit.h"
 #include "lanes/turn_control.h"
 
@@ -16,8 +15,8 @@ namespace laneway::lanes {
 class LaneTrials {
  public:
   // All of them must outlive the object.
-  LaneTrials(CoreState& core, CheckedPolicy& policy, TurnControl& turns, LaneChanges& changes)
-      : core_(core), policy_(policy), turns_(turns), changes_(changes) {
+  LaneTrials(CoreState& core, CheckedPolicy& policy, TurnControl& turns)
+      : core_(core), policy_(policy), turns_(turns) {
     follow_policy();
   }
 
@@ -39,7 +38,6 @@ class LaneTrials {
   CoreState& core_;
   CheckedPolicy& policy_;
   TurnControl& turns_;
-  LaneChanges& changes_;
   uint32_t level_ = 0;  // that the turns follow
   uint32_t lanes_ = 0;  // and the lanes
 };

@@ -131,7 +131,7 @@ class Scheduler {
   ImageMoves moves_{core_, turns_};
   SaveAhead save_ahead_{core_, turns_};
   LaneChanges changes_{core_, policy_, turns_};
-  LaneTrials trials_{core_, policy_, turns_, changes_};
+  LaneTrials trials_{core_, policy_, turns_};
   RegionControl regions_{core_, turns_, exit_, moves_, eviction_, changes_};
   Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_, changes_};
   Restore restore_{core_, turns_, exit_, regions_};

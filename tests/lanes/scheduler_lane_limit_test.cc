@@ -161,7 +161,6 @@ TEST_F(SchedulerLaneLimitTest, ALostWorkerOrAPolicyThatSeparatesEndsATrial) {
   EXPECT_EQ(scheduler_->snapshot().lane_limit, std::nullopt);
   scheduler_->set_policy(policies::make_policy("fair").value());
   follow(send(TimerFired{}));
-  now_ = std::max(now_, scheduler_->next_wakeup());
   for (int i = 0; i < 4; ++i) end_a_turn(0.5);
   now_ = std::max(now_, scheduler_->next_wakeup());
   follow(send(TimerFired{}));
