@@ -11,9 +11,9 @@
 // jobs wait for turns, further ones are opened. Lanes whose jobs compute too little to be measured
 // say nothing.
 //
-// Iterations of different jobs of a lane are made comparable by each job's mean time when the
-// trial began. Inferences are not counted: they compute when somebody asks, and who waits for an
-// answer loses more by a turn of another job than that one gains.
+// Iterations of different jobs of a lane are made comparable by each job's mean time when it had
+// its first turn in the trial. Inferences are not counted: they compute when somebody asks, and who
+// waits for an answer loses more by a turn of another job than that one gains.
 //
 // Sources: control of the multiprogramming level by measured throughput (Heiss and Wagner,
 // "Adaptive Load Control in Transaction Processing Systems", VLDB 1991); speeds normalised by the
