@@ -114,10 +114,14 @@ Status take_snapshot(WorkerContext& context, WorkerJob& job, Bytes entry) {
     if (!made) return made;
   }
   const Bytes one = RedoLog::room_for(1, entry);
-  const Bytes wanted = std::min(RedoLog::room_for(guard.choice.interval, entry),
-                                std::max(limits::kLargestRedoLog, one));
-  if (guard.redo_log.room() < wanted) {
-    if (Status made = log.make(wanted); !made) return made;
+  Bytes wanted = std::min(RedoLog::room_for(guard.choice.interval, entry),
+                          std::max(limits::kLargestRedoLog, one));
+  while (guard.redo_log.room() < wanted) {
+    Status made = log.make(wanted);
+    if (made) break;
+    if (wanted <= one) return made;
+    // A shorter one serves as well: the next snapshot comes when it is full.
+    wanted = std::max(Bytes(wanted.count() / 2), one);
   }
   const TimePoint start = context.clock.now();  // memory is found once
   Snapshot next = image.is_made() ? Snapshot(image.bytes()) : guard.snapshot;
@@ -162,7 +166,7 @@ Status renew_snapshot(WorkerContext& context, WorkerJob& job) {
     job.guard.snapshot.forget();
     return {};
   }
-  return take_snapshot(context, job, job.guard.redo_log.room());
+  return take_snapshot(context, job, Bytes());  // the log stays as long as it is
 }
 
 void drop_snapshot(WorkerJob& job) {

@@ -17,9 +17,9 @@
 namespace laneway::service {
 
 // The image as it is now, before the journal's present request, becomes the snapshot; the log of
-// iterations begins anew, with room for some that take `entry` each. A job whose image dies with
-// the worker has its former snapshot until the new one is whole. out_of_memory when there is no
-// room; device_lost.
+// iterations begins anew, with room for some that take `entry` each, as many as memory is left for.
+// A job whose image dies with the worker has its former snapshot until the new one is whole.
+// out_of_memory when there is no room for one; device_lost.
 Status take_snapshot(WorkerContext& context, WorkerJob& job, Bytes entry);
 // A new image: where it dies with the worker, it is kept before anybody relies on it.
 void keep_placed_image(WorkerContext& context, WorkerJob& job);

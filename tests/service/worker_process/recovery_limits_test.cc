@@ -80,6 +80,22 @@ TEST_P(MemoryIsExhausted, AndTheJobRunsOnAndSaysSo) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, MemoryIsExhausted, ::testing::Values("", "undo", "snapshot:3"));
 
+// A log for as many iterations would take all of the memory, in which a snapshot lies already: as
+// on a machine so busy that snapshots seem to cost much.
+TEST(RecoveryLimits, ALogThatFindsNoRoomAtItsLongestIsShorter) {
+  static const Seen expected = undisturbed();
+  WorkerRig rig(WorkerRig::Recovery{.wanted = "snapshot:1000000", .own_pool = true});
+  rig.start("worker.commit_written:6");
+  rig.follow_dead_workers();
+  ProcessJob job(rig, noisy("disturbed"));
+  ProcessClient client(job);
+  const Seen seen = play(client);
+  ASSERT_FALSE(seen.error) << seen.error->message;
+  EXPECT_EQ(rig.deaths(), 1);
+  EXPECT_EQ(seen.outputs, expected.outputs);
+  EXPECT_EQ(seen.state, expected.state);
+}
+
 // What a client does to its inputs behind the answer is none of the replay's business.
 TEST(RecoveryLimits, AClientThatChangesItsInputsBehindTheAnswerChangesNothing) {
   WorkerRig rig(WorkerRig::Recovery{.wanted = "snapshot:100"});
