@@ -66,7 +66,7 @@ def test_every_schedule_answers_what_eager_does(folder):
                 assert found["waits"] == []
                 continue
             # Nobody answers before the last byte.
-            assert found["answer"] >= found["copy"][1] - 1_000_000
+            assert found["answer"] >= found["copy"][1]
             assert schedules.software(found) < found["answer"]
             answers.append(found["answer"])
         # The link takes its time: what one copy was late, the next one may be early.
@@ -96,5 +96,5 @@ def test_what_is_measured_becomes_rows():
     found = {(row["case"], row["metric"]): row["value"] for row in report.rows}
     assert found["small_1", "bound_ms"] > 0
     for name in schedules.SCHEDULES[1:]:
-        assert found[f"small_1_{name}", "answer_ms"] > found["small_1_ready", "answer_ms"] * 0.5
-        assert found[f"small_1_{name}", "software_ms"] >= 0
+        of = f"small_1_{name}"
+        assert 0 <= found[of, "software_ms"] < found[of, "answer_ms"]
