@@ -43,10 +43,20 @@ void Admission::admit_waiting() {
 }
 
 ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decision) {
-  if (decision.lane.valid()) return admit_to_lane(job, core_.lane_of(decision.lane));
-  ReasonCode code = ReasonCode::lanes_exhausted;
   const LaneId free_lane = closed_lane();
-  if (free_lane.valid() && (!decision.may_share || may_enter(job, free_lane))) {
+  const bool may_open = free_lane.valid() && (!decision.may_share || may_enter(job, free_lane));
+  if (!decision.lane.valid() && !may_open && !decision.may_share) {
+    return ReasonCode::lanes_exhausted;
+  }
+  // Most that fail do so by this, whatever lane it would be.
+  if (!core_.pool.prefix_of(job.view.id).exists()) {
+    const Room room = core_.pool.could_place_image(job.view.persistent);
+    if (room != Room::done) return reason_of(room);
+  }
+  bool asked = false;
+  if (decision.lane.valid()) return admit_to_lane(job, core_.lane_of(decision.lane), &asked);
+  ReasonCode code = ReasonCode::lanes_exhausted;
+  if (may_open) {
     code = admit_to_new_lane(job, free_lane);
     if (code == ReasonCode::none) return code;
   }
@@ -144,7 +154,7 @@ Room Admission::join_lane(Job& job, Lane& lane, Way way) {
   return room;
 }
 
-ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
+ReasonCode Admission::admit_to_lane(Job& job, Lane& lane, bool* asked) {
   const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
   const bool grows = core_.pool.rounded(job.view.ephemeral) > lane.region.size;
   Room room = Room::fragmented;
@@ -156,6 +166,7 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane) {
     // Only between two turns: that is all that is missing, so ask for the boundary.
     lane.admission_wanted = true;
     turns_.recall_for(lane, job);
+    *asked = true;
     return ReasonCode::pool_full;
   }
   admit(job, lane, stayed);
@@ -194,19 +205,18 @@ ReasonCode Admission::admit_to_one_of(LaneSet lanes, Job& job, bool* asked) {
     roomy = &lane;
     fewest = jobs;
   }
-  if (roomy != nullptr) return admit_to_lane(job, *roomy);
+  if (roomy != nullptr) return admit_to_lane(job, *roomy, asked);
   ReasonCode code = ReasonCode::pool_full;
   for (Lane& lane : core_.lanes) {
     if (!is_one(lane) || lane.state() != LaneState::idle) continue;
-    const ReasonCode joined = admit_to_lane(job, lane);
+    const ReasonCode joined = admit_to_lane(job, lane, asked);
     if (joined == ReasonCode::none) return joined;
     if (joined == ReasonCode::pool_fragmented) code = joined;
   }
   for (Lane& lane : core_.lanes) {
     if (!is_one(lane) || !lane.open()) continue;
-    const ReasonCode joined = admit_to_lane(job, lane);
-    *asked = lane.admission_wanted;
-    if (*asked) return ReasonCode::pool_full;
+    const ReasonCode joined = admit_to_lane(job, lane, asked);
+    if (*asked) return joined;
     if (joined == ReasonCode::pool_fragmented) code = joined;
   }
   return code;

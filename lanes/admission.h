@@ -52,13 +52,13 @@ class Admission {
   // The image placed, and the region as large as the job needs; where it has to grow and a turn is
   // open, nothing changes, and the result says whether there would be room.
   Room join_lane(Job& job, Lane& lane, Way way);
-  ReasonCode admit_to_lane(Job& job, Lane& lane);
+  // `asked`: set where the lane's turn was asked to end, which is all that is missing.
+  ReasonCode admit_to_lane(Job& job, Lane& lane, bool* asked);
   // Tries in this order: the lane with the fewest jobs among those with a region that is large
   // enough; a lane that can grow now; a lane that could grow between two turns (its turn is
   // recalled and the job waits).
   // Of lanes beyond the limit (lane_limit.h) only if no other will do.
   ReasonCode admit_to_some_lane(Job& job);
-  // `asked`: whether a turn was asked to end for it.
   ReasonCode admit_to_one_of(LaneSet lanes, Job& job, bool* asked);
   bool may_enter(const Job& job, LaneId lane) const;
   // A lane that is closed; none when all are open.

@@ -82,26 +82,14 @@ void check_lane_turns(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(any_ends, "lanes wait for each other, and no turn will end");
 }
 
-void check_outside(const CoreState& core) {
-  for (const Tier tier : {Tier::store, Tier::spill}) {
-    const memory::Ledger& ledger = core.outside.ledger(tier);
-    LW_CHECK(ledger.claimed() <= ledger.capacity(), "claims exceed a tier outside of the pool");
-    LW_CHECK(ledger.claimed() == core.outside.ranges(tier).taken_bytes(),
-             "copies outside of the pool are not what the ledger counts");
-  }
-}
-
-}  // namespace
-
-void check_job(const CoreState& core, const Job& job) {
+// `has_copy`: outside of the pool.
+void check_job(const CoreState& core, const Job& job, bool has_copy) {
   const bool admitted = job.view.lane.valid();
   const bool away = job.state() == JobState::away;
   LW_CHECK((away || job.state() == JobState::waiting) != admitted,
            named(job) + ": lane against state");
-  const bool has_place = core.outside.place_of(job.view.id).tier != Tier::none;
   LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
-  LW_CHECK(has_place == (job.clean || job.leaves || job.saving),
-           named(job) + ": its place outside");
+  LW_CHECK(has_copy == (job.clean || job.leaves || job.saving), named(job) + ": its place outside");
   LW_CHECK(job.state() != JobState::moving || !(job.leaves || job.saving || job.arriving),
            named(job) + " moves, and is copied");
   LW_CHECK(!job.arriving || (job.view.lane.valid() && job.clean && !job.leaves && !job.saving),
@@ -122,6 +110,21 @@ void check_job(const CoreState& core, const Job& job) {
   LW_CHECK(holds(lane->ready, job) == job.view.ready, named(job) + ": among ready");
 }
 
+void check_outside(const CoreState& core) {
+  for (const Tier tier : {Tier::store, Tier::spill}) {
+    const memory::Ledger& ledger = core.outside.ledger(tier);
+    LW_CHECK(ledger.claimed() <= ledger.capacity(), "claims exceed a tier outside of the pool");
+    LW_CHECK(ledger.claimed() == core.outside.ranges(tier).taken_bytes(),
+             "copies outside of the pool are not what the ledger counts");
+  }
+}
+
+}  // namespace
+
+void check_job(const CoreState& core, const Job& job) {
+  check_job(core, job, core.outside.place_of(job.view.id).tier != Tier::none);
+}
+
 void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lane) {
   LW_CHECK(core.pool.claimed() <= core.pool.capacity(), "claims exceed the pool");
   const policies::LaneView* view = core.view.lane(lane.id);
@@ -129,6 +132,12 @@ void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lan
   LW_CHECK(turns.open_turn(lane.id).valid() == lane.open(), named(lane) + ": turn against state");
   if (view == nullptr) return;
   LW_CHECK(view->region == lane.region.size, named(lane) + ": size of its region");
+  if (lane.needs_region.valid()) {
+    const Job& needs = core.job_of(lane.needs_region);
+    LW_CHECK(
+        needs.view.lane == lane.id && core.pool.rounded(needs.view.ephemeral) >= lane.region.size,
+        named(lane) + ": who needs its region");
+  }
   LW_CHECK(view->running.valid() == lane.open(), named(lane) + ": running against state");
   if (!lane.open()) return;
   LW_CHECK(turns.open_turn(lane.id) == lane.turn.id && view->running == lane.turn.job,
@@ -157,12 +166,13 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   uint32_t moving = 0;
   size_t copies = 0;
   for (const auto& [id, job] : core.jobs) {
-    check_job(core, job);
+    const bool has_copy = core.outside.place_of(id).tier != Tier::none;
+    check_job(core, job, has_copy);
     held += job.state() == JobState::held;
     leaving += job.leaves;
     saving += job.saving;
     moving += job.state() == JobState::moving;
-    copies += core.outside.place_of(id).tier != Tier::none;
+    copies += has_copy;
     members += job.state() == JobState::away && !job.queued();  // waits for nothing
     if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
       const bool comes = job.state() == JobState::staged || job.state() == JobState::restoring;

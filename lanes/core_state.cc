@@ -81,7 +81,21 @@ void CoreState::enqueue(Job& job) {
   queue_has_changed = true;
 }
 
+bool CoreState::needs_region(Lane& lane, std::span<const JobId> gone) {
+  const auto is_gone = [gone](JobId job) {
+    return std::binary_search(gone.begin(), gone.end(), job);
+  };
+  if (lane.needs_region.valid() && !is_gone(lane.needs_region)) return true;
+  for (const policies::JobView* job : view.lane(lane.id)->jobs) {
+    if (pool.rounded(job->ephemeral) < lane.region.size || is_gone(job->id)) continue;
+    lane.needs_region = job->id;
+    return true;
+  }
+  return false;
+}
+
 void CoreState::touch(Lane& lane) {
+  lane.needs_region = {};
   if (lane.touched) return;
   lane.touched = true;
   touched.push_back(lane.id);

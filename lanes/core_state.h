@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "base/bytes.h"
@@ -21,6 +22,7 @@
 #include "lanes/lane_limit.h"
 #include "lanes/outside_map.h"
 #include "lanes/pool_map.h"
+#include "lanes/region_order.h"
 #include "lanes/snapshot.h"
 #include "policies/view.h"
 
@@ -78,7 +80,10 @@ struct CoreState {
   Job new_job(const JobOffered& offer);
   // Its image is outside and is wanted in the pool: it waits, behind all who wait now.
   void enqueue(Job& job);
-  // Marks the lane: settle() looks at it when the event has been handled.
+  // Whether a job of the lane, but for those of `gone` (ascending), needs its region whole.
+  bool needs_region(Lane& lane, std::span<const JobId> gone = {});
+  // Marks the lane: settle() looks at it when the event has been handled. Must be called when its
+  // jobs, their needs or its region are others.
   void touch(Lane& lane);
   // Must be called when memory or a lane was freed: jobs without room are tried again when the
   // event has been handled.
@@ -98,6 +103,7 @@ struct CoreState {
   JobTable jobs;
   std::vector<Lane> lanes;  // slot i is lane i + 1
   LaneLimit lane_limit;
+  RegionOrder region_order;
   std::vector<JobId> to_tell;  // that began to wait, or were tried, and may have another reason now
   std::vector<LaneId> touched;  // lanes that settle() looks at when the event has been handled
   std::vector<Action> actions;

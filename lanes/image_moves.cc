@@ -24,23 +24,25 @@ bool suffices(RoomTrial& trial, const Wish& wish) {
 bool ImageMoves::make_room(const Wish& wish) {
   if (core_.moving_jobs > 0) return true;
   if (!core_.worker_up || core_.leaving_jobs > 0) return false;
-  std::vector<Job*> all = candidates();
+  std::vector<const Job*> all = candidates();
   if (all.empty() || !may_help(wish, all)) return false;
   Step step = single(wish, all);
   if (step.job == nullptr) step = compaction(wish, std::move(all));
   return step.job != nullptr && begin(step);
 }
 
-std::vector<Job*> ImageMoves::candidates() {
-  std::vector<Job*> all;
+std::vector<const Job*> ImageMoves::candidates() {
+  std::vector<const Job*> all;
+  all.reserve(kMostTried);
   for (const PoolMap::ImageSize& image : core_.pool.image_sizes()) {
     if (all.size() >= kMostTried) break;
-    if (Job& job = core_.job_of(image.job); could_move(job)) all.push_back(&job);
+    const Job& job = std::as_const(core_).job_of(image.job);
+    if (could_move(job)) all.push_back(&job);
   }
   return all;
 }
 
-bool ImageMoves::may_help(const Wish& wish, const std::vector<Job*>& candidates) const {
+bool ImageMoves::may_help(const Wish& wish, const std::vector<const Job*>& candidates) const {
   std::vector<Bytes> from;
   from.reserve(candidates.size());
   for (const Job* job : candidates) from.push_back(job->image_offset);
@@ -58,9 +60,10 @@ bool ImageMoves::could_move(const Job& job) {
   return false;
 }
 
-ImageMoves::Step ImageMoves::single(const Wish& wish, const std::vector<Job*>& candidates) const {
+ImageMoves::Step ImageMoves::single(const Wish& wish,
+                                    const std::vector<const Job*>& candidates) const {
   OneGone gone(core_, wish);
-  for (Job* job : candidates) {
+  for (const Job* job : candidates) {
     if (!gone.may_help(job->image_offset)) continue;
     for (const PoolMap::MoveTo to : {PoolMap::MoveTo::lowest, PoolMap::MoveTo::highest}) {
       RoomTrial trial(core_);
@@ -70,12 +73,13 @@ ImageMoves::Step ImageMoves::single(const Wish& wish, const std::vector<Job*>& c
   return {};
 }
 
-ImageMoves::Step ImageMoves::compaction(const Wish& wish, std::vector<Job*> candidates) const {
+ImageMoves::Step ImageMoves::compaction(const Wish& wish,
+                                        std::vector<const Job*> candidates) const {
   std::sort(candidates.begin(), candidates.end(),
             [](const Job* a, const Job* b) { return a->image_offset < b->image_offset; });
   RoomTrial trial(core_);
   Step first;
-  for (Job* job : candidates) {
+  for (const Job* job : candidates) {
     if (!trial.move(job->view.id, PoolMap::MoveTo::lower)) continue;
     if (first.job == nullptr) first = {job, PoolMap::MoveTo::lower};
     if (suffices(trial, wish)) return first;
@@ -86,7 +90,7 @@ ImageMoves::Step ImageMoves::compaction(const Wish& wish, std::vector<Job*> cand
 bool ImageMoves::make_room_above(Bytes limit) {
   if (core_.moving_jobs > 0) return true;
   if (!core_.worker_up || core_.leaving_jobs > 0) return false;
-  for (auto& [id, job] : core_.jobs) {
+  for (const auto& [id, job] : std::as_const(core_.jobs)) {
     const Bytes size = core_.pool.rounded(job.view.persistent);
     if (!could_move(job) || job.image_offset + size <= limit) continue;
     const auto to = RoomTrial(core_).move(id, PoolMap::MoveTo::lowest);
@@ -96,7 +100,7 @@ bool ImageMoves::make_room_above(Bytes limit) {
 }
 
 bool ImageMoves::begin(const Step& step) {
-  Job& job = *step.job;
+  Job& job = core_.job_of(step.job->view.id);
   if (job.view.running) {
     Lane& lane = core_.lane_of(job.view.lane);
     lane.admission_wanted = true;  // tried again then

@@ -33,20 +33,20 @@ class ImageMoves {
 
  private:
   struct Step {
-    Job* job = nullptr;  // null: none helps
+    const Job* job = nullptr;  // null: none helps
     PoolMap::MoveTo to{};
   };
 
   // Those that may move now, by the bytes that it takes; a job that is held is one too, for its own
   // wish also.
-  std::vector<Job*> candidates();
+  std::vector<const Job*> candidates();
   bool could_move(const Job& job);
   // False: there is certainly no room for the wish, even when all of them have moved.
-  bool may_help(const Wish& wish, const std::vector<Job*>& candidates) const;
+  bool may_help(const Wish& wish, const std::vector<const Job*>& candidates) const;
   // One move that suffices.
-  Step single(const Wish& wish, const std::vector<Job*>& candidates) const;
+  Step single(const Wish& wish, const std::vector<const Job*>& candidates) const;
   // The first of several: each goes down as far as it can.
-  Step compaction(const Wish& wish, std::vector<Job*> candidates) const;
+  Step compaction(const Wish& wish, std::vector<const Job*> candidates) const;
   bool begin(const Step& step);
 
   CoreState& core_;

@@ -23,22 +23,16 @@ const char* lane_state_name(LaneState state);
 // closed -> idle -> granted -> (recalled ->) idle -> closed.
 bool lane_transition_allowed(LaneState from, LaneState to);
 
-struct Lane {
+// What is looked at of every lane comes first: together it is a line of the cache.
+struct alignas(64) Lane {
   LaneId id;
   Region region;
-  // While a turn is open:
-  Turn turn;
-  bool bounded = false;  // the turn has a budget because other jobs wait
-  bool brief = false;    // … of the core's own, because lanes that it keeps apart wait
-  JobId tried_with;      // the turn measures this pair: nobody else computes meanwhile
-  TimePoint granted_at;
-  bool hurried = false;  // … and was asked to end soon, because a more urgent job waits
+  // A job of the lane that needs its region whole, where one is known (CoreState::needs_region).
+  JobId needs_region;
   // True when the jobs' needs changed: the region is fitted to them when no turn is open.
   bool fit_wanted = false;
   // True when its region is smaller than its neediest job wants: it grows as soon as there is room.
   bool wants_more = false;
-  // True when a job got ready while a turn is open: the policy is asked whether that goes on.
-  bool rival_came = false;
   // True when a waiting job needs this lane between two turns.
   bool admission_wanted = false;
   // True when the lane is in CoreState::touched.
@@ -51,6 +45,17 @@ struct Lane {
 
  private:
   LaneState state_ = LaneState::closed;
+
+ public:
+  // While a turn is open:
+  Turn turn;
+  bool bounded = false;  // the turn has a budget because other jobs wait
+  bool brief = false;    // … of the core's own, because lanes that it keeps apart wait
+  JobId tried_with;      // the turn measures this pair: nobody else computes meanwhile
+  TimePoint granted_at;
+  bool hurried = false;  // … and was asked to end soon, because a more urgent job waits
+  // True when a job got ready while a turn is open: the policy is asked whether that goes on.
+  bool rival_came = false;
 };
 
 }  // namespace laneway::lanes

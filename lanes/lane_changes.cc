@@ -91,13 +91,13 @@ bool LaneChanges::has_nothing_to_run(const Lane& lane) const {
 
 std::vector<Lane*> LaneChanges::enough(const Wish& wish, const Lane& into, Of which, size_t most) {
   const Bytes shortage = this->shortage(wish, into);
+  if (shortage <= Bytes() || most == 0) return {};
   std::vector<Lane*> others;
   for (Lane& lane : core_.lanes) {
     const bool is_own = wish.where == nullptr && lane.id == wish.job.view.lane;
     if (lane.state() == LaneState::closed || lane.id == into.id || is_own) continue;
     if (which == Of::all_lanes || has_nothing_to_run(lane)) others.push_back(&lane);
   }
-  if (shortage <= Bytes() || most == 0) return {};
   std::stable_sort(others.begin(), others.end(),
                    [](const Lane* a, const Lane* b) { return a->region.size < b->region.size; });
   for (Lane* lane : others) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "lanes/coarse_key.h"
 #include "lanes/may_leave.h"
 
 namespace laneway::lanes {
@@ -40,24 +41,33 @@ size_t LeavingOrder::place_of(uint64_t arrival) const {
 
 void LeavingOrder::put(const CoreState& core, const CheckedPolicy& policy, const Job& job) {
   const uint64_t arrival = job.view.arrival;
-  const size_t place = place_of(arrival);
+  uint32_t& hint = hints_[arrival % kHints];
+  size_t place = hint;
+  if (!has(place, arrival)) place = place_of(arrival);
   if (!has(place, arrival)) {
     if (!job.view.lane.valid()) return;
     const auto at = static_cast<std::ptrdiff_t>(place);
     arrivals_.insert(arrivals_.begin() + at, arrival);
     images_.emplace(images_.begin() + at);
     ranks_.insert(ranks_.begin() + at, 0);
-    used_at_.insert(used_at_.begin() + at, TimePoint());
+    used_at_.insert(used_at_.begin() + at, 0);
   }
+  hint = static_cast<uint32_t>(place);
   images_[place] = image_of(core, policy, job);
   show(place);
+}
+
+int32_t LeavingOrder::coarse(TimePoint time) const {
+  constexpr int kDropped = 20;  // bits: a millisecond is left, and 24 days in 32 of them
+  return static_cast<int32_t>(
+      std::clamp<int64_t>((time - base_).ns() >> kDropped, INT32_MIN, INT32_MAX));
 }
 
 void LeavingOrder::show(size_t place) {
   const Image& image = images_[place];
   const int64_t rank = image.leaver.idle ? INT64_MAX : image.leaver.rank;
-  ranks_[place] = image.from == TimePoint::never() ? INT64_MIN : rank;
-  used_at_[place] = image.has_spare_copy ? image.leaver.used_at : TimePoint(INT64_MIN);
+  ranks_[place] = image.from == TimePoint::never() ? INT32_MIN : coarse_key(rank);
+  used_at_[place] = image.has_spare_copy ? coarse(image.leaver.used_at) : INT32_MIN;
 }
 
 void LeavingOrder::erase(uint64_t arrival) {
@@ -75,6 +85,7 @@ void LeavingOrder::refresh(CoreState& core, const CheckedPolicy& policy) {
   const Bytes capacity = core.view.pool().capacity;
   if (jobs.all_noted() || std::exchange(capacity_, capacity) != capacity) {
     *this = {};
+    base_ = core.now;
     capacity_ = capacity;
     for (const auto& [id, job] : jobs) put(core, policy, job);
   } else {
@@ -90,30 +101,32 @@ void LeavingOrder::refresh(CoreState& core, const CheckedPolicy& policy) {
 const Job* LeavingOrder::first(TimePoint now, const Job& wants, int64_t rank) const {
   policies::FirstToLeave leaves(now, rank);
   const Job* first = nullptr;
-  int64_t least = leaves.least_rank();
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (ranks_[i] < least) continue;
-    const Image& image = images_[i];
-    if (image.from > now || image.job == &wants) continue;
+  int32_t least = coarse_key(leaves.least_rank());
+  visit_from(ranks_, least, [&](size_t place) {
+    const Image& image = images_[place];
+    if (image.from > now || image.job == &wants) return;
     const bool urgent = !image.leaver.idle && image.priority > wants.view.options.priority;
-    if (urgent || !leaves.is_first(image.leaver)) continue;
+    if (urgent || !leaves.is_first(image.leaver)) return;
     first = image.job;
-    least = leaves.least_rank();
-  }
+    least = coarse_key(leaves.least_rank());
+  });
   return first;
 }
 
 const Job* LeavingOrder::last_used_with_copy(std::span<const JobId> leaving) const {
   const Job* last = nullptr;
   TimePoint used_at = TimePoint(INT64_MIN);
-  for (size_t i = 0; i < used_at_.size(); ++i) {
-    if (used_at_[i] < used_at || !images_[i].has_spare_copy) continue;
-    const JobId id = images_[i].job->view.id;
-    if (last != nullptr && used_at_[i] == used_at && last->view.id < id) continue;
-    if (std::find(leaving.begin(), leaving.end(), id) != leaving.end()) continue;
-    last = images_[i].job;
-    used_at = used_at_[i];
-  }
+  int32_t least = INT32_MIN;
+  visit_from(used_at_, least, [&](size_t place) {
+    const Image& image = images_[place];
+    if (!image.has_spare_copy || image.leaver.used_at < used_at) return;
+    const JobId id = image.job->view.id;
+    if (last != nullptr && image.leaver.used_at == used_at && last->view.id < id) return;
+    if (std::find(leaving.begin(), leaving.end(), id) != leaving.end()) return;
+    last = image.job;
+    used_at = image.leaver.used_at;
+    least = used_at_[place];
+  });
   return last;
 }
 

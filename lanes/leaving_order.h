@@ -48,17 +48,23 @@ class LeavingOrder {
   bool has(size_t place, uint64_t arrival) const {
     return place < arrivals_.size() && arrivals_[place] == arrival;
   }
+  // Of a time since `base_`.
+  int32_t coarse(TimePoint time) const;
 
   // Of jobs that were in the pool once, by arrival: one that left keeps its entry, which says
   // nothing, because it is about to come back as a rule.
   std::vector<uint64_t> arrivals_;
   std::vector<Image> images_;
-  // Of each of them, so that most are passed over by a look at one number: its rank, but the
-  // highest of those that are idle and the lowest of those that never leave; and when it was used,
-  // or the first time of all where there is no copy to spare.
-  std::vector<int64_t> ranks_;
-  std::vector<TimePoint> used_at_;
+  // Of each of them, rounded, so that most are passed over several at a time (coarse_key.h): its
+  // rank, but the highest of those that are idle and the lowest of those that never leave; and when
+  // it was used, or the first time of all where there is no copy to spare.
+  std::vector<int32_t> ranks_;
+  std::vector<int32_t> used_at_;
+  TimePoint base_;
   Bytes capacity_;  // of the pool, on which ranks may depend
+  // By the last bits of an arrival, where it was found last.
+  static constexpr size_t kHints = 4096;
+  std::vector<uint32_t> hints_ = std::vector<uint32_t>(kHints);
 };
 
 }  // namespace laneway::lanes

@@ -74,6 +74,12 @@ Room PoolMap::place_image(JobId job, Bytes size, Bytes* offset) {
   return Room::done;
 }
 
+Room PoolMap::could_place_image(Bytes size) const {
+  const Bytes bytes = rounded(size);
+  if (bytes > capacity() - claimed()) return Room::full;
+  return bytes <= largest_free() ? Room::done : Room::fragmented;
+}
+
 bool PoolMap::is_range(Bytes offset, Bytes size) const {
   const Bytes end = ranges().capacity();
   if (size <= Bytes(0) || size > end || offset < Bytes(0) || offset > end - size) return false;

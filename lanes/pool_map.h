@@ -42,6 +42,8 @@ class PoolMap {
 
   // Places an image, and writes its offset to *offset.
   Room place_image(JobId job, Bytes size, Bytes* offset);
+  // What place_image would answer.
+  Room could_place_image(Bytes size) const;
   // Takes exactly this range, which is the image's in a report. Returns false and changes nothing
   // unless the range is aligned, as long as an image of `size` bytes, inside the pool and free.
   bool claim_image(JobId job, Bytes size, Bytes offset, Bytes range);

@@ -55,7 +55,8 @@ Room RegionControl::resize_region(Lane& lane, Bytes size) {
   return room;
 }
 
-void RegionControl::report_region(const Lane& lane) {
+void RegionControl::report_region(Lane& lane) {
+  lane.needs_region = {};
   core_.actions.push_back(ResizeRegion{lane.region.id, lane.region.offset, lane.region.size});
   core_.view.set_region(lane.id, lane.region.size);
 }
@@ -282,11 +283,7 @@ void RegionControl::recall_unfitted() {
   if (core_.view.waiting().empty() && core_.held_jobs == 0) return;
   for (Lane& lane : core_.lanes) {
     if (lane.state() != LaneState::granted || !lane.fit_wanted) continue;
-    const std::vector<const policies::JobView*>& jobs = core_.view.lane(lane.id)->jobs;
-    const bool stays = std::any_of(jobs.begin(), jobs.end(), [&](const policies::JobView* job) {
-      return core_.pool.rounded(job->ephemeral) >= lane.region.size;
-    });
-    if (!stays) turns_.recall(lane);
+    if (!core_.needs_region(lane)) turns_.recall(lane);
   }
 }
 

@@ -18,53 +18,48 @@ bool anything_may_help(const PoolMap& pool, const Wish& wish) {
   return wish.where == nullptr || pool.prefix_of(wish.job.view.id).exists();
 }
 
-template <class Places, class RegionOf>
-std::vector<Bytes> offsets(const Places& places, const RegionOf& region_of) {
+std::vector<Bytes> offsets(const std::vector<Region>& regions) {
   std::vector<Bytes> found;
-  found.reserve(places.size());
-  for (const auto& place : places) {
-    const Region& region = region_of(place);
+  found.reserve(regions.size());
+  for (const Region& region : regions) {
     if (region.size > Bytes(0)) found.push_back(region.offset);
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-std::vector<Bytes> region_offsets(const CoreState& core) {
-  return offsets(core.lanes, [](const Lane& lane) -> const Region& { return lane.region; });
-}
-
 }  // namespace
 
-bool may_slide_for(const CoreState& core, const Wish& wish, std::span<const Bytes> gone) {
+bool may_slide_for(CoreState& core, const Wish& wish, std::span<const Bytes> gone) {
   if (anything_may_help(core.pool, wish)) return true;
   return core.pool.rounded(wish.job.view.persistent) <=
-         most_free_after(core.pool.ranges(), region_offsets(core), gone);
+         most_free_after(core.pool.ranges(), core.region_order.offsets(core.lanes), gone);
 }
 
-bool frees_enough(const CoreState& core, const Wish& wish, const PoolMap& pool,
+bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
                   std::span<const JobId> leaving) {
   if (wish.where == nullptr) return true;
   const Bytes wanted = pool.rounded(wish.job.view.persistent);
   Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
-  for (const JobId id : leaving) free += pool.rounded(core.job_of(id).view.persistent);
+  for (const JobId id : leaving) {
+    free += pool.rounded(std::as_const(core).job_of(id).view.persistent);
+  }
   if (wanted <= free) return true;
   // Their regions may shrink.
   std::vector<JobId> gone(leaving.begin(), leaving.end());
   std::sort(gone.begin(), gone.end());
-  for (const Lane& lane : core.lanes) {
-    if (lane.state() == LaneState::closed) continue;
+  for (Lane& lane : core.lanes) {
+    if (lane.state() == LaneState::closed || core.needs_region(lane, gone)) continue;
     Bytes need;
     for (const policies::JobView* job : core.view.lane(lane.id)->jobs) {
       if (!contains(gone, job->id)) need = std::max(need, pool.rounded(job->ephemeral));
-      if (need >= lane.region.size) break;
     }
-    if (need < lane.region.size) free += lane.region.size - need;
+    free += lane.region.size - need;
   }
   return wanted <= free;
 }
 
-bool surely_fits_without(const CoreState& core, const Wish& wish, const Job& image) {
+bool surely_fits_without(CoreState& core, const Wish& wish, const Job& image) {
   if (wish.where == nullptr) return false;
   const PoolMap& pool = core.pool;
   const Bytes wanted = pool.rounded(wish.job.view.persistent);
@@ -73,11 +68,13 @@ bool surely_fits_without(const CoreState& core, const Wish& wish, const Job& ima
   if (pool.claimed() - left + wanted > pool.capacity()) return false;
   if (wanted > left && wanted > most_free_around(pool.ranges(), gone)) return false;
   const Bytes need = pool.rounded(wish.job.view.ephemeral);
-  return std::any_of(core.lanes.begin(), core.lanes.end(), [&](const Lane& lane) {
+  const std::span<const JobId> leaves(&image.view.id, 1);
+  return std::any_of(core.lanes.begin(), core.lanes.end(), [&](Lane& lane) {
     const policies::AdmitDecision& where = *wish.where;
     const bool may_join = where.lane.valid() ? where.lane == lane.id : where.may_share;
     if (!may_join || lane.state() == LaneState::closed || lane.region.size < need) return false;
     // It stays so large for one that stays.
+    if (core.needs_region(lane, leaves)) return true;
     const std::vector<const policies::JobView*>& jobs = core.view.lane(lane.id)->jobs;
     return std::any_of(jobs.begin(), jobs.end(), [&](const policies::JobView* job) {
       return job != &image.view && pool.rounded(job->ephemeral) >= need;
@@ -96,7 +93,7 @@ bool OneGone::may_help(Bytes image) {
 
 void OneGone::try_without() {
   if (anything_may_help(core_.pool, wish_)) return;
-  const std::vector<Bytes> sliding = region_offsets(core_);
+  const std::span<const Bytes> sliding = core_.region_order.offsets(core_.lanes);
   if (sliding.empty() || RoomTrial(core_).slide_for(wish_)) return;
   in_vain_down_to_ = lowest_that_slides(core_.pool.ranges(), sliding);
 }
@@ -124,9 +121,8 @@ void RoomTrial::keep() {
 
 bool RoomTrial::may_slide(const Wish& wish) const {
   if (anything_may_help(pool_, wish)) return true;
-  const std::vector<Bytes> sliding =
-      offsets(regions_, [](const Region& region) -> const Region& { return region; });
-  return pool_.rounded(wish.job.view.persistent) <= most_free_after(pool_.ranges(), sliding, {});
+  return pool_.rounded(wish.job.view.persistent) <=
+         most_free_after(pool_.ranges(), offsets(regions_), {});
 }
 
 void RoomTrial::give_up(const std::vector<JobId>& prefixes) {

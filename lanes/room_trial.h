@@ -24,16 +24,16 @@ struct Wish {
 
 // False: regions that slide certainly make no room for the wish, even if the images at `gone`
 // (ascending) leave their places. Costs less than a trial, which alone says yes.
-bool may_slide_for(const CoreState& core, const Wish& wish, std::span<const Bytes> gone = {});
+bool may_slide_for(CoreState& core, const Wish& wish, std::span<const Bytes> gone = {});
 
 // Whether the bytes suffice when these leave, wherever they lie: cheap, and without it nothing else
 // can help. `pool`: the core's, or as a trial left it.
-bool frees_enough(const CoreState& core, const Wish& wish, const PoolMap& pool,
+bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
                   std::span<const JobId> leaving);
 
 // Whether there is certainly room for the wish when this image has left: its own place is long
 // enough, and some lane's region is, whoever leaves. False: a trial says. Requires: it is at rest.
-bool surely_fits_without(const CoreState& core, const Wish& wish, const Job& image);
+bool surely_fits_without(CoreState& core, const Wish& wish, const Job& image);
 
 // Of images that leave their places one by one, each alone, as may_slide_for, but with a trial of
 // what slides alone. `core` and `wish` must outlive it, and not change.

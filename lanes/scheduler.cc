@@ -84,11 +84,11 @@ void Scheduler::check(std::span<const Event> events) {
   for (const LaneId id : core_.touched) {
     const Lane& lane = core_.lane_of(id);
     check_lane(core_, turns_, lane);
-    if (lane.open()) check_job(core_, core_.job_of(lane.turn.job));
+    if (lane.open()) check_job(core_, std::as_const(core_).job_of(lane.turn.job));
   }
   const auto check_its_job = [this](const auto& what) {
     if constexpr (requires { what.job; })
-      if (const Job* job = core_.find_job(what.job)) check_job(core_, *job);
+      if (const Job* job = std::as_const(core_.jobs).find(what.job)) check_job(core_, *job);
   };
   for (const Event& event : events) std::visit(check_its_job, event);
 }

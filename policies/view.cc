@@ -11,27 +11,17 @@ namespace {
 constexpr auto arrived_earlier = [](const JobView* a, const JobView* b) {
   return a->arrival < b->arrival;
 };
-constexpr auto queued_earlier = [](const JobView* a, const JobView* b) {
-  return a->queue < b->queue;
-};
 
-// They return where in the list it is now, or was.
-template <class Order>
-std::ptrdiff_t insert(std::vector<const JobView*>& list, const JobView& job, Order order) {
-  const auto place = std::lower_bound(list.begin(), list.end(), &job, order);
+void insert(std::vector<const JobView*>& list, const JobView& job) {
+  const auto place = std::lower_bound(list.begin(), list.end(), &job, arrived_earlier);
   LW_CHECK(place == list.end() || *place != &job, "job is listed already");
-  const std::ptrdiff_t index = place - list.begin();
   list.insert(place, &job);
-  return index;
 }
 
-template <class Order>
-std::ptrdiff_t erase(std::vector<const JobView*>& list, const JobView& job, Order order) {
-  const auto place = std::lower_bound(list.begin(), list.end(), &job, order);
+void erase(std::vector<const JobView*>& list, const JobView& job) {
+  const auto place = std::lower_bound(list.begin(), list.end(), &job, arrived_earlier);
   LW_CHECK(place != list.end() && *place == &job, "job is not listed");
-  const std::ptrdiff_t index = place - list.begin();
   list.erase(place);
-  return index;
 }
 
 }  // namespace
@@ -62,27 +52,36 @@ LaneView& View::slot(LaneId id) {
 }
 
 void View::add_waiting(const JobView& job) {
-  ranks_.insert(ranks_.begin() + insert(waiting_, job, queued_earlier), 0);
+  const auto place = std::lower_bound(queues_.begin(), queues_.end(), job.queue);
+  LW_CHECK(place == queues_.end() || *place != job.queue, "job is listed already");
+  const std::ptrdiff_t index = place - queues_.begin();
+  queues_.insert(place, job.queue);
+  waiting_.insert(waiting_.begin() + index, &job);
+  ranks_.insert(ranks_.begin() + index, 0);
   unranked_.push_back(&job);
 }
 
 void View::remove_waiting(const JobView& job) {
+  const std::ptrdiff_t index = place_of(job);
   if (std::erase(unranked_, &job) == 0) {
-    by_rank_.erase(by_rank_.find({ranks_[place_of(job)], job.queue}));
+    by_rank_.erase(by_rank_.find({ranks_.begin()[index], job.queue}));
   }
-  ranks_.erase(ranks_.begin() + erase(waiting_, job, queued_earlier));
+  queues_.erase(queues_.begin() + index);
+  waiting_.erase(waiting_.begin() + index);
+  ranks_.erase(ranks_.begin() + index);
 }
 
-size_t View::place_of(const JobView& job) const {
-  const auto place = std::lower_bound(waiting_.begin(), waiting_.end(), &job, queued_earlier);
-  LW_CHECK(place != waiting_.end() && *place == &job, "the job does not wait");
-  return static_cast<size_t>(place - waiting_.begin());
+std::ptrdiff_t View::place_of(const JobView& job) const {
+  const auto place = std::lower_bound(queues_.begin(), queues_.end(), job.queue);
+  const std::ptrdiff_t index = place - queues_.begin();
+  LW_CHECK(place != queues_.end() && waiting_.begin()[index] == &job, "job is not listed");
+  return index;
 }
 
 uint32_t View::waiting_before(const JobView& job) const {
   LW_CHECK(unranked_.empty(), "ranks are not known");
-  const auto its = by_rank_.find({ranks_[place_of(job)], job.queue});
-  return static_cast<uint32_t>(its - by_rank_.begin());
+  const auto its = by_rank_.find({ranks_.begin()[place_of(job)], job.queue});
+  return static_cast<uint32_t>(by_rank_.end() - its - 1);
 }
 
 void View::forget_ranks() {
@@ -105,11 +104,9 @@ void View::close_lane(LaneId id) {
 
 void View::set_region(LaneId id, Bytes region) { slot(id).region = region; }
 void View::set_running(LaneId id, JobId job) { slot(id).running = job; }
-void View::add_to_lane(const JobView& job) { insert(slot(job.lane).jobs, job, arrived_earlier); }
-void View::remove_from_lane(const JobView& job) {
-  erase(slot(job.lane).jobs, job, arrived_earlier);
-}
-void View::add_ready(const JobView& job) { insert(slot(job.lane).ready, job, arrived_earlier); }
-void View::remove_ready(const JobView& job) { erase(slot(job.lane).ready, job, arrived_earlier); }
+void View::add_to_lane(const JobView& job) { insert(slot(job.lane).jobs, job); }
+void View::remove_from_lane(const JobView& job) { erase(slot(job.lane).jobs, job); }
+void View::add_ready(const JobView& job) { insert(slot(job.lane).ready, job); }
+void View::remove_ready(const JobView& job) { erase(slot(job.lane).ready, job); }
 
 }  // namespace laneway::policies

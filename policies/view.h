@@ -88,7 +88,7 @@ class View {
   // The one of the lowest rank of them, ties by `queue`, for a policy that keeps its order; null:
   // not known, or there is none.
   const JobView* first_waiting() const {
-    return unranked_.empty() && !by_rank_.empty() ? by_rank_.begin()->second : nullptr;
+    return unranked_.empty() && !by_rank_.empty() ? by_rank_.rbegin()->second : nullptr;
   }
   // The lane, or nullptr when it does not exist.
   const LaneView* lane(LaneId id) const {
@@ -148,18 +148,23 @@ class View {
  private:
   LaneView& slot(LaneId id);
 
+  // The lowest one is the last: most that are admitted are, and to take the last one away moves no
+  // other.
   struct Rank {
     int64_t rank;
     uint64_t queue;
-    friend auto operator<=>(const Rank&, const Rank&) = default;
+    friend bool operator<(const Rank& a, const Rank& b) {
+      return a.rank != b.rank ? a.rank > b.rank : a.queue > b.queue;
+    }
   };
   // Where in waiting_. Requires: it waits.
-  size_t place_of(const JobView& job) const;
+  std::ptrdiff_t place_of(const JobView& job) const;
 
   std::vector<const JobView*> waiting_;
+  std::vector<uint64_t> queues_;           // of waiting_: ascending
   std::vector<int64_t> ranks_;             // of waiting_, where they are known
   std::vector<const JobView*> unranked_;   // where they are not
-  FlatMap<Rank, const JobView*> by_rank_;  // the others
+  FlatMap<Rank, const JobView*> by_rank_;  // the others, the lowest rank last
   std::vector<LaneView> lanes_;
   Pool pool_;
   Speeds speeds_;
@@ -170,7 +175,7 @@ template <class RankOf>
 void View::rank_waiting(const RankOf& rank_of) {
   for (const JobView* job : unranked_) {
     const int64_t rank = rank_of(*job);
-    ranks_[place_of(*job)] = rank;
+    ranks_.begin()[place_of(*job)] = rank;
     by_rank_.emplace({rank, job->queue}, job);
   }
   unranked_.clear();
