@@ -42,10 +42,14 @@ std::vector<const Job*> ImageMoves::candidates() {
   return all;
 }
 
+memory::FreeList::Range ImageMoves::image_range(const Job& job) const {
+  return {job.image_offset.count(), core_.pool.rounded(job.view.persistent).count()};
+}
+
 bool ImageMoves::may_help(const Wish& wish, const std::vector<const Job*>& candidates) const {
-  std::vector<Bytes> from;
+  std::vector<memory::FreeList::Range> from;
   from.reserve(candidates.size());
-  for (const Job* job : candidates) from.push_back(job->image_offset);
+  for (const Job* job : candidates) from.push_back(image_range(*job));
   std::sort(from.begin(), from.end());
   return may_slide_for(core_, wish, from);
 }
@@ -64,7 +68,7 @@ ImageMoves::Step ImageMoves::single(const Wish& wish,
                                     const std::vector<const Job*>& candidates) const {
   OneGone gone(core_, wish);
   for (const Job* job : candidates) {
-    if (!gone.may_help(job->image_offset)) continue;
+    if (!gone.may_help(image_range(*job))) continue;
     for (const PoolMap::MoveTo to : {PoolMap::MoveTo::lowest, PoolMap::MoveTo::highest}) {
       RoomTrial trial(core_);
       if (trial.move(job->view.id, to) && suffices(trial, wish)) return {job, to};

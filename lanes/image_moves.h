@@ -41,6 +41,7 @@ class ImageMoves {
   // wish also.
   std::vector<const Job*> candidates();
   bool could_move(const Job& job);
+  memory::FreeList::Range image_range(const Job& job) const;
   // False: there is certainly no room for the wish, even when all of them have moved.
   bool may_help(const Wish& wish, const std::vector<const Job*>& candidates) const;
   // One move that suffices.

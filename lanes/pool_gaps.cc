@@ -66,7 +66,7 @@ bool Sliding::has_free(Bytes size) const {
   return capacity_ - end_of_last >= size.count();
 }
 
-std::vector<Sliding::Range>::iterator Sliding::place(int64_t offset) {
+std::vector<Range>::iterator Sliding::place(int64_t offset) {
   return std::lower_bound(taken_.begin(), taken_.end(), offset,
                           [](const Range& range, int64_t at) { return range.first < at; });
 }
@@ -97,18 +97,18 @@ std::optional<Bytes> gap_below(const memory::FreeList& ranges, Bytes size, Bytes
   return gap ? std::optional(Bytes(*gap)) : std::nullopt;
 }
 
-Bytes most_free_around(const memory::FreeList& ranges, std::span<const Bytes> gone) {
+Bytes most_free_around(const memory::FreeList& ranges, std::span<const Range> gone) {
   const FlatMap<int64_t, int64_t>& taken = ranges.taken();
   Bytes most;
   while (!gone.empty()) {
-    auto range = taken.find(gone.back().count());
+    auto range = taken.find(gone.back().first);
     LW_CHECK(range != taken.end(), "no range begins there");
     const auto above = std::next(range);
     const Bytes end = above == taken.end() ? ranges.capacity() : Bytes(above->first);
     gone = gone.first(gone.size() - 1);
     // Down to one that stays.
     while (range != taken.begin() && !gone.empty() &&
-           std::prev(range)->first == gone.back().count()) {
+           std::prev(range)->first == gone.back().first) {
       --range;
       gone = gone.first(gone.size() - 1);
     }
@@ -120,47 +120,57 @@ Bytes most_free_around(const memory::FreeList& ranges, std::span<const Bytes> go
   return most;
 }
 
-Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Bytes> sliding) {
-  const auto lowest = ranges.taken().lower_bound(sliding.front().count());
+Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Range> sliding) {
+  const auto lowest = ranges.taken().lower_bound(sliding.front().first);
   // The gap under it grows.
   return lowest == ranges.taken().begin() ? Bytes() : Bytes(std::prev(lowest)->first);
 }
 
 // What slides up stays in its stretch between two ranges that do not slide, or goes to free bytes
-// of those above. Only stretches from the lowest that slides on are looked at one by one.
-Bytes most_free_after(const memory::FreeList& ranges, std::span<const Bytes> sliding,
-                      std::span<const Bytes> gone) {
-  Bytes most = ranges.largest_free();
-  Bytes free_above;
-  Bytes free;   // of the stretch
-  Bytes slide;  // … and the bytes in it that slide
-  const auto end_stretch = [&] {
-    most = std::max(most, free + std::min(slide, free_above));
-    free_above += free;
-    free = slide = Bytes();
+// of those above. Once these suffice for all that slides below, only stretches with something in
+// them that slides or is gone are looked at.
+Bytes most_free_after(const memory::FreeList& ranges, std::span<const Range> sliding,
+                      std::span<const Range> gone) {
+  const auto last_of = [](std::span<const Range> some) {
+    return some.empty() ? Range{-1, 0} : some.back();
   };
-  const auto is_last_of = [](std::span<const Bytes>& offsets, Bytes offset) {
-    while (!offsets.empty() && offsets.back() > offset) offsets = offsets.first(offsets.size() - 1);
-    return !offsets.empty() && offsets.back() == offset;
-  };
-  Bytes end = ranges.capacity();
-  for (auto range = ranges.taken().rbegin(); range != ranges.taken().rend(); ++range) {
-    const Bytes offset(range->first);
-    const Bytes size(range->second);
-    free += end - (offset + size);
-    end = offset;
-    if (is_last_of(gone, offset)) {
-      free += size;
-    } else if (is_last_of(sliding, offset)) {
-      slide += size;
+  int64_t most = ranges.largest_free().count();
+  int64_t slides_below = 0;
+  for (const Range& range : sliding) slides_below += range.second;
+  int64_t free_above = 0;
+  int64_t free = 0;   // of the stretch
+  int64_t slide = 0;  // … and the bytes in it that slide
+  int64_t begin = ranges.capacity().count();
+  auto piece = ranges.pieces().rbegin();
+  while (true) {
+    Range next_free = piece == ranges.pieces().rend() ? Range{-1, 0} : *piece;
+    const Range next = std::max(last_of(sliding), last_of(gone));
+    const Range& highest = std::max(next, next_free);
+    if (highest.first + highest.second != begin) {
+      most = std::max(most, free + std::min(slide, free_above));
+      free_above += free;
+      slides_below -= slide;
+      free = slide = 0;
+      if (sliding.empty()) break;
+      if (free_above >= slides_below) {
+        piece =
+            std::make_reverse_iterator(ranges.pieces().lower_bound(next.first + next.second + 1));
+        next_free = piece == ranges.pieces().rend() ? Range{-1, 0} : *piece;
+      }
+    }
+    begin = std::max(next, next_free).first;
+    if (next < next_free) {
+      free += next_free.second;
+      ++piece;
+    } else if (!gone.empty() && next == gone.back()) {
+      free += next.second;
+      gone = gone.first(gone.size() - 1);
     } else {
-      end_stretch();
-      if (sliding.empty()) return std::max(most, most_free_around(ranges, gone));
+      slide += next.second;
+      sliding = sliding.first(sliding.size() - 1);
     }
   }
-  free += end;
-  end_stretch();
-  return most;
+  return std::max(Bytes(most), most_free_around(ranges, gone));
 }
 
 }  // namespace laneway::lanes

@@ -17,15 +17,17 @@ std::optional<Bytes> highest_gap(const memory::FreeList& ranges, Bytes size);
 // Lowest offset of a free piece of `size` bytes that ends at or below `limit`.
 std::optional<Bytes> gap_below(const memory::FreeList& ranges, Bytes size, Bytes limit);
 
-// How long a free piece can get at most when the ranges that begin at `sliding` slide up, and
-// those that begin at `gone` are somewhere else. Both are ascending.
-Bytes most_free_after(const memory::FreeList& ranges, std::span<const Bytes> sliding,
-                      std::span<const Bytes> gone);
+using Range = memory::FreeList::Range;
+
+// How long a free piece can get at most when taken ranges slide up, and others of them are
+// somewhere else. Both are ascending. Costs a look at each of these and at each free piece.
+Bytes most_free_after(const memory::FreeList& ranges, std::span<const Range> sliding,
+                      std::span<const Range> gone);
 
 // The same where nothing slides.
-Bytes most_free_around(const memory::FreeList& ranges, std::span<const Bytes> gone);
+Bytes most_free_around(const memory::FreeList& ranges, std::span<const Range> gone);
 // Below this offset nothing changes when those slide up. Requires: there are some.
-Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Bytes> sliding);
+Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Range> sliding);
 
 // Taken ranges while some of them slide: those from `lowest` up.
 class Sliding {
@@ -36,12 +38,11 @@ class Sliding {
   bool go_up(Region& region);
   // The same down. Requires: these are all ranges.
   bool go_down(Region& region);
-  const std::vector<memory::FreeList::Range>& taken() const { return taken_; }
+  const std::vector<Range>& taken() const { return taken_; }
   // Whether one of the free pieces between them, or below them, has so many bytes.
   bool has_free(Bytes size) const;
 
  private:
-  using Range = memory::FreeList::Range;
   std::vector<Range>::iterator place(int64_t offset);
   bool move(Region& region, int64_t to);
 

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "memory/free_list.h"
 
 namespace laneway::lanes {
 
@@ -14,6 +15,8 @@ struct Region {
   Bytes offset;
   Bytes size;
   ClaimId claim;
+
+  memory::FreeList::Range range() const { return {offset.count(), size.count()}; }
 };
 
 }  // namespace laneway::lanes

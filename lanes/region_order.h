@@ -1,4 +1,4 @@
-// RegionOrder: where the lanes' regions begin, ascending. They hardly ever change places, so the
+// RegionOrder: where the lanes' regions lie, ascending. They hardly ever change places, so the
 // order of the last time is nearly that of now. Part of the core; not thread-safe.
 #pragma once
 
@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "base/bytes.h"
 #include "lanes/lane.h"
+#include "memory/free_list.h"
 
 namespace laneway::lanes {
 
@@ -15,11 +15,11 @@ class RegionOrder {
  public:
   // As the regions are now, those of open lanes. Requires: always the same lanes. Valid until the
   // next call.
-  std::span<const Bytes> offsets(const std::vector<Lane>& lanes);
+  std::span<const memory::FreeList::Range> ranges(const std::vector<Lane>& lanes);
 
  private:
   std::vector<size_t> order_;  // of lanes: by offset, as of the last time; those without at its end
-  std::vector<Bytes> offsets_;
+  std::vector<memory::FreeList::Range> ranges_;
 };
 
 }  // namespace laneway::lanes

@@ -18,11 +18,11 @@ bool anything_may_help(const PoolMap& pool, const Wish& wish) {
   return wish.where == nullptr || pool.prefix_of(wish.job.view.id).exists();
 }
 
-std::vector<Bytes> offsets(const std::vector<Region>& regions) {
-  std::vector<Bytes> found;
+std::vector<Range> sorted_ranges(const std::vector<Region>& regions) {
+  std::vector<Range> found;
   found.reserve(regions.size());
   for (const Region& region : regions) {
-    if (region.size > Bytes(0)) found.push_back(region.offset);
+    if (region.size > Bytes(0)) found.push_back(region.range());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -30,10 +30,10 @@ std::vector<Bytes> offsets(const std::vector<Region>& regions) {
 
 }  // namespace
 
-bool may_slide_for(CoreState& core, const Wish& wish, std::span<const Bytes> gone) {
+bool may_slide_for(CoreState& core, const Wish& wish, std::span<const Range> gone) {
   if (anything_may_help(core.pool, wish)) return true;
   return core.pool.rounded(wish.job.view.persistent) <=
-         most_free_after(core.pool.ranges(), core.region_order.offsets(core.lanes), gone);
+         most_free_after(core.pool.ranges(), core.region_order.ranges(core.lanes), gone);
 }
 
 bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
@@ -64,9 +64,9 @@ bool surely_fits_without(CoreState& core, const Wish& wish, const Job& image) {
   const PoolMap& pool = core.pool;
   const Bytes wanted = pool.rounded(wish.job.view.persistent);
   const Bytes left = pool.rounded(image.view.persistent);
-  const std::span<const Bytes> gone(&image.image_offset, 1);
+  const Range gone{image.image_offset.count(), left.count()};
   if (pool.claimed() - left + wanted > pool.capacity()) return false;
-  if (wanted > left && wanted > most_free_around(pool.ranges(), gone)) return false;
+  if (wanted > left && wanted > most_free_around(pool.ranges(), {&gone, 1})) return false;
   const Bytes need = pool.rounded(wish.job.view.ephemeral);
   const std::span<const JobId> leaves(&image.view.id, 1);
   return std::any_of(core.lanes.begin(), core.lanes.end(), [&](Lane& lane) {
@@ -82,18 +82,18 @@ bool surely_fits_without(CoreState& core, const Wish& wish, const Job& image) {
   });
 }
 
-bool OneGone::may_help(Bytes image) {
-  const std::span<const Bytes> gone(&image, 1);
+bool OneGone::may_help(const Range& image) {
+  const std::span<const Range> gone(&image, 1);
   if (!may_slide_for(core_, wish_, gone)) return false;
   if (!std::exchange(tried_, true)) try_without();
-  return !in_vain_down_to_ || image >= *in_vain_down_to_ ||
+  return !in_vain_down_to_ || image.first >= in_vain_down_to_->count() ||
          core_.pool.rounded(wish_.job.view.persistent) <=
              most_free_around(core_.pool.ranges(), gone);
 }
 
 void OneGone::try_without() {
   if (anything_may_help(core_.pool, wish_)) return;
-  const std::span<const Bytes> sliding = core_.region_order.offsets(core_.lanes);
+  const std::span<const Range> sliding = core_.region_order.ranges(core_.lanes);
   if (sliding.empty() || RoomTrial(core_).slide_for(wish_)) return;
   in_vain_down_to_ = lowest_that_slides(core_.pool.ranges(), sliding);
 }
@@ -122,7 +122,7 @@ void RoomTrial::keep() {
 bool RoomTrial::may_slide(const Wish& wish) const {
   if (anything_may_help(pool_, wish)) return true;
   return pool_.rounded(wish.job.view.persistent) <=
-         most_free_after(pool_.ranges(), offsets(regions_), {});
+         most_free_after(pool_.ranges(), sorted_ranges(regions_), {});
 }
 
 void RoomTrial::give_up(const std::vector<JobId>& prefixes) {

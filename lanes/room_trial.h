@@ -22,9 +22,10 @@ struct Wish {
   bool at_once = false;  // joining no lane that must grow when its turn has ended
 };
 
-// False: regions that slide certainly make no room for the wish, even if the images at `gone`
+// False: regions that slide certainly make no room for the wish, even if the images of `gone`
 // (ascending) leave their places. Costs less than a trial, which alone says yes.
-bool may_slide_for(CoreState& core, const Wish& wish, std::span<const Bytes> gone = {});
+bool may_slide_for(CoreState& core, const Wish& wish,
+                   std::span<const memory::FreeList::Range> gone = {});
 
 // Whether the bytes suffice when these leave, wherever they lie: cheap, and without it nothing else
 // can help. `pool`: the core's, or as a trial left it.
@@ -40,7 +41,7 @@ bool surely_fits_without(CoreState& core, const Wish& wish, const Job& image);
 class OneGone {
  public:
   OneGone(CoreState& core, const Wish& wish) : core_(core), wish_(wish) {}
-  bool may_help(Bytes image);
+  bool may_help(const memory::FreeList::Range& image);
 
  private:
   void try_without();

@@ -73,6 +73,8 @@ class FreeList {
   Bytes size_of(Bytes offset) const;
   // The taken ranges, offset to size, ascending; maps of the pool are made from them.
   const FlatMap<int64_t, int64_t>& taken() const { return taken_; }
+  // The same of the free pieces.
+  const FlatMap<int64_t, int64_t>& pieces() const { return free_; }
 
  private:
   using PieceMap = FlatMap<int64_t, int64_t>;

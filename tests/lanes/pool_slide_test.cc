@@ -32,10 +32,14 @@ struct Pool {
     if (map.claim_region(region)) regions.push_back(region);
   }
   Bytes most(const std::vector<Bytes>& gone = {}) const {
-    std::vector<Bytes> sliding;
-    for (const Region& region : regions) sliding.push_back(region.offset);
+    std::vector<Range> sliding;
+    for (const Region& region : regions) sliding.push_back(region.range());
     std::sort(sliding.begin(), sliding.end());
-    return most_free_after(map.ranges(), sliding, gone);
+    std::vector<Range> gone_ranges;
+    for (const Bytes at : gone) {
+      gone_ranges.push_back({at.count(), map.ranges().size_of(at).count()});
+    }
+    return most_free_after(map.ranges(), sliding, gone_ranges);
   }
   Bytes after_slide() const {
     PoolMap trial = map;

@@ -163,12 +163,13 @@ TEST(OneGone, RulesOutNobodyWhoseMoveWouldHelp) {
     if (RoomTrial(core).fits(wish)) continue;
     OneGone gone(core, wish);
     for (const PoolMap::ImageSize& image : std::vector(core.pool.image_sizes())) {
-      const Bytes at = places[image.job];
+      const int64_t at = places[image.job].count();
+      const memory::FreeList::Range range{at, core.pool.ranges().size_of(Bytes(at)).count()};
       const bool helps = move_helps(core, image.job, wish);
       helped += helps;
-      if (gone.may_help(at)) continue;
+      if (gone.may_help(range)) continue;
       ASSERT_FALSE(helps) << "round " << round << ", image " << image.job.value();
-      ruled_out += may_slide_for(core, wish, std::span(&at, 1));
+      ruled_out += may_slide_for(core, wish, std::span(&range, 1));
     }
   }
   EXPECT_GT(ruled_out, 20) << "beyond what the bound alone rules out";
