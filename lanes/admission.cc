@@ -180,12 +180,13 @@ bool Admission::may_enter(const Job& job, LaneId lane) const {
 }
 
 ReasonCode Admission::admit_to_some_lane(Job& job) {
+  const bool enters_all = !is_counted(job.view) || takes_more_counted(core_);
   LaneSet all = 0;
   LaneSet enters = 0;
   for (const Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::closed) continue;
     all |= set_of(lane.id);
-    if (may_enter(job, lane.id)) enters |= set_of(lane.id);
+    if (enters_all || is_counted(core_, lane.id)) enters |= set_of(lane.id);
   }
   bool asked = false;
   const ReasonCode code = admit_to_one_of(enters, job, &asked);

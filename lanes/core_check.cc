@@ -132,6 +132,8 @@ void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lan
   LW_CHECK(turns.open_turn(lane.id).valid() == lane.open(), named(lane) + ": turn against state");
   if (view == nullptr) return;
   LW_CHECK(view->region == lane.region.size, named(lane) + ": size of its region");
+  LW_CHECK(lane.needs_region.valid() == ((core.regions_needed & set_of(lane.id)) != 0),
+           named(lane) + ": whether its region is needed");
   if (lane.needs_region.valid()) {
     const Job& needs = core.job_of(lane.needs_region);
     LW_CHECK(

@@ -89,13 +89,19 @@ bool CoreState::needs_region(Lane& lane, std::span<const JobId> gone) {
   for (const policies::JobView* job : view.lane(lane.id)->jobs) {
     if (pool.rounded(job->ephemeral) < lane.region.size || is_gone(job->id)) continue;
     lane.needs_region = job->id;
+    regions_needed |= set_of(lane.id);
     return true;
   }
   return false;
 }
 
-void CoreState::touch(Lane& lane) {
+void CoreState::forget_needs(Lane& lane) {
   lane.needs_region = {};
+  regions_needed &= ~set_of(lane.id);
+}
+
+void CoreState::touch(Lane& lane) {
+  forget_needs(lane);
   if (lane.touched) return;
   lane.touched = true;
   touched.push_back(lane.id);

@@ -80,10 +80,13 @@ struct CoreState {
   Job new_job(const JobOffered& offer);
   // Its image is outside and is wanted in the pool: it waits, behind all who wait now.
   void enqueue(Job& job);
+  LaneSet all_lanes() const { return ~LaneSet{0} >> (64 - lanes.size()); }
   // Whether a job of the lane, but for those of `gone` (ascending), needs its region whole.
   bool needs_region(Lane& lane, std::span<const JobId> gone = {});
+  // Must be called when the lane's region has another size.
+  void forget_needs(Lane& lane);
   // Marks the lane: settle() looks at it when the event has been handled. Must be called when its
-  // jobs, their needs or its region are others.
+  // jobs or their needs are others.
   void touch(Lane& lane);
   // Must be called when memory or a lane was freed: jobs without room are tried again when the
   // event has been handled.
@@ -101,7 +104,8 @@ struct CoreState {
   OutsideMap outside;
   policies::View view;
   JobTable jobs;
-  std::vector<Lane> lanes;  // slot i is lane i + 1
+  std::vector<Lane> lanes;     // slot i is lane i + 1
+  LaneSet regions_needed = 0;  // those with a Lane::needs_region
   LaneLimit lane_limit;
   RegionOrder region_order;
   std::vector<JobId> to_tell;  // that began to wait, or were tried, and may have another reason now

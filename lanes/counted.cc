@@ -17,9 +17,13 @@ uint32_t counted_lanes(const CoreState& core) {
   return static_cast<uint32_t>(counted);
 }
 
+bool takes_more_counted(const CoreState& core) {
+  return !core.lane_limit.on() || counted_lanes(core) < core.lane_limit.lanes();
+}
+
 bool takes_counted(const CoreState& core, LaneId lane) {
   if (!core.lane_limit.on() || is_counted(core, lane)) return true;
-  return counted_lanes(core) < core.lane_limit.lanes();
+  return takes_more_counted(core);
 }
 
 }  // namespace laneway::lanes

@@ -15,6 +15,8 @@ inline bool is_counted(const policies::JobView& job) {
 bool is_counted(const CoreState& core, LaneId lane);
 // How many lanes are.
 uint32_t counted_lanes(const CoreState& core);
+// Whether jobs that are counted may be in a lane that is not.
+bool takes_more_counted(const CoreState& core);
 // Whether jobs that are counted may be in the lane, which may be closed still.
 bool takes_counted(const CoreState& core, LaneId lane);
 

@@ -1,6 +1,7 @@
 #include "lanes/eviction.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -92,8 +93,8 @@ JobId Eviction::one_that_suffices(const Wish& wish) {
 
 std::vector<EvictCandidate> Eviction::unbounded_that_may_leave(const Wish& wish) const {
   std::vector<EvictCandidate> found;
-  for (const Lane& lane : core_.lanes) {
-    if (!lane.open() || lane.bounded) continue;
+  for (LaneSet open = turns_.unbounded(); open != 0; open &= open - 1) {
+    const Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(open))];
     const Job& job = std::as_const(core_).job_of(lane.turn.job);
     if (!could_leave(job) || &job == &wish.job || is_urgent(job, wish)) continue;
     if (!core_.outside.could_ever_hold(job.view.persistent)) continue;

@@ -13,8 +13,6 @@ namespace {
 // A turn without a bound that is younger than this is taken for one with work.
 constexpr Duration kKnownFor = seconds(1);
 
-LaneSet all_lanes(const CoreState& core) { return ~LaneSet{0} >> (64 - core.lanes.size()); }
-
 void put(LaneSet& set, LaneId lane, bool in) {
   set = in ? set | set_of(lane) : set & ~set_of(lane);
 }
@@ -22,7 +20,7 @@ void put(LaneSet& set, LaneId lane, bool in) {
 }  // namespace
 
 LaneChanges::LaneChanges(CoreState& core, CheckedPolicy& policy, TurnControl& turns)
-    : core_(core), policy_(policy), turns_(turns), closed_(all_lanes(core)) {}
+    : core_(core), policy_(policy), turns_(turns), closed_(core.all_lanes()) {}
 
 LaneId LaneChanges::room_for(const Job& held) const {
   if (!policy_.shares()) return {};

@@ -1,6 +1,7 @@
 #include "lanes/region_control.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -56,7 +57,7 @@ Room RegionControl::resize_region(Lane& lane, Bytes size) {
 }
 
 void RegionControl::report_region(Lane& lane) {
-  lane.needs_region = {};
+  core_.forget_needs(lane);
   core_.actions.push_back(ResizeRegion{lane.region.id, lane.region.offset, lane.region.size});
   core_.view.set_region(lane.id, lane.region.size);
 }
@@ -90,6 +91,7 @@ void RegionControl::close_lane(Lane& lane) {
   core_.actions.push_back(CloseRegion{lane.region.id});
   core_.pool.close_region(lane.region);
   core_.view.close_lane(lane.id);
+  core_.forget_needs(lane);
   lane.move_to(LaneState::closed);
   lane.wants_more = false;
   core_.memory_changed();
@@ -281,7 +283,8 @@ void RegionControl::make_room_below(Bytes limit) {
 
 void RegionControl::recall_unfitted() {
   if (core_.view.waiting().empty() && core_.held_jobs == 0) return;
-  for (Lane& lane : core_.lanes) {
+  for (LaneSet some = core_.all_lanes() & ~core_.regions_needed; some != 0; some &= some - 1) {
+    Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(some))];
     if (lane.state() != LaneState::granted || !lane.fit_wanted) continue;
     if (!core_.needs_region(lane)) turns_.recall(lane);
   }

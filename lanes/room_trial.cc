@@ -1,6 +1,7 @@
 #include "lanes/room_trial.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -41,14 +42,18 @@ bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
   if (wish.where == nullptr) return true;
   const Bytes wanted = pool.rounded(wish.job.view.persistent);
   Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
+  LaneSet may_shrink = core.all_lanes() & ~core.regions_needed;
   for (const JobId id : leaving) {
-    free += pool.rounded(std::as_const(core).job_of(id).view.persistent);
+    const Job& job = std::as_const(core).job_of(id);
+    free += pool.rounded(job.view.persistent);
+    may_shrink |= set_of(job.view.lane);
   }
   if (wanted <= free) return true;
   // Their regions may shrink.
   std::vector<JobId> gone(leaving.begin(), leaving.end());
   std::sort(gone.begin(), gone.end());
-  for (Lane& lane : core.lanes) {
+  for (; may_shrink != 0; may_shrink &= may_shrink - 1) {
+    Lane& lane = core.lanes[static_cast<size_t>(std::countr_zero(may_shrink))];
     if (lane.state() == LaneState::closed || core.needs_region(lane, gone)) continue;
     Bytes need;
     for (const policies::JobView* job : core.view.lane(lane.id)->jobs) {
