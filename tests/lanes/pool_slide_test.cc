@@ -36,6 +36,7 @@ struct Pool {
     for (const Region& region : regions) sliding.push_back(region.range());
     std::sort(sliding.begin(), sliding.end());
     std::vector<Range> gone_ranges;
+    gone_ranges.reserve(gone.size());
     for (const Bytes at : gone) {
       gone_ranges.push_back({at.count(), map.ranges().size_of(at).count()});
     }
