@@ -58,7 +58,9 @@ void LeavingOrder::put(const CoreState& core, const CheckedPolicy& policy, const
 }
 
 int32_t LeavingOrder::coarse(TimePoint time) const {
-  constexpr int kDropped = 20;  // bits: a millisecond is left, and 24 days in 32 of them
+  // A millisecond is left, and 26 days in 32 bits. After these, until all is made anew, each is the
+  // last and is looked at one by one.
+  constexpr int kDropped = 20;  // bits
   return static_cast<int32_t>(
       std::clamp<int64_t>((time - base_).ns() >> kDropped, INT32_MIN, INT32_MAX));
 }

@@ -67,6 +67,19 @@ TEST_F(CoreCheckDeathTest, FindsAJobThatTheViewDoesNotShow) {
   EXPECT_DEATH(check_all(core_, turns_), "every job exactly once");
 }
 
+TEST_F(CoreCheckDeathTest, FindsALaneWhoseRegionIsKeptForAJobThatIsNotInIt) {
+  Lane& lane = core_.lane_of(LaneId(1));
+  lane.region.id = RegionId(1);
+  ASSERT_EQ(core_.pool.open_region(lane.region, kib(4)), Room::done);
+  lane.move_to(LaneState::idle);
+  core_.view.open_lane(lane.id, lane.region.size);
+  check_lane(core_, turns_, lane);
+  lane.needs_region = job().view.id;
+  EXPECT_DEATH(check_lane(core_, turns_, lane), "whether its region is needed");
+  core_.regions_needed = set_of(lane.id);
+  EXPECT_DEATH(check_lane(core_, turns_, lane), "who needs its region");
+}
+
 TEST_F(CoreCheckDeathTest, FindsBytesThatBelongToNoJob) {
   Bytes offset;
   ASSERT_EQ(core_.pool.place_image(JobId(2), kib(4), &offset), Room::done);

@@ -3,6 +3,7 @@
 // meanwhile; and that nobody moves in vain. Images lie at the low end, regions at the high one.
 #include <gtest/gtest.h>
 
+#include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
@@ -144,6 +145,23 @@ TEST_F(MovesTest, ThePoolShrinksOntoAHole) {
   EXPECT_EQ(scheduler_->pool().capacity(), units(100));
   place(2);
   EXPECT_EQ(scheduler_->pool().capacity(), units(50));
+}
+
+// The lane's turn is asked to end for another job; what this one lacks is its own.
+TEST_F(MovesTest, ATurnThatEndsForAnotherJobHidesNobodysReason) {
+  make(100, 1, 0, policies::make_policy("fifo:admit=fit").value());
+  const auto running = of<GrantTurn>(start(1, 10, 20)).at(0).turn;  // region at 80 to 100
+  idle(2, 30, 20);
+  idle(3, 10, 20);
+  send(JobEnded{JobId(2)});  // free: 10 to 40, 50 to 80
+  const auto asked = offer(4, 5, 30);
+  ASSERT_EQ(of<RecallTurn>(asked).size(), 1u) << "its region grows between two turns";
+  EXPECT_EQ(of<RecallTurn>(asked)[0].turn, running.id);
+  // 10 to 35 would do for its image; the region would have to reach from 48 on.
+  const auto found = offer(5, 25, 52);
+  ASSERT_EQ(of<MoveImage>(found).size(), 1u) << "its bytes are free, but in pieces";
+  EXPECT_EQ(of<MoveImage>(found)[0].job, JobId(3));
+  EXPECT_EQ(job(5).reason.code, ReasonCode::pool_fragmented);
 }
 
 }  // namespace
