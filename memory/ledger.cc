@@ -1,5 +1,7 @@
 #include "memory/ledger.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace laneway::memory {
@@ -32,41 +34,59 @@ Ledger::Made Ledger::claim(const Claim& wanted) {
   Claim entered;  // counts nothing yet
   const LedgerOutcome outcome = change(entered, wanted);
   if (outcome != LedgerOutcome::done) return {outcome, {}};
-  const ClaimId id = ids_.next();
-  claims_.emplace(id, entered);
-  return {LedgerOutcome::done, id};
+  if (free_slots_.empty()) {
+    free_slots_.push_back(slots_.size());
+    slots_.emplace_back();
+  }
+  const size_t number = free_slots_.back();
+  free_slots_.pop_back();
+  Slot& slot = slots_[number];
+  ++slot.times;
+  slot.claim = entered;
+  slot.taken = true;
+  return {LedgerOutcome::done, ClaimId(uint64_t{slot.times} << kSlotBits | (number + 1))};
 }
 
 void Ledger::enter_again(ClaimId id, const Claim& released) {
   Claim entered;
   LW_CHECK(change(entered, released) == LedgerOutcome::done, "a released claim has no room");
-  LW_CHECK(claims_.emplace(id, entered).second, "the claim was not released");
+  // As a rule it is the one that was freed last.
+  const auto place = std::find(free_slots_.rbegin(), free_slots_.rend(), slot_of(id));
+  LW_CHECK(place != free_slots_.rend(), "the claim was not released");
+  free_slots_.erase(std::next(place).base());
+  slots_[slot_of(id)] = {.claim = entered, .times = times_of(id), .taken = true};
+}
+
+bool Ledger::has(ClaimId id) const {
+  const size_t number = slot_of(id);
+  return number < slots_.size() && slots_[number].taken && slots_[number].times == times_of(id);
 }
 
 LedgerOutcome Ledger::resize(ClaimId id, Bytes held) {
-  const auto entry = claims_.find(id);
-  if (entry == claims_.end()) return LedgerOutcome::unknown_claim;
-  Claim wanted = entry->second;
+  if (!has(id)) return LedgerOutcome::unknown_claim;
+  Claim& claim = slots_[slot_of(id)].claim;
+  Claim wanted = claim;
   wanted.held = held;
-  return change(entry->second, wanted);
+  return change(claim, wanted);
 }
 
 LedgerOutcome Ledger::set_floor(ClaimId id, Bytes floor) {
-  const auto entry = claims_.find(id);
-  if (entry == claims_.end()) return LedgerOutcome::unknown_claim;
-  Claim wanted = entry->second;
+  if (!has(id)) return LedgerOutcome::unknown_claim;
+  Claim& claim = slots_[slot_of(id)].claim;
+  Claim wanted = claim;
   wanted.floor = floor;
-  return change(entry->second, wanted);
+  return change(claim, wanted);
 }
 
 LedgerOutcome Ledger::release(ClaimId id) {
-  const auto entry = claims_.find(id);
-  if (entry == claims_.end()) return LedgerOutcome::unknown_claim;
-  const Bytes counted = entry->second.counted();
+  if (!has(id)) return LedgerOutcome::unknown_claim;
+  Slot& slot = slots_[slot_of(id)];
+  const Bytes counted = slot.claim.counted();
   claimed_ -= counted;
-  by_class_[static_cast<size_t>(entry->second.claim_class)] -= counted;
-  above_floor(entry->second.revocation) -= counted - entry->second.floor;
-  claims_.erase(entry);
+  by_class_[static_cast<size_t>(slot.claim.claim_class)] -= counted;
+  above_floor(slot.claim.revocation) -= counted - slot.claim.floor;
+  slot.taken = false;
+  free_slots_.push_back(slot_of(id));
   return LedgerOutcome::done;
 }
 
@@ -78,8 +98,7 @@ LedgerOutcome Ledger::set_capacity(Bytes capacity) {
 }
 
 const Claim* Ledger::find(ClaimId id) const {
-  const auto entry = claims_.find(id);
-  return entry == claims_.end() ? nullptr : &entry->second;
+  return has(id) ? &slots_[slot_of(id)].claim : nullptr;
 }
 
 Bytes Ledger::revocable(Revocation at_most) const {

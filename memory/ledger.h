@@ -9,8 +9,7 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
-#include <unordered_map>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -107,9 +106,20 @@ class Ledger {
   Bytes claimed_;
   std::array<Bytes, kClaimClassCount> by_class_{};
   std::array<Bytes, kRevocationCount> above_floor_{};  // by when it can be taken back
-  // Never walked: its order differs from run to run.
-  std::unordered_map<ClaimId, Claim> claims_;
-  IdSource<ClaimId> ids_;
+  // Where a claim stands; its id says which slot, and how often that was taken then, so that what
+  // stands there later is not taken for it.
+  struct Slot {
+    Claim claim;
+    uint32_t times = 0;
+    bool taken = false;
+  };
+  static constexpr int kSlotBits = 32;
+  static size_t slot_of(ClaimId id) { return static_cast<uint32_t>(id.value()) - size_t{1}; }
+  static uint32_t times_of(ClaimId id) { return static_cast<uint32_t>(id.value() >> kSlotBits); }
+  bool has(ClaimId id) const;
+
+  std::vector<Slot> slots_;
+  std::vector<size_t> free_slots_;  // the one freed last is taken first: its memory is near
 };
 
 }  // namespace laneway::memory

@@ -102,6 +102,7 @@ class Pair {
     ASSERT_EQ(real_.release(id), LedgerOutcome::unknown_claim);
     ASSERT_EQ(real_.resize(id, Bytes(1)), LedgerOutcome::unknown_claim);
     ASSERT_EQ(real_.find(id), nullptr);
+    gone_.push_back(id);
   }
   void set_capacity(int64_t capacity) {
     const bool fits = sum([](const NaiveClaim&) { return true; }) <= capacity;
@@ -116,6 +117,8 @@ class Pair {
     return total;
   }
   void compare() const {
+    // Whatever stands in its place by now.
+    for (const ClaimId id : gone_) ASSERT_EQ(real_.find(id), nullptr);
     const int64_t total = sum([](const NaiveClaim&) { return true; });
     ASSERT_LE(total, capacity_);
     ASSERT_EQ(real_.claimed(), Bytes(total));
@@ -140,6 +143,7 @@ class Pair {
   int64_t capacity_;
   Ledger real_;
   std::vector<NaiveClaim> claims_;
+  std::vector<ClaimId> gone_;
 };
 
 TEST(Ledger, AgreesWithSummingAfresh) {
