@@ -59,6 +59,10 @@ class FlatMap {
 
   // Adds an entry, or changes nothing where there is one; which of the two.
   bool emplace(const Key& key, Value value) {
+    if (!empty() && entries_.back().first < key) {
+      entries_.push_back(Entry{key, std::move(value)});
+      return true;
+    }
     const iterator at = lower_bound(key);
     if (at != end() && !(key < at->first)) return false;
     entries_.insert(at, Entry{key, std::move(value)});

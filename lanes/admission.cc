@@ -1,5 +1,6 @@
 #include "lanes/admission.h"
 
+#include <bit>
 #include <cstdint>
 
 #include "base/check.h"
@@ -69,6 +70,7 @@ ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decisio
 }
 
 LaneId Admission::closed_lane() const {
+  if (core_.view.open_lanes() == core_.lanes.size()) return {};
   for (const Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::closed) return lane.id;
   }
@@ -180,15 +182,17 @@ bool Admission::may_enter(const Job& job, LaneId lane) const {
 }
 
 ReasonCode Admission::admit_to_some_lane(Job& job) {
-  const bool enters_all = !is_counted(job.view) || takes_more_counted(core_);
+  bool asked = false;
+  if (!is_counted(job.view) || takes_more_counted(core_)) {
+    return admit_to_one_of(core_.all_lanes(), job, &asked);
+  }
   LaneSet all = 0;
   LaneSet enters = 0;
   for (const Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::closed) continue;
     all |= set_of(lane.id);
-    if (enters_all || is_counted(core_, lane.id)) enters |= set_of(lane.id);
+    if (is_counted(core_, lane.id)) enters |= set_of(lane.id);
   }
-  bool asked = false;
   const ReasonCode code = admit_to_one_of(enters, job, &asked);
   const bool is_last = code == ReasonCode::none || asked || enters == all;
   return is_last ? code : admit_to_one_of(all & ~enters, job, &asked);
@@ -197,16 +201,16 @@ ReasonCode Admission::admit_to_some_lane(Job& job) {
 ReasonCode Admission::admit_to_one_of(LaneSet lanes, Job& job, bool* asked) {
   const Bytes need = core_.pool.rounded(job.view.ephemeral);
   const auto is_one = [lanes](const Lane& lane) { return (lanes & set_of(lane.id)) != 0; };
-  Lane* roomy = nullptr;
+  LaneId roomy;
   size_t fewest = SIZE_MAX;
-  for (Lane& lane : core_.lanes) {
-    if (!is_one(lane) || lane.region.size < need) continue;
-    const size_t jobs = core_.view.lane(lane.id)->jobs.size();
-    if (jobs >= fewest) continue;
-    roomy = &lane;
-    fewest = jobs;
+  const auto& slots = core_.view.lane_slots();
+  for (LaneSet left = lanes; left != 0; left &= left - 1) {
+    const policies::LaneView& slot = slots[static_cast<size_t>(std::countr_zero(left))];
+    if (slot.region < need || slot.jobs.size() >= fewest) continue;
+    roomy = slot.id;
+    fewest = slot.jobs.size();
   }
-  if (roomy != nullptr) return admit_to_lane(job, *roomy, asked);
+  if (roomy.valid()) return admit_to_lane(job, core_.lane_of(roomy), asked);
   ReasonCode code = ReasonCode::pool_full;
   for (Lane& lane : core_.lanes) {
     if (!is_one(lane) || lane.state() != LaneState::idle) continue;

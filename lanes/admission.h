@@ -59,6 +59,7 @@ class Admission {
   // recalled and the job waits).
   // Of lanes beyond the limit (lane_limit.h) only if no other will do.
   ReasonCode admit_to_some_lane(Job& job);
+  // Of these, those that are closed do not count.
   ReasonCode admit_to_one_of(LaneSet lanes, Job& job, bool* asked);
   bool may_enter(const Job& job, LaneId lane) const;
   // A lane that is closed; none when all are open.

@@ -42,22 +42,20 @@ void check_pieces(const CoreState& core, const std::vector<Piece>& pieces) {
   LW_CHECK(end <= core.pool.capacity(), "a range ends behind the pool");
 }
 
-// `jobs` is in the order of arrival.
 bool holds(const std::vector<const policies::JobView*>& jobs, const Job& job) {
-  const auto place = std::lower_bound(
-      jobs.begin(), jobs.end(), job.view.arrival,
-      [](const policies::JobView* one, uint64_t arrival) { return one->arrival < arrival; });
-  return place != jobs.end() && *place == &job.view;
+  return std::find(jobs.begin(), jobs.end(), &job.view) != jobs.end();
 }
 
 // Adds the number of the lane's jobs to *members.
 void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
   const policies::LaneView& view = *core.view.lane(lane.id);
+  size_t ready = 0;
   for (const policies::JobView* job : view.jobs) {
-    LW_CHECK(&core.job_of(job->id).view == job && job->lane == lane.id,
-             named(lane) + " has a job of another lane");
-    // While a turn is open a job that did not fit waits for the boundary.
     const Job& member = core.job_of(job->id);
+    LW_CHECK(&member.view == job && job->lane == lane.id,
+             named(lane) + " has a job of another lane");
+    ready += job->ready;
+    // While a turn is open a job that did not fit waits for the boundary.
     const bool fits = core.pool.rounded(member.must) <= lane.region.size;
     const JobState state = member.state();
     const bool moves = state == JobState::staged || state == JobState::restoring ||
@@ -66,6 +64,14 @@ void check_members(const CoreState& core, const Lane& lane, uint64_t* members) {
              named(lane) + ": a job is on the wrong side of held");
   }
   *members += view.jobs.size();
+  const policies::JobView* last = nullptr;
+  for (const policies::JobView* job : view.ready) {
+    LW_CHECK(
+        job->ready && job->lane == lane.id && (last == nullptr || last->arrival < job->arrival),
+        named(lane) + ": among ready");
+    last = job;
+  }
+  LW_CHECK(view.ready.size() == ready, named(lane) + ": a job is ready, and not among them");
 }
 
 // A lane waits for another one only while a turn of that one will end.
@@ -82,8 +88,8 @@ void check_lane_turns(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(any_ends, "lanes wait for each other, and no turn will end");
 }
 
-// `has_copy`: outside of the pool.
-void check_job(const CoreState& core, const Job& job, bool has_copy) {
+// `has_copy`: outside of the pool. But for its lane.
+void check_alone(const Job& job, bool has_copy) {
   const bool admitted = job.view.lane.valid();
   const bool away = job.state() == JobState::away;
   LW_CHECK((away || job.state() == JobState::waiting) != admitted,
@@ -101,13 +107,7 @@ void check_job(const CoreState& core, const Job& job, bool has_copy) {
            named(job) + " must have more than it needs");
   LW_CHECK(!job.view.ready || job.state() == job.at_rest(), named(job) + ": ready");
   LW_CHECK(!job.ending || has_turn, named(job) + ": its end is overdue");
-  if (!admitted) {
-    LW_CHECK(!job.view.ready && !has_turn, named(job) + " has no lane and runs");
-    return;
-  }
-  const policies::LaneView* lane = core.view.lane(job.view.lane);
-  LW_CHECK(lane != nullptr, named(job) + " is in a lane that does not exist");
-  LW_CHECK(holds(lane->ready, job) == job.view.ready, named(job) + ": among ready");
+  LW_CHECK(admitted || (!job.view.ready && !has_turn), named(job) + " has no lane and runs");
 }
 
 void check_outside(const CoreState& core) {
@@ -122,7 +122,11 @@ void check_outside(const CoreState& core) {
 }  // namespace
 
 void check_job(const CoreState& core, const Job& job) {
-  check_job(core, job, core.outside.place_of(job.view.id).tier != Tier::none);
+  check_alone(job, core.outside.place_of(job.view.id).tier != Tier::none);
+  if (!job.view.lane.valid()) return;
+  const policies::LaneView* lane = core.view.lane(job.view.lane);
+  LW_CHECK(lane != nullptr, named(job) + " is in a lane that does not exist");
+  LW_CHECK(holds(lane->ready, job) == job.view.ready, named(job) + ": among ready");
 }
 
 void check_lane(const CoreState& core, const TurnControl& turns, const Lane& lane) {
@@ -169,7 +173,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   size_t copies = 0;
   for (const auto& [id, job] : core.jobs) {
     const bool has_copy = core.outside.place_of(id).tier != Tier::none;
-    check_job(core, job, has_copy);
+    check_alone(job, has_copy);
     held += job.state() == JobState::held;
     leaving += job.leaves;
     saving += job.saving;

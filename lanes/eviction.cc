@@ -290,8 +290,7 @@ bool Eviction::drop_a_copy(const Leaving& leaving, Places& places) {
   if (last == nullptr) return false;
   LW_CHECK(last->clean && !last->leaves && last->view.lane.valid(), "what is kept is not so");
   const JobId id = last->view.id;
-  places.dropped.emplace_back(id, core_.outside.place_of(id));
-  core_.outside.drop(id);
+  places.dropped.emplace_back(id, core_.outside.drop(id));
   return true;
 }
 

@@ -38,59 +38,18 @@ const char* job_state_name(JobState state);
 // The table of the state machine.
 bool job_transition_allowed(JobState from, JobState to);
 
-// What the view begins with lies in one line of the cache.
+// What the view begins with lies in one line of the cache, and what is asked of most jobs besides
+// it in the one behind the view.
 struct alignas(64) Job {
   policies::JobView view;  // identity, sizes, progress, as policies see them
 
   Bytes image_offset;
-  Bytes moves_to;       // … while it is moving
-  ImagePrefix prefix;   // what was in the pool of its image when it was placed the last time
-  Bytes prefix_wanted;  // what should stay of it when it leaves
-  Bytes keeps;          // … and what will: decided when its leaving was
-
   // The region that the iteration at the head of its queue must have, once it was found not to fit;
   // 0: nothing is known to be in its way. At most view.ephemeral, which is the need of the largest
   // of its graphs.
   Bytes must;
-
-  // True when work was announced and no turn was opened for it yet. While a turn is open the worker
-  // may have taken the work already; a turn without work does no harm, a lost announcement would.
-  bool work_announced = false;
-  bool noted = false;    // JobTable's
-  TimePoint work_since;  // … since when, or since its last turn ended
-  // Its iterations are answered with an error until it is released, so it needs no room in its
-  // region: `need_when_released` is what it will need.
-  bool quarantined = false;
-  Bytes need_when_released;
-  // True when its end was requested while a turn was open; it ends when the turn has ended.
-  bool ending = false;
-  // Its last turn did nothing: its wait for an iteration goes on.
-  bool unserved = false;
-  JobState end_state = JobState::finished;
-  bool pinned = false;      // its client wants its image in the pool
-  bool wanted_in = false;   // … once, while it is away
-  bool wanted_out = false;  // … out of it, while it was on its way in
-  // It left because its client wanted it out. It may come back for work that was announced twice:
-  // then a turn that finds nothing to run sends it out again.
-  bool unloaded = false;
-  // Its image leaves as soon as its turn has ended; its place outside is claimed.
-  bool leaves = false;
-  bool arriving = false;  // its image may be used, and its bytes are still on the way
-  bool saving = false;    // a copy is being made at its place outside, ahead of need
-  bool clean = false;     // the copy at its place outside is whole and equal
-  TimePoint admitted_at;  // the last time
-  // How often and how long iterations were held; and, while paused, since when.
-  uint64_t pauses = 0;
-  Duration paused;
-  uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
-  TimePoint paused_since;
-  TimePoint ask_no_sooner;    // whether its open turn has work, for somebody who wants its room
   TimePoint leave_no_sooner;  // after a copy that failed, or after it was held
-  TimePoint save_no_sooner;   // … or was stopped
-  TimePoint move_no_sooner;   // after its image moved, or could not
-
-  Reason reason;                       // why it waits or is held; code none otherwise
-  ReasonCode told = ReasonCode::none;  // as the last QueueJob had it
+  TimePoint work_since;       // see work_announced; or since its last turn ended
 
   JobState state() const { return state_; }
   // What its lane's region must have for it once it may run.
@@ -110,6 +69,49 @@ struct alignas(64) Job {
 
  private:
   JobState state_ = JobState::waiting;
+
+ public:
+  bool noted = false;  // JobTable's
+  // True when work was announced and no turn was opened for it yet. While a turn is open the worker
+  // may have taken the work already; a turn without work does no harm, a lost announcement would.
+  bool work_announced = false;
+  // Its iterations are answered with an error until it is released, so it needs no room in its
+  // region: `need_when_released` is what it will need.
+  bool quarantined = false;
+  // True when its end was requested while a turn was open; it ends when the turn has ended.
+  bool ending = false;
+  // Its last turn did nothing: its wait for an iteration goes on.
+  bool unserved = false;
+  bool pinned = false;      // its client wants its image in the pool
+  bool wanted_in = false;   // … once, while it is away
+  bool wanted_out = false;  // … out of it, while it was on its way in
+  // It left because its client wanted it out. It may come back for work that was announced twice:
+  // then a turn that finds nothing to run sends it out again.
+  bool unloaded = false;
+  // Its image leaves as soon as its turn has ended; its place outside is claimed.
+  bool leaves = false;
+  bool arriving = false;  // its image may be used, and its bytes are still on the way
+  bool saving = false;    // a copy is being made at its place outside, ahead of need
+  bool clean = false;     // the copy at its place outside is whole and equal
+  JobState end_state = JobState::finished;
+  ReasonCode told = ReasonCode::none;  // as the last QueueJob had it
+  TimePoint admitted_at;               // the last time
+
+  Bytes need_when_released;
+  Bytes moves_to;       // while it is moving
+  ImagePrefix prefix;   // what was in the pool of its image when it was placed the last time
+  Bytes prefix_wanted;  // what should stay of it when it leaves
+  Bytes keeps;          // … and what will: decided when its leaving was
+  // How often and how long iterations were held; and, while paused, since when.
+  uint64_t pauses = 0;
+  Duration paused;
+  uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
+  TimePoint paused_since;
+  TimePoint ask_no_sooner;   // whether its open turn has work, for somebody who wants its room
+  TimePoint save_no_sooner;  // after a copy ahead that failed, or was stopped
+  TimePoint move_no_sooner;  // after its image moved, or could not
+
+  Reason reason;  // why it waits or is held; code none otherwise
 };
 
 }  // namespace laneway::lanes

@@ -45,7 +45,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
     core_.memory_changed();
   }
   if (core_.pool.drop_prefix(id)) core_.memory_changed();
-  if (core_.outside.drop(id)) core_.memory_changed();
+  if (core_.outside.drop(id).tier != Tier::none) core_.memory_changed();
   job.clean = job.saving = job.arriving = false;
   job.move_to(end_state);
   job.view.lane = {};

@@ -4,10 +4,25 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lanes/coarse_key.h"
 #include "lanes/may_leave.h"
 
 namespace laneway::lanes {
+namespace {
+
+// Of the keys that are at least `least`, which a visit raises, the greatest ones alone, as a rule:
+// all of them only if none of these was `found`.
+template <class Found, class Visit>
+void visit_greatest_first(const CoarseKeys& keys, int32_t& least, const Found& found,
+                          const Visit& visit) {
+  const int32_t all = least;
+  least = std::max(all, keys.greatest());
+  keys.visit_from(least, visit);
+  if (found() || least == all) return;
+  least = all;
+  keys.visit_from(least, visit);
+}
+
+}  // namespace
 
 LeavingOrder::Image LeavingOrder::image_of(const CoreState& core, const CheckedPolicy& policy,
                                            const Job& job) {
@@ -49,8 +64,8 @@ void LeavingOrder::put(const CoreState& core, const CheckedPolicy& policy, const
     const auto at = static_cast<std::ptrdiff_t>(place);
     arrivals_.insert(arrivals_.begin() + at, arrival);
     images_.emplace(images_.begin() + at);
-    ranks_.insert(ranks_.begin() + at, 0);
-    used_at_.insert(used_at_.begin() + at, 0);
+    ranks_.insert(place);
+    used_at_.insert(place);
   }
   hint = static_cast<uint32_t>(place);
   images_[place] = image_of(core, policy, job);
@@ -62,14 +77,15 @@ int32_t LeavingOrder::coarse(TimePoint time) const {
   // last and is looked at one by one.
   constexpr int kDropped = 20;  // bits
   return static_cast<int32_t>(
-      std::clamp<int64_t>((time - base_).ns() >> kDropped, INT32_MIN, INT32_MAX));
+      std::clamp<int64_t>((time - base_).ns() >> kDropped, CoarseKeys::kNone + 1, INT32_MAX));
 }
 
 void LeavingOrder::show(size_t place) {
   const Image& image = images_[place];
   const int64_t rank = image.leaver.idle ? INT64_MAX : image.leaver.rank;
-  ranks_[place] = image.from == TimePoint::never() ? INT32_MIN : coarse_key(rank);
-  used_at_[place] = image.has_spare_copy ? coarse(image.leaver.used_at) : INT32_MIN;
+  const bool leaves = image.from != TimePoint::never();
+  ranks_.set(place, leaves ? coarse_key(rank) : CoarseKeys::kNone);
+  used_at_.set(place, image.has_spare_copy ? coarse(image.leaver.used_at) : CoarseKeys::kNone);
 }
 
 void LeavingOrder::erase(uint64_t arrival) {
@@ -78,8 +94,8 @@ void LeavingOrder::erase(uint64_t arrival) {
   const auto at = static_cast<std::ptrdiff_t>(place);
   arrivals_.erase(arrivals_.begin() + at);
   images_.erase(images_.begin() + at);
-  ranks_.erase(ranks_.begin() + at);
-  used_at_.erase(used_at_.begin() + at);
+  ranks_.erase(place);
+  used_at_.erase(place);
 }
 
 void LeavingOrder::refresh(CoreState& core, const CheckedPolicy& policy) {
@@ -104,31 +120,35 @@ const Job* LeavingOrder::first(TimePoint now, const Job& wants, int64_t rank) co
   policies::FirstToLeave leaves(now, rank);
   const Job* first = nullptr;
   int32_t least = coarse_key(leaves.least_rank());
-  visit_from(ranks_, least, [&](size_t place) {
+  const auto visit = [&](size_t place) {
     const Image& image = images_[place];
     if (image.from > now || image.job == &wants) return;
     const bool urgent = !image.leaver.idle && image.priority > wants.view.options.priority;
     if (urgent || !leaves.is_first(image.leaver)) return;
     first = image.job;
     least = coarse_key(leaves.least_rank());
-  });
+  };
+  visit_greatest_first(
+      ranks_, least, [&] { return first != nullptr; }, visit);
   return first;
 }
 
 const Job* LeavingOrder::last_used_with_copy(std::span<const JobId> leaving) const {
   const Job* last = nullptr;
   TimePoint used_at = TimePoint(INT64_MIN);
-  int32_t least = INT32_MIN;
-  visit_from(used_at_, least, [&](size_t place) {
+  int32_t least = CoarseKeys::kNone;
+  const auto visit = [&](size_t place) {
     const Image& image = images_[place];
-    if (!image.has_spare_copy || image.leaver.used_at < used_at) return;
+    if (image.leaver.used_at < used_at) return;
     const JobId id = image.job->view.id;
     if (last != nullptr && image.leaver.used_at == used_at && last->view.id < id) return;
     if (std::find(leaving.begin(), leaving.end(), id) != leaving.end()) return;
     last = image.job;
     used_at = image.leaver.used_at;
-    least = used_at_[place];
-  });
+    least = used_at_.at(place);
+  };
+  visit_greatest_first(
+      used_at_, least, [&] { return last != nullptr; }, visit);
   return last;
 }
 

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/time.h"
 #include "lanes/checked_policy.h"
+#include "lanes/coarse_key.h"
 #include "lanes/core_state.h"
 #include "policies/first_to_leave.h"
 
@@ -55,11 +56,10 @@ class LeavingOrder {
   // nothing, because it is about to come back as a rule.
   std::vector<uint64_t> arrivals_;
   std::vector<Image> images_;
-  // Of each of them, rounded, so that most are passed over several at a time (coarse_key.h): its
-  // rank, but the highest of those that are idle and the lowest of those that never leave; and when
-  // it was used, or the first time of all where there is no copy to spare.
-  std::vector<int32_t> ranks_;
-  std::vector<int32_t> used_at_;
+  // Of each of them, rounded, so that most are passed over: its rank, but the highest of those that
+  // are idle and none of those that never leave; and when it was used, if there is a copy to spare.
+  CoarseKeys ranks_;
+  CoarseKeys used_at_;
   TimePoint base_;
   Bytes capacity_;  // of the pool, on which ranks may depend
   // By the last bits of an arrival, where it was found last.

@@ -74,14 +74,15 @@ bool OutsideMap::could_ever_hold(Bytes size) const {
   return size >= Bytes(0) && size <= most && rounded(size) <= most;
 }
 
-bool OutsideMap::drop(JobId job) {
+OutsidePlace OutsideMap::drop(JobId job) {
   const auto copy = copies_.find(job);
-  if (copy == copies_.end()) return false;
-  Space& in = space(copy->second.place.tier);
-  in.ranges.free(copy->second.place.offset);
+  if (copy == copies_.end()) return {};
+  const OutsidePlace place = copy->second.place;
+  Space& in = space(place.tier);
+  in.ranges.free(place.offset);
   in.ledger.release(copy->second.claim);
   copies_.erase(copy);
-  return true;
+  return place;
 }
 
 OutsidePlace OutsideMap::place_of(JobId job) const {

@@ -7,7 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
+
+#include <tsl/robin_map.h>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -33,8 +34,8 @@ class OutsideMap {
   bool exists() const;
   // Whether place_for could answer if nothing else lay there.
   bool could_ever_hold(Bytes size) const;
-  // Frees the job's copy. Returns whether there was one.
-  bool drop(JobId job);
+  // Frees the job's copy. Returns where it lay; Tier::none: it had none.
+  OutsidePlace drop(JobId job);
   // Where the job's copy lies; Tier::none: it has no copy.
   OutsidePlace place_of(JobId job) const;
   size_t copies() const { return copies_.size(); }
@@ -59,7 +60,7 @@ class OutsideMap {
   int64_t alignment_;
   Space store_;
   Space spill_;
-  std::unordered_map<JobId, Copy> copies_;  // never walked: its order differs from run to run
+  tsl::robin_map<JobId, Copy> copies_;  // never walked: its order differs from run to run
 };
 
 }  // namespace laneway::lanes

@@ -50,7 +50,7 @@ class PoolMap {
   void drop_image(JobId job);
   using ImageSize = PoolRecord::ImageSize;
   // Of all images, ascending.
-  const std::vector<ImageSize>& image_sizes() const { return record_.image_sizes(); }
+  const std::vector<ImageSize>& image_sizes() { return record_.image_sizes(); }
 
   // Where an image may go that moves; `lower`: as `lowest`, but below its own range.
   enum class MoveTo : uint8_t { lowest, highest, lower };

@@ -25,7 +25,7 @@ std::optional<Value> put(Map& map, Key key, const std::optional<Value>& value) {
   }
   const Value before = found->second;
   if (value) {
-    found->second = *value;
+    map.at(key) = *value;
   } else {
     map.erase(found);
   }
@@ -120,14 +120,32 @@ std::optional<Bytes> PoolRecord::stretch(Bytes offset, Bytes size, memory::Place
 
 std::optional<PoolRecord::Image> PoolRecord::put_image(JobId job,
                                                        const std::optional<Image>& image) {
-  std::optional<Image> before = put(images_, job, image);
-  const auto place = [this, job](Bytes size) {
-    return std::lower_bound(by_size_.begin(), by_size_.end(), ImageSize{size, job});
-  };
-  if (before.has_value() == image.has_value()) return before;  // an image keeps its size
-  if (before) by_size_.erase(place(before->size));
-  if (image) by_size_.insert(place(image->size), ImageSize{image->size, job});
+  const std::optional<Image> before = put(images_, job, image);
+  const bool same = before.has_value() == image.has_value();  // an image keeps its size
+  if (!same && unsorted_.size() < kMostUnsorted) {
+    unsorted_.push_back({before ? before->size : image->size, job});
+  }
   return before;
+}
+
+const std::vector<PoolRecord::ImageSize>& PoolRecord::image_sizes() {
+  if (unsorted_.size() == kMostUnsorted) {
+    by_size_.clear();
+    for (const auto& [job, image] : images_) by_size_.push_back({image.size, job});
+    std::sort(by_size_.begin(), by_size_.end());
+    unsorted_.clear();
+  }
+  for (const ImageSize& one : unsorted_) {
+    // It came if it was not there, and else it went.
+    const auto place = std::lower_bound(by_size_.begin(), by_size_.end(), one);
+    if (place != by_size_.end() && *place == one) {
+      by_size_.erase(place);
+    } else {
+      by_size_.insert(place, one);
+    }
+  }
+  unsorted_.clear();
+  return by_size_;
 }
 
 void PoolRecord::take_from(Bytes lowest, std::span<const memory::FreeList::Range> ranges) {

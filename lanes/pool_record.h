@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <variant>
 #include <vector>
+
+#include <tsl/robin_map.h>
 
 #include "base/bytes.h"
 #include "base/flat_map.h"
@@ -45,8 +46,8 @@ class PoolRecord {
   const Image* image(JobId job) const;
   // Of an image that left, or is coming back elsewhere. The same.
   const Place* prefix(JobId job) const;
-  // Of all images, ascending.
-  const std::vector<ImageSize>& image_sizes() const { return by_size_; }
+  // Of all images, ascending. They are put in order here: most changes lie between two questions.
+  const std::vector<ImageSize>& image_sizes();
 
   // As Ledger::claim, release and resize.
   memory::Ledger::Made enter(const memory::Claim& wanted);
@@ -116,8 +117,13 @@ class PoolRecord {
 
   memory::Ledger ledger_;
   memory::FreeList ranges_;
-  std::unordered_map<JobId, Image> images_;  // never walked: its order differs from run to run
-  std::vector<ImageSize> by_size_;           // of images_, ascending
+  // Walked only where what is found is sorted: its order differs from run to run.
+  tsl::robin_map<JobId, Image> images_;
+  // Of images_, ascending, but for those that came or went since it was asked for. Of a few of
+  // these it is known which (one may have come and gone); of more it is not.
+  std::vector<ImageSize> by_size_;
+  static constexpr size_t kMostUnsorted = 32;
+  std::vector<ImageSize> unsorted_;
   FlatMap<JobId, Place> prefixes_;
   bool trying_ = false;
   std::vector<Change> changes_;  // of the trial, the last one last

@@ -19,8 +19,9 @@ void insert(std::vector<const JobView*>& list, const JobView& job) {
 }
 
 void erase(std::vector<const JobView*>& list, const JobView& job) {
-  const auto place = std::lower_bound(list.begin(), list.end(), &job, arrived_earlier);
-  LW_CHECK(place != list.end() && *place == &job, "job is not listed");
+  // Of a few pointers, without a look at what they point to.
+  const auto place = std::find(list.begin(), list.end(), &job);
+  LW_CHECK(place != list.end(), "job is not listed");
   list.erase(place);
 }
 
@@ -52,35 +53,34 @@ LaneView& View::slot(LaneId id) {
 }
 
 void View::add_waiting(const JobView& job) {
-  const auto place = std::lower_bound(queues_.begin(), queues_.end(), job.queue);
-  LW_CHECK(place == queues_.end() || *place != job.queue, "job is listed already");
-  const std::ptrdiff_t index = place - queues_.begin();
-  queues_.insert(place, job.queue);
-  waiting_.insert(waiting_.begin() + index, &job);
-  ranks_.insert(ranks_.begin() + index, 0);
+  const bool is_last = waiting_.empty() || waiting_.back()->queue < job.queue;
+  LW_CHECK(ranks_.emplace(job.queue, 0), "job is listed already");
+  const auto place = is_last ? ranks_.end() - 1 : ranks_.find(job.queue);
+  waiting_.insert(waiting_.begin() + (place - ranks_.begin()), &job);
   unranked_.push_back(&job);
 }
 
 void View::remove_waiting(const JobView& job) {
   const std::ptrdiff_t index = place_of(job);
   if (std::erase(unranked_, &job) == 0) {
-    by_rank_.erase(by_rank_.find({ranks_.begin()[index], job.queue}));
+    const bool is_first = by_rank_.rbegin()->second == &job;  // most that are admitted are
+    const int64_t rank = ranks_.begin()[index].second;
+    by_rank_.erase(is_first ? by_rank_.end() - 1 : by_rank_.find({rank, job.queue}));
   }
-  queues_.erase(queues_.begin() + index);
   waiting_.erase(waiting_.begin() + index);
   ranks_.erase(ranks_.begin() + index);
 }
 
 std::ptrdiff_t View::place_of(const JobView& job) const {
-  const auto place = std::lower_bound(queues_.begin(), queues_.end(), job.queue);
-  const std::ptrdiff_t index = place - queues_.begin();
-  LW_CHECK(place != queues_.end() && waiting_.begin()[index] == &job, "job is not listed");
+  const auto place = ranks_.find(job.queue);
+  const std::ptrdiff_t index = place - ranks_.begin();
+  LW_CHECK(place != ranks_.end() && waiting_.begin()[index] == &job, "job is not listed");
   return index;
 }
 
 uint32_t View::waiting_before(const JobView& job) const {
   LW_CHECK(unranked_.empty(), "ranks are not known");
-  const auto its = by_rank_.find({ranks_.begin()[place_of(job)], job.queue});
+  const auto its = by_rank_.find({ranks_.begin()[place_of(job)].second, job.queue});
   return static_cast<uint32_t>(by_rank_.end() - its - 1);
 }
 
@@ -94,12 +94,14 @@ void View::open_lane(LaneId id, Bytes region) {
   LW_CHECK(!lane.id.valid(), "lane is open already");
   lane.id = id;
   lane.region = region;
+  ++open_lanes_;
 }
 
 void View::close_lane(LaneId id) {
   LaneView& lane = slot(id);
   LW_CHECK(lane.id.valid() && lane.jobs.empty(), "lane is not open, or not empty");
   lane = LaneView{};
+  --open_lanes_;
 }
 
 void View::set_region(LaneId id, Bytes region) { slot(id).region = region; }

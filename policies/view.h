@@ -98,6 +98,7 @@ class View {
   }
   // Slot i is lane i + 1; a slot without a lane has no id.
   const std::vector<LaneView>& lane_slots() const { return lanes_; }
+  uint32_t open_lanes() const { return open_lanes_; }
   uint32_t max_lanes() const { return static_cast<uint32_t>(lanes_.size()); }
 
   // Whether the core tried to admit this waiting job since memory or lanes last changed, and found
@@ -162,11 +163,11 @@ class View {
   std::ptrdiff_t place_of(const JobView& job) const;
 
   std::vector<const JobView*> waiting_;
-  std::vector<uint64_t> queues_;           // of waiting_: ascending
-  std::vector<int64_t> ranks_;             // of waiting_, where they are known
+  FlatMap<uint64_t, int64_t> ranks_;       // of waiting_, by `queue`; where they are known
   std::vector<const JobView*> unranked_;   // where they are not
   FlatMap<Rank, const JobView*> by_rank_;  // the others, the lowest rank last
   std::vector<LaneView> lanes_;
+  uint32_t open_lanes_ = 0;
   Pool pool_;
   Speeds speeds_;
   uint64_t version_ = 1;
@@ -176,7 +177,7 @@ template <class RankOf>
 void View::rank_waiting(const RankOf& rank_of) {
   for (const JobView* job : unranked_) {
     const int64_t rank = rank_of(*job);
-    ranks_.begin()[place_of(*job)] = rank;
+    ranks_.begin()[place_of(*job)].second = rank;
     by_rank_.emplace({rank, job->queue}, job);
   }
   unranked_.clear();

@@ -26,26 +26,51 @@ TEST(CoarseKey, IsNeverLessForAGreaterNumber) {
   EXPECT_LT(coarse_key(1'000'000), coarse_key(1'000'001)) << "about seven digits";
 }
 
-TEST(CoarseKey, EachThatIsGreatEnoughIsVisitedInItsOrder) {
+// Who is visited for keys of at least `least`, which each visit raises to its key.
+std::vector<size_t> visited(const CoarseKeys& keys, int32_t least) {
+  std::vector<size_t> places;
+  keys.visit_from(least, [&](size_t place) {
+    places.push_back(place);
+    least = keys.at(place);
+  });
+  return places;
+}
+
+TEST(CoarseKeys, EachThatIsGreatEnoughIsVisitedInItsOrder) {
   Random random(testing::seed_from_environment(733));
-  for (size_t count = 0; count < 70; ++count) {
-    std::vector<int32_t> keys;
-    for (size_t i = 0; i < count; ++i) {
-      keys.push_back(static_cast<int32_t>(random.between(INT32_MIN, INT32_MAX)));
+  CoarseKeys keys;
+  std::vector<int32_t> expected;
+  const auto any_place = [&](size_t count) { return random.below(count); };
+  for (int round = 0; round < 20'000; ++round) {
+    const size_t count = expected.size();
+    // Grows and shrinks, over the lengths of blocks and of blocks of blocks.
+    if (count == 0 || random.chance(round / 5'000 % 2 == 0 ? 0.2 : 0.05)) {
+      const size_t place = any_place(count + 1);
+      keys.insert(place);
+      expected.insert(expected.begin() + static_cast<std::ptrdiff_t>(place), CoarseKeys::kNone);
+    } else if (random.chance(round / 5'000 % 2 == 0 ? 0.05 : 0.2)) {
+      const size_t place = any_place(count);
+      keys.erase(place);
+      expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(place));
+    } else {
+      const size_t place = any_place(count);
+      const int32_t key =
+          random.chance(0.2) ? CoarseKeys::kNone : static_cast<int32_t>(random.between(-40, 40));
+      keys.set(place, key);
+      expected[place] = key;
     }
-    int32_t least = static_cast<int32_t>(random.between(INT32_MIN, INT32_MAX / 2));
-    std::vector<size_t> expected, visited;
-    int32_t greatest = least;
-    for (size_t i = 0; i < count; ++i) {
-      if (keys[i] < greatest) continue;
-      expected.push_back(i);
-      greatest = keys[i];
+    ASSERT_EQ(keys.size(), expected.size());
+    const bool all = random.chance(0.3);
+    const auto least = all ? CoarseKeys::kNone : static_cast<int32_t>(random.between(-40, 41));
+    std::vector<size_t> places;
+    int32_t greatest = std::max(least, CoarseKeys::kNone + 1);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(keys.at(i), expected[i]);
+      if (expected[i] < greatest) continue;
+      places.push_back(i);
+      greatest = expected[i];
     }
-    visit_from(keys, least, [&](size_t place) {
-      visited.push_back(place);
-      least = keys[place];  // raised as it goes
-    });
-    ASSERT_EQ(visited, expected) << count << " keys";
+    ASSERT_EQ(visited(keys, least), places) << "round " << round << ", least " << least;
   }
 }
 

@@ -58,7 +58,7 @@ class Pair {
 
   // Steps, and trials in between, and all of it taken back.
   void try_out(Random& random, int depth) {
-    const PoolMap before = real_;
+    PoolMap before = real_;
     const Naive naive = naive_;
     if (depth == 0) real_.begin_trial();
     const PoolMap::Mark mark = real_.mark();
@@ -231,7 +231,7 @@ class Pair {
     const uint64_t id = random.below(20) + 1;
     ASSERT_EQ(real_.drop_prefix(JobId(id)), naive_.prefixes.erase(id) > 0);
   }
-  void compare() const {
+  void compare() {
     ASSERT_EQ(real_.claimed().count(), taken() + reserve_);
     std::map<int64_t, int64_t> ranges;
     for_each_range([&](const NaiveRange& range) { ranges[range.offset] = range.size; });
@@ -240,7 +240,13 @@ class Pair {
                            [](const auto& one, const auto& other) {
                              return one.first == other.first && one.second == other.second;
                            }));
-    ASSERT_EQ(real_.image_sizes().size(), naive_.images.size());
+    // Few or many changes lie between two questions.
+    ++compared_;
+    if (compared_ % (compared_ % 1'000 < 500 ? 3 : 90) != 0) return;
+    std::vector<PoolMap::ImageSize> sizes;
+    for (const auto& [id, range] : naive_.images) sizes.push_back({Bytes(range.size), JobId(id)});
+    std::sort(sizes.begin(), sizes.end());
+    ASSERT_EQ(real_.image_sizes(), sizes);
   }
 
   struct Naive {
@@ -254,6 +260,7 @@ class Pair {
   PoolMap real_;
   Naive naive_;
   uint64_t last_region_ = 0;
+  uint64_t compared_ = 0;
 };
 
 TEST(PoolMap, TakesNamedRangesExactlyWhenTheyAreFree) {
