@@ -134,7 +134,7 @@ void CoreActions::perform(const lanes::RecallTurn& action) {
 void CoreActions::stop() {
   const MutexLock lock(pool_mutex_);
   stopped_ = true;
-  giving_back_.reset();
+  pool_return_.reset();
 }
 
 void CoreActions::perform(const lanes::ResizePool& action) {
@@ -143,16 +143,11 @@ void CoreActions::perform(const lanes::ResizePool& action) {
   const Bytes before = std::exchange(pool_size_, action.capacity);
   if (action.capacity >= before) {
     // What comes behind this action may be written at once.
-    if (giving_back_) giving_back_->wait_idle();
+    if (pool_return_) pool_return_->stop();
     return;
   }
-  if (!giving_back_) giving_back_.emplace();
-  giving_back_->post([this, at = context_.pool + action.capacity.count(),
-                      bytes = before - action.capacity] {
-    const bool given = context_.backend.pool_access().give_back(at, bytes);
-    log_info(format_bytes(bytes) + " of the pool are not used any more" +
-             (given ? ", and given back to the machine" : "; its memory stays with the service"));
-  });
+  if (!pool_return_) pool_return_.emplace(context_);
+  pool_return_->give_back(action.capacity, before - action.capacity);
 }
 
 }  // namespace laneway::service

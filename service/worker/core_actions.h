@@ -11,7 +11,7 @@
 #include "lanes/action.h"
 #include "service/worker/image_copies.h"
 #include "service/worker/link_watcher.h"
-#include "service/worker/task_thread.h"
+#include "service/worker/pool_return.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
 #include "service/worker/worker_jobs.h"
@@ -59,9 +59,7 @@ class CoreActions {
   Mutex pool_mutex_;
   bool stopped_ LW_GUARDED_BY(pool_mutex_) = false;
   Bytes pool_size_ LW_GUARDED_BY(pool_mutex_) = context_.capacity;
-  // Gives memory of the pool back to the machine, which takes it a second for some GiB. Made when
-  // there is some.
-  std::optional<TaskThread> giving_back_ LW_GUARDED_BY(pool_mutex_);
+  std::optional<PoolReturn> pool_return_ LW_GUARDED_BY(pool_mutex_);  // made when there is some
 };
 
 }  // namespace laneway::service

@@ -2,7 +2,9 @@
 and come back, and while worker and broker die: nobody loses a bit, and what some job could not live
 with is refused."""
 
+import errno
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -25,12 +27,26 @@ def pool_of(service):
     return service.status()["pool"]
 
 
-def present(daemon, name="laneway-pool"):
-    """Bytes of the pool for which the machine has memory."""
+def pool_file(daemon, name="laneway-pool"):
     for link in Path(f"/proc/{daemon.active_worker()}/fd").iterdir():
         if link.readlink().name.startswith(f"memfd:{name}"):
-            return link.stat().st_blocks * 512
+            return link
     raise AssertionError(f"the worker has no {name}")
+
+
+def present(daemon, name="laneway-pool"):
+    """Bytes of the pool for which the machine has memory."""
+    return pool_file(daemon, name).stat().st_blocks * 512
+
+
+def beyond(daemon, end):
+    """Whether any of these lie at or behind `end`."""
+    with pool_file(daemon).open("rb") as pool:
+        try:
+            return os.lseek(pool.fileno(), end, os.SEEK_DATA) > 0
+        except OSError as error:
+            assert error.errno == errno.ENXIO
+            return False
 
 
 def test_a_smaller_pool_gives_memory_back_and_loses_nothing():
@@ -50,6 +66,24 @@ def test_a_smaller_pool_gives_memory_back_and_loses_nothing():
         service.resize_pool("256MiB")
         crowd.rounds(2)
         assert all("pool" in where for where in places(service).values()), places(service)
+        crowd.assert_undisturbed()
+        crowd.close()
+
+
+def test_memory_that_somebody_looks_at_meanwhile_is_given_back_too():
+    """A standby maps the pages that there are, and may have seen some just before they went."""
+    with Lanewayd(*WORDS, pool="256MiB") as daemon, daemon.connect() as service:
+        crowd = Crowd(service, 2)
+        crowd.rounds(1)
+        service.resize_pool(SMALL)
+        wait_until(lambda: present(daemon) <= 44 * MIB, "the memory")
+        with pool_file(daemon).open("rb+") as pool:
+            pool.seek(200 * MIB)
+            pool.write(bytes(MIB))
+        wait_until(lambda: not beyond(daemon, 44 * MIB), "the memory that came back")
+        # What is used again stays.
+        service.resize_pool("256MiB")
+        crowd.rounds(2)
         crowd.assert_undisturbed()
         crowd.close()
 
