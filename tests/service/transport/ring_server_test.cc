@@ -79,7 +79,7 @@ TEST(RingServer, TakesAndAnswersInOrderAllTheWayRound) {
   for (int round = 0; round < 5; ++round) {
     // Full, then empty.
     for (uint32_t i = 0; i < kRingSlots - static_cast<uint32_t>(round); ++i) {
-      ring.submit(RingKind::iteration, 64 * i);
+      ring.submit(RingKind::iteration, uint64_t{64} * i);
     }
     for (uint32_t i = 0; i < kRingSlots - static_cast<uint32_t>(round); ++i) {
       EXPECT_TRUE(server->ready());
