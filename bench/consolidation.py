@@ -10,9 +10,8 @@ runs from the scheduled arrival until the answer can be read. `slowdown_p99` is 
 an ideal first-come queue with the same arrivals and, as times of service, those that were measured
 in the same run with nothing else there: one request at a time, for models in a drawn order, with
 the pauses of this load between them. `slowdown_p99_warm` is the same with times that each model
-takes when it is asked again and again, which is what is left when its weights are in the caches
-already and the core was not asleep: plain PyTorch takes a third to a half longer in a drawn order
-too. Every answer is compared with eager's. The arrivals are in the samples.
+takes when it is asked again and again: its weights are in the caches then, and the core was not
+asleep. Every answer is compared with eager's. The arrivals are in the samples.
 
 `memory`: PSS of the service's processes, and of as many plain PyTorch processes as there are models
 (one model each), and as there are kinds (three models each)."""
