@@ -60,6 +60,8 @@ TEST(CoarseKeys, EachThatIsGreatEnoughIsVisitedInItsOrder) {
       expected[place] = key;
     }
     ASSERT_EQ(keys.size(), expected.size());
+    const auto greatest_one = std::max_element(expected.begin(), expected.end());
+    ASSERT_EQ(keys.greatest(), expected.empty() ? CoarseKeys::kNone : *greatest_one);
     const bool all = random.chance(0.3);
     const auto least = all ? CoarseKeys::kNone : static_cast<int32_t>(random.between(-40, 41));
     std::vector<size_t> places;
