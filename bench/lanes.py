@@ -4,7 +4,9 @@ Trainings with iterations of 3 to 30 ms, two submissions in flight each, under `
 six jobs of one thread; `all_threads`: four jobs of which each uses all processors. Variants: the
 default (as many lanes as measured), and `--lanes` 1, 2 and 64, each a service of its own, in
 rounds (A B B A). What is compared is the work done from 10 s after the begin on: iterations times
-their time alone, of all jobs, over the time. `of_best`: the default's median over the best of the
+their time alone, of all jobs, over the time; time alone is a job's shortest call in any of the
+services, each of which is asked before it is loaded, so that all variants are measured in the same
+unit. `of_best`: the default's median over the best of the
 others'; at least 0.9 is to be reached. `lanes` and `regions_mib` are what it had in the end."""
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ LEAST = 0.9
 class Seen:
     """What a service did in the time that counts."""
 
-    work: float  # seconds of iterations alone in each second
+    rates: dict[str, float]  # iterations in each second, of each job
+    alone: dict[str, float]  # its shortest call before there was load, in seconds
     lanes: int
     regions_mib: float
 
@@ -54,17 +57,17 @@ def run(options: Options) -> Report:
     for case in filter(options.wants, cases()):
         calibration.sample()
         seen: dict[str, list[Seen]] = {variant: [] for variant in VARIANTS}
+        product = product_s()
         for number in range(1 if options.quick else ROUNDS):
             for variant in VARIANTS if number % 2 == 0 else VARIANTS[::-1]:
                 progress(f"lanes: {case}, round {number + 1}, {variant}")
-                seen[variant].append(measure(case, variant, options.quick))
+                seen[variant].append(measure(case, variant, product, options.quick))
         add(case, seen, report)
     calibration.add_to(report)
     return report
 
 
-def measure(case: str, variant: str, quick: bool) -> Seen:
-    product = product_s()
+def measure(case: str, variant: str, product: float, quick: bool) -> Seen:
     torch.set_num_threads(1 if case == "one_thread" else os.cpu_count() or 1)
     lanes = () if variant == "measured" else ("--lanes", variant)
     with ExitStack() as stack:
@@ -85,7 +88,8 @@ def measure(case: str, variant: str, quick: bool) -> Seen:
         status, took = service.status(), time.monotonic() - started
         after = iterations(status)
         return Seen(
-            work=sum((after[name] - before[name]) * alone[name] for name in after) / took,
+            rates={name: (after[name] - before[name]) / took for name in after},
+            alone=alone,
             lanes=len(status["lanes"]),
             regions_mib=sum(region["bytes"] for region in status["regions"]) / 2**20,
         )
@@ -95,15 +99,24 @@ def iterations(status: dict[str, Any]) -> dict[str, int]:
     return {job["name"]: job["iterations"] for job in status["jobs"]}
 
 
+def works(seen: dict[str, list[Seen]]) -> dict[str, list[float]]:
+    """Of each run of each variant: seconds of iterations alone in each second."""
+    runs = [run for all_ in seen.values() for run in all_]
+    alone = {name: min(run.alone[name] for run in runs) for name in runs[0].alone}
+    return {
+        variant: [sum(rate * alone[name] for name, rate in run.rates.items()) for run in all_]
+        for variant, all_ in seen.items()
+    }
+
+
 def of_best(seen: dict[str, list[Seen]]) -> float:
     """The default's median over the best median of the others."""
-    medians = {name: statistics.median(one.work for one in all_) for name, all_ in seen.items()}
+    medians = {name: statistics.median(work) for name, work in works(seen).items()}
     return medians.pop("measured") / max(medians.values())
 
 
 def add(case: str, seen: dict[str, list[Seen]], report: Report) -> None:
-    for variant, runs in seen.items():
-        work = [one.work for one in runs]
+    for variant, work in works(seen).items():
         report.add(case, f"work_{variant}", statistics.median(work), "s/s", samples=work)
     last = seen["measured"][-1]
     lanes = [float(one.lanes) for one in seen["measured"]]

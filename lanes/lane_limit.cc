@@ -4,6 +4,14 @@
 
 namespace laneway::lanes {
 
+double LaneLimit::Told::pace() const {
+  std::vector<double> sorted = paces;
+  std::sort(sorted.begin(), sorted.end());
+  const size_t middle = sorted.size() / 2;
+  if (sorted.size() % 2 == 1) return sorted[middle];
+  return (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
 LaneLimit::LaneLimit(const LaneLimitRules& rules, size_t slots)
     : rules_(rules),
       slots_(slots),
@@ -76,13 +84,15 @@ void LaneLimit::tell(LaneId lane, JobId job, Duration mean, const IterationSum& 
   const Duration usual = usual_.try_emplace(job, mean).first->second;
   Slot& slot = slots_[lane.value() - 1];
   Told& told = level_ == 1 ? slot.alone : slot.beside;
+  if (usual <= Duration() || measured.busy <= Duration()) return;
   told.iterations += measured.count;
-  told.usual += usual * static_cast<int64_t>(measured.count);
   told.took += measured.busy;
+  told.paces.push_back(static_cast<double>(usual.ns()) * static_cast<double>(measured.count) /
+                       static_cast<double>(measured.busy.ns()));
 }
 
 bool LaneLimit::is_enough(const Told& told) const {
-  if (told.took <= Duration() || told.usual <= Duration()) return false;
+  if (told.paces.empty()) return false;
   if (told.took >= kLong || told.iterations >= kMany) return true;
   return told.iterations >= kEnough && told.took >= rules_.least;
 }
@@ -97,14 +107,11 @@ LaneSet LaneLimit::silent() const {
 
 int64_t LaneLimit::sum_of_speeds() const {
   int64_t sum = 0;
-  const auto pace = [](const Told& told) {
-    return static_cast<double>(told.usual.ns()) / static_cast<double>(told.took.ns());
-  };
   for (LaneSet left = part_; left != 0; left &= left - 1) {
     const Slot& slot = slots_[static_cast<size_t>(std::countr_zero(left))];
     // Nobody computes faster because others compute: what seems so is noise.
-    sum +=
-        std::min<int64_t>(static_cast<int64_t>(1000 * pace(slot.beside) / pace(slot.alone)), 1000);
+    sum += std::min<int64_t>(static_cast<int64_t>(1000 * slot.beside.pace() / slot.alone.pace()),
+                             1000);
   }
   return sum * level_ / taking_part();
 }

@@ -12,8 +12,9 @@
 // say nothing.
 //
 // Iterations of different jobs of a lane are made comparable by each job's mean time when it had
-// its first turn in the trial. Inferences are not counted: they compute when somebody asks, and who
-// waits for an answer loses more by a turn of another job than that one gains.
+// its first turn in the trial. Of a lane's turns at a level the median counts: one that the machine
+// disturbed says nothing about lanes. Inferences are not counted: they compute when somebody asks,
+// and who waits for an answer loses more by a turn of another job than that one gains.
 //
 // Sources: control of the multiprogramming level by measured throughput (Heiss and Wagner,
 // "Adaptive Load Control in Transaction Processing Systems", VLDB 1991); speeds normalised by the
@@ -105,10 +106,14 @@ class LaneLimit {
   static constexpr int64_t kShare = 20;
   static constexpr uint32_t kMostDoublings = 4;
 
+  // What a lane's turns at one level told.
   struct Told {
     uint64_t iterations = 0;
-    Duration usual;  // of as many iterations
     Duration took;
+    std::vector<double> paces;  // of each turn, its iterations' usual time by the time they took
+
+    // The median. Requires: there is one.
+    double pace() const;
   };
   struct Slot {
     Told alone;

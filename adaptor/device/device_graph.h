@@ -35,6 +35,8 @@ class DeviceGraph {
   virtual ProgramHandle program() const = 0;
   // The memory that a lane must have for the first, unplanned iteration.
   virtual Bytes probe_need() const = 0;
+  // Threads that compute its nodes: the capture's, or 1 where the device does it without the CPU.
+  virtual uint32_t threads() const = 0;
   // Whether an iteration changes the job's random state.
   virtual bool draws() const = 0;
   virtual lanes::GraphRunner& runner() = 0;

@@ -19,6 +19,11 @@ const lanes::GraphMemory& TorchGraph::memory() const { return program_->memory; 
 
 ProgramHandle TorchGraph::program() const { return program_; }
 
+uint32_t TorchGraph::threads() const {
+  if (!program_->resolved->placement.is_in_place()) return 1;
+  return static_cast<uint32_t>(graph().context.threads);
+}
+
 bool TorchGraph::draws() const { return program_->resolved->draws; }
 
 void TorchGraph::allow_replay(bool allowed) {

@@ -25,6 +25,7 @@ class TorchGraph final : public DeviceGraph {
   const lanes::GraphMemory& memory() const override;
   ProgramHandle program() const override;
   Bytes probe_need() const override { return probe_need_; }
+  uint32_t threads() const override;
   bool draws() const override;
   lanes::GraphRunner& runner() override;
   void allow_replay(bool allowed) override;

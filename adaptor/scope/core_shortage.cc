@@ -1,7 +1,5 @@
 #include "adaptor/scope/core_shortage.h"
 
-#include <ATen/Parallel.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "adaptor/scope/fork_gate.h"
+#include "adaptor/scope/openmp.h"
 
 namespace laneway::adaptor {
 namespace {
@@ -23,22 +22,13 @@ namespace {
 // How often the idle thread looks whether cores are free again: rarely, because it uses one.
 constexpr std::chrono::milliseconds kBetweenLooks{500};
 
-using Parallel = void (*)(void (*body)(void*), void* data, unsigned threads, unsigned flags);
-
-// Of the OpenMP that torch itself uses; null where it is not GNU's, whose rule this relies on.
-Parallel find_parallel() {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) {
-    return nullptr;
-  }
-  Dl_info torch{};
-  if (::dladdr(reinterpret_cast<const void*>(&at::set_num_threads), &torch) == 0) return nullptr;
-  void* library = ::dlopen(torch.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return nullptr;
-  return reinterpret_cast<Parallel>(::dlsym(library, "GOMP_parallel"));
-}
-
-Parallel parallel() {
-  static const Parallel found = find_parallel();
+// Null where OpenMP is not GNU's, whose rule this relies on, or the user has decided.
+ParallelRegion* parallel() {
+  static ParallelRegion* const found = [] {
+    const bool decided =
+        std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr;
+    return decided ? nullptr : gnu_parallel();
+  }();
   return found;
 }
 
@@ -120,8 +110,9 @@ bool CoreShortage::look_for_end(const Sums& sums) {
          kMachineWaitsBelowPercent * percent_ns;
 }
 
-void watch_cores(TimePoint now, uint32_t threads) {
+void watch_cores(TimePoint now, uint32_t threads, bool others_compute) {
   thread_local CoreShortage cores;
+  if (others_compute) return cores.forget();
   if (!cores.due(now) || parallel() == nullptr) return;
   if (keeping_process.load() == ::getpid())
     return cores.forget();  // what it waits for now says little

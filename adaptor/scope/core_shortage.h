@@ -46,7 +46,9 @@ class CoreShortage {
 };
 
 // The calling thread has ended an iteration with `threads` threads at `now`. Looks at most every
-// 100 ms whether cores are short, and has OpenMP's barriers sleep then.
-void watch_cores(TimePoint now, uint32_t threads);
+// 100 ms whether cores are short, and has OpenMP's barriers sleep then. `others_compute`: another
+// thread of the process computes with a team now, so barriers sleep anyhow: what is waited for then
+// says nothing about the time when it no longer does.
+void watch_cores(TimePoint now, uint32_t threads, bool others_compute);
 
 }  // namespace laneway::adaptor

@@ -22,12 +22,4 @@ class ThreadCount {
   int32_t mkl_before_ = 0;
 };
 
-// Ends the OpenMP threads that the calling thread keeps for its next parallel region; that region
-// then starts new ones (some 50 us). OpenMP waits at barriers without sleeping only while the
-// threads of the process do not outnumber the processors, and kept threads count: two threads of a
-// process that compute in turn, each with a team of its own, make every barrier of both a sleep.
-// Does nothing on a thread that keeps none, within a parallel region, and in the child of a fork()
-// on the thread that forked: its team does not exist there. Requires: the caller holds no TorchUse.
-void end_thread_team();
-
 }  // namespace laneway::adaptor

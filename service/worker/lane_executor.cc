@@ -17,9 +17,13 @@ std::optional<unsigned char> poison(adaptor::Backend& backend) {
 
 }  // namespace
 
-LaneExecutor::LaneExecutor(adaptor::Backend& backend,
+LaneExecutor::LaneExecutor(WorkerContext& context, LaneId id,
                            Result<std::unique_ptr<adaptor::DeviceLane>> device)
-    : backend_(backend), device_(std::move(device)), arena_(backend.alignment(), poison(backend)) {}
+    : backend_(context.backend),
+      teams_(context.teams),
+      id_(id),
+      device_(std::move(device)),
+      arena_(backend_.alignment(), poison(backend_)) {}
 
 void LaneExecutor::bind(std::byte* base, Bytes size) {
   base_ = base;
@@ -53,7 +57,7 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
   IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit,
                                          arriving, interruption);
   if (graph.uses_team()) {
-    adaptor::watch_cores(SteadyClock().now(), graph.torch->graph().context.threads);
+    adaptor::watch_cores(SteadyClock().now(), graph.torch->threads(), teams_.others_compute(id_));
   }
   return result;
 }

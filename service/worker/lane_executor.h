@@ -12,18 +12,22 @@
 #include "adaptor/device/backend.h"
 #include "adaptor/device/device_lane.h"
 #include "base/bytes.h"
+#include "base/ids.h"
 #include "base/result.h"
 #include "memory/lane_arena.h"
 #include "service/worker/iteration.h"
+#include "service/worker/lane_teams.h"
+#include "service/worker/worker_context.h"
 #include "service/worker/worker_graph.h"
 
 namespace laneway::service {
 
 class LaneExecutor {
  public:
-  // The backend must outlive the executor. `device` may be an error: then every run fails for good
+  // The context must outlive the executor. `device` may be an error: then every run fails for good
   // with it.
-  LaneExecutor(adaptor::Backend& backend, Result<std::unique_ptr<adaptor::DeviceLane>> device);
+  LaneExecutor(WorkerContext& context, LaneId id,
+               Result<std::unique_ptr<adaptor::DeviceLane>> device);
 
   // From here on iterations allocate in these bytes of the pool.
   void bind(std::byte* base, Bytes size);
@@ -52,6 +56,8 @@ class LaneExecutor {
 
  private:
   adaptor::Backend& backend_;
+  const LaneTeams& teams_;
+  const LaneId id_;
   const Result<std::unique_ptr<adaptor::DeviceLane>> device_;
   memory::LaneArena arena_;
   std::byte* base_ = nullptr;

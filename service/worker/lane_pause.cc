@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "adaptor/scope/thread_count.h"
+#include "adaptor/scope/thread_team.h"
 #include "base/fault_point.h"
 #include "lanes/action.h"
 #include "lanes/event.h"
@@ -75,6 +75,7 @@ void LanePause::hold(WorkerJob& job, const WorkerGraph& graph) {
     turn_.count_pause(held);
   }
   guard_.wait(false);
+  if (graph.uses_team()) adaptor::start_thread_team(graph.torch->threads());
 }
 
 Duration LanePause::wait(const WorkerJob& job, TurnId turn) {

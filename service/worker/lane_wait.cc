@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "adaptor/scope/thread_count.h"
+#include "adaptor/scope/thread_team.h"
 #include "base/check.h"
 #include "service/worker/thread_team.h"
 
@@ -100,10 +100,33 @@ void LaneWait::rest(bool for_requests) {
   const bool turn_is_near = std::exchange(turn_is_near_, false);
   if (turn_is_near && job_ == nullptr && look_for_turn()) return;
   if (!team_used_) return wait(for_requests);
-  const Duration kept = context_.shares_process ? kTeamRestShared : kTeamRestAlone;
-  const Duration left = *team_used_ + kept - context_.clock.now();
+  const Duration left = *team_used_ + team_rest() - context_.clock.now();
   if (left.ns() > 0) return wait(for_requests, left);
+  end_team();
+}
+
+void LaneWait::start_team(uint32_t threads) {
+  if (threads <= 1 || team_used_) return;
+  team_used();
+  context_.mutex.unlock();
+  adaptor::start_thread_team(threads);
+  context_.mutex.lock();
+}
+
+void LaneWait::team_used() {
+  team_used_ = context_.clock.now();
+  context_.teams.kept(lane_, *this);
+}
+
+Duration LaneWait::team_rest() const {
+  if (context_.teams.others_compute(lane_)) return job_ ? kTeamRestBeside : Duration();
+  return context_.shares_process ? kTeamRestShared : kTeamRestAlone;
+}
+
+void LaneWait::end_team() {
+  if (!team_used_) return;
   team_used_.reset();
+  context_.teams.ended(lane_);
   context_.mutex.unlock();
   adaptor::end_thread_team();
   context_.mutex.lock();

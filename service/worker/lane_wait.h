@@ -1,8 +1,8 @@
 // LaneWait: how a lane's thread waits for its next piece of work, or its next turn. While a turn is
 // open whose job has links, the thread waits on an EventPoll for their requests and for what else
 // may wake it: one hop from a client to the executor; before it sleeps it spins, where that pays
-// off. Jobs without links (embedded mode) pay nothing for that. A thread that waits for long ends
-// its OpenMP threads (thread_team.h).
+// off. Jobs without links (embedded mode) pay nothing for that. A thread that waits ends its OpenMP
+// threads after a while (thread_team.h).
 //
 // Guarded by the worker's mutex, which a wait releases meanwhile. Only the lane's thread waits.
 #pragma once
@@ -27,7 +27,8 @@ namespace laneway::service {
 class LaneWait {
  public:
   // The context must outlive the wait.
-  explicit LaneWait(WorkerContext& context) : context_(context), spin_(context.clock) {}
+  LaneWait(WorkerContext& context, LaneId lane)
+      : context_(context), lane_(lane), spin_(context.clock) {}
 
   // A turn of the job begins, or the one that is open ends: the requests of its links wake the
   // lane from here on, or no longer. `others_wait`: for a turn of it, so the next one comes soon.
@@ -39,8 +40,12 @@ class LaneWait {
 
   // Something that the thread may wait for is there: every wait ends.
   void arrived() LW_REQUIRES(kBookkeeping);
-  // An iteration used OpenMP threads, which the lane's thread may keep now.
-  void team_used() LW_REQUIRES(kBookkeeping) { team_used_ = context_.clock.now(); }
+  // The lane's thread begins an iteration with so many OpenMP threads, itself one of them: they are
+  // started if it keeps none. Releases the mutex meanwhile.
+  void start_team(uint32_t threads) LW_REQUIRES(kBookkeeping);
+  // The iteration is over; the lane's thread may keep them now.
+  void team_used() LW_REQUIRES(kBookkeeping);
+  bool keeps_team() const LW_REQUIRES(kBookkeeping) { return team_used_.has_value(); }
 
   // Waits until arrived is called, or a link has a request if `for_requests`, and for at most so
   // long. May return early: the caller must look again. Requires of for_requests: a job is followed
@@ -50,6 +55,8 @@ class LaneWait {
   // As wait, by a thread with nothing in flight, which ends its OpenMP threads when it has kept
   // them without use for long enough.
   void rest(bool for_requests) LW_REQUIRES(kBookkeeping);
+  // The lane's thread ends its OpenMP threads, if it keeps any; releases the mutex meanwhile.
+  void end_team() LW_REQUIRES(kBookkeeping);
 
  private:
   // Spins until a link has a request or arrived is called; whether the caller must look again
@@ -58,11 +65,14 @@ class LaneWait {
   // Carries out what the core decides until that is a turn of this lane, or it takes too long;
   // whether arrived was called. Other threads come before it.
   bool look_for_turn() LW_REQUIRES(kBookkeeping);
+  // How long the thread keeps OpenMP threads without using them.
+  Duration team_rest() const LW_REQUIRES(kBookkeeping);
 
   // Somebody is woken, decides and answers within this time.
   static constexpr Duration kLooksForTurn = microseconds(400);
 
   WorkerContext& context_;
+  const LaneId lane_;
   std::shared_ptr<WorkerJob> job_ LW_GUARDED_BY(kBookkeeping);  // that is followed
   // When an iteration of the lane last used OpenMP threads; empty when the thread keeps none.
   std::optional<TimePoint> team_used_ LW_GUARDED_BY(kBookkeeping);

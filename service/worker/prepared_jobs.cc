@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "adaptor/scope/thread_count.h"
+#include "adaptor/scope/thread_team.h"
 #include "base/log.h"
 #include "lanes/graph/graph_codec.h"
 #include "service/supervisor/machine_memory.h"

@@ -1,7 +1,7 @@
 #include "service/worker/thread_team.h"
 
 #include "adaptor/scope/fork_gate.h"
-#include "adaptor/scope/thread_count.h"
+#include "adaptor/scope/thread_team.h"
 
 namespace laneway::service {
 namespace {

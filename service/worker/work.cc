@@ -74,7 +74,7 @@ std::optional<Status> Work::wait(Duration timeout) {
 
 uint32_t Work::threads() const {
   if (graph_ == nullptr) return 1;
-  return static_cast<uint32_t>(graph_->torch->graph().context.threads);
+  return graph_->torch->threads();
 }
 
 Status Work::copy_outputs(std::span<const lanes::OutputView> to) const {

@@ -1,6 +1,6 @@
 // WorkerContext: what all parts of one worker stand on: the device, the pool, where events go, and
-// the mutex. It holds no bookkeeping of its own but the number of threads that compute now, which
-// all lanes add up.
+// the mutex. It holds no bookkeeping of its own but what lanes know of each other: the threads that
+// compute now, and their teams.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "service/worker/graph_cache.h"
 #include "service/worker/iteration_observer.h"
 #include "service/worker/kept_plans.h"
+#include "service/worker/lane_teams.h"
 #include "service/worker/outside_images.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/preemption.h"
@@ -72,6 +73,7 @@ struct WorkerContext {
   Preemption preemption{};
   // Threads that the work in progress of all lanes computes with.
   uint32_t computing_threads LW_GUARDED_BY(kBookkeeping) = 0;
+  LaneTeams teams{};
 };
 
 inline void note_iteration(const WorkerContext& context, const wire::IterationNote& note) {

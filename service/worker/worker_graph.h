@@ -56,7 +56,7 @@ struct WorkerGraph {
   bool take_known_plan();
 
   // Whether an iteration may use OpenMP threads beside the one that runs it.
-  bool uses_team() const { return torch->graph().context.threads > 1; }
+  bool uses_team() const { return torch->threads() > 1; }
 
   const uint32_t number;
   const std::unique_ptr<adaptor::DeviceGraph> torch;

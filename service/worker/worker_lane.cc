@@ -17,13 +17,13 @@ WorkerLane::WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
     : context_(context),
       host_(host),
       id_(id),
-      executor_(context.backend, std::move(device)),
+      executor_(context, id, std::move(device)),
       guard_(context, id, executor_.device()),
       enqueued_(context.clock),
       turn_(context.clock),
-      computing_(context),
+      computing_(context, id),
       pause_(context, id, guard_, turn_, computing_),
-      wait_(context),
+      wait_(context, id),
       thread_([this] { thread_main(); }) {}
 
 WorkerLane::~WorkerLane() { LW_CHECK(!thread_.joinable(), "a lane's thread is joined before"); }
@@ -152,7 +152,6 @@ void WorkerLane::check_device(IterationResult& result, WorkerJob& job, const Wor
 
 WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, IterationResult result,
                                        Duration took) {
-  if (graph.uses_team()) wait_.team_used();
   end_work(job);
   job.changed.notify_all();
   const Bytes need_before = job.need();
@@ -215,12 +214,10 @@ void WorkerLane::thread_main() {
       mutex.lock();
       continue;
     }
+    if (job_ && job_->suspected > 0 && !busy_) host_.seek_trial(*job_);
     if (has_enqueued_ && must_retire()) {
       settle();
-      continue;
-    }
-    if (job_ && job_->suspected > 0 && !busy_) host_.seek_trial(*job_);
-    if (has_next()) {
+    } else if (has_next()) {
       run_next();
     } else if (has_enqueued_) {
       rest_while_enqueued();
@@ -229,6 +226,7 @@ void WorkerLane::thread_main() {
       wait_.rest(could_take());
     }
   }
+  wait_.end_team();
   mutex.unlock();
   executor_.drain();
 }
@@ -316,6 +314,7 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
       begin_to_use(context_, job, *graph, journalled ? &guard_ : nullptr);
   {
     const BookkeepingLock lock(context_.mutex);
+    wait_.start_team(graph->torch->threads());
     pause_.begin(graph->plan.last_took, work->abandons() < limits::kMostAbandons);
   }
   const TimePoint start = context_.clock.now();
@@ -341,6 +340,7 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
          {.start = start, .took = took, .held = pause_.held_for(), .measured = commit.measured()});
   host_.learn(job, *graph, result);
   const BookkeepingLock lock(context_.mutex);
+  if (graph->uses_team()) wait_.team_used();
   if (result.end == IterationEnd::abandoned) work->abandoned();
   if (is_run_again(result.end)) job.run_again(work, result.end == IterationEnd::out_of_lane);
   Outcome outcome = finish(job, *graph, std::move(result), took);

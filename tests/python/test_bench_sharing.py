@@ -8,10 +8,19 @@ from bench.run import BENCHES
 
 
 def test_the_lanes_by_measure_are_held_against_the_best_of_the_others():
-    def runs(*works):
-        return [lanes.Seen(work, lanes=2, regions_mib=3.0) for work in works]
+    def runs(*works, disturbed=1.0):
+        # Half of the work is a's, in iterations of 0.1 s, and half b's, in ones of 0.5.
+        alone = {"a": 0.1 * disturbed, "b": 0.5}
+        return [
+            lanes.Seen({"a": work * 5, "b": work}, alone, lanes=2, regions_mib=3.0)
+            for work in works
+        ]
 
-    seen = {"measured": runs(1.6, 1.9, 1.8), "1": runs(1.0), "2": runs(2.0), "64": runs(1.2)}
+    seen = {"measured": runs(1.6, 1.9, 1.8), "1": runs(1.0), "64": runs(1.2)}
+    # A job that was disturbed when it was alone has done no more work for that.
+    seen["2"] = runs(2.0, disturbed=3)
+    assert lanes.works(seen)["measured"] == pytest.approx([1.6, 1.9, 1.8])
+    assert lanes.works(seen)["2"] == pytest.approx([2.0])
     assert lanes.of_best(seen) == pytest.approx(0.9)
     assert set(lanes.VARIANTS) == set(seen)
     assert max(lanes.CASES.values()) <= len(lanes.ITERATIONS_S)

@@ -62,7 +62,7 @@ class LaneWaitTest : public ::testing::Test {
 
   const SteadyClock clock_{};
   testing::LinkRig rig_{clock_};
-  LaneWait wait_{rig_.context()};
+  LaneWait wait_{rig_.context(), LaneId(1)};
 };
 
 TEST_F(LaneWaitTest, AnArrivalEndsIt) { wake_by_arrival(/*for_requests=*/false); }
@@ -156,15 +156,79 @@ TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
   mutex().lock();
 }
 
+TEST_F(LaneWaitTest, AnotherLaneThatBeginsToComputeWithATeamWakesOneThatKeepsOne) {
+  {
+    const BookkeepingLock lock(mutex());
+    wait_.team_used();
+  }
+  bool began = false;
+  run(
+      /*for_requests=*/false, kForever, [&] { return began; },
+      [&] {
+        const BookkeepingLock lock(mutex());
+        began = true;
+        rig_.context().teams.begin(LaneId(2));
+      });
+}
+
 TEST(LaneWait, AThreadThatKeptATeamForLongEndsItAndLooksAgain) {
   ManualClock clock;
   testing::LinkRig rig(clock);
-  LaneWait wait(rig.context());
+  LaneWait wait(rig.context(), LaneId(1));
   const BookkeepingLock lock(rig.context().mutex);
   wait.team_used();
   clock.advance(kTeamRestAlone);
   // Nothing arrives: this returns because the team was ended, and a second call would not.
   wait.rest(/*for_requests=*/false);
+}
+
+class LaneWaitTeam : public ::testing::Test {
+ protected:
+  LaneTeams& teams() { return rig_.context().teams; }
+
+  ManualClock clock_;
+  testing::LinkRig rig_{clock_};
+  LaneWait wait_{rig_.context(), LaneId(1)};
+};
+
+TEST_F(LaneWaitTeam, IsEndedAtOnceWithoutATurnWhileAnotherLaneComputesWithOne) {
+  const BookkeepingLock lock(rig_.context().mutex);
+  wait_.team_used();
+  teams().begin(LaneId(2));
+  EXPECT_TRUE(wait_.keeps_team());
+  wait_.rest(/*for_requests=*/false);
+  EXPECT_FALSE(wait_.keeps_team());
+  teams().begin(LaneId(3));  // wakes nobody
+}
+
+TEST_F(LaneWaitTeam, IsKeptWhileItsOwnLaneComputes) {
+  const BookkeepingLock lock(rig_.context().mutex);
+  wait_.team_used();
+  teams().begin(LaneId(1));
+  clock_.advance(kTeamRestAlone - microseconds(1));
+  wait_.rest(/*for_requests=*/false);
+  EXPECT_TRUE(wait_.keeps_team());
+  teams().begin(LaneId(2));
+  teams().end(LaneId(2));
+  wait_.rest(/*for_requests=*/false);
+  EXPECT_TRUE(wait_.keeps_team()) << "nobody else computes any more";
+  wait_.end_team();
+  EXPECT_FALSE(wait_.keeps_team());
+}
+
+TEST_F(LaneWaitTeam, OfAnOpenTurnIsKeptForAsLongAsAClientTakes) {
+  const JobHandle job = rig_.make_job(1);
+  const BookkeepingLock lock(rig_.context().mutex);
+  wait_.follow(job);
+  wait_.team_used();
+  teams().begin(LaneId(2));
+  clock_.advance(kTeamRestBeside - microseconds(1));
+  wait_.rest(/*for_requests=*/false);
+  EXPECT_TRUE(wait_.keeps_team());
+  clock_.advance(microseconds(1));
+  wait_.rest(/*for_requests=*/false);
+  EXPECT_FALSE(wait_.keeps_team());
+  wait_.unfollow(/*others_wait=*/false);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ class NoGraph : public adaptor::DeviceGraph {
   const lanes::GraphMemory& memory() const override { std::abort(); }
   adaptor::ProgramHandle program() const override { std::abort(); }
   Bytes probe_need() const override { std::abort(); }
+  uint32_t threads() const override { std::abort(); }
   bool draws() const override { std::abort(); }
   lanes::GraphRunner& runner() override { std::abort(); }
   void allow_replay(bool /*allowed*/) override { std::abort(); }

@@ -20,6 +20,7 @@ class GatedGraph final : public adaptor::DeviceGraph, private lanes::GraphRunner
       : graph_(std::move(graph)), gate_(std::move(gate)) {}
 
   const lanes::Graph& graph() const override { return graph_->graph(); }
+  uint32_t threads() const override { return graph_->threads(); }
   const lanes::GraphMemory& memory() const override { return graph_->memory(); }
   adaptor::ProgramHandle program() const override { return graph_->program(); }
   Bytes probe_need() const override { return graph_->probe_need(); }

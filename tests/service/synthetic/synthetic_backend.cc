@@ -4,7 +4,7 @@
 
 #include "adaptor/scope/core_shortage.h"
 #include "adaptor/scope/lane_blocks.h"
-#include "adaptor/scope/thread_count.h"
+#include "adaptor/scope/thread_team.h"
 #include "tests/service/synthetic/synthetic_lane.h"
 
 namespace laneway::testing {
@@ -39,7 +39,8 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
 }
 
 // The synthetic device computes without OpenMP, so no thread keeps a team.
+void start_thread_team(uint32_t /*threads*/) {}
 void end_thread_team() {}
-void watch_cores(TimePoint /*now*/, uint32_t /*threads*/) {}
+void watch_cores(TimePoint /*now*/, uint32_t /*threads*/, bool /*others_compute*/) {}
 
 }  // namespace laneway::adaptor

@@ -50,6 +50,7 @@ class SyntheticGraph final : public adaptor::DeviceGraph, private lanes::GraphRu
                  Bytes most);
 
   const lanes::Graph& graph() const override { return graph_; }
+  uint32_t threads() const override { return static_cast<uint32_t>(graph_.context.threads); }
   const lanes::GraphMemory& memory() const override { return program_->memory; }
   adaptor::ProgramHandle program() const override { return program_; }
   Bytes probe_need() const override { return probe_need_; }

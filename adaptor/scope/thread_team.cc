@@ -1,0 +1,84 @@
+#include "adaptor/scope/thread_team.h"
+
+#include <sched.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "adaptor/scope/fork_gate.h"
+#include "adaptor/scope/openmp.h"
+#include "base/check.h"
+
+namespace laneway::adaptor {
+namespace {
+
+constexpr int kPauseSoft = 1;  // omp_pause_soft: the caller's own settings stay
+
+// A parallel region in which each thread finds a processor. Whoever starts the team sleeps until
+// all others have come, so that those on its processor can run.
+class Gathering {
+ public:
+  Gathering() { take_own(); }
+
+  void join() {
+    static int (*const team_size)() = find_openmp<int()>("omp_get_num_threads");
+    std::unique_lock lock(mutex_);
+    if (std::this_thread::get_id() == starter_) {
+      const int others = team_size() - 1;  // OpenMP may have given fewer than were asked for
+      came_.wait(lock, [&] { return there_ >= others; });
+      return;
+    }
+    leave_taken_processor();
+    take_own();
+    ++there_;
+    came_.notify_one();
+  }
+
+ private:
+  void take_own() {
+    const int processor = ::sched_getcpu();
+    if (processor >= 0 && processor < CPU_SETSIZE) CPU_SET(processor, &taken_);
+  }
+  bool is_taken(int processor) const { return CPU_ISSET(processor, &taken_); }
+
+  // To one that is nobody's yet, if the thread may use one. Afterwards it may use what it could.
+  void leave_taken_processor() const {
+    const int processor = ::sched_getcpu();
+    if (processor < 0 || processor >= CPU_SETSIZE || !is_taken(processor)) return;
+    cpu_set_t allowed;
+    if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    cpu_set_t free;
+    CPU_ZERO(&free);
+    for (int i = 0; i < CPU_SETSIZE; ++i) {
+      if (CPU_ISSET(i, &allowed) && !is_taken(i)) CPU_SET(i, &free);
+    }
+    if (CPU_COUNT(&free) == 0 || ::sched_setaffinity(0, sizeof free, &free) != 0) return;
+    (void)::sched_setaffinity(0, sizeof allowed, &allowed);
+  }
+
+  const std::thread::id starter_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  std::condition_variable came_;
+  cpu_set_t taken_{};
+  int there_ = 0;
+};
+
+}  // namespace
+
+void start_thread_team(uint32_t threads) {
+  if (gnu_parallel() == nullptr || thread_has_forked()) return;
+  Gathering gathering;
+  const TorchUse use;
+  gnu_parallel()([](void* data) { static_cast<Gathering*>(data)->join(); }, &gathering, threads, 0);
+}
+
+void end_thread_team() {
+  static int (*const pause)(int) = find_openmp<int(int)>("omp_pause_resource_all");
+  LW_CHECK(pause != nullptr, "torch's OpenMP runtime is OpenMP 5 or newer");
+  if (thread_has_forked()) return;
+  const TorchUse use;
+  (void)pause(kPauseSoft);  // refused within a parallel region
+}
+
+}  // namespace laneway::adaptor
