@@ -4,7 +4,7 @@
 
 namespace laneway::lanes {
 
-double LaneLimit::Told::pace() const {
+double LaneLimit::Told::middle_pace() const {
   std::vector<double> sorted = paces;
   std::sort(sorted.begin(), sorted.end());
   const size_t middle = sorted.size() / 2;
@@ -85,10 +85,11 @@ void LaneLimit::tell(LaneId lane, JobId job, Duration mean, const IterationSum& 
   Slot& slot = slots_[lane.value() - 1];
   Told& told = level_ == 1 ? slot.alone : slot.beside;
   if (usual <= Duration() || measured.busy <= Duration()) return;
+  const Duration its_usual = usual * static_cast<int64_t>(measured.count);
   told.iterations += measured.count;
+  told.usual += its_usual;
   told.took += measured.busy;
-  told.paces.push_back(static_cast<double>(usual.ns()) * static_cast<double>(measured.count) /
-                       static_cast<double>(measured.busy.ns()));
+  told.paces.push_back(pace_of(its_usual, measured.busy));
 }
 
 bool LaneLimit::is_enough(const Told& told) const {
@@ -110,8 +111,8 @@ int64_t LaneLimit::sum_of_speeds() const {
   for (LaneSet left = part_; left != 0; left &= left - 1) {
     const Slot& slot = slots_[static_cast<size_t>(std::countr_zero(left))];
     // Nobody computes faster because others compute: what seems so is noise.
-    sum += std::min<int64_t>(static_cast<int64_t>(1000 * slot.beside.pace() / slot.alone.pace()),
-                             1000);
+    sum += std::min<int64_t>(
+        static_cast<int64_t>(1000 * slot.beside.pace() / slot.alone.middle_pace()), 1000);
   }
   return sum * level_ / taking_part();
 }

@@ -12,9 +12,11 @@
 // say nothing.
 //
 // Iterations of different jobs of a lane are made comparable by each job's mean time when it had
-// its first turn in the trial. Of a lane's turns at a level the median counts: one that the machine
-// disturbed says nothing about lanes. Inferences are not counted: they compute when somebody asks,
-// and who waits for an answer loses more by a turn of another job than that one gains.
+// its first turn in the trial. What is alone is the median of a lane's turns: one that the machine
+// disturbed says nothing about lanes. Beside others all turns count, because where lanes are more
+// than processors some have one to themselves while others share. Inferences are not counted: they
+// compute when somebody asks, and who waits for an answer loses more by a turn of another job than
+// that one gains.
 //
 // Sources: control of the multiprogramming level by measured throughput (Heiss and Wagner,
 // "Adaptive Load Control in Transaction Processing Systems", VLDB 1991); speeds normalised by the
@@ -109,11 +111,13 @@ class LaneLimit {
   // What a lane's turns at one level told.
   struct Told {
     uint64_t iterations = 0;
+    Duration usual;  // of as many iterations
     Duration took;
-    std::vector<double> paces;  // of each turn, its iterations' usual time by the time they took
+    std::vector<double> paces;  // usual by taken, of each turn
 
-    // The median. Requires: there is one.
-    double pace() const;
+    // Of the median turn; and of all together. Requires: there is one.
+    double middle_pace() const;
+    double pace() const { return pace_of(usual, took); }
   };
   struct Slot {
     Told alone;
@@ -123,6 +127,9 @@ class LaneLimit {
 
   static uint32_t step_up(uint32_t lanes) {
     return lanes + std::max(std::bit_floor(lanes) / 2, 1U);
+  }
+  static double pace_of(Duration usual, Duration took) {
+    return static_cast<double>(usual.ns()) / static_cast<double>(took.ns());
   }
   static uint32_t count(LaneSet lanes) { return static_cast<uint32_t>(std::popcount(lanes)); }
   uint32_t slots() const { return static_cast<uint32_t>(slots_.size()); }

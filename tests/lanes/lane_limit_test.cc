@@ -38,6 +38,7 @@ class LaneLimitTest : public ::testing::Test {
       limit_->turn_began(lane);
       Duration took = Duration(kIteration.ns() * count_ * slow_by_(level) / 100);
       if (++turns_ == disturbed_) took = took * 8;
+      if (level == 3 && turns_ % 5 >= 3) took = took * share_;
       now_ = now_ + Duration(took.ns() / level);
       if ((silent_ & set_of(lane)) == 0) {
         limit_->tell(lane, JobId(lane.value()), kIteration,
@@ -61,6 +62,7 @@ class LaneLimitTest : public ::testing::Test {
   int64_t count_ = 5;
   int turns_ = 0;
   int disturbed_ = 0;  // this turn takes 8 times as long
+  int64_t share_ = 1;  // at level 3, two of five turns take so many times as long
   std::function<int64_t(uint32_t)> slow_by_ = [](uint32_t) { return 100; };  // in hundredths
   TimePoint now_;
 };
@@ -74,8 +76,7 @@ TEST_F(LaneLimitTest, ADeviceThatIsFullByOneJobHasOneLane) {
 }
 
 TEST_F(LaneLimitTest, OneTurnThatTheMachineDisturbedDecidesNothing) {
-  // The first turns of each lane tell what is alone: were it longer, two lanes would seem to pay;
-  // the later ones are beside another, and two lanes would seem not to.
+  // The first turns of each lane tell what is alone: were it longer, two lanes would seem to pay.
   for (const bool full : {true, false}) {
     for (disturbed_ = 1; disturbed_ <= 20; ++disturbed_) {
       make(2);
@@ -87,6 +88,15 @@ TEST_F(LaneLimitTest, OneTurnThatTheMachineDisturbedDecidesNothing) {
       EXPECT_EQ(limit_->lanes(), full ? 1u : 2u) << "turn " << disturbed_;
     }
   }
+}
+
+TEST_F(LaneLimitTest, WhereSomeTurnsHaveAProcessorToThemselvesAllTurnsCount) {
+  // Of three lanes on two processors the median turn is as fast as alone.
+  make(3);
+  busy_ = 0b111;
+  share_ = 4;
+  try_it();
+  EXPECT_EQ(limit_->lanes(), 2u);
 }
 
 TEST_F(LaneLimitTest, LanesThatPayStayAndWhatIsNotKnownIsAsBefore) {
