@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "lanes/image_prefix.h"
+#include "lanes/learnt.h"
 #include "lanes/outside_place.h"
 #include "lanes/reason.h"
 #include "lanes/turn.h"
@@ -136,8 +137,16 @@ struct RecallTurn {
   Duration latest = kWhenever;
 };
 
-using Action = std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage,
-                            SaveImage, DropCopy, DropPrefix, OpenRegion, ResizeRegion, CloseRegion,
-                            GrantTurn, RecallTurn, RefuseWork, MoveImage, ChangeLane, ResizePool>;
+// What the core has learnt of a job whose turn begins: the worker keeps it for its report.
+struct KeepLearnt {
+  JobId job;
+  Learnt learnt;
+  LearntBeside beside;  // of one other job; none: nothing new
+};
+
+using Action =
+    std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage, SaveImage,
+                 DropCopy, DropPrefix, OpenRegion, ResizeRegion, CloseRegion, GrantTurn, RecallTurn,
+                 RefuseWork, MoveImage, ChangeLane, ResizePool, KeepLearnt>;
 
 }  // namespace laneway::lanes

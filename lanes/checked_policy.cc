@@ -20,6 +20,13 @@ bool is_possible(CoreState& core, const policies::AdmitDecision& decision) {
 
 }  // namespace
 
+// FNV-1a, 64 bits: the same in every build, unlike std::hash.
+uint64_t note_key(std::string_view policy) {
+  uint64_t number = 0xcbf29ce484222325;
+  for (const char c : policy) number = (number ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return number | 1;
+}
+
 CheckedPolicy::CheckedPolicy(std::unique_ptr<policies::Policy> policy)
     : fallback_(std::make_unique<policies::Fifo>()) {
   replace(std::move(policy));
@@ -28,6 +35,7 @@ CheckedPolicy::CheckedPolicy(std::unique_ptr<policies::Policy> policy)
 void CheckedPolicy::replace(std::unique_ptr<policies::Policy> policy) {
   LW_CHECK(policy != nullptr, "a scheduler needs a policy");
   policy_ = std::move(policy);
+  note_key_ = note_key(policy_->name());
 }
 
 policies::AdmitDecision CheckedPolicy::admit(CoreState& core) {
@@ -108,6 +116,22 @@ uint32_t CheckedPolicy::position_of(CoreState& core, const policies::JobView& jo
 void CheckedPolicy::gone(JobId job) {
   policy_->gone(job);
   fallback_->gone(job);
+}
+
+std::optional<Learnt> CheckedPolicy::learnt(const policies::JobView& job) const {
+  const std::optional<policies::PolicyNote> note = policy_->note(job);
+  const bool separates = policy_->separates();
+  if (!note && !separates) return std::nullopt;
+  Learnt learnt{.policy = note ? note_key_ : 0, .lane = job.lane, .note = {}, .alone = {}};
+  if (note) learnt.note = *note;
+  if (separates) learnt.alone = job.alone_time;
+  return learnt;
+}
+
+void CheckedPolicy::recall(const CoreState& core, const policies::JobView& job,
+                           const Learnt& learnt) {
+  const bool is_its_own = learnt.policy == note_key_ && learnt.lane == job.lane;
+  if (is_its_own && job.lane.valid()) policy_->recall(core.view, job, learnt.note);
 }
 
 std::optional<Duration> CheckedPolicy::late(const CoreState& core,

@@ -10,9 +10,13 @@
 #include <vector>
 
 #include "lanes/core_state.h"
+#include "lanes/learnt.h"
 #include "policies/policy.h"
 
 namespace laneway::lanes {
+
+// A policy's name as a number, which says whose a note is (learnt.h). Never 0.
+uint64_t note_key(std::string_view policy);
 
 class CheckedPolicy {
  public:
@@ -56,6 +60,11 @@ class CheckedPolicy {
   }
   // The job is over.
   void gone(JobId job);
+  // What the policy keeps of a job whose turn begins, for a core after this one: its note, its
+  // lane, and the time alone if it separates jobs. Nothing if it keeps nothing.
+  std::optional<Learnt> learnt(const policies::JobView& job) const;
+  // The same, as the core before this one learnt it, if by this policy in the job's lane.
+  void recall(const CoreState& core, const policies::JobView& job, const Learnt& learnt);
   // By how much the job will miss its deadline, as far as the policy knows.
   std::optional<Duration> late(const CoreState& core, const policies::JobView& job) const;
 
@@ -68,6 +77,7 @@ class CheckedPolicy {
 
   std::unique_ptr<policies::Policy> policy_;
   std::unique_ptr<policies::Policy> fallback_;
+  uint64_t note_key_ = 0;  // of the policy's notes
   uint64_t faults_ = 0;
 };
 

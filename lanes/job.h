@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "lanes/image_prefix.h"
+#include "lanes/learnt.h"
 #include "lanes/reason.h"
 #include "policies/view.h"
 
@@ -107,6 +108,8 @@ struct alignas(64) Job {
   Duration paused;
   uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
   TimePoint paused_since;
+  Learnt learnt;             // as the last KeepLearnt had it
+  JobId learnt_beside;       // whose company was measured since
   TimePoint ask_no_sooner;   // whether its open turn has work, for somebody who wants its room
   TimePoint save_no_sooner;  // after a copy ahead that failed, or was stopped
   TimePoint move_no_sooner;  // after its image moved, or could not

@@ -15,6 +15,7 @@
 #include "lanes/image_prefix.h"
 #include "lanes/iteration_sum.h"
 #include "lanes/job_offered.h"
+#include "lanes/learnt.h"
 #include "lanes/outside_place.h"
 
 namespace laneway::lanes {
@@ -54,8 +55,11 @@ struct ReportedJob {
   Duration busy;
   uint64_t uncounted = 0;      // as in TurnEnded
   IterationSum measured = {};  // of those that count, all but the probes, as far as they are known
-  TurnId turn;                 // the open turn, or none
-  bool paused = false;         // … in which an iteration is held: TurnResumed comes
+  // As the last KeepLearnt had them.
+  Learnt learnt = {};
+  std::vector<LearntBeside> beside = {};
+  TurnId turn;          // the open turn, or none
+  bool paused = false;  // … in which an iteration is held: TurnResumed comes
 };
 
 struct ReportedRegion {

@@ -4,6 +4,7 @@
 // bound. Part of the core; not thread-safe.
 #pragma once
 
+#include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
 #include "lanes/job_exit.h"
 #include "lanes/region_control.h"
@@ -15,8 +16,9 @@ namespace laneway::lanes {
 class Restore {
  public:
   // All arguments must outlive the object.
-  Restore(CoreState& core, TurnControl& turns, JobExit& exit, RegionControl& regions)
-      : core_(core), turns_(turns), exit_(exit), regions_(regions) {}
+  Restore(CoreState& core, CheckedPolicy& policy, TurnControl& turns, JobExit& exit,
+          RegionControl& regions)
+      : core_(core), policy_(policy), turns_(turns), exit_(exit), regions_(regions) {}
 
   // A core that has jobs already ignores the report and counts it as ignored.
   void take_over(WorkerReport report);
@@ -25,6 +27,9 @@ class Restore {
   void restore_region(const ReportedRegion& reported);
   void restore_job(const ReportedJob& reported);
   void restore_admitted(Job job, const ReportedJob& reported);
+  // What is possible of what the core before this one learnt of the job. Requires: all jobs are
+  // restored.
+  void restore_learnt(Job& job, const ReportedJob& reported);
   // Claims the place of the job's copy. Returns false and changes nothing when it contradicts the
   // tiers or an earlier copy; true when the job has no copy.
   bool restore_copy(const ReportedJob& reported);
@@ -36,6 +41,7 @@ class Restore {
   void settle_restored(Lane& lane);
 
   CoreState& core_;
+  CheckedPolicy& policy_;
   TurnControl& turns_;
   JobExit& exit_;
   RegionControl& regions_;

@@ -134,7 +134,7 @@ class Scheduler {
   LaneTrials trials_{core_, policy_, turns_};
   RegionControl regions_{core_, turns_, exit_, moves_, eviction_, changes_};
   Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_, changes_};
-  Restore restore_{core_, turns_, exit_, regions_};
+  Restore restore_{core_, policy_, turns_, exit_, regions_};
   uint64_t events_ = 0;
   bool policy_changed_ = false;
 };

@@ -39,6 +39,7 @@ void learn_speed(TimePoint now, const Stretch& stretch, Duration busy, const Ite
     job.view.alone_time.add(measured.count, measured.busy);
   } else if (stretch.other.valid() && stretch.was_beside(busy)) {
     speeds.add(now, job.view.id, stretch.other, measured.count, measured.busy);
+    job.learnt_beside = stretch.other;
   }
 }
 

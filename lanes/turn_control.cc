@@ -299,6 +299,19 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   begin_turn(lane, job, turn_ids_.next(), budget);
   if (lane.bounded) deadlines_.set(lane.id.value() - 1, overdue_at(budget));
   core_.actions.push_back(GrantTurn{lane.turn});
+  keep_learnt(job);
+}
+
+void TurnControl::keep_learnt(Job& job) {
+  const std::optional<Learnt> learnt = policy_.learnt(job.view);
+  if (!learnt) return;
+  LearntBeside beside;
+  if (const JobId other = std::exchange(job.learnt_beside, {}); other.valid()) {
+    beside = {.other = other, .time = core_.view.speeds().time_of(job.view.id, other)};
+  }
+  if (*learnt == job.learnt && beside.time.count == 0) return;
+  job.learnt = *learnt;
+  core_.actions.push_back(KeepLearnt{job.view.id, *learnt, beside});
 }
 
 void TurnControl::forget_old_recalls() {

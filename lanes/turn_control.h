@@ -100,6 +100,8 @@ class TurnControl {
   // Lanes may be too many, or too few.
   void note_load(const Lane& lane);
   void grant(Lane& lane, const policies::PickDecision& decision);
+  // Tells the worker what is known of the job, whose turn begins, for a core after this one.
+  void keep_learnt(Job& job);
   // The bound of a turn for which rivals wait.
   TurnBudget bound_of(const policies::PickDecision& decision) const;
   // … and for which other lanes wait, or which tells what a trial wants to know.

@@ -66,6 +66,10 @@ class CommonRules final : public Policy {
   }
   bool has_reservations(TimePoint now, const View& view) const override;
   void gone(JobId job) override;
+  std::optional<PolicyNote> note(const JobView& job) const override { return rule_->note(job); }
+  void recall(const View& view, const JobView& job, const PolicyNote& note) override {
+    rule_->recall(view, job, note);
+  }
   std::optional<Duration> late(TimePoint now, const View& view, const JobView& job) const override;
 
  private:

@@ -1,7 +1,9 @@
 #include "policies/fair.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "base/check.h"
 #include "policies/least_useful.h"
 
 namespace laneway::policies {
@@ -9,6 +11,9 @@ namespace {
 
 // Weights are checked where they come in; the least one only keeps the arithmetic defined.
 double weight_of(const JobView& job) { return std::max(job.options.weight, 1e-6); }
+
+// Whole nanoseconds are still told apart below it; no lane comes there in 30 years.
+constexpr double kLargestTag = 1e18;
 
 }  // namespace
 
@@ -50,6 +55,7 @@ PickDecision Fair::pick(TimePoint /*now*/, const View& view, const PickQuestion&
     best = job;
     best_tag = tag;
   }
+  LW_CHECK(best != nullptr, "who is asked whom to pick has candidates");
   lane_time = best_tag;
   return {.job = best->id, .budget = turn};
 }
@@ -59,5 +65,24 @@ JobId Fair::evict(TimePoint now, const View& /*view*/, const EvictQuestion& ques
 }
 
 void Fair::gone(JobId job) { accounts_.erase(job); }
+
+std::optional<PolicyNote> Fair::note(const JobView& job) const {
+  const auto found = accounts_.find(job.id);
+  if (found == accounts_.end()) return std::nullopt;
+  return PolicyNote{.first = std::bit_cast<int64_t>(found->second.tag),
+                    .second = found->second.busy.ns()};
+}
+
+// The lane's virtual time is the tag of its last turn, and they only grow.
+void Fair::recall(const View& view, const JobView& job, const PolicyNote& note) {
+  const auto tag = std::bit_cast<double>(note.first);
+  const bool is_tag = tag >= 0 && tag <= kLargestTag;
+  const Duration busy(note.second);
+  if (!is_tag || busy < Duration() || busy > job.busy) return;
+  accounts_[job.id] = {.lane = job.lane, .busy = busy, .tag = tag};
+  virtual_time_.resize(view.max_lanes());
+  double& lane_time = virtual_time_[job.lane.value() - 1];
+  lane_time = std::max(lane_time, tag);
+}
 
 }  // namespace laneway::policies

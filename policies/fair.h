@@ -15,7 +15,8 @@
 // Bound: a job waits for at most what its rivals may be ahead: by the theorem, for the sum over
 // the rivals of (quantum + longest iteration) x (1 + their weight / its weight); and that of
 // CommonRules.
-// A core that takes over forgets tags, which is at most that difference.
+// A core that takes over goes on with the tags: they are noted with each turn, and with what a job
+// had since they follow.
 #pragma once
 
 #include <map>
@@ -38,6 +39,9 @@ class Fair final : public Policy {
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   bool keeps_order() const override { return true; }
   void gone(JobId job) override;
+  // Its tag (the bits of a double), and the device time with which that was made.
+  std::optional<PolicyNote> note(const JobView& job) const override;
+  void recall(const View& view, const JobView& job, const PolicyNote& note) override;
 
  private:
   struct Account {

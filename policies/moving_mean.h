@@ -28,10 +28,20 @@ struct MovingMean {
     count += many;
     sum += took;
   }
+  // Whether it can be one: it may come from another process.
+  bool is_possible(Duration longest) const {
+    const bool counted = count > 0 && count <= 2 * kWindow;
+    return counted && sum >= Duration() && sum <= longest;
+  }
   // Zero: nothing was added.
   Duration mean() const {
     return count == 0 ? Duration() : Duration(sum.ns() / static_cast<int64_t>(count));
   }
+  template <class A>
+  void serialize(A& archive) {
+    archive(count, sum);
+  }
+  friend bool operator==(const MovingMean&, const MovingMean&) = default;
 };
 
 }  // namespace laneway::policies

@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "policies/decision.h"
+#include "policies/note.h"
 #include "policies/view.h"
 
 namespace laneway::policies {
@@ -74,6 +75,13 @@ class Policy {
 
   // The job is over: what the policy keeps of it can be forgotten.
   virtual void gone(JobId /*job*/) {}
+
+  // What it keeps of the job, whose turn begins, and could not find in the view; nothing where it
+  // keeps nothing.
+  virtual std::optional<PolicyNote> note(const JobView& /*job*/) const { return std::nullopt; }
+  // The policy of a core before this one noted that when the job's last turn began, in the lane in
+  // which the job is. Called before the first pick. Any numbers may come.
+  virtual void recall(const View& /*view*/, const JobView& /*job*/, const PolicyNote& /*note*/) {}
 
   // By how much the job will miss its deadline, by what is known now; nothing when it has none, or
   // may meet it. Asked when somebody looks, from the offer on.

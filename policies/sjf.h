@@ -2,7 +2,7 @@
 // runs. A job that named its total and was picked keeps its lane until it is done: a shorter one
 // that gets ready later waits. While it has no work the others run, and when it has again it goes
 // first. Jobs that named no total have no end to wait for: each of their turns is a new choice.
-// Unmeasured jobs go first: two iterations each.
+// Unmeasured jobs go first: two iterations each, or, with nobody else there, as begun ones.
 //
 // Source: W. E. Smith, "Various optimizers for single-stage production", Naval Research Logistics
 // Quarterly 3, 1956 (the order by length has the least mean completion time).
@@ -25,6 +25,9 @@ class Sjf final : public Ranked {
   std::string_view name() const override { return "sjf"; }
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
   void gone(JobId job) override;
+  // 1: it keeps its lane.
+  std::optional<PolicyNote> note(const JobView& job) const override;
+  void recall(const View& view, const JobView& job, const PolicyNote& note) override;
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;

@@ -25,6 +25,17 @@ void Speeds::add(TimePoint now, JobId job, JobId other, uint64_t many, Duration 
   side.at = now;
 }
 
+MovingMean Speeds::time_of(JobId job, JobId other) const {
+  const Pair* pair = find(job, other);
+  if (pair == nullptr) return {};
+  return job < other ? pair->lower.time : pair->higher.time;
+}
+
+void Speeds::recall(TimePoint now, JobId job, JobId other, const MovingMean& time) {
+  Pair& pair = kept(job, other);
+  (job < other ? pair.lower : pair.higher) = {.time = time, .at = now};
+}
+
 void Speeds::note_try(TimePoint now, JobId one, JobId other) {
   Pair& pair = kept(one, other);
   if (pair.tries == 0 || now - pair.tries_since > kRetry) {

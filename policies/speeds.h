@@ -40,6 +40,10 @@ class Speeds {
   bool may_try(TimePoint now, JobId one, JobId other) const;
   // The job is over.
   void forget(JobId job);
+  // What is known of the job's iterations beside the other's; and, for a core that takes over, what
+  // was, which counts as measured now. Requires of recall: two jobs, a time that is possible.
+  MovingMean time_of(JobId job, JobId other) const;
+  void recall(TimePoint now, JobId job, JobId other, const MovingMean& time);
 
   // In thousandths; nothing until all four times are known.
   std::optional<int64_t> sum_of(const JobView& one, const JobView& other) const;

@@ -118,6 +118,10 @@ class Words {
   std::string operator()(const lanes::ChangeLane& action) const {
     return "ChangeLane " + job(action.job) + " to lane " + text(action.lane.value());
   }
+  std::string operator()(const lanes::KeepLearnt& action) const {
+    return "KeepLearnt of " + job(action.job) +
+           (action.beside.other.valid() ? " beside " + job(action.beside.other) : "");
+  }
   std::string operator()(const lanes::QueueJob& action) const {
     return "QueueJob " + job(action.job) + " at position " + text(action.reason.position) +
            reason_part(action.reason);

@@ -100,6 +100,18 @@ void serialize(A& archive, GrantTurn& action) {
   archive(action.turn);
 }
 template <class A>
+void serialize(A& archive, Learnt& learnt) {
+  archive(learnt.policy, learnt.lane, learnt.note, learnt.alone);
+}
+template <class A>
+void serialize(A& archive, LearntBeside& beside) {
+  archive(beside.other, beside.time);
+}
+template <class A>
+void serialize(A& archive, KeepLearnt& action) {
+  archive(action.job, action.learnt, action.beside);
+}
+template <class A>
 void serialize(A& archive, RecallTurn& action) {
   archive(action.turn, action.lane, action.latest);
 }
@@ -187,8 +199,8 @@ template <class A>
 void serialize(A& archive, ReportedJob& job) {
   archive(job.offer, job.lane, job.image_offset, job.image_size, job.placed, job.arriving, job.copy,
           job.leaving, job.saving, job.prefix, job.prefix_wanted, job.pinned, job.ready, job.over,
-          job.quarantined, job.iterations, job.busy, job.uncounted, job.measured, job.turn,
-          job.paused);
+          job.quarantined, job.iterations, job.busy, job.uncounted, job.measured, job.learnt,
+          job.beside, job.turn, job.paused);
 }
 template <class A>
 void serialize(A& archive, ReportedRegion& region) {

@@ -131,6 +131,11 @@ void CoreActions::perform(const lanes::RecallTurn& action) {
   if (lanes_.recall(action, ended)) context_.events.post(ended);
 }
 
+void CoreActions::perform(const lanes::KeepLearnt& action) {
+  const BookkeepingLock lock(context_.mutex);
+  if (const JobHandle job = jobs_.get(action.job)) job->learnt.take(action);
+}
+
 void CoreActions::stop() {
   const MutexLock lock(pool_mutex_);
   stopped_ = true;

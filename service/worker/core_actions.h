@@ -49,6 +49,7 @@ class CoreActions {
   void perform(const lanes::CloseRegion& action);
   void perform(const lanes::GrantTurn& action);
   void perform(const lanes::RecallTurn& action);
+  void perform(const lanes::KeepLearnt& action);
   void perform(const lanes::ResizePool& action) LW_EXCLUDES(pool_mutex_);
 
   WorkerContext& context_;

@@ -99,14 +99,14 @@ bool LaneWait::look_for_turn() {
 void LaneWait::rest(bool for_requests) {
   const bool turn_is_near = std::exchange(turn_is_near_, false);
   if (turn_is_near && job_ == nullptr && look_for_turn()) return;
-  if (!team_used_) return wait(for_requests);
+  if (!keeps_team()) return wait(for_requests);
   const Duration left = *team_used_ + team_rest() - context_.clock.now();
   if (left.ns() > 0) return wait(for_requests, left);
   end_team();
 }
 
 void LaneWait::start_team(uint32_t threads) {
-  if (threads <= 1 || team_used_) return;
+  if (threads <= 1 || keeps_team()) return;
   team_used();
   context_.mutex.unlock();
   adaptor::start_thread_team(threads);
@@ -124,7 +124,7 @@ Duration LaneWait::team_rest() const {
 }
 
 void LaneWait::end_team() {
-  if (!team_used_) return;
+  if (!keeps_team()) return;
   team_used_.reset();
   context_.teams.ended(lane_);
   context_.mutex.unlock();

@@ -28,6 +28,7 @@
 #include "service/worker/guarded_state.h"
 #include "service/worker/image_arrival.h"
 #include "service/worker/initial_image.h"
+#include "service/worker/learnt_of_job.h"
 #include "service/worker/link.h"
 #include "service/worker/open_turn.h"
 #include "service/worker/outside_images.h"
@@ -93,6 +94,7 @@ struct WorkerJob {
   Duration busy LW_GUARDED_BY(kBookkeeping);               //
   uint64_t uncounted LW_GUARDED_BY(kBookkeeping) = 0;      // as in ReportedJob
   lanes::IterationSum measured LW_GUARDED_BY(kBookkeeping);
+  LearntOfJob learnt LW_GUARDED_BY(kBookkeeping);
   bool recovered LW_GUARDED_BY(kBookkeeping) = false;  // until the journal was looked at
   bool running LW_GUARDED_BY(kBookkeeping) =
       false;  // an iteration or a state access is under way, or in flight

@@ -206,6 +206,8 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.busy = job->busy;
     told.uncounted = job->uncounted;
     told.measured = job->measured;
+    told.learnt = job->learnt.learnt();
+    told.beside = job->learnt.beside();
     if (job->lane != nullptr) {
       told.turn = job->lane->turn();
       told.paused = job->lane->is_paused();

@@ -17,7 +17,8 @@ bool waits_for_nobody(const lanes::Action& action) {
          std::holds_alternative<lanes::RecallTurn>(action) ||
          std::holds_alternative<lanes::QueueJob>(action) ||
          std::holds_alternative<lanes::AdmitJob>(action) ||
-         std::holds_alternative<lanes::ChangeLane>(action);
+         std::holds_alternative<lanes::ChangeLane>(action) ||
+         std::holds_alternative<lanes::KeepLearnt>(action);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/random.h"
+#include "lanes/checked_policy.h"
 #include "lanes/event.h"
 #include "lanes/report.h"
 
@@ -12,6 +14,8 @@ namespace laneway::lanes {
 class Garbage {
  public:
   explicit Garbage(Random& random) : random_(random) {}
+  // Whose notes the reports have from now on.
+  void set_policy(std::string_view name) { known_policy_ = note_key(name); }
 
   WorkerReport report() {
     WorkerReport report;
@@ -88,10 +92,21 @@ class Garbage {
     job.leaving = random_.chance(0.05);
     job.saving = random_.chance(0.05);
     job.pinned = random_.chance(0.2);
+    job.learnt.policy = known_policy_;
+    job.learnt.lane = random_.chance(0.8) ? job.lane : LaneId(number(6));
+    const auto any = [this] { return static_cast<int64_t>(random_.next()); };
+    const auto mean = [&] {
+      const uint64_t count = random_.chance(0.7) ? random_.below(80) : random_.next();
+      return policies::MovingMean{.count = count, .sum = Duration(any())};
+    };
+    job.learnt.note = {random_.chance(0.3) ? 1 : any(), random_.chance(0.3) ? 0 : any()};
+    job.learnt.alone = mean();
+    if (random_.chance(0.3)) job.beside.push_back({JobId(number(14)), mean()});
     return job;
   }
 
   Random& random_;
+  uint64_t known_policy_ = 0;
 };
 
 }  // namespace laneway::lanes

@@ -203,5 +203,54 @@ TEST_F(SchedulerApartTest, ATurnInMixedCompanySaysNothing) {
   EXPECT_EQ(scheduler_->view().speeds().pairs(), 0u) << "job 1 had no bound: it may have waited";
 }
 
+TEST_F(SchedulerApartTest, ACoreThatTakesOverKnowsTheTimesThatWereMeasured) {
+  std::map<uint64_t, KeepLearnt> learnt;
+  const auto turn_of = [&](const std::vector<Action>& actions, uint64_t id) {
+    for (const KeepLearnt& action : of<KeepLearnt>(actions)) learnt[action.job.value()] = action;
+    return granted(actions, id);
+  };
+  apart(1, 2);
+  Turn first = turn_of(start(1, 10, 5), 1);
+  start(2, 10, 5);
+  Turn second = turn_of(finish(first, 8, 8000, 8000), 2);
+  first = turn_of(finish(second, 8, 16000, 16000), 1);
+  apart(1, 2, Beside::try_together);
+  std::vector<Action> actions = finish(first, 4, 4000, 4000);
+  first = turn_of(actions, 1);
+  second = turn_of(actions, 2);
+  for (int round = 0; round < 2; ++round) {
+    first = turn_of(finish(first, 4, 6000, 6000), 1);
+    second = turn_of(finish(second, 2, 6000, 0), 2);
+  }
+  const policies::Speeds& known = scheduler_->view().speeds();
+  const policies::MovingMean one = known.time_of(JobId(1), JobId(2));
+  const policies::MovingMean other = known.time_of(JobId(2), JobId(1));
+  ASSERT_GT(one.count, 0u);
+  ASSERT_GT(other.count, 0u);
+  std::vector<ReportedJob> jobs;
+  for (const uint64_t id : {1, 2}) {
+    ReportedJob job = in_pool(away_at(id, 10, {}), static_cast<int64_t>(id) * 10 - 10);
+    job.learnt = learnt.at(id).learnt;
+    job.beside = {learnt.at(id).beside, {JobId(id), one}, {JobId(9), one}};
+    jobs.push_back(job);
+  }
+  const policies::MovingMean alone = view_of(1).alone_time;
+  jobs[1].learnt.alone.count = 1'000'000;  // no mean that a core makes
+  auto policy = std::make_unique<Apart>();
+  make(100, 4, 0, std::move(policy));
+  restore(std::move(jobs), /*with_lane=*/true);
+  const policies::Speeds& speeds = scheduler_->view().speeds();
+  EXPECT_EQ(speeds.time_of(JobId(1), JobId(2)), one);
+  EXPECT_EQ(speeds.time_of(JobId(2), JobId(1)), other);
+  EXPECT_EQ(speeds.pairs(), 1u) << "not with itself, nor with one that is not there";
+  EXPECT_EQ(speeds.measured_at(JobId(1), JobId(2)), now_);
+  std::map<uint64_t, policies::MovingMean> times;
+  for (const policies::JobView* job : scheduler_->view().lane(LaneId(1))->jobs) {
+    times[job->id.value()] = job->alone_time;
+  }
+  EXPECT_EQ(times.at(1), alone);
+  EXPECT_EQ(times.at(2), policies::MovingMean());
+}
+
 }  // namespace
 }  // namespace laneway::lanes

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <set>
 
 #include "base/random.h"
@@ -273,6 +275,46 @@ TEST_F(RestoreTest, OneTurnALaneAndOneNumericContextAtATime) {
   EXPECT_EQ(job(1).state, JobState::running);
 }
 
+TEST_F(RestoreTest, WhatThePolicyOfTheCoreBeforeNotedDecidesOn) {
+  // By fair the last turn of job 2 was a long one, so job 1 has the next ones. Who knows nothing
+  // lets them alternate, and so does who is told what another policy noted, or what held in another
+  // lane.
+  const auto first_turns = [&](const char* noted_by, uint64_t lane) {
+    report_ = {};
+    make(100, 1, 0, policies::make_policy("fair").value());
+    region(1, 1, 80, 20);
+    report_.jobs = {lies(1, 5, 20, 1, 0), lies(2, 5, 20, 1, 5)};
+    for (ReportedJob& job : report_.jobs) {
+      job.ready = true;
+      job.busy = milliseconds(500);
+      const bool is_first = job.offer.job == JobId(1);
+      const double tag = is_first ? 6e8 : 5e8;
+      const Duration busy_then = job.busy - milliseconds(is_first ? 20 : 200);
+      job.learnt = {.policy = note_key(noted_by),
+                    .lane = LaneId(lane),
+                    .note = {.first = std::bit_cast<int64_t>(tag), .second = busy_then.ns()},
+                    .alone = {}};
+    }
+    std::vector<Action> actions = restore();
+    std::string turns;
+    for (int i = 0; i < 6; ++i) {
+      const Turn turn = of<GrantTurn>(actions).at(0).turn;
+      turns += std::to_string(turn.job.value());
+      now_ = now_ + milliseconds(20);
+      actions = send(TurnEnded{.turn = turn.id,
+                               .end = TurnEnd::budget,
+                               .iterations = 2,
+                               .busy = milliseconds(20),
+                               .more_ready = true,
+                               .ephemeral = Bytes()});
+    }
+    return turns;
+  };
+  EXPECT_EQ(first_turns("fair", 1), "111112");
+  EXPECT_EQ(first_turns("sjf", 1), "121212");
+  EXPECT_EQ(first_turns("fair", 2), "121212");
+}
+
 // What must hold of every core at every moment, from its snapshot alone.
 void check(const Scheduler& core) {
   const Snapshot now = core.snapshot();
@@ -283,6 +325,11 @@ void check(const Scheduler& core) {
     ASSERT_GT(piece.size.count(), 0);
     at += piece.size.count();
     if (piece.kind != PieceKind::free) taken += piece.size.count();
+    // One that moves has its new place too.
+    const auto moves = [&](const JobStatus& job) {
+      return job.id == piece.job && job.state == JobState::moving;
+    };
+    if (std::any_of(now.jobs.begin(), now.jobs.end(), moves)) taken += piece.size.count();
   }
   ASSERT_EQ(at, now.capacity.count());
   ASSERT_EQ(taken, now.claimed.count());
@@ -308,7 +355,10 @@ TEST_F(RestoreTest, RandomNonsenseNeverBreaksWhatAlwaysHolds) {
   for (int round = 0; round < 3000; ++round) {
     store_ = units(random.between(0, 120));
     spill_ = units(random.chance(0.5) ? 0 : random.between(0, 120));
-    make(random.between(10, 120), static_cast<uint32_t>(random.between(1, 5)));
+    const std::string_view policy = std::array{"fifo", "fair", "sjf", "packing"}.at(round % 4);
+    garbage.set_policy(policy);
+    make(random.between(10, 120), static_cast<uint32_t>(random.between(1, 5)), 0,
+         policies::make_policy(policy).value());
     const auto actions = send(WorkerReported{garbage.report()});
     refused += of<RefuseJob>(actions).size();
     restored += scheduler_->snapshot().regions.size();

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <limits>
 #include <map>
 
 #include "tests/policies/scene.h"
@@ -96,6 +98,53 @@ TEST_F(FairTest, AnotherWeightHoldsFromThenOn) {
   const double second = had(2);
   for (int i = 0; i < 400; ++i) turn();
   EXPECT_NEAR((had(1) - first) / 3, had(2) - second, 2 * (0.05 + 0.01));
+}
+
+TEST_F(FairTest, OneThatIsToldItsNotesGoesOnAsIfItHadBeenThere) {
+  add(1, 1, 30);
+  add(2, 2, 1);
+  JobView& sleeper = add(3, 4, 7);
+  std::map<JobId, PolicyNote> notes;
+  const auto turn_with_note = [&] {
+    const JobId job = turn();  // a note is made before the turn's time is known
+    notes[job] = policy_.note(*jobs_.at(job)).value();
+    return job;
+  };
+  for (int i = 0; i < 100; ++i) turn_with_note();
+  scene_.view.remove_ready(sleeper);
+  for (int i = 0; i < 37; ++i) turn_with_note();
+  PolicyOptions same = options();
+  Fair next(same);
+  for (const auto& [id, note] : notes) next.recall(scene_.view, *jobs_.at(id), note);
+  PolicyOptions others = options();
+  Fair stranger(others);
+  int otherwise = 0;
+  for (int i = 0; i < 200; ++i) {
+    if (i == 50) scene_.view.add_ready(sleeper);
+    const PickQuestion question = scene_.question(1);
+    otherwise += stranger.pick(TimePoint(), scene_.view, question).job !=
+                 next.pick(TimePoint(), scene_.view, question).job;
+    const JobId expected = next.pick(TimePoint(), scene_.view, question).job;
+    ASSERT_EQ(turn(), expected) << "turn " << i;
+  }
+  EXPECT_GT(otherwise, 0) << "one that knows nothing begins otherwise";
+}
+
+TEST_F(FairTest, NonsenseIsNoNote) {
+  JobView& one = add(1, 1, 10);
+  one.busy = seconds(5);
+  const auto recall = [&](double tag, Duration busy) {
+    policy_.recall(scene_.view, one, {std::bit_cast<int64_t>(tag), busy.ns()});
+  };
+  recall(std::numeric_limits<double>::quiet_NaN(), seconds(1));
+  recall(std::numeric_limits<double>::infinity(), seconds(1));
+  recall(1e300, seconds(1));
+  recall(-1, seconds(1));
+  recall(7, seconds(6));  // more than it had
+  recall(7, seconds(-1));
+  EXPECT_FALSE(policy_.note(one));
+  recall(7, seconds(5));
+  EXPECT_EQ(policy_.note(one)->first, std::bit_cast<int64_t>(7.0));
 }
 
 }  // namespace

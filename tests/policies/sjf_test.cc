@@ -32,6 +32,55 @@ TEST(Sjf, GoesByTheWholeLengthAndKeepsWhomItBegan) {
   EXPECT_EQ(scene.picked(*policy), JobId(2)) << "a new choice: the shortest";
 }
 
+TEST(Sjf, OneThatIsToldItsNotesKeepsWhomTheOtherBegan) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  set(longer, 100, milliseconds(1));
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  const PolicyNote kept = policy->note(longer).value();
+  JobView& shorter = scene.in_lane(2, 1, /*ready=*/true);
+  set(shorter, 10, milliseconds(1));
+  const PolicyNote other = policy->note(shorter).value();
+  EXPECT_NE(kept, other);
+  const auto next = make_policy("sjf").value();
+  EXPECT_EQ(next->note(longer), other) << "it knows nobody yet";
+  EXPECT_EQ(scene.picked(*make_policy("sjf").value()), JobId(2)) << "one that knows nothing";
+  next->recall(scene.view, shorter, other);
+  next->recall(scene.view, longer, kept);
+  EXPECT_EQ(scene.picked(*next), JobId(1));
+  next->gone(JobId(1));
+  next->recall(scene.view, longer, {.first = 7, .second = -1});
+  EXPECT_EQ(scene.picked(*next), JobId(2)) << "that is no note";
+}
+
+TEST(Sjf, WhoWasAloneWhenItWasMeasuredIsBegun) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  longer.options.total_iterations = 100;
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  set(longer, 100, milliseconds(1));
+  JobView& shorter = scene.in_lane(2, 1, /*ready=*/true);
+  shorter.options.total_iterations = 10;
+  EXPECT_EQ(scene.picked(*policy), JobId(2)) << "it is measured";
+  set(shorter, 10, milliseconds(1));
+  EXPECT_EQ(scene.picked(*policy), JobId(1)) << "and waits";
+}
+
+TEST(Sjf, OfTwoThatComeTogetherTheShorterOneIsBegun) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  JobView& shorter = scene.in_lane(2, 1, /*ready=*/true);
+  longer.options.total_iterations = shorter.options.total_iterations = 100;
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1)) << "it is measured";
+  set(longer, 100, milliseconds(1));
+  EXPECT_EQ(scene.picked(*policy), JobId(2)) << "and so is this one";
+  set(shorter, 10, milliseconds(1));
+  EXPECT_EQ(scene.picked(*policy), JobId(2));
+}
+
 TEST(Sjf, WhoDidMoreThanItNamedKeepsNothing) {
   Scene scene;
   JobView& liar = scene.in_lane(1, 1, /*ready=*/true);

@@ -28,6 +28,17 @@ void ActionHash::mix(const Turn& turn) {
   mix(turn.envelope.yields_to);
 }
 
+void ActionHash::mix(const KeepLearnt& action) {
+  mix(action.job.value());
+  mix(action.learnt.policy);
+  mix(action.learnt.lane.value());
+  mix(static_cast<uint64_t>(action.learnt.note.first));
+  mix(static_cast<uint64_t>(action.learnt.note.second));
+  mix(action.learnt.alone.count);
+  mix(action.beside.other.value());
+  mix(static_cast<uint64_t>(action.beside.time.sum.ns()));
+}
+
 void ActionHash::add(const Action& action) {
   mix(uint64_t{action.index()});
   if (const auto* it = std::get_if<AdmitJob>(&action)) {
@@ -36,6 +47,8 @@ void ActionHash::add(const Action& action) {
   } else if (const auto* change = std::get_if<ChangeLane>(&action)) {
     mix(change->job.value());
     mix(change->lane.value());
+  } else if (const auto* learnt = std::get_if<KeepLearnt>(&action)) {
+    mix(*learnt);
   } else if (const auto* queue = std::get_if<QueueJob>(&action)) {
     mix(queue->job.value());
     mix(queue->reason);

@@ -18,6 +18,7 @@ class ActionHash {
   void mix(Bytes bytes) { mix(static_cast<uint64_t>(bytes.count())); }
   void mix(const lanes::Reason& reason);
   void mix(const lanes::Turn& turn);
+  void mix(const lanes::KeepLearnt& action);
 
   uint64_t hash_ = 0xcbf29ce484222325ULL;
 };

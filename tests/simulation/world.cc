@@ -145,6 +145,11 @@ void World::carry_out(const Action& action) {
   } else if (const auto* prefix = std::get_if<DropPrefix>(&action)) {
     ++outcome_.counts["prefixes given up"];
     clients_.at(prefix->job).prefix = {};
+  } else if (const auto* keep = std::get_if<KeepLearnt>(&action)) {
+    ++outcome_.counts["learnt"];
+    Client& client = clients_.at(keep->job);
+    client.learnt = keep->learnt;
+    if (keep->beside.other.valid()) client.beside[keep->beside.other] = keep->beside.time;
   } else if (std::holds_alternative<ChangeLane>(action)) {
     ++outcome_.counts["changed lanes"];
   } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {

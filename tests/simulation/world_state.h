@@ -42,7 +42,9 @@ struct World::Client {
   Duration ended_busy;
   lanes::IterationSum ended_uncounted;
   lanes::IterationSum ended_measured;  // of those that count, all but the probes
-  uint64_t unheard_iterations = 0;     // of those, what is still on its way to the core
+  lanes::Learnt learnt;                // as the core told last
+  std::map<JobId, policies::MovingMean> beside;
+  uint64_t unheard_iterations = 0;  // of those, what is still on its way to the core
   bool gone = false;
   uint32_t abandons = 0;  // of its first queued iteration
 };
