@@ -1,6 +1,6 @@
 // LaneTeams: which lanes' work computes with a team of OpenMP threads now, and which lanes' threads
-// keep a team that they do not use. OpenMP waits at barriers without sleeping only while the
-// threads of the process do not outnumber the processors, and kept ones count
+// have kept a team for a while without using it. OpenMP waits at barriers without sleeping only
+// while the threads of the process do not outnumber the processors, and kept ones count
 // (adaptor/scope/thread_team.h): a team that idles makes each iteration of another lane's up
 // to 2.5 times as long. Only its own thread can end a team, so whoever begins to compute with one
 // wakes those that keep one in vain; when they end theirs is LaneWait's rule (rules of teams:
@@ -29,7 +29,8 @@ class LaneTeams {
   // Whether work of other lanes does.
   bool others_compute(LaneId lane) const { return (computing_ & ~lanes::set_of(lane)) != 0; }
 
-  // The thread that waits there keeps a team; it must say when it keeps none before it is gone.
+  // The thread that waits there keeps a team in vain: it is woken when another lane's work begins
+  // to compute with one, until it uses or ends its own, which it does before it is gone.
   void kept(LaneId lane, LaneWait& wait) LW_REQUIRES(kBookkeeping);
   void ended(LaneId lane) LW_REQUIRES(kBookkeeping) { kept_ &= ~lanes::set_of(lane); }
 

@@ -100,13 +100,19 @@ void LaneWait::rest(bool for_requests) {
   const bool turn_is_near = std::exchange(turn_is_near_, false);
   if (turn_is_near && job_ == nullptr && look_for_turn()) return;
   if (!keeps_team()) return wait(for_requests);
-  const Duration left = *team_used_ + team_rest() - context_.clock.now();
-  if (left.ns() > 0) return wait(for_requests, left);
-  end_team();
+  const Duration idle = context_.clock.now() - *team_used_;
+  const Duration most = team_rest();
+  if (idle >= most) return end_team();
+  // A client that waits for each answer is back before anybody need be woken because of it.
+  if (job_ && idle < kTeamRestBeside) {
+    return wait(for_requests, std::min(most, kTeamRestBeside) - idle);
+  }
+  context_.teams.kept(lane_, *this);
+  wait(for_requests, most - idle);
 }
 
-void LaneWait::start_team(uint32_t threads) {
-  if (threads <= 1 || keeps_team()) return;
+void LaneWait::start_team(uint32_t threads, Duration usual) {
+  if (threads <= 1 || usual < kTeamWorthStarting || keeps_team()) return;
   team_used();
   context_.mutex.unlock();
   adaptor::start_thread_team(threads);
@@ -115,7 +121,7 @@ void LaneWait::start_team(uint32_t threads) {
 
 void LaneWait::team_used() {
   team_used_ = context_.clock.now();
-  context_.teams.kept(lane_, *this);
+  context_.teams.ended(lane_);  // it is in use
 }
 
 Duration LaneWait::team_rest() const {

@@ -40,9 +40,10 @@ class LaneWait {
 
   // Something that the thread may wait for is there: every wait ends.
   void arrived() LW_REQUIRES(kBookkeeping);
-  // The lane's thread begins an iteration with so many OpenMP threads, itself one of them: they are
-  // started if it keeps none. Releases the mutex meanwhile.
-  void start_team(uint32_t threads) LW_REQUIRES(kBookkeeping);
+  // The lane's thread begins an iteration with so many OpenMP threads, itself one of them, that
+  // takes `usual` (zero: not known): if it keeps none, and the iteration is not so short that it
+  // may need none either, they are started. Releases the mutex meanwhile.
+  void start_team(uint32_t threads, Duration usual) LW_REQUIRES(kBookkeeping);
   // The iteration is over; the lane's thread may keep them now.
   void team_used() LW_REQUIRES(kBookkeeping);
   bool keeps_team() const LW_REQUIRES(kBookkeeping) { return team_used_.has_value(); }

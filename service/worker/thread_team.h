@@ -24,6 +24,9 @@ inline constexpr Duration kTeamRestBeside = microseconds(200);
 inline constexpr Duration kTeamRestShared = milliseconds(1);
 inline constexpr Duration kTeamRestAlone = milliseconds(100);
 
+// Iterations that are shorter may be of small operators, which use one thread.
+inline constexpr Duration kTeamWorthStarting = milliseconds(1);
+
 // Ends the team of the calling thread, at most once in 2 ms: a thread that computes in between
 // starts another one each time.
 void end_callers_team(const Clock& clock);

@@ -159,7 +159,7 @@ TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
 TEST_F(LaneWaitTest, AnotherLaneThatBeginsToComputeWithATeamWakesOneThatKeepsOne) {
   {
     const BookkeepingLock lock(mutex());
-    wait_.team_used();
+    rig_.context().teams.kept(LaneId(1), wait_);
   }
   bool began = false;
   run(
@@ -229,6 +229,17 @@ TEST_F(LaneWaitTeam, OfAnOpenTurnIsKeptForAsLongAsAClientTakes) {
   wait_.rest(/*for_requests=*/false);
   EXPECT_FALSE(wait_.keeps_team());
   wait_.unfollow(/*others_wait=*/false);
+}
+
+TEST_F(LaneWaitTeam, IsStartedForWhatIsKnownToTakeAWhile) {
+  const BookkeepingLock lock(rig_.context().mutex);
+  wait_.start_team(2, Duration());
+  wait_.start_team(2, kTeamWorthStarting - microseconds(1));
+  wait_.start_team(1, kTeamWorthStarting);
+  EXPECT_FALSE(wait_.keeps_team());
+  wait_.start_team(2, kTeamWorthStarting);
+  EXPECT_TRUE(wait_.keeps_team());
+  wait_.end_team();
 }
 
 }  // namespace
