@@ -2,8 +2,9 @@
 
 #include <sched.h>
 
-#include <condition_variable>
+#include <atomic>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "adaptor/scope/fork_gate.h"
@@ -15,24 +16,30 @@ namespace {
 
 constexpr int kPauseSoft = 1;  // omp_pause_soft: the caller's own settings stay
 
-// A parallel region in which each thread finds a processor. Whoever starts the team sleeps until
-// all others have come, so that those on its processor can run.
+// Within it after a region, the threads of a team wait for the next one without sleeping.
+constexpr Duration kAwake = milliseconds(1);
+
+// When the thread's team was used last; nothing: it has none.
+thread_local std::optional<TimePoint> used;
+
+// A parallel region in which each thread finds a processor. Whoever has the team gives way until
+// all others have come, so that those on its processor can run; it does not sleep, because whoever
+// woke it would draw it to its own processor.
 class Gathering {
  public:
   Gathering() { take_own(); }
 
   void join() {
     static int (*const team_size)() = find_openmp<int()>("omp_get_num_threads");
-    std::unique_lock lock(mutex_);
     if (std::this_thread::get_id() == starter_) {
       const int others = team_size() - 1;  // OpenMP may have given fewer than were asked for
-      came_.wait(lock, [&] { return there_ >= others; });
+      while (there_.load() < others) std::this_thread::yield();
       return;
     }
+    const std::lock_guard lock(mutex_);
     leave_taken_processor();
     take_own();
     ++there_;
-    came_.notify_one();
   }
 
  private:
@@ -58,24 +65,27 @@ class Gathering {
   }
 
   const std::thread::id starter_ = std::this_thread::get_id();
-  std::mutex mutex_;
-  std::condition_variable came_;
+  std::mutex mutex_;  // guards taken_ among the others
   cpu_set_t taken_{};
-  int there_ = 0;
+  std::atomic<int> there_{0};
 };
 
 }  // namespace
 
-void start_thread_team(uint32_t threads) {
+void gather_thread_team(TimePoint now, uint32_t threads) {
+  if (used && now - *used < kAwake) return;
   if (gnu_parallel() == nullptr || thread_has_forked()) return;
   Gathering gathering;
   const TorchUse use;
   gnu_parallel()([](void* data) { static_cast<Gathering*>(data)->join(); }, &gathering, threads, 0);
 }
 
+void thread_team_used(TimePoint now) { used = now; }
+
 void end_thread_team() {
   static int (*const pause)(int) = find_openmp<int(int)>("omp_pause_resource_all");
   LW_CHECK(pause != nullptr, "torch's OpenMP runtime is OpenMP 5 or newer");
+  used.reset();
   if (thread_has_forked()) return;
   const TorchUse use;
   (void)pause(kPauseSoft);  // refused within a parallel region

@@ -6,15 +6,23 @@
 
 #include <cstdint>
 
+#include "base/time.h"
+
 namespace laneway::adaptor {
 
-// Starts the calling thread's team, which has so many threads with the caller itself, each on a
-// processor of its own if there are as many that they may use. OpenMP would start it with the next
-// parallel region, but there the kernel may put a new thread on the processor of the one that
-// starts it, and both then spin for each other: for 10 to 40 ms on two idle processors, until the
-// kernel looks again. Takes some 50 us, or 3 ms when the kernel did so. Where OpenMP is not GNU's,
-// nothing is done. Requires: the caller holds no TorchUse.
-void start_thread_team(uint32_t threads);
+// Brings the calling thread's team, which has so many threads with the caller itself, onto
+// processors of their own, as far as there are as many that they may use; starts it where there is
+// none. Does nothing if the team was used within the last millisecond: it waits without sleeping.
+//
+// A kernel that wakes or starts a thread may put it on the processor of the one that does, although
+// others are idle (virtual machines do: their idle processors count as taken away). Both then spin
+// for each other at every barrier until the kernel looks again: an iteration of 1 ms takes 13 after
+// a pause of 50 ms, in plain torch too. To gather takes some 0.1 ms; 4 ms where the team is new and
+// the kernel did so, because OpenMP itself waits for it. Where OpenMP is not GNU's, nothing is
+// done. Requires: the caller holds no TorchUse.
+void gather_thread_team(TimePoint now, uint32_t threads);
+// The calling thread's team may just have computed.
+void thread_team_used(TimePoint now);
 
 // Ends it; the next parallel region then starts another one. Does nothing on a thread that keeps
 // none, within a parallel region, and in the child of a fork() on the thread that forked: its team

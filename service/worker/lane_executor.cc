@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "adaptor/scope/core_shortage.h"
+#include "adaptor/scope/thread_team.h"
 #include "base/clock.h"
+#include "service/worker/thread_team.h"
 
 namespace laneway::service {
 namespace {
@@ -54,10 +56,16 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
     // A recording would wait for the whole image before its first node.
     graph.torch->allow_replay(replay && arriving == nullptr);
   }
+  const uint32_t threads = graph.torch->threads();
+  if (graph.uses_team() && graph.plan.last_took >= kTeamWorthGathering) {
+    adaptor::gather_thread_team(SteadyClock().now(), threads);
+  }
   IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit,
                                          arriving, interruption);
   if (graph.uses_team()) {
-    adaptor::watch_cores(SteadyClock().now(), graph.torch->threads(), teams_.others_compute(id_));
+    const TimePoint now = SteadyClock().now();
+    adaptor::thread_team_used(now);
+    adaptor::watch_cores(now, threads, teams_.others_compute(id_));
   }
   return result;
 }

@@ -75,7 +75,9 @@ void LanePause::hold(WorkerJob& job, const WorkerGraph& graph) {
     turn_.count_pause(held);
   }
   guard_.wait(false);
-  if (graph.uses_team()) adaptor::start_thread_team(graph.torch->threads());
+  if (graph.uses_team()) {
+    adaptor::gather_thread_team(context_.clock.now(), graph.torch->threads());
+  }
 }
 
 Duration LanePause::wait(const WorkerJob& job, TurnId turn) {

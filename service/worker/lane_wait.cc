@@ -101,22 +101,17 @@ void LaneWait::rest(bool for_requests) {
   if (turn_is_near && job_ == nullptr && look_for_turn()) return;
   if (!keeps_team()) return wait(for_requests);
   const Duration idle = context_.clock.now() - *team_used_;
-  const Duration most = team_rest();
-  if (idle >= most) return end_team();
-  // A client that waits for each answer is back before anybody need be woken because of it.
+  const std::optional<Duration> most = team_rest();
+  if (most && idle >= *most) return end_team();
+  std::optional<Duration> left;
+  if (most) left = *most - idle;
   if (job_ && idle < kTeamRestBeside) {
-    return wait(for_requests, std::min(most, kTeamRestBeside) - idle);
+    // A client that waits for each answer is back before anybody need be woken because of it.
+    left = std::min(left.value_or(kTeamRestBeside), kTeamRestBeside - idle);
+  } else {
+    context_.teams.kept(lane_, *this);
   }
-  context_.teams.kept(lane_, *this);
-  wait(for_requests, most - idle);
-}
-
-void LaneWait::start_team(uint32_t threads, Duration usual) {
-  if (threads <= 1 || usual < kTeamWorthStarting || keeps_team()) return;
-  team_used();
-  context_.mutex.unlock();
-  adaptor::start_thread_team(threads);
-  context_.mutex.lock();
+  wait(for_requests, left);
 }
 
 void LaneWait::team_used() {
@@ -124,9 +119,9 @@ void LaneWait::team_used() {
   context_.teams.ended(lane_);  // it is in use
 }
 
-Duration LaneWait::team_rest() const {
+std::optional<Duration> LaneWait::team_rest() const {
   if (context_.teams.others_compute(lane_)) return job_ ? kTeamRestBeside : Duration();
-  return context_.shares_process ? kTeamRestShared : kTeamRestAlone;
+  return context_.shares_process ? std::optional(kTeamRestShared) : std::nullopt;
 }
 
 void LaneWait::end_team() {

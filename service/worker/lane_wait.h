@@ -40,11 +40,7 @@ class LaneWait {
 
   // Something that the thread may wait for is there: every wait ends.
   void arrived() LW_REQUIRES(kBookkeeping);
-  // The lane's thread begins an iteration with so many OpenMP threads, itself one of them, that
-  // takes `usual` (zero: not known): if it keeps none, and the iteration is not so short that it
-  // may need none either, they are started. Releases the mutex meanwhile.
-  void start_team(uint32_t threads, Duration usual) LW_REQUIRES(kBookkeeping);
-  // The iteration is over; the lane's thread may keep them now.
+  // An iteration used OpenMP threads, which the lane's thread may keep now.
   void team_used() LW_REQUIRES(kBookkeeping);
   bool keeps_team() const LW_REQUIRES(kBookkeeping) { return team_used_.has_value(); }
 
@@ -66,8 +62,9 @@ class LaneWait {
   // Carries out what the core decides until that is a turn of this lane, or it takes too long;
   // whether arrived was called. Other threads come before it.
   bool look_for_turn() LW_REQUIRES(kBookkeeping);
-  // How long the thread keeps OpenMP threads without using them.
-  Duration team_rest() const LW_REQUIRES(kBookkeeping);
+  // How long the thread keeps OpenMP threads without using them; nothing: until another lane
+  // computes with some.
+  std::optional<Duration> team_rest() const LW_REQUIRES(kBookkeeping);
 
   // Somebody is woken, decides and answers within this time.
   static constexpr Duration kLooksForTurn = microseconds(400);

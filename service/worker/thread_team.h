@@ -8,7 +8,7 @@
 //   threads of its team are missing, and a parallel region would wait for them for ever.
 // - A lane's thread that has nothing to run ends its team (LaneWait::rest): while another lane's
 //   work computes with one (lane_teams.h) at once if its turn is over, else very soon; else soon in
-//   a process that it shares with eager work, late in the worker's own.
+//   a process that it shares with eager work, and never in the worker's own.
 // - A thread that leaves an iteration to a lane's thread ends its own team (end_callers_team).
 #pragma once
 
@@ -18,14 +18,13 @@
 namespace laneway::service {
 
 // How long a lane's thread keeps a team without using it while its turn is open and another lane
-// computes with one; in a process that it shares with eager work; and in the worker's own. Starting
-// another one costs some 50 us, and a client that waits for each answer takes some 100 us.
+// computes with one; and in a process that it shares with eager work. Starting another one costs 50
+// us to 4 ms, and a client that waits for each answer takes some 100 us.
 inline constexpr Duration kTeamRestBeside = microseconds(200);
 inline constexpr Duration kTeamRestShared = milliseconds(1);
-inline constexpr Duration kTeamRestAlone = milliseconds(100);
-
-// Iterations that are shorter may be of small operators, which use one thread.
-inline constexpr Duration kTeamWorthStarting = milliseconds(1);
+// For shorter iterations no team is gathered (adaptor/scope/thread_team.h): they may be of small
+// operators, which use one thread.
+inline constexpr Duration kTeamWorthGathering = milliseconds(1);
 
 // Ends the team of the calling thread, at most once in 2 ms: a thread that computes in between
 // starts another one each time.

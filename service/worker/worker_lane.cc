@@ -314,7 +314,6 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
       begin_to_use(context_, job, *graph, journalled ? &guard_ : nullptr);
   {
     const BookkeepingLock lock(context_.mutex);
-    wait_.start_team(graph->torch->threads(), graph->plan.last_took);
     pause_.begin(graph->plan.last_took, work->abandons() < limits::kMostAbandons);
   }
   const TimePoint start = context_.clock.now();

@@ -1,7 +1,7 @@
-// Shows that a team is there once it was started, with as many threads as asked for, and gone when
-// it was ended; that its threads may use every processor that their process may; and that more
-// threads than processors wait for nobody. (That they begin on different processors is the kernel's
-// matter a moment later.)
+// Shows that a team is there once it was gathered, with as many threads as asked for, and gone when
+// it was ended; that its threads may use every processor that their process may; that more threads
+// than processors wait for nobody; and that one that was just used is left alone. (Where the
+// threads are is the kernel's matter a moment later.)
 #include "adaptor/scope/thread_team.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST_P(ThreadTeam, IsThereFromItsStartToItsEnd) {
   std::thread lane([threads = GetParam()] {
     const std::set<std::string> before = tasks();
     for (int round = 0; round < 20; ++round) {
-      start_thread_team(threads);
+      gather_thread_team(TimePoint(1), threads);
       size_t count = 0;
       for (const std::string& task : tasks()) {
         if (before.contains(task)) continue;
@@ -53,12 +53,28 @@ TEST_P(ThreadTeam, IsThereFromItsStartToItsEnd) {
   lane.join();
 }
 
-TEST_P(ThreadTeam, ThatIsThereIsNotStartedAgain) {
+TEST_P(ThreadTeam, ThatIsThereIsGatheredAsItIs) {
   std::thread lane([threads = GetParam()] {
-    start_thread_team(threads);
+    gather_thread_team(TimePoint(1), threads);
     const std::set<std::string> before = tasks();
-    start_thread_team(threads);
+    for (int64_t at = 1; at <= 50; ++at) {
+      thread_team_used(TimePoint(at * 1'000'000));
+      gather_thread_team(TimePoint((at + 1) * 1'000'000), threads);
+    }
     EXPECT_EQ(tasks(), before);
+    end_thread_team();
+  });
+  lane.join();
+}
+
+TEST(ThreadTeamUse, ThatWasJustUsedIsLeftAlone) {
+  std::thread lane([] {
+    const std::set<std::string> before = tasks();
+    thread_team_used(TimePoint(5'000'000));
+    gather_thread_team(TimePoint(5'999'999), 2);
+    EXPECT_EQ(tasks(), before) << "whether there is one is not asked";
+    gather_thread_team(TimePoint(6'000'000), 2);
+    EXPECT_EQ(tasks().size(), before.size() + 1);
     end_thread_team();
   });
   lane.join();

@@ -171,17 +171,6 @@ TEST_F(LaneWaitTest, AnotherLaneThatBeginsToComputeWithATeamWakesOneThatKeepsOne
       });
 }
 
-TEST(LaneWait, AThreadThatKeptATeamForLongEndsItAndLooksAgain) {
-  ManualClock clock;
-  testing::LinkRig rig(clock);
-  LaneWait wait(rig.context(), LaneId(1));
-  const BookkeepingLock lock(rig.context().mutex);
-  wait.team_used();
-  clock.advance(kTeamRestAlone);
-  // Nothing arrives: this returns because the team was ended, and a second call would not.
-  wait.rest(/*for_requests=*/false);
-}
-
 class LaneWaitTeam : public ::testing::Test {
  protected:
   LaneTeams& teams() { return rig_.context().teams; }
@@ -201,19 +190,41 @@ TEST_F(LaneWaitTeam, IsEndedAtOnceWithoutATurnWhileAnotherLaneComputesWithOne) {
   teams().begin(LaneId(3));  // wakes nobody
 }
 
-TEST_F(LaneWaitTeam, IsKeptWhileItsOwnLaneComputes) {
+TEST_F(LaneWaitTeam, BesideEagerWorkIsEndedSoonThoughItsOwnLaneComputes) {
   const BookkeepingLock lock(rig_.context().mutex);
+  rig_.context().shares_process = true;
   wait_.team_used();
   teams().begin(LaneId(1));
-  clock_.advance(kTeamRestAlone - microseconds(1));
-  wait_.rest(/*for_requests=*/false);
-  EXPECT_TRUE(wait_.keeps_team());
   teams().begin(LaneId(2));
   teams().end(LaneId(2));
+  clock_.advance(kTeamRestShared - microseconds(1));
   wait_.rest(/*for_requests=*/false);
-  EXPECT_TRUE(wait_.keeps_team()) << "nobody else computes any more";
-  wait_.end_team();
+  EXPECT_TRUE(wait_.keeps_team());
+  clock_.advance(microseconds(1));
+  // Nothing arrives: this returns because the team was ended, and a second call would not.
+  wait_.rest(/*for_requests=*/false);
   EXPECT_FALSE(wait_.keeps_team());
+}
+
+TEST_F(LaneWaitTeam, IsEndedAfterAnyTimeWhenAnotherLaneBegins) {
+  BookkeepingMutex& mutex = rig_.context().mutex;
+  mutex.lock();
+  wait_.team_used();
+  clock_.advance(seconds(1000));
+  bool ended = false;
+  std::thread lane([&] {
+    const BookkeepingLock inner(mutex);
+    while (wait_.keeps_team()) wait_.rest(/*for_requests=*/false);
+    ended = true;
+  });
+  mutex.unlock();
+  const auto begin = [&] {
+    const BookkeepingLock outer(mutex);
+    if (!ended) teams().begin(LaneId(2));  // it waits by now, or will find that
+    return !ended;
+  };
+  while (begin()) std::this_thread::yield();
+  lane.join();
 }
 
 TEST_F(LaneWaitTeam, OfAnOpenTurnIsKeptForAsLongAsAClientTakes) {
@@ -229,17 +240,6 @@ TEST_F(LaneWaitTeam, OfAnOpenTurnIsKeptForAsLongAsAClientTakes) {
   wait_.rest(/*for_requests=*/false);
   EXPECT_FALSE(wait_.keeps_team());
   wait_.unfollow(/*others_wait=*/false);
-}
-
-TEST_F(LaneWaitTeam, IsStartedForWhatIsKnownToTakeAWhile) {
-  const BookkeepingLock lock(rig_.context().mutex);
-  wait_.start_team(2, Duration());
-  wait_.start_team(2, kTeamWorthStarting - microseconds(1));
-  wait_.start_team(1, kTeamWorthStarting);
-  EXPECT_FALSE(wait_.keeps_team());
-  wait_.start_team(2, kTeamWorthStarting);
-  EXPECT_TRUE(wait_.keeps_team());
-  wait_.end_team();
 }
 
 }  // namespace

@@ -39,7 +39,8 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
 }
 
 // The synthetic device computes without OpenMP, so no thread keeps a team.
-void start_thread_team(uint32_t /*threads*/) {}
+void gather_thread_team(TimePoint /*now*/, uint32_t /*threads*/) {}
+void thread_team_used(TimePoint /*now*/) {}
 void end_thread_team() {}
 void watch_cores(TimePoint /*now*/, uint32_t /*threads*/, bool /*others_compute*/) {}
 
