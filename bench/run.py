@@ -49,6 +49,7 @@ BENCHES = {
     "lanes": "does the number of lanes by measure do as much as the best number?",
     "fairness": "is a lane's device time shared by weight, whatever iterations take?",
     "starvation": "does anybody wait for ever, under any policy?",
+    "after_pause": "what does an iteration on all threads take after a pause?",
     "turns": "how long does a lane stand still between the turns of two jobs?",
     "link": "does the host's link carry what it is set to, in however many pieces?",
     "loops": "do training scripts as people write them stay the same, and how fast are they?",

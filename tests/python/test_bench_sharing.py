@@ -1,9 +1,11 @@
-"""The benches fairness, starvation and turns: their arithmetic, what they read from a refusal and
-from a trace, and that their clients keep a job busy; how it comes out is not asserted."""
+"""The benches fairness, starvation, lanes, after_pause and turns: their arithmetic, what they read
+from a refusal and from a trace, and that their clients keep a job busy; how it comes out is not
+asserted."""
 
 import pytest
 
-from bench import fairness, lanes, one_lane, starvation, turns
+from bench import after_pause, fairness, lanes, one_lane, starvation, turns
+from bench.report import Report
 from bench.run import BENCHES
 
 
@@ -24,6 +26,34 @@ def test_the_lanes_by_measure_are_held_against_the_best_of_the_others():
     assert lanes.of_best(seen) == pytest.approx(0.9)
     assert set(lanes.VARIANTS) == set(seen)
     assert max(lanes.CASES.values()) <= len(lanes.ITERATIONS_S)
+
+
+def test_after_a_pause_medians_are_held_against_eager_and_against_no_pause():
+    found = {
+        "none": {"service": [0.003, 0.004, 0.009], "eager": [0.003, 0.003, 0.003]},
+        "50ms": {"service": [0.004, 0.004, 0.004], "eager": [0.012, 0.002, 0.016]},
+    }
+    report = Report("after_pause")
+    after_pause.add(found, report)
+    rows = {(row["case"], row["metric"]): row for row in report.rows}
+    assert rows["none", "of_eager"]["value"] == pytest.approx(4 / 3)
+    assert rows["none", "of_eager"]["target"] is None
+    assert rows["50ms", "of_eager"]["value"] == pytest.approx(1 / 3)
+    assert rows["50ms", "of_eager"]["holds"]
+    assert rows["50ms", "slowdown_service"]["value"] == pytest.approx(1.0)
+    assert rows["50ms", "slowdown_eager"]["value"] == pytest.approx(4.0)
+    assert set(after_pause.ASLEEP) < set(after_pause.cases())
+
+
+def test_after_a_pause_each_variant_is_called_in_blocks():
+    order = []
+    calls = {name: lambda name=name: order.append(name) or 1.0 for name in after_pause.VARIANTS}
+    took = after_pause.measure(calls, 0.0, 2)
+    each = after_pause.WARM_UP + after_pause.BLOCK
+    blocks = [order[i * each] for i in range(4)]
+    assert sorted(blocks) == ["eager", "eager", "service", "service"]
+    assert all(len(set(order[i * each : (i + 1) * each])) == 1 for i in range(4))
+    assert {len(one) for one in took.values()} == {2 * after_pause.BLOCK}
 
 
 def test_shares_are_by_weight_and_the_worst_job_counts():
