@@ -57,7 +57,7 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
     graph.torch->allow_replay(replay && arriving == nullptr);
   }
   const uint32_t threads = graph.torch->threads();
-  if (graph.uses_team() && graph.plan.last_took >= kTeamWorthGathering) {
+  if (graph.uses_team() && graph.plan.least_took >= kTeamWorthGathering) {
     adaptor::gather_thread_team(SteadyClock().now(), threads);
   }
   IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit,

@@ -35,6 +35,11 @@ struct GraphPlan {
   adaptor::Recordings recordings;           // what came of recording its iterations
   uint64_t address_hash = 0;                // of the last planned iteration
   Duration last_took;                       // the last completed iteration
+  Duration least_took;                      // … and the shortest; 0: none was
+  void count_time(Duration took) {
+    last_took = took;
+    if (least_took == Duration() || took < least_took) least_took = took;
+  }
   Duration longest_node;         // of those that were measured; 0: none. The lane's thread's alone
   uint64_t address_changes = 0;  // planned iterations whose addresses were not the last one's
 };

@@ -249,10 +249,16 @@ def test_many_services_one_after_another_leave_nothing_behind():
                             (let_go, 10)):
         for _ in range(3):
             make_one()
+        threading.Event().wait(0.1)
         before = held()
         assert before["pools"] == 0, before
         for _ in range(count):
             make_one()
+        # A thread that has ended is shown until it had a processor to do so.
+        for _ in range(1000):
+            if held() == before:
+                break
+            threading.Event().wait(0.01)
         assert held() == before, (before, held())
     """)
 
