@@ -22,8 +22,8 @@ namespace laneway::service {
 // us to 4 ms, and a client that waits for each answer takes some 100 us.
 inline constexpr Duration kTeamRestBeside = microseconds(200);
 inline constexpr Duration kTeamRestShared = milliseconds(1);
-// Graphs of which an iteration was shorter have no team gathered (adaptor/scope/thread_team.h): they
-// may be of small operators, which use one thread.
+// Graphs of which an iteration was shorter have no team gathered (adaptor/scope/thread_team.h):
+// they may be of small operators, which use one thread.
 inline constexpr Duration kTeamWorthGathering = milliseconds(1);
 
 // Ends the team of the calling thread, at most once in 2 ms: a thread that computes in between
