@@ -68,7 +68,7 @@ void Fair::gone(JobId job) { accounts_.erase(job); }
 
 std::optional<PolicyNote> Fair::note(const JobView& job) const {
   const auto found = accounts_.find(job.id);
-  if (found == accounts_.end()) return std::nullopt;
+  if (found == accounts_.end() || found->second.lane != job.lane) return std::nullopt;
   return PolicyNote{.first = std::bit_cast<int64_t>(found->second.tag),
                     .second = found->second.busy.ns()};
 }

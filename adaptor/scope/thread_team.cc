@@ -30,8 +30,8 @@ class Gathering {
   Gathering() { take_own(); }
 
   void join() {
-    static int (*const team_size)() = find_openmp<int()>("omp_get_num_threads");
     if (std::this_thread::get_id() == starter_) {
+      static int (*const team_size)() = find_openmp<int()>("omp_get_num_threads");
       const int others = team_size() - 1;  // OpenMP may have given fewer than were asked for
       while (there_.load() < others) std::this_thread::yield();
       return;

@@ -6,7 +6,6 @@
 #include "adaptor/scope/core_shortage.h"
 #include "adaptor/scope/thread_team.h"
 #include "base/clock.h"
-#include "service/worker/thread_team.h"
 
 namespace laneway::service {
 namespace {
@@ -57,9 +56,7 @@ IterationResult LaneExecutor::run(WorkerGraph& graph, std::span<const lanes::Inp
     graph.torch->allow_replay(replay && arriving == nullptr);
   }
   const uint32_t threads = graph.torch->threads();
-  if (graph.uses_team() && graph.plan.least_took >= kTeamWorthGathering) {
-    adaptor::gather_thread_team(SteadyClock().now(), threads);
-  }
+  if (graph.gathers_team()) adaptor::gather_thread_team(SteadyClock().now(), threads);
   IterationResult result = run_iteration(graph, *device_.value(), arena_, inputs, outputs, commit,
                                          arriving, interruption);
   if (graph.uses_team()) {

@@ -75,7 +75,7 @@ void LanePause::hold(WorkerJob& job, const WorkerGraph& graph) {
     turn_.count_pause(held);
   }
   guard_.wait(false);
-  if (graph.uses_team()) {
+  if (graph.gathers_team()) {
     adaptor::gather_thread_team(context_.clock.now(), graph.torch->threads());
   }
 }

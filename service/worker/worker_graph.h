@@ -16,6 +16,7 @@
 #include "memory/planned_tape.h"
 #include "service/wire/graph_info.h"
 #include "service/worker/known_graph.h"
+#include "service/worker/thread_team.h"
 #include "service/worker/write_set.h"
 
 namespace laneway::service {
@@ -62,6 +63,8 @@ struct WorkerGraph {
 
   // Whether an iteration may use OpenMP threads beside the one that runs it.
   bool uses_team() const { return torch->threads() > 1; }
+  // Whether it certainly does, so that they are gathered after a pause.
+  bool gathers_team() const { return uses_team() && plan.least_took >= kTeamWorthGathering; }
 
   const uint32_t number;
   const std::unique_ptr<adaptor::DeviceGraph> torch;
