@@ -130,6 +130,14 @@ TEST_F(FairTest, OneThatIsToldItsNotesGoesOnAsIfItHadBeenThere) {
   EXPECT_GT(otherwise, 0) << "one that knows nothing begins otherwise";
 }
 
+TEST_F(FairTest, ATagOfAnotherLaneIsNoNote) {
+  JobView& one = add(1, 1, 10);
+  turn();
+  EXPECT_TRUE(policy_.note(one));
+  one.lane = LaneId(2);  // and somebody else than the rule gives it a turn there
+  EXPECT_FALSE(policy_.note(one));
+}
+
 TEST_F(FairTest, NonsenseIsNoNote) {
   JobView& one = add(1, 1, 10);
   one.busy = seconds(5);
