@@ -116,6 +116,7 @@ TEST_F(FairTest, OneThatIsToldItsNotesGoesOnAsIfItHadBeenThere) {
   PolicyOptions same = options();
   Fair next(same);
   for (const auto& [id, note] : notes) next.recall(scene_.view, *jobs_.at(id), note);
+  add(4, 1, 5);  // a newcomer, whom the lane's virtual time keeps from having all
   PolicyOptions others = options();
   Fair stranger(others);
   int otherwise = 0;
