@@ -9,7 +9,8 @@ void answer(WorkerContext& context, StateGuard& guard, const RunIteration& run,
   } else {
     guard.left(run.job);
   }
-  // The client need not wait for what is learnt from its iteration.
+  // The client need not wait for what is learnt from its iteration; who asks for it does.
+  ++run.job.answered;
   if (result.end == IterationEnd::completed) {
     run.work.complete({}, times.took);
   } else if (!is_run_again(result.end) && run.work.uses_job()) {

@@ -295,6 +295,9 @@ bool Worker::is_over(const WorkerJob& job) {
 
 std::vector<std::pair<GraphHandle, GraphPlan>> Worker::plans(WorkerJob& job) {
   const BookkeepingLock lock(context_.mutex);  // they change under it alone, whoever runs
+  for (const uint64_t answered = job.answered; job.booked < answered;) {
+    context_.mutex.wait(job.changed);
+  }
   std::vector<std::pair<GraphHandle, GraphPlan>> plans;
   for (const auto& [number, graph] : job.graphs) plans.emplace_back(graph, graph->plan);
   return plans;

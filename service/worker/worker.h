@@ -154,7 +154,8 @@ class Worker final : public lanes::ActionSink, private LaneHost {
 
   // What a lane must have for the job.
   Bytes need(const WorkerJob& job);
-  // The job's graphs, by number, each with a copy of what is known of its memory.
+  // The job's graphs, by number, each with a copy of what is known of its memory; what its client
+  // was answered of is in it.
   std::vector<std::pair<GraphHandle, GraphPlan>> plans(WorkerJob& job);
   // How its state is kept recoverable.
   RecoveryReport recovery(WorkerJob& job);

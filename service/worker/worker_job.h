@@ -121,7 +121,12 @@ struct WorkerJob {
   // Other processes that submit; their requests come after what is queued.
   std::vector<std::shared_ptr<Link>> links LW_GUARDED_BY(kBookkeeping);
   size_t next_link LW_GUARDED_BY(kBookkeeping) = 0;  // whose turn it is among them
-  CondVar changed;                                   // phase, running
+  CondVar changed;                                   // phase, running, booked
+  // Iterations that its client was answered of before its graphs' plans knew of them; how many of
+  // them those know of by now. Who asks for the plans waits, so a client finds what it has heard
+  // of.
+  std::atomic<uint64_t> answered{0};
+  uint64_t booked LW_GUARDED_BY(kBookkeeping) = 0;
   // Whether the copy outside is whole and equal. Set with the mutex held.
   std::atomic<bool> clean{false};
   // What the link carried of it per second when it came the last time; 0: not known.

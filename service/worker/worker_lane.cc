@@ -156,6 +156,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
   job.changed.notify_all();
   const Bytes need_before = job.need();
   apply(result, executor_.alignment(), graph.plan);
+  job.booked = job.answered;
   Outcome outcome{.status = {}, .again = is_run_again(result.end), .ended = {}};
   const IterationKind kind = job.kind_of(graph, result.was_planned);
   switch (result.end) {

@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
+#include "service/worker/iteration_observer.h"
 #include "service/worker/worker.h"
 #include "tests/service/service_rig.h"
 #include "tests/service/tiny_graphs.h"
@@ -21,6 +26,34 @@ uint32_t add_reading(TinyJob& job) {
   return job.worker()
       .add_graph(*job.handle(), lanes::encode_graph(testing::reading_graph(job.count())))
       .value();
+}
+
+// Between the answer and what is learnt from the iteration: stays until somebody has asked, and a
+// while longer.
+class Lingering final : public IterationObserver {
+ public:
+  void iterated(const wire::IterationNote& note) override {
+    (void)note;
+    while (!asked) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::atomic<bool> asked{false};
+};
+
+TEST(WorkerGraphs, KnowTheIterationsOfWhichTheirClientHasHeard) {
+  Lingering lingering;
+  const auto service = open_service(/*lanes=*/1);
+  TinyJob job(*service, "job");
+  job.worker().set_iteration_observer(&lingering);
+  for (uint64_t done = 1; done <= 3; ++done) {
+    lingering.asked = false;
+    const testing::Pending pending = job.submit(1).value();
+    ASSERT_TRUE(job.wait(pending, job.expected()));
+    lingering.asked = true;
+    const auto plans = job.worker().plans(*job.handle());
+    EXPECT_EQ(plans.front().second.iterations, done);
+    EXPECT_NE(plans.front().second.planned, nullptr);
+  }
 }
 
 TEST(WorkerGraphs, RunWhatWasQueuedBeforeTheyWereDropped) {
