@@ -205,7 +205,7 @@ bool RegionControl::refuse_stuck() {
                      moves_.next_wakeup() != TimePoint::never();
   if (core_.held_jobs == 0 || !core_.worker_up || moves) return false;
   Job* last = nullptr;
-  uint32_t idle = 0;
+  std::vector<JobId> resting;
   for (auto& [id, job] : core_.jobs) {
     if (!job.view.lane.valid()) continue;
     if (job.state() == JobState::held) {
@@ -213,10 +213,10 @@ bool RegionControl::refuse_stuck() {
     } else if (job.state() != job.at_rest() || job.arriving || job.view.ready) {
       return false;
     } else {
-      ++idle;
+      resting.push_back(id);
     }
   }
-  if (last == nullptr || (core_.held_jobs == 1 && idle > 0)) return false;
+  if (last == nullptr || (!resting.empty() && end_would_help(resting))) return false;
   Reason reason = core_.make_reason(ReasonCode::no_room_to_grow, *last);
   reason.region = last->must;
   core_.actions.push_back(RefuseWork{last->view.id, reason});
@@ -226,6 +226,22 @@ bool RegionControl::refuse_stuck() {
   core_.touch(lane);
   mark_held(lane);
   return true;
+}
+
+bool RegionControl::end_would_help(const std::vector<JobId>& resting) {
+  const auto held = [](const auto& known) { return known.second.state() == JobState::held; };
+  RoomTrial trial(core_);
+  trial.leave(resting);
+  const PoolMap& pool = trial.pool();
+  const Bytes free =
+      pool.capacity() - pool.claimed() + pool.ledger().revocable(memory::Revocation::on_demand);
+  const JobTable& jobs = core_.jobs;
+  return std::any_of(jobs.begin(), jobs.end(), [&](const auto& known) {
+    if (!held(known)) return false;
+    const Job& job = known.second;
+    const Region& region = trial.regions()[job.view.lane.value() - 1];
+    return pool.rounded(job.must) <= region.size + free;
+  });
 }
 
 bool RegionControl::slide_idle(const Wish& wish) {

@@ -5,6 +5,8 @@
 // never occupy memory that would free them. Part of the core; not thread-safe.
 #pragma once
 
+#include <vector>
+
 #include "lanes/core_state.h"
 #include "lanes/eviction.h"
 #include "lanes/image_moves.h"
@@ -46,8 +48,8 @@ class RegionControl {
   // did; those with open turns are asked to end them.
   bool slide_for(const Wish& wish);
   // All who have work are held, and nothing is under way: no event would come that frees memory.
-  // The last one that arrived loses its iteration. Returns whether that was so. One that is held
-  // while others have nothing to run waits for them.
+  // The last one that arrived loses its iteration. Returns whether that was so. While there are
+  // others that have nothing to run, and whose end would let one of the held run, those wait.
   bool refuse_stuck();
   // Brings the pool to the requested capacity. Growing happens at once. Shrinking waits until
   // nothing lies above the new end: meanwhile no job is admitted, regions are moved down between
@@ -69,6 +71,8 @@ class RegionControl {
   // Done: the held job's lane was grown, or will be when its turn has ended.
   Room grow_for(const Job& held);
   void close_lane(Lane& lane);
+  // Without these, bytes enough for one of the held (images may move then).
+  bool end_would_help(const std::vector<JobId>& resting);
   void make_room_below(Bytes limit);
   // Refuses the jobs that can never fit a pool that has become smaller.
   void refuse_too_large();

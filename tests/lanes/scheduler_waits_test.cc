@@ -92,6 +92,37 @@ TEST_F(WaitsTest, OfTwoThatWaitForEachOtherTheLaterOneLosesAnIterationAndNobodyE
   EXPECT_EQ(of<GrantTurn>(end_turn(again, TurnEnd::idle, false)).at(0).turn.job, JobId(1));
 }
 
+// Images of 25 each, and 40 for each iteration: there is room for two of them, and not for three.
+TEST_F(WaitsTest, WhereTheEndOfOneThatWasRefusedHelpsTheOthersNoSecondOneIs) {
+  make(100, 4);
+  const TurnId first = begin(1, 25, 5);
+  const TurnId second = begin(2, 25, 5);
+  const TurnId third = begin(3, 25, 5);
+  outgrow(first, 40);
+  outgrow(second, 40);
+  const auto stuck = outgrow(third, 40);
+  ASSERT_EQ(of<RefuseWork>(stuck).size(), 1u);
+  EXPECT_EQ(of<RefuseWork>(stuck)[0].job, JobId(3));
+  const TurnId again = of<GrantTurn>(stuck).at(0).turn.id;
+  EXPECT_TRUE(of<RefuseWork>(end_turn(again, TurnEnd::idle, false)).empty());
+  EXPECT_EQ(job(1).state, JobState::held);
+  EXPECT_EQ(job(2).state, JobState::held);
+  EXPECT_EQ(of<GrantTurn>(send(JobEnded{JobId(3)})).at(0).turn.job, JobId(1));
+}
+
+// Images of 30, 35 and 10: the third one's end leaves 35, and both others want 50.
+TEST_F(WaitsTest, WhereTheEndOfThoseAtRestHelpsNobodyOneIsRefused) {
+  make(100, 4);
+  offer(3, 10, 5);
+  place(3);
+  const TurnId first = begin(1, 30, 5);
+  const TurnId second = begin(2, 35, 5);
+  outgrow(first, 50);
+  const auto stuck = outgrow(second, 50);
+  ASSERT_EQ(of<RefuseWork>(stuck).size(), 1u);
+  EXPECT_EQ(of<RefuseWork>(stuck)[0].job, JobId(2));
+}
+
 TEST_F(WaitsTest, WithRoomOutsideOneOfThemLeavesAndNothingIsRefused) {
   store_ = units(100);
   make(100, 4);
