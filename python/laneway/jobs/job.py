@@ -18,6 +18,7 @@ from laneway.jobs import draws
 from laneway.jobs.draws import Drawn
 from laneway.jobs.outputs import Buffers, Outputs
 from laneway.jobs.scheduling import Scheduling, settings_text
+from laneway.jobs.wait_notice import WaitNotice
 from laneway.jobs.weight_files import WeightFiles
 from laneway.native import bindings
 from laneway.native.bindings import ffi
@@ -74,13 +75,17 @@ class Future:
 
     def wait(self) -> None:
         """Waits until it ended, well or not."""
+        if self._poll(_SLICE_NS):
+            return
+        notice = WaitNotice(self._job)
         while not self._poll(_SLICE_NS):
-            pass
+            notice.heed()
 
     def result(self, timeout: float | None = None) -> Any:
         """The step's result. Raises what the iteration raised, or TimeoutError after `timeout`
         seconds."""
         until = None if timeout is None else time.monotonic() + timeout
+        notice: WaitNotice | None = None
         while True:
             left = _SLICE_NS if until is None else int(max(0.0, until - time.monotonic()) * 1e9)
             if self._poll(min(left, _SLICE_NS)):
@@ -90,6 +95,8 @@ class Future:
                     f"the iteration of {self._job.name!r} is not done after {timeout} s: "
                     + self._job.waiting_for()
                 )
+            notice = notice or WaitNotice(self._job)
+            notice.heed()
         if self._error is not None:
             raise self._error
         return self._value
@@ -158,6 +165,7 @@ class Job:
         is closed and Refused raised, with its position and the reason; one that has its room is
         waited for while its bytes are copied there."""
         until = None if timeout is None else time.monotonic() + timeout
+        notice = WaitNotice(self)
         while True:
             error = bindings.new_error()
             left = _SLICE_NS if until is None else int(max(0.0, until - time.monotonic()) * 1e9)
@@ -173,6 +181,7 @@ class Job:
                 reason = bindings.message_of(error)
                 self.close()
                 raise Refused(f"job {self.name!r} was not admitted within {timeout} s: {reason}")
+            notice.heed()
 
     def waiting_for(self) -> str:
         """Why the job has no memory yet, or that it has."""
@@ -206,13 +215,14 @@ class Job:
     def wait_for_room(self) -> None:
         """Waits until the job can take one more request. Raises the reason when it takes none any
         more."""
-        error = bindings.new_error()
+        error, notice = bindings.new_error(), WaitNotice(self)
         while True:
             code = self.library.lib.laneway_wait_for_room(self.handle(), _SLICE_NS, error)
             if code == bindings.OK:
                 return
             if code != bindings.PENDING:
                 raise bindings.exception_of(code, error)
+            notice.heed()
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, bytes and, per graph, what is known of its memory; with tapes, the
