@@ -288,3 +288,27 @@ def test_gradients_of_a_step_without_an_optimizer_are_where_eager_leaves_them(se
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         assert_same(run(True), run(False))
+
+
+def test_a_model_of_inference_tensors_is_refused_before_it_has_a_job(service):
+    with torch.inference_mode():
+        model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    x = torch.randn(2, 4)
+    with pytest.raises(InvalidInput, match=r"0\.weight, a tensor of the model.*sync=.manual"):
+        laneway.inference(model, service=service)(x)
+    assert not service.status()["jobs"]
+    by_hand = laneway.inference(model, service=service, sync="manual")
+    with torch.no_grad():
+        assert torch.equal(by_hand(x), model.eval()(x))
+
+
+def test_a_weight_that_became_an_inference_tensor_is_refused(service):
+    model = nn.Linear(4, 3)
+    x = torch.randn(2, 4)
+    with laneway.inference(model, service=service) as predict:
+        predict(x)
+        with torch.inference_mode():
+            weight = torch.zeros(3, 4)
+        model.weight = nn.Parameter(weight, requires_grad=False)
+        with pytest.raises(InvalidInput, match=r"weight, a tensor of the model.*inference_mode"):
+            predict(x)

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <thread>
 
 #include "base/limits.h"
@@ -34,10 +33,14 @@ class Lingering final : public IterationObserver {
  public:
   void iterated(const wire::IterationNote& note) override {
     (void)note;
-    while (!asked) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ++heard_;
+    while (asked < heard_) std::this_thread::yield();
+    for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
   }
-  std::atomic<bool> asked{false};
+  std::atomic<uint64_t> asked{0};  // as often
+
+ private:
+  uint64_t heard_ = 0;
 };
 
 TEST(WorkerGraphs, KnowTheIterationsOfWhichTheirClientHasHeard) {
@@ -46,10 +49,9 @@ TEST(WorkerGraphs, KnowTheIterationsOfWhichTheirClientHasHeard) {
   TinyJob job(*service, "job");
   job.worker().set_iteration_observer(&lingering);
   for (uint64_t done = 1; done <= 3; ++done) {
-    lingering.asked = false;
     const testing::Pending pending = job.submit(1).value();
     ASSERT_TRUE(job.wait(pending, job.expected()));
-    lingering.asked = true;
+    ++lingering.asked;
     const auto plans = job.worker().plans(*job.handle());
     EXPECT_EQ(plans.front().second.iterations, done);
     EXPECT_NE(plans.front().second.planned, nullptr);

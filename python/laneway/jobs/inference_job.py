@@ -23,6 +23,7 @@ from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.image import Image
 from laneway.jobs.job import Future, Job, check_replay, create_job
 from laneway.jobs.mirror import Mirror, bring_up_to_date, check_sync, written_slots
+from laneway.jobs.mirrored_model import check_watchable
 from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
@@ -172,6 +173,8 @@ class Inference(NotPickled, Settable):
                 self._mirror = self._joined.mirror
             if self.job is None:
                 bring_up_to_date([self._model])
+                if self._follows():
+                    check_watchable(self._model)
 
             def capture() -> CapturedJobGraph:
                 return capture_inference(
@@ -202,9 +205,13 @@ class Inference(NotPickled, Settable):
             self._captured, self.name = captured, self.job.name
             if self._weights is not None:
                 self._weights.close()
-            if self._options.sync != "manual" and self._weights is None:
+            if self._follows():
                 self._follow(captured, self.job)
             return call_of(self.job, 0, captured)
+
+    def _follows(self) -> bool:
+        """Whether the job follows the client's model."""
+        return self._options.sync != "manual" and self._weights is None
 
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         self._mirror = Mirror([("model", self._model)], [], captured.slots, job, self._gate)

@@ -21,6 +21,22 @@ _address_of = torch.Tensor.data_ptr
 _HOLDERS = ("_parameters", "_buffers")
 
 
+def check_watchable(model: torch.nn.Module) -> None:
+    """Raises InvalidInput for a model of tensors whose writes torch does not count."""
+    for named in (model.named_parameters(), model.named_buffers()):
+        for name, tensor in named:
+            _check_counted(name, tensor)
+
+
+def _check_counted(name: str, tensor: torch.Tensor) -> None:
+    if tensor.is_inference():
+        raise InvalidInput(
+            f"{name}, a tensor of the model, was made under torch.inference_mode(): torch does not "
+            "count what is written to such a tensor, so the job could not follow it; make the "
+            'model outside of inference_mode, or give sync="manual" for weights that stay'
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class _Entry:
     """The client's tensor holder[key], which lies in slot number `slot` as `described`."""
@@ -65,6 +81,8 @@ class ModelMirror:
         self._slots = slots
         self._entries = [*self._found(slots, others)]
         self._tensors = [entry.tensor() for entry in self._entries]
+        for entry, tensor in zip(self._entries, self._tensors):
+            _check_counted("/".join(map(str, entry.described.path)), tensor)
         seen = [
             known.get(id(tensor), (tensor._version, tensor.data_ptr()))
             if before.get(entry.described.path, tensor) is tensor
