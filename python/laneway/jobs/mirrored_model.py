@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from laneway.errors import InvalidInput
 from laneway.graph.slots import Path, Slot, SlotTensor
@@ -29,7 +30,7 @@ def check_watchable(model: torch.nn.Module) -> None:
 
 
 def _check_counted(name: str, tensor: torch.Tensor) -> None:
-    if tensor.is_inference():
+    if not is_lazy(tensor) and tensor.is_inference():
         raise InvalidInput(
             f"{name}, a tensor of the model, was made under torch.inference_mode(): torch does not "
             "count what is written to such a tensor, so the job could not follow it; make the "
