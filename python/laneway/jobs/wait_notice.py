@@ -8,7 +8,7 @@ from typing import Any
 
 from laneway.errors import Error
 
-# A call that waits longer says so, and again whenever it has waited twice as long.
+# A call that waits longer says so, and again whenever it has waited twice as long, or so much more.
 FIRST_S = 10.0
 _SELDOM_S = 600.0
 
@@ -34,9 +34,10 @@ class WaitNotice:
             return
         self._next = waited + FIRST_S
         try:
-            reason = self._job.report()["status"]["reason"]
+            status = self._job.report()["status"]
         except Error:
             return  # the wait itself ends with it
+        reason = status and status["reason"]  # no status: the service does not know the job (yet)
         if reason is None:
             return  # it runs, or is about to
         self._next = waited + min(waited, _SELDOM_S)
