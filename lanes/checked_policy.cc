@@ -39,7 +39,6 @@ void CheckedPolicy::replace(std::unique_ptr<policies::Policy> policy) {
 }
 
 policies::AdmitDecision CheckedPolicy::admit(CoreState& core) {
-  if (policy_->keeps_order()) rank_waiting(core);
   const policies::AdmitDecision decision = policy_->admit(core.now, core.view);
   if (is_possible(core, decision)) return decision;
   ++faults_;
@@ -89,21 +88,7 @@ std::vector<const policies::JobView*> CheckedPolicy::admission_order(const CoreS
   return order;
 }
 
-void CheckedPolicy::rank_waiting(CoreState& core) const {
-  core.view.rank_waiting([&](const policies::JobView& job) { return rank(core, job); });
-}
-
-void CheckedPolicy::check_ranks(const CoreState& core) const {
-  const auto its_rank = [&](const policies::JobView& job) { return rank(core, job); };
-  LW_CHECK(!keeps_order() || core.view.ranks_are(its_rank),
-           "a waiting job's rank changed unawares");
-}
-
-uint32_t CheckedPolicy::position_of(CoreState& core, const policies::JobView& job) const {
-  if (policy_->keeps_order() && !policy_->has_reservations(core.now, core.view)) {
-    rank_waiting(core);
-    return core.view.waiting_before(job) + 1;
-  }
+uint32_t CheckedPolicy::position_of(const CoreState& core, const policies::JobView& job) const {
   const int64_t rank = policy_->admission_rank(core.now, core.view, job);
   uint32_t before = 0;
   for (const policies::JobView* other : core.view.waiting()) {

@@ -50,14 +50,7 @@ class CheckedPolicy {
   // The waiting jobs in the order in which the policy means to admit them.
   std::vector<const policies::JobView*> admission_order(const CoreState& core) const;
   // The place of a waiting job in that order, from 1.
-  uint32_t position_of(CoreState& core, const policies::JobView& job) const;
-  // Checks that the ranks of waiting jobs are what the policy says now.
-  void check_ranks(const CoreState& core) const;
-  // Whether rank() decides who is admitted and who leaves (policies/policy.h).
-  bool keeps_order() const { return policy_->keeps_order(); }
-  int64_t rank(const CoreState& core, const policies::JobView& job) const {
-    return policy_->kept_rank(core.view, job);
-  }
+  uint32_t position_of(const CoreState& core, const policies::JobView& job) const;
   // The job is over.
   void gone(JobId job);
   // What the policy keeps of a job whose turn begins, for a core after this one: its note, its
@@ -73,8 +66,6 @@ class CheckedPolicy {
   uint64_t faults() const { return faults_; }
 
  private:
-  void rank_waiting(CoreState& core) const;
-
   std::unique_ptr<policies::Policy> policy_;
   std::unique_ptr<policies::Policy> fallback_;
   uint64_t note_key_ = 0;  // of the policy's notes

@@ -114,12 +114,6 @@ void CoreState::memory_changed() {
                  .largest_free = pool.largest_free()});
 }
 
-void CoreState::orders_changed() {
-  jobs.note_all();
-  view.forget_ranks();
-  memory_changed();
-}
-
 Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
   // An otherwise empty pool has everything but the reserve.
   const bool empty_pool = code == ReasonCode::larger_than_pool;

@@ -91,8 +91,6 @@ struct CoreState {
   // Must be called when memory or a lane was freed: jobs without room are tried again when the
   // event has been handled.
   void memory_changed();
-  // Must be called when a policy may put all jobs in another order: they are tried again as well.
-  void orders_changed();
   // Whether no job may be admitted: admitted jobs come first, so admission is closed while one of
   // them is held for memory, and while the pool must shrink.
   bool admission_closed() const;

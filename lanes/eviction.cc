@@ -1,7 +1,6 @@
 #include "lanes/eviction.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "base/check.h"
@@ -23,6 +22,12 @@ constexpr Duration kAfterFailure = seconds(10);
 constexpr auto by_arrival = [](const EvictCandidate& a, const EvictCandidate& b) {
   return a.job->arrival < b.job->arrival;
 };
+
+// A whole copy lies outside of an image that is in the pool as well, and nobody is about to use it.
+bool has_spare_copy(const Job& job) {
+  return job.view.lane.valid() && job.clean && job.state() != JobState::restoring &&
+         job.state() != JobState::evicting && !job.arriving && !job.leaves && !job.saving;
+}
 
 bool is_urgent(const Job& job, const Wish& wish) {
   return !is_idle(job) && job.view.options.priority > wish.job.view.options.priority;
@@ -53,10 +58,6 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
   if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) {
     return Outcome::under_way;
   }
-  if (const JobId one = one_that_suffices(wish); one.valid()) {
-    if (ask_unbounded(unbounded_that_may_leave(wish))) return Outcome::under_way;
-    return leave_for(wish, {one});
-  }
   Candidates found = candidates(wish);
   Leaving chosen;
   if (!found.now.empty()) chosen = choose(wish, found.now);
@@ -75,34 +76,6 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
 
 Eviction::Outcome Eviction::leave_for(const Wish& wish, const Leaving& chosen) {
   return let_go(chosen, what_stays(&wish, chosen)) ? Outcome::under_way : Outcome::no_place;
-}
-
-JobId Eviction::one_that_suffices(const Wish& wish) {
-  if (!policy_.keeps_order() || !core_.outside.exists()) return {};
-  order_.refresh(core_, policy_);
-  const Job* const first = order_.first(core_.now, wish.job, policy_.rank(core_, wish.job.view));
-  if (first == nullptr) return {};
-  LW_CHECK(could_leave(*first), "what is kept of a job is not so");
-  const JobId id = first->view.id;
-  const std::vector<JobId> prefixes = prefixes_.all();
-  const auto suffice = [&](const Leaving& leaving) {
-    return suffices(wish, {.leaving = leaving, .prefixes = prefixes});
-  };
-  return !suffice({}) && suffice({id}) ? id : JobId();
-}
-
-std::vector<EvictCandidate> Eviction::unbounded_that_may_leave(const Wish& wish) const {
-  std::vector<EvictCandidate> found;
-  for (LaneSet open = turns_.unbounded(); open != 0; open &= open - 1) {
-    const Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(open))];
-    const Job& job = std::as_const(core_).job_of(lane.turn.job);
-    if (!could_leave(job) || &job == &wish.job || is_urgent(job, wish)) continue;
-    if (!core_.outside.could_ever_hold(job.view.persistent)) continue;
-    if (may_leave_from(core_, job, is_idle(job)) > core_.now) continue;
-    found.push_back({.job = &job.view, .idle = false, .clean = job.clean});
-  }
-  std::sort(found.begin(), found.end(), by_arrival);
-  return found;
 }
 
 bool Eviction::give_up_prefixes(const Wish& wish) {
@@ -151,7 +124,7 @@ bool Eviction::may_be_idle(const Job& job) const {
 Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   Candidates all;
   if (!core_.outside.exists()) return all;
-  for (const auto& [id, job] : std::as_const(core_.jobs)) {
+  for (const auto& [id, job] : core_.jobs) {
     if (!could_leave(job) || &job == &wish.job) continue;
     if (!core_.outside.could_ever_hold(job.view.persistent)) continue;
     const bool idle = is_idle(job);
@@ -230,10 +203,6 @@ Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate>
 bool Eviction::suffices(const Wish& wish, const Gone& gone, const RoomTrial::Keeps& keeps) const {
   const bool none_given = gone.prefixes.empty();
   if (none_given && !frees_enough(core_, wish, core_.pool, gone.leaving)) return false;
-  if (gone.leaving.size() == 1 && keeps.empty()) {
-    const Job& alone = std::as_const(core_).job_of(gone.leaving.front());
-    if (surely_fits_without(core_, wish, alone)) return true;
-  }
   RoomTrial trial(core_);
   trial.give_up(gone.prefixes);
   if (!none_given && !frees_enough(core_, wish, trial.pool(), gone.leaving)) return false;
@@ -283,14 +252,19 @@ void Eviction::take_back(const Places& places) {
 
 // Of images in the pool: the one used last, which will leave last.
 bool Eviction::drop_a_copy(const Leaving& leaving, Places& places) {
-  order_.refresh(core_, policy_);
-  std::vector<JobId> stay = leaving;
-  for (const auto& [id, place] : places.dropped) stay.push_back(id);
-  const Job* const last = order_.last_used_with_copy(stay);
+  const auto is_in_use = [&](JobId id) {
+    const auto& dropped = places.dropped;
+    return std::find(leaving.begin(), leaving.end(), id) != leaving.end() ||
+           std::any_of(dropped.begin(), dropped.end(),
+                       [id](const auto& one) { return one.first == id; });
+  };
+  const Job* last = nullptr;
+  for (const auto& [id, job] : core_.jobs) {
+    if (!has_spare_copy(job) || is_in_use(id)) continue;
+    if (last == nullptr || job.view.used_at > last->view.used_at) last = &job;
+  }
   if (last == nullptr) return false;
-  LW_CHECK(last->clean && !last->leaves && last->view.lane.valid(), "what is kept is not so");
-  const JobId id = last->view.id;
-  places.dropped.emplace_back(id, core_.outside.drop(id));
+  places.dropped.emplace_back(last->view.id, core_.outside.drop(last->view.id));
   return true;
 }
 

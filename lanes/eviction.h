@@ -23,7 +23,6 @@
 #include "base/time.h"
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
-#include "lanes/leaving_order.h"
 #include "lanes/prefix_control.h"
 #include "lanes/room_trial.h"
 #include "lanes/turn_control.h"
@@ -66,12 +65,6 @@ class Eviction {
   void dirty(Job& job);
 
   TimePoint next_wakeup() const { return wakeup_; }
-  // Checks what is kept of jobs so that policies need not be asked each time. For tests: it costs
-  // as much as all other checks, and no memory is at stake.
-  void check_orders() const {
-    policy_.check_ranks(core_);
-    order_.check(core_, policy_);
-  }
   void on_timer();
 
  private:
@@ -83,11 +76,6 @@ class Eviction {
     TimePoint next = TimePoint::never();            // when another may leave, or be asked
   };
   Candidates candidates(const Wish& wish) const;
-  // Of a policy that keeps its order: whom choose() would find by itself, without a look at all who
-  // may leave. None: there is no such one, or others are needed as well.
-  JobId one_that_suffices(const Wish& wish);
-  // Of those of candidates().now, who have turns without a bound.
-  std::vector<policies::EvictCandidate> unbounded_that_may_leave(const Wish& wish) const;
   Outcome leave_for(const Wish& wish, const Leaving& chosen);
   // Whether its open turn may have had nothing to run for long.
   bool may_be_idle(const Job& job) const;
@@ -127,7 +115,6 @@ class Eviction {
   CheckedPolicy& policy_;
   TurnControl& turns_;
   PrefixControl prefixes_{core_};
-  LeavingOrder order_;
   TimePoint wakeup_ = TimePoint::never();
 };
 

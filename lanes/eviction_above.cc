@@ -14,7 +14,7 @@ void Eviction::empty_above(Bytes limit) {
   if (core_.leaving_jobs > 0) return;
   Leaving above;
   bool later = false;
-  for (const auto& [id, job] : std::as_const(core_.jobs)) {
+  for (const auto& [id, job] : core_.jobs) {
     const Bytes end = job.image_offset + core_.pool.rounded(job.view.persistent);
     if (!could_leave(job) || end <= limit) continue;
     if (job.leave_no_sooner <= core_.now) {
@@ -45,7 +45,7 @@ bool Eviction::something_is_stuck_above(Bytes limit) const {
 
 JobId Eviction::first_to_leave() {
   const Job* first = nullptr;
-  for (const auto& [id, job] : std::as_const(core_.jobs)) {
+  for (const auto& [id, job] : core_.jobs) {
     const bool could = could_leave(job, /*also_pinned=*/true);
     if (!could || !core_.outside.could_ever_hold(job.view.persistent)) continue;
     if (job.leave_no_sooner > core_.now) {

@@ -36,7 +36,7 @@ std::vector<const Job*> ImageMoves::candidates() {
   all.reserve(kMostTried);
   for (const PoolMap::ImageSize& image : core_.pool.image_sizes()) {
     if (all.size() >= kMostTried) break;
-    const Job& job = std::as_const(core_).job_of(image.job);
+    const Job& job = core_.job_of(image.job);
     if (could_move(job)) all.push_back(&job);
   }
   return all;
@@ -66,9 +66,9 @@ bool ImageMoves::could_move(const Job& job) {
 
 ImageMoves::Step ImageMoves::single(const Wish& wish,
                                     const std::vector<const Job*>& candidates) const {
-  OneGone gone(core_, wish);
   for (const Job* job : candidates) {
-    if (!gone.may_help(image_range(*job))) continue;
+    const memory::FreeList::Range gone = image_range(*job);
+    if (!may_slide_for(core_, wish, {&gone, 1})) continue;
     for (const PoolMap::MoveTo to : {PoolMap::MoveTo::lowest, PoolMap::MoveTo::highest}) {
       RoomTrial trial(core_);
       if (trial.move(job->view.id, to) && suffices(trial, wish)) return {job, to};
@@ -94,7 +94,7 @@ ImageMoves::Step ImageMoves::compaction(const Wish& wish,
 bool ImageMoves::make_room_above(Bytes limit) {
   if (core_.moving_jobs > 0) return true;
   if (!core_.worker_up || core_.leaving_jobs > 0) return false;
-  for (const auto& [id, job] : std::as_const(core_.jobs)) {
+  for (const auto& [id, job] : core_.jobs) {
     const Bytes size = core_.pool.rounded(job.view.persistent);
     if (!could_move(job) || job.image_offset + size <= limit) continue;
     const auto to = RoomTrial(core_).move(id, PoolMap::MoveTo::lowest);

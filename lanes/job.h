@@ -72,7 +72,6 @@ struct alignas(64) Job {
   JobState state_ = JobState::waiting;
 
  public:
-  bool noted = false;  // JobTable's
   // True when work was announced and no turn was opened for it yet. While a turn is open the worker
   // may have taken the work already; a turn without work does no harm, a lost announcement would.
   bool work_announced = false;

@@ -25,8 +25,7 @@ LaneLimit::Load LaneTrials::load() const {
     const std::vector<const policies::JobView*>& ready = core_.view.lane(lane.id)->ready;
     const auto waiting = std::count_if(
         ready.begin(), ready.end(), [](const policies::JobView* job) { return is_counted(*job); });
-    const bool computes =
-        lane.open() && is_counted(std::as_const(core_).job_of(lane.turn.job).view);
+    const bool computes = lane.open() && is_counted(core_.job_of(lane.turn.job).view);
     if (waiting > 0 || computes) load.busy |= set_of(lane.id);
     load.more = load.more || waiting > (lane.open() ? 0 : 1);
   }

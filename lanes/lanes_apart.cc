@@ -65,7 +65,7 @@ LanesApart::Obstacle LanesApart::among_open(const Lane& lane, const Job& job) {
 }
 
 const policies::JobView* LanesApart::head_of(const LaneTurns::Waiting& waiting) const {
-  const Job* const job = std::as_const(core_).jobs.find(waiting.job);
+  const Job* const job = core_.jobs.find(waiting.job);
   return job != nullptr && job->view.ready ? &job->view : nullptr;
 }
 

@@ -48,7 +48,7 @@ class LanesApart {
   // The job at the head of a lane that waits; null: it has no work any more.
   const policies::JobView* head_of(const LaneTurns::Waiting& waiting) const;
   const policies::JobView& running(const Lane& lane) const {
-    return std::as_const(core_).job_of(lane.turn.job).view;
+    return core_.job_of(lane.turn.job).view;
   }
   bool interrupts(const policies::JobView& one, const policies::JobView& other) const {
     return policy_.urgency(core_, one) != policy_.urgency(core_, other);

@@ -7,8 +7,7 @@
 #pragma once
 
 #include <cstdint>
-
-#include <tsl/robin_map.h>
+#include <unordered_map>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -60,7 +59,7 @@ class OutsideMap {
   int64_t alignment_;
   Space store_;
   Space spill_;
-  tsl::robin_map<JobId, Copy> copies_;  // never walked: its order differs from run to run
+  std::unordered_map<JobId, Copy> copies_;  // never walked: its order differs from run to run
 };
 
 }  // namespace laneway::lanes

@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <variant>
 #include <vector>
-
-#include <tsl/robin_map.h>
 
 #include "base/bytes.h"
 #include "base/flat_map.h"
@@ -118,7 +117,7 @@ class PoolRecord {
   memory::Ledger ledger_;
   memory::FreeList ranges_;
   // Walked only where what is found is sorted: its order differs from run to run.
-  tsl::robin_map<JobId, Image> images_;
+  std::unordered_map<JobId, Image> images_;
   // Of images_, ascending, but for those that came or went since it was asked for. Of a few of
   // these it is known which (one may have come and gone); of more it is not.
   std::vector<ImageSize> by_size_;

@@ -10,7 +10,7 @@ std::vector<JobId> PrefixControl::all() const {
   std::vector<JobId> found;
   // Those of jobs that come back are counted too, so this is the most that there can be.
   if (core_.pool.ledger().revocable(memory::Revocation::on_demand) == Bytes()) return found;
-  for (const auto& [id, job] : std::as_const(core_.jobs)) {
+  for (const auto& [id, job] : core_.jobs) {
     if (job.state() == JobState::away && core_.pool.prefix_of(id).exists()) found.push_back(id);
   }
   std::stable_sort(found.begin(), found.end(), [this](JobId a, JobId b) {

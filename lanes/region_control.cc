@@ -23,7 +23,7 @@ void RegionControl::fit_to_jobs(Lane& lane) {
   const Bytes wanted = wanted_size(lane);
   std::vector<Bytes> sizes = {wanted, core_.pool.rounded(Bytes(0))};
   for (const policies::JobView* view : core_.view.lane(lane.id)->jobs) {
-    const Bytes must = core_.pool.rounded(std::as_const(core_).job_of(view->id).must);
+    const Bytes must = core_.pool.rounded(core_.job_of(view->id).must);
     const Bytes need = core_.pool.rounded(view->ephemeral);
     sizes.push_back(need);
     // One that is held needs so much or nothing; the others can run their smaller graphs meanwhile.
@@ -64,7 +64,7 @@ void RegionControl::report_region(Lane& lane) {
 
 void RegionControl::mark_held(Lane& lane) {
   for (const policies::JobView* view : core_.view.lane(lane.id)->jobs) {
-    const Job& known = std::as_const(core_).job_of(view->id);
+    const Job& known = core_.job_of(view->id);
     const bool too_large = core_.pool.rounded(known.must) > lane.region.size;
     if (too_large ? known.state() != JobState::resident : known.state() != JobState::held) continue;
     Job& job = core_.job_of(view->id);
@@ -110,7 +110,6 @@ void RegionControl::set_need(Job& job, Bytes ephemeral) {
     return;
   }
   if (!job.view.lane.valid()) {
-    core_.view.forget_ranks();
     core_.memory_changed();
     return;
   }
@@ -132,7 +131,7 @@ void RegionControl::retry_held() {
   std::vector<const policies::JobView*> held;
   for (const policies::LaneView& lane : core_.view.lane_slots()) {
     for (const policies::JobView* job : lane.jobs) {
-      if (std::as_const(core_).job_of(job->id).state() == JobState::held) held.push_back(job);
+      if (core_.job_of(job->id).state() == JobState::held) held.push_back(job);
     }
   }
   std::sort(held.begin(), held.end(), [](const policies::JobView* a, const policies::JobView* b) {

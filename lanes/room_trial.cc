@@ -44,7 +44,7 @@ bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
   Bytes free = pool.capacity() - pool.claimed() + pool.prefix_of(wish.job.view.id).size;
   LaneSet may_shrink = core.all_lanes() & ~core.regions_needed;
   for (const JobId id : leaving) {
-    const Job& job = std::as_const(core).job_of(id);
+    const Job& job = core.job_of(id);
     free += pool.rounded(job.view.persistent);
     may_shrink |= set_of(job.view.lane);
   }
@@ -62,45 +62,6 @@ bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
     free += lane.region.size - need;
   }
   return wanted <= free;
-}
-
-bool surely_fits_without(CoreState& core, const Wish& wish, const Job& image) {
-  if (wish.where == nullptr) return false;
-  const PoolMap& pool = core.pool;
-  const Bytes wanted = pool.rounded(wish.job.view.persistent);
-  const Bytes left = pool.rounded(image.view.persistent);
-  const Range gone{image.image_offset.count(), left.count()};
-  if (pool.claimed() - left + wanted > pool.capacity()) return false;
-  if (wanted > left && wanted > most_free_around(pool.ranges(), {&gone, 1})) return false;
-  const Bytes need = pool.rounded(wish.job.view.ephemeral);
-  const std::span<const JobId> leaves(&image.view.id, 1);
-  return std::any_of(core.lanes.begin(), core.lanes.end(), [&](Lane& lane) {
-    const policies::AdmitDecision& where = *wish.where;
-    const bool may_join = where.lane.valid() ? where.lane == lane.id : where.may_share;
-    if (!may_join || lane.state() == LaneState::closed || lane.region.size < need) return false;
-    // It stays so large for one that stays.
-    if (core.needs_region(lane, leaves)) return true;
-    const std::vector<const policies::JobView*>& jobs = core.view.lane(lane.id)->jobs;
-    return std::any_of(jobs.begin(), jobs.end(), [&](const policies::JobView* job) {
-      return job != &image.view && pool.rounded(job->ephemeral) >= need;
-    });
-  });
-}
-
-bool OneGone::may_help(const Range& image) {
-  const std::span<const Range> gone(&image, 1);
-  if (!may_slide_for(core_, wish_, gone)) return false;
-  if (!std::exchange(tried_, true)) try_without();
-  return !in_vain_down_to_ || image.first >= in_vain_down_to_->count() ||
-         core_.pool.rounded(wish_.job.view.persistent) <=
-             most_free_around(core_.pool.ranges(), gone);
-}
-
-void OneGone::try_without() {
-  if (anything_may_help(core_.pool, wish_)) return;
-  const std::span<const Range> sliding = core_.region_order.ranges(core_.lanes);
-  if (sliding.empty() || RoomTrial(core_).slide_for(wish_)) return;
-  in_vain_down_to_ = lowest_that_slides(core_.pool.ranges(), sliding);
 }
 
 RoomTrial::RoomTrial(CoreState& core)

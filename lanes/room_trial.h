@@ -32,27 +32,6 @@ bool may_slide_for(CoreState& core, const Wish& wish,
 bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
                   std::span<const JobId> leaving);
 
-// Whether there is certainly room for the wish when this image has left: its own place is long
-// enough, and some lane's region is, whoever leaves. False: a trial says. Requires: it is at rest.
-bool surely_fits_without(CoreState& core, const Wish& wish, const Job& image);
-
-// Of images that leave their places one by one, each alone, as may_slide_for, but with a trial of
-// what slides alone. `core` and `wish` must outlive it, and not change.
-class OneGone {
- public:
-  OneGone(CoreState& core, const Wish& wish) : core_(core), wish_(wish) {}
-  bool may_help(const memory::FreeList::Range& image);
-
- private:
-  void try_without();
-
-  CoreState& core_;
-  const Wish& wish_;
-  bool tried_ = false;
-  // A slide alone makes no free piece as long as the wish's image, and changes nothing below that.
-  std::optional<Bytes> in_vain_down_to_;
-};
-
 class RoomTrial {
  public:
   // As the pool is now. While the object lives the core's pool is what was tried; nothing else of

@@ -41,7 +41,7 @@ void SaveAhead::on_timer() {
 
 Job* SaveAhead::next() {
   const Job* found = nullptr;
-  for (const auto& [id, job] : std::as_const(core_.jobs)) {
+  for (const auto& [id, job] : core_.jobs) {
     if (job.clean || job.arriving || job.ending || job.pinned) continue;
     if (job.state() == JobState::running) ask_for_work(job);
     if (!is_idle(job)) continue;

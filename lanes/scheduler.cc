@@ -37,7 +37,7 @@ void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   policy_changed_ = true;
   trials_.follow_policy();
   // Another policy may let in whom this one kept waiting: asked again with the next event.
-  core_.orders_changed();
+  core_.memory_changed();
 }
 
 void Scheduler::settle_once() {
@@ -78,17 +78,16 @@ void Scheduler::check(std::span<const Event> events) {
   events_ += events.size();
   if (events_ / core_.config.check_every != before) {
     check_all(core_, turns_);
-    if (core_.config.check_every == 1) eviction_.check_orders();
     return;
   }
   for (const LaneId id : core_.touched) {
     const Lane& lane = core_.lane_of(id);
     check_lane(core_, turns_, lane);
-    if (lane.open()) check_job(core_, std::as_const(core_).job_of(lane.turn.job));
+    if (lane.open()) check_job(core_, core_.job_of(lane.turn.job));
   }
   const auto check_its_job = [this](const auto& what) {
     if constexpr (requires { what.job; })
-      if (const Job* job = std::as_const(core_.jobs).find(what.job)) check_job(core_, *job);
+      if (const Job* job = core_.jobs.find(what.job)) check_job(core_, *job);
   };
   for (const Event& event : events) std::visit(check_its_job, event);
 }
@@ -331,14 +330,14 @@ void Scheduler::on(const JobChanged& event) {
     lane.rival_came = lane.rival_came || lane.open();
     core_.touch(lane);
   }
-  core_.orders_changed();  // … or to be admitted
+  core_.memory_changed();  // … or to be admitted
 }
 
 void Scheduler::on(const WorkerLost& /*event*/) {
   core_.worker_up = false;
   trials_.worker_lost();
   // Its successor does not know what stayed of whom.
-  for (const auto& [id, job] : std::as_const(core_.jobs)) core_.pool.drop_prefix(id);
+  for (const auto& [id, job] : core_.jobs) core_.pool.drop_prefix(id);
   core_.memory_changed();
   for (Lane& lane : core_.lanes) {
     if (!lane.open()) continue;

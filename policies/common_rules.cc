@@ -129,12 +129,6 @@ int64_t CommonRules::admission_rank(TimePoint now, const View& view, const JobVi
   return std::max(rule_->admission_rank(now, view, job), INT64_MIN + 1);
 }
 
-bool CommonRules::has_reservations(TimePoint now, const View& view) const {
-  if (rule_->has_reservations(now, view)) return true;
-  return ages_ && std::any_of(view.waiting().begin(), view.waiting().end(),
-                              [&](const JobView* job) { return is_reserved(now, *job); });
-}
-
 JobId CommonRules::evict(TimePoint now, const View& view, const EvictQuestion& question) {
   return rule_->evict(now, view, question);
 }

@@ -60,11 +60,6 @@ class CommonRules final : public Policy {
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   // Those with a reservation first, by `queue`.
   int64_t admission_rank(TimePoint now, const View& view, const JobView& job) const override;
-  bool keeps_order() const override { return rule_->keeps_order(); }
-  int64_t kept_rank(const View& view, const JobView& job) const override {
-    return rule_->kept_rank(view, job);
-  }
-  bool has_reservations(TimePoint now, const View& view) const override;
   void gone(JobId job) override;
   std::optional<PolicyNote> note(const JobView& job) const override { return rule_->note(job); }
   void recall(const View& view, const JobView& job, const PolicyNote& note) override {

@@ -28,7 +28,6 @@ class Edf final : public Ranked {
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
-  bool rank_is_its_own() const override { return true; }
 
   Oracle oracle_;
 };

@@ -37,7 +37,6 @@ class Fair final : public Policy {
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
   // As least_useful.h says: with work they take turns.
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
-  bool keeps_order() const override { return true; }
   void gone(JobId job) override;
   // Its tag (the bits of a double), and the device time with which that was made.
   std::optional<PolicyNote> note(const JobView& job) const override;

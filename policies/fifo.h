@@ -29,7 +29,6 @@ class Fifo final : public Policy {
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
   // As least_useful.h says.
   JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
-  bool keeps_order() const override { return true; }
 
  private:
   bool by_request_ = false;

@@ -32,7 +32,6 @@ class Packing final : public Ranked {
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
-  bool rank_is_its_own() const override { return true; }
 
   PairRule pairs_;
   Oracle oracle_;

@@ -64,15 +64,6 @@ class Policy {
   // One of the candidates, or none when nobody (else) should leave for this job.
   virtual JobId evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;
 
-  // Whether the core may keep the orders in which jobs are admitted and leave, instead of asking
-  // for them each time. Then kept_rank() looks at nothing but the job's view and the capacity of
-  // the pool, evict() answers as first_to_leave.h says with that rank, and admission_rank() is that
-  // rank, but for jobs that has_reservations() is about.
-  virtual bool keeps_order() const { return false; }
-  virtual int64_t kept_rank(const View& /*view*/, const JobView& /*job*/) const { return 0; }
-  // Whether some job that waits is before others whatever their ranks.
-  virtual bool has_reservations(TimePoint /*now*/, const View& /*view*/) const { return false; }
-
   // The job is over: what the policy keeps of it can be forgotten.
   virtual void gone(JobId /*job*/) {}
 

@@ -18,7 +18,6 @@ class Priority final : public Ranked {
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
-  bool rank_is_its_own() const override { return true; }
 };
 
 }  // namespace laneway::policies

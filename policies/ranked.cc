@@ -18,8 +18,7 @@ const JobView* Ranked::first_of(TimePoint now, const View& view,
 }
 
 AdmitDecision Ranked::admit(TimePoint now, const View& view) {
-  const JobView* best = view.first_waiting();
-  if (best == nullptr) best = first_of(now, view, view.waiting());
+  const JobView* best = first_of(now, view, view.waiting());
   if (best == nullptr || view.was_tried(*best)) return {};
   return {.job = best->id};
 }

@@ -2,7 +2,7 @@
 // jobs that wait, by `queue`). The lowest rank is admitted, head of line: while it finds no room
 // nobody behind it is admitted. The lowest rank among the candidates runs, until somebody with a
 // lower one gets ready. Who leaves the pool first first_to_leave.h says. A subclass says rank() and
-// overrides what is different; one whose rank of a job is its own (see rank_is_its_own) says so.
+// overrides what is different.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,9 @@ class Ranked : public Policy {
   int64_t admission_rank(TimePoint now, const View& view, const JobView& job) const override {
     return rank(now, view, job);
   }
-  bool keeps_order() const override { return rank_is_its_own(); }
-  int64_t kept_rank(const View& view, const JobView& job) const override {
-    return rank(TimePoint(), view, job);
-  }
 
  protected:
   virtual int64_t rank(TimePoint now, const View& view, const JobView& job) const = 0;
-  // Whether rank() looks at nothing but the job's view and the capacity of the pool, and evict() is
-  // not overridden. Then the core need not ask for the rank of every job each time.
-  virtual bool rank_is_its_own() const { return false; }
 
   // The first by rank; ties go to the first of them in `jobs`. Null: there is none.
   const JobView* first_of(TimePoint now, const View& view,

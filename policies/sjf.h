@@ -31,7 +31,6 @@ class Sjf final : public Ranked {
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
-  bool rank_is_its_own() const override { return true; }
 
   Oracle oracle_;
   std::vector<JobId> in_service_;  // by lane slot; none: nobody keeps it

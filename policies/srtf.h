@@ -27,7 +27,6 @@ class Srtf final : public Ranked {
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
-  bool rank_is_its_own() const override { return true; }
 
   Oracle oracle_;
 };

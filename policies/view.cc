@@ -52,41 +52,23 @@ LaneView& View::slot(LaneId id) {
   return lanes_[id.value() - 1];
 }
 
+std::ptrdiff_t View::place_of(uint64_t queue) const {
+  const auto place = std::lower_bound(
+      waiting_.begin(), waiting_.end(), queue,
+      [](const JobView* one, uint64_t its_queue) { return one->queue < its_queue; });
+  return place - waiting_.begin();
+}
+
 void View::add_waiting(const JobView& job) {
-  const bool is_last = waiting_.empty() || waiting_.back()->queue < job.queue;
-  LW_CHECK(ranks_.emplace(job.queue, 0), "job is listed already");
-  const auto place = is_last ? ranks_.end() - 1 : ranks_.find(job.queue);
-  waiting_.insert(waiting_.begin() + (place - ranks_.begin()), &job);
-  unranked_.push_back(&job);
+  const auto place = waiting_.begin() + place_of(job.queue);
+  LW_CHECK(place == waiting_.end() || (*place)->queue != job.queue, "job is listed already");
+  waiting_.insert(place, &job);
 }
 
 void View::remove_waiting(const JobView& job) {
-  const std::ptrdiff_t index = place_of(job);
-  if (std::erase(unranked_, &job) == 0) {
-    const bool is_first = by_rank_.rbegin()->second == &job;  // most that are admitted are
-    const int64_t rank = ranks_.begin()[index].second;
-    by_rank_.erase(is_first ? by_rank_.end() - 1 : by_rank_.find({rank, job.queue}));
-  }
-  waiting_.erase(waiting_.begin() + index);
-  ranks_.erase(ranks_.begin() + index);
-}
-
-std::ptrdiff_t View::place_of(const JobView& job) const {
-  const auto place = ranks_.find(job.queue);
-  const std::ptrdiff_t index = place - ranks_.begin();
-  LW_CHECK(place != ranks_.end() && waiting_.begin()[index] == &job, "job is not listed");
-  return index;
-}
-
-uint32_t View::waiting_before(const JobView& job) const {
-  LW_CHECK(unranked_.empty(), "ranks are not known");
-  const auto its = by_rank_.find({ranks_.begin()[place_of(job)].second, job.queue});
-  return static_cast<uint32_t>(by_rank_.end() - its - 1);
-}
-
-void View::forget_ranks() {
-  unranked_ = waiting_;
-  by_rank_ = {};
+  const auto place = waiting_.begin() + place_of(job.queue);
+  LW_CHECK(place != waiting_.end() && *place == &job, "job is not listed");
+  waiting_.erase(place);
 }
 
 void View::open_lane(LaneId id, Bytes region) {

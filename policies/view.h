@@ -6,14 +6,12 @@
 // Not thread-safe: it belongs to the core, which is single-threaded.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/flat_map.h"
 #include "base/ids.h"
 #include "base/job_options.h"
 #include "base/time.h"
@@ -85,11 +83,6 @@ class View {
 
   // Jobs that are not admitted, by `queue`.
   const std::vector<const JobView*>& waiting() const { return waiting_; }
-  // The one of the lowest rank of them, ties by `queue`, for a policy that keeps its order; null:
-  // not known, or there is none.
-  const JobView* first_waiting() const {
-    return unranked_.empty() && !by_rank_.empty() ? by_rank_.rbegin()->second : nullptr;
-  }
   // The lane, or nullptr when it does not exist.
   const LaneView* lane(LaneId id) const {
     if (!id.valid() || id.value() > lanes_.size()) return nullptr;
@@ -118,17 +111,6 @@ class View {
   // The core's side. A JobView is borrowed until it is removed again.
   void add_waiting(const JobView& job);
   void remove_waiting(const JobView& job);
-  // Makes first_waiting() and waiting_before() known until the next change of waiting jobs.
-  // `rank_of` is asked only for those whose rank is not known.
-  template <class RankOf>
-  void rank_waiting(const RankOf& rank_of);
-  // How many wait before this one. Requires: it waits, and rank_waiting() has been called.
-  uint32_t waiting_before(const JobView& job) const;
-  // The ranks of waiting jobs may be others now.
-  void forget_ranks();
-  // Whether the ranks that are known are those that `rank_of` says.
-  template <class RankOf>
-  bool ranks_are(const RankOf& rank_of) const;
   void open_lane(LaneId id, Bytes region);
   void close_lane(LaneId id);
   void set_region(LaneId id, Bytes region);
@@ -137,10 +119,7 @@ class View {
   void remove_from_lane(const JobView& job);
   void add_ready(const JobView& job);
   void remove_ready(const JobView& job);
-  void set_pool(const Pool& pool) {
-    if (pool.capacity != pool_.capacity) forget_ranks();
-    pool_ = pool;
-  }
+  void set_pool(const Pool& pool) { pool_ = pool; }
   Speeds& learnt_speeds() { return speeds_; }
   // Memory or lanes changed in a way that may let somebody in: forgets who was tried.
   void forget_tries() { ++version_; }
@@ -149,44 +128,15 @@ class View {
  private:
   LaneView& slot(LaneId id);
 
-  // The lowest one is the last: most that are admitted are, and to take the last one away moves no
-  // other.
-  struct Rank {
-    int64_t rank;
-    uint64_t queue;
-    friend bool operator<(const Rank& a, const Rank& b) {
-      const bool later = a.queue > b.queue;  // without branches: it is asked in searches
-      return (a.rank > b.rank) | ((a.rank == b.rank) & later);
-    }
-  };
-  // Where in waiting_. Requires: it waits.
-  std::ptrdiff_t place_of(const JobView& job) const;
+  // Where in waiting_ the job of this place in the queue is or belongs.
+  std::ptrdiff_t place_of(uint64_t queue) const;
 
-  std::vector<const JobView*> waiting_;
-  FlatMap<uint64_t, int64_t> ranks_;       // of waiting_, by `queue`; where they are known
-  std::vector<const JobView*> unranked_;   // where they are not
-  FlatMap<Rank, const JobView*> by_rank_;  // the others, the lowest rank last
+  std::vector<const JobView*> waiting_;  // by `queue`
   std::vector<LaneView> lanes_;
   uint32_t open_lanes_ = 0;
   Pool pool_;
   Speeds speeds_;
   uint64_t version_ = 1;
 };
-
-template <class RankOf>
-void View::rank_waiting(const RankOf& rank_of) {
-  for (const JobView* job : unranked_) {
-    const int64_t rank = rank_of(*job);
-    ranks_.begin()[place_of(*job)].second = rank;
-    by_rank_.emplace({rank, job->queue}, job);
-  }
-  unranked_.clear();
-}
-
-template <class RankOf>
-bool View::ranks_are(const RankOf& rank_of) const {
-  return std::all_of(by_rank_.begin(), by_rank_.end(),
-                     [&](const auto& known) { return known.first.rank == rank_of(*known.second); });
-}
 
 }  // namespace laneway::policies

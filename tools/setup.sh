@@ -5,7 +5,7 @@
 # What compiling needs; what tests and lint need on top.
 PACKAGES_BUILD=(g++ cmake ninja-build ccache git ca-certificates libgtest-dev libgmock-dev
   libspdlog-dev nlohmann-json3-dev libzmq3-dev cppzmq-dev libcereal-dev libcli11-dev
-  robin-map-dev zlib1g-dev)
+  zlib1g-dev)
 PACKAGES_CHECK=(clang clang-format clang-tidy)
 
 say() { printf 'dev: %s\n' "$*" >&2; }

@@ -1,5 +1,5 @@
 // Shows that a job is found by its id, and no other one, whatever ids share a place: against a map,
-// with ids that collide on purpose. And that whoever may have been changed is noted.
+// with ids that collide on purpose.
 #include "lanes/job_table.h"
 
 #include <gtest/gtest.h>
@@ -45,56 +45,6 @@ TEST(JobTable, FindsWhatIsInItAndNothingElse) {
     ASSERT_EQ(found->view.arrival, asked * 3);
   }
   EXPECT_EQ(table.find(JobId()), nullptr);
-}
-
-std::vector<uint64_t> noted(const JobTable& table) {
-  EXPECT_FALSE(table.all_noted());
-  std::vector<uint64_t> ids;
-  for (const JobTable::Noted& one : table.noted()) {
-    EXPECT_EQ(one.arrival, one.job.value() * 3);
-    ids.push_back(one.job.value());
-  }
-  return ids;
-}
-using Ids = std::vector<uint64_t>;
-
-TEST(JobTable, NotesWhoCameWentOrWasGivenToBeChanged) {
-  JobTable table;
-  EXPECT_TRUE(table.all_noted());
-  for (const uint64_t id : {1, 2, 4098}) table.add(job_of(id));
-  table.forget_noted();
-  EXPECT_EQ(noted(table), Ids{});
-  const JobTable& to_read = table;
-  EXPECT_NE(to_read.find(JobId(1)), nullptr);
-  for (const auto& [id, job] : to_read) EXPECT_EQ(job.view.id, id);
-  EXPECT_EQ(noted(table), Ids{});
-  // 2 and 4098 share a place.
-  for (const uint64_t id : {2, 2, 4098}) EXPECT_NE(table.find(JobId(id)), nullptr);
-  EXPECT_EQ(noted(table), (Ids{2, 4098})) << "each once";
-  table.forget_noted();
-  table.remove(JobId(1));
-  table.add(job_of(1));
-  EXPECT_EQ(noted(table), (Ids{1, 1})) << "one is gone, another one is there";
-  table.forget_noted();
-  table.find(JobId(2));
-  EXPECT_EQ(noted(table), Ids{2}) << "noted again";
-}
-
-TEST(JobTable, NotesAllWhereAllMayBeChangedOrItWasManyAndNobodyAsked) {
-  JobTable table;
-  table.add(job_of(1));
-  table.forget_noted();
-  for (auto& [id, job] : table) job.ending = true;
-  EXPECT_TRUE(table.all_noted());
-  table.forget_noted();
-  table.find(JobId(1));
-  EXPECT_EQ(noted(table), Ids{1}) << "noted once more, though it was before";
-  for (uint64_t i = 0; i < 2'000; ++i) {
-    table.add(job_of(2));
-    table.remove(JobId(2));
-  }
-  EXPECT_TRUE(table.all_noted());
-  EXPECT_TRUE(table.noted().empty());
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ bool move_helps(CoreState& core, JobId image, const Wish& wish) {
   });
 }
 
-TEST(OneGone, RulesOutNobodyWhoseMoveWouldHelp) {
+TEST(MaySlideFor, RulesOutNobodyWhoseMoveWouldHelp) {
   Random random(testing::seed_from_environment(1709));
   int ruled_out = 0;
   int helped = 0;
@@ -161,97 +161,18 @@ TEST(OneGone, RulesOutNobodyWhoseMoveWouldHelp) {
     const policies::AdmitDecision anywhere;
     const Wish wish{.job = job, .where = &anywhere};
     if (RoomTrial(core).fits(wish)) continue;
-    OneGone gone(core, wish);
     for (const PoolMap::ImageSize& image : std::vector(core.pool.image_sizes())) {
       const int64_t at = places[image.job].count();
       const memory::FreeList::Range range{at, core.pool.ranges().size_of(Bytes(at)).count()};
       const bool helps = move_helps(core, image.job, wish);
       helped += helps;
-      if (gone.may_help(range)) continue;
+      if (may_slide_for(core, wish, std::span(&range, 1))) continue;
       ASSERT_FALSE(helps) << "round " << round << ", image " << image.job.value();
-      ruled_out += may_slide_for(core, wish, std::span(&range, 1));
+      ++ruled_out;
     }
   }
-  EXPECT_GT(ruled_out, 20) << "beyond what the bound alone rules out";
+  EXPECT_GT(ruled_out, 20);
   EXPECT_GT(helped, 100);
-}
-
-// A pool full of images and regions, and lanes with jobs in them, whose regions may be larger than
-// these need.
-class CrowdedPool {
- public:
-  explicit CrowdedPool(Random& random) : random_(random), core_(config_of(random)) {
-    for (uint64_t id = 1; id <= 40; ++id) {
-      JobOffered offer = offer_of(id, units(6));
-      Bytes offset;
-      if (core_.pool.place_image(offer.job, offer.persistent, &offset) != Room::done) break;
-      Job& job = core_.jobs.add(core_.new_job(offer));
-      job.image_offset = offset;
-    }
-    for (Lane& lane : core_.lanes) open(lane);
-    for (auto& [id, job] : core_.jobs) {
-      job.view.lane = LaneId(static_cast<uint64_t>(random_.between(1, 4)));
-      if (core_.view.lane(job.view.lane) != nullptr) core_.view.add_to_lane(job.view);
-    }
-  }
-  const Job& wants() { return core_.jobs.add(core_.new_job(offer_of(100, units(7)))); }
-  CoreState& core() { return core_; }
-
- private:
-  static SchedulerConfig config_of(Random& random) {
-    SchedulerConfig config;
-    config.capacity = Bytes(config.alignment * random.between(60, 200));
-    config.max_lanes = 4;
-    return config;
-  }
-  Bytes units(int64_t most) {
-    return Bytes(core_.config.alignment * random_.between(1, most) - random_.between(0, 9));
-  }
-  JobOffered offer_of(uint64_t id, Bytes persistent) {
-    JobOffered offer;
-    offer.job = JobId(id);
-    offer.persistent = persistent;
-    offer.ephemeral = units(6);
-    return offer;
-  }
-  void open(Lane& lane) {
-    Region region;
-    region.id = RegionId(lane.id.value());
-    if (core_.pool.open_region(region, units(8)) != Room::done) return;
-    lane.region = region;
-    lane.move_to(LaneState::idle);
-    core_.view.open_lane(lane.id, region.size);
-  }
-
-  Random& random_;
-  CoreState core_;
-};
-
-TEST(SurelyFitsWithout, IsSureOnlyWhereATrialFindsRoom) {
-  Random random(testing::seed_from_environment(1710));
-  int sure = 0;
-  int found = 0;
-  for (int round = 0; round < 4000; ++round) {
-    CrowdedPool crowded(random);
-    CoreState& core = crowded.core();
-    const Job& job = crowded.wants();
-    const policies::AdmitDecision where{.job = job.view.id,
-                                        .lane = LaneId(random.chance(0.3) ? 2 : 0),
-                                        .may_share = random.chance(0.8)};
-    if (where.lane.valid() && core.view.lane(where.lane) == nullptr) continue;
-    const Wish wish{.job = job, .where = &where};
-    for (const auto& [id, image] : core.jobs) {
-      if (id == job.view.id || core.view.lane(image.view.lane) == nullptr) continue;
-      RoomTrial trial(core);
-      const bool is_sure = surely_fits_without(core, wish, image);
-      trial.leave({id});
-      const bool fits = trial.fits(wish);
-      ASSERT_TRUE(fits || !is_sure) << "round " << round << ", image " << id.value();
-      sure += is_sure;
-      found += fits;
-    }
-  }
-  EXPECT_GT(sure, found / 4) << "of " << found;
 }
 
 }  // namespace

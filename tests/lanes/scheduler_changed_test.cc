@@ -70,7 +70,6 @@ class Smallest final : public policies::Ranked {
                const policies::JobView& job) const override {
     return job.ephemeral.count();
   }
-  bool rank_is_its_own() const override { return true; }
 };
 
 TEST_F(SchedulerChangedTest, AWaitingJobThatNeedsLessNowIsTheNextOne) {

@@ -28,59 +28,6 @@ TEST(View, KeepsJobsByArrivalWhateverTheOrderOfTheChanges) {
   EXPECT_EQ(lane.jobs, (std::vector<const JobView*>{&first, &second, &third}));
 }
 
-// Against a sort of all who wait, while jobs come and go, and ranks change now and then.
-TEST(View, KnowsWhoIsFirstByRankAndWhoIsBeforeWhom) {
-  Random random(testing::seed_from_environment(90));
-  View view(1);
-  std::deque<JobView> jobs;
-  std::vector<const JobView*> naive;
-  const auto rank = [](const JobView& job) { return job.busy.ns(); };
-  const auto any_rank = [&] { return Duration(random.between(0, 20)); };
-  for (uint64_t step = 1; step <= 3'000; ++step) {
-    if (naive.empty() || random.chance(0.52)) {
-      JobView& job = jobs.emplace_back();
-      job.busy = any_rank();
-      // Most at the end of the queue.
-      job.queue = random.chance(0.8) ? 10'000 + step : step;
-      view.add_waiting(job);
-      naive.push_back(&job);
-    } else {
-      const size_t gone = random.below(naive.size());
-      view.remove_waiting(*naive[gone]);
-      naive.erase(naive.begin() + static_cast<std::ptrdiff_t>(gone));
-    }
-    if (random.chance(0.02)) {
-      for (JobView& job : jobs) job.busy = any_rank();
-      view.forget_ranks();
-    }
-    if (random.chance(0.3)) continue;
-    view.rank_waiting(rank);
-    ASSERT_TRUE(view.ranks_are(rank));
-    std::sort(naive.begin(), naive.end(), [](const JobView* a, const JobView* b) {
-      return std::pair(a->busy, a->queue) < std::pair(b->busy, b->queue);
-    });
-    ASSERT_EQ(view.first_waiting(), naive.empty() ? nullptr : naive.front()) << "step " << step;
-    for (uint32_t i = 0; i < naive.size(); ++i) ASSERT_EQ(view.waiting_before(*naive[i]), i);
-  }
-}
-
-TEST(View, RanksAreKnownUntilAJobComesOrThePoolHasAnotherCapacity) {
-  Scene scene;
-  const auto rank = [](const JobView& job) { return job.busy.ns(); };
-  EXPECT_EQ(scene.view.first_waiting(), nullptr);
-  JobView& one = scene.waiting(1);
-  scene.view.rank_waiting(rank);
-  EXPECT_EQ(scene.view.first_waiting(), &one);
-  one.busy = Duration(5);
-  EXPECT_FALSE(scene.view.ranks_are(rank));
-  scene.view.set_pool({.capacity = Bytes(64), .claimed = {}, .largest_free = {}});
-  EXPECT_EQ(scene.view.first_waiting(), nullptr);
-  EXPECT_TRUE(scene.view.ranks_are(rank)) << "none is known";
-  scene.view.rank_waiting(rank);
-  scene.waiting(2);
-  EXPECT_EQ(scene.view.first_waiting(), nullptr);
-}
-
 TEST(View, ALaneExistsBetweenOpenAndClose) {
   View view(2);
   EXPECT_EQ(view.lane(LaneId(1)), nullptr);
