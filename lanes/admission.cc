@@ -27,7 +27,10 @@ void Admission::admit_waiting() {
     if (!decision.job.valid()) return;
     Job& job = core_.job_of(decision.job);
     ReasonCode code = try_admit(job, decision);
-    if (code == ReasonCode::none) continue;
+    if (code == ReasonCode::none) {
+      job.was_overdue = decision.overdue;
+      continue;
+    }
     const bool fragmented = code == ReasonCode::pool_fragmented;
     const Wish wish{job, &decision};
     if (fragmented && regions_.slide_for(wish)) continue;

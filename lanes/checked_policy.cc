@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "policies/fifo.h"
+#include "policies/first_to_leave.h"
 
 namespace laneway::lanes {
 namespace {
@@ -45,11 +46,12 @@ policies::AdmitDecision CheckedPolicy::admit(CoreState& core) {
   return fallback_->admit(core.now, core.view);
 }
 
-JobId CheckedPolicy::evict(const CoreState& core, const policies::EvictQuestion& question) {
-  const JobId answer = policy_->evict(core.now, core.view, question);
-  if (!answer.valid()) return answer;
+policies::EvictDecision CheckedPolicy::evict(const CoreState& core,
+                                             const policies::EvictQuestion& question) {
+  const policies::EvictDecision answer = policy_->evict(core.now, core.view, question);
+  if (!answer.job.valid()) return answer;
   for (const policies::EvictCandidate& one : question.candidates) {
-    if (one.job->id == answer) return answer;
+    if (one.job->id == answer.job) return answer;
   }
   ++faults_;
   return fallback_->evict(core.now, core.view, question);
@@ -75,27 +77,30 @@ policies::PickDecision CheckedPolicy::pick(const CoreState& core, const Lane& la
   return answer;
 }
 
+CheckedPolicy::Place CheckedPolicy::place_of(const CoreState& core,
+                                             const policies::JobView& job) const {
+  return {policy_->admission_rank(core.now, core.view, job), policies::turn_of(job)};
+}
+
 std::vector<const policies::JobView*> CheckedPolicy::admission_order(const CoreState& core) const {
-  std::vector<std::pair<int64_t, const policies::JobView*>> ranked;
+  std::vector<std::pair<Place, const policies::JobView*>> ranked;
   for (const policies::JobView* job : core.view.waiting()) {
-    ranked.emplace_back(policy_->admission_rank(core.now, core.view, *job), job);
+    ranked.emplace_back(place_of(core, *job), job);
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(ranked.begin(), ranked.end());
   std::vector<const policies::JobView*> order;
   order.reserve(ranked.size());
-  for (const auto& [rank, job] : ranked) order.push_back(job);
+  for (const auto& [place, job] : ranked) order.push_back(job);
   return order;
 }
 
 uint32_t CheckedPolicy::position_of(const CoreState& core, const policies::JobView& job) const {
-  const int64_t rank = policy_->admission_rank(core.now, core.view, job);
-  uint32_t before = 0;
-  for (const policies::JobView* other : core.view.waiting()) {
-    const int64_t its_rank = policy_->admission_rank(core.now, core.view, *other);
-    before += its_rank < rank || (its_rank == rank && other->queue < job.queue);
-  }
-  return before + 1;
+  const Place place = place_of(core, job);
+  const auto& waiting = core.view.waiting();
+  const auto before = std::count_if(waiting.begin(), waiting.end(), [&](const auto* other) {
+    return place_of(core, *other) < place;
+  });
+  return static_cast<uint32_t>(before) + 1;
 }
 
 void CheckedPolicy::gone(JobId job) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lanes/core_state.h"
@@ -35,7 +36,7 @@ class CheckedPolicy {
                               const policies::JobView* running = nullptr);
 
   // Returns one of the candidates, or no job. Requires: there is a candidate.
-  JobId evict(const CoreState& core, const policies::EvictQuestion& question);
+  policies::EvictDecision evict(const CoreState& core, const policies::EvictQuestion& question);
 
   // A job may interrupt those of less urgency.
   int64_t urgency(const CoreState& core, const policies::JobView& job) const {
@@ -66,6 +67,10 @@ class CheckedPolicy {
   uint64_t faults() const { return faults_; }
 
  private:
+  // In the order of admission.
+  using Place = std::pair<int64_t, uint64_t>;
+  Place place_of(const CoreState& core, const policies::JobView& job) const;
+
   std::unique_ptr<policies::Policy> policy_;
   std::unique_ptr<policies::Policy> fallback_;
   uint64_t note_key_ = 0;  // of the policy's notes

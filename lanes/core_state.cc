@@ -111,7 +111,8 @@ void CoreState::memory_changed() {
   memory_has_changed = spread_all = true;
   view.set_pool({.capacity = pool.capacity(),
                  .claimed = pool.claimed(),
-                 .largest_free = pool.largest_free()});
+                 .largest_free = pool.largest_free(),
+                 .may_leave = outside.exists()});
 }
 
 Reason CoreState::make_reason(ReasonCode code, const Job& job) const {

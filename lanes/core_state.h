@@ -47,8 +47,11 @@ struct SchedulerConfig {
   // A bounded turn that is still open so long behind its slice, and twice the slice after it began
   // at the latest, is recalled: its job may have nothing to run.
   Duration patience = milliseconds(50);
-  // A job with work keeps its image in the pool at least so long once it is there.
-  Duration min_resident = milliseconds(500);
+  // An image that moved inside the pool, or whose lane was grown for it, is left alone for so long.
+  Duration left_alone = milliseconds(500);
+  // So long does a turn that nobody wants the lane of last without work, while somebody wants
+  // memory.
+  Duration lingers = milliseconds(20);
   // A job without work for so long is copied out ahead of need.
   Duration idle_before_saving = seconds(1);
   // For whoever has waited in the queue for so long lanes become one, if no image can leave for
@@ -91,6 +94,8 @@ struct CoreState {
   // Must be called when memory or a lane was freed: jobs without room are tried again when the
   // event has been handled.
   void memory_changed();
+  // Whether somebody waits for memory: then whoever has nothing to run must be known.
+  bool memory_wanted() const { return !view.waiting().empty() || held_jobs > 0; }
   // Whether no job may be admitted: admitted jobs come first, so admission is closed while one of
   // them is held for memory, and while the pool must shrink.
   bool admission_closed() const;
@@ -116,7 +121,8 @@ struct CoreState {
   bool memory_has_changed = false;
   bool queue_has_changed = false;  // a waiting job came or went
   bool spread_all = true;          // memory or contexts changed: LaneChanges::spread looks at all
-  bool fold_wanted = false;        // lanes may be more than the limit: LaneChanges::fold looks
+  bool work_is_kept_waiting = false;  // some lane keeps work waiting that another could do
+  bool fold_wanted = false;           // lanes may be more than the limit: LaneChanges::fold looks
   // How often regions may still slide before the event has been handled: jobs with different wishes
   // could move them to and fro for ever.
   uint32_t slides_left = 0;

@@ -4,16 +4,15 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lanes/may_leave.h"
+#include "lanes/stay_rule.h"
 
 namespace laneway::lanes {
 namespace {
 
 using policies::EvictCandidate;
 
-// A turn without a bound that was asked and had work is not asked again before: each costs its lane
-// about 0.2 ms.
-constexpr Duration kKnownFor = milliseconds(50);
+// Before what could not be done at once is tried again, though nothing was heard of it.
+constexpr Duration kTryAgain = milliseconds(10);
 // So many who leave are tried before it is known that all together would do.
 constexpr size_t kFew = 2;
 // Before a job whose copy failed is asked to leave again.
@@ -29,8 +28,11 @@ bool has_spare_copy(const Job& job) {
          job.state() != JobState::evicting && !job.arriving && !job.leaves && !job.saving;
 }
 
-bool is_urgent(const Job& job, const Wish& wish) {
-  return !is_idle(job) && job.view.options.priority > wish.job.view.options.priority;
+bool is_best_effort(const Job& job) { return job.view.options.job_class == JobClass::best_effort; }
+
+bool is_more_urgent(const Job& one, const Job& other) {
+  if (is_best_effort(one) != is_best_effort(other)) return is_best_effort(other);
+  return one.view.options.priority > other.view.options.priority;
 }
 
 }  // namespace
@@ -59,19 +61,27 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
     return Outcome::under_way;
   }
   Candidates found = candidates(wish);
-  Leaving chosen;
-  if (!found.now.empty()) chosen = choose(wish, found.now);
-  if (chosen.empty()) {
-    if (give_up_for_moves(wish)) return Outcome::under_way;
-    std::vector<EvictCandidate> all = found.now;
-    all.insert(all.end(), found.perhaps.begin(), found.perhaps.end());
-    wakeup_ = std::min(wakeup_, found.next);
-    const bool helps = !found.perhaps.empty() && !choose(wish, all).empty();
-    if (helps && ask_unbounded(found.perhaps)) return Outcome::under_way;
-    return found.next != TimePoint::never() ? Outcome::under_way : Outcome::nobody;
+  const Choice now = choose(wish, found.now);
+  if (now.suffices && now.leaving.empty()) {
+    make_room_without_leaving();
+    return Outcome::under_way;
   }
-  if (ask_unbounded(found.now)) return Outcome::under_way;
-  return leave_for(wish, chosen);
+  if (now.suffices) return leave_for(wish, now.leaving);
+  if (give_up_for_moves(wish)) return Outcome::under_way;
+  wakeup_ = std::min(wakeup_, now.again);
+  if (found.later.empty())
+    return now.again == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
+  found.later.insert(found.later.end(), found.now.begin(), found.now.end());
+  std::sort(found.later.begin(), found.later.end(), by_arrival);
+  const Choice later = choose(wish, found.later);
+  const TimePoint again = later.suffices ? found.next : std::min(now.again, later.again);
+  wakeup_ = std::min(wakeup_, again);
+  return again == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
+}
+
+void Eviction::make_room_without_leaving() {
+  prefixes_.give_up_all();
+  if (!core_.memory_has_changed) wakeup_ = std::min(wakeup_, core_.now + kTryAgain);
 }
 
 Eviction::Outcome Eviction::leave_for(const Wish& wish, const Leaving& chosen) {
@@ -115,84 +125,64 @@ bool Eviction::give_up_for_moves(const Wish& wish) {
   return true;
 }
 
-bool Eviction::may_be_idle(const Job& job) const {
-  if (!job.view.running) return false;
-  const Lane& lane = core_.lane_of(job.view.lane);
-  return lane.state() == LaneState::granted && !lane.bounded;
-}
-
 Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   Candidates all;
   if (!core_.outside.exists()) return all;
   for (const auto& [id, job] : core_.jobs) {
     if (!could_leave(job) || &job == &wish.job) continue;
     if (!core_.outside.could_ever_hold(job.view.persistent)) continue;
-    const bool idle = is_idle(job);
-    const EvictCandidate candidate{.job = &job.view, .idle = idle, .clean = job.clean};
-    const bool urgent = is_urgent(job, wish);
-    if (!urgent) {
-      const TimePoint from = may_leave_from(core_, job, idle);
-      if (from <= core_.now) {
-        all.now.push_back(candidate);
-        continue;
-      }
+    const EvictCandidate one{.job = &job.view, .idle = is_idle(job), .clean = job.clean};
+    if (!one.idle && !wish.overdue() && is_more_urgent(job, wish.job)) continue;
+    const TimePoint from = leaves_for(wish, job, one.idle);
+    if (from <= core_.now) {
+      all.now.push_back(one);
+    } else {
+      all.later.push_back(one);
       all.next = std::min(all.next, from);
     }
-    if (idle) continue;
-    const TimePoint from = std::max(may_leave_from(core_, job, /*idle=*/true), job.ask_no_sooner);
-    if (from > core_.now) {
-      // One that only has to be asked again is not waited for: others may help meanwhile.
-      if (!urgent) all.next = std::min(all.next, from);
-    } else if (may_be_idle(job)) {
-      all.perhaps.push_back(candidate);
-    }
   }
-  for (std::vector<EvictCandidate>* some : {&all.now, &all.perhaps}) {
-    // Ids are given in that order as well, but by a report.
-    if (std::is_sorted(some->begin(), some->end(), by_arrival)) continue;
-    std::sort(some->begin(), some->end(), by_arrival);
+  // Ids are given in that order as well, but by a report.
+  if (!std::is_sorted(all.now.begin(), all.now.end(), by_arrival)) {
+    std::sort(all.now.begin(), all.now.end(), by_arrival);
   }
   return all;
 }
 
-bool Eviction::ask_unbounded(const std::vector<EvictCandidate>& candidates) {
-  bool asked = false;
-  for (const EvictCandidate& one : candidates) {
-    if (!one.job->running) continue;
-    Lane& lane = core_.lane_of(one.job->lane);
-    Job& job = core_.job_of(one.job->id);
-    if (lane.bounded || job.ask_no_sooner > core_.now) continue;
-    job.ask_no_sooner = core_.now + kKnownFor;
-    lane.admission_wanted = true;  // tried again then
-    turns_.recall(lane);
-    asked = true;
-  }
-  return asked;
+TimePoint Eviction::leaves_for(const Wish& wish, const Job& job, bool idle) const {
+  if (!job.was_overdue && is_more_urgent(wish.job, job)) return job.leave_no_sooner;
+  const TimePoint from = leaves_from({.placed_at = job.view.placed_at,
+                                      .used_at = job.view.used_at,
+                                      .a_switch = switch_time(core_, job, wish),
+                                      .idle = idle});
+  return std::max(from, job.leave_no_sooner);
 }
 
-Eviction::Leaving Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
+Eviction::Choice Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
   Leaving all;
   for (const EvictCandidate& one : candidates) all.push_back(one.job->id);
   const std::vector<JobId> prefixes = prefixes_.all();
   const auto suffice = [&](const Leaving& leaving) {
     return suffices(wish, {.leaving = leaving, .prefixes = prefixes});
   };
-  Leaving chosen;
-  while (!suffice(chosen)) {
+  Choice chosen;
+  Leaving& leaving = chosen.leaving;
+  while (!suffice(leaving)) {
     // One or two do as a rule; before more are asked of the policy, whether all would.
-    if (chosen.size() == kFew && !suffice(all)) return {};
-    if (candidates.empty()) return {};
-    const JobId next = policy_.evict(core_, {wish.job.view, candidates});
-    if (!next.valid()) return {};
-    chosen.push_back(next);
-    std::erase_if(candidates, [next](const EvictCandidate& one) { return one.job->id == next; });
+    if (candidates.empty() || (leaving.size() == kFew && !suffice(all))) return chosen;
+    const policies::EvictDecision next =
+        policy_.evict(core_, {wish.job.view, candidates, wish.overdue()});
+    chosen.again = std::min(chosen.again, next.again);
+    if (!next.job.valid()) return chosen;
+    leaving.push_back(next.job);
+    std::erase_if(candidates, [&](const EvictCandidate& one) { return one.job->id == next.job; });
   }
+  chosen.suffices = true;
   // The first ones may not be needed with the last one. (Without anybody was tried at first.)
-  for (size_t i = 0; i < chosen.size() && chosen.size() > 1;) {
-    Leaving without = chosen;
+  for (size_t i = 0; i < leaving.size() && leaving.size() > 1;) {
+    Leaving without = leaving;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
     if (suffice(without)) {
-      chosen = std::move(without);
+      leaving = std::move(without);
     } else {
       ++i;
     }
@@ -302,6 +292,7 @@ void Eviction::leave_now(Job& job) {
     core_.memory_changed();
   }
   job.reason = {};
+  job.leaving_since = core_.now;
   job.move_to(JobState::evicting);
   core_.actions.push_back(EvictImage{job.view.id, core_.outside.place_of(job.view.id),
                                      core_.pool.rounded(job.view.persistent), job.keeps});
@@ -315,6 +306,12 @@ void Eviction::ended(Job& job) {
 
 void Eviction::left(Job& job) {
   ended(job);
+  if (!job.clean) {
+    const bool to_spill = core_.outside.place_of(job.view.id).tier == Tier::spill;
+    core_.view.learnt_transfers().learn(
+        to_spill ? policies::Way::to_spill : policies::Way::to_store, job.view.persistent,
+        core_.now - job.leaving_since);
+  }
   Lane& lane = core_.lane_of(job.view.lane);
   core_.view.remove_from_lane(job.view);
   if (job.keeps > Bytes()) {

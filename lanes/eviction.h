@@ -3,12 +3,10 @@
 // without stays. The places outside are claimed before the first image leaves. Part of the core;
 // not thread-safe.
 //
-// Who may leave: jobs without work as soon as they were in the pool for as long as it took to bring
-// them there, so that at most half of the time goes into transfers; jobs with work after
-// config.min_resident (and twice that time), when they are not more urgent than who wants the room.
-// So two jobs that each need most of the pool take turns. Pinned images stay. An open turn without
-// a bound may have had nothing to run for long: it is asked, as soon as its job could leave if it
-// were idle, and again after a while.
+// When an image may leave the stay rule says (stay_rule.h); who does, the policy. A job with work
+// that is more urgent than who wants the room stays; one that is less urgent leaves at once. Pinned
+// images stay. While somebody waits for memory turns are given back when they have nothing to run,
+// so who is idle is known.
 //
 // Before anybody leaves, what stayed of images that left is given up; and of those that leave now,
 // the beginnings stay as far as the room suffices without them (prefix_control.h).
@@ -71,21 +69,26 @@ class Eviction {
   using Leaving = std::vector<JobId>;
   // By arrival.
   struct Candidates {
-    std::vector<policies::EvictCandidate> now;      // may leave
-    std::vector<policies::EvictCandidate> perhaps;  // could if they were idle, and may be asked
-    TimePoint next = TimePoint::never();            // when another may leave, or be asked
+    std::vector<policies::EvictCandidate> now;    // may leave
+    std::vector<policies::EvictCandidate> later;  // will, if nothing changes
+    TimePoint next = TimePoint::never();          // when the first of these may
   };
   Candidates candidates(const Wish& wish) const;
+  struct Choice {
+    Leaving leaving;
+    bool suffices = false;
+    TimePoint again = TimePoint::never();  // when the policy may answer otherwise
+  };
+  // From when on it may leave for the wish; `idle`: it has nothing to run.
+  TimePoint leaves_for(const Wish& wish, const Job& job, bool idle) const;
+  Choice choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
+  // Nobody has to leave: beginnings are given up, or turns that end make room.
+  void make_room_without_leaving();
   Outcome leave_for(const Wish& wish, const Leaving& chosen);
-  // Whether its open turn may have had nothing to run for long.
-  bool may_be_idle(const Job& job) const;
   // Only images that leave make room for it below the limit.
   bool something_is_stuck_above(Bytes limit) const;
   // None: nobody could leave now.
   JobId first_to_leave();
-  // Asks those of them whose turns have no bound.
-  bool ask_unbounded(const std::vector<policies::EvictCandidate>& candidates);
-  Leaving choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
   // Who leaves, and what is given up before: beginnings of images that left.
   struct Gone {
     const Leaving& leaving;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lanes/eviction.h"
-#include "lanes/may_leave.h"
+#include "lanes/stay_rule.h"
 
 namespace laneway::lanes {
 

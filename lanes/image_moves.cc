@@ -130,7 +130,7 @@ void ImageMoves::ended(Job& job, bool moved) {
   core_.pool.end_move(job.view.id, moved);
   if (moved) job.image_offset = job.moves_to;
   // Two jobs with different wishes do not move it to and fro for ever.
-  job.move_no_sooner = core_.now + (moved ? core_.config.min_resident : kAfterFailure);
+  job.move_no_sooner = core_.now + (moved ? core_.config.left_alone : kAfterFailure);
   core_.memory_changed();
 }
 

@@ -91,11 +91,15 @@ struct alignas(64) Job {
   // Its image leaves as soon as its turn has ended; its place outside is claimed.
   bool leaves = false;
   bool arriving = false;  // its image may be used, and its bytes are still on the way
-  bool saving = false;    // a copy is being made at its place outside, ahead of need
-  bool clean = false;     // the copy at its place outside is whole and equal
+  // It was admitted because it was overdue (policies/common_rules.h): not even a more urgent one
+  // makes it leave before its stay is over.
+  bool was_overdue = false;
+  bool saving = false;  // a copy is being made at its place outside, ahead of need
+  bool clean = false;   // the copy at its place outside is whole and equal
   JobState end_state = JobState::finished;
   ReasonCode told = ReasonCode::none;  // as the last QueueJob had it
   TimePoint admitted_at;               // the last time
+  TimePoint leaving_since;             // while its image is on its way out
 
   Bytes need_when_released;
   Bytes moves_to;       // while it is moving
@@ -109,7 +113,6 @@ struct alignas(64) Job {
   TimePoint paused_since;
   Learnt learnt;             // as the last KeepLearnt had it
   JobId learnt_beside;       // whose company was measured since
-  TimePoint ask_no_sooner;   // whether its open turn has work, for somebody who wants its room
   TimePoint save_no_sooner;  // after a copy ahead that failed, or was stopped
   TimePoint move_no_sooner;  // after its image moved, or could not
 

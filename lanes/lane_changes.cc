@@ -217,6 +217,7 @@ void LaneChanges::spread() {
     all = all || has_nothing;
     from |= has_waiting_ & set_of(id);
   }
+  core_.work_is_kept_waiting = has_waiting_ != 0;
   if (all) from = has_waiting_;
   if (from == 0 || !core_.worker_up) return;
   const bool may_ask = (turns_.unbounded() & ~has_waiting_) != 0;

@@ -20,13 +20,15 @@ std::vector<JobId> PrefixControl::all() const {
 }
 
 bool PrefixControl::give_up_for(JobId job, const Suffices& suffices) {
-  std::vector<JobId> others = all();
-  std::erase(others, job);
-  if (others.empty() || suffices({})) return false;
+  std::vector<JobId> found = all();
+  // Its own as the last: that may lie in the way of what slides.
+  const auto own = std::find(found.begin(), found.end(), job);
+  if (own != found.end()) std::rotate(own, own + 1, found.end());
+  if (found.empty() || suffices({})) return false;
   std::vector<JobId> given;
   bool enough = false;
-  for (size_t i = 0; i < others.size() && !enough; ++i) {
-    given.push_back(others[i]);
+  for (size_t i = 0; i < found.size() && !enough; ++i) {
+    given.push_back(found[i]);
     enough = suffices(given);
   }
   if (!enough) return false;

@@ -18,9 +18,9 @@ class PrefixControl {
 
   // Whether there is room without those.
   using Suffices = std::function<bool(const std::vector<JobId>& given)>;
-  // Gives up prefixes of away jobs but `job`, those that ran longest ago first, until there is
-  // room; none when there is room already, or would not be without all of them. Returns whether
-  // some were given up.
+  // Gives up prefixes of away jobs, those that ran longest ago first and that of `job` last, until
+  // there is room; none when there is room already, or would not be without all of them. Returns
+  // whether some were given up.
   bool give_up_for(JobId job, const Suffices& suffices);
   void give_up_all();
   // Those that could be given up, of jobs that are away, by last use. The prefix of one that comes

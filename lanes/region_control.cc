@@ -79,7 +79,7 @@ void RegionControl::mark_held(Lane& lane) {
       job.reason = {};
       job.move_to(JobState::resident);
       // Now it can run: it is not to leave before it did.
-      job.leave_no_sooner = std::max(job.leave_no_sooner, core_.now + core_.config.min_resident);
+      job.leave_no_sooner = std::max(job.leave_no_sooner, core_.now + core_.config.left_alone);
       --core_.held_jobs;
       core_.memory_changed();  // admission may be open again
       if (job.work_announced) turns_.announce_work(job);

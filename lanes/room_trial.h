@@ -20,6 +20,7 @@ struct Wish {
   const Job& job;
   const policies::AdmitDecision* where = nullptr;  // null: it is held, and its lane must grow
   bool at_once = false;  // joining no lane that must grow when its turn has ended
+  bool overdue() const { return where != nullptr && where->overdue; }
 };
 
 // False: regions that slide certainly make no room for the wish, even if the images of `gone`

@@ -1,7 +1,8 @@
 // Turn: the grant of a lane to a job. Within it the worker runs iterations without asking the core:
 // up to `iterations` iterations or until `slice` has passed, whichever comes first; it ends the
 // turn at an iteration boundary. When no work is left, a turn without any bound stays open until it
-// is recalled, because no other job wants the lane; a turn with a bound is given back at once.
+// is recalled, because no other job wants the lane; a turn with a bound is given back, at once or
+// when it has had nothing to run for as long as it may linger.
 // Plain data that the core sends to the worker.
 #pragma once
 
@@ -27,6 +28,8 @@ struct TurnEnvelope {
   Bytes base;     // offset of the region in the pool
   Bytes ceiling;  // bytes that the lane may use from there
   TurnBudget budget;
+  // A turn with a bound that has had nothing to run for so long is given back.
+  Duration lingers = Duration();
   // Of the turns that were open when this one was granted: the lanes of those that its iterations
   // may interrupt, and of those whose iterations may interrupt it. What holds between two open
   // turns is said by the later grant.

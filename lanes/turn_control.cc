@@ -73,6 +73,7 @@ void TurnControl::hurry(Lane& lane, const policies::JobView& wants) {
 
 void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget& budget) {
   job.view.running = true;
+  job.view.turn_began = core_.now;
   job.move_to(JobState::running);
   core_.view.set_running(lane.id, job.view.id);
   lane.move_to(LaneState::granted);
@@ -82,7 +83,8 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
                .envelope = {.region = lane.region.id,
                             .base = lane.region.offset,
                             .ceiling = lane.region.size,
-                            .budget = budget}};
+                            .budget = budget,
+                            .lingers = lane.lingers ? core_.config.lingers : Duration()}};
   set_urgency(lane, job);
   lane.granted_at = core_.now;
   lane.rival_came = false;
@@ -93,7 +95,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   if (!lane.bounded) unbounded_ |= set_of(lane.id);
   contexts_.opened(job.view.context_key, lane.id);
   const bool counts = is_counted(job.view);
-  company_.opened(lane.id, {job.view.id, budget.is_bound(), counts}, core_.now);
+  company_.opened(lane.id, {job.view.id, budget.is_bound() && !lane.lingers, counts}, core_.now);
   if (counts) note_load(lane);
 }
 
@@ -102,7 +104,7 @@ void TurnControl::note_load(const Lane& lane) {
   if (!limit.on()) return;
   if (limit.trying()) {
     limit.turn_began(lane.id);
-  } else if (lane.bounded || company_.counted() > 1) {
+  } else if ((lane.bounded && !lane.lingers) || company_.counted() > 1) {
     limit.contended(core_.now);
   }
 }
@@ -160,7 +162,7 @@ void TurnControl::resume(Lane& lane, Duration paused) {
 }
 
 void TurnControl::reopen(Lane& lane, Job& job, TurnId turn) {
-  lane.bounded = false;
+  lane.bounded = lane.lingers = false;
   begin_turn(lane, job, turn, {});
 }
 
@@ -172,7 +174,7 @@ Stretch TurnControl::close_turn(Lane& lane) {
   unbounded_ &= ~set_of(lane.id);
   deadlines_.clear(slot);
   lane.move_to(LaneState::idle);
-  lane.bounded = lane.brief = false;
+  lane.bounded = lane.brief = lane.lingers = false;
   lane.tried_with = {};
   core_.view.set_running(lane.id, {});
   job.view.running = false;
@@ -189,9 +191,16 @@ void TurnControl::recall(Lane& lane) {
   core_.actions.push_back(RecallTurn{.turn = lane.turn.id, .lane = lane.id});
 }
 
+void TurnControl::bound_open_turns() {
+  if (!core_.memory_wanted()) return;
+  for (LaneSet open = unbounded_; open != 0; open &= open - 1) {
+    recall(core_.lanes[static_cast<size_t>(std::countr_zero(open))]);
+  }
+}
+
 void TurnControl::recall_unbounded() {
   for (Lane& lane : core_.lanes) {
-    if (lane.open() && !lane.bounded) recall(lane);
+    if (lane.open() && (!lane.bounded || lane.lingers)) recall(lane);
   }
 }
 
@@ -217,7 +226,7 @@ void TurnControl::reconsider(Lane& lane) {
   };
   if (std::none_of(view.ready.begin(), view.ready.end(), is_urgent)) {
     if (lane.state() != LaneState::granted) return;
-    if (!lane.bounded) return recall(lane);
+    if (!lane.bounded || lane.lingers) return recall(lane);
   }
   rivals_ = view.ready;
   rivals_.insert(std::lower_bound(rivals_.begin(), rivals_.end(), running.arrival,
@@ -292,10 +301,14 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   job.reason = {};
   const bool is_tried = core_.lane_limit.trying() && is_counted(job.view);
   lane.brief = !apart_.waiting().empty() || lane.tried_with.valid() || is_tried;
-  lane.bounded = lane.brief || job.unloaded || !core_.view.lane(lane.id)->ready.empty() ||
-                 contexts_.contended();
-  TurnBudget budget = lane.bounded ? bound_of(decision) : TurnBudget{};
+  const bool has_rivals = lane.brief || job.unloaded || !core_.view.lane(lane.id)->ready.empty() ||
+                          contexts_.contended();
+  lane.bounded = has_rivals || core_.memory_wanted() || core_.work_is_kept_waiting;
+  TurnBudget budget;
+  if (lane.bounded)
+    budget = has_rivals ? bound_of(decision) : TurnBudget{.slice = core_.config.longest_slice};
   if (lane.brief) budget = brief(decision.budget, is_tried);
+  lane.lingers = lane.bounded && !has_rivals;
   begin_turn(lane, job, turn_ids_.next(), budget);
   if (lane.bounded) deadlines_.set(lane.id.value() - 1, overdue_at(budget));
   core_.actions.push_back(GrantTurn{lane.turn});
@@ -327,11 +340,12 @@ void TurnControl::recall_overdue() {
     deadlines_.clear(i);
     Lane& lane = core_.lanes[i];
     const bool wanted = lane.fit_wanted || lane.admission_wanted || contexts_.contended() ||
-                        !apart_.waiting().empty() || !core_.view.lane(lane.id)->ready.empty();
+                        !apart_.waiting().empty() || !core_.view.lane(lane.id)->ready.empty() ||
+                        core_.memory_wanted();
     if (wanted) {
       recall(lane);
     } else {
-      lane.bounded = lane.brief = false;  // whoever comes next recalls it at once
+      lane.bounded = lane.brief = lane.lingers = false;  // whoever comes next recalls it at once
       unbounded_ |= set_of(lane.id);
     }
   }

@@ -61,6 +61,10 @@ class TurnControl {
   // Whether numeric contexts wait for others.
   bool contexts_wait() const { return contexts_.contended(); }
 
+  // Somebody waits for memory: open turns without a bound end, so that those which follow are given
+  // back when they have nothing to run.
+  void bound_open_turns();
+
   // Another policy decides from now on: it chooses what runs next, soon.
   void follow_policy();
   // Recalls the bounded turns that have used their time, if a rival still wants the lane.

@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/first_to_leave.h"
+
 namespace laneway::policies {
 namespace {
 
 // While others wait: as long as nobody goes first. The core has a longest one.
 constexpr Duration kLongestSlice = seconds(3600);
 constexpr TurnBudget kOneIteration{.iterations = 1};
+// Sums and products of them stay far from overflow.
+constexpr Duration kLongestWork = Duration(INT64_MAX / 64);
+constexpr Duration kLongestSwitch = seconds(100'000);
 
 bool is_best_effort(const JobView* job) { return job->options.job_class == JobClass::best_effort; }
 
@@ -30,11 +35,63 @@ Beside CommonRules::beside(TimePoint now, const View& view, const JobView& runni
   return pairs_->beside(now, view, running, wants, Oracle());
 }
 
+const JobView* CommonRules::eldest(const View& view) {
+  const auto& waiting = view.waiting();
+  const auto found = std::min_element(
+      waiting.begin(), waiting.end(),
+      [](const JobView* a, const JobView* b) { return a->queued_at < b->queued_at; });
+  return found == waiting.end() ? nullptr : *found;
+}
+
+Duration CommonRules::work_in_front(TimePoint now, const View& view, const JobView& job) const {
+  const auto place = [&](const JobView& one) {
+    return std::pair(rule_->admission_rank(now, view, one), turn_of(one));
+  };
+  const auto its = place(job);
+  double front_ns = 0;
+  const auto add = [&](const JobView* one) {
+    if (one->remaining() && place(*one) < its) front_ns += static_cast<double>(one->remaining_ns);
+  };
+  for (const JobView* one : view.waiting()) add(one);
+  for (const LaneView& lane : view.lane_slots()) {
+    for (const JobView* one : lane.jobs) add(one);
+  }
+  const double each_ns = front_ns / std::max(view.open_lanes(), 1U);
+  return Duration(static_cast<int64_t>(std::min(each_ns, static_cast<double>(kLongestWork.ns()))));
+}
+
+TimePoint CommonRules::outside_due(TimePoint now, const View& view, const JobView& job) const {
+  const TimePoint earliest = job.queued_at + reserve_;
+  if (earliest > now) return earliest;
+  Duration wait;
+  if (view.pool().may_leave) {
+    const auto others = static_cast<int64_t>(view.waiting().size());
+    const Duration a_switch =
+        std::min(view.transfers().there_and_back(job.persistent), kLongestSwitch);
+    wait = a_switch * (kShare * kStay * others);
+  } else {
+    wait = work_in_front(now, view, job) * kShare;
+  }
+  return job.queued_at + std::max(reserve_, wait);
+}
+
+const JobView* CommonRules::overdue_outside(TimePoint now, const View& view) {
+  if (!ages_ || view.waiting().empty()) return nullptr;
+  const auto& waiting = view.waiting();
+  const auto kept = std::find_if(waiting.begin(), waiting.end(),
+                                 [this](const JobView* job) { return job->id == overdue_; });
+  if (kept != waiting.end()) return *kept;
+  const JobView* first = eldest(view);
+  if (outside_due(now, view, *first) > now) return nullptr;
+  overdue_ = first->id;
+  return first;
+}
+
 AdmitDecision CommonRules::admit(TimePoint now, const View& view) {
   AdmitDecision decision;
-  const JobView* head = view.waiting().empty() ? nullptr : view.waiting().front();
-  if (head != nullptr && is_reserved(now, *head)) {
-    if (!view.was_tried(*head)) decision.job = head->id;
+  if (const JobView* first = overdue_outside(now, view); first != nullptr) {
+    if (view.was_tried(*first)) return {};
+    decision = {.job = first->id, .overdue = view.pool().may_leave};
   } else {
     decision = rule_->admit(now, view);
   }
@@ -43,14 +100,17 @@ AdmitDecision CommonRules::admit(TimePoint now, const View& view) {
 }
 
 TimePoint CommonRules::due(const JobView& job, const PickQuestion& question) const {
-  return job.ready_since + age_ * static_cast<int64_t>(question.candidates.size() - 1);
+  const auto others = static_cast<int64_t>(question.candidates.size() - 1);
+  const Duration iteration = std::min(job.mean_iteration_time(), kLongestSlice);
+  return job.ready_since + std::max(age_, iteration * kShare) * others;
 }
 
 const JobView* CommonRules::overdue(TimePoint now, const PickQuestion& question) const {
   const JobView* first = nullptr;
   for (const JobView* job : question.candidates) {
-    if (job == question.running || due(*job, question) > now) continue;
-    if (first == nullptr || job->ready_since < first->ready_since) first = job;
+    if (job == question.running || may_be_due(*job, question) > now) continue;
+    if (first != nullptr && job->ready_since >= first->ready_since) continue;
+    if (due(*job, question) <= now) first = job;
   }
   return first;
 }
@@ -117,7 +177,8 @@ PickDecision CommonRules::ask_rule(TimePoint now, const View& view, const PickQu
 void CommonRules::bound(TimePoint now, const PickQuestion& question, PickDecision& decision) const {
   TimePoint next = TimePoint::never();
   for (const JobView* job : question.candidates) {
-    if (job->id != decision.job) next = std::min(next, due(*job, question));
+    if (job->id == decision.job || may_be_due(*job, question) >= next) continue;
+    next = std::min(next, due(*job, question));
   }
   const Duration left = std::max(next - now, kShortestSlice);
   Duration& slice = decision.budget.slice;
@@ -125,11 +186,12 @@ void CommonRules::bound(TimePoint now, const PickQuestion& question, PickDecisio
 }
 
 int64_t CommonRules::admission_rank(TimePoint now, const View& view, const JobView& job) const {
-  if (is_reserved(now, job)) return INT64_MIN;
+  const bool is_due = ages_ && (job.id == overdue_ || outside_due(now, view, job) <= now);
+  if (is_due) return INT64_MIN;
   return std::max(rule_->admission_rank(now, view, job), INT64_MIN + 1);
 }
 
-JobId CommonRules::evict(TimePoint now, const View& view, const EvictQuestion& question) {
+EvictDecision CommonRules::evict(TimePoint now, const View& view, const EvictQuestion& question) {
   return rule_->evict(now, view, question);
 }
 

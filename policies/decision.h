@@ -19,6 +19,8 @@ struct AdmitDecision {
   LaneId lane = LaneId();  // this lane; none: a new one
   bool may_share =
       true;  // with no lane named: an existing lane is fine where a new one finds no room
+  // It has waited for too long: it gets in although others go before it, and stays for a while.
+  bool overdue = false;
 };
 
 // Which job of a lane gets the next turn; or, while a turn is open, whether it goes on now that a
@@ -58,6 +60,14 @@ struct EvictCandidate {
 struct EvictQuestion {
   const JobView& wants;
   std::span<const EvictCandidate> candidates;  // at least one, by arrival
+  bool overdue = false;                        // as AdmitDecision's
+};
+
+// One of the candidates; or none: nobody (else) leaves for this job, as far as is known before
+// `again`.
+struct EvictDecision {
+  JobId job;
+  TimePoint again = TimePoint::never();
 };
 
 }  // namespace laneway::policies

@@ -1,6 +1,9 @@
 // Edf: the earliest deadline first, for admission, in a lane and among those that stay in the
 // pool; jobs without one come last, by arrival. A deadline counts from the job's first offer. Says
 // of a job from its offer on by how much it will miss its deadline.
+// When memory is short: of jobs with work the one with the latest deadline leaves, equal ones the
+// latest arrival first, for one that goes before it. Who has nothing to run leaves first
+// (first_to_leave.h).
 //
 // Source: Liu and Layland, "Scheduling Algorithms for Multiprogramming in a Hard-Real-Time
 // Environment", Journal of the ACM 20(1), 1973: if any order meets all deadlines of a lane, this

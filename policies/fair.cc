@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
-#include "policies/least_useful.h"
+#include "policies/first_to_leave.h"
 
 namespace laneway::policies {
 namespace {
@@ -14,6 +14,7 @@ double weight_of(const JobView& job) { return std::max(job.options.weight, 1e-6)
 
 // Whole nanoseconds are still told apart below it; no lane comes there in 30 years.
 constexpr double kLargestTag = 1e18;
+constexpr Duration kSoonest = milliseconds(1);
 
 }  // namespace
 
@@ -60,8 +61,50 @@ PickDecision Fair::pick(TimePoint /*now*/, const View& view, const PickQuestion&
   return {.job = best->id, .budget = turn};
 }
 
-JobId Fair::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {
-  return least_useful(now, question.candidates);
+double Fair::lane_time(LaneId lane) const {
+  const size_t slot = lane.value() - 1;
+  return slot < virtual_time_.size() ? virtual_time_[slot] : 0;
+}
+
+double Fair::tag_now(TimePoint now, const JobView& job) const {
+  const auto found = accounts_.find(job.id);
+  const bool is_known = found != accounts_.end() && found->second.lane == job.lane;
+  const Duration charged = is_known ? found->second.busy : job.busy;
+  const double tag = is_known ? found->second.tag : lane_time(job.lane);
+  const Duration open = job.running ? now - job.turn_began : Duration();
+  return tag + static_cast<double>((job.busy - charged + open).ns()) / weight_of(job);
+}
+
+double Fair::tag_of_comer(const JobView& job, LaneId lane) const {
+  const auto found = accounts_.find(job.id);
+  if (found == accounts_.end() || found->second.lane != lane) return lane_time(lane);
+  const Account& account = found->second;
+  return account.tag + static_cast<double>((job.busy - account.busy).ns()) / weight_of(job);
+}
+
+EvictDecision Fair::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {
+  if (const JobId idle = least_used(now, question.candidates); idle.valid()) return {.job = idle};
+  EvictDecision decision;
+  double most = 0;
+  for (const EvictCandidate& one : question.candidates) {
+    const JobView& job = *one.job;
+    const double tag = tag_now(now, job);
+    const double ahead = tag - tag_of_comer(question.wants, job.lane);
+    const TimePoint settled = job.placed_at + quantum_;
+    if (!question.overdue && settled > now) {
+      decision.again = std::min(decision.again, settled);
+    } else if (!question.overdue && ahead <= 0) {
+      // Its tag grows while it runs; one that waits for its lane is looked at again.
+      const double until_ns = job.running ? std::min(-ahead * weight_of(job), kLargestTag) : 0;
+      const Duration until =
+          std::max({Duration(static_cast<int64_t>(until_ns)), quantum_, kSoonest});
+      decision.again = std::min(decision.again, now + until);
+    } else if (!decision.job.valid() || tag > most) {
+      decision.job = job.id;
+      most = tag;
+    }
+  }
+  return decision;
 }
 
 void Fair::gone(JobId job) { accounts_.erase(job); }

@@ -15,6 +15,10 @@
 // Bound: a job waits for at most what its rivals may be ahead: by the theorem, for the sum over
 // the rivals of (quantum + longest iteration) x (1 + their weight / its weight); and that of
 // CommonRules.
+// When memory is short: of jobs with work the one with the largest tag leaves, what its open turn
+// took included, for one with a smaller tag, once it was there for a quantum; so that they share by
+// weight, a quantum (or what the core's stay rule says, if that is longer) at a time. Who has
+// nothing to run leaves first.
 // A core that takes over goes on with the tags: they are noted with each turn, and with what a job
 // had since they follow.
 #pragma once
@@ -35,8 +39,11 @@ class Fair final : public Policy {
   // By arrival, head of line.
   AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
-  // As least_useful.h says: with work they take turns.
-  JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+  EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+  int64_t admission_rank(TimePoint /*now*/, const View& /*view*/,
+                         const JobView& job) const override {
+    return static_cast<int64_t>(job.queue);
+  }
   void gone(JobId job) override;
   // Its tag (the bits of a double), and the device time with which that was made.
   std::optional<PolicyNote> note(const JobView& job) const override;
@@ -51,6 +58,11 @@ class Fair final : public Policy {
 
   // Brings the job's tag up to what it had, and in line with the lane's virtual time.
   Account& settle(const JobView& job, double lane_time);
+  double lane_time(LaneId lane) const;
+  // The start tag of the next turn of a job in a lane, with what its open one took so far.
+  double tag_now(TimePoint now, const JobView& job) const;
+  // Of one that wants into the lane.
+  double tag_of_comer(const JobView& job, LaneId lane) const;
 
   Duration quantum_;
   std::map<JobId, Account> accounts_;

@@ -1,15 +1,18 @@
 #include "policies/fifo.h"
 
-#include "policies/least_useful.h"
+#include "policies/first_to_leave.h"
 
 namespace laneway::policies {
 
 AdmitDecision Fifo::admit(TimePoint /*now*/, const View& view) {
+  const JobView* first = nullptr;
+  const auto turn = [this](const JobView& job) { return by_request_ ? job.queue : turn_of(job); };
   for (const JobView* job : view.waiting()) {
-    if (!view.was_tried(*job)) return {.job = job->id};
-    if (!fills_gaps_) break;
+    if (fills_gaps_ && view.was_tried(*job)) continue;
+    if (first == nullptr || turn(*job) < turn(*first)) first = job;
   }
-  return {};
+  if (first == nullptr || view.was_tried(*first)) return {};
+  return {.job = first->id};
 }
 
 PickDecision Fifo::pick(TimePoint /*now*/, const View& /*view*/, const PickQuestion& question) {
@@ -23,8 +26,9 @@ PickDecision Fifo::pick(TimePoint /*now*/, const View& /*view*/, const PickQuest
   return {.job = first->id, .budget = kOne};
 }
 
-JobId Fifo::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {
-  return least_useful(now, question.candidates);
+EvictDecision Fifo::evict(TimePoint now, const View& /*view*/, const EvictQuestion& question) {
+  const auto equal = [](const JobView& /*job*/) { return int64_t{0}; };
+  return {.job = first_to_leave(now, question, equal, by_request_)};
 }
 
 }  // namespace laneway::policies

@@ -1,6 +1,9 @@
 // Fifo: first come, first served. Jobs are admitted by arrival. In a lane the earliest job that
 // has work runs, as long as it has (option by=job), or the job whose work has waited longest, one
 // iteration a turn (by=request).
+// When memory is short: by=job, of jobs with work the latest leaves, and only for an earlier one
+// (inferences without a total take turns); by=request, they take turns, the one that has been in
+// the pool for longest leaves. Who has nothing to run leaves first (first_to_leave.h).
 //
 // Source: the FIFO and PACK policies of Salus (Yu and Chowdhury, "Fine-Grained GPU Sharing
 // Primitives for Deep Learning Applications", MLSys 2020, section 4): by=job in a single lane is
@@ -27,8 +30,11 @@ class Fifo final : public Policy {
   std::string_view name() const override { return "fifo"; }
   AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
-  // As least_useful.h says.
-  JobId evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+  int64_t admission_rank(TimePoint /*now*/, const View& /*view*/,
+                         const JobView& job) const override {
+    return by_request_ ? static_cast<int64_t>(job.queue) : 0;
+  }
+  EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) override;
 
  private:
   bool by_request_ = false;

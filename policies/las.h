@@ -3,6 +3,8 @@
 // in the first of four queues, those below ten times as much in the second, and so on. Queues go
 // before each other, in a queue the earliest job goes first. So short jobs are done soon though
 // nobody says how long they are, and long ones do not take turns with each other.
+// When memory is short: of jobs with work one of the last queue leaves, in a queue the latest, for
+// one that goes before it. Who has nothing to run leaves first (first_to_leave.h).
 //
 // Source: the discretised two-dimensional LAS of Tiresias (Gu et al., "Tiresias: A GPU Cluster
 // Manager for Distributed Deep Learning", NSDI 2019, section 3.2), whose second dimension is the

@@ -40,6 +40,9 @@ class Oracle {
   // As remaining(), but nothing where it would be a guess about the total.
   std::optional<Duration> known_remaining(const JobView& job) const;
 
+  // Whether it could be told of the job anything but a guess that nothing stands behind.
+  static bool knows(const JobView& job) { return job.iterations > 0 || job.remaining(); }
+
   // What is told of a pair's measured sum of speeds.
   double told_sum(const JobView& one, const JobView& other, double sum) const;
 

@@ -1,6 +1,8 @@
 // Packing: jobs run beside each other, in different lanes, where that pays (pair_rule.h); others
 // take turns, lane by lane. Jobs are admitted, and picked in their lane, by arrival; the latest
 // leaves the pool first. Other policies do the same with their own order as NAME:beside=measured.
+// When memory is short: of jobs with work the latest leaves, for an earlier one. Who has nothing to
+// run leaves first (first_to_leave.h).
 //
 // Source: packing of jobs by measured utility, kept only where it pays, as in Gandiva (Xiao et al.,
 // "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), with normalised

@@ -54,15 +54,15 @@ class Policy {
   virtual bool shares() const { return true; }
 
   // The order in which jobs that wait are meant to be admitted, as far as is known now: the lowest
-  // first, ties by `queue`. Asked when somebody looks, for the positions that people see; it
-  // decides nothing.
+  // first, ties by turn_of (first_to_leave.h). Asked when somebody looks, for the positions that
+  // people see; it decides nothing.
   virtual int64_t admission_rank(TimePoint /*now*/, const View& /*view*/,
                                  const JobView& /*job*/) const {
     return 0;
   }
 
-  // One of the candidates, or none when nobody (else) should leave for this job.
-  virtual JobId evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;
+  // Who leaves the pool, with work or without; never for a job that does not go before it.
+  virtual EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) = 0;
 
   // The job is over: what the policy keeps of it can be forgotten.
   virtual void gone(JobId /*job*/) {}

@@ -18,7 +18,16 @@ const JobView* Ranked::first_of(TimePoint now, const View& view,
 }
 
 AdmitDecision Ranked::admit(TimePoint now, const View& view) {
-  const JobView* best = first_of(now, view, view.waiting());
+  const JobView* best = nullptr;
+  int64_t best_rank = 0;
+  for (const JobView* job : view.waiting()) {
+    const int64_t its_rank = rank(now, view, *job);
+    const bool goes_first = best == nullptr || its_rank < best_rank ||
+                            (its_rank == best_rank && turn_of(*job) < turn_of(*best));
+    if (!goes_first) continue;
+    best = job;
+    best_rank = its_rank;
+  }
   if (best == nullptr || view.was_tried(*best)) return {};
   return {.job = best->id};
 }
@@ -27,13 +36,12 @@ PickDecision Ranked::pick(TimePoint now, const View& view, const PickQuestion& q
   return {.job = first_of(now, view, question.candidates)->id};
 }
 
-JobId Ranked::evict(TimePoint now, const View& view, const EvictQuestion& question) {
-  FirstToLeave leaves(now, rank(now, view, question.wants));
-  JobId first;
-  for (const EvictCandidate& one : question.candidates) {
-    if (leaves.is_first(leaver(one, rank(now, view, *one.job)))) first = one.job->id;
+EvictDecision Ranked::evict(TimePoint now, const View& view, const EvictQuestion& question) {
+  if (!question.overdue && !displaces(question.wants)) {
+    return {.job = least_used(now, question.candidates)};
   }
-  return first;
+  const auto rank_of = [&](const JobView& job) { return rank(now, view, job); };
+  return {.job = first_to_leave(now, question, rank_of)};
 }
 
 }  // namespace laneway::policies

@@ -4,41 +4,49 @@
 
 namespace laneway::policies {
 
+bool Sjf::is_begun(const JobView& job) const {
+  // One that did more than it named keeps nothing.
+  return std::binary_search(begun_.begin(), begun_.end(), job.id) && job.remaining();
+}
+
+void Sjf::begin(JobId job) {
+  const auto place = std::lower_bound(begun_.begin(), begun_.end(), job);
+  if (place == begun_.end() || *place != job) begun_.insert(place, job);
+}
+
 int64_t Sjf::rank(TimePoint /*now*/, const View& /*view*/, const JobView& job) const {
-  return oracle_.total(job).ns();
+  return is_begun(job) ? -1 : oracle_.total(job).ns();
+}
+
+void Sjf::begin_if_first(TimePoint now, const View& view, const JobView& job) {
+  const int64_t its_rank = rank(now, view, job);
+  const auto& waiting = view.waiting();
+  const bool is_first = std::none_of(waiting.begin(), waiting.end(), [&](const JobView* other) {
+    return Oracle::knows(*other) && rank(now, view, *other) < its_rank;
+  });
+  if (is_first) begin(job.id);
 }
 
 PickDecision Sjf::pick(TimePoint now, const View& view, const PickQuestion& question) {
-  in_service_.resize(view.max_lanes());
-  JobId& kept = in_service_[question.lane.id.value() - 1];
   if (const JobView* unknown = Oracle::unmeasured(question.candidates)) {
     // With nobody else there it is begun: its turn has no end for who comes later to wait for.
-    const bool is_begun = question.candidates.size() == 1 && unknown->options.total_iterations > 0;
-    if (is_begun && !kept.valid()) kept = unknown->id;
+    const bool is_alone = question.candidates.size() == 1 && unknown->options.total_iterations > 0;
+    if (is_alone) begin_if_first(now, view, *unknown);
     return {.job = unknown->id, .budget = Oracle::kMeasuring};
   }
-  for (const JobView* job : question.candidates) {
-    // One that did more than it named keeps nothing.
-    if (job->id == kept && job->remaining()) {
-      return {.job = kept, .budget = oracle_.turn_of(*job)};
-    }
-  }
   const JobView& best = *first_of(now, view, question.candidates);
-  if (best.remaining()) kept = best.id;
+  if (best.remaining() && !is_begun(best)) begin_if_first(now, view, best);
   return {.job = best.id, .budget = oracle_.turn_of(best)};
 }
 
 std::optional<PolicyNote> Sjf::note(const JobView& job) const {
-  const size_t slot = job.lane.value() - 1;
-  return PolicyNote{.first = slot < in_service_.size() && in_service_[slot] == job.id ? 1 : 0};
+  return PolicyNote{.first = is_begun(job) ? 1 : 0};
 }
 
-void Sjf::recall(const View& view, const JobView& job, const PolicyNote& note) {
-  in_service_.resize(view.max_lanes());
-  JobId& kept = in_service_[job.lane.value() - 1];
-  if (note.first == 1 && !kept.valid()) kept = job.id;
+void Sjf::recall(const View& /*view*/, const JobView& job, const PolicyNote& note) {
+  if (note.first == 1) begin(job.id);
 }
 
-void Sjf::gone(JobId job) { std::replace(in_service_.begin(), in_service_.end(), job, JobId()); }
+void Sjf::gone(JobId job) { std::erase(begun_, job); }
 
 }  // namespace laneway::policies

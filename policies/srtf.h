@@ -4,6 +4,10 @@
 // left of the declared total x the measured mean; of jobs without a total a guess. Unmeasured jobs
 // go first: two iterations each.
 //
+// When memory is short: of jobs with work the one with the longest remaining time leaves, for one
+// with a shorter one (equal ones by arrival; for one of which nothing is known nobody with work
+// does). Who has nothing to run leaves first (first_to_leave.h).
+//
 // Source: the SRTF policy of Salus (Yu and Chowdhury, "Fine-Grained GPU Sharing Primitives for
 // Deep Learning Applications", MLSys 2020, section 4), which preempts at iteration granularity and
 // relies on iteration times being predictable.
@@ -27,6 +31,7 @@ class Srtf final : public Ranked {
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;
+  bool displaces(const JobView& wants) const override { return Oracle::knows(wants); }
 
   Oracle oracle_;
 };

@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "policies/moving_mean.h"
 #include "policies/speeds.h"
+#include "policies/transfer_rates.h"
 
 namespace laneway::policies {
 
@@ -53,6 +54,7 @@ struct JobView {
   Duration iteration_estimate;  // the client's guess, used until one is measured; 0: unknown
   TimePoint placed_at;          // since when its image is in the pool
   TimePoint used_at;            // when its last iteration ended, or its image was placed
+  TimePoint turn_began;         // its last one
   uint64_t tried_version = 0;   // see View::was_tried
 
   // Of an iteration that counts: measured lately; else the mean of all that were done; else the
@@ -101,12 +103,15 @@ class View {
 
   struct Pool {
     Bytes capacity;
-    Bytes claimed;       // by everybody, the reserve included
-    Bytes largest_free;  // longest free piece
+    Bytes claimed;           // by everybody, the reserve included
+    Bytes largest_free;      // longest free piece
+    bool may_leave = false;  // there is a tier outside: images can leave
   };
   const Pool& pool() const { return pool_; }
   // How fast jobs compute beside each other.
   const Speeds& speeds() const { return speeds_; }
+  // How long images are on their way.
+  const TransferRates& transfers() const { return transfers_; }
 
   // The core's side. A JobView is borrowed until it is removed again.
   void add_waiting(const JobView& job);
@@ -121,6 +126,7 @@ class View {
   void remove_ready(const JobView& job);
   void set_pool(const Pool& pool) { pool_ = pool; }
   Speeds& learnt_speeds() { return speeds_; }
+  TransferRates& learnt_transfers() { return transfers_; }
   // Memory or lanes changed in a way that may let somebody in: forgets who was tried.
   void forget_tries() { ++version_; }
   uint64_t version() const { return version_; }
@@ -136,6 +142,7 @@ class View {
   uint32_t open_lanes_ = 0;
   Pool pool_;
   Speeds speeds_;
+  TransferRates transfers_;
   uint64_t version_ = 1;
 };
 

@@ -15,8 +15,8 @@ void serialize(A& archive, Reason& reason) {
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {
-  archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget, envelope.interrupts,
-          envelope.yields_to);
+  archive(envelope.region, envelope.base, envelope.ceiling, envelope.budget, envelope.lingers,
+          envelope.interrupts, envelope.yields_to);
 }
 template <class A>
 void serialize(A& archive, Turn& turn) {

@@ -96,15 +96,15 @@ bool LaneWait::look_for_turn() {
   return has_arrived();
 }
 
-void LaneWait::rest(bool for_requests) {
+void LaneWait::rest(bool for_requests, std::optional<Duration> longest) {
   const bool turn_is_near = std::exchange(turn_is_near_, false);
   if (turn_is_near && job_ == nullptr && look_for_turn()) return;
-  if (!keeps_team()) return wait(for_requests);
+  if (!keeps_team()) return wait(for_requests, longest);
   const Duration idle = context_.clock.now() - *team_used_;
   const std::optional<Duration> most = team_rest();
   if (most && idle >= *most) return end_team();
-  std::optional<Duration> left;
-  if (most) left = *most - idle;
+  std::optional<Duration> left = longest;
+  if (most) left = std::min(left.value_or(*most), *most - idle);
   if (job_ && idle < kTeamRestBeside) {
     // A client that waits for each answer is back before anybody need be woken because of it.
     left = std::min(left.value_or(kTeamRestBeside), kTeamRestBeside - idle);

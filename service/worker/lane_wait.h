@@ -51,7 +51,7 @@ class LaneWait {
   void wait(bool for_requests, std::optional<Duration> most = {}) LW_REQUIRES(kBookkeeping);
   // As wait, by a thread with nothing in flight, which ends its OpenMP threads when it has kept
   // them without use for long enough.
-  void rest(bool for_requests) LW_REQUIRES(kBookkeeping);
+  void rest(bool for_requests, std::optional<Duration> longest) LW_REQUIRES(kBookkeeping);
   // The lane's thread ends its OpenMP threads, if it keeps any; releases the mutex meanwhile.
   void end_team() LW_REQUIRES(kBookkeeping);
 

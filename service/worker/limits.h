@@ -74,4 +74,7 @@ inline constexpr Bytes kMapAtOnce = mib(64);
 // hangs. Only a hang comes near it.
 inline constexpr Duration kPreparingPatience = seconds(10);
 
+// A lane's thread looks at a turn that lingers no sooner than this again.
+inline constexpr Duration kShortestLinger = milliseconds(1);
+
 }  // namespace laneway::limits

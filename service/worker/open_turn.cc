@@ -12,7 +12,7 @@ void OpenTurn::begin(const lanes::Turn& turn) {
   abandoned_ = 0;
   busy_ = Duration();
   uncounted_ = probes_ = {};
-  start_ = clock_.now();
+  start_ = worked_ = clock_.now();
 }
 
 bool OpenTurn::is_bounded() const {

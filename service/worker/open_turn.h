@@ -31,6 +31,9 @@ class OpenTurn {
   TurnId id() const { return turn_->id; }
   // Somebody waits for the lane: a turn with nothing left to do must be given back.
   bool is_bounded() const;
+  // How long it may stay open with nothing to do all the same, and has had nothing to do.
+  Duration lingers() const { return turn_->envelope.lingers; }
+  Duration idle() const { return clock_.now() - worked_; }
   // The time is asked only where the budget has a bound of time.
   bool budget_used() const;
 
@@ -77,7 +80,7 @@ class OpenTurn {
   lanes::IterationSum uncounted_;
   lanes::IterationSum probes_;
   TimePoint start_;
-  TimePoint worked_;  // the last time
+  TimePoint worked_;  // the last time; before that, when it began
 };
 
 }  // namespace laneway::service

@@ -15,8 +15,8 @@ class FirstCome : public policies::Policy {
                               const policies::PickQuestion& question) override {
     return fifo_.pick(now, view, question);
   }
-  JobId evict(TimePoint now, const policies::View& view,
-              const policies::EvictQuestion& question) override {
+  policies::EvictDecision evict(TimePoint now, const policies::View& view,
+                                const policies::EvictQuestion& question) override {
     return fifo_.evict(now, view, question);
   }
 

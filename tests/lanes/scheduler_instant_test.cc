@@ -61,12 +61,12 @@ TEST_F(InstantTest, MemoryThatAllLeaveTogetherGoesToTheFirstInTheQueue) {
   make(100, 2, 0, policies::make_policy("fifo:admit=fit").value());
   start(1, 35, 10);
   start(2, 35, 10);
-  offer(3, 80, 10);  // needs what both leave
-  offer(4, 20, 10);  // would fit in what one of them leaves
+  const std::vector<Action> asked = offer(3, 80, 10);  // needs what both leave
+  offer(4, 20, 10);                                    // would fit in what one of them leaves
   const std::vector<Action> actions = send_all({JobEnded{JobId(1)}, JobEnded{JobId(2)}});
   EXPECT_TRUE(of<AdmitJob>(actions).empty()) << "their turns are open";
   std::vector<Event> ends;
-  for (const RecallTurn& recall : of<RecallTurn>(actions)) {
+  for (const RecallTurn& recall : of<RecallTurn>(asked)) {
     ends.emplace_back(ended(recall.turn, /*more_ready=*/false));
   }
   ASSERT_EQ(ends.size(), 2u);

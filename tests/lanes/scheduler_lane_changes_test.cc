@@ -53,7 +53,7 @@ TEST_F(LaneChangesTest, LanesWithNothingToRunBecomeOneForWhoWaited) {
   EXPECT_TRUE(of<ChangeLane>(offer(3, 40, 10)).empty()) << "somebody may end soon";
   const TimePoint since = now_;
   const auto merged = wake();
-  EXPECT_EQ(now_ - since, SchedulerConfig().merge_after + microseconds(1));
+  EXPECT_EQ(now_ - since, SchedulerConfig().merge_after + microseconds(20));
   ASSERT_EQ(of<ChangeLane>(merged).size(), 1u);
   EXPECT_EQ(job(1).lane, job(2).lane);
   EXPECT_EQ(of<AdmitJob>(merged).size(), 1u);
@@ -104,9 +104,15 @@ TEST_F(LaneChangesTest, OfSeveralLanesTheSmallestThatSufficesGoes) {
 
 TEST_F(LaneChangesTest, LanesWithWorkBecomeOneForWhoWaitedLongEnough) {
   make(100, 4);
-  const TurnId first = begin(1, 5, 30);
-  const TurnId second = begin(2, 5, 30);
-  EXPECT_TRUE(of<RecallTurn>(offer(3, 40, 10)).empty());
+  // Whether they have work is asked at once; they have.
+  const TurnId asked_first = begin(1, 5, 30);
+  const TurnId asked_second = begin(2, 5, 30);
+  EXPECT_EQ(of<RecallTurn>(offer(3, 40, 10)).size(), 2u);
+  const auto goes_on = [this](TurnId turn) {
+    return of<GrantTurn>(end_turn(turn, TurnEnd::budget, /*more_ready=*/true)).at(0).turn.id;
+  };
+  const TurnId first = goes_on(asked_first);
+  const TurnId second = goes_on(asked_second);
   const auto asked = wake();
   ASSERT_EQ(of<RecallTurn>(asked).size(), 1u);
   const TurnId recalled = of<RecallTurn>(asked)[0].turn;

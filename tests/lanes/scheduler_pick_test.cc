@@ -40,7 +40,8 @@ class Latest final : public policies::Policy {
     told_.running_for = question.running_for;
     return {.job = latest, .budget = told_.budget};
   }
-  JobId evict(TimePoint, const policies::View&, const policies::EvictQuestion&) override {
+  policies::EvictDecision evict(TimePoint, const policies::View&,
+                                const policies::EvictQuestion&) override {
     return {};
   }
   void gone(JobId job) override { told_.gone.push_back(job); }

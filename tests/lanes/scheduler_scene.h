@@ -42,8 +42,9 @@ class SchedulerTest : public testing::Test {
     scheduler_ = std::make_unique<Scheduler>(config, std::move(policy));
   }
 
+  // Each a moment after the one before, in which an image of these sizes could leave and come.
   std::vector<Action> send(const Event& event) {
-    now_ = now_ + microseconds(1);
+    now_ = now_ + microseconds(20);
     return scheduler_->handle(now_, event);
   }
   std::vector<Action> offer(uint64_t id, int64_t persistent, int64_t ephemeral,

@@ -57,7 +57,10 @@ TEST_F(SchedulerTest, RefusesWhatAnEmptyPoolCannotHoldWithTheArithmetic) {
 TEST_F(SchedulerTest, QueuesWithPositionAndReasonAndAdmitsWhenMemoryIsFreed) {
   make(100, 4);
   start(1, 30, 30);
-  const auto second = of<QueueJob>(offer(2, 50, 30));
+  const auto offered = offer(2, 50, 30);
+  const auto recalls = of<RecallTurn>(offered);
+  ASSERT_EQ(recalls.size(), 1u) << "somebody waits: it is to be known whether it has work";
+  const auto second = of<QueueJob>(offered);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].reason.code, ReasonCode::pool_full);
   EXPECT_EQ(second[0].reason.position, 1u);
@@ -66,8 +69,7 @@ TEST_F(SchedulerTest, QueuesWithPositionAndReasonAndAdmitsWhenMemoryIsFreed) {
   ASSERT_EQ(third.size(), 1u);
   EXPECT_EQ(third[0].reason.code, ReasonCode::behind_others) << "fifo: head of line";
   EXPECT_EQ(third[0].reason.position, 2u);
-  const auto recalls = of<RecallTurn>(send(JobEnded{JobId(1), false}));
-  ASSERT_EQ(recalls.size(), 1u);
+  send(JobEnded{JobId(1), false});
   const auto after = end_turn(recalls[0].turn, TurnEnd::idle, false);
   EXPECT_EQ(of<DropImage>(after).at(0).job, JobId(1));
   EXPECT_EQ(of<CloseRegion>(after).size(), 1u);
@@ -145,7 +147,8 @@ TEST_F(SchedulerTest, HoldsAJobWhoseLaneCannotGrowAndAdmitsNobodyBeforeIt) {
   EXPECT_EQ(job(1).reason.code, ReasonCode::region_too_small);
   EXPECT_EQ(of<ResizeRegion>(after).at(0).size, units(1)) << "what it can't use is given back";
   EXPECT_EQ(of<QueueJob>(offer(3, 1, 1)).at(0).reason.code, ReasonCode::pool_full);
-  const auto recalls = of<RecallTurn>(send(JobEnded{JobId(2), true}));
+  const auto recalls = of<RecallTurn>(after);  // whoever has nothing to run is to be known
+  send(JobEnded{JobId(2), true});
   const auto freed = end_turn(recalls.at(0).turn, TurnEnd::idle, false);
   EXPECT_EQ(of<GrantTurn>(freed).at(0).turn.job, JobId(1));
   EXPECT_EQ(of<GrantTurn>(freed).at(0).turn.envelope.ceiling, units(60));

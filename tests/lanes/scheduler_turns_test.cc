@@ -90,9 +90,8 @@ TEST_F(SchedulerTest, KeepsNumericContextsApartAndStarvesNone) {
 TEST_F(SchedulerTest, AJobThatIsKilledInItsTurnMakesRoomWhenTheTurnHasEnded) {
   make(100, 2);
   const Turn turn = of<GrantTurn>(start(1, 30, 10)).at(0).turn;
-  offer(2, 80, 10);
-  const auto actions = send(JobEnded{JobId(1), true});
-  EXPECT_EQ(of<RecallTurn>(actions).at(0).turn, turn.id);
+  EXPECT_EQ(of<RecallTurn>(offer(2, 80, 10)).at(0).turn, turn.id);
+  send(JobEnded{JobId(1), true});
   const auto after = end_turn(turn.id, TurnEnd::budget, true);
   EXPECT_EQ(of<DropImage>(after).at(0).job, JobId(1));
   EXPECT_EQ(of<AdmitJob>(after).at(0).job, JobId(2));
@@ -123,7 +122,8 @@ class Wrong final : public policies::Policy {
                               const policies::PickQuestion&) override {
     return {.job = JobId(99)};
   }
-  JobId evict(TimePoint, const policies::View&, const policies::EvictQuestion&) override {
+  policies::EvictDecision evict(TimePoint, const policies::View&,
+                                const policies::EvictQuestion&) override {
     return {};
   }
 };

@@ -53,7 +53,8 @@ class Fickle final : public Policy {
     EXPECT_FALSE(question.candidates.empty());
     return {.job = question.candidates.front()->id, .budget = {}};
   }
-  JobId evict(TimePoint /*now*/, const View& /*view*/, const EvictQuestion& /*question*/) override {
+  EvictDecision evict(TimePoint /*now*/, const View& /*view*/,
+                      const EvictQuestion& /*question*/) override {
     return {};
   }
   int64_t urgency(TimePoint /*now*/, const View& /*view*/, const JobView& /*job*/) const override {
@@ -148,9 +149,34 @@ TEST_P(CommonRulesTest, WhoWaitedLongEnoughInTheQueueIsNotOvertaken) {
   Scene::set_done(later, 2, milliseconds(5));
   head.tried_version = scene_.view.version();
   const auto policy = make(GetParam() + ":reserve_s=5");
-  EXPECT_FALSE(policy->admit(at(5000), scene_.view).job.valid()) << "room is kept for it";
+  // The others' work, 300 s, is in front of it, or a part of that.
+  constexpr int64_t kReserved = 20 * 300'000 + 1'000;
+  EXPECT_FALSE(policy->admit(at(kReserved), scene_.view).job.valid()) << "room is kept for it";
   scene_.view.forget_tries();
-  EXPECT_EQ(policy->admit(at(5000), scene_.view).job, JobId(4));
+  EXPECT_EQ(policy->admit(at(kReserved), scene_.view).job, JobId(4));
+}
+
+TEST_P(CommonRulesTest, AgeingTakesATwentiethOfALaneAtMost) {
+  const auto policy = make(GetParam() + ":age_s=0.1");
+  Scene::set_done(job(3), 20, milliseconds(50));
+  job(1).ready_since = job(2).ready_since = at(9'000);
+  job(3).ready_since = at(0);
+  const int64_t due_ms = job(3).mean_iteration_time().ns() / 1'000'000 * 20 * 2;
+  ASSERT_GT(due_ms, 400);
+  EXPECT_NE(pick(*policy, due_ms - 50).budget.iterations, 1u) << "20 of its iterations for each";
+  EXPECT_EQ(pick(*policy, due_ms + 50).job, JobId(3));
+  EXPECT_EQ(pick(*policy, due_ms + 50).budget.iterations, 1u);
+}
+
+TEST_P(CommonRulesTest, WhereImagesCanLeaveWhoWaitedLongIsOverdueByWhatSwitchesCost) {
+  JobView& head = scene_.waiting(4);
+  head.persistent = gib(1);  // two seconds there and back, as long as nothing was measured
+  scene_.view.set_pool({.capacity = gib(2), .claimed = {}, .largest_free = {}, .may_leave = true});
+  const auto policy = make(GetParam() + ":reserve_s=5");
+  EXPECT_FALSE(policy->admit(at(799'000), scene_.view).overdue) << "20 x 20 switches";
+  EXPECT_TRUE(policy->admit(at(801'000), scene_.view).overdue);
+  EXPECT_EQ(policy->admit(at(801'000), scene_.view).job, JobId(4));
+  EXPECT_FALSE(make(GetParam() + ":age=off")->admit(at(801'000), scene_.view).overdue);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CommonRulesTest, testing::ValuesIn(policy_names()));

@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include <bit>
 #include <limits>
 #include <map>
 
+#include "policies/registry.h"
 #include "tests/policies/scene.h"
 
 namespace laneway::policies {
@@ -154,6 +157,42 @@ TEST_F(FairTest, NonsenseIsNoNote) {
   EXPECT_FALSE(policy_.note(one));
   recall(7, seconds(5));
   EXPECT_EQ(policy_.note(one)->first, std::bit_cast<int64_t>(7.0));
+}
+
+TEST(Fair, WhoIsAheadLeavesOnceItWasThereForAQuantum) {
+  Scene scene;
+  scene.in_lane(1, 1, /*ready=*/true).placed_at = TimePoint();
+  const auto policy = make_policy("fair:quantum_s=10").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  JobView& running = const_cast<JobView&>(*scene.view.lane(LaneId(1))->jobs.front());
+  running.running = true;
+  const JobView& wants = scene.waiting(2);
+  const std::vector<EvictCandidate> candidates{{&running, /*idle=*/false, /*clean=*/true}};
+  const EvictDecision early =
+      policy->evict(TimePoint() + seconds(9), scene.view, {wants, candidates});
+  EXPECT_FALSE(early.job.valid());
+  EXPECT_EQ(early.again, TimePoint() + seconds(10)) << "asked again when the quantum is over";
+  EXPECT_EQ(policy->evict(TimePoint() + seconds(10), scene.view, {wants, candidates}).job,
+            JobId(1));
+}
+
+TEST(Fair, NobodyLeavesForOneThatHadMore) {
+  Scene scene;
+  JobView& one = scene.in_lane(1, 1, /*ready=*/true);
+  JobView& other = scene.in_lane(2, 1, /*ready=*/true);
+  const auto policy = make_policy("fair:quantum_s=10").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  one.busy = seconds(30);
+  EXPECT_EQ(scene.picked(*policy), JobId(2));
+  other.busy = seconds(10);
+  other.running = true;
+  other.turn_began = TimePoint() + seconds(40);
+  const TimePoint now = other.turn_began;
+  const std::vector<EvictCandidate> candidates{{&other, /*idle=*/false, /*clean=*/true}};
+  const EvictDecision decision = policy->evict(now, scene.view, {one, candidates});
+  EXPECT_FALSE(decision.job.valid());
+  EXPECT_GE(decision.again, now + seconds(20)) << "when they are equal";
+  EXPECT_EQ(policy->evict(now, scene.view, {one, candidates, /*overdue=*/true}).job, JobId(2));
 }
 
 }  // namespace

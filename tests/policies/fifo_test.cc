@@ -76,7 +76,7 @@ TEST(Fifo, EvictsWhoIsUsedLeast) {
   scene.in_lane(1, 1, /*ready=*/false).used_at = TimePoint(50);
   scene.in_lane(2, 2, /*ready=*/false).used_at = TimePoint(20);
   const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
-  EXPECT_EQ(Fifo().evict(TimePoint(100), scene.view, {scene.waiting(3), candidates}), JobId(2));
+  EXPECT_EQ(Fifo().evict(TimePoint(100), scene.view, {scene.waiting(3), candidates}).job, JobId(2));
 }
 
 }  // namespace

@@ -21,18 +21,21 @@ TEST(Priority, TheHighestGoesFirstAndTheLowestLeaves) {
   EXPECT_EQ(scene.picked(policy), JobId(2));
   EXPECT_EQ(policy.admit(TimePoint(), scene.view).job, JobId(5));
   const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
-  EXPECT_EQ(policy.evict(TimePoint(), scene.view, {wants, candidates}), JobId(1));
+  EXPECT_EQ(policy.evict(TimePoint(), scene.view, {wants, candidates}).job, JobId(1));
   wants.options.priority = -4;
-  EXPECT_FALSE(policy.evict(TimePoint(), scene.view, {wants, candidates}).valid());
+  EXPECT_FALSE(policy.evict(TimePoint(), scene.view, {wants, candidates}).job.valid());
 }
 
-TEST(Priority, AmongEqualOnesWhoWasThereForLongestLeaves) {
+TEST(Priority, AmongEqualOnesTheLatestLeavesHoweverLongItWasThere) {
   Scene scene;
   scene.in_lane(1, 1, /*ready=*/true).placed_at = TimePoint(9);
   scene.in_lane(2, 1, /*ready=*/true).placed_at = TimePoint(5);
   scene.in_lane(3, 1, /*ready=*/true).placed_at = TimePoint(7);
   const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
-  EXPECT_EQ(Priority().evict(TimePoint(), scene.view, {scene.waiting(4), candidates}), JobId(2));
+  JobView& wants = scene.waiting(4);
+  EXPECT_FALSE(Priority().evict(TimePoint(), scene.view, {wants, candidates}).job.valid());
+  wants.options.priority = 1;
+  EXPECT_EQ(Priority().evict(TimePoint(), scene.view, {wants, candidates}).job, JobId(3));
 }
 
 }  // namespace

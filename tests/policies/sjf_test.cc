@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "policies/registry.h"
 #include "tests/policies/scene.h"
 
@@ -97,6 +99,40 @@ TEST(Sjf, AdmitsTheShortest) {
   Scene::set_remaining(scene.waiting(1), 50, milliseconds(1));
   Scene::set_remaining(scene.waiting(2), 20, milliseconds(1));
   EXPECT_EQ(make_policy("sjf").value()->admit(TimePoint(), scene.view).job, JobId(2));
+}
+
+TEST(Sjf, ABegunJobWithWorkDoesNotLeaveForAShorterOne) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  set(longer, 100, milliseconds(1));
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  JobView& shorter = scene.waiting(2);
+  set(shorter, 10, milliseconds(1));
+  const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
+  EXPECT_FALSE(policy->evict(TimePoint(), scene.view, {shorter, candidates}).job.valid());
+  EXPECT_EQ(policy->evict(TimePoint(), scene.view, {shorter, candidates, true}).job, JobId(1));
+}
+
+TEST(Sjf, WhoIsPickedWhileAShorterOneWaitsForMemoryIsNotBegun) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  set(longer, 100, milliseconds(1));
+  JobView& shorter = scene.waiting(2);
+  set(shorter, 10, milliseconds(1));
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
+  EXPECT_EQ(policy->evict(TimePoint(), scene.view, {shorter, candidates}).job, JobId(1));
+}
+
+TEST(Sjf, NobodyWithWorkLeavesForAJobOfWhichNothingIsKnown) {
+  Scene scene;
+  set(scene.in_lane(1, 1, /*ready=*/true), 100, milliseconds(1));
+  const JobView& unknown = scene.waiting(2);
+  const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
+  const auto policy = make_policy("sjf").value();
+  EXPECT_FALSE(policy->evict(TimePoint(), scene.view, {unknown, candidates}).job.valid());
 }
 
 }  // namespace

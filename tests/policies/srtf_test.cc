@@ -80,11 +80,11 @@ TEST(Srtf, EvictsIdleJobsThenTheLongestAndNoneForALongerOne) {
   JobView& wants = scene.waiting(4);
   Scene::set_remaining(wants, 30, milliseconds(1));
   std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
-  EXPECT_EQ(Srtf().evict(TimePoint(), scene.view, {wants, candidates}), JobId(1));
+  EXPECT_EQ(Srtf().evict(TimePoint(), scene.view, {wants, candidates}).job, JobId(1));
   candidates.erase(candidates.begin());
-  EXPECT_EQ(Srtf().evict(TimePoint(), scene.view, {wants, candidates}), JobId(3));
+  EXPECT_EQ(Srtf().evict(TimePoint(), scene.view, {wants, candidates}).job, JobId(3));
   candidates.pop_back();
-  EXPECT_FALSE(Srtf().evict(TimePoint(), scene.view, {wants, candidates}).valid());
+  EXPECT_FALSE(Srtf().evict(TimePoint(), scene.view, {wants, candidates}).job.valid());
 }
 
 }  // namespace

@@ -43,10 +43,10 @@ class NonsensePolicy final : public policies::Policy {
                           const policies::JobView& /*wants*/) override {
     return static_cast<policies::Beside>(random_.below(6));
   }
-  JobId evict(TimePoint /*now*/, const policies::View& /*view*/,
-              const policies::EvictQuestion& question) override {
-    if (random_.chance(0.5)) return any();
-    return question.candidates[random_.below(question.candidates.size())].job->id;
+  policies::EvictDecision evict(TimePoint /*now*/, const policies::View& /*view*/,
+                                const policies::EvictQuestion& question) override {
+    if (random_.chance(0.5)) return {.job = any()};
+    return {.job = question.candidates[random_.below(question.candidates.size())].job->id};
   }
 
  private:

@@ -28,6 +28,13 @@ int64_t remaining_ns(const SeenJob& job) {
   return by_request ? mean_ns(job) : job.busy_ns;
 }
 
+// Requests queue; trainings go by arrival.
+uint64_t turn_of(const SeenJob& job) {
+  const JobOptions& options = job.offer.options;
+  const bool by_request = options.job_class == JobClass::inference && options.total_iterations == 0;
+  return by_request ? job.queue : job.arrival;
+}
+
 bool is_newcomer(const SeenJob& job) { return job.iterations < 2 && job.turns < 4; }
 bool is_best_effort(const SeenJob& job) {
   return job.offer.options.job_class == JobClass::best_effort;
@@ -42,7 +49,7 @@ bool OrderChecker::before(const SeenJob& a, const SeenJob& b, bool admission) co
     const bool measured = admission || !is_newcomer(a);
     if (measured && remaining_ns(a) != remaining_ns(b)) return remaining_ns(a) < remaining_ns(b);
   }
-  return admission ? a.queue < b.queue : a.arrival < b.arrival;
+  return admission ? turn_of(a) < turn_of(b) : a.arrival < b.arrival;
 }
 
 std::string OrderChecker::check_refusal(const Observed& seen, const RefuseJob& refuse) const {
@@ -115,7 +122,7 @@ std::string OrderChecker::settled(const Observed& seen, const Event& /*event*/) 
       if (job.placed && !job.leaving && !job.ended && !seen.fits_lane(job)) return "";
       continue;
     }
-    if (job.waits() && (head == nullptr || job.queue < head->queue)) head = &job;
+    if (job.waits() && (head == nullptr || turn_of(job) < turn_of(*head))) head = &job;
   }
   if (head == nullptr) return "";
   // Where the limit lets it have no lane of its own, it waits for a lane that grows between two

@@ -24,7 +24,7 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   if (config.budget.slice == Duration(0)) config.budget.iterations += 1;
   config.patience = milliseconds(random_.between(1, 5));
   config.check_every = 1;
-  config.min_resident = microseconds(random_.between(0, 3000));
+  config.left_alone = microseconds(random_.between(0, 3000));
   config.idle_before_saving = microseconds(random_.between(0, 2000));
   if (random_.chance(0.6)) config.store = Bytes(random_.between(0, 2) * capacity_ + 64);
   if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
