@@ -15,8 +15,9 @@ namespace {
 
 // As given; empty: not given.
 struct Texts {
-  std::string trace, policy, lanes, memory, reserve, copy_bandwidth, store, seed, estimates, json,
-      csv;
+  std::string trace, format, rows, policy, lanes, memory, reserve, copy_bandwidth, store, seed,
+      estimates, json, csv;
+  std::vector<std::string> where;
 };
 
 constexpr const char* kFooter =
@@ -25,6 +26,16 @@ constexpr const char* kFooter =
 
 void declare(CLI::App& app, Texts& texts) {
   app.add_option("--trace", texts.trace, "jobs, one a line: CSV with a header")->type_name("FILE");
+  app.add_option("--format", texts.format,
+                 "laneway, philly or tiresias; default: by the trace's header")
+      ->type_name("FORMAT");
+  app.add_option("--where", texts.where, "only jobs whose column has this value; repeatable")
+      ->type_name("COLUMN=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--rows", texts.rows,
+                 "of these, by submission time, those from A on up to B, exclusive, from 0; time "
+                 "starts with the first of them")
+      ->type_name("A:B");
   app.add_option("--policy", texts.policy,
                  "who runs next: NAME[:key=value...], several with commas; default: fifo")
       ->type_name("POLICY,...");
@@ -122,12 +133,56 @@ Status read_sizes(const Texts& texts, Options& options) {
   return status;
 }
 
+Status read_rows(const std::string& text, TraceChoice& choice) {
+  if (text.empty()) return {};
+  const size_t colon = text.find(':');
+  const auto bound = [&](const std::string& part, uint64_t least) {
+    return whole_number("--rows", part, least, UINT32_MAX);
+  };
+  if (colon == std::string::npos) return bad_value("--rows", text, "give A:B, such as 0:1000");
+  const std::string first = text.substr(0, colon);
+  const std::string last = text.substr(colon + 1);
+  if (!first.empty()) {
+    const auto number = bound(first, 0);
+    if (!number) return number.error();
+    choice.first = number.value();
+  }
+  if (last.empty()) return {};
+  const auto number = bound(last, choice.first + 1);
+  if (!number) return number.error();
+  choice.last = number.value();
+  return {};
+}
+
+Status read_choice(const Texts& texts, TraceChoice& choice) {
+  if (!texts.format.empty()) {
+    choice.format = format_named(texts.format);
+    if (!choice.format) {
+      return bad_value("--format", texts.format, "give laneway, philly or tiresias");
+    }
+  }
+  for (const std::string& text : texts.where) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos || equal == 0) {
+      return bad_value("--where", text, "give COLUMN=VALUE, such as num_gpus=1");
+    }
+    choice.where.emplace_back(text.substr(0, equal), text.substr(equal + 1));
+  }
+  if (texts.estimates == "none") {
+    choice.estimates = Estimates::none;
+  } else if (!texts.estimates.empty() && texts.estimates != "trace") {
+    return bad_value("--estimates", texts.estimates, "give trace or none");
+  }
+  return read_rows(texts.rows, choice);
+}
+
 Result<Options> read(const Texts& texts) {
   Options options;
   options.trace = texts.trace;
   if (texts.trace.empty()) {
     return Error{ErrorCode::invalid_argument, "--trace FILE is needed: what is to be simulated"};
   }
+  if (Status status = read_choice(texts, options.choice); !status) return status.error();
   if (Status status = read_policies(texts.policy, options.policies); !status) {
     return status.error();
   }
@@ -141,11 +196,6 @@ Result<Options> read(const Texts& texts) {
     const auto seed = whole_number("--seed", texts.seed, 0, UINT64_MAX);
     if (!seed) return seed.error();
     options.seed = seed.value();
-  }
-  if (texts.estimates == "none") {
-    options.estimates = Estimates::none;
-  } else if (!texts.estimates.empty() && texts.estimates != "trace") {
-    return bad_value("--estimates", texts.estimates, "give trace or none");
   }
   options.json = texts.json;
   options.csv = texts.csv;

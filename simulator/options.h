@@ -20,6 +20,7 @@ inline constexpr int kExitUsage = 2;
 
 struct Options {
   std::string trace;
+  TraceChoice choice;
   std::vector<std::string> policies = {"fifo"};  // as given; no two are equal
   uint32_t lanes = 1;
   std::optional<Bytes> memory;  // of the device; none: memory does not constrain
@@ -28,7 +29,6 @@ struct Options {
   std::optional<Bytes> store;    // outside of the pool; none: what all images take, if
                                  // memory is given, else 0
   uint64_t seed = 1;
-  Estimates estimates = Estimates::trace;
   std::string json;  // files to write; empty: none
   std::string csv;
 };

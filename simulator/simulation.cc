@@ -15,6 +15,17 @@ constexpr Bytes kAllTheMemory = gib(int64_t{1} << 20);
 
 }  // namespace
 
+Result<JobTrace> read_jobs(const Options& options) {
+  auto trace = read_trace(options.trace, options.choice);
+  if (trace && options.memory && !trace.value().has_memory) {
+    return Error{ErrorCode::invalid_argument,
+                 "--memory " + format_bytes(*options.memory) + ": " + options.trace +
+                     " does not say what its jobs hold: leave it out, or give a trace with the "
+                     "columns persistent_mb and ephemeral_mb"};
+  }
+  return trace;
+}
+
 SimulatorConfig config_of(const Options& options, const std::string& policy,
                           const std::vector<SimJob>& jobs) {
   SimulatorConfig config;

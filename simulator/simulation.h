@@ -11,6 +11,10 @@
 
 namespace laneway::simulator {
 
+// The jobs that the options ask for; error invalid_argument also when memory matters and the trace
+// says nothing of it.
+Result<JobTrace> read_jobs(const Options& options);
+
 // The configuration of a device with these options and jobs.
 SimulatorConfig config_of(const Options& options, const std::string& policy,
                           const std::vector<SimJob>& jobs);

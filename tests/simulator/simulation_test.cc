@@ -49,10 +49,32 @@ std::vector<SimJob> two_jobs() {
 }
 
 TEST(SimulateOptions, AreReadAsGiven) {
-  const Options options =
-      options_of({"--policy", "fifo:share=no,fair:quantum_s=10", "--lanes", "4", "--memory",
-                  "16GiB", "--reserve", "300MiB", "--copy-bandwidth", "12000000000", "--seed", "7",
-                  "--estimates", "none", "--json", "o.json", "--csv", "o.csv"});
+  const Options options = options_of({"--policy",
+                                      "fifo:share=no,fair:quantum_s=10",
+                                      "--lanes",
+                                      "4",
+                                      "--memory",
+                                      "16GiB",
+                                      "--reserve",
+                                      "300MiB",
+                                      "--copy-bandwidth",
+                                      "12000000000",
+                                      "--seed",
+                                      "7",
+                                      "--estimates",
+                                      "none",
+                                      "--format",
+                                      "philly",
+                                      "--where",
+                                      "num_gpus=1",
+                                      "--where",
+                                      "cluster=a=b",
+                                      "--rows",
+                                      "10:20",
+                                      "--json",
+                                      "o.json",
+                                      "--csv",
+                                      "o.csv"});
   EXPECT_EQ(options.policies, (std::vector<std::string>{"fifo:share=no", "fair:quantum_s=10"}));
   EXPECT_EQ(options.lanes, 4u);
   EXPECT_EQ(options.memory, gib(16));
@@ -60,7 +82,13 @@ TEST(SimulateOptions, AreReadAsGiven) {
   EXPECT_EQ(options.copy_bytes_per_s, 12'000'000'000);
   EXPECT_FALSE(options.store.has_value());
   EXPECT_EQ(options.seed, 7u);
-  EXPECT_EQ(options.estimates, Estimates::none);
+  EXPECT_EQ(options.choice.estimates, Estimates::none);
+  EXPECT_EQ(options.choice.format, Format::philly);
+  EXPECT_EQ(options.choice.where[0], std::make_pair(std::string("num_gpus"), std::string("1")));
+  EXPECT_EQ(options.choice.where[1], std::make_pair(std::string("cluster"), std::string("a=b")));
+  EXPECT_EQ(options.choice.first, 10u);
+  EXPECT_EQ(options.choice.last, 20u);
+  EXPECT_FALSE(options_of({"--rows", "5:"}).choice.last.has_value());
 }
 
 TEST(SimulateOptions, WhatIsWrongIsNamed) {
@@ -74,6 +102,10 @@ TEST(SimulateOptions, WhatIsWrongIsNamed) {
   EXPECT_THAT(refusal_of({"--memory", "1GiB", "--reserve", "1GiB"}), HasSubstr("--reserve 1GiB"));
   EXPECT_THAT(refusal_of({"--reserve", "1GiB"}), HasSubstr("a part of --memory"));
   EXPECT_THAT(refusal_of({"--estimates", "some"}), HasSubstr("give trace or none"));
+  EXPECT_THAT(refusal_of({"--format", "borg"}), HasSubstr("--format borg: give laneway, philly"));
+  EXPECT_THAT(refusal_of({"--where", "gpus"}), HasSubstr("--where gpus: give COLUMN=VALUE"));
+  EXPECT_THAT(refusal_of({"--rows", "7"}), HasSubstr("--rows 7: give A:B"));
+  EXPECT_THAT(refusal_of({"--rows", "7:7"}), HasSubstr("--rows 7: give a whole number from 8"));
   EXPECT_THAT(refusal_of({"--seed", "-1"}), HasSubstr("--seed -1"));
   EXPECT_THAT(refusal_of({"--gpus", "4"}), HasSubstr("--gpus"));
 }
@@ -122,6 +154,17 @@ TEST(Simulate, WhatThereIsNotIsNullAndEmpty) {
   EXPECT_TRUE(json["policies"]["fifo"]["average_jct_s"].is_null());
   EXPECT_TRUE(nlohmann::json::parse(json_of(options_of({}), {}))["memory_bytes"].is_null());
   EXPECT_THAT(csv_of(jobs, runs), HasSubstr("\nfifo,a,0.000000000,,,,,"));
+}
+
+TEST(Simulate, MemoryIsNoMatterOfATraceThatSaysNothingOfIt) {
+  const laneway::testing::ScratchFolder folder;
+  const std::string path = folder.path() + "/jobs.csv";
+  ASSERT_TRUE(write_file(path, "submit_time_s,iterations,iteration_ms\n0,1,1\n"));
+  Options options = options_of({"--memory", "1GiB"});
+  options.trace = path;
+  EXPECT_THAT(read_jobs(options).error().message, HasSubstr("does not say what its jobs hold"));
+  options.memory.reset();
+  EXPECT_EQ(read_jobs(options).value().jobs.size(), 1u);
 }
 
 TEST(Simulate, AFileIsWrittenWholeOrNamed) {
