@@ -116,15 +116,16 @@ def progress(text: str) -> None:
 SANITIZED = ("asan", "tsan")  # builds whose times say nothing
 
 
-def find_program(name: str) -> Path:
-    """One of the benches' programs: from $LANEWAY_BUILD if that is set, else from the release
-    build, else the newest there is. The FileNotFoundError says how to get one."""
+def find_program(name: str, folder: str = "bench") -> Path:
+    """One of the benches' programs, or with "bin" of those that users run: from $LANEWAY_BUILD if
+    that is set, else from the release build, else the newest there is. The FileNotFoundError says
+    how to get one."""
     root = Path(__file__).resolve().parent.parent / "build"
     given = os.environ.get("LANEWAY_BUILD")
     folders = [Path(given)] if given else [root / "release"]
-    programs = [folder / "bench" / name for folder in folders]
+    programs = [build / folder / name for build in folders]
     if not given:
-        others = [p for p in root.glob(f"*/bench/{name}") if p.parts[-3] not in SANITIZED]
+        others = [p for p in root.glob(f"*/{folder}/{name}") if p.parts[-3] not in SANITIZED]
         programs += sorted(others, key=lambda program: program.stat().st_mtime, reverse=True)
     for program in programs:
         if program.exists():

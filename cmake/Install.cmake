@@ -5,7 +5,7 @@
 #   laneway/include  laneway.h and laneway.hpp
 #   laneway/share    the unit file for systemd
 # torch is found beside the package: laneway/../torch/lib.
-set(_programs lanewayd laneway-broker laneway-trace)
+set(_programs lanewayd laneway-broker laneway-trace laneway-simulate)
 set(_libraries laneway_client)
 if(TARGET laneway_embedded)
   list(APPEND _programs laneway-worker)

@@ -92,7 +92,7 @@ def check(wheel: pathlib.Path) -> None:
         bare = {k: v for k, v in os.environ.items() if not k.startswith(("LANEWAY_", "PYTHON"))}
         bare["LANEWAY_ADDRESS"] = f"ipc://{folder}/service/laneway.sock"
         at = {"cwd": folder, "env": bare}
-        for program in ("laneway", "lanewayd", "laneway-trace"):
+        for program in ("laneway", "lanewayd", "laneway-trace", "laneway-simulate"):
             run([str(folder / "venv/bin" / program), "--version"], **at)
         (folder / "three_steps.py").write_text(CHECK)
         run([python, "three_steps.py"], **at)

@@ -56,7 +56,10 @@ def test_every_entry_point_leads_to_something_callable():
 
 def test_what_is_installed_into_the_wheel_is_what_the_package_looks_for():
     rules = (ROOT / "cmake/Install.cmake").read_text()
-    for program in ("lanewayd", "laneway-broker", "laneway-worker", "laneway-trace"):
+    for program in (
+        *("lanewayd", "laneway-broker", "laneway-worker", "laneway-trace"),
+        "laneway-simulate",
+    ):
         assert re.search(rf"\b{program}\b", rules), program
     assert "DESTINATION laneway/bin" in rules and "DESTINATION laneway/lib" in rules
     for kind in ("embedded", "client"):

@@ -90,8 +90,9 @@ namespace {
 
 // The mean of its iterations lately: an older one counts half after each 32 further ones.
 void measure(SeenJob& job, uint64_t many, int64_t ns) {
-  if (many >= 32) job.measured = job.measured_ns = 0;
-  if (job.measured + many > 64) {
+  if (many >= 32) {
+    job.measured = job.measured_ns = 0;
+  } else if (job.measured + many > 64) {
     job.measured_ns = job.measured_ns / static_cast<int64_t>(job.measured) * 32;
     job.measured = 32;
   }

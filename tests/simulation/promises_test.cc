@@ -88,7 +88,7 @@ TEST(Promises, AgeingTakesLittleFromThePolicysOrder) {
   for (int i = 0; i < 8; ++i) load.add(hog());
   load.run(kEnd);
   // At most one iteration of 12 ms a second goes to the others.
-  EXPECT_GT(load.result(1).device_time, seconds(58));
+  EXPECT_GT(load.result(1).busy, seconds(58));
 }
 
 TEST(Promises, ByRequestEveryRivalHasOneIterationBefore) {
@@ -108,7 +108,7 @@ TEST(Promises, UnderSrtfAShortNewcomerIsDoneSoonThoughNothingWasKnownOfIt) {
   load.add(quick);
   load.run(kEnd);
   // Its 100 ms, and at most an iteration of the other one before each of its own.
-  EXPECT_LE(load.result(2).done - TimePoint(seconds(5).ns()), milliseconds(10 * (10 + 12 + 1)));
+  EXPECT_LE(load.result(2).ended - TimePoint(seconds(5).ns()), milliseconds(10 * (10 + 12 + 1)));
 }
 
 TEST(Promises, UnderSrtfARequestWithoutATotalIsNotLastForEver) {
@@ -131,7 +131,7 @@ TEST(Promises, WhoNamesTooSmallATotalGetsAsMuchAgainAndNoMore) {
   load.add(liar);
   load.run(kEnd);
   // The liar is taken to be half done: it is behind once it had the 5 s that the honest one needs.
-  EXPECT_LE(load.result(1).done, TimePoint(seconds(11).ns()));
+  EXPECT_LE(load.result(1).ended, TimePoint(seconds(11).ns()));
 }
 
 TEST(Promises, FairSharesDeviceTimeByWeightWhateverIterationsTake) {
@@ -147,10 +147,10 @@ TEST(Promises, FairSharesDeviceTimeByWeightWhateverIterationsTake) {
   }
   load.run(kEnd);
   Duration all;
-  for (size_t i = 0; i < weights.size(); ++i) all += load.result(i + 1).device_time;
+  for (size_t i = 0; i < weights.size(); ++i) all += load.result(i + 1).busy;
   for (size_t i = 0; i < weights.size(); ++i) {
     const double share = all.seconds() * weights[i] / sum;
-    EXPECT_NEAR(load.result(i + 1).device_time.seconds(), share, std::max(0.05 * share, 0.05))
+    EXPECT_NEAR(load.result(i + 1).busy.seconds(), share, std::max(0.05 * share, 0.05))
         << "job " << i + 1;
   }
 }
@@ -164,8 +164,8 @@ TEST(Promises, UnderFairANewcomerGetsItsShareAndAtMostAQuantumMore) {
   }
   load.run(kEnd);
   const double third = 20.0 / 3;
-  EXPECT_LE(load.result(3).device_time.seconds(), third + 0.02 + 0.007);
-  EXPECT_GE(load.result(3).device_time.seconds(), third * 0.98);
+  EXPECT_LE(load.result(3).busy.seconds(), third + 0.02 + 0.007);
+  EXPECT_GE(load.result(3).busy.seconds(), third * 0.98);
 }
 
 TEST(Promises, UnderPriorityTheHigherOneHasTheLaneButForAgeing) {
@@ -175,7 +175,7 @@ TEST(Promises, UnderPriorityTheHigherOneHasTheLaneButForAgeing) {
   urgent.options.priority = 1;
   load.add(urgent);
   load.run(kEnd);
-  EXPECT_GT(load.result(2).device_time, seconds(58));
+  EXPECT_GT(load.result(2).busy, seconds(58));
   EXPECT_GT(load.result(1).iterations, 50u);
 }
 

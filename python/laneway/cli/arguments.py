@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import laneway
-from laneway.cli import completion
+from laneway.cli import completion, simulate
 from laneway.jobs import scheduling
 
 _EXIT_CODES = """exit codes:
@@ -153,6 +153,7 @@ def parser() -> argparse.ArgumentParser:
         "above it move or leave first",
     )
     _add_trace(commands)
+    simulate.add_to(commands)
     _add_completion(commands)
     add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

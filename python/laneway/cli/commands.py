@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, view
+from laneway.cli import completion, simulate, view
 from laneway.cli.arguments import parser
 from laneway.cli.tables import mebibytes
 from laneway.jobs import job_ref, scheduling
@@ -55,6 +55,8 @@ def _code_of(error: errors.Error) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.command == "trace":  # needs no service
         return _trace(arguments)
+    if arguments.command == "simulate":  # nor does this
+        return simulate.run(arguments)
     if arguments.command == "completion":
         print(completion.script(arguments.shell, parser()), end="")
         return DONE

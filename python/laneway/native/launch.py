@@ -1,5 +1,6 @@
-"""The commands `lanewayd` and `laneway-trace` of an installed package: each becomes the program of
-its name in laneway/bin, which needs the libraries of the torch that is installed beside it."""
+"""The commands `lanewayd`, `laneway-trace` and `laneway-simulate` of an installed package: each
+becomes the program of its name in laneway/bin; lanewayd needs the libraries of the torch that is
+installed beside it."""
 
 from __future__ import annotations
 
@@ -24,6 +25,11 @@ def lanewayd() -> None:
 def laneway_trace() -> None:
     """Becomes laneway-trace, which needs no torch."""
     _become("laneway-trace", dict(os.environ))
+
+
+def laneway_simulate() -> None:
+    """Becomes laneway-simulate, which needs no torch."""
+    _become("laneway-simulate", dict(os.environ))
 
 
 def torch_problem() -> str | None:

@@ -1,0 +1,114 @@
+"""Ideal servers: what a trace's jobs take on equal servers that lose no time, as an event
+simulation of its own, in whole nanoseconds. Iterations, memory and copies do not exist here: a job
+is a length. What the core does in virtual time is held against these figures."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Job:
+    submit_ns: int
+    length_ns: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    average_jct_s: float
+    makespan_s: float
+
+
+def read(path: Path) -> list[Job]:
+    """The jobs of a trace in the format `laneway`."""
+    with path.open(newline="") as file:
+        return [
+            Job(
+                int(Decimal(row["submit_time_s"]) * 10**9),
+                int(row["iterations"]) * int(Decimal(row["iteration_ms"]) * 10**6),
+            )
+            for row in csv.DictReader(file)
+        ]
+
+
+# Of a job that waits or runs: its length, what is left of it, whether it has begun; the least goes
+# first, then who came first.
+Rank = Callable[[int, int, bool], int]
+ORDERS: dict[str, Rank] = {
+    "fifo": lambda length, left, begun: 0,
+    "sjf": lambda length, left, begun: -1 if begun else length,
+    "srtf": lambda length, left, begun: left,
+}
+
+
+def serve(jobs: list[Job], order: str, servers: int = 1) -> Outcome:
+    """`fifo`, `sjf` (who has begun goes on to its end) or `srtf` (preemptive)."""
+    rank = ORDERS[order]
+    coming = sorted(range(len(jobs)), key=lambda one: jobs[one].submit_ns)
+    left = [job.length_ns for job in jobs]
+    ends = [0] * len(jobs)
+    now, come = 0, 0
+    waiting: list[tuple[int, int, int]] = []  # rank, place in the order of arrival, job
+    running: dict[int, int] = {}  # job, its place
+    while come < len(coming) or waiting or running:
+        times = [now + left[one] for one in running]
+        if come < len(coming):
+            times.append(jobs[coming[come]].submit_ns)
+        passed, now = min(times) - now, min(times)
+        for one in list(running):
+            left[one] -= passed
+            if left[one] == 0:
+                ends[one] = now
+                del running[one]
+        while come < len(coming) and jobs[coming[come]].submit_ns <= now:
+            one = coming[come]
+            heapq.heappush(waiting, (rank(jobs[one].length_ns, left[one], False), come, one))
+            come += 1
+        while waiting and len(running) < servers:
+            _, place, one = heapq.heappop(waiting)
+            running[one] = place
+        # Who waits and goes before one of those that run takes its server.
+        while waiting:
+            last = max(running, key=lambda r: (rank(jobs[r].length_ns, left[r], True), running[r]))
+            held = (rank(jobs[last].length_ns, left[last], True), running[last], last)
+            if waiting[0] > held:
+                break
+            _, place, one = heapq.heapreplace(waiting, held)
+            del running[last]
+            running[one] = place
+    return outcome(jobs, ends)
+
+
+def share(jobs: list[Job], servers: int = 1) -> Outcome:
+    """Processor sharing: all who are there get on equally fast, none faster than one server."""
+    coming = sorted(jobs, key=lambda job: job.submit_ns)
+    # Everybody gets the same from when it is there on: who ends next is who has least, less what
+    # all had when it came.
+    alive: list[tuple[Fraction, int]] = []
+    ends: list[Fraction] = [Fraction(0)] * len(coming)
+    now, had, come = Fraction(0), Fraction(0), 0
+    while come < len(coming) or alive:
+        speed = min(Fraction(1), Fraction(servers, len(alive))) if alive else Fraction(1)
+        ends_at = now + (alive[0][0] - had) / speed if alive else None
+        comes_at = Fraction(coming[come].submit_ns) if come < len(coming) else None
+        if ends_at is not None and (comes_at is None or ends_at <= comes_at):
+            had, now = alive[0][0], ends_at
+            ends[heapq.heappop(alive)[1]] = now
+        else:
+            assert comes_at is not None
+            had, now = had + (comes_at - now) * speed, comes_at
+            heapq.heappush(alive, (had + coming[come].length_ns, come))
+            come += 1
+    return outcome(coming, ends)
+
+
+def outcome(jobs: list[Job], ends: list[int] | list[Fraction]) -> Outcome:
+    total = sum(end - job.submit_ns for end, job in zip(ends, jobs, strict=True))
+    first = min(job.submit_ns for job in jobs)
+    return Outcome(float(Fraction(total) / len(jobs) / 10**9), float((max(ends) - first) / 10**9))

@@ -1,0 +1,112 @@
+"""order: does the core serve in the order that its policy names, when memory is short?
+
+The core in virtual time (simulator/), in whole nanoseconds: a row is the same on every machine.
+
+`two`: two equal jobs of 100 s come a second apart to a pool for one of them. By every policy that
+ranks equal jobs by arrival the first one ends at 100 s and the second at 200 s, with default
+options and with `age=off`; fair gives each a quantum of 10 s in turn, so whole quanta end at 190
+and 200 s.
+
+`salus`: the 100 trainings of traces/salus_shape_100.csv in one lane, in 16 GiB less a reserve of
+300 MiB, images at 12 GB/s, against an ideal server without memory (ideal_servers.py): `off_by` is
+how far the average job completion time is from that server's, above or below. With default options
+and with `age=off`.
+
+`unlimited`: the same without memory and with a job to a lane, which is that server up to what an
+iteration takes: if these rows miss, the simulator is wrong, and not the policy."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from .harness import Options, progress
+from .ideal_servers import read, serve
+from .report import Report, at_least, at_most
+from .simulate import TRACES, Simulated, simulate
+
+SALUS = TRACES / "salus_shape_100.csv"
+SHORT = ("--reserve", "300MiB", "--copy-bandwidth", "12000000000")
+ORDERS = ("fifo", "srtf", "sjf")
+IN_TURN = ("fifo", "sjf", "srtf", "priority", "edf", "las")
+BY_QUANTUM = "fair:quantum_s=10"
+TWO = """job_id,submit_time_s,iterations,iteration_ms,persistent_mb,ephemeral_mb
+first,0,1000,100,400,100
+second,1,1000,100,400,100
+"""
+TWO_MEMORY = ("--memory", "768MiB", "--copy-bandwidth", "12000000000")
+
+
+def cases() -> list[str]:
+    return ["two", "salus", "unlimited"]
+
+
+def run(options: Options) -> Report:
+    report = Report("order")
+    for case, measure in (("two", two), ("salus", salus), ("unlimited", unlimited)):
+        if options.wants(case):
+            measure(report)
+    return report
+
+
+def two(report: Report) -> None:
+    with tempfile.TemporaryDirectory(prefix="laneway-order-") as folder:
+        trace = Path(folder) / "two.csv"
+        trace.write_text(TWO)
+        for name in IN_TURN:
+            for policy in (name, f"{name}:age=off"):
+                found = _simulated("two", trace, policy, TWO_MEMORY)
+                first, second = sorted(found.ends_s())
+                report.add("two", f"{policy}/first_end_s", first, "s", at_most(100 * 1.01))
+                report.add("two", f"{policy}/second_end_s", second, "s", at_most(200 * 1.01))
+                _count_evictions("two", policy, found, 2, report)
+        found = _simulated("two", trace, BY_QUANTUM, TWO_MEMORY)
+        first, second = sorted(found.ends_s())
+        report.add("two", f"{BY_QUANTUM}/first_end_s", first, "s", at_least(188))
+        report.add("two", f"{BY_QUANTUM}/second_end_s", second, "s", at_most(206))
+        _count_evictions("two", BY_QUANTUM, found, 25, report)
+
+
+def salus(report: Report) -> None:
+    for order in ORDERS:
+        for policy, most_evictions in ((order, 400), (f"{order}:age=off", 100)):
+            found = _simulated("salus", SALUS, policy, ("--memory", "16GiB", *SHORT))
+            _against_ideal("salus", order, policy, found, 0.05, report)
+            makespan = found.summary["makespan_s"]
+            report.add("salus", f"{policy}/makespan_s", makespan, "s")
+            _count_evictions("salus", policy, found, most_evictions, report)
+
+
+def unlimited(report: Report) -> None:
+    # srtf ends the iteration that runs before another job begins: half of one, now and then. Who is
+    # overtaken needs a place to go to.
+    for order, off_by, flags in (
+        ("fifo", 1e-9, ()),
+        ("sjf", 1e-9, ()),
+        ("srtf", 1e-4, ("--store", "100GiB")),
+    ):
+        policy = f"{order}:share=no:age=off"
+        found = _simulated("unlimited", SALUS, policy, flags)
+        _against_ideal("unlimited", order, policy, found, off_by, report)
+
+
+def _simulated(case: str, trace: Path, policy: str, flags: tuple[str, ...]) -> Simulated:
+    progress(f"order: {case} {policy}")
+    return simulate(trace, policy, *flags)
+
+
+def _against_ideal(
+    case: str, order: str, policy: str, found: Simulated, off_by: float, report: Report
+) -> None:
+    ideal_s = serve(read(SALUS), order).average_jct_s
+    found_s = found.summary["average_jct_s"]
+    refused = found.summary["refused"]
+    note = f"{found_s:.3f} s, the ideal server {ideal_s:.3f} s"
+    note += f"; {refused} jobs were refused" if refused else ""
+    off = abs(found_s / ideal_s - 1) if not refused else None
+    report.add(case, f"{policy}/off_by", off, "", at_most(off_by), note=note)
+
+
+def _count_evictions(case: str, policy: str, found: Simulated, most: int, report: Report) -> None:
+    evictions = found.summary["evictions"]
+    report.add(case, f"{policy}/evictions", evictions, "images", at_most(most))

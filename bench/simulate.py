@@ -1,0 +1,42 @@
+"""Starts laneway-simulate, the core in virtual time, and reads what it found."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .harness import find_program
+
+TRACES = Path(__file__).resolve().parent / "traces"
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """`summary` is the policy's object of `--json`; `jobs` the lines of `--csv` as text."""
+
+    summary: dict[str, Any]
+    jobs: list[dict[str, str]]
+
+    def ends_s(self) -> list[float]:
+        return [float(job["ended_s"]) for job in self.jobs]
+
+
+def simulate(trace: Path, policy: str, *flags: str) -> Simulated:
+    """One policy over the trace. RuntimeError with the program's reason when it fails."""
+    program = find_program("laneway-simulate", "bin")
+    with tempfile.TemporaryDirectory(prefix="laneway-simulate-") as folder:
+        results, lines = Path(folder) / "results.json", Path(folder) / "jobs.csv"
+        command = [str(program), "--trace", str(trace), "--policy", policy, *flags]
+        command += ["--json", str(results), "--csv", str(lines)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+            raise RuntimeError(said[-1])
+        with lines.open(newline="") as file:
+            jobs = list(csv.DictReader(file))
+        return Simulated(json.loads(results.read_text())["policies"][policy], jobs)

@@ -1,0 +1,92 @@
+"""`laneway simulate`: starts laneway-simulate, the core in virtual time, and draws its results."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from laneway.cli import plots
+from laneway.native.programs import program
+
+DONE, FAILED = 0, 1
+
+# Those of laneway-simulate, which checks their values; a test compares them with its help.
+OPTIONS = (
+    ("--trace", "FILE", "the jobs, one a line: CSV with a header"),
+    ("--format", "FORMAT", "laneway, philly or tiresias; default: by the trace's header"),
+    ("--where", "COLUMN=VALUE", "only jobs whose column has this value; repeatable"),
+    ("--rows", "A:B", "of these, by submission time, those from A on up to B, exclusive"),
+    ("--policy", "POLICY,…", "who runs next: NAME[:key=value…], several with commas"),
+    ("--lanes", "N", "equal lanes of the device; default: 1"),
+    ("--memory", "SIZE", "of the device; default: so much that it does not matter"),
+    ("--reserve", "SIZE", "of it, never given to jobs; default: 0"),
+    ("--copy-bandwidth", "BYTES", "a second, of images; default: copies take no time"),
+    ("--store", "SIZE", "for images outside of the device's memory"),
+    ("--seed", "N", "of all chance; default: 1"),
+    ("--estimates", "trace|none", "what clients say an iteration takes"),
+    ("--json", "FILE", "write the results there as JSON"),
+    ("--csv", "FILE", "write a line for each job of each policy there"),
+)
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to the subparsers of the command line."""
+    simulate = commands.add_parser(
+        "simulate",
+        help="show how long the jobs of a trace take under policies, in virtual time",
+        description="Show how long the jobs of a trace take under policies, in virtual time. No "
+        "service needs to run. The program laneway-simulate does the work.",
+        epilog="exit codes: 0 done, 1 failed, 2 wrong usage",
+    )
+    for flag, value, does in OPTIONS:
+        simulate.add_argument(flag, metavar=value, help=does, action="append")
+    simulate.add_argument(
+        "--plots", metavar="DIR", help="draw the results there, as SVG: a file a figure"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command and returns its exit code."""
+    simulator = program("laneway-simulate")
+    if simulator is None:
+        print(
+            "laneway: laneway-simulate is neither beside this Python nor on the PATH; build it "
+            "with ./dev build, or name the build's folder in LANEWAY_BUILD",
+            file=sys.stderr,
+        )
+        return FAILED
+    words = [str(simulator)]
+    for flag, _, _ in OPTIONS:
+        for value in getattr(arguments, flag[2:].replace("-", "_")) or ():
+            words += [flag, value]
+    sys.stdout.flush()
+    if arguments.plots is None:
+        return _ended(subprocess.run(words, check=False).returncode)
+    if arguments.csv:
+        return _and_draw(words, pathlib.Path(arguments.csv[-1]), arguments.plots)
+    with tempfile.TemporaryDirectory(prefix="laneway-simulate-") as folder:
+        lines = pathlib.Path(folder) / "jobs.csv"
+        return _and_draw([*words, "--csv", str(lines)], lines, arguments.plots)
+
+
+def _ended(code: int) -> int:
+    return code if code >= 0 else FAILED  # negative: a signal ended it
+
+
+def _and_draw(words: list[str], lines: pathlib.Path, folder: str) -> int:
+    code = _ended(subprocess.run(words, check=False).returncode)
+    if code != DONE:
+        return code
+    try:
+        with lines.open(newline="") as file:
+            drawn = plots.draw(list(csv.DictReader(file)), pathlib.Path(folder))
+    except OSError as error:
+        print(f"laneway: the plots cannot be written: {error}", file=sys.stderr)
+        return FAILED
+    print(f"{len(drawn)} plots in {folder}: {', '.join(path.name for path in drawn)}")
+    return DONE

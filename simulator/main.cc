@@ -1,0 +1,67 @@
+// laneway-simulate: runs the jobs of a trace through the core in virtual time, under each of the
+// policies, and says how long they took.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "simulator/options.h"
+#include "simulator/report.h"
+#include "simulator/simulation.h"
+
+namespace laneway::simulator {
+namespace {
+
+int complain(int code, const std::string& what) {
+  std::fprintf(stderr, "laneway-simulate: %s\n", what.c_str());
+  return code;
+}
+
+// What is not in the table, and must not be silent.
+void tell_refused(const PolicyRun& run) {
+  if (run.summary.refused == 0) return;
+  const auto is_refused = [](const JobResult& result) { return result.refused; };
+  const auto first = std::find_if(run.results.begin(), run.results.end(), is_refused);
+  std::fprintf(stderr, "%s: %llu of %llu jobs were refused, the first of them: %s\n",
+               run.policy.c_str(), static_cast<unsigned long long>(run.summary.refused),
+               static_cast<unsigned long long>(run.summary.jobs), first->reason.c_str());
+}
+
+int simulate(const Options& options) {
+  const auto trace = read_jobs(options);
+  if (!trace) return complain(kExitUsage, trace.error().message);
+  const std::vector<SimJob>& jobs = trace.value().jobs;
+  if (trace.value().without_length > 0) {
+    std::fprintf(stderr, "%zu jobs have no length: each is an iteration of a nanosecond\n",
+                 trace.value().without_length);
+  }
+  std::vector<PolicyRun> runs;
+  for (const std::string& policy : options.policies) {
+    std::fprintf(stderr, "%s: %zu jobs\n", policy.c_str(), jobs.size());
+    auto run = run_policy(options, policy, jobs);
+    if (!run) return complain(kExitFailed, run.error().message);
+    runs.push_back(std::move(run).value());
+    tell_refused(runs.back());
+  }
+  std::fputs(table_of(runs).c_str(), stdout);
+  Status written;
+  if (!options.json.empty()) written = write_file(options.json, json_of(options, runs));
+  if (written && !options.csv.empty()) {
+    written = write_file(options.csv, csv_of(jobs, runs));
+  }
+  return written ? kExitDone : complain(kExitFailed, written.error().message);
+}
+
+}  // namespace
+}  // namespace laneway::simulator
+
+int main(int argc, char** argv) {
+  using namespace laneway::simulator;  // NOLINT: the program's own
+  const auto parsed = parse_options({argv + 1, argv + argc});
+  if (const auto* leave = std::get_if<Leave>(&parsed)) {
+    std::fputs(leave->text.c_str(), leave->code == kExitDone ? stdout : stderr);
+    return leave->code;
+  }
+  return simulate(std::get<Options>(parsed));
+}

@@ -1,0 +1,227 @@
+#include "simulator/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/version.h"
+#include "policies/registry.h"
+
+namespace laneway::simulator {
+namespace {
+
+// As given; empty: not given.
+struct Texts {
+  std::string trace, format, rows, policy, lanes, memory, reserve, copy_bandwidth, store, seed,
+      estimates, json, csv;
+  std::vector<std::string> where;
+};
+
+constexpr const char* kFooter =
+    "Sizes take KiB, MiB and GiB (binary), such as 16GiB.\n"
+    "Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.";
+
+void declare(CLI::App& app, Texts& texts) {
+  app.add_option("--trace", texts.trace, "jobs, one a line: CSV with a header")->type_name("FILE");
+  app.add_option("--format", texts.format,
+                 "laneway, philly or tiresias; default: by the trace's header")
+      ->type_name("FORMAT");
+  app.add_option("--where", texts.where, "only jobs whose column has this value; repeatable")
+      ->type_name("COLUMN=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--rows", texts.rows,
+                 "of these, by submission time, those from A on up to B, exclusive, from 0; time "
+                 "starts with the first of them")
+      ->type_name("A:B");
+  app.add_option("--policy", texts.policy,
+                 "who runs next: NAME[:key=value...], several with commas; default: fifo")
+      ->type_name("POLICY,...");
+  app.add_option("--lanes", texts.lanes, "equal lanes of the device; default: 1")->type_name("N");
+  app.add_option("--memory", texts.memory,
+                 "of the device, for images and regions; default: so much that it does not matter")
+      ->type_name("SIZE");
+  app.add_option("--reserve", texts.reserve, "of it, never given to jobs; default: 0")
+      ->type_name("SIZE");
+  app.add_option("--copy-bandwidth", texts.copy_bandwidth,
+                 "bytes per second at which images come, and leave; default: copies take no time")
+      ->type_name("SIZE");
+  app.add_option(
+         "--store", texts.store,
+         "for images outside of the device's memory; default: as much as all of them take, and "
+         "none without --memory")
+      ->type_name("SIZE");
+  app.add_option("--seed", texts.seed, "of all chance; default: 1")->type_name("N");
+  app.add_option("--estimates", texts.estimates,
+                 "what clients say an iteration takes: trace (default) what the trace has, or none")
+      ->type_name("trace|none");
+  app.add_option("--json", texts.json, "write the results there as JSON")->type_name("FILE");
+  app.add_option("--csv", texts.csv, "write a line for each job of each policy there")
+      ->type_name("FILE");
+  app.set_version_flag("--version", std::string("laneway-simulate ") + version());
+  app.footer(kFooter);
+}
+
+Error bad_value(const char* option, const std::string& text, const std::string& wanted) {
+  return Error{ErrorCode::invalid_argument,
+               std::string(option) + " " + (text.empty() ? "\"\"" : text) + ": " + wanted};
+}
+
+Result<uint64_t> whole_number(const char* option, const std::string& text, uint64_t least,
+                              uint64_t most) {
+  uint64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [after, status] = std::from_chars(text.data(), end, number);
+  if (status == std::errc() && after == end && number >= least && number <= most) return number;
+  return bad_value(
+      option, text,
+      "give a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+Status read_size(const char* option, const std::string& text, Bytes& into) {
+  if (text.empty()) return {};
+  const auto size = parse_bytes(text);
+  if (!size) return bad_value(option, text, size.error().message);
+  into = size.value();
+  return {};
+}
+
+Status read_policies(const std::string& text, std::vector<std::string>& into) {
+  if (text.empty()) return {};
+  into.clear();
+  std::istringstream list(text + ",");
+  for (std::string one; std::getline(list, one, ',');) {
+    if (const auto policy = policies::make_policy(one); !policy) {
+      return bad_value("--policy", one, policy.error().message);
+    }
+    if (std::find(into.begin(), into.end(), one) != into.end()) {
+      return bad_value("--policy", one, "stands there twice: results are named after it");
+    }
+    into.push_back(one);
+  }
+  return {};
+}
+
+Status read_sizes(const Texts& texts, Options& options) {
+  if (!texts.memory.empty()) options.memory.emplace();
+  if (options.memory) {
+    if (Status status = read_size("--memory", texts.memory, *options.memory); !status) {
+      return status;
+    }
+    if (*options.memory == Bytes()) return bad_value("--memory", texts.memory, "give more than 0");
+  }
+  if (Status status = read_size("--reserve", texts.reserve, options.reserve); !status) {
+    return status;
+  }
+  if (options.memory && options.reserve >= *options.memory) {
+    return bad_value("--reserve", texts.reserve,
+                     "nothing would be left of the memory of " + format_bytes(*options.memory) +
+                         ": reserve less, or give more --memory");
+  }
+  if (!options.memory && options.reserve > Bytes()) {
+    return bad_value("--reserve", texts.reserve, "it is a part of --memory: give that too");
+  }
+  if (!texts.store.empty()) options.store.emplace();
+  if (options.store) {
+    if (Status status = read_size("--store", texts.store, *options.store); !status) return status;
+  }
+  Bytes rate;
+  Status status = read_size("--copy-bandwidth", texts.copy_bandwidth, rate);
+  options.copy_bytes_per_s = rate.count();
+  return status;
+}
+
+Status read_rows(const std::string& text, TraceChoice& choice) {
+  if (text.empty()) return {};
+  const size_t colon = text.find(':');
+  const auto bound = [&](const std::string& part, uint64_t least) {
+    return whole_number("--rows", part, least, UINT32_MAX);
+  };
+  if (colon == std::string::npos) return bad_value("--rows", text, "give A:B, such as 0:1000");
+  const std::string first = text.substr(0, colon);
+  const std::string last = text.substr(colon + 1);
+  if (!first.empty()) {
+    const auto number = bound(first, 0);
+    if (!number) return number.error();
+    choice.first = number.value();
+  }
+  if (last.empty()) return {};
+  const auto number = bound(last, choice.first + 1);
+  if (!number) return number.error();
+  choice.last = number.value();
+  return {};
+}
+
+Status read_choice(const Texts& texts, TraceChoice& choice) {
+  if (!texts.format.empty()) {
+    choice.format = format_named(texts.format);
+    if (!choice.format) {
+      return bad_value("--format", texts.format, "give laneway, philly or tiresias");
+    }
+  }
+  for (const std::string& text : texts.where) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos || equal == 0) {
+      return bad_value("--where", text, "give COLUMN=VALUE, such as num_gpus=1");
+    }
+    choice.where.emplace_back(text.substr(0, equal), text.substr(equal + 1));
+  }
+  if (texts.estimates == "none") {
+    choice.estimates = Estimates::none;
+  } else if (!texts.estimates.empty() && texts.estimates != "trace") {
+    return bad_value("--estimates", texts.estimates, "give trace or none");
+  }
+  return read_rows(texts.rows, choice);
+}
+
+Result<Options> read(const Texts& texts) {
+  Options options;
+  options.trace = texts.trace;
+  if (texts.trace.empty()) {
+    return Error{ErrorCode::invalid_argument, "--trace FILE is needed: what is to be simulated"};
+  }
+  if (Status status = read_choice(texts, options.choice); !status) return status.error();
+  if (Status status = read_policies(texts.policy, options.policies); !status) {
+    return status.error();
+  }
+  if (Status status = read_sizes(texts, options); !status) return status.error();
+  if (!texts.lanes.empty()) {
+    const auto lanes = whole_number("--lanes", texts.lanes, 1, limits::kMaxLanes);
+    if (!lanes) return lanes.error();
+    options.lanes = static_cast<uint32_t>(lanes.value());
+  }
+  if (!texts.seed.empty()) {
+    const auto seed = whole_number("--seed", texts.seed, 0, UINT64_MAX);
+    if (!seed) return seed.error();
+    options.seed = seed.value();
+  }
+  options.json = texts.json;
+  options.csv = texts.csv;
+  return options;
+}
+
+}  // namespace
+
+std::variant<Options, Leave> parse_options(const std::vector<std::string>& arguments) {
+  CLI::App app("laneway-simulate: what a device would do with the jobs of a trace.",
+               "laneway-simulate");
+  Texts texts;
+  try {
+    declare(app, texts);
+    // CLI11 takes them last first.
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream complaint;
+    if (app.exit(error, out, complaint) == 0) return Leave{kExitDone, out.str()};
+    return Leave{kExitUsage, "laneway-simulate: " + complaint.str()};
+  }
+  auto options = read(texts);
+  if (!options) return Leave{kExitUsage, "laneway-simulate: " + options.error().message + "\n"};
+  return std::move(options).value();
+}
+
+}  // namespace laneway::simulator

@@ -1,0 +1,45 @@
+// Options: what the command line of laneway-simulate says, checked. A bad value is refused with its
+// name, the limit and what to give instead, before anything is simulated. Value types; CLI11 is
+// named in options.cc alone.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "simulator/job_trace.h"
+
+namespace laneway::simulator {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+struct Options {
+  std::string trace;
+  TraceChoice choice;
+  std::vector<std::string> policies = {"fifo"};  // as given; no two are equal
+  uint32_t lanes = 1;
+  std::optional<Bytes> memory;  // of the device; none: memory does not constrain
+  Bytes reserve;
+  int64_t copy_bytes_per_s = 0;  // 0: copies take no time
+  std::optional<Bytes> store;    // outside of the pool; none: what all images take, if
+                                 // memory is given, else 0
+  uint64_t seed = 1;
+  std::string json;  // files to write; empty: none
+  std::string csv;
+};
+
+// Nothing is to be simulated: print `text` (to standard output when code is 0, else to standard
+// error) and leave with `code`.
+struct Leave {
+  int code = 0;
+  std::string text;
+};
+
+std::variant<Options, Leave> parse_options(const std::vector<std::string>& arguments);
+
+}  // namespace laneway::simulator

@@ -1,0 +1,29 @@
+// What laneway-simulate does with its options: the jobs of the trace under each policy.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "simulator/options.h"
+#include "simulator/report.h"
+
+namespace laneway::simulator {
+
+// The jobs that the options ask for; error invalid_argument also when memory matters and the trace
+// says nothing of it.
+Result<JobTrace> read_jobs(const Options& options);
+
+// The configuration of a device with these options and jobs.
+SimulatorConfig config_of(const Options& options, const std::string& policy,
+                          const std::vector<SimJob>& jobs);
+
+// Error internal when jobs never end (Simulator::run).
+Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
+                             const std::vector<SimJob>& jobs);
+
+// Writes the file whole or not at all; the error names it.
+Status write_file(const std::string& path, const std::string& text);
+
+}  // namespace laneway::simulator
