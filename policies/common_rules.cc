@@ -66,8 +66,9 @@ TimePoint CommonRules::outside_due(TimePoint now, const View& view, const JobVie
   Duration wait;
   if (view.pool().may_leave) {
     const auto others = static_cast<int64_t>(view.waiting().size());
-    const Duration a_switch =
-        std::min(view.transfers().there_and_back(job.persistent), kLongestSwitch);
+    // As much as its image and its region has to leave for it, perhaps.
+    const Bytes moves = job.persistent + job.ephemeral;
+    const Duration a_switch = std::min(view.transfers().there_and_back(moves), kLongestSwitch);
     wait = a_switch * (kShare * kStay * others);
   } else {
     wait = work_in_front(now, view, job) * kShare;
@@ -79,11 +80,11 @@ const JobView* CommonRules::overdue_outside(TimePoint now, const View& view) {
   if (!ages_ || view.waiting().empty()) return nullptr;
   const auto& waiting = view.waiting();
   const auto kept = std::find_if(waiting.begin(), waiting.end(),
-                                 [this](const JobView* job) { return job->id == overdue_; });
+                                 [this](const JobView* job) { return job->queue == overdue_; });
   if (kept != waiting.end()) return *kept;
   const JobView* first = eldest(view);
   if (outside_due(now, view, *first) > now) return nullptr;
-  overdue_ = first->id;
+  overdue_ = first->queue;
   return first;
 }
 
@@ -186,7 +187,7 @@ void CommonRules::bound(TimePoint now, const PickQuestion& question, PickDecisio
 }
 
 int64_t CommonRules::admission_rank(TimePoint now, const View& view, const JobView& job) const {
-  const bool is_due = ages_ && (job.id == overdue_ || outside_due(now, view, job) <= now);
+  const bool is_due = ages_ && (job.queue == overdue_ || outside_due(now, view, job) <= now);
   if (is_due) return INT64_MIN;
   return std::max(rule_->admission_rank(now, view, job), INT64_MIN + 1);
 }

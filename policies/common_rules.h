@@ -109,7 +109,7 @@ class CommonRules final : public Policy {
   Duration reserve_;
   bool share_;
   std::optional<PairRule> pairs_;  // beside=measured
-  JobId overdue_;                  // as overdue_outside said the last time
+  uint64_t overdue_ = 0;           // by `queue`: whom overdue_outside named the last time
   std::vector<JobId> aged_;  // by lane slot: whose turn it is because it was due; none: nobody's
   std::vector<const JobView*> foremost_;  // ask_rule's, kept for its memory
 };

@@ -179,6 +179,19 @@ TEST_P(CommonRulesTest, WhereImagesCanLeaveWhoWaitedLongIsOverdueByWhatSwitchesC
   EXPECT_FALSE(make(GetParam() + ":age=off")->admit(at(801'000), scene_.view).overdue);
 }
 
+// It left again at once for the one that goes before it, and would have come back at once.
+TEST_P(CommonRulesTest, WhoWasInSinceItWasOverdueIsOverdueNoMore) {
+  JobView& head = scene_.waiting(4);
+  scene_.view.set_pool({.capacity = gib(2), .claimed = {}, .largest_free = {}, .may_leave = true});
+  const auto policy = make(GetParam() + ":reserve_s=5");
+  ASSERT_TRUE(policy->admit(at(5'000), scene_.view).overdue);
+  scene_.view.remove_waiting(head);
+  head.queue = 100;
+  head.queued_at = at(5'100);
+  scene_.view.add_waiting(head);
+  EXPECT_FALSE(policy->admit(at(5'200), scene_.view).overdue);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CommonRulesTest, testing::ValuesIn(policy_names()));
 
 TEST(CommonRules, WithoutAgeingALaterOneOvertakesForEver) {
