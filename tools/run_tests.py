@@ -17,11 +17,11 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 
 import build
 import lint
 import unseen_lines
+from test_report import Part, read_junit, slowest, without_long_form, write_times
 
 ROOT = build.ROOT
 PRESETS = ("dev", "asan", "tsan", "clang")
@@ -30,8 +30,6 @@ TESTS_OF = {"asan-torch": "tests/adaptor"}
 # Seconds that one C++ test may take before it counts as hung; the sanitizers slow it about tenfold.
 TEST_TIMEOUT_S = 600
 LONG_TEST_TIMEOUT_S = 7200  # with --long, under sanitizers, on a small machine
-SKIPPED_ON_PURPOSE = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
-FAILURE_LINES = 60
 # Sources that clang-tidy reads in one run, of those that changed: each takes up to half a minute.
 MOST_TIDY_SOURCES = 12
 
@@ -40,22 +38,6 @@ SANITIZER_OPTIONS = {
     "UBSAN_OPTIONS": "print_stacktrace=1",
     "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
 }
-
-
-@dataclasses.dataclass
-class Part:
-    """What came out of one part of the run."""
-
-    name: str
-    passed: int = 0
-    skipped: int = 0
-    failures: list[str] = dataclasses.field(default_factory=list)
-    seconds: float = 0.0
-    built: bool = True
-
-    def line(self) -> str:
-        text = f"{self.name:<8} {self.passed:>5} passed {len(self.failures):>4} failed"
-        return f"{text} {self.skipped:>4} skipped  {self.seconds:6.1f} s"
 
 
 def run_preset(preset: str, label: str | None) -> Part:
@@ -68,7 +50,7 @@ def run_preset(preset: str, label: str | None) -> Part:
     if part.built and preset != "clang":
         run_ctest(part, label)
     part.seconds = time.monotonic() - started
-    print(part.line(), flush=True)
+    print("\n".join([*slowest(part), part.line()]), flush=True)
     return part
 
 
@@ -91,17 +73,20 @@ def run_ctest(part: Part, label: str | None) -> None:
     directory = build.build_directory(part.name) / TESTS_OF.get(part.name, "")
     report = directory / "ctest.xml"
     report.unlink(missing_ok=True)
-    command = ["ctest", "--test-dir", str(directory), f"-j{os.cpu_count() or 1}"]
+    part.at_a_time = os.cpu_count() or 1
+    command = ["ctest", "--test-dir", str(directory), f"-j{part.at_a_time}"]
     timeout = LONG_TEST_TIMEOUT_S if os.environ.get("LANEWAY_LONG") == "1" else TEST_TIMEOUT_S
     command += ["--output-junit", str(report), "--timeout", str(timeout), "--progress"]
     if label:
         command += ["-L", f"^{re.escape(label)}$"]
+    started = time.monotonic()
     log_path = directory / "ctest.log"
     with log_path.open("w") as log:
         output = None if sys.stdout.isatty() else log
         done = subprocess.run(
             address_space(part.name) + command, cwd=ROOT, stdout=output, stderr=output, check=False
         )
+    part.tests_seconds = time.monotonic() - started
     if not report.exists():
         part.failures.append(f"ctest of preset {part.name} wrote no report (see {log_path})")
         return
@@ -179,40 +164,13 @@ def run_pytest(arguments: list[str], name: str = "python") -> Part:
     command += [*options, *([str(folder / file) for file in files] or [str(folder)])]
     started = time.monotonic()
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
-    part.seconds = time.monotonic() - started
+    part.seconds = part.tests_seconds = time.monotonic() - started
     if report.exists():
         read_junit(part, report, show=False)
+        print("\n".join(slowest(part)), flush=True)
     if done.returncode != 0 and not part.failures:
         part.failures.append(f"pytest exited with {done.returncode}")
     return part
-
-
-def read_junit(part: Part, report: pathlib.Path, show: bool = True) -> None:
-    for case in ElementTree.parse(report).iter("testcase"):
-        name, group = case.get("name", "?"), case.get("classname", "")
-        if group and group != name:
-            name = f"{group}.{name}"
-        skipped = case.find("skipped")
-        failed = case.find("failure") is not None or case.find("error") is not None
-        if case.get("status") == "disabled":
-            part.skipped += 1
-        elif skipped is not None and not failed:
-            reason = skipped.get("message", "")
-            # ctest also calls "skipped" what it could not start.
-            failed = report.name == "ctest.xml" and not reason.startswith(SKIPPED_ON_PURPOSE)
-            part.skipped += not failed
-        elif not failed:
-            part.passed += 1
-        if failed:
-            part.failures.append(f"{part.name}: {name}")
-            if show:
-                show_failure(name, case)
-
-
-def show_failure(name: str, case: ElementTree.Element) -> None:
-    print(f"---- {name}")
-    for line in (case.findtext("system-out") or "").splitlines()[-FAILURE_LINES:]:
-        print(f"  {line}")
 
 
 def run_clang_tidy() -> Part:
@@ -375,12 +333,16 @@ def main() -> int:
     if arguments.parts:
         arguments.parts.write_text(json.dumps([dataclasses.asdict(part) for part in parts]))
         return 0
+    if arguments.label is None:
+        write_times(parts, build.build_directory("dev") / "times.json")
     print("\nSummary")
     for part in parts:
         print(f"  {part.line()}")
     failures = [failure for part in parts for failure in part.failures]
     for failure in failures:
         print(f"  FAILED {failure}")
+    for name in [name for part in parts if part.name == "dev" for name in without_long_form(part)]:
+        print(f"  slow, and without a long form: {name}")
     passed = sum(part.passed for part in parts)
     if passed + len(failures) == 0:
         print("  no test ran")
