@@ -17,15 +17,16 @@ function(laneway_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()
 
-# laneway_test(NAME LABELS unit SOURCES a_test.cc … DEPS lib …): one GoogleTest program; each of its
-# tests is a ctest test with the labels.
+# laneway_test(NAME LABELS unit … SOURCES a_test.cc … DEPS lib … DEFINITIONS A=b …): one GoogleTest
+# program; each of its tests is a ctest test with the labels.
 function(laneway_test name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS;DEFINITIONS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE ${ARG_DEFINITIONS})
   laneway_defaults(${name})
   gtest_discover_tests(${name} TEST_LIST _laneway_discovered DISCOVERY_TIMEOUT 60)
   # Labels are set when ctest reads the discovered tests: discovery itself passes one label only.
@@ -47,7 +48,7 @@ function(laneway_defaults name)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC 12 reports an overlap in std::string's operator+ that is not there (its bug 105651).
     target_compile_options(${name} PRIVATE -Wno-restrict)
-    if(LANEWAY_SANITIZE)
+    if(LANEWAY_SANITIZE)  # preset asan-torch
       # Nor does it see, in instrumented code, which alternative of a variant is moved.
       target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized)
     endif()

@@ -14,7 +14,7 @@ import sysconfig
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRESETS = ("release", "dev", "asan", "tsan", "clang")
+PRESETS = ("release", "dev", "asan", "tsan")
 EMBEDDED_LIBRARY = "service/liblaneway_embedded.so"
 CLIENT_LIBRARY = "service/liblaneway_client.so"
 CUDA_PLUGIN = "adaptor/liblaneway_cuda.so"
