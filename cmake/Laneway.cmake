@@ -18,12 +18,13 @@ function(laneway_program name)
 endfunction()
 
 # laneway_test(NAME LABELS unit … SOURCES a_test.cc … DEPS lib … DEFINITIONS A=b …): one GoogleTest
-# program; each of its tests is a ctest test with the labels.
+# program; each of its tests is a ctest test with the labels. The thread sanitizer has the programs
+# labelled `threads` alone.
 function(laneway_test name)
-  if(NOT BUILD_TESTING)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS;DEFINITIONS" ${ARGN})
+  if(NOT BUILD_TESTING OR (LANEWAY_SANITIZE MATCHES "thread" AND NOT "threads" IN_LIST ARG_LABELS))
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS;DEFINITIONS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE ${ARG_DEFINITIONS})
@@ -37,6 +38,9 @@ function(laneway_test name)
        "  set(_laneway_discovered)\n"
        "endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
+  set_property(GLOBAL APPEND PROPERTY LANEWAY_TESTS ${name})
+  string(REPLACE ";" "," labels "${ARG_LABELS}")
+  set_property(TARGET ${name} PROPERTY LANEWAY_LABELS "${labels}")
 endfunction()
 
 # What every target of ours gets: language level, warnings as errors, include root.

@@ -289,8 +289,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--fast", action="store_true", help="the dev preset and Python only")
     parser.add_argument(
         "--label",
-        help="only tests with this label: unit, conformance, simulation, integration, gpu, tidy "
-        "(ctest), or python (pytest)",
+        help="only tests with this label: unit, conformance, simulation, integration, threads, "
+        "gpu, tidy (ctest), or python (pytest)",
     )
     parser.add_argument(
         "--preset",
