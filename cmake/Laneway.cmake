@@ -18,8 +18,8 @@ function(laneway_program name)
 endfunction()
 
 # laneway_test(NAME LABELS unit … SOURCES a_test.cc … DEPS lib … DEFINITIONS A=b …): one GoogleTest
-# program; each of its tests is a ctest test with the labels. The thread sanitizer has the programs
-# labelled `threads` alone.
+# program; each of its tests is a ctest test with the labels, and its program's name as one more. The
+# thread sanitizer has the programs labelled `threads` alone.
 function(laneway_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LABELS;DEFINITIONS" ${ARGN})
   if(NOT BUILD_TESTING OR (LANEWAY_SANITIZE MATCHES "thread" AND NOT "threads" IN_LIST ARG_LABELS))
@@ -34,7 +34,7 @@ function(laneway_test name)
   set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
   file(WRITE ${labels_file}
        "if(_laneway_discovered)\n"
-       "  set_tests_properties(\${_laneway_discovered} PROPERTIES LABELS \"${ARG_LABELS}\")\n"
+       "  set_tests_properties(\${_laneway_discovered} PROPERTIES LABELS \"${ARG_LABELS};${name}\")\n"
        "  set(_laneway_discovered)\n"
        "endif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})

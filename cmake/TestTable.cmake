@@ -1,6 +1,7 @@
 # laneway_write_test_table(): writes ${CMAKE_BINARY_DIR}/test_table.txt, one line a program of tests:
-#   NAME;FOLDER;LABEL,LABEL…;SOURCE;SOURCE…
-# with sources from the repository root on. ./dev test and the tidy test of labels read it.
+#   NAME;FOLDER;LABEL,LABEL…;STARTS,STARTS…;SOURCE;SOURCE…
+# STARTS are targets that it needs and does not link, such as programs; sources are from the
+# repository root on. ./dev test and the tidy test `threads` read it.
 function(laneway_write_test_table)
   get_property(tests GLOBAL PROPERTY LANEWAY_TESTS)
   set(table "")
@@ -8,9 +9,13 @@ function(laneway_write_test_table)
     get_target_property(folder ${test} SOURCE_DIR)
     get_target_property(labels ${test} LANEWAY_LABELS)
     get_target_property(sources ${test} SOURCES)
-    set(row "${test}")
+    get_target_property(starts ${test} MANUALLY_ADDED_DEPENDENCIES)
+    if(NOT starts)
+      set(starts "")
+    endif()
+    string(REPLACE ";" "," starts "${starts}")
     file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR} ${folder})
-    list(APPEND row ${relative} ${labels})
+    set(row "${test};${relative};${labels};${starts}")
     foreach(source IN LISTS sources)
       cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE)
       file(RELATIVE_PATH source ${PROJECT_SOURCE_DIR} ${source})

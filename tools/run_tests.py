@@ -19,6 +19,7 @@ import sys
 import time
 
 import build
+import left_out
 import lint
 import unseen_lines
 from test_report import Part, read_junit, slowest, without_long_form, write_times
@@ -40,24 +41,28 @@ SANITIZER_OPTIONS = {
 }
 
 
-def run_preset(preset: str, label: str | None) -> Part:
-    """Builds `preset` and runs its tests."""
+def run_preset(
+    preset: str, label: str | None, without: list[left_out.Program] | None = None
+) -> Part:
+    """Builds `preset` and runs its tests, but for the programs `without`."""
     print(f"dev: preset {preset}", flush=True)
     started = time.monotonic()
-    part = build_part(preset)
+    part = build_part(preset, without or [])
     if part.built and preset == "dev":
         offer_package(preset)
     if part.built:
-        run_ctest(part, label)
+        run_ctest(part, label, without or [])
     part.seconds = time.monotonic() - started
     print("\n".join([*slowest(part), part.line()]), flush=True)
     return part
 
 
-def build_part(preset: str) -> Part:
+def build_part(preset: str, without: list[left_out.Program]) -> Part:
     part = Part(preset)
     try:
         targets = [f"{TESTS_OF[preset]}/all"] if preset in TESTS_OF else None
+        if without:
+            targets = left_out.other_targets(without)
         build.build(preset, targets, quiet=True)
     except build.BuildError as error:
         part.failures.append(f"build of preset {preset}: {error}")
@@ -65,16 +70,17 @@ def build_part(preset: str) -> Part:
     return part
 
 
-def run_ctest(part: Part, label: str | None) -> None:
+def run_ctest(part: Part, label: str | None, without: list[left_out.Program]) -> None:
     directory = build.build_directory(part.name) / TESTS_OF.get(part.name, "")
     report = directory / "ctest.xml"
     report.unlink(missing_ok=True)
     part.at_a_time = os.cpu_count() or 1
-    command = ["ctest", "--test-dir", str(directory), f"-j{part.at_a_time}"]
+    command = ["ctest", "--test-dir", str(directory), f"-j{part.at_a_time}", "--no-label-summary"]
     timeout = LONG_TEST_TIMEOUT_S if os.environ.get("LANEWAY_LONG") == "1" else TEST_TIMEOUT_S
     command += ["--output-junit", str(report), "--timeout", str(timeout), "--progress"]
     if label:
         command += ["-L", f"^{re.escape(label)}$"]
+    command += left_out.ctest_arguments(without)
     started = time.monotonic()
     log_path = directory / "ctest.log"
     with log_path.open("w") as log:
@@ -253,8 +259,11 @@ def run_python(arguments: argparse.Namespace) -> list[Part]:
 
 def run_parts(arguments: argparse.Namespace) -> list[Part]:
     parts = []
+    without: list[left_out.Program] = []
+    if {"dev", left_out.PRESET} <= set(arguments.presets) and arguments.label is None:
+        without = left_out_of_dev()
     if "dev" in arguments.presets:
-        parts.append(run_preset("dev", arguments.label))
+        parts.append(run_preset("dev", arguments.label, without))
     others = [preset for preset in arguments.presets if preset != "dev"]
     if parts and parts[0].built and arguments.label in (None, "python"):
         with PresetsBeside(others, arguments.label) if others else contextlib.nullcontext() as them:
@@ -262,9 +271,25 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
             parts.extend(them.parts() if them else [])
     else:
         parts.extend(run_preset(preset, arguments.label) for preset in others)
+    for part in parts:
+        if part.name == left_out.PRESET and part.built:
+            left_out.check(without, part)
     if {"dev", *unseen_lines.SANITIZED} <= set(arguments.presets) and arguments.label is None:
         parts.append(check_unseen_lines())
     return parts
+
+
+def left_out_of_dev() -> list[left_out.Program]:
+    """What the address sanitizer runs anyway; nothing if a preset cannot be configured, which its
+    part will say."""
+    try:
+        for preset in ("dev", left_out.PRESET):
+            build.configure(preset, quiet=True)
+        without = left_out.left_out()
+    except build.BuildError:
+        return []
+    print(f"dev: {len(without)} programs of torch-free tests run in {left_out.PRESET} alone")
+    return without
 
 
 def offer_package(preset: str) -> None:
@@ -279,18 +304,18 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev test",
         description="Build and run the tests. Without options: the dev preset with every label, "
-        "the Python tests, clang-tidy over what changed, and the torch-free tests again, by clang "
-        "with its thread-safety analysis, under the address and thread sanitizers. The preset "
-        "asan-torch, on request, has adaptor/ with LibTorch under the address sanitizer. The last "
-        "line is "
+        "the Python tests, clang-tidy over what changed, and the torch-free parts by clang with "
+        "its thread-safety analysis: all of their tests under the address sanitizer (dev leaves "
+        "those out), the ones with threads under the thread sanitizer. The preset asan-torch, "
+        "on request, has adaptor/ with LibTorch under the address sanitizer. The last line is "
         '"N passed, N failed"; the exit code is 0 only if none failed and at least one ran.',
         epilog="LANEWAY_SEED=N repeats the random tests with that seed.",
     )
-    parser.add_argument("--fast", action="store_true", help="the dev preset and Python only")
+    parser.add_argument("--fast", action="store_true", help="the dev preset, all of it, and Python")
     parser.add_argument(
         "--label",
         help="only tests with this label: unit, conformance, simulation, integration, threads, "
-        "gpu, tidy (ctest), or python (pytest)",
+        "gpu, tidy or a program's name (ctest), or python (pytest)",
     )
     parser.add_argument(
         "--preset",

@@ -1,11 +1,12 @@
 """What ./dev test counts: times of tests that add up to the time of their part; slow tests without
-a long form."""
+a long form; what the dev preset leaves to the address sanitizer, and that it really ran there."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+import left_out
 import test_report
 from test_report import Part
 
@@ -93,3 +94,88 @@ def test_slow_tests_that_ask_for_no_long_form_are_told(tmp_path: Path) -> None:
     times = {"Slow.Short": 19.0, "All/Slow.Each/3": 21.0, "Slow.HasALongForm": 300.0}
     part = Part("dev", times=times | {"tidy.headers": 40.0})
     assert test_report.without_long_form(part, tmp_path) == ["All/Slow.Each/3 (21.0 s)"]
+
+
+TABLES = {
+    "dev": {
+        "link_table.txt": """laneway_base;STATIC_LIBRARY;base;Threads::Threads
+laneway_adaptor;STATIC_LIBRARY;adaptor;laneway_base;torch::cpu
+plain_test;EXECUTABLE;tests/base;laneway_base;GTest::gtest
+torch_test;EXECUTABLE;tests/adaptor;laneway_adaptor;GTest::gtest
+worker;EXECUTABLE;service/worker;laneway_adaptor
+starts_test;EXECUTABLE;tests/service;laneway_base
+worlds_test;EXECUTABLE;tests/simulation;laneway_base
+dev_test;EXECUTABLE;tests/base;laneway_base
+other_test;EXECUTABLE;tests/base;laneway_base
+""",
+        "test_table.txt": """plain_test;tests/base;unit,threads;;tests/base/plain_test.cc
+torch_test;tests/adaptor;unit;;tests/adaptor/torch_test.cc
+worlds_test;tests/simulation;simulation;;tests/simulation/worlds_test.cc
+starts_test;tests/service;unit;worker;tests/service/starts_test.cc
+dev_test;tests/base;unit;;tests/base/dev_test.cc
+other_test;tests/base;unit;;tests/base/other_test.cc;tests/base/more_test.cc
+""",
+    },
+    "asan": {
+        "test_table.txt": """plain_test;tests/base;unit,threads;;tests/base/plain_test.cc
+torch_test;tests/adaptor;unit;;tests/adaptor/torch_test.cc
+worlds_test;tests/simulation;simulation;;tests/simulation/worlds_test.cc
+starts_test;tests/service;unit;worker;tests/service/starts_test.cc
+other_test;tests/base;unit;;tests/base/other_test.cc
+""",
+    },
+}
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for preset, files in TABLES.items():
+        (tmp_path / preset).mkdir()
+        for name, text in files.items():
+            (tmp_path / preset / name).write_text(text)
+    monkeypatch.setattr(left_out.build, "build_directory", lambda preset: tmp_path / preset)
+    return tmp_path
+
+
+def test_dev_leaves_out_what_the_sanitizer_runs_of_the_same_sources(tables: Path) -> None:
+    without = left_out.left_out()
+    # Not: what links torch or starts what does, what is worth its name when it is optimised, what
+    # the sanitizer lacks, what has other sources there.
+    assert [program.name for program in without] == ["plain_test"]
+    targets = left_out.other_targets(without)
+    assert "plain_test" not in targets
+    assert {"laneway_base", "torch_test", "worlds_test", "dev_test", "other_test"} <= set(targets)
+    label, labels, name, names = left_out.ctest_arguments(without)
+    assert (label, labels) == ("-LE", "^(plain_test)$")
+    assert (name, names) == ("-E", "^(plain_test)_NOT_BUILT$")
+    assert left_out.ctest_arguments([]) == []
+
+
+def test_a_test_that_ran_nowhere_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "tests/base/plain_test.cc"
+    source.parent.mkdir(parents=True)
+    source.write_text(
+        "TEST(Plain, Runs) {}\nTEST_P(Plain, Each) {}\nTEST(Plain, DISABLED_Later) {}\n"
+        "TEST_F(LANEWAY_SUITE, Named) {}\nTEST(Plain, Lost) {}\n"
+    )
+    program = left_out.Program("plain_test", frozenset({"unit"}), (), ("tests/base/plain_test.cc",))
+    wanted = left_out.defined_tests(program, tmp_path)
+    assert wanted == {"Plain.Runs", "Plain.Each", "LANEWAY_SUITE.Named", "Plain.Lost"}
+    monkeypatch.setattr(left_out, "defined_tests", lambda _: wanted)
+    ran = {"Plain.Runs", "Plain.Each", "Fake.Named"}
+    monkeypatch.setattr(left_out, "names_by_program", lambda _: {"plain_test": ran})
+    part = Part("asan")
+    left_out.check([program], part)
+    assert part.failures == ["asan: Plain.Lost of plain_test did not run, and dev leaves it out"]
+
+
+def test_the_runner_knows_the_tests_of_a_real_preset() -> None:
+    """What the build under test wrote: every program of tests has sources that are there."""
+    programs = left_out.programs("dev")
+    assert {"base_test", "worker_test", "simulation_test"} <= set(programs)
+    for program in programs.values():
+        assert program.sources, program.name
+        assert all((left_out.ROOT / source).is_file() for source in program.sources), program.name
+        assert left_out.defined_tests(program), program.name

@@ -27,7 +27,7 @@ def run(tree: Tree) -> list[Finding]:
         return [Finding(str(table), 0, "names no program of tests")]
     names = {path: _NAMES.search(strip(tree.text(path))) for path in tree.cpp()}
     findings = []
-    for program, folder, labels, *sources in rows:
+    for program, folder, labels, _, *sources in rows:
         found = next((p for p in _reached(tree, sources) if names.get(p)), None)
         labelled = LABEL in labels.split(",")
         place = f"{folder}/CMakeLists.txt"
@@ -54,7 +54,7 @@ def _reached(tree: Tree, sources: list[str]) -> list[str]:
 
 
 def _tests(labels: str, **files: str) -> dict[str, str]:
-    row = f"a_test;tests/a;{labels};tests/a/a_test.cc\n"
+    row = f"a_test;tests/a;{labels};;tests/a/a_test.cc\n"
     return {"build/test_table.txt": row} | {
         f"{name.replace('__', '/')}.{'h' if name.startswith('a__') else 'cc'}": text
         for name, text in files.items()
