@@ -29,6 +29,7 @@ function(laneway_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE ${ARG_DEFINITIONS})
   laneway_defaults(${name})
+  laneway_use_precompiled(laneway_test_headers ${name})
   gtest_discover_tests(${name} TEST_LIST _laneway_discovered DISCOVERY_TIMEOUT 60)
   # Labels are set when ctest reads the discovered tests: discovery itself passes one label only.
   set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)

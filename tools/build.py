@@ -61,12 +61,9 @@ def run(command: list[str], quiet: bool) -> None:
     lines begin with "[") or the command fails."""
     if not quiet:
         print("dev:", shlex.join(command), flush=True)
-    # What ccache keeps serves every checkout of this machine: it sees paths from the root on.
-    environment = {"CCACHE_BASEDIR": str(ROOT), "CCACHE_NOHASHDIR": "1"} | os.environ
     process = subprocess.Popen(
         command,
         cwd=ROOT,
-        env=environment,
         stdout=subprocess.PIPE if quiet else None,
         text=True,
     )
