@@ -6,8 +6,12 @@ endif()
 
 find_program(LANEWAY_CCACHE ccache)
 if(LANEWAY_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER ${LANEWAY_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${LANEWAY_CCACHE})
+  # What it keeps serves every checkout of this machine: it sees paths from the root on, and knows
+  # precompiled headers by their text (Precompiled.cmake).
+  set(CMAKE_C_COMPILER_LAUNCHER
+      env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 CCACHE_PCH_EXTSUM=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros ${LANEWAY_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
 endif()
 
 # Line numbers for stack traces, without the weight of full debug information.

@@ -17,21 +17,20 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
 
 import build
+import left_out
 import lint
 import unseen_lines
+from test_report import Part, read_junit, slowest, without_long_form, write_times
 
 ROOT = build.ROOT
-PRESETS = ("dev", "asan", "tsan", "clang")
+PRESETS = ("dev", "asan", "tsan")
 # On request: the preset's folder of tests, which alone is built and run.
 TESTS_OF = {"asan-torch": "tests/adaptor"}
 # Seconds that one C++ test may take before it counts as hung; the sanitizers slow it about tenfold.
 TEST_TIMEOUT_S = 600
 LONG_TEST_TIMEOUT_S = 7200  # with --long, under sanitizers, on a small machine
-SKIPPED_ON_PURPOSE = ("SKIP_REGULAR_EXPRESSION_MATCHED", "SKIP_RETURN_CODE", "Disabled")
-FAILURE_LINES = 60
 # Sources that clang-tidy reads in one run, of those that changed: each takes up to half a minute.
 MOST_TIDY_SOURCES = 12
 
@@ -42,66 +41,54 @@ SANITIZER_OPTIONS = {
 }
 
 
-@dataclasses.dataclass
-class Part:
-    """What came out of one part of the run."""
-
-    name: str
-    passed: int = 0
-    skipped: int = 0
-    failures: list[str] = dataclasses.field(default_factory=list)
-    seconds: float = 0.0
-    built: bool = True
-
-    def line(self) -> str:
-        text = f"{self.name:<8} {self.passed:>5} passed {len(self.failures):>4} failed"
-        return f"{text} {self.skipped:>4} skipped  {self.seconds:6.1f} s"
-
-
-def run_preset(preset: str, label: str | None) -> Part:
-    """Builds `preset` and runs its tests."""
+def run_preset(
+    preset: str, label: str | None, without: list[left_out.Program] | None = None
+) -> Part:
+    """Builds `preset` and runs its tests, but for the programs `without`."""
     print(f"dev: preset {preset}", flush=True)
     started = time.monotonic()
-    part = build_part(preset)
+    part = build_part(preset, without or [])
     if part.built and preset == "dev":
         offer_package(preset)
-    if part.built and preset != "clang":
-        run_ctest(part, label)
+    if part.built:
+        run_ctest(part, label, without or [])
     part.seconds = time.monotonic() - started
-    print(part.line(), flush=True)
+    print("\n".join([*slowest(part), part.line()]), flush=True)
     return part
 
 
-def build_part(preset: str) -> Part:
-    """Builds `preset`; the whole of the clang preset, whose test is that it compiles."""
+def build_part(preset: str, without: list[left_out.Program]) -> Part:
     part = Part(preset)
     try:
         targets = [f"{TESTS_OF[preset]}/all"] if preset in TESTS_OF else None
+        if without:
+            targets = left_out.other_targets(without)
         build.build(preset, targets, quiet=True)
     except build.BuildError as error:
         part.failures.append(f"build of preset {preset}: {error}")
         part.built = False
-        return part
-    if preset == "clang":
-        part.passed = 1
     return part
 
 
-def run_ctest(part: Part, label: str | None) -> None:
+def run_ctest(part: Part, label: str | None, without: list[left_out.Program]) -> None:
     directory = build.build_directory(part.name) / TESTS_OF.get(part.name, "")
     report = directory / "ctest.xml"
     report.unlink(missing_ok=True)
-    command = ["ctest", "--test-dir", str(directory), f"-j{os.cpu_count() or 1}"]
+    part.at_a_time = os.cpu_count() or 1
+    command = ["ctest", "--test-dir", str(directory), f"-j{part.at_a_time}", "--no-label-summary"]
     timeout = LONG_TEST_TIMEOUT_S if os.environ.get("LANEWAY_LONG") == "1" else TEST_TIMEOUT_S
     command += ["--output-junit", str(report), "--timeout", str(timeout), "--progress"]
     if label:
         command += ["-L", f"^{re.escape(label)}$"]
+    command += left_out.ctest_arguments(without)
+    started = time.monotonic()
     log_path = directory / "ctest.log"
     with log_path.open("w") as log:
         output = None if sys.stdout.isatty() else log
         done = subprocess.run(
             address_space(part.name) + command, cwd=ROOT, stdout=output, stderr=output, check=False
         )
+    part.tests_seconds = time.monotonic() - started
     if not report.exists():
         part.failures.append(f"ctest of preset {part.name} wrote no report (see {log_path})")
         return
@@ -179,40 +166,13 @@ def run_pytest(arguments: list[str], name: str = "python") -> Part:
     command += [*options, *([str(folder / file) for file in files] or [str(folder)])]
     started = time.monotonic()
     done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
-    part.seconds = time.monotonic() - started
+    part.seconds = part.tests_seconds = time.monotonic() - started
     if report.exists():
         read_junit(part, report, show=False)
+        print("\n".join(slowest(part)), flush=True)
     if done.returncode != 0 and not part.failures:
         part.failures.append(f"pytest exited with {done.returncode}")
     return part
-
-
-def read_junit(part: Part, report: pathlib.Path, show: bool = True) -> None:
-    for case in ElementTree.parse(report).iter("testcase"):
-        name, group = case.get("name", "?"), case.get("classname", "")
-        if group and group != name:
-            name = f"{group}.{name}"
-        skipped = case.find("skipped")
-        failed = case.find("failure") is not None or case.find("error") is not None
-        if case.get("status") == "disabled":
-            part.skipped += 1
-        elif skipped is not None and not failed:
-            reason = skipped.get("message", "")
-            # ctest also calls "skipped" what it could not start.
-            failed = report.name == "ctest.xml" and not reason.startswith(SKIPPED_ON_PURPOSE)
-            part.skipped += not failed
-        elif not failed:
-            part.passed += 1
-        if failed:
-            part.failures.append(f"{part.name}: {name}")
-            if show:
-                show_failure(name, case)
-
-
-def show_failure(name: str, case: ElementTree.Element) -> None:
-    print(f"---- {name}")
-    for line in (case.findtext("system-out") or "").splitlines()[-FAILURE_LINES:]:
-        print(f"  {line}")
 
 
 def run_clang_tidy() -> Part:
@@ -299,8 +259,11 @@ def run_python(arguments: argparse.Namespace) -> list[Part]:
 
 def run_parts(arguments: argparse.Namespace) -> list[Part]:
     parts = []
+    without: list[left_out.Program] = []
+    if {"dev", left_out.PRESET} <= set(arguments.presets) and arguments.label is None:
+        without = left_out_of_dev()
     if "dev" in arguments.presets:
-        parts.append(run_preset("dev", arguments.label))
+        parts.append(run_preset("dev", arguments.label, without))
     others = [preset for preset in arguments.presets if preset != "dev"]
     if parts and parts[0].built and arguments.label in (None, "python"):
         with PresetsBeside(others, arguments.label) if others else contextlib.nullcontext() as them:
@@ -308,9 +271,25 @@ def run_parts(arguments: argparse.Namespace) -> list[Part]:
             parts.extend(them.parts() if them else [])
     else:
         parts.extend(run_preset(preset, arguments.label) for preset in others)
+    for part in parts:
+        if part.name == left_out.PRESET and part.built:
+            left_out.check(without, part)
     if {"dev", *unseen_lines.SANITIZED} <= set(arguments.presets) and arguments.label is None:
         parts.append(check_unseen_lines())
     return parts
+
+
+def left_out_of_dev() -> list[left_out.Program]:
+    """What the address sanitizer runs anyway; nothing if a preset cannot be configured, which its
+    part will say."""
+    try:
+        for preset in ("dev", left_out.PRESET):
+            build.configure(preset, quiet=True)
+        without = left_out.left_out()
+    except build.BuildError:
+        return []
+    print(f"dev: {len(without)} programs of torch-free tests run in {left_out.PRESET} alone")
+    return without
 
 
 def offer_package(preset: str) -> None:
@@ -325,17 +304,18 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev test",
         description="Build and run the tests. Without options: the dev preset with every label, "
-        "the Python tests, clang-tidy over what changed, and the torch-free tests again under the "
-        "address and thread sanitizers and clang's thread-safety analysis. The preset asan-torch, "
+        "the Python tests, clang-tidy over what changed, and the torch-free parts by clang with "
+        "its thread-safety analysis: all of their tests under the address sanitizer (dev leaves "
+        "those out), the ones with threads under the thread sanitizer. The preset asan-torch, "
         "on request, has adaptor/ with LibTorch under the address sanitizer. The last line is "
         '"N passed, N failed"; the exit code is 0 only if none failed and at least one ran.',
         epilog="LANEWAY_SEED=N repeats the random tests with that seed.",
     )
-    parser.add_argument("--fast", action="store_true", help="the dev preset and Python only")
+    parser.add_argument("--fast", action="store_true", help="the dev preset, all of it, and Python")
     parser.add_argument(
         "--label",
-        help="only tests with this label: unit, conformance, simulation, integration, gpu, tidy "
-        "(ctest), or python (pytest)",
+        help="only tests with this label: unit, conformance, simulation, integration, threads, "
+        "gpu, tidy or a program's name (ctest), or python (pytest)",
     )
     parser.add_argument(
         "--preset",
@@ -375,12 +355,16 @@ def main() -> int:
     if arguments.parts:
         arguments.parts.write_text(json.dumps([dataclasses.asdict(part) for part in parts]))
         return 0
+    if arguments.label is None:
+        write_times(parts, build.build_directory("dev") / "times.json")
     print("\nSummary")
     for part in parts:
         print(f"  {part.line()}")
     failures = [failure for part in parts for failure in part.failures]
     for failure in failures:
         print(f"  FAILED {failure}")
+    for name in [name for part in parts if part.name == "dev" for name in without_long_form(part)]:
+        print(f"  slow, and without a long form: {name}")
     passed = sum(part.passed for part in parts)
     if passed + len(failures) == 0:
         print("  no test ran")

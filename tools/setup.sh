@@ -6,7 +6,9 @@
 PACKAGES_BUILD=(g++ cmake ninja-build ccache git ca-certificates libgtest-dev libgmock-dev
   libspdlog-dev nlohmann-json3-dev libzmq3-dev cppzmq-dev libcereal-dev libcli11-dev
   zlib1g-dev)
-PACKAGES_CHECK=(clang clang-format clang-tidy)
+# clang without what its packages recommend has no sanitizers (libclang-rt-dev), and their reports no
+# names (llvm: its symbolizer).
+PACKAGES_CHECK=(clang clang-format clang-tidy libclang-rt-dev llvm)
 
 say() { printf 'dev: %s\n' "$*" >&2; }
 fail() {

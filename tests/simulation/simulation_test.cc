@@ -14,12 +14,7 @@
 namespace laneway::simulation {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSeeds = 300;
-#else
-constexpr uint64_t kSeeds = 2000;
-#endif
-
+constexpr uint64_t kSeeds = LANEWAY_SIMULATION_SEEDS;
 constexpr uint64_t kManySeeds = 2000;
 
 uint64_t from_environment(const char* name, uint64_t otherwise) {

@@ -116,6 +116,11 @@ FIXTURES = [
         {"tests/python/test_a.py": "import time\ntime.sleep(1)\n"},
         "test_a.py:2",
     ),
+    Fixture(
+        "a test that asks for the sanitizer",
+        {"tests/base/a_test.cc": "#ifdef __SANITIZE_ADDRESS__\n#endif\n"},
+        "[sanitized]",
+    ),
     Fixture("print in a library", {"memory/a.cc": "std::cout << 1;\n"}, "[print]"),
     Fixture("print in a main", {"service/broker/main.cc": "std::cout << 1;\n"}, None),
     Fixture("delete by hand", {"memory/a.cc": "void f(int* p) { delete p; }\n"}, "[raw-delete]"),

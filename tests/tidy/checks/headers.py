@@ -36,7 +36,7 @@ def _compile_alone(
     for folder in torch:
         command += ["-isystem", folder]
     command += ["-c", str(unit), "-o", str(unit.with_suffix(".o"))]
-    # As in tools/build.py: checkouts share what ccache keeps.
+    # As in cmake/Toolchain.cmake: checkouts share what ccache keeps.
     environment = {"CCACHE_BASEDIR": str(tree.root), "CCACHE_NOHASHDIR": "1"} | os.environ
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 0:

@@ -1,0 +1,27 @@
+# laneway_write_test_table(): writes ${CMAKE_BINARY_DIR}/test_table.txt, one line a program of tests:
+#   NAME;FOLDER;LABEL,LABEL…;STARTS,STARTS…;SOURCE;SOURCE…
+# STARTS are targets that it needs and does not link, such as programs; sources are from the
+# repository root on. ./dev test and the tidy test `threads` read it.
+function(laneway_write_test_table)
+  get_property(tests GLOBAL PROPERTY LANEWAY_TESTS)
+  set(table "")
+  foreach(test IN LISTS tests)
+    get_target_property(folder ${test} SOURCE_DIR)
+    get_target_property(labels ${test} LANEWAY_LABELS)
+    get_target_property(sources ${test} SOURCES)
+    get_target_property(starts ${test} MANUALLY_ADDED_DEPENDENCIES)
+    if(NOT starts)
+      set(starts "")
+    endif()
+    string(REPLACE ";" "," starts "${starts}")
+    file(RELATIVE_PATH relative ${PROJECT_SOURCE_DIR} ${folder})
+    set(row "${test};${relative};${labels};${starts}")
+    foreach(source IN LISTS sources)
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder} NORMALIZE)
+      file(RELATIVE_PATH source ${PROJECT_SOURCE_DIR} ${source})
+      list(APPEND row ${source})
+    endforeach()
+    string(APPEND table "${row}\n")
+  endforeach()
+  file(WRITE ${CMAKE_BINARY_DIR}/test_table.txt "${table}")
+endfunction()
