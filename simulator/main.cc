@@ -30,7 +30,10 @@ void tell_refused(const PolicyRun& run) {
 
 int simulate(const Options& options) {
   const auto trace = read_jobs(options);
-  if (!trace) return complain(kExitUsage, trace.error().message);
+  if (!trace) {
+    const bool usage = trace.error().code == ErrorCode::invalid_argument;
+    return complain(usage ? kExitUsage : kExitFailed, trace.error().message);
+  }
   const std::vector<SimJob>& jobs = trace.value().jobs;
   if (trace.value().without_length > 0) {
     std::fprintf(stderr, "%zu jobs have no length: each is an iteration of a nanosecond\n",

@@ -15,8 +15,8 @@ namespace {
 
 // As given; empty: not given.
 struct Texts {
-  std::string trace, format, rows, policy, lanes, memory, reserve, copy_bandwidth, store, seed,
-      estimates, json, csv;
+  std::string trace, generate, save_trace, format, rows, policy, lanes, memory, reserve,
+      copy_bandwidth, store, seed, estimates, json, csv;
   std::vector<std::string> where;
 };
 
@@ -26,6 +26,12 @@ constexpr const char* kFooter =
 
 void declare(CLI::App& app, Texts& texts) {
   app.add_option("--trace", texts.trace, "jobs, one a line: CSV with a header")->type_name("FILE");
+  app.add_option(
+         "--generate", texts.generate,
+         "instead of a trace: so many jobs, drawn from the seed in the shape of Salus' trace")
+      ->type_name("JOBS");
+  app.add_option("--save-trace", texts.save_trace, "write the generated jobs there as a trace")
+      ->type_name("FILE");
   app.add_option("--format", texts.format,
                  "laneway, philly or tiresias; default: by the trace's header")
       ->type_name("FORMAT");
@@ -176,12 +182,28 @@ Status read_choice(const Texts& texts, TraceChoice& choice) {
   return read_rows(texts.rows, choice);
 }
 
+Status read_source(const Texts& texts, Options& options) {
+  options.trace = texts.trace;
+  options.save_trace = texts.save_trace;
+  if (texts.trace.empty() == texts.generate.empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 "--trace FILE or --generate JOBS is needed, and one of them: what is to be "
+                 "simulated"};
+  }
+  if (texts.generate.empty()) {
+    return texts.save_trace.empty()
+               ? Status()
+               : bad_value("--save-trace", texts.save_trace, "only generated jobs are written");
+  }
+  const auto jobs = whole_number("--generate", texts.generate, 1, 1'000'000);
+  if (!jobs) return jobs.error();
+  options.generate = jobs.value();
+  return {};
+}
+
 Result<Options> read(const Texts& texts) {
   Options options;
-  options.trace = texts.trace;
-  if (texts.trace.empty()) {
-    return Error{ErrorCode::invalid_argument, "--trace FILE is needed: what is to be simulated"};
-  }
+  if (Status status = read_source(texts, options); !status) return status.error();
   if (Status status = read_choice(texts, options.choice); !status) return status.error();
   if (Status status = read_policies(texts.policy, options.policies); !status) {
     return status.error();

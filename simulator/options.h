@@ -19,7 +19,9 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
 struct Options {
-  std::string trace;
+  std::string trace;  // empty: `generate` jobs are drawn
+  uint64_t generate = 0;
+  std::string save_trace;  // where to write these; empty: nowhere
   TraceChoice choice;
   std::vector<std::string> policies = {"fifo"};  // as given; no two are equal
   uint32_t lanes = 1;

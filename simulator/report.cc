@@ -67,7 +67,8 @@ std::string json_of(const Options& options, const std::vector<PolicyRun>& runs) 
   Json policies = Json::object();
   for (const PolicyRun& run : runs) policies[run.policy] = json_of(run.summary);
   Json document = {{"policies", policies},
-                   {"trace", options.trace},
+                   {"trace", options.trace.empty() ? Json(nullptr) : Json(options.trace)},
+                   {"generated", options.generate > 0 ? Json(options.generate) : Json(nullptr)},
                    {"seed", options.seed},
                    {"lanes", options.lanes},
                    {"memory_bytes", nullptr}};

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "simulator/generator.h"
+
 namespace laneway::simulator {
 namespace {
 
@@ -16,6 +18,13 @@ constexpr Bytes kAllTheMemory = gib(int64_t{1} << 20);
 }  // namespace
 
 Result<JobTrace> read_jobs(const Options& options) {
+  if (options.generate > 0) {
+    const std::string text = generated_trace(options.generate, options.seed);
+    if (!options.save_trace.empty()) {
+      if (Status status = write_file(options.save_trace, text); !status) return status.error();
+    }
+    return trace_of(Table::parse("the generated trace", text).value(), options.choice);
+  }
   auto trace = read_trace(options.trace, options.choice);
   if (trace && options.memory && !trace.value().has_memory) {
     return Error{ErrorCode::invalid_argument,

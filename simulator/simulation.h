@@ -11,7 +11,8 @@
 
 namespace laneway::simulator {
 
-// The jobs that the options ask for; error invalid_argument also when memory matters and the trace
+// The jobs that the options ask for, written to a file too if they are generated and it is asked
+// for; error invalid_argument also when memory matters and the trace
 // says nothing of it.
 Result<JobTrace> read_jobs(const Options& options);
 

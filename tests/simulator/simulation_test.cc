@@ -92,7 +92,10 @@ TEST(SimulateOptions, AreReadAsGiven) {
 }
 
 TEST(SimulateOptions, WhatIsWrongIsNamed) {
-  EXPECT_THAT(refusal_of({"--alone"}), HasSubstr("--trace FILE is needed"));
+  EXPECT_THAT(refusal_of({"--alone"}), HasSubstr("--trace FILE or --generate JOBS is needed"));
+  EXPECT_THAT(refusal_of({"--generate", "5"}), HasSubstr("and one of them"));
+  EXPECT_THAT(refusal_of({"--alone", "--generate", "0"}), HasSubstr("--generate 0: give a whole"));
+  EXPECT_THAT(refusal_of({"--save-trace", "x"}), HasSubstr("only generated jobs are written"));
   EXPECT_THAT(refusal_of({"--policy", "fifo,lottery"}), HasSubstr("--policy lottery: "));
   EXPECT_THAT(refusal_of({"--policy", "fifo,fifo"}), HasSubstr("stands there twice"));
   EXPECT_THAT(refusal_of({"--policy", "fifo,"}), HasSubstr("--policy \"\""));
@@ -165,6 +168,38 @@ TEST(Simulate, MemoryIsNoMatterOfATraceThatSaysNothingOfIt) {
   EXPECT_THAT(read_jobs(options).error().message, HasSubstr("does not say what its jobs hold"));
   options.memory.reset();
   EXPECT_EQ(read_jobs(options).value().jobs.size(), 1u);
+}
+
+// The trace whose shape they are to have: 100 jobs, 18,204 s of work, the last one comes at 902 s.
+TEST(Simulate, GeneratedJobsComeFromTheSeedAloneAndHaveTheShapeOfSalus) {
+  const laneway::testing::ScratchFolder folder;
+  Options options = std::get<Options>(parse_options({"--generate", "10000", "--seed", "5"}));
+  options.save_trace = folder.path() + "/jobs.csv";
+  const std::vector<SimJob> jobs = read_jobs(options).value().jobs;
+  ASSERT_EQ(jobs.size(), 10'000u);
+  double work_s = 0;
+  size_t short_ones = 0;
+  for (const SimJob& job : jobs) {
+    const double length_s = job.iteration.seconds() * static_cast<double>(job.iterations);
+    work_s += length_s;
+    short_ones += length_s < 80;
+    EXPECT_GT(job.persistent, mib(70));
+    EXPECT_LT(job.persistent + job.ephemeral, gib(15));
+  }
+  EXPECT_NEAR(work_s / 10'000, 182, 10);
+  EXPECT_NEAR(static_cast<double>(short_ones) / 10'000, 0.5, 0.02);
+  EXPECT_NEAR((jobs.back().submit - TimePoint()).seconds() / work_s, 0.05, 0.001);
+
+  TraceChoice choice;
+  const std::vector<SimJob> again = read_trace(options.save_trace, choice).value().jobs;
+  ASSERT_EQ(again.size(), jobs.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    ASSERT_EQ(again[i].submit, jobs[i].submit);
+    ASSERT_EQ(again[i].iterations, jobs[i].iterations);
+    ASSERT_EQ(again[i].persistent, jobs[i].persistent);
+  }
+  options.seed = 6;
+  EXPECT_NE(read_jobs(options).value().jobs[0].iterations, jobs[0].iterations);
 }
 
 TEST(Simulate, AFileIsWrittenWholeOrNamed) {

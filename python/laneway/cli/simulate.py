@@ -18,6 +18,8 @@ DONE, FAILED = 0, 1
 # Those of laneway-simulate, which checks their values; a test compares them with its help.
 OPTIONS = (
     ("--trace", "FILE", "the jobs, one a line: CSV with a header"),
+    ("--generate", "JOBS", "instead of a trace: so many, drawn from the seed as in Salus' trace"),
+    ("--save-trace", "FILE", "write the generated jobs there as a trace"),
     ("--format", "FORMAT", "laneway, philly or tiresias; default: by the trace's header"),
     ("--where", "COLUMN=VALUE", "only jobs whose column has this value; repeatable"),
     ("--rows", "A:B", "of these, by submission time, those from A on up to B, exclusive"),
