@@ -30,7 +30,7 @@ from laneway.native.process import ProcessLock
 from laneway.operators import layouts
 
 # How the engine names the operator: torch_graph_runner.cc, fail().
-_LAID_OUT = re.compile(r"', node \d+ \((aten::[\w.]+)\): gave a tensor with strides")
+_LAID_OUT = re.compile(r"', node \d+ \((aten::[\w.]+)\): gave [^;]*, the graph declares ")
 
 # Captures of one step after which it is told that its calls rarely look alike.
 _MANY_CAPTURES = 32
