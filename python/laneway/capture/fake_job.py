@@ -162,7 +162,8 @@ class FakeJob:
         numbers = side_effects.python_numbers(modules)
         modes = side_effects.modes(modules)
         copies = [copied for _, copied in self._optimizers]
-        with swapped(modules, self._fakes), _quiet(_FAKE_LOGGER):
+        own = [optimizer for optimizer, _ in self._optimizers]
+        with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
             try:
                 with (
                     self._standing_in(),
@@ -354,7 +355,13 @@ def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
 
 
 def _check_module(module: torch.nn.Module) -> None:
-    for part in module.modules():
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            what = f"{name!r}, a part of the model," if name else "the model"
+            raise CaptureError(
+                f"{what} is a TorchScript module, whose operators cannot be seen",
+                remedy="pass the module that it was scripted or traced from",
+            )
         if type(part).__name__ in _DISTRIBUTED:
             raise CaptureError(
                 f"the model is wrapped in {type(part).__name__}, whose exchange of gradients "
@@ -363,11 +370,6 @@ def _check_module(module: torch.nn.Module) -> None:
             )
     # Several models of a step are the children of a list.
     for model in module if isinstance(module, torch.nn.ModuleList) else [module]:
-        if isinstance(model, torch.jit.ScriptModule):
-            raise CaptureError(
-                "the model is a TorchScript module, whose operators cannot be seen",
-                remedy="pass the module that it was scripted or traced from",
-            )
         if hasattr(model, "_orig_mod"):
             raise CaptureError(
                 "the model is the result of torch.compile",
