@@ -1,5 +1,5 @@
-"""A capture leaves every object of the user's as it was: no hook, attribute, cache or flag. All that
-can be reached from model, optimizer, step and arguments is compared before and after."""
+"""A capture leaves every object of the user's as it was: no hook, attribute, cache or flag. All
+that can be reached from model, optimizer, step and arguments is compared before and after."""
 
 import pytest
 import torch

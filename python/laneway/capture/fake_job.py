@@ -162,6 +162,7 @@ class FakeJob:
         numbers = side_effects.python_numbers(modules)
         modes = side_effects.modes(modules)
         copies = [copied for _, copied in self._optimizers]
+        records = torch.is_grad_enabled()  # as around the call; leaving inference_mode sets it
         own = [optimizer for optimizer, _ in self._optimizers]
         with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
             try:
@@ -170,7 +171,7 @@ class FakeJob:
                     side_effects.own_optimizers(copies),
                     side_effects.same_hyperparameters(copies),
                     torch.inference_mode(False),
-                    torch.enable_grad(),
+                    torch.set_grad_enabled(records),
                     recorder.fake_mode,
                     recorder,
                     _as_on(self._target),

@@ -45,9 +45,9 @@ def swapped(
 def _held(attributes: dict[str, Any]) -> Iterator[dict | set]:
     """What torch itself keeps in containers among the attributes of a module or optimizer."""
     for name, value in attributes.items():
-        if name in _OF_MODULES or name.startswith("_optimizer_"):
-            if isinstance(value, (dict, set)):
-                yield value
+        of_torch = name in _OF_MODULES or name.startswith("_optimizer_")
+        if of_torch and isinstance(value, (dict, set)):
+            yield value
 
 
 def _swap(module: torch.nn.Module, replacement: dict[int, torch.Tensor]) -> None:

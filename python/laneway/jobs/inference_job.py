@@ -92,7 +92,7 @@ class Inference(NotPickled, Settable):
         self._variants = Variants(
             "inference",
             options.max_variants,
-            Conditions([model], flags=options.mode == "as_is"),
+            Conditions([model], flags=options.mode == "as_is", inference=True),
             self._gate,
             self._capture,
             self._found,
