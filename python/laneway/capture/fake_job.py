@@ -15,8 +15,10 @@ from torch.optim import Optimizer
 
 from laneway.capture import fake_questions, loss_scaling, optimizers, random_state, side_effects
 from laneway.capture.fake_failures import data_wanted
+from laneway.capture.input_gradients import InputGradients
 from laneway.capture.kept_gradients import Gradients
-from laneway.capture.module_swap import swapped
+from laneway.capture.left_values import Left, LeftValues
+from laneway.capture.module_swap import hooks_of, swapped
 from laneway.capture.optimizers import OptimizerLayout, StateTensor
 from laneway.capture.python_state import Change, PythonState
 from laneway.capture.recorder import Recorder
@@ -67,11 +69,13 @@ class FakeJob:
         self._target = target
         self.scaler: loss_scaling.CapturedScaler | None = None  # the scaler that run() found
         self.gradients = Gradients(self.recorder, kept_gradients)
+        self.input_gradients = InputGradients(self.recorder, (), ())  # of the step that run() runs
         self._stepped: set[int] = set()  # the ids of the copies of optimizers that took a step
-        self._modules = modules
+        self.modules = modules
         self._optimizers: list[tuple[Optimizer, Optimizer]] = []  # the user's, its copy
         self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
         self.modes: side_effects.Modes = []  # training flags that it changed
+        self.left: list[Left] = []  # attributes that it set to what it computed
         self.changes: list[Change] = []  # other Python state that the step changed
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
@@ -141,8 +145,11 @@ class FakeJob:
 
     def run(self, step: Callable[[], Any], functions: Iterable[Any] = ()) -> Any:
         """Runs step() with the modules on fakes, and records it. `functions` are those of the
-        user's that step() calls. No Python state that they can reach stays changed."""
-        state = PythonState((module for _, module in self._modules), functions)
+        user's that step() calls; hooks are called too. No Python state that they can reach stays
+        changed."""
+        modules = [module for _, module in self.modules]
+        hooks = hooks_of(modules, [optimizer for optimizer, _ in self._optimizers])
+        state = PythonState(modules, [*functions, *hooks])
         try:
             result = self._run(step)
             self.changes = state.settle(self.recorder)
@@ -158,13 +165,14 @@ class FakeJob:
                 real, "a tensor of the model through a reference from outside of it"
             )
         # An operator that fails on fakes raises an error in the client; a log line is not needed.
-        modules = [module for _, module in self._modules]
+        modules = [module for _, module in self.modules]
         numbers = side_effects.python_numbers(modules)
         modes = side_effects.modes(modules)
         copies = [copied for _, copied in self._optimizers]
         records = torch.is_grad_enabled()  # as around the call; leaving inference_mode sets it
         own = [optimizer for optimizer, _ in self._optimizers]
         with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
+            attributes = LeftValues(modules)
             try:
                 with (
                     self._standing_in(),
@@ -193,6 +201,7 @@ class FakeJob:
                     raise data_wanted(error) from error
                 raise
             self._note_rebound_buffers()
+            self.left = attributes.found(self._fakes.values(), recorder.constants)
             self.counted = side_effects.changed_numbers(numbers)
             self.modes = side_effects.changed_modes(modes)
         return result
@@ -296,7 +305,7 @@ class FakeJob:
             return entered.pop_all()
 
     def _note_rebound_buffers(self) -> None:
-        for prefix, root in self._modules:
+        for prefix, root in self.modules:
             for name, tensor in root.named_parameters(remove_duplicate=False):
                 if is_lazy(tensor):
                     continue
