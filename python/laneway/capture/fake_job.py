@@ -18,6 +18,7 @@ from laneway.capture.fake_failures import data_wanted
 from laneway.capture.input_gradients import InputGradients
 from laneway.capture.kept_gradients import Gradients
 from laneway.capture.left_values import Left, LeftValues
+from laneway.capture.model_checks import check_module
 from laneway.capture.module_swap import hooks_of, swapped
 from laneway.capture.optimizers import OptimizerLayout, StateTensor
 from laneway.capture.python_state import Change, PythonState
@@ -26,11 +27,10 @@ from laneway.capture.user_lines import wants_data
 from laneway.cuda import cuda_decisions, cuda_forms
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import SlotKind
-from laneway.graph.slots import Path, SlotTable
+from laneway.graph.slots import OtherImage, Path, SlotTable
 from laneway.graph.target import Target
 from laneway.operators import number_forms, whole_operators
 
-_DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel")
 _FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
 
 
@@ -64,7 +64,7 @@ class FakeJob:
         shares_random: bool = False,
     ) -> None:
         for _, module in modules:
-            _check_module(module)
+            check_module(module)
         self.recorder = Recorder(fake_mode, slots, target, shares_random)
         self._target = target
         self.scaler: loss_scaling.CapturedScaler | None = None  # the scaler that run() found
@@ -81,6 +81,7 @@ class FakeJob:
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
         self._real: list[torch.Tensor] = []  # keeps those ids taken
         self._by_path: dict[tuple, torch.Tensor] = {}
+        self._storages: dict[Path, int] = {}
         self._rebound: list[tuple[torch.Tensor, torch.Tensor]] = []
         for prefix, module in modules:
             for name, tensor in module.named_parameters(remove_duplicate=False):
@@ -89,6 +90,23 @@ class FakeJob:
             for name, tensor in module.named_buffers(remove_duplicate=False):
                 if not is_lazy(tensor):
                     self._add(tensor, (prefix, name), SlotKind.buffer)
+
+        self._check_ties()
+
+    def _check_ties(self) -> None:
+        """Raises OtherImage when tensors of the modules share memory otherwise than in the job."""
+        slots = self.recorder.slots
+        of_storage: dict[int, int] = {}
+        of_slot: dict[int, int] = {}
+        for path in self._by_path:
+            slot, storage = slots.find_path(path).index, self._storages[path]
+            if of_storage.setdefault(storage, slot) != slot or (
+                of_slot.setdefault(slot, storage) != storage
+            ):
+                raise OtherImage(
+                    f"{path[-1]!r} of the model shares memory with other tensors than in the job",
+                    remedy="tie and untie weights before the first call, or make a new step",
+                )
 
     def add_optimizer(
         self, optimizer: Optimizer, prefix: Path
@@ -161,9 +179,18 @@ class FakeJob:
         recorder = self.recorder
         watch = loss_scaling.Watch(recorder)
         for real in self._real:
-            recorder.constants.forbid(
-                real, "a tensor of the model through a reference from outside of it"
-            )
+            if self._path_of[id(real)][0] == "optimizer":
+                recorder.constants.forbid(
+                    real,
+                    "a tensor that an optimizer has and no module of the step, by a reference of "
+                    "its own",
+                    "put it into a module that the step is given among its models "
+                    "(torch.nn.ParameterDict), and use it through that module",
+                )
+            else:
+                recorder.constants.forbid(
+                    real, "a tensor of the model through a reference from outside of it"
+                )
         # An operator that fails on fakes raises an error in the client; a log line is not needed.
         modules = [module for _, module in self.modules]
         numbers = side_effects.python_numbers(modules)
@@ -251,6 +278,7 @@ class FakeJob:
 
     def _add(self, tensor: torch.Tensor, path: tuple, kind: SlotKind) -> None:
         self.recorder.slots.add(tensor, path, kind)
+        self._storages[path] = tensor.untyped_storage()._cdata
         self._by_path[path] = self._fake(tensor, path)
 
     def _fake(self, tensor: torch.Tensor, path: Path) -> torch.Tensor:
@@ -362,26 +390,3 @@ def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
         fake.register_hook(hook)
     for hook in (getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values():
         fake.register_post_accumulate_grad_hook(hook)
-
-
-def _check_module(module: torch.nn.Module) -> None:
-    for name, part in module.named_modules():
-        if isinstance(part, torch.jit.ScriptModule):
-            what = f"{name!r}, a part of the model," if name else "the model"
-            raise CaptureError(
-                f"{what} is a TorchScript module, whose operators cannot be seen",
-                remedy="pass the module that it was scripted or traced from",
-            )
-        if type(part).__name__ in _DISTRIBUTED:
-            raise CaptureError(
-                f"the model is wrapped in {type(part).__name__}, whose exchange of gradients "
-                "between processes no graph holds",
-                remedy="pass the module inside (model.module)",
-            )
-    # Several models of a step are the children of a list.
-    for model in module if isinstance(module, torch.nn.ModuleList) else [module]:
-        if hasattr(model, "_orig_mod"):
-            raise CaptureError(
-                "the model is the result of torch.compile",
-                remedy="pass the module that was given to torch.compile",
-            )

@@ -101,7 +101,7 @@ class Mirror:
         with self._gate.reading, self._lock, quietly():
             if self._job is None:
                 return
-            self._model.attach(self._slots, self._parameters)
+            self._model.attach(self._slots, self._parameters, self._bring_model)
             for optimizer in self._optimizers:
                 optimizer.attach()
             for watcher in self._model.watchers():
@@ -175,6 +175,12 @@ class Mirror:
             self._of_state.due = True
             if self._gradients is not None and not self._gradients.is_untouched():
                 self.present = self._gradients.push(self._job)
+
+    def _bring_model(self) -> None:
+        """Brings the tensors that the client had before up to date."""
+        if self._job is not None:
+            self._note_runs()
+            self._model.refresh(self._job)
 
     def _note_runs(self) -> None:
         """Marks what iterations may have written until now."""

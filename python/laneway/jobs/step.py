@@ -13,9 +13,9 @@ from torch.optim import Optimizer
 
 from laneway.capture import given, loss_scaling
 from laneway.capture.capture import CapturedJobGraph
-from laneway.capture.kept_gradients import gradient_path
+from laneway.capture.kept_gradients import begun
 from laneway.errors import InvalidInput
-from laneway.graph.slots import Path
+from laneway.graph.slots import OtherImage, Path
 from laneway.graph.target import Target
 from laneway.jobs import client_state, draws
 from laneway.jobs.alike import Alike
@@ -104,9 +104,7 @@ class TrainStep(NotPickled, Settable, StepFiles):
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
-        mirror = self.mirror
-        if mirror is not None:
-            mirror.before_call()
+        mirror = self._before_call()
         try:
             result = self._variants.run(inputs, kwargs)
         except KeyboardInterrupt as interrupt:
@@ -124,9 +122,7 @@ class TrainStep(NotPickled, Settable, StepFiles):
         """Submits one iteration and returns a Future at once (`result(timeout=None)`, `done()`,
         awaitable). The iteration works on copies of the inputs: when the step writes into an input,
         the caller's tensor does not change, and a warning says so."""
-        mirror = self.mirror
-        if mirror is not None:
-            mirror.before_call()
+        mirror = self._before_call()
         try:
             future = self._variants.submit(inputs, kwargs)
         finally:
@@ -277,6 +273,19 @@ class TrainStep(NotPickled, Settable, StepFiles):
         self._owned.check_open(self.name)
         self.service.native_handle()
 
+    def _before_call(self) -> Mirror | None:
+        """Gives the job what the client wrote; the mirror that did it."""
+        mirror = self.mirror
+        if mirror is None:
+            return None
+        try:
+            mirror.before_call()
+        except OtherImage:
+            with self._variants.held():
+                self._give_up_job()
+            return None
+        return mirror
+
     def _note_call(self, told: Mirror | None) -> None:
         """Notes what the graph that ran last changed in the state; `told` is the mirror that knew
         of the call before it began."""
@@ -293,7 +302,7 @@ class TrainStep(NotPickled, Settable, StepFiles):
         if self.mirror is not None:
             if self.mirror.stepped != self._stepped:
                 self.mirror.stepped = [*map(or_, self.mirror.stepped, self._stepped)]
-            if told is None:  # the call made the mirror
+            if told is not self.mirror:  # the call made the mirror
                 self.mirror.before_call()
             self.mirror.after_call()
 
@@ -307,11 +316,10 @@ class TrainStep(NotPickled, Settable, StepFiles):
         with self._lock:
             self._check_open()
             if self.job is not None and self.captured is not None:
-                with self._gate.capturing():
-                    further, encoded = self._captures.further(inputs, kwargs, self.captured)
-                if self.mirror is not None:
-                    self.mirror.add_graph(further.graph)
-                return call_of(self.job, self.job.add_graph(encoded), further, self.optimizers)
+                try:
+                    return self._capture_further(self.job, self.captured, inputs, kwargs)
+                except OtherImage:
+                    self._give_up_job()
             bring_up_to_date(self._modules)
             with self._gate.capturing():
                 captured, encoded = self._captures.first(inputs, kwargs)
@@ -321,13 +329,40 @@ class TrainStep(NotPickled, Settable, StepFiles):
                 loss_scaling.known(captured.scaler).begin_from(captured.slots, self._before.scaler)
             self.job = self._offer(captured, encoded)
             self.captured, self.name = captured, self.job.name
-            self._gradients = _begun_gradients(captured)
+            self._gradients = begun(captured.gradients, captured.slots)
             release_created(captured.slots)
             # Schedulers warn when the optimizer has not stepped before them; they read this.
             for optimizer in self.optimizers:
                 optimizer._opt_called = True
             self._follow(captured, self.job)
             return call_of(self.job, 0, captured, self.optimizers)
+
+    def _capture_further(
+        self, job: Job, first: CapturedJobGraph, inputs: tuple, kwargs: dict[str, Any]
+    ) -> GraphCall:
+        with self._gate.capturing():
+            further, encoded = self._captures.further(inputs, kwargs, first)
+        if self.mirror is not None:
+            self.mirror.add_graph(further.graph)
+        return call_of(job, job.add_graph(encoded), further, self.optimizers)
+
+    def _give_up_job(self) -> None:
+        """Ends the job, whose image the model or the optimizer has outgrown. Its state is the
+        client's from here on, and the next call begins another job with it. Raises OtherImage where
+        the client's model does not follow the job, or others may have joined it."""
+        with self._lock:
+            if self._options.shared or self.mirror is None:
+                raise
+            self._stepped = self.mirror.stepped
+            state = self._state().read(self._stepped, self._gradients)
+            self._before.take_over(state, self.captured)
+            if self._unwatch is not None:
+                self._unwatch()  # the mirror brings the client up to date
+            self._unwatch = self.mirror = None
+            self._variants.forget()
+            self._captures.begin_anew()
+            self._owned.give_up()
+            self.job = self.captured = None
 
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         """From here on the client's model is brought up to date, or warned of."""
@@ -369,9 +404,3 @@ class TrainStep(NotPickled, Settable, StepFiles):
         # A form that does not scale its loss leaves the scaler's state as it is.
         scaler = (last.captured.scaler if last is not None else None) or captured.scaler
         return JobState(captured, job, self.model, self.optimizer, scaler, self._shares_random)
-
-
-def _begun_gradients(captured: CapturedJobGraph) -> set[Path]:
-    """The parameters of the kept gradients that the client had before the first call."""
-    created = {t.path for slot in captured.slots if slot.created for t in slot.tensors}
-    return {path for path in captured.gradients if gradient_path(path) not in created}

@@ -202,6 +202,16 @@ class Variants:
             differences.append(difference)
         return None, differences[0] if differences else None
 
+    def held(self) -> ProcessLock:
+        """With it no thread captures. Whoever takes locks of its own takes them behind it."""
+        return self._lock
+
+    def forget(self) -> None:
+        """Forgets the graphs, which were those of a job that is given up."""
+        with self._lock:
+            self._known.clear()
+            self.current = None
+
     def close(self) -> None:
         """Forgets all variants."""
         with self._lock:
