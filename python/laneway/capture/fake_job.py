@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 
 from laneway.capture import fake_questions, loss_scaling, optimizers, random_state, side_effects
 from laneway.capture.fake_failures import data_wanted
+from laneway.capture.fake_keys import keyed_by_fakes
 from laneway.capture.input_gradients import InputGradients
 from laneway.capture.kept_gradients import Gradients
 from laneway.capture.left_values import Left, LeftValues
@@ -167,9 +168,11 @@ class FakeJob:
         changed."""
         modules = [module for _, module in self.modules]
         hooks = hooks_of(modules, [optimizer for optimizer, _ in self._optimizers])
-        state = PythonState(modules, [*functions, *hooks])
+        called = [*functions, *hooks]
+        state = PythonState(modules, called)
         try:
-            result = self._run(step)
+            with keyed_by_fakes(called, self._fakes):
+                result = self._run(step)
             self.changes = state.settle(self.recorder)
             return result
         finally:

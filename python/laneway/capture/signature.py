@@ -25,6 +25,7 @@ from laneway.capture.border import (
     is_scattered,
     spanned_bytes,
 )
+from laneway.capture.contents import content_of
 from laneway.capture.left_values import Left
 from laneway.capture.recorder import Recorder
 from laneway.errors import CaptureError
@@ -72,7 +73,7 @@ class InputSignature:
     graph addresses it (see addressed.py)."""
 
     structure: pytree.TreeSpec
-    leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value)
+    leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value, content)
     specs: list[InputSpec] = dataclasses.field(default_factory=list)
     whole: set[int] = dataclasses.field(default_factory=set)
 
@@ -98,6 +99,8 @@ class InputSignature:
                     return f"argument {position} {found}"
             elif isinstance(leaf, torch.Tensor) or not _equal(leaf, expected[1]):
                 return f"argument {position} is {_short(leaf)} and was {_short(expected[1])}"
+            elif expected[2] is not None and expected[2] != content_of(leaf, "an argument"):
+                return f"argument {position}, {_short(leaf)}, holds other values than before"
         return None
 
     def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
@@ -177,7 +180,8 @@ def fake_inputs(
     for position, leaf in enumerate(leaves):
         if not isinstance(leaf, torch.Tensor):
             _check_constant(leaf, position)
-            signature.leaves.append(("constant", leaf))
+            content = content_of(leaf, f"argument {position}")
+            signature.leaves.append(("constant", leaf, content))
             fakes.append(leaf)
             continue
         check_tensor(leaf, f"input {position}")
