@@ -80,8 +80,10 @@ def test_a_scaler_has_its_own_methods_again_after_the_step():
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=1)
     names = set(vars(scaler))
     with laneway.embedded("64MiB") as service:
-        with scaled(Captured(service), model, optimizer, scaler) as train:
-            train(*batches(1)[0])
+        train = scaled(Captured(service), model, optimizer, scaler)
+        train(*batches(1)[0])
+        assert set(vars(scaler)) > names
+        train.close()
     assert set(vars(scaler)) == names
     assert scaler.get_scale() == 2.0**11
 
