@@ -56,9 +56,10 @@ Status check_tensor(const at::Tensor& tensor, const lanes::Value& declared, c10:
   }
   if (tensor.scalar_type() != scalar_type(declared.dtype) ||
       tensor.sizes() != c10::IntArrayRef(declared.sizes)) {
-    return wrong(std::string("gave ") + c10::toString(tensor.scalar_type()) +
-                 sizes_text(tensor.sizes()) + ", the graph declares " +
-                 lanes::dtype_name(declared.dtype) + sizes_text(declared.sizes));
+    return Error{ErrorCode::other_layout,
+                 std::string("gave ") + c10::toString(tensor.scalar_type()) +
+                     sizes_text(tensor.sizes()) + ", the graph declares " +
+                     lanes::dtype_name(declared.dtype) + sizes_text(declared.sizes)};
   }
   if (!lies_inside(tensor)) {
     return wrong("gave a view that reaches beyond the " +

@@ -17,7 +17,7 @@ namespace laneway::adaptor {
 // ok when every tensor among the results of `node` is a plain tensor on `device` inside its
 // storage, with the dtype and the sizes that the graph declares, and defined unless it is among
 // `unused`: operators leave out results that they were told not to compute. Numbers are not
-// checked.
+// checked. other_layout for another dtype or other sizes, invalid_graph for all else.
 Status check_results(const lanes::Graph& graph, const lanes::Node& node,
                      const std::vector<c10::IValue>& values,
                      const std::vector<lanes::ValueIndex>& unused,

@@ -41,8 +41,8 @@ Error other_numeric_context(const lanes::Graph& graph) {
       ErrorCode::invalid_argument,
       "graph '" + graph.name +
           "' was captured under other process-wide math flags (oneDNN, deterministic "
-          "algorithms, float32 precision) than its job's first graph: put the flags back before "
-          "the call, or make a job of its own for it"};
+          "algorithms, float32 precision, default dtype) than its job's first graph: put the flags "
+          "back before the call, or make a job of its own for it"};
 }
 
 }  // namespace laneway::adaptor

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,9 +18,25 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+// What the system counts as the size of a file, and shared memory is one.
+std::string limit_on_files() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return "; ask for less";
+  }
+  return "; it counts as a file, and this process may make files of " +
+         format_bytes(Bytes(static_cast<int64_t>(limit.rlim_cur))) +
+         " at most (RLIMIT_FSIZE): raise that limit (ulimit -f unlimited) before the start";
+}
+
 Error failure(const std::string& name, Bytes size, const char* what) {
   const int number = errno;
-  const bool memory = number == ENOMEM || number == ENOSPC || number == EFBIG || number == EFAULT;
+  if (number == EFBIG) {
+    return Error{ErrorCode::out_of_memory, "shared memory '" + name + "' of " + format_bytes(size) +
+                                               ": " + what + " failed: " + std::strerror(number) +
+                                               limit_on_files()};
+  }
+  const bool memory = number == ENOMEM || number == ENOSPC || number == EFAULT;
   return Error{memory ? ErrorCode::out_of_memory : ErrorCode::failed,
                "shared memory '" + name + "' of " + format_bytes(size) + ": " + what + " failed: " +
                    std::strerror(number) + (memory ? "; ask for less, or free memory first" : "")};

@@ -55,9 +55,9 @@ class GraphError(Error):
 
 
 class LayoutError(GraphError):
-    """An operator returned a tensor with other strides than the capture expected, and the iteration
-    was rolled back. A call captures again and raises nothing. A Future of `submit` raises this
-    error, because later calls may be in flight behind it."""
+    """An operator returned a tensor with other strides, or of another dtype, than the capture
+    expected, and the iteration was rolled back. A call captures again and raises nothing. A Future
+    of `submit` raises this error, because later calls may be in flight behind it."""
 
 
 class OutOfMemory(Error):

@@ -47,8 +47,9 @@ typedef enum laneway_code {
   LANEWAY_UNSUPPORTED = 11,
   LANEWAY_INTERNAL = 12,
   LANEWAY_DEVICE_LOST = 13,  /* the device failed for good; a daemon goes on with another worker */
-  LANEWAY_OTHER_LAYOUT = 14, /* a result has other strides than its graph declares; the message
-                                names node and operator, the job is as before the iteration */
+  LANEWAY_OTHER_LAYOUT = 14, /* a result has other strides, another dtype or size than its graph
+                                declares; the message names node and operator, the job is as
+                                before the iteration */
   LANEWAY_BUSY = 15 /* as many requests as a job may have are not done yet; nothing was queued. The
                        same call can succeed after laneway_wait_for_room */
 } laneway_code;

@@ -1,9 +1,11 @@
 // lanewayd: reads what it was asked for, takes the address, makes pool and journal, and runs the
 // supervisor.
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -216,10 +218,21 @@ int run(const Options& options) {
                std::move(sockets).value());
 }
 
+// Makes descriptors 0, 1 and 2 /dev/null where whoever started the program has closed them. A file
+// or a socket would get such a number otherwise, and lines that are printed would go into it.
+bool open_standard_descriptors() {
+  int descriptor = ::open("/dev/null", O_RDWR);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDWR);
+  return descriptor >= 0 && ::close(descriptor) == 0;
+}
+
 }  // namespace
 }  // namespace laneway::service
 
 int main(int count, char** words) {
+  if (!laneway::service::open_standard_descriptors()) return laneway::service::kExitFailed;
+  // A write beyond the limit on the size of files fails and is told of, here and in all children.
+  std::signal(SIGXFSZ, SIG_IGN);
   const auto parsed =
       laneway::service::parse_options(std::vector<std::string>(words + 1, words + count));
   if (const auto* leave = std::get_if<laneway::service::Leave>(&parsed)) {

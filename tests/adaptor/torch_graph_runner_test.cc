@@ -233,6 +233,7 @@ TEST(TorchGraphRunner, CatchesSizesThatLie) {
     const auto bytes = rig.image();
     const lanes::IterationReport report = rig.run(batch.inputs(), batch.outputs());
     EXPECT_EQ(report.outcome, IterationOutcome::failed_clean);
+    EXPECT_EQ(report.error.code, ErrorCode::other_layout);
     EXPECT_THAT(report.error.message,
                 HasSubstr(lying_dtype ? "gave Float[8, 3], the graph declares int32[8, 3]"
                                       : "gave Float[8, 3], the graph declares float32[2, 12]"));

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import laneway
-from laneway.capture import signature
+from laneway.capture import border
 from support.compiled import compare, eager_reasons, own_service, running  # noqa: F401
 from support.eager import assert_same
 
@@ -107,7 +107,7 @@ def test_indices_between_the_elements_are_nobodys():
 
 
 def test_elements_far_apart_are_copied_together_and_it_is_said(monkeypatch):
-    monkeypatch.setattr(signature, "_MOST_GAPS", 1024)
+    monkeypatch.setattr(border, "_MOST_GAPS", 1024)
     x = MEMORY.view(8, 512)[:, 5]
     with laneway.embedded("64MiB") as service:
         predict = laneway.inference(Model(lambda x: x * 2), service)

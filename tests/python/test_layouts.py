@@ -130,6 +130,54 @@ def test_a_spectrum_is_flattened_in_all_three_interfaces():
     assert eager_reasons() == []
 
 
+class Normed(nn.Module):
+    """Both norms, of what autocast has made bfloat16 before, with weights in float32."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner, self.outer = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.layer, self.group = nn.LayerNorm(8), nn.GroupNorm(2, 8)
+
+    def forward(self, x):
+        return self.outer(self.group(self.layer(self.inner(x))))
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "found in the first iteration"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("how", ["autocast", "reduced body"])
+def test_norms_of_mixed_precision_train(how, dtype, listed, monkeypatch):
+    monkeypatch.setattr(layouts, "_distrusted", set())
+    if not listed:
+        monkeypatch.setattr(layouts, "_MIXED_NORMS", frozenset())
+    model, twin = Normed(), Normed()
+    x, y = torch.linspace(-1, 1, 24).reshape(4, 6), torch.tensor([0, 1, 2, 0])
+    if how == "reduced body":
+        x = x.to(dtype)
+        for each in (model, twin):
+            each.inner.to(dtype), each.outer.to(dtype)
+    optimizer = torch.optim.AdamW(model.parameters())
+    twins = torch.optim.AdamW(twin.parameters())
+
+    def iteration(own, its_optimizer, x):
+        its_optimizer.zero_grad()
+        with torch.autocast("cpu", dtype, enabled=how == "autocast"):
+            loss = functional.cross_entropy(own(x).float(), y)
+        loss.backward()
+        its_optimizer.step()
+        return loss.detach()
+
+    with laneway.embedded("64MiB") as service:
+        step = laneway.step(model, optimizer, service=service)(
+            lambda x: iteration(model, optimizer, x)
+        )
+        for _ in range(3):
+            assert_same(iteration(twin, twins, x), step(x))
+        assert_same(twin.state_dict(), step.state_dict()["model"])
+        assert_same(twins.state_dict(), step.state_dict()["optimizer"])
+    assert ("aten::native_layer_norm" in layouts.distrusted()) is not listed
+
+
 # What an operator does of which nobody knows that it lies: the lists are taken away.
 
 

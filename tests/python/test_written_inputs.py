@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import laneway
-from laneway.capture import signature
+from laneway.capture import border
 from laneway.errors import InvalidInput
 from support.compiled import compare, compiled, eager_reasons, own_service, running  # noqa: F401
 from support.eager import assert_same
@@ -229,7 +229,7 @@ def test_a_write_into_a_view_of_a_weight_is_eagers():
 def test_an_argument_in_another_layout_than_the_jobs_is_written_once(monkeypatch):
     """The job wrote it, the result, a view of it, could not be put together, and eager execution
     wrote it again."""
-    monkeypatch.setattr(signature, "_MOST_GAPS", 64)
+    monkeypatch.setattr(border, "_MOST_GAPS", 64)
 
     def code(x):
         x.add_(1)

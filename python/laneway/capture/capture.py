@@ -22,6 +22,7 @@ from laneway.capture.fake_job import FakeJob, new_fake_mode
 from laneway.capture.functional_buffers import put_off_writes
 from laneway.capture.given_generators import steady
 from laneway.capture.guards import Guards
+from laneway.capture.input_gradients import InputGradients
 from laneway.capture.joining import join
 from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.capture.loss_scaling import CapturedScaler
@@ -53,7 +54,8 @@ class CapturedJobGraph:
 
     `slots` are the job's image, the same list (or a longer one) for every graph of the job.
     `fixed` are the tensors of the inputs behind those of the signature: see joining.py. The last
-    outputs are what the step leaves in the inputs at `written_inputs`. `guards` say which calls of
+    outputs are what the step leaves in the inputs at `written_inputs`, and adds to the gradients of
+    those at `input_gradients`. `guards` say which calls of
     the signature's form are the graph's; None: all. `generators` are those of the client's that the
     graph draws from: their states are the last inputs of the signature and the last outputs. The
     rest is there for training steps only: of each optimizer its layout, and whether its step() was
@@ -75,6 +77,7 @@ class CapturedJobGraph:
     stepped: list[bool] = dataclasses.field(default_factory=list)
     gradients: dict[Path, bool] = dataclasses.field(default_factory=dict)
     modes: side_effects.Modes = dataclasses.field(default_factory=list)
+    input_gradients: list[int] = dataclasses.field(default_factory=list)
 
     def encode(self) -> bytes:
         """The graph's binary form."""
@@ -196,7 +199,7 @@ def capture_inference(
         return ran, ran[0].counted, ran[0].changes
 
     job, slots, signature, inputs, result = side_effects.settled(run)
-    outputs_signature, outputs = bind_outputs(job.recorder, result)
+    outputs_signature, outputs = bind_outputs(job.recorder, result, job.left)
     signature.whole = job.recorder.addressed.inputs
     job.write_rebound_buffers()
     written = _written_inputs(job, signature)
@@ -236,12 +239,14 @@ def _capture_once(
     first = training.slots_of is None
     if first and not allow_left and not kept_gradients and job.leaves_gradients():
         raise _GradientsLeft
-    outputs_signature, outputs = bind_outputs(job.recorder, result)
+    outputs_signature, outputs = bind_outputs(job.recorder, result, job.left)
     signature.whole = job.recorder.addressed.inputs
     job.write_rebound_buffers()
     gradients = job.write_gradients()
     written = _written_inputs(job, signature)
     outputs += [inputs[position] for position in written]
+    input_gradients = job.input_gradients.left(job.modules)
+    outputs += input_gradients.values()
     held = job.slots_for_later(layouts)
     guards = job.recorder.known.guards()
     generators = shared_random.bind_given(job.recorder, signature, inputs, outputs)
@@ -261,6 +266,7 @@ def _capture_once(
         stepped=job.stepped(),
         modes=job.modes,
         gradients=gradients,
+        input_gradients=list(input_gradients),
     )
     return captured if training.slots_of is None else _joined(captured, training.slots_of)
 
@@ -297,6 +303,8 @@ def _run_once(
     ]
     layouts, copies = [layout for layout, _ in added], [copied for _, copied in added]
     args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)
+    arguments, fakes = (training.inputs, training.kwargs), (args, kwargs)
+    job.input_gradients = InputGradients(job.recorder, arguments, fakes)
     learning_rate_inputs(job.recorder, copies, signature, inputs)
     step = training.closure or default_step(training.loss_fn)
     optimizer = given.in_form_of(training.optimizer, copies)

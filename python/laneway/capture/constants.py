@@ -23,13 +23,18 @@ class Constants:
         self._fake_mode = fake_mode
         self._slots = slots
         self.parts: set[int] = set()  # slots that hold only a part of their tensor's memory
-        self._forbidden: dict[int, str] = {}  # storage -> why the step must not use it
+        self._forbidden: dict[int, tuple[str, str]] = {}  # storage -> why not, what instead
         # The tensors are kept, so that no other object gets their ids.
         self._fakes: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
 
-    def forbid(self, tensor: torch.Tensor, why: str) -> None:
+    def forbid(
+        self,
+        tensor: torch.Tensor,
+        why: str,
+        remedy: str = "reach parameters through the model that the step is given",
+    ) -> None:
         """From now on a step that uses a real tensor on this storage is refused."""
-        self._forbidden[tensor.untyped_storage()._cdata] = why
+        self._forbidden[tensor.untyped_storage()._cdata] = why, remedy
 
     def find(self, tensor: torch.Tensor) -> FakeTensor | None:
         """The fake of a real tensor, if add() has made one."""
@@ -40,8 +45,7 @@ class Constants:
         """The fake of a real tensor and its slot; makes both if needed. Raises CaptureError without
         operator and line."""
         check_tensor(tensor, "a tensor that the step captured")
-        reason = self._forbidden.get(tensor.untyped_storage()._cdata)
-        remedy = "reach parameters through the model that the step is given"
+        reason, remedy = self._forbidden.get(tensor.untyped_storage()._cdata, (None, None))
         if reason is None and tensor.requires_grad:
             reason = "a tensor that requires a gradient but is no parameter of the step's models"
             remedy = (

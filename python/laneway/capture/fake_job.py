@@ -15,8 +15,12 @@ from torch.optim import Optimizer
 
 from laneway.capture import fake_questions, loss_scaling, optimizers, random_state, side_effects
 from laneway.capture.fake_failures import data_wanted
+from laneway.capture.fake_keys import keyed_by_fakes
+from laneway.capture.input_gradients import InputGradients
 from laneway.capture.kept_gradients import Gradients
-from laneway.capture.module_swap import swapped
+from laneway.capture.left_values import Left, LeftValues
+from laneway.capture.model_checks import check_module
+from laneway.capture.module_swap import hooks_of, swapped
 from laneway.capture.optimizers import OptimizerLayout, StateTensor
 from laneway.capture.python_state import Change, PythonState
 from laneway.capture.recorder import Recorder
@@ -24,11 +28,10 @@ from laneway.capture.user_lines import wants_data
 from laneway.cuda import cuda_decisions, cuda_forms
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import SlotKind
-from laneway.graph.slots import Path, SlotTable
+from laneway.graph.slots import OtherImage, Path, SlotTable
 from laneway.graph.target import Target
 from laneway.operators import number_forms, whole_operators
 
-_DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel")
 _FAKE_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
 
 
@@ -62,21 +65,24 @@ class FakeJob:
         shares_random: bool = False,
     ) -> None:
         for _, module in modules:
-            _check_module(module)
+            check_module(module)
         self.recorder = Recorder(fake_mode, slots, target, shares_random)
         self._target = target
         self.scaler: loss_scaling.CapturedScaler | None = None  # the scaler that run() found
         self.gradients = Gradients(self.recorder, kept_gradients)
+        self.input_gradients = InputGradients(self.recorder, (), ())  # of the step that run() runs
         self._stepped: set[int] = set()  # the ids of the copies of optimizers that took a step
-        self._modules = modules
+        self.modules = modules
         self._optimizers: list[tuple[Optimizer, Optimizer]] = []  # the user's, its copy
         self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
         self.modes: side_effects.Modes = []  # training flags that it changed
+        self.left: list[Left] = []  # attributes that it set to what it computed
         self.changes: list[Change] = []  # other Python state that the step changed
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
         self._real: list[torch.Tensor] = []  # keeps those ids taken
         self._by_path: dict[tuple, torch.Tensor] = {}
+        self._storages: dict[Path, int] = {}
         self._rebound: list[tuple[torch.Tensor, torch.Tensor]] = []
         for prefix, module in modules:
             for name, tensor in module.named_parameters(remove_duplicate=False):
@@ -85,6 +91,23 @@ class FakeJob:
             for name, tensor in module.named_buffers(remove_duplicate=False):
                 if not is_lazy(tensor):
                     self._add(tensor, (prefix, name), SlotKind.buffer)
+
+        self._check_ties()
+
+    def _check_ties(self) -> None:
+        """Raises OtherImage when tensors of the modules share memory otherwise than in the job."""
+        slots = self.recorder.slots
+        of_storage: dict[int, int] = {}
+        of_slot: dict[int, int] = {}
+        for path in self._by_path:
+            slot, storage = slots.find_path(path).index, self._storages[path]
+            if of_storage.setdefault(storage, slot) != slot or (
+                of_slot.setdefault(slot, storage) != storage
+            ):
+                raise OtherImage(
+                    f"{path[-1]!r} of the model shares memory with other tensors than in the job",
+                    remedy="tie and untie weights before the first call, or make a new step",
+                )
 
     def add_optimizer(
         self, optimizer: Optimizer, prefix: Path
@@ -141,10 +164,15 @@ class FakeJob:
 
     def run(self, step: Callable[[], Any], functions: Iterable[Any] = ()) -> Any:
         """Runs step() with the modules on fakes, and records it. `functions` are those of the
-        user's that step() calls. No Python state that they can reach stays changed."""
-        state = PythonState((module for _, module in self._modules), functions)
+        user's that step() calls; hooks are called too. No Python state that they can reach stays
+        changed."""
+        modules = [module for _, module in self.modules]
+        hooks = hooks_of(modules, [optimizer for optimizer, _ in self._optimizers])
+        called = [*functions, *hooks]
+        state = PythonState(modules, called)
         try:
-            result = self._run(step)
+            with keyed_by_fakes(called, self._fakes):
+                result = self._run(step)
             self.changes = state.settle(self.recorder)
             return result
         finally:
@@ -154,22 +182,34 @@ class FakeJob:
         recorder = self.recorder
         watch = loss_scaling.Watch(recorder)
         for real in self._real:
-            recorder.constants.forbid(
-                real, "a tensor of the model through a reference from outside of it"
-            )
+            if self._path_of[id(real)][0] == "optimizer":
+                recorder.constants.forbid(
+                    real,
+                    "a tensor that an optimizer has and no module of the step, by a reference of "
+                    "its own",
+                    "put it into a module that the step is given among its models "
+                    "(torch.nn.ParameterDict), and use it through that module",
+                )
+            else:
+                recorder.constants.forbid(
+                    real, "a tensor of the model through a reference from outside of it"
+                )
         # An operator that fails on fakes raises an error in the client; a log line is not needed.
-        modules = [module for _, module in self._modules]
+        modules = [module for _, module in self.modules]
         numbers = side_effects.python_numbers(modules)
         modes = side_effects.modes(modules)
         copies = [copied for _, copied in self._optimizers]
-        with swapped(modules, self._fakes), _quiet(_FAKE_LOGGER):
+        records = torch.is_grad_enabled()  # as around the call; leaving inference_mode sets it
+        own = [optimizer for optimizer, _ in self._optimizers]
+        with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
+            attributes = LeftValues(modules)
             try:
                 with (
                     self._standing_in(),
                     side_effects.own_optimizers(copies),
                     side_effects.same_hyperparameters(copies),
                     torch.inference_mode(False),
-                    torch.enable_grad(),
+                    torch.set_grad_enabled(records),
                     recorder.fake_mode,
                     recorder,
                     _as_on(self._target),
@@ -191,6 +231,7 @@ class FakeJob:
                     raise data_wanted(error) from error
                 raise
             self._note_rebound_buffers()
+            self.left = attributes.found(self._fakes.values(), recorder.constants)
             self.counted = side_effects.changed_numbers(numbers)
             self.modes = side_effects.changed_modes(modes)
         return result
@@ -240,6 +281,7 @@ class FakeJob:
 
     def _add(self, tensor: torch.Tensor, path: tuple, kind: SlotKind) -> None:
         self.recorder.slots.add(tensor, path, kind)
+        self._storages[path] = tensor.untyped_storage()._cdata
         self._by_path[path] = self._fake(tensor, path)
 
     def _fake(self, tensor: torch.Tensor, path: Path) -> torch.Tensor:
@@ -294,7 +336,7 @@ class FakeJob:
             return entered.pop_all()
 
     def _note_rebound_buffers(self) -> None:
-        for prefix, root in self._modules:
+        for prefix, root in self.modules:
             for name, tensor in root.named_parameters(remove_duplicate=False):
                 if is_lazy(tensor):
                     continue
@@ -351,25 +393,3 @@ def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
         fake.register_hook(hook)
     for hook in (getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values():
         fake.register_post_accumulate_grad_hook(hook)
-
-
-def _check_module(module: torch.nn.Module) -> None:
-    for part in module.modules():
-        if type(part).__name__ in _DISTRIBUTED:
-            raise CaptureError(
-                f"the model is wrapped in {type(part).__name__}, whose exchange of gradients "
-                "between processes no graph holds",
-                remedy="pass the module inside (model.module)",
-            )
-    # Several models of a step are the children of a list.
-    for model in module if isinstance(module, torch.nn.ModuleList) else [module]:
-        if isinstance(model, torch.jit.ScriptModule):
-            raise CaptureError(
-                "the model is a TorchScript module, whose operators cannot be seen",
-                remedy="pass the module that it was scripted or traced from",
-            )
-        if hasattr(model, "_orig_mod"):
-            raise CaptureError(
-                "the model is the result of torch.compile",
-                remedy="pass the module that was given to torch.compile",
-            )

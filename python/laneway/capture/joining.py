@@ -10,14 +10,13 @@ import dataclasses
 
 import torch
 
-from laneway.errors import CaptureError
 from laneway.graph.graph_ir import Graph, SlotKind, Storage, StorageKind, ValueKind
-from laneway.graph.slots import Slot
+from laneway.graph.slots import OtherImage, Slot
 
 
 def join(graph: Graph, slots: list[Slot], known: int) -> tuple[Graph, list[torch.Tensor]]:
     """The graph with slots from number `known` on as inputs behind its others, and the tensors of
-    those inputs in order. Raises CaptureError for a slot that cannot become an input: state that
+    those inputs in order. Raises OtherImage for a slot that cannot become an input: state that
     the job's first graph did not use, or a constant that is written or used through several
     views."""
     written = {graph.values[v].storage for node in graph.nodes for v in node.writes}
@@ -49,18 +48,18 @@ def _roots(graph: Graph) -> dict[int, list[int]]:
 
 def _check(slot: Slot, views: int, is_written: bool) -> None:
     if slot.kind != SlotKind.constant:
-        raise CaptureError(
+        raise OtherImage(
             f"{slot.name} has no place in the job's image: the job's first call did not use it",
             remedy="make a new step, whose first call uses everything that later ones do",
         )
     if is_written:
-        raise CaptureError(
+        raise OtherImage(
             f"{slot.name}, a tensor outside of the model, is written by this call and was not by "
             "the job's first",
             remedy="register it as a buffer of the model, or make a new step",
         )
     if views != 1:
-        raise CaptureError(
+        raise OtherImage(
             f"{slot.name} is used through {views} different views",
             remedy="use it through one, or give it a job of its own",
         )

@@ -12,17 +12,25 @@ as in eager execution.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 
 from laneway.capture.recorder import Recorder, mark_stale
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import SlotKind
-from laneway.graph.slots import Path
+from laneway.graph.slots import Path, Slot
 
 
 def gradient_path(parameter: Path) -> Path:
     """The path of the gradient of `parameter`."""
     return ("gradient", *parameter)
+
+
+def begun(kept: Iterable[Path], slots: list[Slot]) -> set[Path]:
+    """The parameters of the kept gradients that the client had before the first call."""
+    created = {t.path for slot in slots if slot.created for t in slot.tensors}
+    return {path for path in kept if gradient_path(path) not in created}
 
 
 def without_gradient(parameter: torch.Tensor) -> torch.Tensor:

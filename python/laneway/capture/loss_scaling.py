@@ -52,6 +52,11 @@ class CapturedScaler:
         values."""
         return self.scaler.__dict__, {_NUMBERS[key]: value for key, value in self.numbers.items()}
 
+    def entries(self, slots: list[Slot]) -> list[tuple[int, SlotTensor, str]]:
+        """Of each tensor of the state: its slot, its form there, and the scaler's attribute."""
+        found = ((*_tensor(slots, key), attribute) for key, attribute in _TENSORS.items())
+        return [(slot.index, tensor, attribute) for slot, tensor, attribute in found]
+
     def state_dict(self, slots: list[Slot], storages: list[torch.UntypedStorage]) -> dict[str, Any]:
         """The state in the layout of GradScaler.state_dict(), from copies of the slots' bytes."""
         found = {key: _tensor(slots, key)[1] for key in _TENSORS}

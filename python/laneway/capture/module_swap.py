@@ -2,41 +2,67 @@
 
 Unlike torch.func.functional_call the module keeps its identity, so that a user's closure can call
 it, list its parameters and read their gradients, and buffers that a step assigns anew are noticed.
-Afterwards the modules' dictionaries are as before, also after an exception.
+Afterwards the modules' dictionaries are as before, also after an exception: a hook that forward
+registers, or an attribute that it sets, is gone.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from torch.optim import Optimizer
+
+# What torch gives every module, and changes in place: its tensors, children, hooks.
+_OF_MODULES = frozenset(torch.nn.Module().__dict__)
 
 
 @contextlib.contextmanager
-def swapped(modules: list[torch.nn.Module], replacement: dict[int, torch.Tensor]) -> Iterator[None]:
-    """Inside, every tensor t of the modules is replacement[id(t)] where there is one."""
+def swapped(
+    modules: list[torch.nn.Module],
+    replacement: dict[int, torch.Tensor],
+    optimizers: Sequence[Optimizer] = (),
+) -> Iterator[None]:
+    """Inside, every tensor t of the modules is replacement[id(t)] where there is one. Afterwards
+    the modules, and the hooks of the optimizers, are as before."""
     every = {id(m): m for root in modules for m in root.modules()}.values()
-    saved = [
-        (m, dict(m.__dict__), dict(m._parameters), dict(m._buffers), dict(m._modules))
-        for m in every
-    ]
+    attributes = [(m.__dict__, dict(m.__dict__)) for m in every]
+    held = [value for _, values in attributes for value in _held(values)]
+    held += [value for optimizer in optimizers for value in _held(optimizer.__dict__)]
+    contents = [(v, dict(v) if isinstance(v, dict) else set(v)) for v in held]
     try:
         for module in every:
             _swap(module, replacement)
         yield
     finally:
-        for module, attributes, parameters, buffers, children in saved:
-            module.__dict__.clear()
-            module.__dict__.update(attributes)
-            for holder, content in (
-                (module._parameters, parameters),
-                (module._buffers, buffers),
-                (module._modules, children),
-            ):
-                holder.clear()
-                holder.update(content)
+        for own, before in (*attributes, *contents):
+            own.clear()
+            own.update(before)
+
+
+def hooks_of(modules: list[torch.nn.Module], optimizers: Sequence[Optimizer]) -> list[Any]:
+    """The hooks that a step may call: of the modules, of their parameters, of the optimizers."""
+    every = {id(m): m for root in modules for m in root.modules()}.values()
+    parameters = {id(p): p for root in modules for p in root.parameters()}.values()
+    held = [d for of in (*every, *optimizers) for d in _held(of.__dict__)]
+    held += [p._backward_hooks or {} for p in parameters]
+    held += [getattr(p, "_post_accumulate_grad_hooks", None) or {} for p in parameters]
+    found = {id(hook): hook for hooks in held if isinstance(hooks, dict) for hook in hooks.values()}
+    return [hook for hook in found.values() if callable(hook) and not _is_part(hook)]
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, (torch.Tensor, torch.nn.Module))
+
+
+def _held(attributes: dict[str, Any]) -> Iterator[dict | set]:
+    """What torch itself keeps in containers among the attributes of a module or optimizer."""
+    for name, value in attributes.items():
+        of_torch = name in _OF_MODULES or name.startswith("_optimizer_")
+        if of_torch and isinstance(value, (dict, set)):
+            yield value
 
 
 def _swap(module: torch.nn.Module, replacement: dict[int, torch.Tensor]) -> None:

@@ -76,4 +76,4 @@ def _read(state: int) -> Node:
 
 
 def _spec(position: int) -> TensorInput:
-    return TensorInput(torch.uint8, (STATE_BYTES,), (1,), (GENERATOR, position))
+    return TensorInput(torch.uint8, (STATE_BYTES,), (1,), False, (GENERATOR, position))

@@ -18,15 +18,19 @@ from torch.optim import Optimizer
 from torch.utils import _pytree as pytree
 
 from laneway.capture import opaque
+from laneway.capture.border import (
+    expected_strides,
+    has_own_operators,
+    is_all_of_its_memory,
+    is_scattered,
+    spanned_bytes,
+)
+from laneway.capture.contents import content_of
+from laneway.capture.left_values import Left
 from laneway.capture.recorder import Recorder
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import ValueKind
 from laneway.graph.slots import check_tensor
-
-# A tensor that spans more bytes is sent with its gaps only where its elements are at least an
-# eighth of them.
-_MOST_GAPS = 16 << 20
-
 
 GENERATOR = "generator"
 
@@ -43,6 +47,8 @@ class TensorInput:
     dtype: torch.dtype
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    # Whether autograd records what is computed from it: a step may ask, or differentiate by it.
+    requires_grad: bool
     # ("input", n): the n-th tensor among the arguments; ("param_group", i, "lr"): of the i-th group
     # of all optimizers; (GENERATOR, n): the state of the n-th of the client's generators that the
     # graph draws from.
@@ -67,7 +73,7 @@ class InputSignature:
     graph addresses it (see addressed.py)."""
 
     structure: pytree.TreeSpec
-    leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value)
+    leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value, content)
     specs: list[InputSpec] = dataclasses.field(default_factory=list)
     whole: set[int] = dataclasses.field(default_factory=set)
 
@@ -93,6 +99,8 @@ class InputSignature:
                     return f"argument {position} {found}"
             elif isinstance(leaf, torch.Tensor) or not _equal(leaf, expected[1]):
                 return f"argument {position} is {_short(leaf)} and was {_short(expected[1])}"
+            elif expected[2] is not None and expected[2] != content_of(leaf, "an argument"):
+                return f"argument {position}, {_short(leaf)}, holds other values than before"
         return None
 
     def tensors(self, args: tuple, kwargs: dict[str, Any] | None = None) -> list[torch.Tensor]:
@@ -141,14 +149,22 @@ class OutputSignature:
 
     structure: pytree.TreeSpec
     leaves: list[int | tuple]
+    # Attributes of modules that get what is behind the step's own result.
+    left: list[Left] = dataclasses.field(default_factory=list)
 
     def rebuild(self, outputs: list[Any]) -> Any:
-        """The step's result from the graph's outputs."""
+        """The step's result from the graph's outputs. Sets the attributes that the step sets."""
         leaves = [
             outputs[leaf] if isinstance(leaf, int) else _rebuilt(leaf, outputs)
             for leaf in self.leaves
         ]
-        return pytree.tree_unflatten(leaves, self.structure)
+        result = pytree.tree_unflatten(leaves, self.structure)
+        if not self.left:
+            return result
+        result, values = result
+        for left, value in zip(self.left, values):
+            left.put(value)
+        return result
 
 
 def fake_inputs(
@@ -164,10 +180,12 @@ def fake_inputs(
     for position, leaf in enumerate(leaves):
         if not isinstance(leaf, torch.Tensor):
             _check_constant(leaf, position)
-            signature.leaves.append(("constant", leaf))
+            content = content_of(leaf, f"argument {position}")
+            signature.leaves.append(("constant", leaf, content))
             fakes.append(leaf)
             continue
         check_tensor(leaf, f"input {position}")
+        _check_class(leaf, position)
         strides = expected_strides(leaf)
         if is_scattered(leaf):
             _warn_of_copy(leaf, f"input {position}")
@@ -175,7 +193,8 @@ def fake_inputs(
         with recorder.fake_mode:
             fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
         fake.requires_grad_(leaf.requires_grad)
-        spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, ("input", len(inputs)))
+        source = ("input", len(inputs))
+        spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, leaf.requires_grad, source)
         signature.leaves.append(spec)
         signature.specs.append(spec)
         if not is_all_of_its_memory(leaf):
@@ -205,7 +224,7 @@ def learning_rate_inputs(
             strides = expected_strides(rate) if isinstance(rate, torch.Tensor) else ()
             with recorder.fake_mode:
                 fake = torch.empty_strided(sizes, strides, dtype=dtype)
-            signature.specs.append(TensorInput(dtype, sizes, strides, source))
+            signature.specs.append(TensorInput(dtype, sizes, strides, False, source))
             inputs.append(recorder.table.add_input(fake, len(inputs)))
             group["lr"] = fake
         elif is_number:
@@ -215,10 +234,15 @@ def learning_rate_inputs(
             group["lr"] = symbol
 
 
-def bind_outputs(recorder: Recorder, result: Any) -> tuple[OutputSignature, list[int]]:
-    """The signature of the step's result, and the graph's outputs."""
-    leaves, structure = pytree.tree_flatten(result)
-    signature = OutputSignature(structure, [])
+def bind_outputs(
+    recorder: Recorder, result: Any, left: Sequence[Left] = ()
+) -> tuple[OutputSignature, list[int]]:
+    """The signature of the step's result and of what it leaves in attributes, and the graph's
+    outputs."""
+    whole = (result, [attribute.value for attribute in left]) if left else result
+    leaves, structure = pytree.tree_flatten(whole)
+    places = [dataclasses.replace(attribute, value=None) for attribute in left]
+    signature = OutputSignature(structure, [], places)
     outputs: list[int] = []
 
     def bind(part: Any) -> int:
@@ -259,17 +283,13 @@ def _rebuilt(leaf: tuple, outputs: list[Any]) -> Any:
     return opaque.put_together(without, lambda n: outputs[positions[n]])
 
 
-def is_all_of_its_memory(tensor: torch.Tensor) -> bool:
-    """Whether the job gets exactly the tensor's memory, byte for byte."""
-    size = tensor.numel() * tensor.element_size()
-    as_it_is = tuple(tensor.stride()) == expected_strides(tensor)
-    starts = tensor.storage_offset() == 0 and tensor.untyped_storage().nbytes() == size
-    return as_it_is and starts and not (tensor.is_conj() or tensor.is_neg())
-
-
 def _tensor_difference(leaf: Any, expected: TensorInput, whole: bool) -> str | None:
     if not isinstance(leaf, torch.Tensor):
         return f"is a {type(leaf).__name__} and was a tensor"
+    if has_own_operators(leaf):
+        return f"is of {type(leaf).__name__}, a class with operators of its own"
+    if leaf.requires_grad != expected.requires_grad:
+        return f"has requires_grad {leaf.requires_grad} and had {expected.requires_grad}"
     for what, given, wanted in (
         ("device", leaf.device.type, "cpu"),
         ("layout", leaf.layout, torch.strided),
@@ -340,36 +360,20 @@ def _check_constant(leaf: Any, position: int) -> None:
         )
 
 
+def _check_class(tensor: torch.Tensor, position: int) -> None:
+    if has_own_operators(tensor):
+        name = type(tensor).__name__
+        raise CaptureError(
+            f"argument {position} is of {name}, a subclass of Tensor with operators of its own "
+            "(__torch_function__ or __torch_dispatch__), which a graph does not call",
+            remedy="pass argument.as_subclass(torch.Tensor), and do inside the step what "
+            f"{name} does",
+        )
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def expected_strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The tensor's own strides, because kernels, and with them bits, are chosen by strides.
-    Contiguous strides where the elements lie so far apart that most of the sent bytes would lie
-    between them."""
-    if tensor.is_conj() or tensor.is_neg():  # resolved first, as kernels do
-        return tuple(torch.empty_like(tensor, device="meta").stride())
-    if is_scattered(tensor):
-        return tuple(torch.empty(tensor.shape, device="meta").stride())
-    return tuple(tensor.stride())
-
-
-def spanned_bytes(sizes: Sequence[int], strides: Sequence[int], dtype: torch.dtype) -> int:
-    """The number of bytes from the first to the last byte of such a tensor."""
-    if 0 in sizes:
-        return 0
-    steps = sum((size - 1) * stride for size, stride in zip(sizes, strides))
-    return (steps + 1) * dtype.itemsize
-
-
-def is_scattered(tensor: torch.Tensor) -> bool:
-    """Whether the tensor's elements are copied together before they are sent."""
-    if torch.ops.aten.is_non_overlapping_and_dense(tensor):
-        return False
-    span = spanned_bytes(tensor.shape, tensor.stride(), tensor.dtype)
-    return span > _MOST_GAPS and span > 8 * tensor.numel() * tensor.element_size()
 
 
 def _equal(given: Any, captured: Any) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from laneway.capture.border import expected_strides
 from laneway.capture.capture import CapturedJobGraph, capture_inference
 from laneway.capture.random_state import READ, RESTORE
-from laneway.capture.signature import expected_strides
 from laneway.compile.graph_results import Planner, ResultPlan, Unfit
 from laneway.compile.weight_image import WeightImage
 from laneway.graph.graph_ir import GeneratorArgument, Node, StorageKind

@@ -15,6 +15,12 @@ import torch
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import DTYPE_OF_TORCH, SlotKind
 
+
+class OtherImage(CaptureError):
+    """A capture does not fit the image of the job that it would join. A step that has the job alone
+    begins another one."""
+
+
 # Set on a tensor that stands in for one in a file.
 _IN_FILE = "_laneway_in_file"
 
@@ -155,7 +161,7 @@ class SlotTable:
 def _check_layout(slot: Slot, described: SlotTensor, name: str) -> None:
     known = next(tensor for tensor in slot.tensors if tensor.path == described.path)
     if known != described:
-        raise CaptureError(
+        raise OtherImage(
             f"{name} has dtype {described.dtype}, shape {list(described.sizes)} and strides "
             f"{list(described.strides)}; the job's has {known.dtype}, {list(known.sizes)} and "
             f"{list(known.strides)}",

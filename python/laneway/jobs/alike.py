@@ -188,6 +188,8 @@ def _why_alone(captured: CapturedJobGraph) -> str | None:
     """Why no other step can have the capture; None when one can."""
     if captured.scaler is not None:
         return "that one uses a GradScaler, whose state is its own"
+    if captured.outputs.left:
+        return f"that one sets {captured.outputs.left[0].name!r} of a module, which is its own"
     results = [leaf[1] for leaf in captured.outputs.leaves if _is_constant(leaf)]
     simple = (bool, int, float, str, bytes, type(None))
     other = next((type(result) for result in results if type(result) not in simple), None)

@@ -49,6 +49,15 @@ class ClientState:
         for optimizer, part in zip(given.all_of(self._optimizer), optimizers):
             # Torch would keep the given tensors as the state, and write into them later.
             optimizer.load_state_dict(copy.deepcopy(part))
+        self._write_rest(state)
+
+    def take_over(self, state: dict[str, Any], captured: CapturedJobGraph) -> None:
+        """Loads what the client's model and optimizer do not have of the last state of a job, which
+        they follow, and whose first graph is `captured`."""
+        self._write_rest(state)
+        copy_gradients(state, self._model, captured)
+
+    def _write_rest(self, state: dict[str, Any]) -> None:
         self.scaler = dict(state.get("scaler") or {})
         if state.get("random") is not None:
             self.random = state["random"].clone()

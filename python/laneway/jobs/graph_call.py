@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from laneway.capture.border import can_be_laid_out
 from laneway.capture.capture import CapturedJobGraph
 from laneway.capture.guards import Guards
 from laneway.capture.signature import InputSignature, OtherForm
@@ -57,12 +58,14 @@ class GraphCall:
         self.captured = captured
         self.form = Form(captured.inputs, captured.guards)
         self.conditions: Any = None  # what the capture took as constant: see Variants
-        self._binder = Binder(captured.inputs, optimizers, captured.fixed, captured.written_inputs)
+        left = captured.written_inputs, captured.input_gradients
+        self._binder = Binder(captured.inputs, optimizers, captured.fixed, *left)
         self._warned = False  # that submit() writes no argument
         self._guards = captured.guards
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         generators = captured.generators
-        self._outputs = Outputs(specs, captured.outputs.rebuild, len(generators))
+        strides = _unusual_strides(captured)
+        self._outputs = Outputs(specs, captured.outputs.rebuild, len(generators), strides)
         positions = self._binder.generator_positions
         self._draws = Draws(job, generators, positions) if generators else None
         # Bound here: looking them up is part of every call.
@@ -213,6 +216,24 @@ def call_of(
     call = GraphCall(job, index, captured, optimizers)
     weakref.finalize(call, job.drop_graph, index).atexit = False
     return call
+
+
+def _unusual_strides(captured: CapturedJobGraph) -> dict[int, tuple[int, ...]]:
+    """By its position, the strides of each result that are not those of a new tensor, and that a
+    new tensor can have: elements do not overlap, and memory between them is not most of it."""
+    graph = captured.graph
+    behind = captured.written_inputs, captured.input_gradients, captured.generators
+    count = len(graph.outputs) - sum(map(len, behind))
+    found: dict[int, tuple[int, ...]] = {}
+    for position, number in enumerate(graph.outputs[:count]):
+        value = graph.values[number]
+        if value.kind != ValueKind.tensor or 0 in value.sizes:
+            continue
+        plain = torch.empty(value.sizes, device="meta").stride()
+        own = [(s, n) for n, s, p in zip(value.sizes, value.strides, plain) if n > 1 and s != p]
+        if own and can_be_laid_out(value.sizes, value.strides, TORCH_OF_DTYPE[value.dtype]):
+            found[position] = tuple(value.strides)
+    return found
 
 
 def _output_spec(

@@ -25,6 +25,10 @@ class Image(Protocol):
         """The service that runs the job."""
 
     @property
+    def job(self) -> Job | None:
+        """The job, if there is one."""
+
+    @property
     def mirror(self) -> Mirror | None:
         """How this process's model follows the job, if it does."""
 

@@ -14,7 +14,7 @@ import torch
 from laneway.capture import given
 from laneway.capture.capture import CapturedJobGraph, capture_inference
 from laneway.errors import InvalidInput
-from laneway.graph.slots import HasSlots
+from laneway.graph.slots import HasSlots, OtherImage
 from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules
 from laneway.jobs.capture_gate import gate_of
@@ -92,7 +92,7 @@ class Inference(NotPickled, Settable):
         self._variants = Variants(
             "inference",
             options.max_variants,
-            Conditions([model], flags=options.mode == "as_is"),
+            Conditions([model], flags=options.mode == "as_is", inference=True),
             self._gate,
             self._capture,
             self._found,
@@ -103,10 +103,9 @@ class Inference(NotPickled, Settable):
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs the model with the job's weights, waits, and returns its outputs."""
-        mirror = self._mirror
+        mirror = self._before_call()
         if mirror is None:
             return self._variants.run(inputs, kwargs)
-        mirror.before_call()
         try:
             return self._variants.run(inputs, kwargs)
         finally:
@@ -116,10 +115,9 @@ class Inference(NotPickled, Settable):
         """Submits a call and returns a Future at once. The call works on copies of the inputs: when
         the model writes into an input, the caller's tensor does not change, and a warning says
         so."""
-        mirror = self._mirror
+        mirror = self._before_call()
         if mirror is None:
             return self._variants.submit(inputs, kwargs)
-        mirror.before_call()
         try:
             return self._variants.submit(inputs, kwargs)
         finally:
@@ -165,36 +163,31 @@ class Inference(NotPickled, Settable):
             self._mirror.attach()
             self._mirror.give()
 
+    def _before_call(self) -> Mirror | None:
+        """Gives the job what the client wrote; the mirror that did it."""
+        joined = self._joined
+        if joined is not None and self.job is not None and joined.job is not self.job:
+            with self._variants.held():
+                self._leave_job()  # the step has begun another one
+        mirror = self._mirror
+        if mirror is None:
+            return None
+        try:
+            mirror.before_call()
+        except OtherImage:
+            with self._variants.held():
+                self._give_up_job()
+            return None
+        return mirror
+
     def _capture(self, inputs: tuple, kwargs: dict[str, Any]) -> GraphCall:
         with self._lock:
             self._owned.check_open(self.name)
-            if self._joined is not None:
-                self._captured, self.job = self._joined.ensure_job()
-                self._mirror = self._joined.mirror
-            if self.job is None:
-                bring_up_to_date([self._model])
-                if self._follows():
-                    check_watchable(self._model)
-
-            def capture() -> CapturedJobGraph:
-                return capture_inference(
-                    self._model,
-                    inputs,
-                    kwargs,
-                    slots_of=self._captured,
-                    train_mode=_MODES[self._options.mode],
-                    name="inference",  # for all jobs, so that equal graphs have equal bytes
-                    closure=self._options.closure,
-                    target=self._target,
-                    shares_random=self._shares_random,
-                )
-
-            weights = self._weights
-            in_place = contextlib.nullcontext() if weights is None else weights.in_place()
-            with self._gate.capturing(), in_place:
-                if self._captured is None and lazy_modules.has_lazy(self._model):
-                    self._initialise(capture)
-                captured = capture()
+            try:
+                captured = self._captured_for(inputs, kwargs)
+            except OtherImage:
+                self._give_up_job()
+                captured = self._captured_for(inputs, kwargs)
             self._writes = self._writes or bool(written_slots(captured.graph))
             if self._mirror is not None:
                 self._mirror.add_graph(captured.graph)
@@ -208,6 +201,53 @@ class Inference(NotPickled, Settable):
             if self._follows():
                 self._follow(captured, self.job)
             return call_of(self.job, 0, captured)
+
+    def _captured_for(self, inputs: tuple, kwargs: dict[str, Any]) -> CapturedJobGraph:
+        if self._joined is not None:
+            self._captured, self.job = self._joined.ensure_job()
+            self._mirror = self._joined.mirror
+        if self.job is None:
+            bring_up_to_date([self._model])
+            if self._follows():
+                check_watchable(self._model)
+
+        def capture() -> CapturedJobGraph:
+            return capture_inference(
+                self._model,
+                inputs,
+                kwargs,
+                slots_of=self._captured,
+                train_mode=_MODES[self._options.mode],
+                name="inference",  # for all jobs, so that equal graphs have equal bytes
+                closure=self._options.closure,
+                target=self._target,
+                shares_random=self._shares_random,
+            )
+
+        weights = self._weights
+        in_place = contextlib.nullcontext() if weights is None else weights.in_place()
+        with self._gate.capturing(), in_place:
+            if self._captured is None and lazy_modules.has_lazy(self._model):
+                self._initialise(capture)
+            return capture()
+
+    def _give_up_job(self) -> None:
+        """Ends the job, whose image the model has outgrown; the next call begins another one with
+        the client's weights. Raises OtherImage where the job, or its weights, are not the
+        client's."""
+        with self._lock:
+            if self._joined is not None or self._mirror is None or self._options.shared:
+                raise
+            if self._unwatch is not None:
+                self._unwatch()
+            self._leave_job()
+            self._owned.give_up()
+
+    def _leave_job(self) -> None:
+        with self._lock:
+            self._variants.forget()
+            self._unwatch = self._mirror = self._captured = self.job = None
+            self._writes = False
 
     def _follows(self) -> bool:
         """Whether the job follows the client's model."""

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from laneway.capture.border import spanned_bytes
 from laneway.capture.signature import (
     GENERATOR,
     InputSignature,
     OtherForm,
     TensorInput,
-    spanned_bytes,
 )
 from laneway.errors import InvalidInput
 from laneway.jobs import written_inputs
@@ -37,12 +37,13 @@ class Frame:
         self.error = bindings.new_error()
         self.pending = ffi.new("laneway_submission **")
         self.keep: list[Any] = []
-        self.targets: list[torch.Tensor] = []
+        self.targets: list[Any] = []
 
 
 class Binder:
     """Fills frames for the calls of one graph. `fixed` are tensors behind the signature's own
-    inputs, the same in every call; `written` the positions of the tensors that the step writes.
+    inputs, the same in every call; `written` the positions of the tensors that the step writes,
+    `gradients` of those to whose gradients it adds.
     Thread-safe: a frame belongs to one call at a time."""
 
     def __init__(
@@ -51,17 +52,20 @@ class Binder:
         optimizers: Sequence[Optimizer],
         fixed: list[torch.Tensor],
         written: list[int],
+        gradients: list[int],
     ) -> None:
         self._signature = signature
         self._optimizers = tuple(optimizers)
         self._fixed = fixed
-        self._written = written
+        self._written, self._gradients = written, gradients
         self.count = len(signature.specs) + len(fixed)
         self._frames: list[Frame] = []
         specs = signature.specs
         self._arguments = [s for s in specs if s.source[0] == "input"]
         self._quick = signature.takes_plain_tensors()
-        self._checks = [(s.dtype, torch.Size(s.sizes), s.strides) for s in self._arguments]
+        self._checks = [
+            (s.dtype, torch.Size(s.sizes), s.strides, s.requires_grad) for s in self._arguments
+        ]
         # Of which optimizer, and of which of its groups; load_state_dict() replaces the groups.
         groups = [(o, i) for o in self._optimizers for i in range(len(o.param_groups))]
         self._rates = [
@@ -86,9 +90,9 @@ class Binder:
             except OtherForm:
                 self.give_back(frame)
                 raise
-        if self._written:
+        if self._written or self._gradients:
             try:
-                frame.targets = written_inputs.targets(args, kwargs, self._written)
+                frame.targets = written_inputs.targets(args, kwargs, self._written, self._gradients)
             except InvalidInput:
                 self.give_back(frame)
                 raise
@@ -119,6 +123,7 @@ class Binder:
                 or tensor.dtype is not check[0]
                 or tensor.shape != check[1]
                 or tensor.stride() != check[2]
+                or tensor.requires_grad is not check[3]
                 or not tensor.is_cpu
                 or tensor.is_neg()
                 or tensor.is_conj()

@@ -30,6 +30,7 @@ from laneway.capture.optimizers import PER_ITERATION
 from laneway.capture.outer_names import is_empty, is_users, named_by
 from laneway.jobs.exact_values import Facts, Same, exact, shown
 from laneway.jobs.hook_watch import counts, global_hooks
+from laneway.jobs.surroundings import Surroundings
 from laneway.jobs.watched import quietly
 from laneway.operators import layouts
 
@@ -123,8 +124,8 @@ class _Walk:
 
     def context(self) -> None:
         self._put("the numeric context", current_numeric_context())
-        self._put("autocast", torch.is_autocast_enabled("cpu"))
-        self._put("the dtype of autocast", torch.get_autocast_dtype("cpu"))
+        for name, mode in Surroundings().named():
+            self._put(name, mode)
         self._put("the operators that captures measure", layouts.distrusted())
         self._put("the default device", torch.get_default_device())
         for number, hook in enumerate(global_hooks()):

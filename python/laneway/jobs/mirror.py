@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from laneway.capture.loss_scaling import CapturedScaler
 from laneway.capture.optimizers import OptimizerLayout
 from laneway.errors import Error, InvalidInput
 from laneway.graph.graph_ir import Graph, StorageKind
@@ -27,6 +28,7 @@ from laneway.jobs.left_lines import LeftLines
 from laneway.jobs.mirrored_gradients import GradientMirror
 from laneway.jobs.mirrored_model import ModelMirror
 from laneway.jobs.mirrored_optimizer import OptimizerMirror
+from laneway.jobs.mirrored_scaler import ScalerMirror
 from laneway.jobs.watched import quietly, watchers_of
 from laneway.native.process import ProcessLock
 
@@ -92,6 +94,7 @@ class Mirror:
             p for o, _ in optimizers for g in o.param_groups for p in list.__iter__(g["params"])
         ]
         self._gradients: GradientMirror | None = None  # of a step without an optimizer
+        self._scaler: ScalerMirror | None = None
         self.present: set[Path] = set()  # the parameters that have a gradient now
         self._lines = LeftLines(job.name, [optimizer for optimizer, _ in optimizers])
         self.attach()
@@ -101,7 +104,7 @@ class Mirror:
         with self._gate.reading, self._lock, quietly():
             if self._job is None:
                 return
-            self._model.attach(self._slots, self._parameters)
+            self._model.attach(self._slots, self._parameters, self._bring_model)
             for optimizer in self._optimizers:
                 optimizer.attach()
             for watcher in self._model.watchers():
@@ -116,6 +119,11 @@ class Mirror:
         parameters = self._model.parameters()
         self._gradients = GradientMirror(self._slots, kept, parameters)
         self.present = present
+
+    def follow_scaler(self, captured: CapturedScaler) -> None:
+        """From here on the client's scaler is kept up to date, too."""
+        watcher = _Reads(self, self._scaler_read)
+        self._scaler = ScalerMirror(captured, self._slots, watcher)
 
     def give_gradients(self, present: set[Path]) -> None:
         """Gives the client the gradients that the last iteration left: those that are `present`."""
@@ -142,10 +150,16 @@ class Mirror:
         if wrote:
             self._calls.ran = True
             self._of_model.due = self._of_state.due = True
+            if self._scaler is not None:
+                self._scaler.stale = True
         self._calls.end()
 
     def give(self) -> None:
         """Gives the job what the client wrote. Raises InvalidInput for what the job cannot take."""
+        if self._scaler is not None and not self._scaler.stale:
+            with self._gate.reading, self._lock, quietly():
+                if self._job is not None:
+                    self._scaler.push(self._job)
         for peer in self._peers:
             if peer._calls.ran or peer._model.stale:
                 peer.refresh()
@@ -176,6 +190,12 @@ class Mirror:
             if self._gradients is not None and not self._gradients.is_untouched():
                 self.present = self._gradients.push(self._job)
 
+    def _bring_model(self) -> None:
+        """Brings the tensors that the client had before up to date."""
+        if self._job is not None:
+            self._note_runs()
+            self._model.refresh(self._job)
+
     def _note_runs(self) -> None:
         """Marks what iterations may have written until now."""
         if self._calls.ran:
@@ -194,6 +214,8 @@ class Mirror:
             self._model.note()
             self._replaced = False
             self._mark({slot.index for slot in self._slots})
+            if self._scaler is not None:
+                self._scaler.stale = True
             self.stepped, self._compare = stepped, "none"
 
     def refresh(self, state: bool = False) -> None:
@@ -234,6 +256,8 @@ class Mirror:
                 self._model.refresh(job)
                 for optimizer, stepped in zip(self._optimizers, self.stepped):
                     optimizer.refresh(job, self._slots, stepped)
+                if self._scaler is not None:
+                    self._scaler.refresh(job)
             except Error as error:
                 warnings.warn(
                     f"the weights of job {self._name!r} are lost, and the model has those of the "
@@ -246,6 +270,8 @@ class Mirror:
 
     def _detach(self) -> None:
         self._model.detach()
+        if self._scaler is not None:
+            self._scaler.detach()
         for optimizer in self._optimizers:
             optimizer.detach()
         self._lines.remove()
@@ -264,6 +290,12 @@ class Mirror:
             return
         self._compare = "all"
         self._of_model.due = False
+
+    def _scaler_read(self) -> None:
+        """Somebody is about to read or set the scaler's state."""
+        with self._gate.reading, self._lock, quietly():
+            if self._job is not None and self._scaler is not None:
+                self._scaler.refresh(self._job)
 
     def _state_read(self) -> None:
         """Somebody is about to read the optimizer's state, and may write to it afterwards."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from laneway.errors import InvalidInput
-from laneway.graph.slots import Path, Slot, SlotTensor
+from laneway.graph.slots import OtherImage, Path, Slot, SlotTensor
 from laneway.jobs import slot_bytes
 from laneway.jobs.job import Job
 from laneway.jobs.watched import WatchedTensors, Watcher, unwatch, watch
@@ -49,13 +49,13 @@ class _Entry:
     is_buffer: bool
 
     def tensor(self) -> torch.Tensor:
-        """Raises InvalidInput when the holder has none any more."""
+        """Raises OtherImage when the holder has none any more."""
         found = dict.get(self.holder, self.key)
         if found is None:
-            raise InvalidInput(
+            raise OtherImage(
                 f"{'/'.join(map(str, self.described.path))} was taken out of its module (by a "
-                "parametrisation, weight_norm or pruning?) while a job trains the model: make a "
-                "new step for the changed model, or change it back"
+                "parametrisation, weight_norm or pruning?) while a job has the model",
+                remedy="make a new step for the changed model, or change it back",
             )
         return found
 
@@ -74,13 +74,18 @@ class ModelMirror:
         self._tensors: list[torch.Tensor] = []
         self._seen: tuple[list[int], list[int]] = ([], [])
 
-    def attach(self, slots: list[Slot], others: list[torch.Tensor]) -> None:
+    def attach(
+        self, slots: list[Slot], others: list[torch.Tensor], bring_up_to_date: Callable[[], None]
+    ) -> None:
         """Watches the modules as they are now. A tensor that was there before and is another object
-        now counts as written. `others` are parameters that an optimizer alone has."""
+        now counts as written; where it was in another place before, it is brought up to date first.
+        `others` are parameters that an optimizer alone has."""
+        entries = [*self._found(slots, others)]
+        if self._moved(entries):
+            bring_up_to_date()
         before = {e.described.path: t for e, t in zip(self._entries, self._tensors)}
         known = dict(zip(map(id, self._tensors), zip(*self._seen)))
-        self._slots = slots
-        self._entries = [*self._found(slots, others)]
+        self._slots, self._entries = slots, entries
         self._tensors = [entry.tensor() for entry in self._entries]
         for entry, tensor in zip(self._entries, self._tensors):
             _check_counted("/".join(map(str, entry.described.path)), tensor)
@@ -91,6 +96,13 @@ class ModelMirror:
             for entry, tensor in zip(self._entries, self._tensors)
         ]
         self._seen = [version for version, _ in seen], [address for _, address in seen]
+
+    def _moved(self, entries: list[_Entry]) -> bool:
+        """Whether a tensor of the modules has another place now than when it was seen last."""
+        before = {e.described.path: t for e, t in zip(self._entries, self._tensors)}
+        known = set(map(id, self._tensors))
+        pairs = ((entry.described.path, entry.tensor()) for entry in entries)
+        return any(id(t) in known and before.get(path, t) is not t for path, t in pairs)
 
     def detach(self) -> None:
         """Watches the modules no more."""
@@ -147,6 +159,8 @@ class ModelMirror:
         for entry, replaced in written:
             if entry.slot in self.stale and not replaced:
                 raise InvalidInput(f"{self._name(entry)} was written " + self._why_refused())
+        if any(replaced for _, replaced in written):
+            self._check_ties()
         numbers = {entry.slot for entry, _ in written}
         compared = {
             entry.slot
@@ -176,6 +190,21 @@ class ModelMirror:
             if replaced or tensor._version != version:
                 found.append((entry, replaced))
         return found
+
+    def _check_ties(self) -> None:
+        """Raises OtherImage when tensors share memory and their slots do not, or the reverse."""
+        of_storage: dict[int, int] = {}
+        of_slot: dict[int, int] = {}
+        for entry in self._entries:
+            storage = entry.tensor().untyped_storage()._cdata
+            if of_storage.setdefault(storage, entry.slot) != entry.slot or (
+                of_slot.setdefault(entry.slot, storage) != storage
+            ):
+                raise OtherImage(
+                    f"{self._name(entry)} shares memory with other tensors of the model than in "
+                    "the job",
+                    remedy="tie and untie weights before the first call, or make a new step",
+                )
 
     def _why_refused(self) -> str:
         if len(self.watchers()) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch.optim import Optimizer
 
 from laneway.capture.optimizers import OptimizerLayout, StateTensor, parameters_of
+from laneway.errors import InvalidInput
 from laneway.graph.slots import Slot, SlotTensor
 from laneway.jobs import slot_bytes
 from laneway.jobs.hook_watch import without_effect
@@ -23,6 +25,8 @@ from laneway.jobs.watched import (
     unwatch,
     watch,
 )
+
+_attached: weakref.WeakSet[OptimizerMirror] = weakref.WeakSet()
 
 
 class OptimizerMirror:
@@ -45,6 +49,7 @@ class OptimizerMirror:
             optimizer.register_load_state_dict_post_hook(without_effect(_Loaded(replaced))),
         ]
         self._hooks = hooks
+        _attached.add(self)
         # As the job knows them; a capture gives the optimizer others for a while.
         self._parameters = parameters_of(optimizer)
         self._held: dict[Any, dict[str, Any]] = optimizer.__dict__["state"]
@@ -67,6 +72,7 @@ class OptimizerMirror:
             group["params"] = unwatch(group["params"], list, self._parameter_watcher)
         for hook in self._hooks:
             hook.remove()
+        _attached.discard(self)
 
     def is_attached(self) -> bool:
         """Whether the optimizer still has the state that attach() saw."""
@@ -98,6 +104,7 @@ class OptimizerMirror:
         """Gives the job what differs in the client's state, which is up to date otherwise; whether
         there is any state. Raises InvalidInput, and the job is as it was, for a tensor that does
         not fit."""
+        self._check_apart()
         placed: dict[int, list[slot_bytes.Placed]] = {}
         names: dict[int, str] = {}
         present = False
@@ -122,6 +129,18 @@ class OptimizerMirror:
             slot_bytes.write_from(job, {n: placed[n] for n in differing}, slots, names)
         return present
 
+    def _check_apart(self) -> None:
+        """Raises InvalidInput when tensors of the state are another job's optimizer's, too."""
+        own, state = _storages(self._optimizer), self._optimizer.__dict__["state"]
+        others = [m._optimizer for m in list(_attached)]
+        for other in others:
+            if other.__dict__["state"] is not state and own & _storages(other):
+                raise InvalidInput(
+                    f"the state of this {type(self._optimizer).__name__} shares tensors with that "
+                    "of another optimizer, as load_state_dict() of its state_dict() leaves it, and "
+                    "each is in a job of its own: load a copy, copy.deepcopy(other.state_dict())"
+                )
+
     def _entries(self, parameters: list[torch.Tensor]) -> list[tuple[torch.Tensor, str, Any]]:
         return [
             (parameters[index], key, entry)
@@ -132,6 +151,14 @@ class OptimizerMirror:
     def _of(self, parameter: torch.Tensor) -> dict[str, Any]:
         """The client's state of a parameter, made if there is none."""
         return self._held.setdefault(parameter, {})
+
+
+def _storages(optimizer: Optimizer) -> set[int]:
+    """Where the tensors of an optimizer's state lie."""
+    state = optimizer.__dict__["state"]
+    parts = (part for entries in dict.values(state) for part in dict.values(entries))
+    tensors = (part for part in parts if isinstance(part, torch.Tensor) and part.numel() > 0)
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors}
 
 
 class _BeforeRead:

@@ -1,13 +1,15 @@
 """ModuleForm: modules as a capture saw them, and whether they are so still.
 
 Of every module below the roots, the form says whether it is in training mode and which modules and
-parameters it consists of; of every parameter, whether it requires a gradient. It says nothing of
-the values of parameters and buffers, of which a job has its own, nor of plain attributes.
+parameters it consists of, and which buffers it has; of every parameter, whether it requires a
+gradient. It says nothing of the values of parameters and buffers, of which a job has its own, nor
+of plain attributes.
 """
 
 from __future__ import annotations
 
-from operator import attrgetter, is_, itemgetter
+from itertools import repeat
+from operator import attrgetter, is_, is_not, itemgetter
 from typing import Any
 
 import torch
@@ -39,6 +41,13 @@ class ModuleForm:
         self._empty = [holder for holder in children + holders if not holder]
         self._children = [holder for holder in children if holder]
         self._known_children = [dict(holder) for holder in self._children]
+        buffers = [m._buffers for m in self.modules]
+        self._empty += [holder for holder in buffers if not holder]
+        self._buffers = [holder for holder in buffers if holder]
+        named = [(holder, *entry) for holder in self._buffers for entry in dict.items(holder)]
+        self._buffer_holder = [holder for holder, _, _ in named]
+        self._buffer_name = [name for _, name, _ in named]
+        self._is_set = [tensor is not None for _, _, tensor in named]
         # Parameters are compared by identity alone: `==` of two tensors would run an operator.
         self._holders = [holder for holder in holders if holder]
         entries = [(holder, *entry) for holder in self._holders for entry in holder.items()]
@@ -56,6 +65,8 @@ class ModuleForm:
             return "modules were put into another mode by train() or eval()"
         if not self._has_parts():
             return "modules or parameters of the model were added, replaced or removed"
+        if not self._has_buffers():
+            return "buffers of the model were added or removed"
         if not all(map(_is_trained, self._trained)) or any(map(_is_trained, self._frozen)):
             return "other parameters require a gradient"
         return None
@@ -70,6 +81,16 @@ class ModuleForm:
         except KeyError:
             return False
         return sum(map(len, self._holders)) == len(self._entries)  # and no others
+
+    def _has_buffers(self) -> bool:
+        """Whether the modules have the buffers that they had, whatever tensors these are."""
+        try:
+            now = map(_entry, self._buffer_holder, self._buffer_name)
+            if not all(map(is_, map(is_not, now, repeat(None)), self._is_set)):
+                return False
+        except KeyError:
+            return False
+        return sum(map(len, self._buffers)) == len(self._is_set)  # and no others
 
 
 def _is_plain(module: torch.nn.Module) -> bool:

@@ -72,6 +72,13 @@ class OwnedJob:
         _warn_of_deadline(job, self._told)
         return job
 
+    def give_up(self) -> None:
+        """Ends the job after its running iteration; another one can take its place."""
+        with self._lock:
+            job, self._job = self._job, None
+        if job is not None:
+            job.close()
+
     def close(self) -> None:
         """Ends the job after its running iteration. May be called again; then it has no effect."""
         self._closed = True

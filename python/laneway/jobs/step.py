@@ -13,18 +13,18 @@ from torch.optim import Optimizer
 
 from laneway.capture import given, loss_scaling
 from laneway.capture.capture import CapturedJobGraph
-from laneway.capture.kept_gradients import gradient_path
+from laneway.capture.kept_gradients import begun
 from laneway.errors import InvalidInput
-from laneway.graph.slots import Path
+from laneway.graph.slots import OtherImage, Path
 from laneway.graph.target import Target
-from laneway.jobs import client_state, draws
+from laneway.jobs import draws
 from laneway.jobs.alike import Alike
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.client_state import ClientState
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.graph_call import UNDER_WAY, GraphCall, call_of
 from laneway.jobs.job import Future, Job, create_job
-from laneway.jobs.job_state import JobState, parts_of, release_created
+from laneway.jobs.job_state import release_created
 from laneway.jobs.mirror import Mirror, bring_up_to_date
 from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
@@ -37,12 +37,13 @@ from laneway.jobs.stale_weights import StaleWeights
 from laneway.jobs.step_capture import StepCapture
 from laneway.jobs.step_files import StepFiles
 from laneway.jobs.step_options import StepOptions
+from laneway.jobs.step_state import StepState
 from laneway.jobs.variants import Variants
 from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 
 
-class TrainStep(NotPickled, Settable, StepFiles):
+class TrainStep(NotPickled, Settable, StepState, StepFiles):
     """Call a step with a batch: the service runs one iteration of training and returns the loss.
 
     The first call captures the step and submits the job. From then on parameters, buffers and
@@ -104,9 +105,7 @@ class TrainStep(NotPickled, Settable, StepFiles):
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
-        mirror = self.mirror
-        if mirror is not None:
-            mirror.before_call()
+        mirror = self._before_call()
         try:
             result = self._variants.run(inputs, kwargs)
         except KeyboardInterrupt as interrupt:
@@ -124,9 +123,7 @@ class TrainStep(NotPickled, Settable, StepFiles):
         """Submits one iteration and returns a Future at once (`result(timeout=None)`, `done()`,
         awaitable). The iteration works on copies of the inputs: when the step writes into an input,
         the caller's tensor does not change, and a warning says so."""
-        mirror = self.mirror
-        if mirror is not None:
-            mirror.before_call()
+        mirror = self._before_call()
         try:
             future = self._variants.submit(inputs, kwargs)
         finally:
@@ -159,68 +156,6 @@ class TrainStep(NotPickled, Settable, StepFiles):
         Preparation captures those that are left. Raises InvalidInput for more calls than
         max_variants."""
         return self._variants.prepare_many(calls, background)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state after all iterations submitted before: {"model": …, "optimizer": …} in torch's
-        own layouts, which plain torch can load, and "random", the state of the generator that the
-        step draws from (torch's default one, or the job's). Of a step with a list of models or
-        optimizers the entry is a list in that order. "gradients", by parameter, is an entry where
-        the job keeps gradients between calls, "scaler" where the step uses a GradScaler."""
-        if self.mirror is not None:
-            self.mirror.give()
-        with self._lock, quietly():
-            self._check_open()
-            if self.job is None or self.captured is None:
-                return self._before.read()
-            if self.mirror is not None:
-                self._stepped = self.mirror.stepped
-                if not self.optimizers:
-                    self._gradients = self.mirror.present
-            return self._state().read(self._stepped, self._gradients)
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Loads a state that state_dict() or plain torch made, after all iterations submitted
-        before. The entry "random", where there is one, becomes the state of the generator that the
-        step draws from: torch's default one, or the job's. Raises InvalidInput, which names the
-        entry that does not fit."""
-        random = state.get("random")
-        with self._lock, quietly():
-            self._check_open()
-            optimizers = parts_of(state, "optimizer", self.optimizer)
-            draws.check_state(random)
-            if random is not None and self._shares_random:
-                draws.set_default_state(random)
-            if self.job is None or self.captured is None:
-                self._before.write(state)
-                return
-            self._gradients = self._state().write(state)
-            self._stepped = [bool(part["state"]) for part in optimizers]
-            if self.mirror is not None:
-                self.mirror.overwritten(self._stepped)
-
-    def sync_to(
-        self,
-        model: torch.nn.Module | Sequence[torch.nn.Module],
-        optimizer: Optimizer | Sequence[Optimizer] | None = None,
-        scaler: torch.amp.GradScaler | None = None,
-    ) -> None:
-        """Copies the job's state into `model` (and `optimizer`, and `scaler`): lists of as many as
-        the step has, where it has lists."""
-        own = self.mirror is not None and given.are_same(model, self.model)
-        own_optimizer = given.are_same(optimizer, self.optimizer)
-        if own:
-            self.mirror.refresh(state=own_optimizer)
-            keeps = self.captured is not None and self.captured.gradients
-            if (optimizer is None or own_optimizer) and scaler is None and not keeps:
-                return
-        state = self.state_dict()
-        if not own:
-            client_state.copy_model(state, model)
-        for watch in self._watches:
-            watch.current = watch.current or given.are_same(model, self.model)
-        others = None if own and own_optimizer else optimizer
-        client_state.copy_others(state, others, self.optimizers, scaler)
-        client_state.copy_gradients(state, model, self.captured)
 
     def report(self, with_tapes: bool = False) -> dict[str, Any]:
         """The job's status line, its bytes and, per graph, the measured memory and in "shared"
@@ -277,6 +212,19 @@ class TrainStep(NotPickled, Settable, StepFiles):
         self._owned.check_open(self.name)
         self.service.native_handle()
 
+    def _before_call(self) -> Mirror | None:
+        """Gives the job what the client wrote; the mirror that did it."""
+        mirror = self.mirror
+        if mirror is None:
+            return None
+        try:
+            mirror.before_call()
+        except OtherImage:
+            with self._variants.held():
+                self._give_up_job()
+            return None
+        return mirror
+
     def _note_call(self, told: Mirror | None) -> None:
         """Notes what the graph that ran last changed in the state; `told` is the mirror that knew
         of the call before it began."""
@@ -293,7 +241,7 @@ class TrainStep(NotPickled, Settable, StepFiles):
         if self.mirror is not None:
             if self.mirror.stepped != self._stepped:
                 self.mirror.stepped = [*map(or_, self.mirror.stepped, self._stepped)]
-            if told is None:  # the call made the mirror
+            if told is not self.mirror:  # the call made the mirror
                 self.mirror.before_call()
             self.mirror.after_call()
 
@@ -307,11 +255,10 @@ class TrainStep(NotPickled, Settable, StepFiles):
         with self._lock:
             self._check_open()
             if self.job is not None and self.captured is not None:
-                with self._gate.capturing():
-                    further, encoded = self._captures.further(inputs, kwargs, self.captured)
-                if self.mirror is not None:
-                    self.mirror.add_graph(further.graph)
-                return call_of(self.job, self.job.add_graph(encoded), further, self.optimizers)
+                try:
+                    return self._capture_further(self.job, self.captured, inputs, kwargs)
+                except OtherImage:
+                    self._give_up_job()
             bring_up_to_date(self._modules)
             with self._gate.capturing():
                 captured, encoded = self._captures.first(inputs, kwargs)
@@ -321,13 +268,40 @@ class TrainStep(NotPickled, Settable, StepFiles):
                 loss_scaling.known(captured.scaler).begin_from(captured.slots, self._before.scaler)
             self.job = self._offer(captured, encoded)
             self.captured, self.name = captured, self.job.name
-            self._gradients = _begun_gradients(captured)
+            self._gradients = begun(captured.gradients, captured.slots)
             release_created(captured.slots)
             # Schedulers warn when the optimizer has not stepped before them; they read this.
             for optimizer in self.optimizers:
                 optimizer._opt_called = True
             self._follow(captured, self.job)
             return call_of(self.job, 0, captured, self.optimizers)
+
+    def _capture_further(
+        self, job: Job, first: CapturedJobGraph, inputs: tuple, kwargs: dict[str, Any]
+    ) -> GraphCall:
+        with self._gate.capturing():
+            further, encoded = self._captures.further(inputs, kwargs, first)
+        if self.mirror is not None:
+            self.mirror.add_graph(further.graph)
+        return call_of(job, job.add_graph(encoded), further, self.optimizers)
+
+    def _give_up_job(self) -> None:
+        """Ends the job, whose image the model or the optimizer has outgrown. Its state is the
+        client's from here on, and the next call begins another job with it. Raises OtherImage where
+        the client's model does not follow the job, or others may have joined it."""
+        with self._lock:
+            if self._options.shared or self.mirror is None:
+                raise
+            self._stepped = self.mirror.stepped
+            state = self._state().read(self._stepped, self._gradients)
+            self._before.take_over(state, self.captured)
+            if self._unwatch is not None:
+                self._unwatch()  # the mirror brings the client up to date
+            self._unwatch = self.mirror = None
+            self._variants.forget()
+            self._captures.begin_anew()
+            self._owned.give_up()
+            self.job = self.captured = None
 
     def _follow(self, captured: CapturedJobGraph, job: Job) -> None:
         """From here on the client's model is brought up to date, or warned of."""
@@ -339,6 +313,8 @@ class TrainStep(NotPickled, Settable, StepFiles):
             optimizers = list(zip(self.optimizers, captured.optimizer_layouts))
             self.mirror = Mirror(roots, optimizers, captured.slots, job, self._gate)
             self.mirror.add_graph(captured.graph)
+            if captured.scaler is not None:
+                self.mirror.follow_scaler(captured.scaler)
             if not self.optimizers:
                 self.mirror.keep_gradients(captured.gradients, self._gradients)
             self.service.add_mirror(self.mirror)
@@ -362,16 +338,3 @@ class TrainStep(NotPickled, Settable, StepFiles):
             )
 
         return self._owned.place(make, options.admission_timeout)
-
-    def _state(self) -> JobState:
-        captured, job = self.ensure_job()
-        last = self._variants.current
-        # A form that does not scale its loss leaves the scaler's state as it is.
-        scaler = (last.captured.scaler if last is not None else None) or captured.scaler
-        return JobState(captured, job, self.model, self.optimizer, scaler, self._shares_random)
-
-
-def _begun_gradients(captured: CapturedJobGraph) -> set[Path]:
-    """The parameters of the kept gradients that the client had before the first call."""
-    created = {t.path for slot in captured.slots if slot.created for t in slot.tensors}
-    return {path for path in captured.gradients if gradient_path(path) not in created}

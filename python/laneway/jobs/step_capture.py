@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-from laneway.capture import given
+from laneway.capture import given, optimizers
 from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
+from laneway.capture.recorder import StaleGradient
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules
@@ -70,6 +71,10 @@ class StepCapture:
         self._first = kept
         return captured, encoded
 
+    def begin_anew(self) -> None:
+        """The next first graph is that of another job: the model is not as it was."""
+        self._first, self._is_like, self._looks = None, False, False
+
     def further(
         self, inputs: tuple, kwargs: dict[str, Any], job: CapturedJobGraph
     ) -> tuple[CapturedJobGraph, bytes]:
@@ -79,10 +84,28 @@ class StepCapture:
         if kept is not None:
             self.taken += 1
             return bound(kept, self._modules, self._optimizer, job.slots), kept.encoded
-        captured = self._captured(inputs, kwargs, job)
+        try:
+            captured = self._captured(inputs, kwargs, job)
+        except StaleGradient as error:
+            raise self._explained(error) from error
         encoded = captured.encode()
         self._keep(likeness, captured, encoded, self._first)
         return captured, encoded
+
+    def _explained(self, error: StaleGradient) -> CaptureError:
+        """The error itself, or what it comes of."""
+        own = {id(p) for _, module in self._modules for p in module.parameters()}
+        every = [p for o in given.all_of(self._optimizer) for p in optimizers.parameters_of(o)]
+        others = sum(id(parameter) not in own for parameter in every)
+        if others == 0:
+            return error
+        return CaptureError(
+            f"{others} of the {len(every)} parameters of the optimizers are none of the model's: "
+            "parameters of the model were replaced (by load_state_dict(assign=True), say), and the "
+            "new ones get gradients that nobody uses or clears",
+            remedy="load states without assign=True, or make a new optimizer over "
+            "model.parameters(), and a new step",
+        )
 
     def ahead(self, inputs: tuple, kwargs: dict[str, Any]) -> None:
         """Captures for a call to come, of a step without a job."""

@@ -30,7 +30,7 @@ from laneway.native.process import ProcessLock
 from laneway.operators import layouts
 
 # How the engine names the operator: torch_graph_runner.cc, fail().
-_LAID_OUT = re.compile(r"', node \d+ \((aten::[\w.]+)\): gave a tensor with strides")
+_LAID_OUT = re.compile(r"', node \d+ \((aten::[\w.]+)\): gave [^;]*, the graph declares ")
 
 # Captures of one step after which it is told that its calls rarely look alike.
 _MANY_CAPTURES = 32
@@ -201,6 +201,16 @@ class Variants:
                 return call, None
             differences.append(difference)
         return None, differences[0] if differences else None
+
+    def held(self) -> ProcessLock:
+        """With it no thread captures. Whoever takes locks of its own takes them behind it."""
+        return self._lock
+
+    def forget(self) -> None:
+        """Forgets the graphs, which were those of a job that is given up."""
+        with self._lock:
+            self._known.clear()
+            self.current = None
 
     def close(self) -> None:
         """Forgets all variants."""

@@ -203,6 +203,22 @@ class WatchedList(list):
         tell(self.watchers)
         return super().__getitem__(index)
 
+    # Without these, C code would copy the list as it is.
+    def __add__(self, other: Any) -> Any:
+        return list(self) + other
+
+    def __radd__(self, other: Any) -> Any:
+        return other + list(self)
+
+    def __mul__(self, count: Any) -> Any:
+        return list(self) * count
+
+    __rmul__ = __mul__
+
+    def __reversed__(self) -> Iterator[Any]:
+        tell(self.watchers)
+        return super().__reversed__()
+
     def copy(self) -> list[Any]:
         return list(self)
 

@@ -14,16 +14,20 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from laneway.capture.input_gradients import GradientOf
 from laneway.errors import InvalidInput
 
 
-def targets(args: tuple, kwargs: dict[str, Any], written: Sequence[int]) -> list[torch.Tensor]:
-    """The tensors among a call's arguments at the positions `written`. Raises InvalidInput when one
-    of them shares memory with another argument, or with itself."""
+def targets(
+    args: tuple, kwargs: dict[str, Any], written: Sequence[int], gradients: Sequence[int] = ()
+) -> list[torch.Tensor | GradientOf]:
+    """The tensors among a call's arguments at the positions `written`, and the gradients of those
+    at `gradients`. Raises InvalidInput when one that is written shares memory with another
+    argument, or with itself."""
     tensors = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
     for position in written:
         check_apart(tensors[position], f"input {position}", tensors)
-    return [tensors[position] for position in written]
+    return [tensors[n] for n in written] + [GradientOf(tensors[n]) for n in gradients]
 
 
 def check_apart(tensor: torch.Tensor, name: str, others: Sequence[torch.Tensor]) -> None:
@@ -49,7 +53,7 @@ def share_memory(a: torch.Tensor, b: torch.Tensor) -> bool:
     return max(a_first, b_first) < min(a_end, b_end)
 
 
-def write_back(given: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+def write_back(given: Sequence[torch.Tensor | GradientOf], values: Sequence[torch.Tensor]) -> None:
     """Gives the caller's tensors the values that the step left in its copies."""
     with torch.no_grad():
         for tensor, value in zip(given, values):

@@ -1,12 +1,12 @@
-"""The strides of results, for operators whose fake tensors have other strides than the kernels.
+"""The strides and dtypes of results, for operators whose fake tensors have others than the kernels.
 
 A capture decides by the strides of fakes: whether a result is a view or a copy, and its layout for
-the user. For most operators fakes have the strides of the CPU's kernels. For the operators listed
-here they have not, so the kernel itself runs once on stand-ins for its operands. The lists come
-from PyTorch's own operator database, run on both (tests/python/test_fake_layouts.py). The job finds
-an operator that the lists miss: its first iteration compares every result's layout with the
-graph's. If one differs, this process measures the operator from then on (`distrust`) and captures
-the call again.
+the user. For most operators fakes have the strides and the dtypes of the CPU's kernels. For the
+operators listed here they have not, so the kernel itself runs once on stand-ins for its operands.
+The lists come from PyTorch's own operator database, run on both
+(tests/python/test_fake_layouts.py). The job finds an operator that the lists miss: its first
+iteration compares every result's layout, sizes and dtype with the graph's. If one differs, this
+process measures the operator from then on (`distrust`) and captures the call again.
 """
 
 from __future__ import annotations
@@ -110,6 +110,16 @@ _USUAL_FORMATS = {
     5: (torch.contiguous_format, torch.channels_last_3d),
 }
 _REDUCED = (torch.float16, torch.bfloat16)
+# Their statistics, and gradients of weights, have the input's dtype in fakes, and float32 in
+# reality when the weights are float32 and the input is not, as under autocast.
+_MIXED_NORMS = frozenset(
+    {
+        aten.native_layer_norm.default,
+        aten.native_layer_norm_backward.default,
+        aten.native_group_norm.default,
+        aten.native_group_norm_backward.default,
+    }
+)
 
 _distrusted: set[str] = set()
 _lock = threading.Lock()
@@ -143,6 +153,8 @@ def is_measured(overload: torch._ops.OpOverload, args: tuple, target: Target) ->
     if target is not Target.cpu:
         return False
     if name in _ON_CPU or name in _distrusted:
+        return True
+    if overload in _MIXED_NORMS and len({tensor.dtype for tensor in _tensors(args)}) > 1:
         return True
     return name in _ON_CPU_WHEN_UNUSUAL and not all(
         tensor.is_contiguous() for tensor in _tensors(args)

@@ -77,6 +77,12 @@ def of_argument(value: object) -> str:
         )
     if isinstance(value, torch.dtype):
         return "use a floating, complex (64 or 128 bits) or signed integer dtype, bool or uint8"
+    if isinstance(value, torch.device) and value.type == "meta":
+        return (
+            "if it is a forward-mode derivative (torch.func.jvp, jacfwd, hessian, "
+            "forward_ad.make_dual), take it in reverse mode: torch.autograd.grad, torch.func.vjp, "
+            "jacrev; else use CPU tensors"
+        )
     return "use CPU tensors and plain Python numbers"
 
 

@@ -6,6 +6,9 @@ gradient of cumprod by another formula. Others read data, to check an argument. 
 recorded as one operator, and the job decomposes it over real tensors, as eager execution does.
 Where a gradient is needed, autograd must see the parts; there both decompositions are the same, or
 the part that needs data refuses the capture.
+
+Autocast casts the parts of some of them, and those of fused layers, inside the operator. A job runs
+an operator without autocast, so these are refused under it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from laneway.errors import CaptureError
 from laneway.operators.prod_gradient import prod
 from laneway.operators.thread_key import Form, ThreadKey
 
@@ -32,6 +36,13 @@ _NAMES = (
     "istft",
 )
 OPERATORS = frozenset(f"aten::{name}" for name in _NAMES)
+# Their parts are what autocast casts, with what computes the same in parts that a capture sees.
+_CAST_INSIDE = {
+    "cov": "compute it under torch.autocast('cpu', enabled=False)",
+    "corrcoef": "compute it under torch.autocast('cpu', enabled=False)",
+    "_transformer_encoder_layer_fwd": "call torch.backends.mha.set_fastpath_enabled(False)",
+    "_native_multi_head_attention": "call torch.backends.mha.set_fastpath_enabled(False)",
+}
 
 
 def kept_whole() -> contextlib.AbstractContextManager[None]:
@@ -49,6 +60,23 @@ def _whole(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
         return overload(*args, **kwargs)
 
 
+def _plain(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
+    return overload(*args, **kwargs)
+
+
+def _without_autocast(name: str, form: Form) -> Form:
+    def checked(overload: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_autocast_enabled("cpu"):
+            raise CaptureError(
+                "autocast casts what this operator computes inside, which no graph holds",
+                operator=f"aten::{name}",
+                remedy=_CAST_INSIDE[name],
+            )
+        return form(overload, *args, **kwargs)
+
+    return checked
+
+
 def _split(
     _: torch._ops.OpOverload, tensor: torch.Tensor, places: torch.Tensor, dim: int = 0
 ) -> list[torch.Tensor]:
@@ -61,8 +89,10 @@ def _split(
 
 
 def _forms() -> dict[str, Form]:
+    whole = dict.fromkeys(_NAMES, _whole)
     return {
-        **dict.fromkeys(_NAMES, _whole),
+        **whole,
+        **{name: _without_autocast(name, whole.get(name, _plain)) for name in _CAST_INSIDE},
         "prod": prod,
         "prod.dim_int": prod,
         "tensor_split.tensor_indices_or_sections": _split,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import prune
 from torch.optim import lr_scheduler, swa_utils
 
 import laneway
@@ -120,6 +121,10 @@ BETWEEN.each(
         "a hyperparameter changed": lambda m, o: o.param_groups[0].update(weight_decay=0.1),
         "the learning rate changed": lambda m, o: o.param_groups[0].update(lr=0.01),
         "layers frozen": lambda m, o: m[0].requires_grad_(False),
+        "layers frozen and unfrozen in turn": lambda m, o: m[0].requires_grad_(
+            not m[0].weight.requires_grad
+        ),
+        "a layer pruned": lambda m, o: prune.l1_unstructured(m[0], "weight", 0.5),
         "model.eval()": lambda m, o: m.eval(),
         "a parameter group added": lambda m, o: (
             o.add_param_group({"params": [nn.Parameter(torch.ones(2))]})

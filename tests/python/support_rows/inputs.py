@@ -65,6 +65,17 @@ class Tagged(torch.Tensor):
     """A subclass of Tensor."""
 
 
+class Scaled(torch.Tensor):
+    """One whose products are half of what plain ones are."""
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: tuple = (), kwargs: Any = None
+    ) -> Any:
+        result = super().__torch_function__(function, types, args, kwargs or {})
+        return result * 0.5 if function is torch.Tensor.mul else result
+
+
 INPUTS.each(
     {
         "transposed": lambda: torch.arange(24.0).view(6, 4).t(),
@@ -82,6 +93,7 @@ INPUTS.each(
         "of inference_mode": lambda: _in_inference_mode(),
         "a Parameter": lambda: nn.Parameter(grid.clone()),
         "a subclass of Tensor": lambda: grid.clone().as_subclass(Tagged),
+        "a subclass of Tensor with operators of its own": lambda: grid.clone().as_subclass(Scaled),
         "in shared memory": lambda: grid.clone().share_memory_(),
         "from numpy": lambda: torch.from_numpy(numpy.arange(24.0, dtype="float32").reshape(4, 6)),
         "a Python number": lambda: 0.5,
