@@ -86,7 +86,9 @@ def _report(case: str, found: dict[str, Any], report: Report) -> None:
         note += f", {found['evictions']} images left and {found['returns']} came back"
     note += "" if found["optimized"] else "; the program was built without optimisation"
     rates = found["events_per_s"]
-    report.add(case, "events_per_s", stats.median(rates), "1/s", _rate(case), samples=rates, note=note)
+    report.add(
+        case, "events_per_s", stats.median(rates), "1/s", _rate(case), samples=rates, note=note
+    )
     p99 = found["handle_p99_us"]
     report.add(case, "handle_p99_us", stats.median(p99), "us", _p99(case), samples=p99)
     for metric, at in (("handle_p50_us", stats.median), ("handle_max_us", max)):

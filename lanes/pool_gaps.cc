@@ -120,12 +120,6 @@ Bytes most_free_around(const memory::FreeList& ranges, std::span<const Range> go
   return most;
 }
 
-Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Range> sliding) {
-  const auto lowest = ranges.taken().lower_bound(sliding.front().first);
-  // The gap under it grows.
-  return lowest == ranges.taken().begin() ? Bytes() : Bytes(std::prev(lowest)->first);
-}
-
 // What slides up stays in its stretch between two ranges that do not slide, or goes to free bytes
 // of those above. Once these suffice for all that slides below, only stretches with something in
 // them that slides or is gone are looked at.

@@ -26,8 +26,6 @@ Bytes most_free_after(const memory::FreeList& ranges, std::span<const Range> sli
 
 // The same where nothing slides.
 Bytes most_free_around(const memory::FreeList& ranges, std::span<const Range> gone);
-// Below this offset nothing changes when those slide up. Requires: there are some.
-Bytes lowest_that_slides(const memory::FreeList& ranges, std::span<const Range> sliding);
 
 // Taken ranges while some of them slide: those from `lowest` up.
 class Sliding {

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -116,8 +115,7 @@ class PoolRecord {
 
   memory::Ledger ledger_;
   memory::FreeList ranges_;
-  // Walked only where what is found is sorted: its order differs from run to run.
-  std::unordered_map<JobId, Image> images_;
+  FlatMap<JobId, Image> images_;
   // Of images_, ascending, but for those that came or went since it was asked for. Of a few of
   // these it is known which (one may have come and gone); of more it is not.
   std::vector<ImageSize> by_size_;

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "lanes/core_check.h"
+#include "lanes/stay_rule.h"
 #include "lanes/turn_account.h"
 
 namespace laneway::lanes {
@@ -202,7 +203,7 @@ void Scheduler::on(const ImagePlaced& event) {
   }
   job->arriving = !event.whole;
   job->view.placed_at = core_.now;
-  if (event.whole) learn_way_in(*job);
+  if (event.whole) learn_way_in(core_, *job);
   if (comes) {
     job->view.used_at = core_.now;
     rest(*job);
@@ -211,15 +212,6 @@ void Scheduler::on(const ImagePlaced& event) {
   if (core_.pool.drop_prefix(event.job)) core_.memory_changed();  // what stayed was copied
   retry_those_who_wait();
   if (job->wanted_out) eviction_.unload(*job);
-}
-
-void Scheduler::learn_way_in(const Job& job) {
-  const Tier tier = core_.outside.place_of(job.view.id).tier;
-  const policies::Way way = tier == Tier::none    ? policies::Way::first_in
-                            : tier == Tier::store ? policies::Way::from_store
-                                                  : policies::Way::from_spill;
-  core_.view.learnt_transfers().learn(way, job.view.persistent - job.prefix.size,
-                                      core_.now - job.admitted_at);
 }
 
 void Scheduler::move_ended(Job& job, bool moved) {

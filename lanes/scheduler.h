@@ -114,8 +114,6 @@ class Scheduler {
   Job* known_job(JobId id);
   // Its image is in the pool, and no turn of it is open.
   void rest(Job& job);
-  // Its image is in the pool, whole: how long that took.
-  void learn_way_in(const Job& job);
   // Its image, which was moving, is where it was to go, or still where it was.
   void move_ended(Job& job, bool moved);
   void retry_those_who_wait();

@@ -37,6 +37,11 @@ bool could_leave(const Job& job, bool also_pinned) {
          !job.leaves && !job.ending;
 }
 
+void learn_way_in(CoreState& core, const Job& job) {
+  core.view.learnt_transfers().learn(way_in(core, job), job.view.persistent - job.prefix.size,
+                                     core.now - job.admitted_at);
+}
+
 Duration switch_time(const CoreState& core, const Job& leaves, const Wish& wish) {
   const policies::TransferRates& rates = core.view.transfers();
   const bool to_spill = core.config.store <= Bytes();

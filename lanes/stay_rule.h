@@ -33,6 +33,8 @@ TimePoint leaves_from(const Stay& stay);
 bool is_idle(const Job& job);
 // Its image is in the pool, and nothing is being done with it.
 bool could_leave(const Job& job, bool also_pinned = false);
+// Its image is in the pool, whole: how long that took since it was admitted is learnt.
+void learn_way_in(CoreState& core, const Job& job);
 // How long its leaving for the wish takes: its way out, if no copy lies outside, and the way in.
 Duration switch_time(const CoreState& core, const Job& leaves, const Wish& wish);
 

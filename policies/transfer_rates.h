@@ -31,8 +31,8 @@ class TransferRates {
   // The last transfers' sums, those before them counting for less and less. What is known of no
   // transfer weighs little beside the first one.
   struct Sum {
-    int64_t bytes = 1 << 20;
-    int64_t ns = 1'000'000'000 / 1024;
+    int64_t bytes = 1 << 21;
+    int64_t ns = 1'953'125;
   };
   std::array<Sum, kWays> sums_{};
 };

@@ -1,6 +1,9 @@
 #include "service/worker/open_turn.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "service/worker/limits.h"
 
 namespace laneway::service {
 
@@ -24,6 +27,11 @@ bool OpenTurn::budget_used() const {
   const lanes::TurnBudget& budget = turn_->envelope.budget;
   if (budget.iterations > 0 && iterations_ >= budget.iterations) return true;
   return budget.slice.ns() > 0 && clock_.now() - start_ >= budget.slice;
+}
+
+std::optional<Duration> OpenTurn::looks_again(bool busy) const {
+  if (!turn_ || lingers() <= Duration()) return std::nullopt;
+  return busy ? lingers() : std::max(lingers() - idle(), limits::kShortestLinger);
 }
 
 lanes::TurnEnded OpenTurn::end(lanes::TurnEnd why, bool more_ready, Bytes ephemeral) {

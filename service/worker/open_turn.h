@@ -27,15 +27,19 @@ class OpenTurn {
   // Requires: no turn is open.
   void begin(const lanes::Turn& turn);
   bool is_open() const { return turn_.has_value(); }
-  // Requires of all that follow: a turn is open.
+  // Requires of all that follow, but looks_again: a turn is open.
   TurnId id() const { return turn_->id; }
   // Somebody waits for the lane: a turn with nothing left to do must be given back.
   bool is_bounded() const;
   // How long it may stay open with nothing to do all the same, and has had nothing to do.
   Duration lingers() const { return turn_->envelope.lingers; }
   Duration idle() const { return clock_.now() - worked_; }
+  bool has_lingered() const { return lingers() <= Duration() || idle() >= lingers(); }
   // The time is asked only where the budget has a bound of time.
   bool budget_used() const;
+
+  // When somebody must look again whether it has; nothing: nobody need. `busy`: it has work now.
+  std::optional<Duration> looks_again(bool busy) const;
 
   // One more iteration was begun in the turn, or is complete.
   void count_iteration(IterationKind kind) {

@@ -113,15 +113,7 @@ bool WorkerLane::could_take() const {
 
 bool WorkerLane::to_be_given_back() const {
   if (!turn_.is_open() || busy_ || !turn_.is_bounded()) return false;
-  if (!job_) return true;
-  const bool has_nothing = !job_->running && !job_->ready();
-  return has_nothing && (turn_.lingers() <= Duration() || turn_.idle() >= turn_.lingers());
-}
-
-std::optional<Duration> WorkerLane::until_given_back() const {
-  if (!turn_.is_open() || turn_.lingers() <= Duration()) return std::nullopt;
-  return busy_ ? turn_.lingers()
-               : std::max(turn_.lingers() - turn_.idle(), limits::kShortestLinger);
+  return !job_ || (!job_->running && !job_->ready() && turn_.has_lingered());
 }
 
 lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {
@@ -232,7 +224,7 @@ void WorkerLane::thread_main() {
       rest_while_enqueued();
     } else {
       pause_.rest();
-      wait_.rest(could_take(), until_given_back());
+      wait_.rest(could_take(), turn_.looks_again(busy_));
     }
   }
   wait_.end_team();

@@ -118,8 +118,6 @@ class WorkerLane {
   lanes::TurnEnded end_turn(lanes::TurnEnd why) LW_REQUIRES(kBookkeeping);
   // A turn with a bound and nothing to run is given back: somebody waits for the lane.
   bool to_be_given_back() const LW_REQUIRES(kBookkeeping);
-  // When the lane's thread must look at a turn that lingers; nothing: it need not.
-  std::optional<Duration> until_given_back() const LW_REQUIRES(kBookkeeping);
   bool has_next() const LW_REQUIRES(kBookkeeping);
   // Whether a request of a link could be taken now.
   bool could_take() const LW_REQUIRES(kBookkeeping);

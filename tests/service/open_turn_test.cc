@@ -59,10 +59,14 @@ TEST(OpenTurn, HasHadNothingToDoSinceItsLastIterationOrSinceItBegan) {
   EXPECT_EQ(turn.lingers(), milliseconds(20));
   clock.advance(milliseconds(3));
   EXPECT_EQ(turn.idle(), milliseconds(3));
+  EXPECT_FALSE(turn.has_lingered());
+  EXPECT_EQ(turn.looks_again(/*busy=*/false), milliseconds(17));
+  EXPECT_EQ(turn.looks_again(/*busy=*/true), milliseconds(20));
   turn.count_iteration(IterationKind::counted);
   EXPECT_EQ(turn.idle(), Duration());
   clock.advance(milliseconds(21));
   EXPECT_EQ(turn.idle(), milliseconds(21));
+  EXPECT_TRUE(turn.has_lingered());
 }
 
 TEST(OpenTurn, ItsReportHasWhatWasDoneInItAlone) {
