@@ -1,8 +1,8 @@
 """Conditions: what a capture takes as constant besides its arguments, and whether it still holds.
 
 Of each optimizer: its groups, the parameters of each, and all hyperparameters but the learning
-rate. Of a loss scaler: its factors. Of the modules: see ModuleForm. Of all of them: their hooks. Of
-the step's functions: the variables outside that they read (see OuterValues).
+rate. Of a loss scaler: its factors. Of the modules: see ModuleForm. Of all of them: their hooks.
+What a capture read of other Python belongs to its graph: see use_guards.py.
 
 `hold` is called before every iteration and is exact. Torch counts changes of hooks alone, so `hold`
 looks at every module and parameter. It does so by lists that `now` made, and runs no byte code of
@@ -22,7 +22,6 @@ from torch.optim import Optimizer
 from laneway.capture.optimizers import PER_ITERATION
 from laneway.jobs.hook_watch import HookWatch
 from laneway.jobs.module_form import ModuleForm
-from laneway.jobs.outer_values import OuterValues
 
 _NOT_LOOKED_AT = ("params", "initial_lr", "param_names", *PER_ITERATION)
 
@@ -36,10 +35,8 @@ class Conditions:
         modules: list[torch.nn.Module] | None = None,
         optimizers: Sequence[Optimizer] = (),
         flags: bool = True,
-        functions: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self._flags = flags
-        self._functions = functions
         self._optimizers = tuple(optimizers)
         self._roots = modules or []
         self._others: list[tuple[dict[str, Any], list[str]]] = []
@@ -57,7 +54,6 @@ class Conditions:
             ],
             others=[(holder, _Numbers(holder, keys)) for holder, keys in self._others],
             form=form,
-            outer=OuterValues(self._functions),
             hooks=HookWatch(form.modules, form.parameters, self._optimizers),
         )
 
@@ -78,7 +74,7 @@ class Conditions:
                 return difference
         if not snapshot.hooks.hold():
             return "hooks were added or removed"
-        return snapshot.form.difference() or snapshot.outer.difference()
+        return snapshot.form.difference()
 
     def _groups(self) -> list[dict[str, Any]]:
         if len(self._optimizers) == 1:
@@ -93,7 +89,6 @@ class Snapshot:
     groups: list[_Numbers]
     others: list[tuple[dict[str, Any], _Numbers]]
     form: ModuleForm
-    outer: OuterValues
     hooks: HookWatch
 
 

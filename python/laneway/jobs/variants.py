@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from laneway.capture.signature import OtherForm
+from laneway.capture.user_lines import is_raised_by_user
 from laneway.errors import Error, InvalidInput, LayoutError
 from laneway.jobs.capture_gate import CaptureGate, JointGate
 from laneway.jobs.conditions import Conditions, Snapshot
@@ -116,6 +117,10 @@ class Variants:
         made, dropped = self._captures, self._dropped.count
         return {"made": made, "kept": len(self._known), "dropped": dropped}
 
+    def guards(self) -> list[int]:
+        """Of each kept graph, how many of its capture's reads of Python a call compares."""
+        return [call.reads.count for call in self._known]
+
     def _advance(self) -> None:
         """Captures the next form that is to be prepared."""
         for preparation in list(self._preparing):
@@ -144,7 +149,7 @@ class Variants:
         if call is None or seen < 0:
             return None
         try:
-            if not self._conditions.hold(call.conditions):
+            if not self._conditions.hold(call.conditions) or not call.holds():
                 return None
             frame = call.take(args, kwargs)
         except OtherForm:
@@ -220,19 +225,18 @@ class Variants:
     def _captured(self, args: tuple, kwargs: dict[str, Any]) -> GraphCall:
         capture = self._capture()
         assert capture is not None, "the owner is inside this call"
-        if not self._known:
-            call = capture(args, kwargs)
-        else:
-            try:
-                call = capture(args, kwargs)
-            except Error:
+        first = not self._known
+        try:
+            return capture(args, kwargs)
+        except Error:
+            raise
+        except Exception as error:
+            if first or is_raised_by_user(error):
                 raise
-            except Exception as error:
-                raise InvalidInput(
-                    f"the {self._what} fails on these arguments, as eager execution would: "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-        return call
+            raise InvalidInput(
+                f"the {self._what} fails on these arguments, as eager execution would: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def _warn(self, difference: str) -> None:
         warnings.warn(

@@ -1,0 +1,59 @@
+"""Text that a step makes of what it computes. Printed, logged or written, it would be made at the
+capture alone, without the number. Such text is refused, also where the caller ignores exceptions,
+as logging does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from laneway.errors import CaptureError
+from laneway.native.process import SharedChange
+
+_capturing = threading.local()  # .recorder: the capture of this thread, if there is one
+_text_of = torch._tensor_str._str
+_raises = logging.raiseExceptions  # whether logging prints exceptions that it ignores
+
+
+class _Recorder(Protocol):
+    def text_refusal(self, of: str) -> CaptureError:
+        """The error for text of what `of` names, which is raised in any case."""
+
+
+@contextlib.contextmanager
+def refused_by(recorder: _Recorder) -> Iterator[None]:
+    """Inside, text of this thread's fake tensors is refused."""
+    with _serving:
+        around, _capturing.recorder = getattr(_capturing, "recorder", None), recorder
+        try:
+            yield
+        finally:
+            _capturing.recorder = around
+
+
+def _text(tensor: Any, *args: Any, **kwargs: Any) -> str:
+    recorder = getattr(_capturing, "recorder", None)
+    if recorder is not None and isinstance(tensor, FakeTensor):
+        raise recorder.text_refusal("a tensor that it computes")
+    return _text_of(tensor, *args, **kwargs)
+
+
+def _serve() -> None:
+    global _raises
+    torch._tensor_str._str = _text
+    _raises, logging.raiseExceptions = logging.raiseExceptions, False
+
+
+def _leave() -> None:
+    torch._tensor_str._str = _text_of
+    logging.raiseExceptions = _raises
+
+
+_serving = SharedChange(_serve, _leave)
