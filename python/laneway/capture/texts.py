@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import sys
 import threading
+import types
 from collections.abc import Iterator
 from typing import Any, Protocol
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from laneway.capture.user_lines import is_internal
 from laneway.errors import CaptureError
 from laneway.native.process import SharedChange
 
 _capturing = threading.local()  # .recorder: the capture of this thread, if there is one
+_OF_TENSORS = ("_tensor.py", "_tensor_str.py", "fake_tensor.py", "overrides.py")
 _text_of = torch._tensor_str._str
 _raises = logging.raiseExceptions  # whether logging prints exceptions that it ignores
 
@@ -40,9 +45,21 @@ def refused_by(recorder: _Recorder) -> Iterator[None]:
 
 def _text(tensor: Any, *args: Any, **kwargs: Any) -> str:
     recorder = getattr(_capturing, "recorder", None)
-    if recorder is not None and isinstance(tensor, FakeTensor):
+    if recorder is not None and isinstance(tensor, FakeTensor) and not _is_torchs_own():
         raise recorder.text_refusal("a tensor that it computes")
     return _text_of(tensor, *args, **kwargs)
+
+
+def _is_torchs_own() -> bool:
+    """Whether torch asks for the text, for a message that it may never show."""
+    frame: types.FrameType | None = sys._getframe(2)
+    while frame is not None and os.path.basename(frame.f_code.co_filename) in _OF_TENSORS:
+        frame = frame.f_back
+    return frame is not None and is_internal(frame.f_code) and not _is_logging(frame)
+
+
+def _is_logging(frame: types.FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(os.path.dirname(logging.__file__))
 
 
 def _serve() -> None:

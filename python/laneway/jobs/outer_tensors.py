@@ -15,7 +15,7 @@ import torch
 from laneway.capture.uses import Guard, OuterTensor
 from laneway.graph.slots import Slot
 from laneway.jobs.job import Job
-from laneway.jobs.slot_contents import Content, Contents
+from laneway.jobs.slot_contents import Bytes, Content, Contents
 
 # Of tensors beyond so many bytes of one graph, torch's count alone is looked at: so many take some
 # milliseconds before each call.
@@ -45,16 +45,14 @@ class OuterTensors:
                     at.of[outer.slot] = self._content(outer.tensor)
         self._written = [outer for outer in tensors if outer.is_written]
         # By these the capture decided, whatever other graphs put into the slots.
-        self._pinned = [
-            (outer, Content(outer.tensor, True)) for outer in tensors if outer.is_pinned
-        ]
+        self._pinned = [(outer, Bytes(outer.tensor, True)) for outer in tensors if outer.is_pinned]
         self._bring_up_to_date()
 
     def difference(self) -> str | None:
         """In what a tensor is not what the graph can use, in words; None when all are in their
         places, where they are by then."""
-        for outer, content in self._pinned:
-            if not content.is_equal(outer.tensor):
+        for outer, known in self._pinned:
+            if not known.are_those_of(outer.tensor):
                 return "a tensor by whose values the step decides has others"
         self._bring_up_to_date()
         return None
@@ -103,7 +101,7 @@ class OuterTensors:
                 fixed = self._fixed[outer.slot - len(self._slots)]
                 fixed.copy_(torch.empty(0, dtype=torch.uint8).set_(storage))
             before = self._contents(outer).of[outer.slot]
-            content = Content(outer.tensor, before.compares)
+            content = Content(outer.tensor, before.bytes.are_there())
             self._contents(outer).of[outer.slot] = content
 
 

@@ -20,26 +20,18 @@ class Contents:
         self.of: dict[int, Content] = {}
 
 
-class Content:
-    """What a tensor was when its bytes were put into their place."""
+class Bytes:
+    """A copy of a tensor's bytes, to compare with; of none if not `compares`."""
 
     def __init__(self, tensor: torch.Tensor, compares: bool) -> None:
-        self._tensor, self._at = tensor, tensor.data_ptr()
-        self._version = _version_of(tensor)
-        self.compares = compares
         self._copy = _dense(tensor).clone() if compares else None
 
-    def is_still(self, tensor: torch.Tensor) -> bool:
-        if (
-            tensor is not self._tensor
-            or _version_of(tensor) != self._version
-            or tensor.data_ptr() != self._at
-        ):
-            return False
-        return self._copy is None or self.is_equal(tensor)
+    def are_there(self) -> bool:
+        """Whether there is a copy."""
+        return self._copy is not None
 
-    def is_equal(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor has the same bytes."""
+    def are_those_of(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor has the same bytes; other threads run while they are compared."""
         if self._copy is None:
             return False
         now, known = _dense(tensor), self._copy
@@ -47,6 +39,25 @@ class Content:
             return False
         size = known.numel() * known.element_size()
         return size == 0 or _memcmp(now.data_ptr(), known.data_ptr(), size) == 0
+
+
+class Content:
+    """What a tensor was when its bytes were put into their place."""
+
+    def __init__(self, tensor: torch.Tensor, compares: bool) -> None:
+        self._tensor, self._at = tensor, tensor.data_ptr()
+        self._version = _version_of(tensor)
+        self.bytes = Bytes(tensor, compares)
+
+    def is_still(self, tensor: torch.Tensor) -> bool:
+        """Whether nothing says that the tensor has other bytes now."""
+        if (
+            tensor is not self._tensor
+            or _version_of(tensor) != self._version
+            or tensor.data_ptr() != self._at
+        ):
+            return False
+        return not self.bytes.are_there() or self.bytes.are_those_of(tensor)
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

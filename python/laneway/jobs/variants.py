@@ -68,13 +68,16 @@ class Variants:
         self._preparing: list[Preparation] = []  # those that may have forms left
         self.current: GraphCall | None = None  # the one used last
 
-    def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """One iteration of the variant for this call, captured if need be."""
+    def run(
+        self, args: tuple, kwargs: dict[str, Any], beside: Callable[[], None] | None = None
+    ) -> Any:
+        """One iteration of the variant for this call, captured if need be; and beside() while the
+        service runs it."""
         while True:
             call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
             try:
-                if self._preparing:
-                    return call.run_beside(frame, self._advance)
+                if beside is not None or self._preparing:
+                    return call.run_beside(frame, beside or self._advance)
                 return call.run(frame)
             except LayoutError as error:
                 self._measure(call, error)
