@@ -94,6 +94,7 @@ class Recorder(TorchDispatchMode):
         self.phase = "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers
         self.fresh: set[int] = set()  # storages of Python literals
+        self.ignored: CaptureError | None = None  # raised in the step, which may have caught it
         self.known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
         self._direct = DirectFakes(fake_mode)
@@ -103,7 +104,7 @@ class Recorder(TorchDispatchMode):
         """A number that is no tensor: its value, and the object that stands for it in Python."""
         index = self.table.add_number(kind)
         known = self.known.number
-        node = ScalarNode(self._record_scalar, self.refusal, known, kind, index, None, origin)
+        node = ScalarNode(self._record_scalar, self._noted, known, kind, index, None, origin)
         return index, node.symbol()
 
     def value_of(self, tensor: torch.Tensor) -> int:
@@ -385,6 +386,14 @@ class Recorder(TorchDispatchMode):
         results = [NodeResult(False, [index])]
         self._append(Node(op, arguments, results, [], self._lines.current()))
         return index
+
+    def text_refusal(self, of: str) -> CaptureError:
+        """The error for text of what `of` names."""
+        return self._noted(refusal_words.text_of(of), refusal_words.OF_TEXT)
+
+    def _noted(self, message: str, remedy: str) -> CaptureError:
+        self.ignored = self.ignored or self.refusal(message, remedy)
+        return self.ignored
 
     def refusal(self, message: str, remedy: str) -> CaptureError:
         """A CaptureError to raise that names the user's line."""
