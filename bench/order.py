@@ -12,6 +12,10 @@ and 200 s.
 how far the average job completion time is from that server's, above or below. With default options
 and with `age=off`.
 
+`phases`: two equal trainings whose clients work on the host for 5, 50, 500 ms or 5 s between two
+steps, in a pool for one and a half of them, copies at 500 MiB/s: how long both take together over
+one after the other. With short phases they must not take turns; with long ones they may.
+
 `unlimited`: the same without memory and with a job to a lane, which is that server up to what an
 iteration takes: if these rows miss, the simulator is wrong, and not the policy."""
 
@@ -34,16 +38,21 @@ TWO = """job_id,submit_time_s,iterations,iteration_ms,persistent_mb,ephemeral_mb
 first,0,1000,100,400,100
 second,1,1000,100,400,100
 """
+# By milliseconds of work on the host between two steps: at most so much of one after the other.
+PHASES = {5: 1.06, 50: 1.06, 500: 1.06, 5000: 0.85}
+PHASES_MEMORY = ("--memory", "348MiB", "--copy-bandwidth", "524288000")
+PHASES_STEP_MS = 100
 TWO_MEMORY = ("--memory", "768MiB", "--copy-bandwidth", "12000000000")
 
 
 def cases() -> list[str]:
-    return ["two", "salus", "unlimited"]
+    return ["two", "salus", "phases", "unlimited"]
 
 
 def run(options: Options) -> Report:
     report = Report("order")
-    for case, measure in (("two", two), ("salus", salus), ("unlimited", unlimited)):
+    measures = {"two": two, "salus": salus, "phases": phases, "unlimited": unlimited}
+    for case, measure in measures.items():
         if options.wants(case):
             measure(report)
     return report
@@ -75,6 +84,24 @@ def salus(report: Report) -> None:
             makespan = found.summary["makespan_s"]
             report.add("salus", f"{policy}/makespan_s", makespan, "s")
             _count_evictions("salus", policy, found, most_evictions, report)
+
+
+def phases(report: Report) -> None:
+    for gap_ms, most in PHASES.items():
+        steps = max(20, 60_000 // (PHASES_STEP_MS + gap_ms))
+        lines = [
+            "job_id,submit_time_s,iterations,iteration_ms,persistent_mb,ephemeral_mb,host_gap_ms"
+        ]
+        lines += [f"{i},{i},{steps},{PHASES_STEP_MS},192,40,{gap_ms}" for i in range(2)]
+        with tempfile.TemporaryDirectory(prefix="laneway-order-") as folder:
+            trace = Path(folder) / "phases.csv"
+            trace.write_text("\n".join([*lines, ""]))
+            found = _simulated("phases", trace, "fifo", PHASES_MEMORY)
+        serial_s = 2 * steps * (PHASES_STEP_MS + gap_ms) / 1000
+        ratio = found.summary["makespan_s"] / serial_s
+        evictions = found.summary["evictions"]
+        note = f"{evictions} images left"
+        report.add("phases", f"{gap_ms}_ms/over_serial", ratio, "", at_most(most), note=note)
 
 
 def unlimited(report: Report) -> None:

@@ -18,9 +18,10 @@ function(laneway_program name)
 endfunction()
 
 # laneway_test(NAME [OPTIMISED] LABELS unit … SOURCES a_test.cc … DEPS lib … DEFINITIONS A=b …): one
-# GoogleTest program; each of its tests is a ctest test with the labels, and its program's name as one more. The thread
-# sanitizer has those labelled `threads` alone. Under sanitizers the test's own sources are compiled
-# without optimisation, which takes half of the time, unless it is OPTIMISED: where it computes much.
+# GoogleTest program; each of its tests is a ctest test with the labels, and its program's name as
+# one more. The thread sanitizer has those labelled `threads` alone. Under sanitizers the test's own
+# sources are compiled without optimisation, which takes half of the time, unless it is OPTIMISED:
+# where it computes much.
 function(laneway_test name)
   cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;DEPS;LABELS;DEFINITIONS" ${ARGN})
   if(NOT BUILD_TESTING OR (LANEWAY_SANITIZE MATCHES "thread" AND NOT "threads" IN_LIST ARG_LABELS))

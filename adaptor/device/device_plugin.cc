@@ -63,8 +63,9 @@ Result<const DevicePlugin*> open_plugin(void* library, const std::string& path) 
   const auto entry =
       reinterpret_cast<const DevicePlugin* (*)()>(::dlsym(library, kDevicePluginEntry));
   if (entry == nullptr) {
-    return refuse(path, std::string("it does not export ") + kDevicePluginEntry +
-                            "; it is no plugin of Laneway's");
+    std::string why = "it does not export ";
+    why.append(kDevicePluginEntry).append("; it is no plugin of Laneway's");
+    return refuse(path, why);
   }
   const DevicePlugin* const plugin = entry();
   // The version first: behind it the table may look otherwise.

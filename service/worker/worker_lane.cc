@@ -120,7 +120,8 @@ bool WorkerLane::to_be_given_back() const {
 
 std::optional<Duration> WorkerLane::until_given_back() const {
   if (!turn_.is_open() || turn_.lingers() <= Duration()) return std::nullopt;
-  return busy_ ? turn_.lingers() : std::max(turn_.lingers() - turn_.idle(), kShortestLinger);
+  return busy_ ? turn_.lingers()
+               : std::max(turn_.lingers() - turn_.idle(), limits::kShortestLinger);
 }
 
 lanes::TurnEnded WorkerLane::end_turn(lanes::TurnEnd why) {

@@ -194,15 +194,23 @@ TEST_F(EvictTest, ByRequestTwoJobsThatEachNeedMostOfThePoolTakeTurns) {
 // to slide: that alone was never given up, and with it nobody had to leave.
 TEST_F(EvictTest, WhatStayedOfAnImageIsNotInItsOwnWay) {
   make(100, 4);
-  idle(1, 30, 20);  // 0 … 30, its region at 80 … 100
-  send(PrefixWanted{JobId(1), units(5)});
-  idle(2, 40, 20);  // 30 … 70
-  send(ResidencyWanted{JobId(1), Residency::unload});
-  left(1);          // 0 … 5 stay
-  offer(3, 24, 5);  // 5 … 29
-  place(3);
-  send(JobEnded{JobId(2)});
-  EXPECT_FALSE(of<PlaceImage>(ready(1)).empty() && leaving(later(seconds(1))).empty());
+  WorkerReport report;
+  report.regions.push_back({RegionId(1), LaneId(1), units(31), units(18)});
+  ReportedJob idle = in_pool(away_at(2, 33, {}), 51);
+  idle.offer.ephemeral = units(18);
+  ReportedJob wanted = away_at(1, 33, {Tier::store, units(0)});
+  wanted.offer.ephemeral = units(18);
+  wanted.prefix = {.offset = units(49), .size = units(1)};
+  wanted.ready = true;
+  ReportedJob other = away_at(3, 12, {Tier::store, units(50)});
+  other.prefix = {.offset = units(50), .size = units(1)};
+  report.jobs = {wanted, idle, other};
+  // Without both of what stayed the region goes up to 33 … 51, and the image finds 0 … 33.
+  const auto actions = send(WorkerReported{report});
+  EXPECT_EQ(of<DropPrefix>(actions).size(), 2u);
+  EXPECT_TRUE(leaving(actions).empty()) << "nobody has to leave";
+  ASSERT_EQ(of<PlaceImage>(actions).size(), 1u);
+  EXPECT_EQ(of<PlaceImage>(actions).front().job, JobId(1));
 }
 
 TEST_F(EvictTest, WhoHasWorkStaysForAWhileAndForTheLessUrgent) {

@@ -50,10 +50,10 @@ TEST(SyntheticDevice, AWaitingStreamDoesNotMove) {
 }
 
 TEST(SyntheticDevice, SynchronizingAnEventRunsOnlyWhatIsNeededBeforeIt) {
+  int ran = 0;  // outlives the stream, whose end runs what is left
   SyntheticDevice device;
   const auto stream = device.create_stream().value();
   const auto mark = device.create_event().value();
-  int ran = 0;
   ASSERT_TRUE(stream->host_function([&] { ++ran; }).ok());
   ASSERT_TRUE(stream->record(*mark).ok());
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(stream->host_function([&] { ++ran; }).ok());

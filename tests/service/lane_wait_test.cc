@@ -141,7 +141,7 @@ TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
   });
   wait_.follow(job);
   wait_.unfollow(/*others_wait=*/true);
-  wait_.rest(/*for_requests=*/false);
+  wait_.rest(/*for_requests=*/false, {});
   EXPECT_EQ(looks, 1);
   wait_.unfollow(/*others_wait=*/false);
   // Nobody waited for the lane: nothing comes soon, and the thread sleeps at once.
@@ -149,7 +149,7 @@ TEST_F(LaneWaitTest, WhoeverExpectsATurnLooksForItByItself) {
     const BookkeepingLock inner(mutex());
     wait_.arrived();
   });
-  wait_.rest(/*for_requests=*/false);
+  wait_.rest(/*for_requests=*/false, {});
   EXPECT_EQ(looks, 1);
   mutex().unlock();
   other.join();
@@ -185,7 +185,7 @@ TEST_F(LaneWaitTeam, IsEndedAtOnceWithoutATurnWhileAnotherLaneComputesWithOne) {
   wait_.team_used();
   teams().begin(LaneId(2));
   EXPECT_TRUE(wait_.keeps_team());
-  wait_.rest(/*for_requests=*/false);
+  wait_.rest(/*for_requests=*/false, {});
   EXPECT_FALSE(wait_.keeps_team());
   teams().begin(LaneId(3));  // wakes nobody
 }
@@ -198,11 +198,11 @@ TEST_F(LaneWaitTeam, BesideEagerWorkIsEndedSoonThoughItsOwnLaneComputes) {
   teams().begin(LaneId(2));
   teams().end(LaneId(2));
   clock_.advance(kTeamRestShared - microseconds(1));
-  wait_.rest(/*for_requests=*/false);
+  wait_.rest(/*for_requests=*/false, {});
   EXPECT_TRUE(wait_.keeps_team());
   clock_.advance(microseconds(1));
   // Nothing arrives: this returns because the team was ended, and a second call would not.
-  wait_.rest(/*for_requests=*/false);
+  wait_.rest(/*for_requests=*/false, {});
   EXPECT_FALSE(wait_.keeps_team());
 }
 
@@ -214,7 +214,7 @@ TEST_F(LaneWaitTeam, IsEndedAfterAnyTimeWhenAnotherLaneBegins) {
   bool ended = false;
   std::thread lane([&] {
     const BookkeepingLock inner(mutex);
-    while (wait_.keeps_team()) wait_.rest(/*for_requests=*/false);
+    while (wait_.keeps_team()) wait_.rest(/*for_requests=*/false, {});
     ended = true;
   });
   mutex.unlock();
@@ -234,10 +234,10 @@ TEST_F(LaneWaitTeam, OfAnOpenTurnIsKeptForAsLongAsAClientTakes) {
   wait_.team_used();
   teams().begin(LaneId(2));
   clock_.advance(kTeamRestBeside - microseconds(1));
-  wait_.rest(/*for_requests=*/false);
+  wait_.rest(/*for_requests=*/false, {});
   EXPECT_TRUE(wait_.keeps_team());
   clock_.advance(microseconds(1));
-  wait_.rest(/*for_requests=*/false);
+  wait_.rest(/*for_requests=*/false, {});
   EXPECT_FALSE(wait_.keeps_team());
   wait_.unfollow(/*others_wait=*/false);
 }

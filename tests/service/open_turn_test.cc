@@ -49,6 +49,22 @@ TEST(OpenTurn, TimeUsesUpItsBudgetFromWhereTheTurnBegan) {
   EXPECT_TRUE(turn.budget_used());
 }
 
+TEST(OpenTurn, HasHadNothingToDoSinceItsLastIterationOrSinceItBegan) {
+  ManualClock clock;
+  clock.advance(seconds(5));
+  OpenTurn turn(clock);
+  lanes::Turn lingering = turn_with({.slice = seconds(60)});
+  lingering.envelope.lingers = milliseconds(20);
+  turn.begin(lingering);
+  EXPECT_EQ(turn.lingers(), milliseconds(20));
+  clock.advance(milliseconds(3));
+  EXPECT_EQ(turn.idle(), milliseconds(3));
+  turn.count_iteration(IterationKind::counted);
+  EXPECT_EQ(turn.idle(), Duration());
+  clock.advance(milliseconds(21));
+  EXPECT_EQ(turn.idle(), milliseconds(21));
+}
+
 TEST(OpenTurn, ItsReportHasWhatWasDoneInItAlone) {
   ManualClock clock;
   OpenTurn turn(clock);

@@ -96,7 +96,9 @@ TEST_F(SimulatorSeeds, JobsByThemselvesEndWhereServersInOrderOfArrivalEndThem) {
       EXPECT_EQ(result.waited, begins - jobs[i].submit);
     }
     EXPECT_EQ(simulator->counts().preemptions, 0u);
-    EXPECT_EQ(simulator->counts().turns, jobs.size());
+    // A turn without a bound is asked once whether it has work, when somebody waits.
+    EXPECT_GE(simulator->counts().turns, jobs.size());
+    EXPECT_LE(simulator->counts().turns, 2 * jobs.size());
   }
 }
 
@@ -230,7 +232,6 @@ TEST(Simulator, ImagesComeAndLeaveOverTheLinkAndCleanOnesLeaveAtOnce) {
     SimulatorConfig config = config_of("priority:age=off", 1, mib(150));
     config.core.store = gib(1);
     config.copy_bytes_per_s = mib(100).count();
-    config.core.min_resident = Duration();
     SimJob first = job_of(Duration(), 100, milliseconds(100));
     SimJob urgent = job_of(seconds(5), 10, milliseconds(100));
     SimJob later = job_of(seconds(20), 10, milliseconds(100));
