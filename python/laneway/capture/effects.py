@@ -76,7 +76,9 @@ class Effects:
                 named = f"{name} (a {kind})" if name and name != kind else f"a {kind}"
                 words = f"the attribute {key!r} of {named}"
                 read = key in known.seen and key not in known.written
-                yield Effect("entry", at, known.entries, key, before, after, words, read, in_module)
+                change = Effect("entry", at, known.entries, key, before, after, words, read)
+                change.in_module, change.source = in_module, known.lines.get(key)
+                yield change
         for of, place, before in watch.containers.values():
             now = content_of(of)
             if not _is_equal(now, before):
@@ -113,7 +115,8 @@ def settled(run: Callable[[], tuple[Ran, Uses]]) -> Ran:
     finally:
         for effect in reversed(made):
             effect.put(effect.before)
-    raise refusal(changing[0].words, "it does so again in each iteration")
+    first = changing[0]
+    raise refusal(first.words, "it does so again in each iteration", first.source)
 
 
 def refusal(words: str, reason: str, source: str | None = None) -> CaptureError:
@@ -151,7 +154,8 @@ class _Judge:
     def _check_stored(self, change: Effect, part: Any) -> None:
         if change.in_module and not change.was_read and not isinstance(part, SYMBOLS):
             return
-        raise refusal(change.words, "it stores what the step computes", self._source(part))
+        source = change.source or self._source(part)
+        raise refusal(change.words, "it stores what the step computes", source)
 
     def _without(self, change: Effect, found: list[Any]) -> Effect | None:
         """Of what every iteration computes again, nothing stays."""
@@ -174,7 +178,8 @@ class _Judge:
     def _source(self, part: Any) -> str | None:
         """The line that computed it."""
         if isinstance(part, SYMBOLS):
-            return None  # its own words have the line
+            _, is_read, line = part.node.origin.rpartition(" read at ")
+            return line if is_read else None
         value = self._recorder.table.find(part)
         for node in self._recorder.nodes:
             if any(value in result.values for result in node.results):

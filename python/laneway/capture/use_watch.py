@@ -23,7 +23,7 @@ from laneway.capture.chance import Chance
 from laneway.capture.code_names import Named, is_users, named_in
 from laneway.capture.use_patches import Patched
 from laneway.capture.use_reach import Reach
-from laneway.capture.user_lines import is_internal
+from laneway.capture.user_lines import is_internal, line_at
 from laneway.capture.uses import (
     MISSING,
     Guard,
@@ -49,15 +49,17 @@ _MODULE_HOOKS = (
 
 class _Known:
     """A known object. `entries` is its dictionary, `before` a copy from when it became known,
-    `seen` the attributes that were read or written, `written` those that were written first."""
+    `seen` the attributes that were read or written, `written` those that were written first,
+    `lines` where they were written."""
 
-    __slots__ = ("of", "place", "entries", "before", "seen", "written", "is_own")
+    __slots__ = ("of", "place", "entries", "before", "seen", "written", "lines", "is_own")
 
     def __init__(self, of: Any, place: Place, entries: Any, is_own: bool) -> None:
         self.of, self.place, self.entries, self.is_own = of, place, entries, is_own
         self.before = content_of(entries) if type(entries) is dict else {}
         self.seen: set[str] = set()
         self.written: set[str] = set()
+        self.lines: dict[str, str | None] = {}
 
 
 class Watch:
@@ -123,7 +125,10 @@ class Watch:
 
     def written(self, of: Any, name: str) -> None:
         known = self.objects.get(id(of))
-        if known is not None and name not in known.seen:
+        if known is None:
+            return
+        known.lines[name] = line_at(sys._getframe(2))
+        if name not in known.seen:
             known.seen.add(name)
             known.written.add(name)
 
