@@ -83,7 +83,9 @@ class Effects:
                 named = f"{name} (a {kind})" if name and name != kind else f"a {kind}"
                 words = f"the attribute {key!r} of {named}"
                 read = key in known.seen and key not in known.written
-                yield Effect("entry", at, known.entries, key, before, after, words, read, in_module)
+                change = Effect("entry", at, known.entries, key, before, after, words, read)
+                change.in_module, change.source = in_module, known.lines.get(key)
+                yield change
         for of, place, before in watch.containers.values():
             now = content_of(of)
             if not _is_equal(now, before):
@@ -120,7 +122,8 @@ def settled(run: Callable[[], tuple[Ran, Uses]]) -> Ran:
     finally:
         for effect in reversed(made):
             effect.put(effect.before)
-    raise refusal(changing[0].words, "it does so again in each iteration")
+    first = changing[0]
+    raise refusal(first.words, "it does so again in each iteration", first.source)
 
 
 def refusal(words: str, reason: str, source: str | None = None) -> CaptureError:
@@ -163,17 +166,20 @@ class _Judge:
     def installed(self, change: Effect) -> Effect:
         """The same for hooks and children of modules."""
         for key, value in change.after.items():
-            if value is not change.before.get(key) and any(_of_step(_held_by(value), _DEPTH)):
+            if value is change.before.get(key):
+                continue
+            if next(_of_step(_held_by(value), _DEPTH), None) is not None:
                 raise refusal(change.words, "it installs what holds what the step computes")
         return change
 
     def _leave(self, change: Effect, found: list[Any]) -> None:
         if any(id(part) in self._own for part in found):
-            raise refusal(change.words, "it stores a tensor of the model")
+            raise refusal(change.words, "it stores a tensor of the model", change.source)
         self.left.append(Left(change.holder, change.key, change.after))
 
     def _check_stored(self, change: Effect, part: Any) -> None:
-        raise refusal(change.words, "it stores what the step computes", self._source(part))
+        source = change.source or self._source(part)
+        raise refusal(change.words, "it stores what the step computes", source)
 
     def _without(self, change: Effect, found: list[Any]) -> Effect | None:
         """Of what every iteration computes again, nothing stays."""
@@ -196,7 +202,8 @@ class _Judge:
     def _source(self, part: Any) -> str | None:
         """The line that computed it."""
         if isinstance(part, SYMBOLS):
-            return None  # its own words have the line
+            _, is_read, line = part.node.origin.rpartition(" read at ")
+            return line if is_read else None
         value = self._recorder.table.find(part)
         for node in self._recorder.nodes:
             if any(value in result.values for result in node.results):

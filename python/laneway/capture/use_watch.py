@@ -26,7 +26,7 @@ from laneway.capture.fake_keys import FakeKeys
 from laneway.capture.use_hooks import Hooks
 from laneway.capture.use_patches import Patched
 from laneway.capture.use_reach import Reach
-from laneway.capture.user_lines import is_internal
+from laneway.capture.user_lines import is_internal, line_at
 from laneway.capture.uses import (
     MISSING,
     Guard,
@@ -46,15 +46,17 @@ _ENVIRONMENT = {("os", "environ"), ("os", "getenv")}
 
 class _Known:
     """A known object. `entries` is its dictionary, `before` a copy from when it became known,
-    `seen` the attributes that were read or written, `written` those that were written first."""
+    `seen` the attributes that were read or written, `written` those that were written first,
+    `lines` where they were written."""
 
-    __slots__ = ("of", "place", "entries", "before", "seen", "written", "is_own")
+    __slots__ = ("of", "place", "entries", "before", "seen", "written", "lines", "is_own")
 
     def __init__(self, of: Any, place: Place, entries: Any, is_own: bool) -> None:
         self.of, self.place, self.entries, self.is_own = of, place, entries, is_own
         self.before = content_of(entries) if type(entries) is dict else {}
         self.seen: set[str] = set()
         self.written: set[str] = set()
+        self.lines: dict[str, str | None] = {}
 
 
 class Watch:
@@ -135,7 +137,10 @@ class Watch:
 
     def written(self, of: Any, name: str) -> None:
         known = self.objects.get(id(of))
-        if known is not None and name not in known.seen:
+        if known is None:
+            return
+        known.lines[name] = line_at(sys._getframe(2))
+        if name not in known.seen:
             known.seen.add(name)
             known.written.add(name)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 
 import torch
 
@@ -72,6 +72,16 @@ def line_of(error: BaseException) -> str:
             found = f"{os.path.basename(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
         trace = trace.tb_next
     return found
+
+
+def line_at(frame: FrameType | None) -> str | None:
+    """The innermost line of the user's code from this frame on; None when there is none."""
+    while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    code = frame.f_code
+    return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
 
 
 def is_internal(code: CodeType) -> bool:

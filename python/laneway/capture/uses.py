@@ -128,6 +128,7 @@ class Effect:
     words: str
     was_read: bool
     in_module: bool = False  # an attribute of a module
+    source: str | None = None  # the user's line that changed it, where that was seen
 
     def put(self, value: Any) -> None:
         """Makes `value` what is there."""
