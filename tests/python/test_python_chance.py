@@ -63,7 +63,7 @@ def test_draws_that_are_not_torchs_are_refused_and_taken_back(kind, service):
 def test_draws_of_numpy_are_refused(service):
     numpy = pytest.importorskip("numpy")
     generator = numpy.random.default_rng(3)
-    for draw in (lambda: float(numpy.random.rand()), lambda: float(generator.random())):
+    for draw in (lambda: float(numpy.random.random()), lambda: float(generator.random())):
         check_refused(drawing(draw), service, "draws from (numpy.random|generator)")
 
 
