@@ -72,6 +72,36 @@ def test_a_hook_that_each_step_installs_again_is_refused(service):
     check_refused(job, service, "'_forward_hooks' of .*does so again in each iteration")
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_hook_that_a_step_installs_in_its_optimizer(again, service):
+    def job(lane):
+        model, calls = net(), {"made": False}
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def halve(own, args, kwargs):
+            for parameter in own.param_groups[0]["params"]:
+                parameter.grad.mul_(0.5)
+
+        @lane.step(model, optimizer)
+        def train(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            if again or not calls["made"]:
+                calls["made"] = True
+                optimizer.register_step_pre_hook(halve)
+            optimizer.step()
+            return loss
+
+        losses = [train(x, y) for x, y in batches(4)]
+        return losses, model, len(optimizer._optimizer_step_pre_hooks)
+
+    if again:
+        check_refused(job, service, "'_optimizer_step_pre_hooks' of a SGD: it does so again")
+    else:
+        check_equal(job, service)
+
+
 def test_an_ordered_dictionary_keeps_its_order(service):
     """One that a step changes is put back, and changed, by its own methods."""
 

@@ -56,7 +56,10 @@ class Hooks:
         for optimizer in optimizers:
             for name, hooks in optimizer.__dict__.items():
                 if name.startswith("_optimizer_") and isinstance(hooks, dict):
-                    found += self._may_run(hooks, Place(None, "root", first, "an optimizer"))
+                    place = Place(None, "root", first, "an optimizer")
+                    found += self._may_run(hooks, place)
+                    words = f"{name!r} of a {type(optimizer).__name__}"
+                    self._before.append((hooks, place, content_of(hooks), words))
         return found > 0
 
     def changes(self) -> Iterator[Effect]:
