@@ -63,9 +63,13 @@ class StaleGradient(CaptureError):
     """The step uses a gradient from before it, and gradients are not kept."""
 
 
-def mark_stale(tensor: torch.Tensor) -> None:
-    """Makes `tensor` stand for a gradient from before the step: using it is refused."""
-    tensor.__dict__[_STALE] = True
+def mark_stale(tensor: torch.Tensor, error: CaptureError | None = None) -> None:
+    """Makes `tensor` stand for a gradient from before the step: using it is refused by `error`."""
+    tensor.__dict__[_STALE] = error or StaleGradient(
+        "the step uses gradients that are left from before it",
+        remedy="call optimizer.zero_grad() before backward, with set_to_none=True; or make "
+        "the step with keep_gradients=True, if its calls accumulate gradients",
+    )
 
 
 class Recorder(TorchDispatchMode):
@@ -119,12 +123,8 @@ class Recorder(TorchDispatchMode):
                 fake, slot = self.constants.add(tensor)
                 return self.table.add_persistent(fake, slot.index, slot.nbytes)
             return self.table.find(fake)
-        if tensor.__dict__.get(_STALE):
-            raise StaleGradient(
-                "the step uses gradients that are left from before it",
-                remedy="call optimizer.zero_grad() before backward, with set_to_none=True; or make "
-                "the step with keep_gradients=True, if its calls accumulate gradients",
-            )
+        if _STALE in tensor.__dict__:
+            raise tensor.__dict__[_STALE]
         raise CaptureError(
             "a tensor appeared that no recorded operator made",
             remedy="make it inside the step with torch's own operators",
