@@ -118,6 +118,46 @@ def test_a_change_of_the_weights_is_in_the_next_result(change, mode):
     assert running() and not eager_reasons()
 
 
+def row_of_a_token(model):
+    model[0].weight.data[-1] = 7.0
+
+
+def pruned_row(model):
+    model[1].weight.data[0] = 0.0
+
+
+def clipped(model):
+    model[1].weight.data.clamp_(-0.02, 0.02)
+
+
+def masked(model):
+    model[1].weight.data[model[1].weight.data.abs() > 0.01] = 0.0
+
+
+def by_numpy(model):
+    model[0].weight.numpy()[3] = 1.0
+
+
+def one_element(model):
+    model[1].bias.data[2] += 1.0
+
+
+PARTS = [row_of_a_token, pruned_row, clipped, masked, by_numpy, one_element]
+
+
+@pytest.mark.parametrize("width", [16, 4096])
+def test_a_part_that_is_written_without_a_count_is_in_the_next_result(width):
+    """Few bytes are compared before a call, many while the service computes."""
+    model = nn.Sequential(nn.Embedding(40, width), nn.Linear(width, 8)).eval()
+    run, tokens = compiled(model), torch.arange(40)
+    with torch.no_grad():
+        run(tokens)
+        for write in PARTS:
+            write(model)
+            assert torch.equal(run(tokens), model(tokens)), write.__name__
+            assert torch.equal(run(tokens), model(tokens)), write.__name__
+
+
 def test_weights_made_in_inference_mode_are_given_anew():
     """Torch counts no changes of such tensors."""
     with torch.inference_mode():

@@ -106,7 +106,7 @@ def test_a_tensor_that_is_carried_over_is_refused_and_a_buffer_carries_it():
         train = lane.train_step(model, F.cross_entropy, optimizer)
         return [train(x, y) for x, y in batches()], model.hidden
 
-    check_refused(job, "'hidden' of a Recurrent", "register it as a buffer")
+    check_refused(job, "'hidden' of a Recurrent", "register a buffer")
     check(lambda lane: job(lane, is_buffer=True))
 
 
@@ -144,7 +144,7 @@ def test_what_a_hook_stores_is_refused_and_nothing_of_it_stays(register):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with laneway.embedded("64MiB") as service:
         step = laneway.train_step(model, F.cross_entropy, optimizer, service)
-        with pytest.raises(laneway.CaptureError, match="the list 'store': it stores what the step"):
+        with pytest.raises(laneway.CaptureError, match="the list store: it stores what the step"):
             step(*batches(1)[0])
     assert kept_by_hook == ["before"]
 

@@ -17,7 +17,9 @@ import torch
 from torch.optim import Optimizer
 
 from laneway.capture import given, shared_random, side_effects
+from laneway.capture.chance import located
 from laneway.capture.default_step import default_step
+from laneway.capture.effects import settled
 from laneway.capture.fake_job import FakeJob, new_fake_mode
 from laneway.capture.functional_buffers import put_off_writes
 from laneway.capture.given_generators import steady
@@ -28,7 +30,7 @@ from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, ord
 from laneway.capture.loss_scaling import CapturedScaler
 from laneway.capture.numeric_context import current_numeric_context
 from laneway.capture.optimizers import OptimizerLayout
-from laneway.capture.python_state import Change
+from laneway.capture.outer import outer_tensors
 from laneway.capture.random_state import drop_idle_states
 from laneway.capture.recorder import StaleGradient
 from laneway.capture.signature import (
@@ -39,6 +41,7 @@ from laneway.capture.signature import (
     fake_inputs,
     learning_rate_inputs,
 )
+from laneway.capture.uses import Uses
 from laneway.graph.graph_encode import encode_graph
 from laneway.graph.graph_ir import Graph, GraphKind, StorageKind
 from laneway.graph.slots import HasSlots, Path, Slot, SlotTable
@@ -61,7 +64,7 @@ class CapturedJobGraph:
     rest is there for training steps only: of each optimizer its layout, and whether its step() was
     called; the loss scaler, if one is used; the parameters whose gradients are state, and for each
     whether it has one after the step; the modules whose train() or eval() the step calls, and the
-    mode in which it leaves them.
+    mode in which it leaves them. `uses` is what the capture used of Python.
     """
 
     graph: Graph
@@ -78,6 +81,7 @@ class CapturedJobGraph:
     gradients: dict[Path, bool] = dataclasses.field(default_factory=dict)
     modes: side_effects.Modes = dataclasses.field(default_factory=list)
     input_gradients: list[int] = dataclasses.field(default_factory=list)
+    uses: Uses = dataclasses.field(default_factory=lambda: Uses([], []))
 
     def encode(self) -> bytes:
         """The graph's binary form."""
@@ -194,11 +198,11 @@ def capture_inference(
 
         return job, slots, signature, inputs, job.run(infer, [closure])
 
-    def run() -> tuple[Any, side_effects.Numbers, list[Change]]:
+    def run() -> tuple[Any, Uses]:
         ran = steady(run_once, lambda ran: ran[0].recorder.generators)
-        return ran, ran[0].counted, ran[0].changes
+        return ran, ran[0].uses
 
-    job, slots, signature, inputs, result = side_effects.settled(run)
+    job, slots, signature, inputs, result = located(lambda: settled(run))
     outputs_signature, outputs = bind_outputs(job.recorder, result, job.left)
     signature.whole = job.recorder.addressed.inputs
     job.write_rebound_buffers()
@@ -208,7 +212,8 @@ def capture_inference(
     generators = shared_random.bind_given(job.recorder, signature, inputs, outputs)
     draft = _draft(job, inputs, outputs)
     generators += shared_random.add_default(job.recorder, draft, signature, keeps_own=True)
-    graph, _ = _finish(job, draft, name, GraphKind.inference, keep_slots=True)
+    graph, kept = _finish(job, draft, name, GraphKind.inference, keep_slots=True)
+    job.uses.tensors = outer_tensors(job.recorder, kept)
     captured = CapturedJobGraph(
         graph,
         slots.slots,
@@ -217,6 +222,7 @@ def capture_inference(
         written_inputs=written,
         guards=guards,
         generators=generators,
+        uses=job.uses,
     )
     return captured if slots_of is None else _joined(captured, slots_of)
 
@@ -253,6 +259,7 @@ def _capture_once(
     draft = _draft(job, inputs, outputs)
     generators += shared_random.add_default(job.recorder, draft, signature)
     graph, kept = _finish(job, draft, training.name, GraphKind.train, not first, held)
+    job.uses.tensors = outer_tensors(job.recorder, kept)
     captured = CapturedJobGraph(
         graph,
         job.recorder.slots.kept(kept),
@@ -267,6 +274,7 @@ def _capture_once(
         modes=job.modes,
         gradients=gradients,
         input_gradients=list(input_gradients),
+        uses=job.uses,
     )
     return captured if training.slots_of is None else _joined(captured, training.slots_of)
 
@@ -276,13 +284,13 @@ def _run(
 ) -> tuple[FakeJob, list[OptimizerLayout], InputSignature, list[int], Any]:
     """Runs the step on fakes."""
 
-    def run() -> tuple[Any, side_effects.Numbers, list[Change]]:
+    def run() -> tuple[Any, Uses]:
         ran = steady(
             lambda: _run_once(training, kept_gradients), lambda ran: ran[0].recorder.generators
         )
-        return ran, ran[0].counted, ran[0].changes
+        return ran, ran[0].uses
 
-    return side_effects.settled(run)
+    return located(lambda: settled(run))
 
 
 def _run_once(

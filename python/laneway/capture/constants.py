@@ -24,6 +24,8 @@ class Constants:
         self._slots = slots
         self.parts: set[int] = set()  # slots that hold only a part of their tensor's memory
         self._forbidden: dict[int, tuple[str, str]] = {}  # storage -> why not, what instead
+        # Each tensor with its slot, and whether the slot has a copy of a part of its memory.
+        self.outer: list[tuple[torch.Tensor, Slot, bool]] = []
         # The tensors are kept, so that no other object gets their ids.
         self._fakes: dict[int, tuple[torch.Tensor, FakeTensor]] = {}
 
@@ -62,6 +64,7 @@ class Constants:
                 slot = self._slots.add(held, self._path(), SlotKind.constant)
                 if held is not tensor:
                     self.parts.add(slot.index)
+            self.outer.append((tensor, slot, held is not tensor))
             fake = self._fake_mode.from_tensor(held, static_shapes=True)
         self._fakes[id(tensor)] = (tensor, fake)
         return fake, slot

@@ -13,18 +13,26 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from laneway.capture import fake_questions, loss_scaling, optimizers, random_state, side_effects
+from laneway.capture import (
+    fake_questions,
+    loss_scaling,
+    optimizers,
+    random_state,
+    side_effects,
+    texts,
+)
+from laneway.capture.effects import Effects
 from laneway.capture.fake_failures import data_wanted
-from laneway.capture.fake_keys import keyed_by_fakes
 from laneway.capture.input_gradients import InputGradients
 from laneway.capture.kept_gradients import Gradients
-from laneway.capture.left_values import Left, LeftValues
+from laneway.capture.left_values import Left
 from laneway.capture.model_checks import check_module
-from laneway.capture.module_swap import hooks_of, swapped
+from laneway.capture.module_swap import swapped
 from laneway.capture.optimizers import OptimizerLayout, StateTensor
-from laneway.capture.python_state import Change, PythonState
 from laneway.capture.recorder import Recorder
+from laneway.capture.use_watch import Watch
 from laneway.capture.user_lines import wants_data
+from laneway.capture.uses import Uses
 from laneway.cuda import cuda_decisions, cuda_forms
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import SlotKind
@@ -74,10 +82,9 @@ class FakeJob:
         self._stepped: set[int] = set()  # the ids of the copies of optimizers that took a step
         self.modules = modules
         self._optimizers: list[tuple[Optimizer, Optimizer]] = []  # the user's, its copy
-        self.counted: side_effects.Numbers = []  # numbers of modules that the step changed
         self.modes: side_effects.Modes = []  # training flags that it changed
         self.left: list[Left] = []  # attributes that it set to what it computed
-        self.changes: list[Change] = []  # other Python state that the step changed
+        self.uses = Uses([], [])  # what run() used of Python
         self._fakes: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._path_of: dict[int, Path] = {}  # id of a real tensor -> its first path
         self._real: list[torch.Tensor] = []  # keeps those ids taken
@@ -164,21 +171,22 @@ class FakeJob:
 
     def run(self, step: Callable[[], Any], functions: Iterable[Any] = ()) -> Any:
         """Runs step() with the modules on fakes, and records it. `functions` are those of the
-        user's that step() calls; hooks are called too. No Python state that they can reach stays
-        changed."""
+        user's that step() calls. No Python state that they can reach stays changed."""
         modules = [module for _, module in self.modules]
-        hooks = hooks_of(modules, [optimizer for optimizer, _ in self._optimizers])
-        called = [*functions, *hooks]
-        state = PythonState(modules, called)
-        try:
-            with keyed_by_fakes(called, self._fakes):
-                result = self._run(step)
-            self.changes = state.settle(self.recorder)
-            return result
-        finally:
-            state.restore()
+        own = [optimizer for optimizer, _ in self._optimizers]
+        with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
+            watch = Watch(modules, functions, own, self._fakes)
+            effects = Effects(watch)
+            try:
+                with watch.telling():
+                    result = self._run(step, modules)
+                self.uses = effects.settle(self.recorder)
+                self.left = effects.left
+            finally:
+                effects.restore()
+        return result
 
-    def _run(self, step: Callable[[], Any]) -> Any:
+    def _run(self, step: Callable[[], Any], modules: list[torch.nn.Module]) -> Any:
         recorder = self.recorder
         watch = loss_scaling.Watch(recorder)
         for real in self._real:
@@ -195,45 +203,41 @@ class FakeJob:
                     real, "a tensor of the model through a reference from outside of it"
                 )
         # An operator that fails on fakes raises an error in the client; a log line is not needed.
-        modules = [module for _, module in self.modules]
-        numbers = side_effects.python_numbers(modules)
         modes = side_effects.modes(modules)
         copies = [copied for _, copied in self._optimizers]
         records = torch.is_grad_enabled()  # as around the call; leaving inference_mode sets it
-        own = [optimizer for optimizer, _ in self._optimizers]
-        with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
-            attributes = LeftValues(modules)
-            try:
-                with (
-                    self._standing_in(),
-                    side_effects.own_optimizers(copies),
-                    side_effects.same_hyperparameters(copies),
-                    torch.inference_mode(False),
-                    torch.set_grad_enabled(records),
-                    recorder.fake_mode,
-                    recorder,
-                    _as_on(self._target),
-                    whole_operators.kept_whole(),
-                    fake_questions.denied(),
-                    number_forms.in_place,
-                    random_state.served_by(recorder),
-                    loss_scaling.watched_by(watch),
-                ):
-                    result = step()
-                    self.scaler = watch.finish()
-            except CaptureError:
-                raise
-            except Exception as error:
-                cause = error.__cause__ or error.__context__
-                if isinstance(cause, CaptureError):
-                    raise cause from error
-                if wants_data(error):
-                    raise data_wanted(error) from error
-                raise
-            self._note_rebound_buffers()
-            self.left = attributes.found(self._fakes.values(), recorder.constants)
-            self.counted = side_effects.changed_numbers(numbers)
-            self.modes = side_effects.changed_modes(modes)
+        try:
+            with (
+                self._standing_in(),
+                side_effects.own_optimizers(copies),
+                side_effects.same_hyperparameters(copies),
+                torch.inference_mode(False),
+                torch.set_grad_enabled(records),
+                recorder.fake_mode,
+                recorder,
+                _as_on(self._target),
+                whole_operators.kept_whole(),
+                fake_questions.denied(),
+                number_forms.in_place,
+                random_state.served_by(recorder),
+                texts.refused_by(recorder),
+                loss_scaling.watched_by(watch),
+            ):
+                result = step()
+                self.scaler = watch.finish()
+            if recorder.ignored is not None:
+                raise recorder.ignored
+        except CaptureError:
+            raise
+        except Exception as error:
+            cause = error.__cause__ or error.__context__
+            if isinstance(cause, CaptureError):
+                raise cause from error
+            if wants_data(error):
+                raise data_wanted(error) from error
+            raise
+        self._note_rebound_buffers()
+        self.modes = side_effects.changed_modes(modes)
         return result
 
     def check_optimizer(self, copied: Optimizer, layout: OptimizerLayout) -> None:

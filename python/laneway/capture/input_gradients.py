@@ -34,7 +34,7 @@ class InputGradients:
             if real.is_leaf and real.grad is not None:
                 with recorder.fake_mode:
                     fake.grad = torch.empty_like(fake, requires_grad=False)
-                mark_stale(fake.grad)
+                mark_stale(fake.grad, _refusal(position, "that is there already"))
             fake.register_post_accumulate_grad_hook(lambda _, n=position: self._count(n))
 
     def left(self, modules: Iterable[tuple[str, torch.nn.Module]]) -> dict[int, int]:
@@ -68,12 +68,16 @@ class InputGradients:
                 "[optimizer_a, optimizer_b]), and call it inside; or pass the input with .detach()",
             )
         if self._counts[position] > 1 or real.grad is not None:
-            raise CaptureError(
-                f"the step adds to the gradient of input {position} "
-                + ("more than once" if self._counts[position] > 1 else "that is there already"),
-                remedy="set its .grad to None before each call, and call backward() once; or make "
-                "it a leaf of the step's own there: x = x.detach().requires_grad_()",
-            )
+            more = "more than once" if self._counts[position] > 1 else "that is there already"
+            raise _refusal(position, more)
+
+
+def _refusal(position: int, how: str) -> CaptureError:
+    return CaptureError(
+        f"the step adds to the gradient of input {position} {how}",
+        remedy="set its .grad to None before each call, and call backward() once; or make "
+        "it a leaf of the step's own there: x = x.detach().requires_grad_()",
+    )
 
 
 class GradientOf:

@@ -93,6 +93,10 @@ class KnownNumbers:
             return None
         return Guards(self._program(sorted(self._guarded), self._questions), self._examples)
 
+    def relied_on(self) -> set[int]:
+        """The slots whose bytes decided what was captured."""
+        return {self._table.storages[s].index for s in self._relied_on}
+
     def check_writes(self, node: Node) -> None:
         """Raises CaptureError for a node that writes a tensor from which a known number came."""
         for value in node.writes:

@@ -42,21 +42,6 @@ def swapped(
             own.update(before)
 
 
-def hooks_of(modules: list[torch.nn.Module], optimizers: Sequence[Optimizer]) -> list[Any]:
-    """The hooks that a step may call: of the modules, of their parameters, of the optimizers."""
-    every = {id(m): m for root in modules for m in root.modules()}.values()
-    parameters = {id(p): p for root in modules for p in root.parameters()}.values()
-    held = [d for of in (*every, *optimizers) for d in _held(of.__dict__)]
-    held += [p._backward_hooks or {} for p in parameters]
-    held += [getattr(p, "_post_accumulate_grad_hooks", None) or {} for p in parameters]
-    found = {id(hook): hook for hooks in held if isinstance(hooks, dict) for hook in hooks.values()}
-    return [hook for hook in found.values() if callable(hook) and not _is_part(hook)]
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, (torch.Tensor, torch.nn.Module))
-
-
 def _held(attributes: dict[str, Any]) -> Iterator[dict | set]:
     """What torch itself keeps in containers among the attributes of a module or optimizer."""
     for name, value in attributes.items():

@@ -63,9 +63,13 @@ class StaleGradient(CaptureError):
     """The step uses a gradient from before it, and gradients are not kept."""
 
 
-def mark_stale(tensor: torch.Tensor) -> None:
-    """Makes `tensor` stand for a gradient from before the step: using it is refused."""
-    tensor.__dict__[_STALE] = True
+def mark_stale(tensor: torch.Tensor, error: CaptureError | None = None) -> None:
+    """Makes `tensor` stand for a gradient from before the step: using it is refused by `error`."""
+    tensor.__dict__[_STALE] = error or StaleGradient(
+        "the step uses gradients that are left from before it",
+        remedy="call optimizer.zero_grad() before backward, with set_to_none=True; or make "
+        "the step with keep_gradients=True, if its calls accumulate gradients",
+    )
 
 
 class Recorder(TorchDispatchMode):
@@ -94,6 +98,7 @@ class Recorder(TorchDispatchMode):
         self.phase = "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers
         self.fresh: set[int] = set()  # storages of Python literals
+        self.ignored: CaptureError | None = None  # raised in the step, which may have caught it
         self.known = KnownNumbers(self.table, slots, self.nodes, self.fresh)
         self._lines = UserLines()
         self._direct = DirectFakes(fake_mode)
@@ -103,7 +108,7 @@ class Recorder(TorchDispatchMode):
         """A number that is no tensor: its value, and the object that stands for it in Python."""
         index = self.table.add_number(kind)
         known = self.known.number
-        node = ScalarNode(self._record_scalar, self.refusal, known, kind, index, None, origin)
+        node = ScalarNode(self._record_scalar, self._noted, known, kind, index, None, origin)
         return index, node.symbol()
 
     def value_of(self, tensor: torch.Tensor) -> int:
@@ -118,12 +123,8 @@ class Recorder(TorchDispatchMode):
                 fake, slot = self.constants.add(tensor)
                 return self.table.add_persistent(fake, slot.index, slot.nbytes)
             return self.table.find(fake)
-        if tensor.__dict__.get(_STALE):
-            raise StaleGradient(
-                "the step uses gradients that are left from before it",
-                remedy="call optimizer.zero_grad() before backward, with set_to_none=True; or make "
-                "the step with keep_gradients=True, if its calls accumulate gradients",
-            )
+        if _STALE in tensor.__dict__:
+            raise tensor.__dict__[_STALE]
         raise CaptureError(
             "a tensor appeared that no recorded operator made",
             remedy="make it inside the step with torch's own operators",
@@ -385,6 +386,14 @@ class Recorder(TorchDispatchMode):
         results = [NodeResult(False, [index])]
         self._append(Node(op, arguments, results, [], self._lines.current()))
         return index
+
+    def text_refusal(self, of: str) -> CaptureError:
+        """The error for text of what `of` names."""
+        return self._noted(refusal_words.text_of(of), refusal_words.OF_TEXT)
+
+    def _noted(self, message: str, remedy: str) -> CaptureError:
+        self.ignored = self.ignored or self.refusal(message, remedy)
+        return self.ignored
 
     def refusal(self, message: str, remedy: str) -> CaptureError:
         """A CaptureError to raise that names the user's line."""

@@ -1,28 +1,26 @@
 """Finds changes that a step makes in Python and that a graph cannot repeat, while the step runs on
 fakes.
 
-The step's Python runs at capture only. A step of an optimizer that is not on fakes, a new value of
-a hyperparameter, or a counter in a module would happen once and never again, and every later
-iteration would silently differ from eager execution. Such changes are refused and undone.
+The step's Python runs at capture only. A step of an optimizer that is not on fakes, or a new value
+of a hyperparameter, would happen once and never again, and every later iteration would silently
+differ from eager execution. Such changes are refused and undone. For all other state of Python see
+effects.py.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from laneway.capture.python_state import Change, refusal
 from laneway.errors import CaptureError
 
 Modes = list[tuple[torch.nn.Module, bool]]
-# (module, attribute's name, number)
-Numbers = list[tuple[torch.nn.Module, str, Any]]
 
 
 @contextlib.contextmanager
@@ -70,27 +68,6 @@ def same_hyperparameters(optimizers: list[Optimizer]) -> Iterator[None]:
         )
 
 
-def python_numbers(modules: list[torch.nn.Module]) -> Numbers:
-    """The numbers among the modules' attributes."""
-    every = {id(m): m for root in modules for m in root.modules()}.values()
-    return [
-        (module, name, value)
-        for module in every
-        for name, value in module.__dict__.items()
-        if type(value) in (int, float)
-    ]
-
-
-def changed_numbers(before: Numbers) -> Numbers:
-    """The numbers that have another value now, with that value."""
-    return [
-        (module, name, module.__dict__[name])
-        for module, name, value in before
-        if type(module.__dict__.get(name)) in (int, float)
-        and not _same(module.__dict__[name], value)
-    ]
-
-
 def modes(modules: list[torch.nn.Module]) -> Modes:
     """The training flag of each module."""
     every = {id(m): m for root in modules for m in root.modules()}.values()
@@ -100,40 +77,6 @@ def modes(modules: list[torch.nn.Module]) -> Modes:
 def changed_modes(before: Modes) -> Modes:
     """The modules with another flag now, with that flag."""
     return [(m, m.training) for m, training in before if m.training != training]
-
-
-def settled(run: Callable[[], tuple[Any, Numbers, list[Change]]]) -> Any:
-    """The first part of run()'s result; the others are the numbers of modules and the other Python
-    state that it changes. If there are any, run() is called once more with their new values: what
-    changed only once keeps its value, and what changes again raises CaptureError."""
-    result, changed, changes = run()
-    if not changed and not changes:
-        return result
-    before = [(module, name, module.__dict__[name]) for module, name, _ in changed]
-    try:
-        _set(changed)
-        for change in changes:
-            change.put(change.after)
-        result, changed, again = run()
-    finally:
-        _set(before)
-        for change in changes:
-            change.put(change.before)
-    if again:
-        raise refusal(again[0].words, "it does so again in each iteration")
-    if not changed:
-        return result
-    module, name, _ = changed[0]
-    raise CaptureError(
-        f"the step changes the number {name!r} of a {type(module).__name__}, which would happen at "
-        "capture only",
-        remedy="register it as a buffer (a tensor), or pass it to the step as an argument",
-    )
-
-
-def _set(numbers: Numbers) -> None:
-    for module, name, value in numbers:
-        module.__dict__[name] = value
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -7,9 +7,10 @@ by autograd's sequence numbers.
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 
 import torch
 
@@ -17,8 +18,18 @@ _INTERNAL = (
     os.path.dirname(os.path.abspath(torch.__file__)) + os.sep,
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
     os.path.dirname(os.path.abspath(os.__file__)) + os.sep + "contextlib.py",
+    os.path.dirname(os.path.abspath(os.__file__)) + os.sep + "logging" + os.sep,
 )
 
+_GENERATED = (
+    "<frozen",
+    "<eval_with_key",
+    "<torch_package",
+    "<attrs generated",
+    "<laneway",
+    "<__array",
+)
+_GENERATED_LINES = 3
 
 # Torch's messages when Python code reads the data of a tensor that has none.
 _NO_DATA = (
@@ -37,6 +48,20 @@ def wants_data(error: Exception) -> bool:
     return isinstance(error, (RuntimeError, TypeError)) and any(s in str(error) for s in _NO_DATA)
 
 
+def is_raised_by_user(error: BaseException) -> bool:
+    """Whether code outside of torch and laneway raised the error itself, or its class is of such
+    code; not where an operator failed."""
+    top = type(error).__module__.partition(".")[0]
+    if top not in ("builtins", "torch", "laneway"):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or is_internal(trace.tb_frame.f_code):
+        return False
+    return dis.opname[trace.tb_frame.f_code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
+
+
 def line_of(error: BaseException) -> str:
     """The innermost line of the user's code in an exception's traceback; "" when there is none."""
     found = ""
@@ -49,14 +74,28 @@ def line_of(error: BaseException) -> str:
     return found
 
 
+def line_at(frame: FrameType | None) -> str | None:
+    """The innermost line of the user's code from this frame on; None when there is none."""
+    while frame is not None and is_internal(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    code = frame.f_code
+    return f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+
+
 def is_internal(code: CodeType) -> bool:
-    """Whether the code belongs to torch, to laneway or to generated code."""
-    return is_internal_file(code.co_filename)
+    """Whether the code belongs to torch, to laneway or to generated code. A script has no file
+    either when it is given by python -c, by standard input or in a notebook's cell."""
+    name = code.co_filename
+    if name == "<string>":  # methods that dataclasses and named tuples generate
+        return code.co_name.startswith("__") and code.co_firstlineno <= _GENERATED_LINES
+    return is_internal_file(name)
 
 
 def is_internal_file(name: str) -> bool:
     """The same for a file."""
-    return name.startswith((*_INTERNAL, "<"))
+    return name.startswith((*_INTERNAL, *_GENERATED))
 
 
 class UserLines:

@@ -1,9 +1,9 @@
 """TrackedWeights: the tensors whose bytes a job has, and which of them the user has changed since.
 
 Torch counts writes to a tensor (its version). It does not count those through `.data`, through
-numpy, or by fused optimizers. So this module counts steps of fused optimizers, and also compares
-the address and some bytes of each tensor. It does not see a write through `.data` or numpy into a
-part of a tensor. It holds tensors by weak references.
+numpy, or by fused optimizers. So this module counts steps of fused optimizers, compares addresses,
+and compares the bytes with a copy of them: before a call where they are few, else while the service
+runs the call (graph_job.py). It holds tensors by weak references.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import cffi
 import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-_PROBE_BYTES = 64
+from laneway.jobs.slot_contents import Bytes
 
-_ffi = cffi.FFI()
-_ffi.cdef("int memcmp(uintptr_t a, const char* b, size_t bytes);")
-_memcmp = _ffi.dlopen(None).memcmp
+# Weights of so many bytes are compared in some microseconds.
+_FEW_BYTES = 256 << 10
+# Of weights beyond so many bytes there is no copy to compare with: they would be twice in memory.
+MOST_BYTES = 2 << 30
 
 _unversioned_steps = 0  # steps of fused optimizers in this process
 
@@ -48,6 +48,9 @@ class TrackedWeights:
         self._alive = len(tensors)
         self._layout = layout_of(tensors)
         self._steps = _unversioned_steps
+        total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        self._compares = total <= MOST_BYTES
+        self.are_few = total <= _FEW_BYTES
         self._known = [self._look(tensor) for tensor in tensors]
 
     def same(self, tensors: Sequence[torch.Tensor]) -> int:
@@ -66,10 +69,20 @@ class TrackedWeights:
                 if known[0]() is not tensor
                 or tensor._version != known[1]
                 or tensor.data_ptr() != known[2]
-                or _memcmp(known[3], known[4], known[5])
+                or (self.are_few and not known[3].are_those_of(tensor))
             ]
         except RuntimeError as error:
             raise OtherLayout from error
+
+    def rewritten(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        """The positions of tensors that have other bytes than at the last note(): all are read."""
+        if not self._compares:
+            return []
+        return [
+            position
+            for position, (tensor, known) in enumerate(zip(tensors, self._known))
+            if not known[3].are_those_of(tensor)
+        ]
 
     def note(self, tensors: Sequence[torch.Tensor], positions: Sequence[int]) -> None:
         """Tracks these tensors from now on. If it raises OtherLayout, nothing has changed."""
@@ -86,11 +99,9 @@ class TrackedWeights:
             self._known[position] = self._look(tensor)
 
     def _look(self, tensor: torch.Tensor) -> tuple:
-        at, count = _probed(tensor)
-        probe = _ffi.new("char[]", max(1, count))
-        _ffi.memmove(probe, _ffi.cast("char*", at), count) if count else None
         reference = weakref.ref(tensor, self._died)
-        return reference, tensor._version, tensor.data_ptr(), at, probe, count
+        known = Bytes(tensor, self._compares)
+        return reference, tensor._version, tensor.data_ptr(), known
 
     def _died(self, reference: Any) -> None:
         if any(known[0] is reference for known in self._known):
@@ -117,15 +128,3 @@ def layout_of(tensors: Sequence[torch.Tensor]) -> list[tuple]:
             )
         )
     return layout
-
-
-def _probed(tensor: torch.Tensor) -> tuple[int, int]:
-    """Address and number of the compared bytes. They lie in the middle, because the beginning
-    (padding) is often always zero."""
-    if tensor.numel() == 0:
-        return 0, 0
-    size = tensor.element_size()
-    if torch.ops.aten.is_non_overlapping_and_dense(tensor):
-        size *= tensor.numel()
-    count = min(size, _PROBE_BYTES)
-    return tensor.data_ptr() + (size - count) // 2, count

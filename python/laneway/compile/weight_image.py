@@ -64,7 +64,21 @@ class WeightImage:
     def bring_up_to_date(self, tensors: Sequence[torch.Tensor]) -> None:
         """Writes the present bytes of these tensors to the job's weights. Raises OtherLayout when
         they do not fit."""
-        changed = self._tracked.changed(tensors)
+        self._write(tensors, self._tracked.changed(tensors))
+
+    def rewritten(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether weights had other bytes than the job's, without a count of torch's; the job has
+        them now. Reads all weights."""
+        changed = self._tracked.rewritten(tensors)
+        self._write(tensors, changed)
+        return bool(changed)
+
+    @property
+    def are_few_bytes(self) -> bool:
+        """Whether bring_up_to_date() compares all bytes."""
+        return self._tracked.are_few
+
+    def _write(self, tensors: Sequence[torch.Tensor], changed: Sequence[int]) -> None:
         if not changed:
             return
         with self._making:

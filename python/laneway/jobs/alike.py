@@ -106,7 +106,7 @@ class Alike:
             return self.refuse("it changes the mode of a module that is not in its models")
         modes = [(*names[id(module)], training) for module, training in captured.modes]
         slots = [_without_tensors(slot) for slot in captured.slots]
-        own = dataclasses.replace(captured, slots=slots, modes=[])
+        own = dataclasses.replace(captured, slots=slots, modes=[], uses=captured.uses.unbound())
         kept = Kept(likeness, own, encoded, modes, first)
         with self._lock:
             self._kept.append(kept)
@@ -118,11 +118,12 @@ def bound(
     kept: Kept,
     modules: Modules,
     given_optimizer: Optimizer | Sequence[Optimizer] | None,
+    functions: Sequence[Any],
     slots: list[Slot] | None = None,
 ) -> CapturedJobGraph:
-    """The capture as that of another step, which is like the one that it was made for. `slots` are
-    those of the step's job, if it has one. Raises InvalidInput when a slot of the graph's image has
-    no counterpart in the step, or another layout."""
+    """The capture as that of another step, which is like the one that it was made for. `functions`
+    are those that the step calls; `slots` those of its job, if it has one. Raises InvalidInput when
+    a slot of the graph's image has no counterpart in the step, or another layout."""
     named = {
         (prefix, name): module for prefix, root in modules for name, module in root.named_modules()
     }
@@ -130,7 +131,8 @@ def bound(
     if slots is None:
         table = _slots_of(modules, given_optimizer, kept.captured.gradients)
         slots = [_counterpart(slot, table) for slot in kept.captured.slots]
-    return dataclasses.replace(kept.captured, slots=slots, modes=modes)
+    uses = kept.captured.uses.bound([*(root for _, root in modules), *functions])
+    return dataclasses.replace(kept.captured, slots=slots, modes=modes, uses=uses)
 
 
 def _slots_of(
@@ -190,6 +192,8 @@ def _why_alone(captured: CapturedJobGraph) -> str | None:
         return "that one uses a GradScaler, whose state is its own"
     if captured.outputs.left:
         return f"that one sets {captured.outputs.left[0].name!r} of a module, which is its own"
+    if captured.uses.alone is not None:
+        return f"of that one, {captured.uses.alone}, which is its own"
     results = [leaf[1] for leaf in captured.outputs.leaves if _is_constant(leaf)]
     simple = (bool, int, float, str, bytes, type(None))
     other = next((type(result) for result in results if type(result) not in simple), None)

@@ -2,8 +2,8 @@
 
 Of each optimizer: its groups, the parameters of each, and all hyperparameters but the learning
 rate. Of a loss scaler: its factors. Of the modules: see ModuleForm. Of all of them: their hooks. Of
-the step's functions: the variables outside that they read (see OuterValues). Of torch: the modes
-around the call (see Surroundings).
+torch: the modes around the call (see Surroundings). What a capture read of other Python belongs to
+its graph: see use_guards.py.
 
 `hold` is called before every iteration and is exact. Torch counts changes of hooks alone, so `hold`
 looks at every module and parameter. It does so by lists that `now` made, and runs no byte code of
@@ -23,7 +23,6 @@ from torch.optim import Optimizer
 from laneway.capture.optimizers import PER_ITERATION
 from laneway.jobs.hook_watch import HookWatch
 from laneway.jobs.module_form import ModuleForm
-from laneway.jobs.outer_values import OuterValues
 from laneway.jobs.surroundings import Surroundings
 
 _NOT_LOOKED_AT = ("params", "initial_lr", "param_names", *PER_ITERATION)
@@ -38,11 +37,9 @@ class Conditions:
         modules: list[torch.nn.Module] | None = None,
         optimizers: Sequence[Optimizer] = (),
         flags: bool = True,
-        functions: Sequence[Callable[..., Any]] = (),
         inference: bool = False,
     ) -> None:
         self._flags, self._inference = flags, inference
-        self._functions = functions
         self._optimizers = tuple(optimizers)
         self._roots = modules or []
         self._others: list[tuple[dict[str, Any], list[str]]] = []
@@ -60,7 +57,6 @@ class Conditions:
             ],
             others=[(holder, _Numbers(holder, keys)) for holder, keys in self._others],
             form=form,
-            outer=OuterValues(self._functions),
             hooks=HookWatch(form.modules, form.parameters, self._optimizers),
             surroundings=Surroundings(self._inference),
         )
@@ -82,11 +78,7 @@ class Conditions:
                 return difference
         if not snapshot.hooks.hold():
             return "hooks were added or removed"
-        return (
-            snapshot.form.difference()
-            or snapshot.outer.difference()
-            or snapshot.surroundings.difference()
-        )
+        return snapshot.form.difference() or snapshot.surroundings.difference()
 
     def _groups(self) -> list[dict[str, Any]]:
         if len(self._optimizers) == 1:
@@ -101,7 +93,6 @@ class Snapshot:
     groups: list[_Numbers]
     others: list[tuple[dict[str, Any], _Numbers]]
     form: ModuleForm
-    outer: OuterValues
     hooks: HookWatch
     surroundings: Surroundings
 

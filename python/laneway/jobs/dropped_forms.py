@@ -8,6 +8,7 @@ from typing import Any
 
 from laneway.jobs.conditions import Conditions, Snapshot
 from laneway.jobs.graph_call import Form, GraphCall
+from laneway.jobs.use_guards import UseGuards
 
 # Entries that are remembered: signatures of arguments, no tensors. More forms than these in turn
 # are told of by the number of captures.
@@ -20,19 +21,19 @@ class DroppedForms:
 
     def __init__(self) -> None:
         self.count = 0  # of all that were ever dropped
-        self._last: deque[tuple[Form, weakref.ref[Snapshot]]] = deque(maxlen=_MOST)
+        self._last: deque[tuple[Form, UseGuards, weakref.ref[Snapshot]]] = deque(maxlen=_MOST)
 
     def add(self, call: GraphCall) -> None:
         """Notes the form of a graph that was dropped."""
         self.count += 1
-        self._last.append((call.form, weakref.ref(call.conditions)))
+        self._last.append((call.form, call.reads, weakref.ref(call.conditions)))
 
     def has(self, args: tuple, kwargs: dict[str, Any], conditions: Conditions) -> bool:
         """Whether a call is of a form that was dropped."""
-        for form, seen in self._last:
+        for form, reads, seen in self._last:
             snapshot = seen()
             if snapshot is None or form.difference(args, kwargs) is not None:
                 continue
-            if conditions.hold(snapshot):
+            if conditions.hold(snapshot) and reads.difference() is None:
                 return True
         return False

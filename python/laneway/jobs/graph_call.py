@@ -20,7 +20,9 @@ from laneway.jobs import written_inputs
 from laneway.jobs.draws import Drawn, Draws
 from laneway.jobs.inputs import Binder, Frame
 from laneway.jobs.job import Future, Job
+from laneway.jobs.outer_tensors import OuterTensors
 from laneway.jobs.outputs import Buffers, Outputs
+from laneway.jobs.use_guards import UseGuards
 from laneway.native import bindings
 
 # The attribute of a KeyboardInterrupt that ended the wait for an iteration, which goes on.
@@ -62,6 +64,13 @@ class GraphCall:
         self._binder = Binder(captured.inputs, optimizers, captured.fixed, *left)
         self._warned = False  # that submit() writes no argument
         self._guards = captured.guards
+        self._outer: OuterTensors | None = None
+        if captured.uses.tensors:
+            tensors, contents = captured.uses.tensors, job.outer_contents
+            self._outer = OuterTensors(tensors, captured.slots, captured.fixed, job, contents)
+        replaced = None if self._outer is None else self._outer.replaced
+        self.reads = UseGuards(captured.uses, replaced)
+        self._effects = captured.uses.effects
         specs = [_output_spec(captured, value) for value in captured.graph.outputs]
         generators = captured.generators
         strides = _unusual_strides(captured)
@@ -71,6 +80,12 @@ class GraphCall:
         # Bound here: looking them up is part of every call.
         self._run = job.library.lib.laneway_run
         self._submit = job.library.lib.laneway_submit
+
+    def holds(self) -> bool:
+        """Whether what the capture read of Python is as it was."""
+        if not self.reads.hold():
+            return False
+        return self._outer is None or self._outer.difference() is None
 
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
         """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
@@ -90,14 +105,27 @@ class GraphCall:
         return self._binder.take(args, kwargs)
 
     def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
-        """In what the arguments are not of the graph's form, in words; None when in nothing."""
-        return self.form.difference(args, kwargs)
+        """In what the call is not the graph's, in words; None when in nothing."""
+        difference = self.reads.difference() or self.form.difference(args, kwargs)
+        if difference is None and self._outer is not None:
+            return self._outer.difference()
+        return difference
 
     def run(self, frame: Frame) -> Any:
         """Runs one iteration and waits for its result."""
         if self._draws is None:
-            return self._run_once(frame)
-        return self._draws.run(frame, self._run_once)
+            result = self._run_once(frame)
+        else:
+            result = self._draws.run(frame, self._run_once)
+        self._change()
+        return result
+
+    def _change(self) -> None:
+        """Makes the changes that the step makes in Python."""
+        for effect in self._effects:
+            effect.do()
+        if self._outer is not None:
+            self._outer.write_back()
 
     def _run_once(self, frame: Frame, drawn: Drawn | None = None) -> Any:
         buffers = self._outputs.buffers()
@@ -140,7 +168,9 @@ class GraphCall:
         except KeyboardInterrupt as interrupt:
             setattr(interrupt, UNDER_WAY, future)
             raise
-        return _result_of(future)
+        result = _result_of(future)
+        self._change()
+        return result
 
     def _start(self, frame: Frame) -> Future:
         targets = frame.targets
@@ -157,10 +187,13 @@ class GraphCall:
             self._warned = True
             written_inputs.warn_of_submit()
         if self._draws is None:
-            return self._submitted(frame, [], on_other_layout)
-        return self._draws.submit(
-            frame, lambda drawn: self._submitted(frame, [], on_other_layout, drawn=drawn)
-        )
+            future = self._submitted(frame, [], on_other_layout)
+        else:
+            future = self._draws.submit(
+                frame, lambda drawn: self._submitted(frame, [], on_other_layout, drawn=drawn)
+            )
+        self._change()
+        return future
 
     def _submitted(
         self,

@@ -18,6 +18,7 @@ from laneway.jobs import draws
 from laneway.jobs.draws import Drawn
 from laneway.jobs.outputs import Buffers, Outputs
 from laneway.jobs.scheduling import Scheduling, settings_text
+from laneway.jobs.slot_contents import Contents
 from laneway.jobs.wait_notice import WaitNotice
 from laneway.jobs.weight_files import WeightFiles
 from laneway.native import bindings
@@ -151,6 +152,7 @@ class Job:
         self._lock = ProcessLock()
         self._end = weakref.finalize(self, _end_unheld, self._handle, self._lock, self.library)
         self._end.atexit = False  # its service does that
+        self.outer_contents = Contents()  # of its slots that have tensors from outside
         self.name = name or json.loads(self._report(self._handle, False))["name"]
         service.add_job(self)
 

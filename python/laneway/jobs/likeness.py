@@ -25,9 +25,9 @@ import torch
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
+from laneway.capture.code_names import is_empty, is_users, named_by
 from laneway.capture.numeric_context import current_numeric_context
 from laneway.capture.optimizers import PER_ITERATION
-from laneway.capture.outer_names import is_empty, is_users, named_by
 from laneway.jobs.exact_values import Facts, Same, exact, shown
 from laneway.jobs.hook_watch import counts, global_hooks
 from laneway.jobs.surroundings import Surroundings

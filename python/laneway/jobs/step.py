@@ -79,8 +79,7 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
         self._modules = [m for m in (self.root, loss_fn) if isinstance(m, torch.nn.Module)]
-        functions = [loss_fn, options.closure]
-        self._conditions = Conditions(self._modules, self.optimizers, functions=functions)
+        self._conditions = Conditions(self._modules, self.optimizers)
         self._gate = gate_of(*self.models)
         self._captures = StepCapture(
             self.root,
@@ -161,13 +160,14 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         """The job's status line, its bytes and, per graph, the measured memory and in "shared"
         what equal graphs of other jobs had of it; in "captures", how many graphs the step needed,
         keeps, and dropped for lack of room; in "captures_taken", how many were those of a step that
-        it is like. `with_tapes` adds the allocation trace of each graph."""
+        it is like; in "guards", how many reads of Python state each kept graph compares before a
+        call. `with_tapes` adds the allocation trace of each graph."""
         with self._lock:
             self._check_open()
             if self.job is None:
                 raise InvalidInput("the step has not been called yet: there is no job to report")
             captures = {"captures": self._variants.counts(), "captures_taken": self._captures.taken}
-            return self.job.report(with_tapes) | captures
+            return self.job.report(with_tapes) | captures | {"guards": self._variants.guards()}
 
     def close(self) -> None:
         """Ends the job and frees its state, after the client's model and optimizer have been

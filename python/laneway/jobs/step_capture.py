@@ -12,6 +12,7 @@ from laneway.capture import given, optimizers
 from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
 from laneway.capture.recorder import StaleGradient
 from laneway.errors import CaptureError, InvalidInput
+from laneway.graph.slots import Slot
 from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules
 from laneway.jobs.alike import Alike, Kept, bound
@@ -62,7 +63,7 @@ class StepCapture:
         if kept is None and self._is_like and likeness is not None:
             self.alike.check(likeness)
         if kept is not None:
-            captured, encoded = bound(kept, self._modules, self._optimizer), kept.encoded
+            captured, encoded = self._bound(kept), kept.encoded
             self.taken += 1
         else:
             captured = self._captured(inputs, kwargs, None)
@@ -83,7 +84,7 @@ class StepCapture:
         kept = self._found(likeness, self._first, inputs, kwargs) if self._looks else None
         if kept is not None:
             self.taken += 1
-            return bound(kept, self._modules, self._optimizer, job.slots), kept.encoded
+            return self._bound(kept, job.slots), kept.encoded
         try:
             captured = self._captured(inputs, kwargs, job)
         except StaleGradient as error:
@@ -120,8 +121,12 @@ class StepCapture:
         self._looks = True
         likeness = self._likeness()
         if self._found(likeness, None, inputs, kwargs) is None:
-            captured = bound(self._first, self._modules, self._optimizer)
+            captured = self._bound(self._first)
             self.further(inputs, kwargs, captured)
+
+    def _bound(self, kept: Kept, slots: list[Slot] | None = None) -> CapturedJobGraph:
+        functions = [self._loss_fn, self._closure()]
+        return bound(kept, self._modules, self._optimizer, functions, slots)
 
     def _found(
         self,

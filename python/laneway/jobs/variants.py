@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from laneway.capture.signature import OtherForm
+from laneway.capture.user_lines import is_raised_by_user
 from laneway.errors import Error, InvalidInput, LayoutError
 from laneway.jobs.capture_gate import CaptureGate, JointGate
 from laneway.jobs.conditions import Conditions, Snapshot
@@ -67,13 +68,16 @@ class Variants:
         self._preparing: list[Preparation] = []  # those that may have forms left
         self.current: GraphCall | None = None  # the one used last
 
-    def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """One iteration of the variant for this call, captured if need be."""
+    def run(
+        self, args: tuple, kwargs: dict[str, Any], beside: Callable[[], None] | None = None
+    ) -> Any:
+        """One iteration of the variant for this call, captured if need be; and beside() while the
+        service runs it."""
         while True:
             call, frame = self._quickly(args, kwargs) or self._find(args, kwargs)
             try:
-                if self._preparing:
-                    return call.run_beside(frame, self._advance)
+                if beside is not None or self._preparing:
+                    return call.run_beside(frame, beside or self._advance)
                 return call.run(frame)
             except LayoutError as error:
                 self._measure(call, error)
@@ -116,6 +120,10 @@ class Variants:
         made, dropped = self._captures, self._dropped.count
         return {"made": made, "kept": len(self._known), "dropped": dropped}
 
+    def guards(self) -> list[int]:
+        """Of each kept graph, how many of its capture's reads of Python a call compares."""
+        return [call.reads.count for call in self._known]
+
     def _advance(self) -> None:
         """Captures the next form that is to be prepared."""
         for preparation in list(self._preparing):
@@ -144,7 +152,7 @@ class Variants:
         if call is None or seen < 0:
             return None
         try:
-            if not self._conditions.hold(call.conditions):
+            if not self._conditions.hold(call.conditions) or not call.holds():
                 return None
             frame = call.take(args, kwargs)
         except OtherForm:
@@ -230,19 +238,18 @@ class Variants:
     def _captured(self, args: tuple, kwargs: dict[str, Any]) -> GraphCall:
         capture = self._capture()
         assert capture is not None, "the owner is inside this call"
-        if not self._known:
-            call = capture(args, kwargs)
-        else:
-            try:
-                call = capture(args, kwargs)
-            except Error:
+        first = not self._known
+        try:
+            return capture(args, kwargs)
+        except Error:
+            raise
+        except Exception as error:
+            if first or is_raised_by_user(error):
                 raise
-            except Exception as error:
-                raise InvalidInput(
-                    f"the {self._what} fails on these arguments, as eager execution would: "
-                    f"{type(error).__name__}: {error}"
-                ) from error
-        return call
+            raise InvalidInput(
+                f"the {self._what} fails on these arguments, as eager execution would: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def _warn(self, difference: str) -> None:
         warnings.warn(

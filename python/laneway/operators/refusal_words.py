@@ -25,7 +25,14 @@ RESIZED = (
     "torch.nn.functional.pad"
 )
 RESIZED_AS = f"{RESIZED}; instead of torch.nn.CrossMapLRN2d use torch.nn.LocalResponseNorm"
+OF_TEXT = "return the value from the step, and print, log or format it outside"
 _PART = "x.index_select(dim, start + torch.arange(length))"
+
+
+def text_of(of: str) -> str:
+    """What is wrong with text of what `of` names."""
+    return f"the step makes text of {of}, which would happen at capture only"
+
 
 # Remedies for operators with results whose shapes depend on data.
 _SHAPES = {

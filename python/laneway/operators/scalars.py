@@ -128,10 +128,16 @@ class ScalarNode:
         return f"<number from {self.origin}>"
 
     def str(self) -> str:
-        return str(self)
+        """The text that user code sees."""
+        known = self.number()
+        if known is not None:
+            return repr(known)
+        if torch._C._len_torch_dispatch_stack() == 0:  # the step is over
+            return str(self)
+        raise self._refuse(refusal_words.text_of(self.origin), refusal_words.OF_TEXT)
 
     def _graph_repr(self) -> str:
-        return str(self)
+        return self.str()
 
     def wrap_int(self, number: int) -> ScalarNode:
         return self._literal(ValueKind.integer, number)

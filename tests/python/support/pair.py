@@ -46,9 +46,12 @@ class Pair:
         self.step.close()
 
     def train(self, *inputs: Any) -> None:
-        """One step on each side; the losses must be the same bits."""
+        """One step on each side; the losses, and the inputs' gradients, must be the same bits."""
+        leaves = [i for i in inputs if isinstance(i, torch.Tensor) and i.is_leaf]
         expected = eager_step(self.model, self.loss, self.optimizer, inputs)
+        gradients = _taken(leaves)
         assert_same(expected.detach(), self.step(*inputs), "loss")
+        assert_same(gradients, _taken(leaves), "gradients of inputs")
 
     def refuse(self, match: str, *inputs: Any) -> str:
         """The call is refused, and nothing of the job has changed."""
@@ -65,6 +68,13 @@ class Pair:
         state = self.step.state_dict()
         assert_same(self.model.state_dict(), state["model"], "model")
         assert_same(self.optimizer.state_dict(), state["optimizer"], "optimizer")
+
+
+def _taken(leaves: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    gradients = [leaf.grad for leaf in leaves]
+    for leaf in leaves:
+        leaf.grad = None
+    return gradients
 
 
 def batch(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,6 +23,7 @@ TOPICS = (
     "randomness",
     "optimizers",
     "steps",
+    "python",
     "between",
     "modules",
     "inferences",

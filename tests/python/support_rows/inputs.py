@@ -73,7 +73,8 @@ class Scaled(torch.Tensor):
         cls, function: Any, types: Any, args: tuple = (), kwargs: Any = None
     ) -> Any:
         result = super().__torch_function__(function, types, args, kwargs or {})
-        return result * 0.5 if function is torch.Tensor.mul else result
+        with torch._C.DisableTorchFunctionSubclass():
+            return result * 0.5 if function is torch.Tensor.mul else result
 
 
 INPUTS.each(

@@ -1,0 +1,209 @@
+"""Follows what a step's reads give: functions to their variables, containers to their parts, and
+objects to their classes. Finds what has a state of its own: generators of random numbers,
+iterators, caches.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextvars
+import functools
+import os
+import random
+import sys
+import types
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from laneway.capture.code_names import is_users
+from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
+from laneway.errors import CaptureError
+
+if TYPE_CHECKING:
+    from laneway.capture.use_watch import Watch
+
+# More parts of containers than these are not looked at before each call: 10,000 take 0.1 ms.
+MOST_PARTS = 10_000
+# An array of more bytes than these is compared by identity alone.
+MOST_ARRAY_BYTES = 1 << 20
+
+_CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
+_LEFT_ALONE = frozenset({"torch", "laneway", "builtins", "numpy", "cffi"})
+_OF_LIBRARY = frozenset({"argparse", "types"})  # whose objects hold what users put there
+_OF_TORCH = ("torch.nn.modules", "torch.optim.lr_scheduler", "torch.optim.swa_utils")
+# Not followed by their names: what makes or shows objects, and what watches them (use_patches.py).
+_NOT_RUN = frozenset(
+    {
+        *("__init__", "__new__", "__init_subclass__", "__repr__", "__str__", "__del__"),
+        *("__getattribute__", "__setattr__", "__delattr__"),
+    }
+)
+_CACHED = type(functools.lru_cache(lambda: None))
+
+
+def is_watchable(kind: type) -> bool:
+    """Whether the attributes of such objects are state that a step may depend on."""
+    module = kind.__module__ or ""
+    top = module.partition(".")[0]
+    if module.startswith(_OF_TORCH):
+        return True
+    if top in _LEFT_ALONE or issubclass(kind, (torch.Tensor, type, torch.optim.Optimizer)):
+        return False
+    return top == "__main__" or top not in sys.stdlib_module_names or top in _OF_LIBRARY
+
+
+class Reach:
+    """One per watch."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._seen: set[int] = set()
+        self._held: list[Any] = []  # keeps those ids taken
+        self._parts = 0
+        self.caches: list[tuple[Any, int]] = []  # of functools, with their misses before
+
+    def value(self, value: Any, place: Place) -> None:
+        """A read gave `value`."""
+        kind = type(value)
+        if kind in PLAIN or id(value) in self._seen or isinstance(value, FakeTensor):
+            return
+        self._seen.add(id(value))
+        self._held.append(value)
+        if kind in weakref.ProxyTypes:
+            self._proxy(value, place)
+        elif issubclass(kind, torch.nn.Module):
+            self._watch.know(value, place)
+        elif kind is types.FunctionType:
+            self._watch.function(value, place)
+        elif kind is types.MethodType:
+            self.value(value.__func__, place.then("own", "__func__"))
+            self._object(value.__self__, place.then("own", "__self__"))
+        elif kind is types.BuiltinFunctionType:
+            self.value(value.__self__, place.then("own", "__self__"))
+        elif kind in (staticmethod, classmethod):
+            self.value(value.__func__, place.then("own", "__func__"))
+        elif kind in (property, functools.cached_property):
+            name = "fget" if kind is property else "func"
+            self.value(getattr(value, name), place.then("own", name))
+        elif issubclass(kind, functools.partial):
+            for name in ("func", "args", "keywords"):
+                self.value(getattr(value, name), place.then("own", name))
+        elif isinstance(value, type):
+            self._class(value, place)
+        elif kind is types.ModuleType:
+            self._module(value, place)
+        else:
+            self._other(value, kind, place)
+
+    def parts(self, container: Any, place: Place) -> None:
+        """The parts of a container that is read."""
+        self._parts += len(container)
+        if self._parts > MOST_PARTS:
+            raise CaptureError(
+                f"the step reads {place.words or 'a container'}, and containers of more than "
+                f"{MOST_PARTS:,} entries together, which cannot be compared before each call",
+                remedy="take from it outside of the step what the step needs, and give it as an "
+                "argument; or keep the numbers in a tensor",
+            )
+        if isinstance(container, (dict, types.MappingProxyType)):
+            for key, part in list(container.items()):
+                words = f"{place.words}[{key!r}]" if type(key) in PLAIN else place.words
+                self.value(part, place.then("entry", key, words))
+        elif isinstance(container, (set, frozenset)):
+            for part in list(container):
+                if type(part) not in PLAIN:
+                    self._watch.alone = f"it reads the set {place.words}"
+                self.value(part, place)
+        else:
+            for number, part in enumerate(list(container)):
+                self.value(part, place.then("entry", number, f"{place.words}[{number}]"))
+
+    def of_class(self, kind: type, place: Place) -> None:
+        """Objects of this class are known: what Python may call of it without a look at the object,
+        and the attributes of the class that code names."""
+        for position, owner in enumerate(kind.__mro__):
+            if not is_watchable(owner) or owner is torch.nn.Module or id(owner) in self._seen:
+                continue
+            self._seen.add(id(owner))
+            self._held.append(owner)
+            self._entries(owner, place.then("class", position, owner.__name__))
+
+    def _class(self, of: type, place: Place) -> None:
+        for position, owner in enumerate(of.__mro__):
+            if position == 0 or id(owner) not in self._seen:
+                self._seen.add(id(owner))
+                if is_watchable(owner) and owner is not torch.nn.Module:
+                    at = place if position == 0 else place.then("base", position, owner.__name__)
+                    self._entries(owner, at)
+
+    def _entries(self, owner: type, place: Place) -> None:
+        entries = vars(owner)
+        if owner.__module__.startswith("torch."):
+            return
+        self._watch.classes.setdefault(owner, (place, dict(entries)))
+        at = place.then("vars", None, owner.__name__)
+        self._watch.by_name(entries, at, owner.__name__)
+        for name, value in list(entries.items()):
+            is_run = name.startswith("__") and name not in _NOT_RUN
+            if is_run and isinstance(value, types.FunctionType):
+                self.value(value, at.then("entry", name))
+
+    def _module(self, of: types.ModuleType, place: Place) -> None:
+        if is_users(of):
+            self._watch.by_name(vars(of), place.then("vars"), place.words)
+
+    def environment(self) -> None:
+        """The step may read environment variables."""
+        place = Place(None, "environment", None, "the environment variables")
+        self._watch.container(ENVIRONMENT, place)
+
+    def _object(self, of: Any, place: Place) -> None:
+        if not (type(of).__module__ or "").startswith("laneway"):
+            self.value(of, place)
+
+    def _proxy(self, proxy: Any, place: Place) -> None:
+        of = proxy.__init__.__self__
+        if is_watchable(type(of)):
+            self._watch.alone = f"it reads {place.words}, a weak proxy"
+            self.value(of, place)
+
+    def _other(self, value: Any, kind: type, place: Place) -> None:
+        if issubclass(kind, _CONTAINERS):
+            self._watch.container(value, place)
+            if attributes_of(value) is not None and is_watchable(kind):
+                self._watch.know(value, place)
+        elif issubclass(kind, weakref.ref):
+            found = self._watch.look(value, place, lambda of: of(), f"{place.words}()")
+            self.value(found, place.then("call"))
+        elif kind is contextvars.ContextVar:
+            look = lambda of: of.get(None)  # noqa: E731
+            self.value(self._watch.look(value, place, look, place.words), place.then("get"))
+        elif kind is _CACHED:
+            self.caches.append((value, value.cache_info().misses))
+            self.value(value.__wrapped__, place.then("vars").then("entry", "__wrapped__"))
+        elif isinstance(value, random.Random) or _is_numpy_generator(kind):
+            self._watch.chance.add_generator(value, place)
+        elif hasattr(kind, "__next__"):
+            if is_watchable(kind):
+                self._watch.know(value, place)
+            else:
+                self._watch.chance.add_iterator(value, place)
+        elif kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+            if value.nbytes <= MOST_ARRAY_BYTES and not value.dtype.hasobject:
+                self._watch.look(value, place, _array, f"the array {place.words}")
+        elif value is os.environ:
+            self.environment()
+        elif is_watchable(kind):
+            self._watch.know(value, place)
+
+
+def _is_numpy_generator(kind: type) -> bool:
+    is_numpy = (kind.__module__ or "").startswith("numpy.random")
+    return is_numpy and kind.__name__ in ("Generator", "RandomState")
+
+
+def _array(array: Any) -> tuple:
+    return str(array.dtype), array.shape, array.strides, array.tobytes()

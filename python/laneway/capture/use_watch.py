@@ -1,0 +1,394 @@
+"""Watches what a step uses of Python while it runs on fakes.
+
+Whatever the step reads outside of itself is a constant of the graph, so each read becomes a guard.
+Known objects are the step's models and functions, and what reads from known objects give: an object
+that the step makes is not known, and free to be read and written. Reads of attributes are seen as
+they happen (use_patches.py); variables, and attributes of what cannot be watched, by the code of
+the functions that are reached (code_names.py); containers are read whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim import Optimizer
+
+from laneway.capture import code_names
+from laneway.capture.chance import Chance
+from laneway.capture.code_names import Named, is_users, named_in
+from laneway.capture.fake_keys import FakeKeys
+from laneway.capture.use_hooks import Hooks
+from laneway.capture.use_patches import Patched
+from laneway.capture.use_reach import Reach
+from laneway.capture.user_lines import is_internal, line_at
+from laneway.capture.uses import (
+    MISSING,
+    Guard,
+    Place,
+    attributes_of,
+    content_of,
+    entry_of,
+    parts_of,
+)
+
+# Attributes that torch gives every module.
+OF_EVERY_MODULE = frozenset(torch.nn.Module().__dict__)
+_HOLDERS = ("_parameters", "_buffers", "_modules")
+_WHOLE = frozenset({"__dict__", "__reduce_ex__", "__getstate__", "__deepcopy__", "__copy__"})
+_ENVIRONMENT = {("os", "environ"), ("os", "getenv")}
+
+
+class _Known:
+    """A known object. `entries` is its dictionary, `before` a copy from when it became known,
+    `seen` the attributes that were read or written, `written` those that were written first,
+    `lines` where they were written."""
+
+    __slots__ = ("of", "place", "entries", "before", "seen", "written", "lines", "is_own")
+
+    def __init__(self, of: Any, place: Place, entries: Any, is_own: bool) -> None:
+        self.of, self.place, self.entries, self.is_own = of, place, entries, is_own
+        self.before = content_of(entries) if type(entries) is dict else {}
+        self.seen: set[str] = set()
+        self.written: set[str] = set()
+        self.lines: dict[str, str | None] = {}
+
+
+class Watch:
+    """One per run of a step, used by its thread. `telling` is the context of the run."""
+
+    def __init__(
+        self,
+        modules: Iterable[torch.nn.Module],
+        functions: Iterable[Any],
+        optimizers: Sequence[Optimizer] = (),
+        fakes: dict[int, torch.Tensor] | None = None,
+    ) -> None:
+        self.guards: dict[tuple[int, Any], Guard] = {}
+        self.objects: dict[int, _Known] = {}
+        self._by_entries: dict[int, _Known] = {}
+        self.containers: dict[int, tuple[Any, Place, Any]] = {}  # with their content before
+        # What code may set: the kind, the holder's place, the holder, the key, before, words.
+        self.variables: list[tuple[str, Place, Any, Any, Any, str]] = []
+        self.named: dict[int, tuple[Any, Place, str]] = {}  # dictionaries read by name
+        self.classes: dict[type, tuple[Place, dict[str, Any]]] = {}  # with their entries before
+        self.alone: str | None = None
+        self._held: list[Any] = []  # keeps ids taken
+        self._pairs: set[tuple[str, str]] = set()
+        self._patched = Patched(self)
+        self.chance = Chance()
+        self.reach = Reach(self)
+        self.hooks = Hooks(self.reach)
+        self.fakes = fakes or {}  # of the job's tensors, by the tensor's id
+        self._keys = FakeKeys(self.fakes)
+        self._optimizers = optimizers
+        roots = list(modules)
+        self._module_count = len(roots)
+        self._roots = [*roots, *functions]
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Inside, what this thread reads and writes is noted."""
+        with self._patched.telling(), self.chance.refused():
+            for number, root in enumerate(self._roots):
+                if number < self._module_count:
+                    self._own_module(root, Place(None, "root", number, type(root).__name__))
+                else:
+                    self.reach.value(root, Place(None, "root", number, ""))
+            if self.hooks.of_optimizers(self._optimizers, len(self._roots)):
+                self.alone = "an optimizer has hooks"
+            try:
+                yield
+            finally:
+                self._keys.remove()
+
+    # What happens in the step.
+
+    def read(self, of: Any, name: str) -> None:
+        known = self.objects.get(id(of))
+        if known is None or name in known.seen:
+            return
+        if name in _WHOLE:
+            self._read_whole(known, name)
+            return
+        known.seen.add(name)
+        is_module = isinstance(known.of, torch.nn.Module)
+        if name.startswith("__") or (is_module and known.is_own and name in OF_EVERY_MODULE):
+            return
+        entries = known.entries
+        found = _in_class(type(of), name)
+        if found is not None and (hasattr(type(found[1]), "__set__") or entries is None):
+            self._read_class(known, name, found)
+        elif entries is not None and name in entries:
+            self.entry(known.place.then("vars"), entries, name)
+        elif is_module and (part := self._part(known, name)) is not None:
+            self.reach.value(*part)
+        else:
+            # What torch gives every module is replaced on none.
+            if entries is not None and not (found and found[0] is torch.nn.Module):
+                self._guard("entry", known.place.then("vars"), entries, name, MISSING)
+            if found is not None:
+                self._read_class(known, name, found)
+
+    def written(self, of: Any, name: str) -> None:
+        known = self.objects.get(id(of))
+        if known is None:
+            return
+        known.lines[name] = line_at(sys._getframe(2))
+        if name not in known.seen:
+            known.seen.add(name)
+            known.written.add(name)
+
+    def _read_whole(self, known: _Known, name: str) -> None:
+        """Whoever copies an object reads all of it."""
+        frame = sys._getframe(3)
+        by_torch = name == "__dict__" and code_names.is_library(frame.f_code)
+        if not by_torch and known.entries is not None and id(known.entries) not in self.containers:
+            known.seen.add(name)
+            self.container(known.entries, known.place.then("vars"))
+
+    def _read_class(self, known: _Known, name: str, found: tuple[type, Any]) -> None:
+        owner, value = found
+        if isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            if isinstance(value, types.MemberDescriptorType):
+                self._slot(known, name, value)
+            return
+        if owner is torch.nn.Module:
+            return
+        position = type(known.of).__mro__.index(owner)
+        place = known.place.then("class", position, owner.__name__)
+        if not is_plain_code(value) or not _is_installed(owner):
+            self._guard("entry", place.then("vars"), vars(owner), name, value)
+        words = known.place.attribute(name).words if not is_plain_code(value) else owner.__name__
+        self.reach.value(value, place.then("vars").then("entry", name, words))
+
+    def _slot(self, known: _Known, name: str, slot: Any) -> None:
+        def look(of: Any) -> Any:
+            try:
+                return slot.__get__(of)
+            except AttributeError:
+                return MISSING
+
+        value = look(known.of)
+        place = known.place.then("own", name, known.place.attribute(name).words)
+        self._guard("look", known.place, known.of, look, value, place.words, name)
+        self.variables.append(
+            (
+                "slot",
+                known.place,
+                known.of,
+                name,
+                value,
+                f"the attribute {name!r} of a {type(known.of).__name__}",
+            )
+        )
+        self.reach.value(value, place)
+
+    def _part(self, known: _Known, name: str) -> tuple[Any, Place] | None:
+        """A parameter, buffer or child of a module. Of the step's own models ModuleForm sees that
+        they stay."""
+        for holder in _HOLDERS:
+            parts = known.entries.get(holder)
+            if parts is not None and dict.__contains__(parts, name):
+                place = known.place.then("vars").then("entry", holder)
+                part = dict.__getitem__(parts, name)
+                if not known.is_own:
+                    self._guard(
+                        "entry", place, parts, name, part, known.place.attribute(name).words
+                    )
+                return part, place.attribute(name)
+        return None
+
+    # What is known.
+
+    def _own_module(self, root: torch.nn.Module, place: Place) -> None:
+        """The modules of the step's models: their tensors are the job's."""
+        waiting = [(root, place)]
+        while waiting:
+            module, at = waiting.pop()
+            if id(module) in self.objects:
+                continue
+            self.know(module, at, is_own=True)
+            self.hooks.of_module(module, at)
+            children = at.then("vars").then("entry", "_modules")
+            for name, child in dict.items(attributes_of(module)["_modules"]):
+                if child is not None:
+                    waiting.append((child, children.attribute(name)))
+
+    def know(self, of: Any, place: Place, is_own: bool = False) -> None:
+        """Notes reads and writes of this object's attributes from here on."""
+        if id(of) in self.objects:
+            return
+        self._held.append(of)
+        entries = attributes_of(of)
+        known = _Known(of, place, entries if type(entries) is dict else None, is_own)
+        self.objects[id(of)] = self._by_entries[id(entries)] = known
+        kind = type(of)
+        if not isinstance(of, torch.nn.Module) and not self._patched.watches(kind):
+            self.by_name(entries, place.then("vars"), place.words)
+        self.reach.of_class(kind, place)
+
+    def by_name(self, entries: Any, place: Place, name: str) -> None:
+        """Entries of this dictionary are read where code names them as attributes."""
+        if entries is None or id(entries) in self.named:
+            return
+        last = name.rpartition(".")[2]
+        self._held.append(entries)
+        self.named[id(entries)] = entries, place, last
+        self._read_named(entries, place, last, self._pairs)
+
+    def _read_named(self, entries: Any, place: Place, last: str, pairs: set[Any]) -> None:
+        for name in list(entries):
+            if not isinstance(name, str) or name.startswith("__"):
+                continue
+            if (last, name) not in pairs and ("", name) not in pairs:
+                continue
+            value = entry_of(entries, name)
+            if is_plain_code(value) and isinstance(entries, types.MappingProxyType):
+                continue
+            self.entry(place, entries, name)
+            known = self._by_entries.get(id(entries))
+            if known is not None:
+                known.seen.add(name)
+            elif type(entries) is dict:
+                self._may_change(place, entries, name, value)
+
+    def function(self, function: types.FunctionType, place: Place) -> None:
+        """The function may run in the step."""
+        code = function.__code__
+        if code_names.is_library(code) and not is_internal(code):
+            return
+        named = named_in(code)
+        cells = list(enumerate(zip(code.co_freevars, function.__closure__ or ())))
+        if is_internal(code):  # the package's own, around the user's
+            for number, (name, cell) in cells:
+                self._inside(cell, place.then("cell", number, name))
+            return
+        for number, (name, cell) in cells:
+            self._variable(cell, place.then("cell", number, name), name in named.stored)
+        self._globals(function, place, named)
+        if named.attributes & _ENVIRONMENT:
+            self.reach.environment()
+        new = named.attributes - self._pairs
+        self._pairs |= new
+        for entries, at, last in list(self.named.values()):
+            self._read_named(entries, at, last, new)
+        words = f"a default argument of {function.__name__}"
+        self.reach.value(function.__defaults__, place.then("own", "__defaults__", words))
+        self.reach.value(function.__kwdefaults__, place.then("own", "__kwdefaults__", words))
+        self.know(function, place)
+        wrapped = function.__dict__.get("__wrapped__")
+        self.reach.value(wrapped, place.then("vars").then("entry", "__wrapped__"))
+
+    def _inside(self, cell: types.CellType, place: Place) -> None:
+        if not code_names.is_empty(cell):
+            self.reach.value(cell.cell_contents, place.then("content"))
+
+    def _variable(self, cell: types.CellType, place: Place, is_stored: bool) -> None:
+        if (id(cell), None) in self.guards:
+            return
+        value = MISSING if code_names.is_empty(cell) else cell.cell_contents
+        self._guard("cell", place, cell, None, value)
+        if is_stored:
+            self.variables.append(
+                ("cell", place, cell, None, value, f"the variable {place.words!r}")
+            )
+        self.reach.value(value, place.then("content"))
+
+    def _globals(self, function: types.FunctionType, place: Place, named: Named) -> None:
+        scope, at = function.__globals__, place.then("own", "__globals__", "")
+        installed = code_names.is_installed(function.__code__)
+        for name in named.globals:
+            stored = name in named.stored
+            if name not in scope:
+                if stored:
+                    self._guard("entry", at, scope, name, MISSING, name)
+                    self._may_change(at, scope, name, MISSING)
+                continue
+            value = scope[name]
+            if installed and is_plain_code(value):
+                continue
+            if not isinstance(value, types.ModuleType):
+                self._guard("entry", at, scope, name, value, name)
+            if stored:
+                self._may_change(at, scope, name, value)
+            self.reach.value(value, at.attribute(name))
+
+    def _may_change(self, place: Place, holder: Any, name: str, value: Any) -> None:
+        words = f"the variable {place.attribute(name).words!r}"
+        self.variables.append(("entry", place, holder, name, value, words))
+
+    def entry(self, place: Place, holder: Any, name: Any) -> None:
+        """holder[name] is read."""
+        value = entry_of(holder, name)
+        if _has_fakes(value):
+            return
+        at = place.attribute(name) if isinstance(name, str) else place.then("entry", name)
+        self._guard("entry", place, holder, name, value, at.words)
+        self.reach.value(value, at)
+
+    def container(self, of: Any, place: Place) -> None:
+        """The container is read whole. What cannot change needs no guard of its own."""
+        if not isinstance(of, (tuple, frozenset)):
+            self._held.append(of)
+            self.containers.setdefault(id(of), (of, place, content_of(of)))
+            self._guard("content", place, of, None, parts_of(of))
+        self.reach.parts(of, place)
+        if type(of) is dict:
+            self._keys.add(of)
+
+    def look(self, of: Any, place: Place, look: Callable[[Any], Any], words: str) -> Any:
+        """look(of) is read: what it gives."""
+        value = look(of)
+        self._guard("look", place, of, look, value, words)
+        return value
+
+    def _guard(
+        self,
+        kind: str,
+        place: Place,
+        holder: Any,
+        key: Any,
+        value: Any,
+        words: str = "",
+        of: Any = None,
+    ) -> None:
+        at = (id(holder), of if of is not None else key)
+        if at in self.guards or _has_fakes(value):
+            return
+        words = words or (place.attribute(key).words if isinstance(key, str) else place.words)
+        self.guards[at] = Guard(kind, place, holder, key, value, words)
+
+
+def _has_fakes(value: Any) -> bool:
+    """Whether the value has a tensor of the capture: it stands for one of the job's."""
+    if isinstance(value, FakeTensor):
+        return True
+    if type(value) in (list, tuple):
+        return any(isinstance(part, FakeTensor) for part in value)
+    return type(value) is dict and any(isinstance(p, FakeTensor) for p in value.values())
+
+
+def is_plain_code(value: Any) -> bool:
+    """A function, class or Python module, or what makes one of an attribute."""
+    kinds = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
+    return isinstance(value, (*kinds, staticmethod, classmethod, property))
+
+
+def _is_installed(owner: type) -> bool:
+    module = sys.modules.get(owner.__module__)
+    return module is not None and not is_users(module)
+
+
+def _in_class(kind: type, name: str) -> tuple[type, Any] | None:
+    """Which class of an object has an attribute, and what is there."""
+    for owner in kind.__mro__:
+        entries = type.__getattribute__(owner, "__dict__")
+        if name in entries:
+            return owner, entries[name]
+    return None

@@ -1,0 +1,162 @@
+"""UseGuards: whether what a graph's capture read of Python is as it was, asked before each call.
+
+The question is one generated function for a graph, one term for each guard: some 25 ns each. Where
+it says no, a slow look compares exactly: an equal number that is another object is no change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+import torch
+
+from laneway.capture.uses import MISSING, Guard, Uses, entry_of, parts_of, short
+
+_LINES = 40  # terms of one generated line, so that no expression nests too deeply
+
+
+class UseGuards:
+    """`replaced(guard, now)` is asked of a tensor in the place of another: whether it was put into
+    its place in the job. Keeps what was read alive. Thread-safe."""
+
+    def __init__(self, uses: Uses, replaced: Callable[[Guard, Any], bool] | None = None) -> None:
+        self._guards = uses.guards
+        self._replaced = replaced
+        self._lock = threading.Lock()
+        self.count = len(uses.guards)
+        self._hold = self._generated()
+
+    def hold(self) -> bool:
+        """Whether everything is as it was."""
+        try:
+            if self._hold():
+                return True
+        except Exception:  # what is looked at is gone, or changes while it is looked at
+            pass
+        return self.difference() is None
+
+    def difference(self) -> str | None:
+        """What is otherwise, in words; None when nothing is."""
+        with self._lock:
+            renewed = []
+            for number, guard in enumerate(self._guards):
+                try:
+                    now = guard.now()
+                except Exception:
+                    return f"{guard.words or 'something'}, which the step reads, is gone"
+                if guard.holds(now):
+                    renewed.append((number, now))
+                    continue
+                if self._replaced is not None and self._replaced(guard, now):
+                    renewed.append((number, now))
+                    continue
+                return _words(guard, now)
+            for number, now in renewed:
+                self._renew(number, now)
+        return None
+
+    def _renew(self, number: int, now: Any) -> None:
+        """Equal objects are compared by identity, so the present ones are what to look for."""
+        guard = self._guards[number]
+        if guard.kind == "look":
+            return
+        guard.value = now
+        if guard.kind == "content":
+            self._parts[number][:] = now
+            if number in self._pairs:
+                keys, values = self._pairs[number]
+                keys[:], values[:] = now[0::2], now[1::2]
+        elif now is not MISSING:
+            self._values[number].cell_contents = now
+
+    def _generated(self) -> Callable[[], bool]:
+        given: dict[str, Any] = {"_is": is_, "_all": all, "_map": map, "_parts": parts_of}
+        self._parts: dict[int, list[Any]] = {}
+        self._pairs: dict[int, tuple[list[Any], list[Any]]] = {}  # of dictionaries
+        names: dict[int, str] = {}
+        terms: list[str] = []
+        for number, guard in enumerate(self._guards):
+            terms.append(self._term(number, guard, given, names))
+        lines = [terms[at : at + _LINES] for at in range(0, len(terms), _LINES)]
+        body = "".join(f"        if not ({' and '.join(line)}): return False\n" for line in lines)
+        source = (
+            f"def make({', '.join(given)}):\n    def hold():\n{body}        return True\n"
+            "    return hold\n"
+        )
+        scope: dict[str, Any] = {}
+        exec(compile(source, "<laneway guards>", "exec"), scope)
+        hold = scope["make"](**given)
+        cells = dict(zip(hold.__code__.co_freevars, hold.__closure__ or ()))
+        self._values = {
+            number: cells[f"v{number}"]
+            for number in range(len(self._guards))
+            if f"v{number}" in cells
+        }
+        return hold
+
+    def _term(self, number: int, guard: Guard, given: dict[str, Any], names: dict[int, str]) -> str:
+        holder = names.setdefault(id(guard.holder), f"h{len(names)}")
+        given[holder] = guard.holder
+        if guard.kind == "look":
+            given[f"g{number}"] = guard
+            return f"g{number}.holds(g{number}.now())"
+        if guard.kind == "content":
+            return self._content(number, guard, holder, given)
+        if guard.kind == "cell":
+            if guard.value is MISSING:
+                given[f"g{number}"] = guard
+                return f"g{number}.holds(g{number}.now())"
+            given[f"v{number}"] = guard.value
+            return f"{holder}.cell_contents is v{number}"
+        key = repr(guard.key) if type(guard.key) in (str, int) else f"k{number}"
+        given.update({} if key != f"k{number}" else {key: guard.key})
+        if guard.value is MISSING:
+            return f"{key} not in {holder}"
+        given[f"v{number}"] = guard.value
+        if isinstance(guard.holder, dict) and type(guard.holder) is not dict:
+            given["_entry"] = entry_of
+            return f"_entry({holder}, {key}) is v{number}"
+        return f"{holder}[{key}] is v{number}"
+
+    def _content(self, number: int, guard: Guard, holder: str, given: dict[str, Any]) -> str:
+        parts = self._parts[number] = list(guard.value)
+        if not parts or (_is_set(guard.holder) and not parts[0]):
+            return f"not {holder}"
+        given[f"p{number}"] = parts
+        if _is_set(guard.holder):
+            return f"{holder} == p{number}[0]"
+        if isinstance(guard.holder, (list, tuple)):
+            count = len(parts)
+            return f"len({holder}) == {count} and _all(_map(_is, {holder}, p{number}))"
+        if type(guard.holder) is dict:
+            keys, values = self._pairs[number] = parts[0::2], parts[1::2]
+            given[f"a{number}"], given[f"b{number}"] = keys, values
+            return (
+                f"len({holder}) == {len(keys)} and _all(_map(_is, {holder}, a{number})) and "
+                f"_all(_map(_is, {holder}.values(), b{number}))"
+            )
+        given[f"g{number}"], given["_same"] = guard, _same
+        return f"_same(g{number}, p{number})"
+
+
+def _same(guard: Guard, parts: list[Any]) -> bool:
+    now = parts_of(guard.holder)
+    return len(now) == len(parts) and all(map(is_, now, parts))
+
+
+def _is_set(holder: Any) -> bool:
+    return isinstance(holder, (set, frozenset))
+
+
+def _words(guard: Guard, now: Any) -> str:
+    words = guard.words or "something"
+    if guard.kind == "content":
+        return f"the content of {words}, which the step reads, has changed"
+    if isinstance(now, torch.Tensor):
+        return f"{words}, which the step reads, is another tensor"
+    if guard.kind == "look":
+        return f"{words}, which the step reads, has changed"
+    return f"{words}, which the step reads, is {short(now)} and was {short(guard.value)}"

@@ -1,0 +1,236 @@
+"""Shows that whatever holds a value that a step reads, another value is used by the next call:
+slots, properties, enums, closures, weak references, context variables and the like."""
+
+from __future__ import annotations
+
+import argparse
+import contextvars
+import dataclasses
+import enum
+import functools
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import laneway
+from support.both import batches, check_equal, net
+
+current: contextvars.ContextVar[float] = contextvars.ContextVar("current", default=1.0)
+
+
+@pytest.fixture
+def service():
+    with laneway.embedded("256MiB") as opened:
+        yield opened
+
+
+def sgd(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+class Colour(enum.Enum):
+    red = 1.0
+    blue = 2.0
+
+
+class Slotted:
+    __slots__ = ("factor",)
+
+    def __init__(self) -> None:
+        self.factor = 1.0
+
+
+@dataclasses.dataclass
+class Config:
+    factor: float = 1.0
+    inner: Any = None
+
+
+class Computed:
+    def __init__(self) -> None:
+        self.held = {"factor": 1.0}
+
+    @property
+    def factor(self):
+        return self.held["factor"]
+
+
+class Asked:
+    def __init__(self) -> None:
+        self.held = 1.0
+
+    def __getattr__(self, name):
+        if name == "factor":
+            return self.held
+        raise AttributeError(name)
+
+
+class Shared:
+    factor = 1.0
+
+
+class Odd:
+    """Has an equality that no one may ask."""
+
+    __hash__ = None
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __eq__(self, other):
+        raise AssertionError("was compared")
+
+
+def closure_of_closures() -> tuple[Callable[[], float], Callable[[float], None]]:
+    factor = 1.0
+
+    def put(value):
+        nonlocal factor
+        factor = value
+
+    def outer():
+        return lambda: (lambda: factor)()
+
+    return lambda: outer()(), put
+
+
+def attribute(of: Any, name: str = "factor") -> tuple[Callable[[], float], Callable[[float], None]]:
+    return lambda: getattr(of, name), lambda value: setattr(of, name, value)
+
+
+def a_property():
+    of = Computed()
+    return lambda: of.factor, lambda value: of.held.update(factor=value)
+
+
+def by_getattr():
+    of = Asked()
+    return lambda: of.factor, lambda value: setattr(of, "held", value)
+
+
+def an_enum():
+    held = {"colour": Colour.red}
+
+    def put(value):
+        held["colour"] = Colour.blue if value > 1 else Colour.red
+
+    return lambda: held["colour"].value, put
+
+
+def a_default_argument():
+    def read(factor=[1.0]):  # noqa: B006
+        return factor[0]
+
+    return read, lambda value: read.__defaults__[0].__setitem__(0, value)
+
+
+def a_class_attribute():
+    Shared.factor = 1.0
+    return lambda: Shared.factor, lambda value: setattr(Shared, "factor", value)
+
+
+def a_weak_reference():
+    of = Computed()
+    reference = weakref.ref(of)
+    return lambda of_=reference: of_().factor, lambda value: of.held.update(factor=value)
+
+
+def a_partial():
+    of = Config()
+    return functools.partial(lambda of: of.factor, of), lambda value: setattr(of, "factor", value)
+
+
+def a_context_variable():
+    current.set(1.0)
+    return lambda: current.get(), current.set
+
+
+def an_environment_variable():
+    os.environ["LANEWAY_TEST_FACTOR"] = "1.0"
+
+    def put(value):
+        os.environ["LANEWAY_TEST_FACTOR"] = str(value)
+
+    return lambda: float(os.environ["LANEWAY_TEST_FACTOR"]), put
+
+
+def three_objects_deep():
+    of = Config(inner=argparse.Namespace(list=[{"config": Config()}]))
+    read = lambda: of.inner.list[0]["config"].factor  # noqa: E731
+    return read, lambda value: setattr(of.inner.list[0]["config"], "factor", value)
+
+
+def a_numpy_array():
+    numpy = pytest.importorskip("numpy")
+    array = numpy.ones(3)
+    return lambda: float(array[1]), lambda value: array.__setitem__(1, value)
+
+
+def recursive():
+    of = Config()
+    of.inner = [of, {"again": of}]
+    return lambda: of.inner[1]["again"].inner[0].factor, attribute(of)[1]
+
+
+READS = {
+    "a slot": lambda: attribute(Slotted()),
+    "a dataclass": lambda: attribute(Config()),
+    "a property": a_property,
+    "__getattr__": by_getattr,
+    "an enum": an_enum,
+    "a closure of closures": closure_of_closures,
+    "a default argument": a_default_argument,
+    "a class attribute": a_class_attribute,
+    "a weak reference": a_weak_reference,
+    "a partial": a_partial,
+    "a context variable": a_context_variable,
+    "an environment variable": an_environment_variable,
+    "objects in objects": three_objects_deep,
+    "a numpy array": a_numpy_array,
+    "objects that hold themselves": recursive,
+}
+
+
+def test_objects_whose_equality_raises_or_is_a_tensor(service):
+    """Each call has another object, so each is captured."""
+
+    def job(lane):
+        model, held = net(), [Odd(1.0), torch.ones(2)]
+        model.forward = lambda x: nn.Sequential.forward(model, x) * held[0].factor * held[1].sum()
+        predict = lane.inference(model)
+        found = []
+        for number in range(3):
+            held[:] = [Odd(1.0 + number), torch.ones(2) + number]
+            found.append(predict(batches(1)[0][0]))
+        return found
+
+    check_equal(job, service)
+
+
+@pytest.mark.parametrize("kind", READS)
+def test_what_is_read_by(kind, service):
+    """Another value is another graph, an old one is captured no more, and eager's bits come out."""
+
+    def job(lane):
+        model, (read, put) = net(), READS[kind]()
+
+        @lane.step(model, sgd(model))
+        def train(x, y):
+            loss = F.cross_entropy(model(x), y) * read()
+            model.zero_grad()
+            loss.backward()
+            return loss
+
+        losses = []
+        for (x, y), value in zip(batches(6), (1.0, 1.0, 2.0, 1.0, 2.0, float("2"))):
+            put(value)
+            losses.append(train(x, y))
+        return losses, model
+
+    assert check_equal(job, service).graphs() == 2
