@@ -17,7 +17,7 @@ constexpr const char* kAsked = "16777216";  // what the stage asks for
 // A maker that said `line` and left.
 void make_pool(Stage& stage, const std::string& line) {
   Actor maker = stage.worker();
-  maker.expect(std::string("make pool cuda:1 ") + kAsked + " 8");
+  maker.expect(std::string("make pool cuda:1 ").append(kAsked).append(" 8"));
   maker.say(line);
   maker.expect("stop");
   maker.leave(0);
