@@ -67,9 +67,8 @@ std::vector<uint64_t> EventPoll::take(int timeout_ms) {
       ::epoll_wait(poll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
   std::vector<uint64_t> keys;
   for (int i = 0; i < count; ++i) {
-    if (events[static_cast<size_t>(i)].data.u64 != 0) {
-      keys.push_back(events[static_cast<size_t>(i)].data.u64);
-    }
+    const uint64_t key = events[static_cast<size_t>(i)].data.u64;  // packed: no reference may bind
+    if (key != 0) keys.push_back(key);
   }
   return keys;
 }
