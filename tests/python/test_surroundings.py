@@ -33,9 +33,6 @@ MODES = {
     "without the fast path": lambda: set_for_now(
         torch.backends.mha.set_fastpath_enabled, False, True
     ),
-    "two threads": lambda: set_for_now(
-        torch.set_num_threads, torch.get_num_threads() + 1, torch.get_num_threads()
-    ),
 }
 
 

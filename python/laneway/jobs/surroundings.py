@@ -26,7 +26,6 @@ _READS = {
     "torch.use_deterministic_algorithms()": _C._get_deterministic_algorithms,
     "its warn_only": _C._get_deterministic_algorithms_warn_only,
     "torch.utils.deterministic": _C._get_deterministic_fill_uninitialized_memory,
-    "torch.set_num_threads()": torch.get_num_threads,
     "torch.backends.mkldnn": _C._get_mkldnn_enabled,
     "torch.nn.attention.sdpa_kernel (flash)": _C._get_flash_sdp_enabled,
     "torch.nn.attention.sdpa_kernel (math)": _C._get_math_sdp_enabled,
