@@ -154,11 +154,15 @@ with laneway.embedded("512MiB") as service:
             steps[kind] = laneway.train_step(*made(kind), service, name=kind)
             steps[kind].prepare(*data(kind, 0))
     assert flags() == plain
-    futures = [step.submit(*data(kind, n)) for n in range(3) for kind, step in steps.items()]
-    for future in futures:
-        future.result()
+    for number in range(3):
+        for kind, step in steps.items():
+            # The modes around a call are part of its form; and they are the process's, so nobody
+            # changes them while an iteration is in flight.
+            with kinds[kind]():
+                step.submit(*data(kind, number)).result()
     for kind, step in steps.items():
-        step(*data(kind, 3))  # on this thread or in the lane
+        with kinds[kind]():
+            step(*data(kind, 3))  # on this thread or in the lane
         step.state_dict()
         assert flags() == plain, (kind, flags())
     for kind, step in steps.items():
