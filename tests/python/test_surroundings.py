@@ -45,9 +45,6 @@ FLAGS = {
         torch.use_deterministic_algorithms, True, False
     ),
     "without mkldnn": lambda: torch.backends.mkldnn.flags(enabled=False),
-    "bfloat16 in matrix products": lambda: set_for_now(
-        torch.set_float32_matmul_precision, "medium", "highest"
-    ),
 }
 
 

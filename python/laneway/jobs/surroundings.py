@@ -1,5 +1,6 @@
 """The modes of torch around a call: what eager execution would choose kernels, dtypes or results by
-besides the arguments. A call in another mode is another form of call.
+besides the arguments. A call in another mode is another form of call. Not among them: the number of
+threads and the float32 precision, which a job keeps as they were at its capture.
 
 All of them are read before every call, so each is read by one function of torch in C.
 """
@@ -32,13 +33,6 @@ _READS = {
     "torch.nn.attention.sdpa_kernel (efficient)": _C._get_mem_efficient_sdp_enabled,
     "torch.nn.attention.sdpa_kernel (cudnn)": _C._get_cudnn_sdp_enabled,
     "torch.backends.mha.set_fastpath_enabled()": mha.get_fastpath_enabled,
-    "torch.backends.fp32_precision": partial(_C._get_fp32_precision_getter, "generic", "all"),
-    "the float32 precision of matrix products": partial(
-        _C._get_fp32_precision_getter, "mkldnn", "matmul"
-    ),
-    "the float32 precision of convolutions": partial(
-        _C._get_fp32_precision_getter, "mkldnn", "conv"
-    ),
 }
 # Read where autocast is on for some device.
 _OF_AUTOCAST = {
