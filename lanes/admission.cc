@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "base/check.h"
 #include "lanes/counted.h"
@@ -26,9 +27,13 @@ void Admission::admit_waiting() {
     const policies::AdmitDecision decision = policy_.admit(core_);
     if (!decision.job.valid()) return;
     Job& job = core_.job_of(decision.job);
-    ReasonCode code = try_admit(job, decision);
+    const ReasonCode code = try_admit_with_home(job, decision);
     if (code == ReasonCode::none) {
       job.was_overdue = decision.overdue;
+      continue;
+    }
+    if (code == ReasonCode::exchange_full) {
+      exchange_.turn_down(job, decision.may_share);
       continue;
     }
     const bool fragmented = code == ReasonCode::pool_fragmented;
@@ -37,13 +42,42 @@ void Admission::admit_waiting() {
     if (eviction_.give_up_prefixes(wish)) continue;
     if (!fragmented || !moves_.make_room(wish)) {
       const Eviction::Outcome leaving = eviction_.make_room(wish);
-      const bool merged = leaving != Eviction::Outcome::under_way && changes_.merge_for(wish);
-      if (leaving == Eviction::Outcome::no_place && !merged) code = ReasonCode::store_full;
+      if (leaving != Eviction::Outcome::under_way) (void)changes_.merge_for(wish);
     }
     job.reason = core_.make_reason(code, job);
     job.view.tried_version = core_.view.version();
     core_.to_tell.push_back(decision.job);
   }
+}
+
+ReasonCode Admission::try_admit_with_home(Job& job, const policies::AdmitDecision& decision) {
+  if (!core_.outside.exists() || job.state() != JobState::waiting) return try_admit(job, decision);
+  may_share_ = decision.may_share;
+  breaks_exchange_ = !exchange_.prepare(job, decision.may_share);
+  ReasonCode code = ReasonCode::exchange_full;
+  if (!breaks_exchange_) code = try_admit(job, decision);
+  if (code == ReasonCode::none) {
+    core_.homeless_jobs += core_.is_homeless(job);
+    return code;
+  }
+  exchange_.give_back(job);
+  return breaks_exchange_ ? ReasonCode::exchange_full : code;
+}
+
+std::optional<Admission::Before> Admission::before_homeless(const Job& job,
+                                                            const Lane& lane) const {
+  const bool comes_back = job.state() == JobState::away;
+  const bool has_home = core_.outside.home_of(job.view.id).tier != Tier::none;
+  if (comes_back || has_home || !core_.outside.exists()) return std::nullopt;
+  return Before{core_.pool, lane.region};
+}
+
+bool Admission::may_stay(const Job& job, Lane& lane, std::optional<Before>& before) {
+  if (!before || exchange_.holds_with(job, lane.id, may_share_)) return true;
+  core_.pool = std::move(before->pool);
+  lane.region = before->region;
+  breaks_exchange_ = true;
+  return false;
 }
 
 ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decision) {
@@ -83,11 +117,13 @@ LaneId Admission::closed_lane() const {
 ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
   Lane& lane = core_.lane_of(id);
   const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
+  std::optional<Before> before = before_homeless(job, lane);
   Room room = Room::fragmented;
   for (const Way way : kWays) {
     if ((room = open_lane_beside(job, lane, way)) == Room::done) break;
   }
   if (room != Room::done) return reason_of(room);
+  if (!may_stay(job, lane, before)) return ReasonCode::exchange_full;
   lane.move_to(LaneState::idle);
   core_.view.open_lane(id, lane.region.size);
   admit(job, lane, stayed);
@@ -161,6 +197,7 @@ Room Admission::join_lane(Job& job, Lane& lane, Way way) {
 
 ReasonCode Admission::admit_to_lane(Job& job, Lane& lane, bool* asked) {
   const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
+  std::optional<Before> before = before_homeless(job, lane);
   const bool grows = core_.pool.rounded(job.view.ephemeral) > lane.region.size;
   Room room = Room::fragmented;
   for (const Way way : kWays) {
@@ -174,6 +211,7 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane, bool* asked) {
     *asked = true;
     return ReasonCode::pool_full;
   }
+  if (!may_stay(job, lane, before)) return ReasonCode::exchange_full;
   admit(job, lane, stayed);
   if (grows) regions_.report_region(lane);
   enter_lane(job, lane);

@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
 #include "lanes/eviction.h"
+#include "lanes/exchange.h"
 #include "lanes/image_moves.h"
 #include "lanes/lane_changes.h"
 #include "lanes/region_control.h"
@@ -20,14 +22,15 @@ class Admission {
  public:
   // All arguments must outlive the object.
   Admission(CoreState& core, CheckedPolicy& policy, TurnControl& turns, RegionControl& regions,
-            ImageMoves& moves, Eviction& eviction, LaneChanges& changes)
+            ImageMoves& moves, Eviction& eviction, LaneChanges& changes, Exchange& exchange)
       : core_(core),
         policy_(policy),
         turns_(turns),
         regions_(regions),
         moves_(moves),
         eviction_(eviction),
-        changes_(changes) {}
+        changes_(changes),
+        exchange_(exchange) {}
 
   // Admits jobs as long as the policy names one and there is room. Lanes become one, and
   // images move or leave, for one that finds none.
@@ -39,6 +42,16 @@ class Admission {
  private:
   // Returns ReasonCode::none when the job is admitted, else why not.
   ReasonCode try_admit(Job& job, const policies::AdmitDecision& decision);
+  // Only if all jobs can change places then.
+  ReasonCode try_admit_with_home(Job& job, const policies::AdmitDecision& decision);
+  // What is as before again if a job without a home may not stay where it was placed; nothing for
+  // others.
+  struct Before {
+    PoolMap pool;
+    Region region;
+  };
+  std::optional<Before> before_homeless(const Job& job, const Lane& lane) const;
+  bool may_stay(const Job& job, Lane& lane, std::optional<Before>& before);
   ReasonCode admit_to_new_lane(Job& job, LaneId lane);
   // Where an image may be placed, by preference: around what stayed of it; at its former place,
   // because what was recorded for its addresses holds; elsewhere, where what stayed is copied to;
@@ -75,6 +88,9 @@ class Admission {
   ImageMoves& moves_;
   Eviction& eviction_;
   LaneChanges& changes_;
+  Exchange& exchange_;
+  bool may_share_ = true;         // … it may enter a lane of others
+  bool breaks_exchange_ = false;  // the job that is tried, where there was room for it
 };
 
 }  // namespace laneway::lanes

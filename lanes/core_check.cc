@@ -170,7 +170,10 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   uint32_t leaving = 0;
   uint32_t saving = 0;
   uint32_t moving = 0;
+  uint32_t homeless = 0;
+  uint32_t aside = 0;
   size_t copies = 0;
+  size_t homes = 0;
   for (const auto& [id, job] : core.jobs) {
     const bool has_copy = core.outside.place_of(id).tier != Tier::none;
     check_alone(job, has_copy);
@@ -179,6 +182,13 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     saving += job.saving;
     moving += job.state() == JobState::moving;
     copies += has_copy;
+    const bool has_home = core.outside.home_of(id).tier != Tier::none;
+    LW_CHECK(!has_home || CoreState::is_admitted(job), named(job) + " waits, and has a home");
+    LW_CHECK(job.state() != JobState::away || has_home, named(job) + " is away without a home");
+    homes += has_home;
+    homeless += core.is_homeless(job);
+    aside += job.aside;
+    members += job.aside;
     members += job.state() == JobState::away && !job.queued();  // waits for nothing
     if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
       const bool comes = job.state() == JobState::staged || job.state() == JobState::restoring;
@@ -201,6 +211,9 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(leaving == core.leaving_jobs, "leaving jobs are miscounted");
   LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
   LW_CHECK(moving == core.moving_jobs, "jobs that move are miscounted");
+  LW_CHECK(homeless == core.homeless_jobs, "jobs without a home are miscounted");
+  LW_CHECK(aside == core.jobs_aside, "jobs aside are miscounted");
+  LW_CHECK(homes == core.outside.homes(), "a home outside of the pool belongs to no job");
   LW_CHECK(copies == core.outside.copies(), "a copy outside of the pool belongs to no job");
   check_pieces(core, pieces);
   check_outside(core);

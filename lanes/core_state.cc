@@ -119,13 +119,26 @@ Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
   // An otherwise empty pool has everything but the reserve.
   const bool empty_pool = code == ReasonCode::larger_than_pool;
   const Bytes capacity = std::min(pool.capacity(), wanted_capacity);
-  return {.code = code,
-          .persistent = job.view.persistent,
-          .region = job.view.ephemeral,
-          .capacity = empty_pool ? capacity - pool.reserve() : capacity,
-          .claimed = pool.claimed(),
-          .largest_free = pool.largest_free(),
-          .position = 0};
+  return {
+      .code = code,
+      .persistent = job.view.persistent,
+      .region = job.view.ephemeral,
+      .capacity = empty_pool ? capacity - pool.reserve() : capacity,
+      .claimed = pool.claimed(),
+      .largest_free = pool.largest_free(),
+      .outside = outside.ledger(Tier::store).capacity() + outside.ledger(Tier::spill).capacity(),
+      .outside_free = std::max(outside.ranges(Tier::store).largest_free(),
+                               outside.ranges(Tier::spill).largest_free()),
+      .staying = staying()};
+}
+
+Bytes CoreState::staying() const {
+  Bytes sum;
+  if (homeless_jobs == 0) return sum;
+  for (const auto& [id, job] : jobs) {
+    if (is_homeless(job)) sum += pool.rounded(job.view.persistent);
+  }
+  return sum;
 }
 
 bool CoreState::admission_closed() const {

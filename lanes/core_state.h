@@ -100,7 +100,16 @@ struct CoreState {
   // them is held for memory, and while the pool must shrink.
   bool admission_closed() const;
   Reason make_reason(ReasonCode code, const Job& job) const;
+  static bool is_admitted(const Job& job) {
+    return job.view.lane.valid() || job.state() == JobState::away;
+  }
+  // Whether its image has no place outside of the pool to which it could always leave.
+  bool is_homeless(const Job& job) const {
+    return is_admitted(job) && outside.exists() && outside.home_of(job.view.id).tier == Tier::none;
+  }
   JobStatus status_of(const Job& job) const;
+  // What the images of homeless jobs take in the pool.
+  Bytes staying() const;
 
   SchedulerConfig config;
   PoolMap pool;
@@ -119,8 +128,9 @@ struct CoreState {
   TimePoint now;
   bool worker_up = true;
   bool memory_has_changed = false;
-  bool queue_has_changed = false;  // a waiting job came or went
-  bool spread_all = true;          // memory or contexts changed: LaneChanges::spread looks at all
+  bool queue_has_changed = false;     // a waiting job came or went
+  bool exchange_has_changed = false;  // a job ended or has other needs, or the pool another size
+  bool spread_all = true;  // memory or contexts changed: LaneChanges::spread looks at all
   bool work_is_kept_waiting = false;  // some lane keeps work waiting that another could do
   bool fold_wanted = false;           // lanes may be more than the limit: LaneChanges::fold looks
   // How often regions may still slide before the event has been handled: jobs with different wishes
@@ -130,7 +140,9 @@ struct CoreState {
   uint32_t leaving_jobs = 0;  // whose image leaves, or will at the end of a turn
   uint32_t saving_jobs = 0;   // whose image is copied out ahead of need
   uint32_t moving_jobs = 0;   // whose image moves inside the pool
-  Bytes wanted_capacity;      // as CapacityChanged asked; equal to the pool's capacity when done
+  uint32_t homeless_jobs = 0;
+  uint32_t jobs_aside = 0;
+  Bytes wanted_capacity;  // as CapacityChanged asked; equal to the pool's capacity when done
   uint64_t ignored_events = 0;
   std::deque<JobStatus> ended;  // the last few, for status
 };

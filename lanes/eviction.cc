@@ -22,12 +22,6 @@ constexpr auto by_arrival = [](const EvictCandidate& a, const EvictCandidate& b)
   return a.job->arrival < b.job->arrival;
 };
 
-// A whole copy lies outside of an image that is in the pool as well, and nobody is about to use it.
-bool has_spare_copy(const Job& job) {
-  return job.view.lane.valid() && job.clean && job.state() != JobState::restoring &&
-         job.state() != JobState::evicting && !job.arriving && !job.leaves && !job.saving;
-}
-
 bool is_best_effort(const Job& job) { return job.view.options.job_class == JobClass::best_effort; }
 
 bool is_more_urgent(const Job& one, const Job& other) {
@@ -66,7 +60,10 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
     make_room_without_leaving();
     return Outcome::under_way;
   }
-  if (now.suffices) return leave_for(wish, now.leaving);
+  if (now.suffices) {
+    LW_CHECK(let_go(now.leaving, what_stays(&wish, now.leaving)), "they can leave");
+    return Outcome::under_way;
+  }
   if (give_up_for_moves(wish)) return Outcome::under_way;
   wakeup_ = std::min(wakeup_, now.again);
   if (found.later.empty())
@@ -82,10 +79,6 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
 void Eviction::make_room_without_leaving() {
   prefixes_.give_up_all();
   if (!core_.memory_has_changed) wakeup_ = std::min(wakeup_, core_.now + kTryAgain);
-}
-
-Eviction::Outcome Eviction::leave_for(const Wish& wish, const Leaving& chosen) {
-  return let_go(chosen, what_stays(&wish, chosen)) ? Outcome::under_way : Outcome::no_place;
 }
 
 bool Eviction::give_up_prefixes(const Wish& wish) {
@@ -130,7 +123,7 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   if (!core_.outside.exists()) return all;
   for (const auto& [id, job] : core_.jobs) {
     if (!could_leave(job) || &job == &wish.job) continue;
-    if (!core_.outside.could_ever_hold(job.view.persistent)) continue;
+    if (core_.is_homeless(job)) continue;
     const EvictCandidate one{.job = &job.view, .idle = is_idle(job), .clean = job.clean};
     if (!one.idle && !wish.overdue() && is_more_urgent(job, wish.job)) continue;
     const TimePoint from = leaves_for(wish, job, one.idle);
@@ -218,58 +211,16 @@ RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) 
   return keeps;
 }
 
-bool Eviction::find_places(const Leaving& leaving, Places& places) {
-  for (const JobId id : leaving) {
-    if (core_.outside.place_of(id).tier != Tier::none) continue;
-    const Bytes size = core_.job_of(id).view.persistent;
-    OutsidePlace place = core_.outside.place_for(size);
-    while (place.tier == Tier::none && drop_a_copy(leaving, places)) {
-      place = core_.outside.place_for(size);
-    }
-    if (place.tier == Tier::none) return false;
-    LW_CHECK(core_.outside.claim(id, size, place), "the place was free");
-    places.claimed.push_back(id);
-  }
-  return true;
-}
-
-void Eviction::take_back(const Places& places) {
-  for (const JobId id : places.claimed) core_.outside.drop(id);
-  for (const auto& [id, place] : places.dropped) {
-    LW_CHECK(core_.outside.claim(id, core_.job_of(id).view.persistent, place), "it was there");
-  }
-}
-
-// Of images in the pool: the one used last, which will leave last.
-bool Eviction::drop_a_copy(const Leaving& leaving, Places& places) {
-  const auto is_in_use = [&](JobId id) {
-    const auto& dropped = places.dropped;
-    return std::find(leaving.begin(), leaving.end(), id) != leaving.end() ||
-           std::any_of(dropped.begin(), dropped.end(),
-                       [id](const auto& one) { return one.first == id; });
-  };
-  const Job* last = nullptr;
-  for (const auto& [id, job] : core_.jobs) {
-    if (!has_spare_copy(job) || is_in_use(id)) continue;
-    if (last == nullptr || job.view.used_at > last->view.used_at) last = &job;
-  }
-  if (last == nullptr) return false;
-  places.dropped.emplace_back(last->view.id, core_.outside.drop(last->view.id));
-  return true;
-}
-
 bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps) {
-  Places places;
-  if (!find_places(leaving, places)) {
-    take_back(places);
-    return false;
-  }
-  for (const auto& [id, place] : places.dropped) {
-    core_.job_of(id).clean = false;
-    core_.actions.push_back(DropCopy{id});
-  }
+  if (!core_.outside.exists()) return false;
+  const auto is_homeless = [this](JobId id) { return core_.is_homeless(core_.job_of(id)); };
+  if (std::any_of(leaving.begin(), leaving.end(), is_homeless)) return false;
   for (const JobId id : leaving) {
     Job& job = core_.job_of(id);
+    if (core_.outside.place_of(id).tier == Tier::none) {
+      const OutsidePlace place = core_.outside.place_for(id);
+      LW_CHECK(core_.outside.claim(id, job.view.persistent, place), "the place was free");
+    }
     job.leaves = true;
     const auto kept = keeps.find(id);
     job.keeps = kept == keeps.end() ? Bytes() : kept->second;

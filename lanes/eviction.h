@@ -1,7 +1,7 @@
 // Eviction: images leave the pool so that others find room. The policy says who; nobody leaves in
 // vain: whether the room suffices is tried first (room_trial.h), and whom it suffices
-// without stays. The places outside are claimed before the first image leaves. Part of the core;
-// not thread-safe.
+// without stays. Each goes to its home outside, or to another place there that costs less
+// (outside_map.h); who has no home stays. Part of the core; not thread-safe.
 //
 // When an image may leave the stay rule says (stay_rule.h); who does, the policy. A job with work
 // that is more urgent than who wants the room stays; one that is less urgent leaves at once. Pinned
@@ -33,7 +33,6 @@ class Eviction {
   enum class Outcome : uint8_t {
     under_way,  // images leave, or are asked to soon
     nobody,     // to leave would help
-    no_place,   // outside of the pool
   };
 
   // All arguments must outlive the object.
@@ -84,7 +83,6 @@ class Eviction {
   Choice choose(const Wish& wish, std::vector<policies::EvictCandidate> candidates);
   // Nobody has to leave: beginnings are given up, or turns that end make room.
   void make_room_without_leaving();
-  Outcome leave_for(const Wish& wish, const Leaving& chosen);
   // Only images that leave make room for it below the limit.
   bool something_is_stuck_above(Bytes limit) const;
   // None: nobody could leave now.
@@ -101,16 +99,7 @@ class Eviction {
   // Nobody can leave now, and without the beginnings the bytes are there, if not in one piece: they
   // are given up, and images may move.
   bool give_up_for_moves(const Wish& wish);
-  // Places outside that were claimed for images that leave, and copies given up for that.
-  struct Places {
-    std::vector<JobId> claimed;
-    std::vector<std::pair<JobId, OutsidePlace>> dropped;
-  };
-  // A place for each of them that has none. False: not for all, and those of `places` are to be
-  // taken back.
-  bool find_places(const Leaving& leaving, Places& places);
-  bool drop_a_copy(const Leaving& leaving, Places& places);
-  void take_back(const Places& places);
+  // Returns false, and nothing changes, if one of them has no home (exchange.h).
   bool let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps);
   void ended(Job& job);
 

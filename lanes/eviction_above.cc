@@ -16,7 +16,7 @@ void Eviction::empty_above(Bytes limit) {
   bool later = false;
   for (const auto& [id, job] : core_.jobs) {
     const Bytes end = job.image_offset + core_.pool.rounded(job.view.persistent);
-    if (!could_leave(job) || end <= limit) continue;
+    if (!could_leave(job) || end <= limit || core_.is_homeless(job)) continue;
     if (job.leave_no_sooner <= core_.now) {
       above.push_back(id);
     } else {
@@ -39,15 +39,14 @@ bool Eviction::something_is_stuck_above(Bytes limit) const {
   return std::any_of(jobs.begin(), jobs.end(), [&](const auto& known) {
     const Job& job = known.second;
     const bool above = job.image_offset + core_.pool.rounded(job.view.persistent) > limit;
-    return job.view.lane.valid() && job.pinned && above;
+    return job.view.lane.valid() && (job.pinned || core_.is_homeless(job)) && above;
   });
 }
 
 JobId Eviction::first_to_leave() {
   const Job* first = nullptr;
   for (const auto& [id, job] : core_.jobs) {
-    const bool could = could_leave(job, /*also_pinned=*/true);
-    if (!could || !core_.outside.could_ever_hold(job.view.persistent)) continue;
+    if (!could_leave(job, /*also_pinned=*/true) || core_.is_homeless(job)) continue;
     if (job.leave_no_sooner > core_.now) {
       wakeup_ = std::min(wakeup_, job.leave_no_sooner);
       continue;

@@ -37,7 +37,8 @@ std::vector<const Job*> ImageMoves::candidates() {
   for (const PoolMap::ImageSize& image : core_.pool.image_sizes()) {
     if (all.size() >= kMostTried) break;
     const Job& job = core_.job_of(image.job);
-    if (could_move(job)) all.push_back(&job);
+    // Who has no home was admitted for the place where it is (exchange.h).
+    if (!core_.is_homeless(job) && could_move(job)) all.push_back(&job);
   }
   return all;
 }
@@ -94,13 +95,35 @@ ImageMoves::Step ImageMoves::compaction(const Wish& wish,
 bool ImageMoves::make_room_above(Bytes limit) {
   if (core_.moving_jobs > 0) return true;
   if (!core_.worker_up || core_.leaving_jobs > 0) return false;
-  for (const auto& [id, job] : core_.jobs) {
-    const Bytes size = core_.pool.rounded(job.view.persistent);
-    if (!could_move(job) || job.image_offset + size <= limit) continue;
-    const auto to = RoomTrial(core_).move(id, PoolMap::MoveTo::lowest);
-    if (to && *to + size <= limit && begin({&job, PoolMap::MoveTo::lowest})) return true;
-  }
-  return false;
+  const JobTable& jobs = core_.jobs;
+  const auto goes = [&](const auto& known) {
+    const Job& job = known.second;
+    if (!lies_above(job, limit)) return false;
+    {
+      RoomTrial trial(core_);
+      if (!finds_place(trial, job, limit)) return false;
+    }
+    return begin({&job, PoolMap::MoveTo::lowest});
+  };
+  return std::any_of(jobs.begin(), jobs.end(), goes);
+}
+
+bool ImageMoves::could_make_room_above(RoomTrial& trial, Bytes limit) {
+  const JobTable& jobs = core_.jobs;
+  return std::any_of(jobs.begin(), jobs.end(), [&](const auto& known) {
+    RoomTrial nested = trial.nested();
+    return lies_above(known.second, limit) && finds_place(nested, known.second, limit);
+  });
+}
+
+bool ImageMoves::lies_above(const Job& job, Bytes limit) {
+  const Bytes size = core_.pool.rounded(job.view.persistent);
+  return could_move(job) && job.image_offset + size > limit;
+}
+
+bool ImageMoves::finds_place(RoomTrial& trial, const Job& job, Bytes limit) const {
+  const auto to = trial.move(job.view.id, PoolMap::MoveTo::lowest);
+  return to && *to + core_.pool.rounded(job.view.persistent) <= limit;
 }
 
 bool ImageMoves::begin(const Step& step) {

@@ -25,6 +25,8 @@ class ImageMoves {
   // The pool becomes smaller: images that lie above its new end go below it, where they find room.
   // Returns whether one does or will.
   bool make_room_above(Bytes limit);
+  // Whether one of them would find room, as the trial left the pool.
+  bool could_make_room_above(RoomTrial& trial, Bytes limit);
   // The image lies where it was to go; or the copy failed, and it lies where it was.
   void ended(Job& job, bool moved);
 
@@ -32,6 +34,9 @@ class ImageMoves {
   void on_timer();
 
  private:
+  // Whether it could move, and does not lie below the limit; finds a place there.
+  bool lies_above(const Job& job, Bytes limit);
+  bool finds_place(RoomTrial& trial, const Job& job, Bytes limit) const;
   struct Step {
     const Job* job = nullptr;  // null: none helps
     PoolMap::MoveTo to{};

@@ -62,7 +62,7 @@ struct alignas(64) Job {
   // Whether it stands in the queue of those that want to be admitted: a job that is away does when
   // it has work, or its client wants it in; else it waits for nothing.
   bool queued() const {
-    return state_ == JobState::waiting ||
+    return (state_ == JobState::waiting && !aside) ||
            (state_ == JobState::away && (work_announced || wanted_in));
   }
   // Requires: the transition is allowed; another one is a bug of the core.
@@ -82,6 +82,7 @@ struct alignas(64) Job {
   bool ending = false;
   // Its last turn did nothing: its wait for an iteration goes on.
   bool unserved = false;
+  bool aside = false;       // it waits, and not in the queue: nobody waits behind it (exchange.h)
   bool pinned = false;      // its client wants its image in the pool
   bool wanted_in = false;   // … once, while it is away
   bool wanted_out = false;  // … out of it, while it was on its way in

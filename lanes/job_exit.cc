@@ -27,6 +27,8 @@ void JobExit::forget_job(Job& job, JobState end_state) {
     core_.view.remove_waiting(job.view);
     core_.queue_has_changed = true;
   }
+  if (job.aside) --core_.jobs_aside;
+  if (core_.is_homeless(job)) --core_.homeless_jobs;
   if (job.leaves) --core_.leaving_jobs;
   if (job.saving) --core_.saving_jobs;
   if (job.state() == JobState::moving) --core_.moving_jobs;
@@ -46,6 +48,8 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   }
   if (core_.pool.drop_prefix(id)) core_.memory_changed();
   if (core_.outside.drop(id).tier != Tier::none) core_.memory_changed();
+  if (core_.outside.drop_home(id)) core_.memory_changed();
+  core_.exchange_has_changed = true;
   job.clean = job.saving = job.arriving = false;
   job.move_to(end_state);
   job.view.lane = {};
@@ -57,9 +61,12 @@ void JobExit::forget_job(Job& job, JobState end_state) {
 }
 
 void JobExit::refuse_for_good(Job& job) {
-  core_.actions.push_back(
-      RefuseJob{job.view.id, core_.make_reason(ReasonCode::larger_than_pool, job)});
-  job.reason = core_.make_reason(ReasonCode::larger_than_pool, job);
+  refuse(job, core_.make_reason(ReasonCode::larger_than_pool, job));
+}
+
+void JobExit::refuse(Job& job, const Reason& reason) {
+  core_.actions.push_back(RefuseJob{job.view.id, reason});
+  job.reason = reason;
   end_job(job, JobState::failed);
 }
 

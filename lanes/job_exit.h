@@ -21,6 +21,8 @@ class JobExit {
   void forget_job(Job& job, JobState end_state);
   // Fails a job that is larger than the pool, with the arithmetic. Ends it as end_job does.
   void refuse_for_good(Job& job);
+  // The same for another reason.
+  void refuse(Job& job, const Reason& reason);
 
  private:
   CoreState& core_;

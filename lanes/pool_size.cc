@@ -13,7 +13,10 @@ std::string a_pool_of(Bytes capacity) { return "a pool of " + format_bytes(capac
 struct Images {
   Bytes all;
   Bytes pinned;
-  Bytes region;  // the largest that a job needs
+  Bytes region;         // the largest that a job needs
+  Bytes staying;        // of those that have no place outside to which they could leave
+  Bytes staying_lanes;  // … and the largest region of theirs
+  Bytes leaving;        // the most that one of the others needs, with its region
 };
 
 Images images_of(const CoreState& core) {
@@ -24,22 +27,46 @@ Images images_of(const CoreState& core) {
     if (!has_bytes) continue;  // it waits with what its client has
     images.all += size;
     if (job.pinned) images.pinned += size;
-    images.region = std::max(images.region, core.pool.rounded(job.view.ephemeral));
+    const Bytes region = core.pool.rounded(job.view.ephemeral);
+    images.region = std::max(images.region, region);
+    if (core.is_homeless(job)) {
+      images.staying += size;
+      images.staying_lanes = std::max(images.staying_lanes, region);
+    } else {
+      images.leaving = std::max(images.leaving, size + region);
+    }
   }
   return images;
 }
 
-// With nowhere else to go: in the order in which the core moves them.
+// Those with nowhere else to go: in the order in which the core moves them.
 bool all_could_move_below(const CoreState& core, Bytes end) {
   PoolMap pool = core.pool;
+  for (const auto& [id, job] : core.jobs) {
+    pool.drop_prefix(id);
+    if (job.view.lane.valid() && core.outside.exists() && !core.is_homeless(job)) {
+      pool.drop_image(id);
+    }
+  }
   for (const Lane& lane : core.lanes) {
     Region region = lane.region;
+    const auto stays = [&core](const policies::JobView* job) {
+      return !core.outside.exists() || core.is_homeless(core.job_of(job->id));
+    };
+    if (lane.state() != LaneState::closed) {
+      const auto& jobs = core.view.lane(lane.id)->jobs;
+      if (std::none_of(jobs.begin(), jobs.end(), stays)) {
+        pool.close_region(region);
+        continue;
+      }
+    }
     const bool above = lane.state() != LaneState::closed && region.offset + region.size > end;
     if (above && !pool.move_below(region, end)) return false;
   }
   for (const auto& [id, job] : core.jobs) {
     const Bytes size = pool.rounded(job.view.persistent);
     if (!job.view.lane.valid() || job.image_offset + size <= end) continue;
+    if (core.outside.exists() && !core.is_homeless(job)) continue;
     const std::optional<Bytes> place = pool.begin_move(id, PoolMap::MoveTo::lowest);
     if (!place || *place + size > end) return false;
     pool.end_move(id, /*moved=*/true);
@@ -92,7 +119,19 @@ Status may_resize(const CoreState& core, Bytes capacity) {
                      format_bytes(stay + images.region + reserve) +
                      (pinned ? ", or unpin some" : ", or end some jobs first")};
   }
-  if (core.outside.exists() || all_could_move_below(core, usable + reserve)) return {};
+  if (images.staying > Bytes() && images.staying + images.staying_lanes + images.leaving > usable) {
+    return Error{
+        ErrorCode::refused,
+        a_pool_of(capacity) + " would leave no room to change places: images of " +
+            format_bytes(images.staying) +
+            " have no place outside of the pool, and beside them and their lanes of " +
+            format_bytes(images.staying_lanes) + " another job needs " +
+            format_bytes(images.leaving) + ". Give at least " +
+            format_bytes(images.staying + images.staying_lanes + images.leaving + reserve) +
+            ", or end some jobs first"};
+  }
+  const bool all_may_leave = core.outside.exists() && core.homeless_jobs == 0;
+  if (all_may_leave || all_could_move_below(core, usable + reserve)) return {};
   return Error{ErrorCode::refused,
                "not all that lies above " + format_bytes(usable + reserve) +
                    " finds a place below it, and there is no room for images outside of the pool "

@@ -19,6 +19,14 @@ std::string place(const Reason& reason) {
   return " (position " + std::to_string(reason.position) + " in the queue)";
 }
 
+std::string exchange(const Reason& reason) {
+  return need(reason) + ". Outside of the pool its image finds no place of its own to which it " +
+         "could leave (of " + format_bytes(reason.outside) + ", " +
+         format_bytes(reason.outside_free) + " in one piece are nobody's), or no room comes free " +
+         "for it in the pool of " + format_bytes(reason.capacity) + ", where images of " +
+         format_bytes(reason.staying) + " stay because they have no such place.";
+}
+
 std::string waits_turn_text(const Reason& reason) {
   std::string text = "The job waits for its turn";
   if (reason.lane.valid()) text += " in lane " + std::to_string(reason.lane.value());
@@ -62,7 +70,7 @@ const char* reason_code_name(ReasonCode code) {
     case ReasonCode::context_conflict: return "context_conflict";
     case ReasonCode::quarantined: return "quarantined";
     case ReasonCode::cancelled: return "cancelled";
-    case ReasonCode::store_full: return "store_full";
+    case ReasonCode::exchange_full: return "exchange_full";
     case ReasonCode::contradicted: return "contradicted";
     case ReasonCode::waits_turn: return "waits_turn";
     case ReasonCode::copy_under_way: return "copy_under_way";
@@ -70,6 +78,8 @@ const char* reason_code_name(ReasonCode code) {
     case ReasonCode::paused: return "paused";
     case ReasonCode::no_room_to_grow: return "no_room_to_grow";
     case ReasonCode::takes_turns: return "takes_turns";
+    case ReasonCode::no_exchange: return "no_exchange";
+    case ReasonCode::no_way_back: return "no_way_back";
   }
   return "unknown";
 }
@@ -114,12 +124,23 @@ std::string reason_text(const Reason& reason) {
              "None of them is run any more, and its state can be read. `laneway release` tries it "
              "again.";
     case ReasonCode::cancelled: return "The job was cancelled by its client or an operator.";
-    case ReasonCode::store_full:
-      return "The job waits for memory" + place(reason) + ": " + need(reason) + ", and " +
-             pool(reason) +
-             ". Images of other jobs would leave for it, but the memory and the file for images "
-             "outside of the pool are full. It starts when other jobs end; start the service with "
-             "more of them (--staging, --spill) to avoid this.";
+    case ReasonCode::exchange_full:
+      return "The job waits for room to change places with others: " + exchange(reason) +
+             " It starts when another job ends; more memory for images outside of the pool "
+             "(--staging, --spill) or a larger pool (--pool) avoids this.";
+    case ReasonCode::no_exchange:
+      return "The job was refused, because others could then never come back: " + exchange(reason) +
+             " No training's end would change that. Close models that are not needed any more, or "
+             "start the service with more memory for images outside of the pool (--staging, "
+             "--spill) or a larger pool (--pool).";
+    case ReasonCode::no_way_back:
+      return "The iteration was not run: the job's image is outside of the pool and can't come "
+             "back; " +
+             need(reason) + ", and in the pool of " + format_bytes(reason.capacity) + " " +
+             format_bytes(reason.staying) +
+             " are of images that have no place outside to which they could leave. Its state is "
+             "kept. Close other jobs, or start the service with more memory for images outside of "
+             "the pool (--staging, --spill) or a larger pool (--pool).";
     case ReasonCode::contradicted:
       return "The job was ended: after a restart of the service its worker's report of lanes, "
              "turns and memory contradicts itself where this job stands, so its bytes can't be "

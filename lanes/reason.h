@@ -22,27 +22,32 @@ enum class ReasonCode : uint8_t {
   context_conflict,  // waits: running jobs have other process-wide numeric flags
   quarantined,       // it brought its worker down twice: not run until it is released
   cancelled,
-  store_full,    // waits: images would leave for it, and there is no room for them outside the pool
-  contradicted,  // refused: the worker's report of the job contradicts the rest of the report
-  waits_turn,    // resident: another job of its lane has the turn
+  exchange_full,    // waits: were it admitted, jobs could not change places any more
+  contradicted,     // refused: the worker's report of the job contradicts the rest of the report
+  waits_turn,       // resident: another job of its lane has the turn
   copy_under_way,   // its image is on its way in or out
   worker_starting,  // there is no worker now
   paused,           // its iteration is held for one of a more urgent job
   no_room_to_grow,  // its iteration is refused: all who could make room for it wait for room too
   takes_turns,  // resident: its lane waits for a turn of another lane, which it does not run beside
+  no_exchange,  // refused: as exchange_full, and no training's end would help
+  no_way_back,  // its iterations are refused: its image is outside, and finds no room any more
 };
 
 // The numbers that the code's sentence needs; unused ones stay zero.
 struct Reason {
   ReasonCode code = ReasonCode::none;
-  Bytes persistent;        // of the job's image
-  Bytes region;            // the region that the job needs
-  Bytes capacity;          // the pool
-  Bytes claimed;           // the sum of all claims now
-  Bytes largest_free;      // longest free piece of the pool
-  uint32_t position = 0;   // in the queue, from 1
-  LaneId lane = LaneId();  // in which it waits for its turn
-  JobId behind = JobId();  // whose turn is open there; none: nobody's
+  Bytes persistent;         // of the job's image
+  Bytes region;             // the region that the job needs
+  Bytes capacity;           // the pool
+  Bytes claimed;            // the sum of all claims now
+  Bytes largest_free;       // longest free piece of the pool
+  Bytes outside = {};       // for images outside of the pool, in all
+  Bytes outside_free = {};  // … longest piece of which that is nobody's
+  Bytes staying = {};       // in the pool: images with no place outside to which they could leave
+  uint32_t position = 0;    // in the queue, from 1
+  LaneId lane = LaneId();   // in which it waits for its turn
+  JobId behind = JobId();   // whose turn is open there; none: nobody's
 };
 
 const char* reason_code_name(ReasonCode code);

@@ -104,6 +104,7 @@ void RegionControl::set_need(Job& job, Bytes ephemeral) {
   }
   if (ephemeral == job.view.ephemeral) return;
   job.view.ephemeral = ephemeral;
+  core_.exchange_has_changed = true;
   job.must = std::min(job.must, ephemeral);
   if (!core_.pool.could_ever_fit(job.view.persistent, ephemeral)) {
     exit_.refuse_for_good(job);
@@ -184,18 +185,22 @@ bool RegionControl::slide_for(const Wish& wish) {
     slid = trial.regions();
     if (!trial.fits(wish)) return false;
   }
-  if (slide_idle(wish)) {
-    --core_.slides_left;
-    core_.memory_changed();
-    return true;
+  {
+    RoomTrial idle_ones(core_);
+    idle_ones.slide(wish, /*idle_ones_only=*/true);
+    if (slide_as_tried(idle_ones)) return true;
   }
-  for (size_t i = 0; i < slid.size(); ++i) {
+  recall_to_slide(slid);
+  return false;
+}
+
+void RegionControl::recall_to_slide(const std::vector<Region>& then) {
+  for (size_t i = 0; i < then.size(); ++i) {
     Lane& lane = core_.lanes[i];
-    if (!lane.open() || slid[i].offset == lane.region.offset) continue;
+    if (!lane.open() || then[i].offset == lane.region.offset) continue;
     lane.admission_wanted = true;  // tried again then
     turns_.recall(lane);
   }
-  return false;
 }
 
 bool RegionControl::refuse_stuck() {
@@ -211,8 +216,8 @@ bool RegionControl::refuse_stuck() {
       if (last == nullptr || job.view.arrival > last->view.arrival) last = &job;
     } else if (job.state() != job.at_rest() || job.arriving || job.view.ready) {
       return false;
-    } else {
-      resting.push_back(id);
+    } else if (job.view.options.job_class != JobClass::inference) {
+      resting.push_back(id);  // a model that serves may never end
     }
   }
   if (last == nullptr || (!resting.empty() && end_would_help(resting))) return false;
@@ -243,26 +248,27 @@ bool RegionControl::end_would_help(const std::vector<JobId>& resting) {
   });
 }
 
-bool RegionControl::slide_idle(const Wish& wish) {
-  RoomTrial now(core_);
-  now.slide(wish, /*idle_ones_only=*/true);
+bool RegionControl::slide_as_tried(RoomTrial& now) {
   std::vector<Lane*> moved;
   for (size_t i = 0; i < core_.lanes.size(); ++i) {
     if (core_.lanes[i].region.offset != now.regions()[i].offset) moved.push_back(&core_.lanes[i]);
   }
   if (moved.empty()) return false;
   const auto to = [&](const Lane* lane) { return now.regions()[lane->id.value() - 1].offset; };
-  // The one that goes down first, then the highest: no two ranges ever overlap.
+  // Those that go down first, the lowest of them first, then the highest: no two ranges overlap.
   std::sort(moved.begin(), moved.end(), [&to](const Lane* a, const Lane* b) {
     const bool a_sinks = to(a) < a->region.offset;
     const bool b_sinks = to(b) < b->region.offset;
-    return a_sinks != b_sinks ? a_sinks : to(a) > to(b);
+    if (a_sinks != b_sinks) return a_sinks;
+    return a_sinks ? to(a) < to(b) : to(a) > to(b);
   });
   for (Lane* lane : moved) {
     lane->region.offset = to(lane);
     report_region(*lane);
   }
   now.keep();
+  --core_.slides_left;
+  core_.memory_changed();
   return true;
 }
 
@@ -271,12 +277,13 @@ void RegionControl::apply_capacity() {
   const bool shrinks = core_.wanted_capacity < core_.pool.capacity();
   if (shrinks) {
     make_room_below(core_.wanted_capacity);
-    if (!moves_.make_room_above(core_.wanted_capacity)) {
+    if (!moves_.make_room_above(core_.wanted_capacity) && !sink_for_moves(core_.wanted_capacity)) {
       eviction_.empty_above(core_.wanted_capacity);
     }
   }
   if (!core_.pool.set_capacity(core_.wanted_capacity)) return;
   core_.actions.push_back(ResizePool{core_.wanted_capacity});
+  core_.exchange_has_changed = true;
   if (shrinks) refuse_too_large();
   core_.memory_changed();
 }
@@ -294,6 +301,24 @@ void RegionControl::make_room_below(Bytes limit) {
       core_.memory_changed();
     }
   }
+}
+
+bool RegionControl::sink_for_moves(Bytes limit) {
+  if (core_.slides_left == 0 || !core_.worker_up || core_.leaving_jobs > 0) return false;
+  std::vector<Region> sunk;
+  {
+    RoomTrial trial(core_);
+    trial.sink(/*idle_ones_only=*/false);
+    if (!moves_.could_make_room_above(trial, limit)) return false;
+    sunk = trial.regions();
+  }
+  {
+    RoomTrial idle_ones(core_);
+    idle_ones.sink(/*idle_ones_only=*/true);
+    if (slide_as_tried(idle_ones)) return true;
+  }
+  recall_to_slide(sunk);
+  return false;
 }
 
 void RegionControl::recall_unfitted() {

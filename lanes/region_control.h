@@ -49,7 +49,7 @@ class RegionControl {
   bool slide_for(const Wish& wish);
   // All who have work are held, and nothing is under way: no event would come that frees memory.
   // The last one that arrived loses its iteration. Returns whether that was so. While there are
-  // others that have nothing to run, and whose end would let one of the held run, those wait.
+  // trainings that have nothing to run, and whose end would let one of the held run, those wait.
   bool refuse_stuck();
   // Brings the pool to the requested capacity. Growing happens at once. Shrinking waits until
   // nothing lies above the new end: meanwhile no job is admitted, regions are moved down between
@@ -66,14 +66,19 @@ class RegionControl {
   Room resize_region(Lane& lane, Bytes size);
   // Of the neediest of the lane's jobs.
   Bytes wanted_size(const Lane& lane) const;
-  // Slides the regions of idle lanes. Returns whether one lies elsewhere now.
-  bool slide_idle(const Wish& wish);
+  // Regions lie as in the trial from now on. Returns whether one lies elsewhere now.
+  bool slide_as_tried(RoomTrial& trial);
+  // Those of open turns that lie elsewhere then may slide when their turns have ended, soon.
+  void recall_to_slide(const std::vector<Region>& then);
   // Done: the held job's lane was grown, or will be when its turn has ended.
   Room grow_for(const Job& held);
   void close_lane(Lane& lane);
   // Without these, bytes enough for one of the held (images may move then).
   bool end_would_help(const std::vector<JobId>& resting);
   void make_room_below(Bytes limit);
+  // Regions sink if that makes room for images that must go below the limit. Returns whether one
+  // did; those with open turns are asked to end them.
+  bool sink_for_moves(Bytes limit);
   // Refuses the jobs that can never fit a pool that has become smaller.
   void refuse_too_large();
 

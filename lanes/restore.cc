@@ -36,6 +36,7 @@ void Restore::take_over(WorkerReport report) {
   for (const ReportedJob& reported : report.jobs) {
     if (Job* job = core_.find_job(reported.offer.job)) restore_learnt(*job, reported);
   }
+  exchange_.settle_restored();
   for (Lane& lane : core_.lanes) {
     if (lane.state() != LaneState::closed) settle_restored(lane);
   }

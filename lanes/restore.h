@@ -6,6 +6,7 @@
 
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
+#include "lanes/exchange.h"
 #include "lanes/job_exit.h"
 #include "lanes/region_control.h"
 #include "lanes/report.h"
@@ -17,8 +18,13 @@ class Restore {
  public:
   // All arguments must outlive the object.
   Restore(CoreState& core, CheckedPolicy& policy, TurnControl& turns, JobExit& exit,
-          RegionControl& regions)
-      : core_(core), policy_(policy), turns_(turns), exit_(exit), regions_(regions) {}
+          RegionControl& regions, Exchange& exchange)
+      : core_(core),
+        policy_(policy),
+        turns_(turns),
+        exit_(exit),
+        regions_(regions),
+        exchange_(exchange) {}
 
   // A core that has jobs already ignores the report and counts it as ignored.
   void take_over(WorkerReport report);
@@ -45,6 +51,7 @@ class Restore {
   TurnControl& turns_;
   JobExit& exit_;
   RegionControl& regions_;
+  Exchange& exchange_;
 };
 
 }  // namespace laneway::lanes

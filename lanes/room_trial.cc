@@ -153,6 +153,18 @@ bool RoomTrial::slide(const Wish& wish, bool idle_ones_only, Bytes least) {
   return pool_.slide_up(std::move(regions), lowest, least);
 }
 
+void RoomTrial::sink(bool idle_ones_only) {
+  std::vector<Region*> regions;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const bool exists = regions_[i].size > Bytes(0);
+    const bool moves = !idle_ones_only || core_.lanes[i].state() == LaneState::idle;
+    if (exists && moves) regions.push_back(&regions_[i]);
+  }
+  std::sort(regions.begin(), regions.end(),
+            [](const Region* a, const Region* b) { return a->offset < b->offset; });
+  for (Region* region : regions) (void)pool_.slide_up({}, region);
+}
+
 bool RoomTrial::fits(const Wish& wish) {
   const policies::JobView& job = wish.job.view;
   if (wish.where == nullptr) {

@@ -60,6 +60,8 @@ class RoomTrial {
   // nothing has changed.
   bool slide_for(const Wish& wish);
   bool may_slide(const Wish& wish) const;
+  // Regions lie as low as they can: those of idle lanes, or all.
+  void sink(bool idle_ones_only);
   // Whether there is room for that now. If so the trial is of no use afterwards, else as before.
   bool fits(const Wish& wish);
   const PoolMap& pool() const { return pool_; }

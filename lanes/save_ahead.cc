@@ -32,7 +32,7 @@ void SaveAhead::on_timer() {
   Job* const job = needed ? next() : nullptr;
   if (job == nullptr) return;
   const Bytes size = job->view.persistent;
-  const OutsidePlace place = core_.outside.place_for(size);
+  const OutsidePlace place = core_.outside.place_for(job->view.id);
   if (place.tier != Tier::store || !core_.outside.claim(job->view.id, size, place)) return;
   job->saving = true;
   ++core_.saving_jobs;

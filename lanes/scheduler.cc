@@ -50,6 +50,7 @@ void Scheduler::settle_once() {
       if (lane.fit_wanted) regions_.fit_region(lane);
       if (std::exchange(lane.admission_wanted, false)) core_.memory_changed();
     }
+    if (std::exchange(core_.exchange_has_changed, false)) exchange_.changed();
     if (!core_.memory_has_changed && !core_.queue_has_changed) break;
     if (core_.memory_has_changed) core_.view.forget_tries();
     core_.memory_has_changed = false;
@@ -72,7 +73,13 @@ void Scheduler::settle_once() {
 void Scheduler::settle() {
   do {
     settle_once();
-  } while (core_.held_jobs > 0 && regions_.refuse_stuck());
+  } while ((core_.held_jobs > 0 && regions_.refuse_stuck()) || refuse_stuck());
+}
+
+bool Scheduler::refuse_stuck() {
+  const TimePoint next =
+      std::min({eviction_.next_wakeup(), moves_.next_wakeup(), changes_.next_wakeup()});
+  return next == TimePoint::never() && exchange_.refuse_stuck();
 }
 
 void Scheduler::check(std::span<const Event> events) {
@@ -326,6 +333,7 @@ void Scheduler::on(const JobChanged& event) {
   event.changes.apply_to(job->view.options);
   job->view.update_remaining();
   turns_.ask_urgencies();
+  core_.exchange_has_changed = true;
   core_.fold_wanted = true;  // of another class it may be one of those that the limit is about
   if (job->view.lane.valid()) {
     // Another job may be the right one to run now.

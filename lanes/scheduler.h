@@ -120,6 +120,8 @@ class Scheduler {
   // Everything that may go on goes on.
   void settle_once();
   void settle();
+  // Nobody can leave for a job that is away, nor will.
+  bool refuse_stuck();
   // What the events touched, or now and then everything.
   void check(std::span<const Event> events);
 
@@ -132,9 +134,10 @@ class Scheduler {
   SaveAhead save_ahead_{core_, turns_};
   LaneChanges changes_{core_, policy_, turns_};
   LaneTrials trials_{core_, policy_, turns_};
+  Exchange exchange_{core_, policy_, exit_};
   RegionControl regions_{core_, turns_, exit_, moves_, eviction_, changes_};
-  Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_, changes_};
-  Restore restore_{core_, policy_, turns_, exit_, regions_};
+  Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_, changes_, exchange_};
+  Restore restore_{core_, policy_, turns_, exit_, regions_, exchange_};
   uint64_t events_ = 0;
   bool policy_changed_ = false;
 };

@@ -42,7 +42,7 @@ inline constexpr uint8_t kEnumeratorCount<WorkerState> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<IterationOutcome> = 6;
 template <>
-inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 19;
+inline constexpr uint8_t kEnumeratorCount<lanes::ReasonCode> = 21;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
 template <>
@@ -51,7 +51,7 @@ template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::Residency> = 4;
 
 static_assert(static_cast<int>(ErrorCode::busy) == 13);
-static_assert(static_cast<int>(lanes::ReasonCode::takes_turns) == 18);
+static_assert(static_cast<int>(lanes::ReasonCode::no_way_back) == 20);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
 static_assert(static_cast<int>(lanes::Tier::spill) == 2);
 static_assert(static_cast<int>(lanes::Residency::unpin) == 3);

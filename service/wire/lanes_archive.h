@@ -11,7 +11,8 @@ namespace laneway::lanes {
 template <class A>
 void serialize(A& archive, Reason& reason) {
   archive(reason.code, reason.persistent, reason.region, reason.capacity, reason.claimed,
-          reason.largest_free, reason.position, reason.lane, reason.behind);
+          reason.largest_free, reason.outside, reason.outside_free, reason.staying, reason.position,
+          reason.lane, reason.behind);
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {

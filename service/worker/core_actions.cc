@@ -75,18 +75,27 @@ void CoreActions::perform(const lanes::RefuseJob& action) {
 }
 
 void CoreActions::perform(const lanes::RefuseWork& action) {
+  const Error error{ErrorCode::out_of_memory, lanes::reason_text(action.reason)};
   std::shared_ptr<Work> work;
+  WorkerJobs::Cancelled all;
   {
     const BookkeepingLock lock(context_.mutex);
     const JobHandle job = jobs_.get(action.job);
     if (job == nullptr) return;
+    if (action.reason.code == lanes::ReasonCode::no_way_back) {
+      all.swap(job->queue);
+      job->changed.notify_all();  // the queue has room
+    }
     const auto found = std::find(job->queue.begin(), job->queue.end(), job->outgrew.lock());
-    if (found == job->queue.end()) return;  // cancelled meanwhile: what is behind it may fit
-    work = std::move(*found);
-    job->queue.erase(found);
-    job->changed.notify_all();  // the queue has room
+    // Else it was cancelled meanwhile: what is behind it may fit.
+    if (found != job->queue.end()) {
+      work = std::move(*found);
+      job->queue.erase(found);
+      job->changed.notify_all();
+    }
   }
-  work->complete(Error{ErrorCode::out_of_memory, lanes::reason_text(action.reason)});
+  if (work != nullptr) work->complete(error);
+  for (const auto& each : all) each->complete(error);
 }
 
 void CoreActions::perform(const lanes::PlaceImage& action) { copies_.place(action); }

@@ -101,6 +101,43 @@ TEST(OutsideMap, TakesExactlyWhatIsFreeInATierThatExists) {
   EXPECT_GE(most, 3u) << "the tiers were hardly used";
 }
 
+TEST(OutsideMap, AHomeIsTheJobsOwnWhereverItsCopyLies) {
+  OutsideMap map{Bytes(4 * kUnit), Bytes(4 * kUnit), kUnit};
+  const JobId a(1), b(2), c(3);
+  ASSERT_TRUE(map.give_home(a, Bytes(3 * kUnit)));
+  EXPECT_EQ(map.home_of(a), (OutsidePlace{Tier::spill, Bytes()}));
+  ASSERT_TRUE(map.give_home(b, Bytes(2 * kUnit)));
+  EXPECT_EQ(map.home_of(b), (OutsidePlace{Tier::store, Bytes()}));
+  EXPECT_FALSE(map.give_home(c, Bytes(3 * kUnit)));
+  EXPECT_EQ(map.place_for(c).tier, Tier::none);
+  EXPECT_EQ(map.place_for(b), map.home_of(b));
+  EXPECT_FALSE(map.claim(c, Bytes(2 * kUnit), map.home_of(b))) << "it is another one's";
+  EXPECT_TRUE(map.claim(b, Bytes(2 * kUnit), map.home_of(b)));
+  EXPECT_FALSE(map.is_out(b));
+  EXPECT_EQ(map.place_for(a), map.home_of(a)) << "the store has no three in one piece";
+  EXPECT_EQ(map.ledger(Tier::store).claimed(), Bytes(2 * kUnit)) << "home and copy are one range";
+  map.drop(b);
+  EXPECT_EQ(map.ledger(Tier::store).claimed(), Bytes(2 * kUnit)) << "the home stays";
+}
+
+TEST(OutsideMap, ACopysPlaceBecomesTheHomeAndTheFormerOneIsFree) {
+  OutsideMap map{Bytes(4 * kUnit), Bytes(4 * kUnit), kUnit};
+  const JobId a(1);
+  ASSERT_TRUE(map.give_home(a, Bytes(4 * kUnit)));
+  const OutsidePlace store = map.place_for(a);
+  EXPECT_EQ(store.tier, Tier::store);
+  ASSERT_TRUE(map.claim(a, Bytes(4 * kUnit), store));
+  EXPECT_TRUE(map.is_out(a));
+  map.make_copy_its_home(a);
+  EXPECT_EQ(map.home_of(a), store);
+  EXPECT_EQ(map.ledger(Tier::spill).claimed(), Bytes());
+  EXPECT_TRUE(map.drop_home(a));
+  EXPECT_EQ(map.place_of(a), store) << "the copy keeps its place";
+  map.drop(a);
+  EXPECT_EQ(map.ledger(Tier::store).claimed(), Bytes());
+  EXPECT_EQ(map.homes(), 0u);
+}
+
 TEST(OutsideMap, ATierOfNoBytesHasNoPlace) {
   OutsideMap map{Bytes(), Bytes(kUnit), kUnit};
   EXPECT_FALSE(map.claim(JobId(1), Bytes(1), {Tier::store, Bytes()}));

@@ -29,7 +29,7 @@ TEST_F(AwayTest, WithoutWorkItWaitsForNothingAndShutsNobodyOut) {
   EXPECT_EQ(job(1).pool_bytes, Bytes());
   EXPECT_EQ(job(1).store_bytes, units(40));
   EXPECT_TRUE(job(1).clean);
-  EXPECT_EQ(of<PlaceImage>(offer(2, 80, 10)).size(), 1u) << "the pool is free";
+  EXPECT_EQ(of<PlaceImage>(offer(2, 20, 10)).size(), 1u) << "the pool is free";
 }
 
 TEST_F(AwayTest, WorkBringsItBackAndItsCopyStaysUntilTheImageDiffers) {

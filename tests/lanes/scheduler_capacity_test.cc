@@ -136,6 +136,38 @@ TEST_F(CapacityTest, ACoreMadeAnewGoesOnShrinkingBehindItsReport) {
   EXPECT_EQ(sizes(place(1)), Sizes{units(60)});
 }
 
+TEST_F(CapacityTest, ARegionBetweenTwoFreePiecesSinksForTheImageThatMustGoBelow) {
+  store_ = {};
+  make(100, 4);
+  WorkerReport report;
+  report.jobs = {in_pool(away_at(1, 40, {}), 55)};
+  report.jobs.front().copy = {};
+  report.regions.push_back({RegionId(1), LaneId(1), units(20), units(10)});
+  send(WorkerReported{report});
+  // Of 60, 20 and 25 are free beside the region, and the image has 40.
+  const auto told = send(CapacityChanged{units(60)});
+  const auto moved = of<ResizeRegion>(told);
+  ASSERT_EQ(moved.size(), 1u);
+  EXPECT_EQ(moved.front().offset, Bytes());
+  ASSERT_EQ(of<MoveImage>(told).size(), 1u);
+  EXPECT_EQ(of<MoveImage>(told).front().offset, units(10));
+  EXPECT_EQ(sizes(place(1)), Sizes{units(60)});
+}
+
+TEST_F(CapacityTest, AnImageWithoutAHomeGoesBelowAsSoonAsOthersHaveLeft) {
+  store_ = units(60);
+  make(160, 4);
+  // The first two have homes, the third, above them, has none.
+  idle(1, 30, 5);
+  idle(2, 30, 5);
+  idle(3, 50, 5);
+  ASSERT_EQ(refusal(100), "");
+  EXPECT_EQ(leaving(send(CapacityChanged{units(100)})), Jobs{1});
+  EXPECT_EQ(leaving(left(1)), Jobs{2});
+  EXPECT_EQ(of<MoveImage>(left(2)).size(), 1u);
+  EXPECT_EQ(sizes(place(3)), Sizes{units(100)});
+}
+
 TEST_F(CapacityTest, WhatSomeJobCouldNotLiveWithIsRefusedWithTheArithmetic) {
   make(100, 4, /*reserve=*/2);
   idle(1, 40, 20);
@@ -157,7 +189,10 @@ TEST_F(CapacityTest, ImagesWithoutRoomOutsideCannotBeAskedToLeave) {
   idle(1, 20);
   idle(2, 20);
   idle(3, 20);
-  EXPECT_EQ(refusal(40), "") << "30 may leave, 30 stay, and 10 for a region";
+  EXPECT_EQ(refusal(80), "") << "two of 20 stay with a lane of 10, and the third comes back: 30";
+  EXPECT_THAT(refusal(79), HasSubstr("would leave no room to change places: images of 2.5 KiB "
+                                     "have no place outside of the pool"));
+  EXPECT_THAT(refusal(79), HasSubstr("Give at least 5 KiB"));
   EXPECT_THAT(refusal(39), HasSubstr("for which the 1.88 KiB for images outside of the pool have "
                                      "no room"));
   EXPECT_TRUE(may_grow_to(units(100), units(100)).ok());

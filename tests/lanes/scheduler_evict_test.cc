@@ -243,53 +243,30 @@ TEST_F(EvictTest, AHeldJobGetsTheRoomOfOthers) {
   EXPECT_EQ(of<GrantTurn>(left(1)).size(), 1u);
 }
 
-TEST_F(EvictTest, ACleanCopyIsWrittenToAgainOnlyInItsPlaceAndGivenUpForOthers) {
+TEST_F(EvictTest, ACopyInTheStoreMakesPlaceForTheHomeOfOneWhoFindsNone) {
+  store_ = units(50);
+  spill_ = units(40);
   make(100, 4);
-  store_ = units(70);
-  make(100, 4);
-  idle(1, 40);
-  send(ResidencyWanted{JobId(1), Residency::unload});
+  idle(1, 40);  // at home in the file
+  EXPECT_EQ(of<EvictImage>(send(ResidencyWanted{JobId(1), Residency::unload})).at(0).to.tier,
+            Tier::store);
   left(1);
   ready(1);
   const TurnId turn = of<GrantTurn>(place(1)).at(0).turn.id;
   EXPECT_TRUE(job(1).clean);
-  send(ImageDirty{JobId(1)});
-  EXPECT_EQ(job(1).store_bytes, Bytes());
   end_turn(turn, TurnEnd::idle, false);
   now_ = now_ + seconds(1);
-  idle(2, 40);
-  send(ResidencyWanted{JobId(2), Residency::unload});
-  left(2);
-  now_ = now_ + seconds(1);
-  ready(2);
-  place(2);
-  ASSERT_TRUE(job(2).clean);
-  // The store has room for one of them: the copy of the one in the pool makes place.
-  const auto actions = send(ResidencyWanted{JobId(1), Residency::unload});
+  const auto actions = offer(2, 40, 10);
   ASSERT_EQ(of<DropCopy>(actions).size(), 1u);
-  EXPECT_EQ(of<DropCopy>(actions).front().job, JobId(2));
-  EXPECT_EQ(leaving(actions), Jobs{1});
-  EXPECT_FALSE(job(2).clean);
-}
-
-TEST_F(EvictTest, TheSpillFileTakesWhatTheStoreDoesNotAndTheReasonSaysWhenBothAreFull) {
-  store_ = units(30);
-  spill_ = units(40);
-  make(100, 8);
-  idle(1, 20);
-  idle(2, 30);
-  idle(3, 30);
-  const auto first = send(ResidencyWanted{JobId(1), Residency::unload});
-  EXPECT_EQ(of<EvictImage>(first).at(0).to.tier, Tier::store);
-  left(1);
-  const auto second = send(ResidencyWanted{JobId(2), Residency::unload});
-  EXPECT_EQ(of<EvictImage>(second).at(0).to.tier, Tier::spill);
+  EXPECT_EQ(of<DropCopy>(actions).front().job, JobId(1));
+  EXPECT_FALSE(job(1).clean);
+  place(2);
+  EXPECT_EQ(of<EvictImage>(send(ResidencyWanted{JobId(2), Residency::unload})).at(0).to.tier,
+            Tier::store);
   left(2);
-  EXPECT_EQ(job(2).spill_bytes, units(30));
-  offer(4, 70, 10);
-  EXPECT_EQ(job(4).reason.code, ReasonCode::store_full);
-  send(JobEnded{JobId(1)});
-  EXPECT_EQ(job(3).state, JobState::evicting) << "there is room outside now";
+  EXPECT_EQ(of<EvictImage>(send(ResidencyWanted{JobId(1), Residency::unload})).at(0).to.tier,
+            Tier::spill)
+      << "the store is full, and its home is its own";
 }
 
 TEST_F(EvictTest, ACopyThatFailsCostsTheJobNothing) {

@@ -311,6 +311,9 @@ void Observed::apply(const Action& action) {
     job.away = job.wanted_in = false;
     lanes[admit->lane];
   }
+  if (const auto* queue = std::get_if<QueueJob>(&action)) {
+    jobs.at(queue->job).aside = queue->reason.code == ReasonCode::exchange_full;
+  }
   if (const auto* change = std::get_if<ChangeLane>(&action)) {
     jobs.at(change->job).lane = change->lane;
   }
@@ -319,8 +322,10 @@ void Observed::apply(const Action& action) {
     if (job != jobs.end()) end(job->second);
   }
   if (const auto* refuse = std::get_if<RefuseWork>(&action)) {
-    jobs.at(refuse->job).must = 0;
-    jobs.at(refuse->job).announced = true;  // what comes behind it
+    SeenJob& job = jobs.at(refuse->job);
+    job.must = 0;
+    job.announced = !job.away;  // what comes behind it
+    if (job.away) job.wanted_in = false;
   }
   if (const auto* place = std::get_if<PlaceImage>(&action)) {
     images[place->job] = {place->offset.count(), place->size.count()};

@@ -39,7 +39,8 @@ struct SeenJob {
   bool saving = false;     // SaveImage was said, and not answered
   bool away = false;       // its image is outside only
   bool wanted_in = false;  // its client asked for it while it was away
-  bool waits() const { return !lane.valid() && (!away || announced || wanted_in); }
+  bool aside = false;      // it waits, and nobody behind it
+  bool waits() const { return !lane.valid() && !aside && (!away || announced || wanted_in); }
   uint64_t iterations = 0;
   int64_t busy_ns = 0;
   uint64_t counted = 0;   // of them, those that count against its total

@@ -58,6 +58,11 @@ std::string OrderChecker::check_refusal(const Observed& seen, const RefuseJob& r
   if (refuse.reason.code == ReasonCode::too_many_jobs) {
     return seen.jobs.size() > max_jobs_ ? "" : "too many jobs, though there are few";
   }
+  if (refuse.reason.code == ReasonCode::no_exchange) {
+    const bool could_leave = seen.store > 0 || seen.spill > 0;
+    const bool is_new = !job->second.lane.valid() && !job->second.away;
+    return could_leave && is_new && seen.jobs.size() > 1 ? "" : "refused though all could leave";
+  }
   if (refuse.reason.code != ReasonCode::larger_than_pool) return "refused without a reason";
   // A quarantined job counts with what it will need.
   const SeenJob& refused = job->second;

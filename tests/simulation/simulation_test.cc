@@ -75,7 +75,7 @@ void expect_reached(std::map<std::string, uint64_t>& counts, uint64_t last) {
                            "changed",
                            "kept apart",
                            "several events at once",
-                           "store_full",
+                           "exchange_full",
                            "prefixes stayed",
                            "prefixes grown",
                            "prefixes moved",
@@ -108,6 +108,25 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
   print(counts);
   if (only != 0 || last < 100) return;
   expect_reached(counts, last);
+}
+
+// LANEWAY_EXCHANGE_SEEDS: how many; LANEWAY_SEED: which.
+TEST(Exchange, EveryWaitEndsWhereHardlyAnythingFitsOutside) {
+  const uint64_t only = from_environment("LANEWAY_SEED", 0);
+  const uint64_t first = only != 0 ? only : 1;
+  const uint64_t last = only != 0 ? only : from_environment("LANEWAY_EXCHANGE_SEEDS", kSeeds);
+  std::map<std::string, uint64_t> counts;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    const Outcome outcome = World(seed, Kind::exchange).run();
+    ASSERT_EQ(outcome.violation, "") << "run again with LANEWAY_SEED=" << seed;
+    for (const auto& [what, count] : outcome.counts) counts[what] += count;
+  }
+  print(counts);
+  if (only != 0 || last < 100) return;
+  for (const char* what : {"finished", "left", "came back", "refused", "exchange_full",
+                           "refused while away", "workers lost", "brokers restarted"}) {
+    EXPECT_GT(counts[what], 0u) << what;
+  }
 }
 
 }  // namespace

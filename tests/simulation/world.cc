@@ -11,9 +11,9 @@ namespace laneway::simulation {
 
 using namespace lanes;  // NOLINT: the vocabulary of this file
 
-World::World(uint64_t seed) : random_(seed), seed_(seed) {
+World::World(uint64_t seed, Kind kind) : random_(seed), seed_(seed), kind_(kind) {
   SchedulerConfig config;
-  capacity_ = 64 * random_.between(40, 4000);
+  capacity_ = 64 * (kind == Kind::exchange ? 100 : random_.between(40, 4000));
   config.capacity = Bytes(capacity_);
   config.reserve = Bytes(random_.chance(0.3) ? capacity_ / 16 : 0);
   config.max_lanes = static_cast<uint32_t>(random_.between(1, 8));
@@ -29,6 +29,11 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   if (random_.chance(0.6)) config.store = Bytes(random_.between(0, 2) * capacity_ + 64);
   if (random_.chance(0.3)) config.store = Bytes(capacity_ * 64);
   if (random_.chance(0.4)) config.spill = Bytes(random_.between(1, 3) * capacity_);
+  if (kind == Kind::exchange) {
+    config.store = Bytes(64 * random_.between(1, 130));
+    config.spill = Bytes(random_.chance(0.3) ? 64 * random_.between(1, 60) : 0);
+    config.reserve = Bytes();
+  }
   if (random_.chance(0.5)) {
     config.lane_limit = {.measured = true,
                          .first = static_cast<uint32_t>(random_.between(1, 8)),
@@ -39,6 +44,10 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
   max_delay_us_ = random_.between(0, 300);
   if (random_.chance(0.5)) reads_every_ = microseconds(random_.between(5, 400));
   worker_keeps_idle_turns_ = random_.chance(0.3);
+  // Such a turn ends by its time.
+  if (worker_keeps_idle_turns_) {
+    config.budget.slice = std::max(config.budget.slice, Duration(microseconds(500)));
+  }
   faults_ = random_.chance(0.7);
   faults_end_ = TimePoint(milliseconds(random_.between(20, 400)).ns());
   config_ = config;
@@ -63,6 +72,7 @@ World::World(uint64_t seed) : random_(seed), seed_(seed) {
     clients_.emplace(client.offer.job, client);
   }
   plan_clients();
+  if (kind == Kind::exchange) plan_exchange();
   if (faults_) plan_faults();
 }
 
@@ -161,7 +171,7 @@ void World::carry_out(const Action& action) {
     ++outcome_.counts["refused"];
     gone(clients_.at(refuse->job));
   } else if (const auto* work = std::get_if<RefuseWork>(&action)) {
-    refuse_work(clients_.at(work->job));
+    refuse_work(clients_.at(work->job), work->reason.code == ReasonCode::no_way_back);
   } else if (const auto* queue = std::get_if<QueueJob>(&action)) {
     ++outcome_.counts[reason_code_name(queue->reason.code)];
   } else if (const auto* open = std::get_if<OpenRegion>(&action)) {
@@ -209,8 +219,21 @@ Outcome World::run() {
 bool World::standstill() {
   if (seen_->jobs.empty()) return false;
   // Timers are done and nothing is under way. No job may be left, held ones included.
-  const std::string job = std::to_string(seen_->jobs.begin()->first.value());
-  broken("everything stands still and job " + job + " is not done");
+  std::string left;
+  for (const JobStatus& job : scheduler_->snapshot().jobs) {
+    left += "\n  job " + std::to_string(job.id.value()) + ", " + job_state_name(job.state) + ", " +
+            reason_code_name(job.reason.code) + ": image " +
+            std::to_string(job.persistent.count()) + ", region " +
+            std::to_string(job.ephemeral.count()) + ", outside " +
+            std::to_string((job.store_bytes + job.spill_bytes).count()) +
+            (job.pinned ? ", pinned" : "") + (job.clean ? ", clean" : "");
+  }
+  const PoolMap& pool = scheduler_->pool();
+  broken("everything stands still and not all are done, by " + policy_ + ", with " +
+         std::to_string(config_.max_lanes) + " lanes, in a pool of " +
+         std::to_string(pool.capacity().count()) + " with " +
+         std::to_string(pool.claimed().count()) + " claimed, to be " +
+         std::to_string(scheduler_->snapshot().wanted_capacity.count()) + ":" + left);
   return true;
 }
 

@@ -30,9 +30,14 @@ struct Outcome {
   std::map<std::string, uint64_t> counts;
 };
 
+// What worlds are like. Exchange: images of up to three fifths of the pool, hardly room for one of
+// them outside, and models that serve end only when all of them were answered: whoever waits for
+// another one's end waits for ever.
+enum class Kind : uint8_t { any, exchange };
+
 class World {
  public:
-  explicit World(uint64_t seed);
+  explicit World(uint64_t seed, Kind kind = Kind::any);
   ~World();
   Outcome run();
 
@@ -52,10 +57,12 @@ class World {
 
   // Clients.
   void plan_clients();
+  void plan_exchange();
+  void end_served();
   void choose_options(JobOptions& options);
   void arrive(uint64_t number);
   void submit(Client& client);
-  void refuse_work(Client& client);
+  void refuse_work(Client& client, bool all);
   void completed(Client& client);
   void gone(Client& client);
   // Worker.
@@ -96,6 +103,8 @@ class World {
   void blame_somebody();
   void release(JobId job);
   void wish(JobId job);
+  void unpin(JobId job);
+  void resize(Bytes capacity);
   void change(JobId job);
   void faults_are_over();
   // Policies (world_policy.cc).
@@ -145,6 +154,7 @@ class World {
   TurnId last_turn_;
   RegionId last_region_;
   uint64_t seed_;
+  Kind kind_;
   lanes::SchedulerConfig config_;
   bool one_context_ = false;
   std::string policy_;        // "nonsense", or as the registry reads it

@@ -41,6 +41,36 @@ void World::plan_clients() {
   }
 }
 
+void World::plan_exchange() {
+  for (auto& [id, client] : clients_) {
+    client.offer.persistent = Bytes(64 * random_.between(1, 60));
+    client.true_need = 64 * random_.between(0, 10);
+    const bool grows = random_.chance(0.1);
+    client.grows_at = grows ? static_cast<uint64_t>(random_.between(1, 20)) : UINT64_MAX;
+    client.grown_need = client.true_need + 64 * random_.between(1, 30);
+    client.offer.ephemeral = Bytes(client.true_need);
+    client.known_need = client.probe_need = client.true_need;
+    const bool serves = random_.chance(0.6);
+    client.offer.options.job_class = serves ? JobClass::inference : JobClass::training;
+  }
+}
+
+// When every model that serves was answered or is gone, they all end.
+void World::end_served() {
+  std::vector<Client*> served;
+  for (auto& [id, client] : clients_) {
+    if (client.gone || client.offer.options.job_class != JobClass::inference) continue;
+    if (client.completed < client.total) return;
+    served.push_back(&client);
+  }
+  for (Client* client : served) {
+    ++outcome_.counts["finished"];
+    check_iterations(client->offer.job);
+    gone(*client);
+    send(JobEnded{client->offer.job, false});
+  }
+}
+
 void World::choose_options(JobOptions& options) {
   options.priority = static_cast<int32_t>(random_.between(-2, 2));
   options.weight = random_.chance(0.5) ? 1 : 0.01 + 10 * random_.unit();
@@ -73,13 +103,16 @@ void World::submit(Client& client) {
   });
 }
 
-// Its iteration is answered with an error, and the client goes on.
-void World::refuse_work(Client& client) {
-  ++outcome_.counts["iterations refused"];
-  if (client.queued == 0 || client.gone) return;
-  --client.queued;
-  ++client.refused;
-  completed(client);
+// Its iteration is answered with an error, and the client goes on; all that are queued, if its
+// image is outside and can't come back.
+void World::refuse_work(Client& client, bool all) {
+  ++outcome_.counts[all ? "refused while away" : "iterations refused"];
+  do {
+    if (client.queued == 0 || client.gone) return;
+    --client.queued;
+    ++client.refused;
+    completed(client);
+  } while (all);
 }
 
 void World::completed(Client& client) {
@@ -87,8 +120,10 @@ void World::completed(Client& client) {
   if (client.gone) return;
   if (client.completed == client.total) {
     const JobId job = client.offer.job;
-    at(delay() + client.think, [this, job] {
+    const bool serves = client.offer.options.job_class == JobClass::inference;
+    at(delay() + client.think, [this, job, serves] {
       if (clients_.at(job).gone) return;
+      if (kind_ == Kind::exchange && serves) return end_served();
       ++outcome_.counts["finished"];
       check_iterations(job);
       gone(clients_.at(job));
@@ -101,6 +136,7 @@ void World::completed(Client& client) {
 }
 
 void World::gone(Client& client) {
+  if (!client.gone && kind_ == Kind::exchange) at(milliseconds(1), [this] { end_served(); });
   client.gone = true;
   client.queued = 0;
 }
@@ -146,7 +182,7 @@ void World::one_fault() {
     }
     case 2:
       ++outcome_.counts["capacity changed"];
-      return send(CapacityChanged{Bytes(random_.between(capacity_ / 4, capacity_ * 2))});
+      return resize(Bytes(random_.between(capacity_ / 4, capacity_ * 2)));
     case 3: return lose_worker();
     case 4:
       if (client.gone || seen_->jobs.count(job) == 0) return;
@@ -244,11 +280,24 @@ void World::wish(JobId job) {
   if (!seen_->worker_up) return;
   ++outcome_.counts["asked for residency"];
   if (wanted == Residency::pin) {
-    at(milliseconds(random_.between(1, 30)), [this, job] {
-      if (seen_->worker_up) send(ResidencyWanted{job, Residency::unpin});
-    });
+    at(milliseconds(random_.between(1, 30)), [this, job] { unpin(job); });
   }
   send(ResidencyWanted{job, wanted});
+}
+
+// Where models serve for ever, the operator asks first, as the service does.
+void World::resize(Bytes capacity) {
+  handle_sent();
+  if (kind_ == Kind::exchange && !scheduler_->may_resize(capacity)) {
+    ++outcome_.counts["sizes refused"];
+    return;
+  }
+  send(CapacityChanged{capacity});
+}
+
+void World::unpin(JobId job) {
+  if (seen_->worker_up) return send(ResidencyWanted{job, Residency::unpin});
+  at(milliseconds(1), [this, job] { unpin(job); });  // between two workers nobody hears it
 }
 
 // A client, or an operator, says another thing of the job than before: the truth, or a lie.
@@ -256,7 +305,7 @@ void World::change(JobId job) {
   if (!seen_->worker_up) return;
   ++outcome_.counts["changed"];
   JobChanges changes;
-  changes.given = static_cast<uint8_t>(random_.below(32));
+  changes.given = static_cast<uint8_t>(random_.below(kind_ == Kind::exchange ? 16 : 32));
   changes.values.priority = static_cast<int32_t>(random_.between(-3, 3));
   changes.values.weight = static_cast<double>(random_.between(1, 8));
   changes.values.total_iterations = random_.below(60);
@@ -283,7 +332,7 @@ void World::forget_plans() {
 // The pool may stay smaller than it was: all that it can hold must come to its end in it.
 void World::faults_are_over() {
   const bool smaller = random_.below(3) == 0;
-  send(CapacityChanged{Bytes(smaller ? random_.between(capacity_ / 2, capacity_) : capacity_)});
+  resize(Bytes(smaller ? random_.between(capacity_ / 2, capacity_) : capacity_));
 }
 
 }  // namespace laneway::simulation

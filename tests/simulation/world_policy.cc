@@ -42,7 +42,9 @@ std::string World::draw_policy() {
   const std::string sharing = random_.chance(0.8) ? ":share=yes" : ":share=no";
   age_ = Duration();
   switch (seed_ % 4) {
-    case 0: return kNonsense;
+    case 0:
+      // It may let nobody leave, and then nobody comes in.
+      return kind_ == Kind::exchange ? "sjf:age=off" + sharing : kNonsense;
     case 1: return "srtf:age=off";
     case 2: return "fifo:age=off" + sharing;
     default: break;

@@ -91,7 +91,7 @@ TEST(Codec, CountsOfEnumeratorsAreThoseOfTheEnums) {
     EXPECT_EQ(kEnumeratorCount<Enum>, static_cast<int>(last) + 1);
   };
   known(error_code_name, ErrorCode::busy);
-  known(lanes::reason_code_name, lanes::ReasonCode::takes_turns);
+  known(lanes::reason_code_name, lanes::ReasonCode::no_way_back);
 }
 
 Error refusal(std::vector<std::byte> bytes, size_t at, uint8_t value) {
