@@ -118,6 +118,8 @@ void CoreState::memory_changed() {
 Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
   // An otherwise empty pool has everything but the reserve.
   const bool empty_pool = code == ReasonCode::larger_than_pool;
+  const bool is_exchange = code == ReasonCode::exchange_full || code == ReasonCode::no_exchange ||
+                           code == ReasonCode::no_way_back;
   const Bytes capacity = std::min(pool.capacity(), wanted_capacity);
   return {
       .code = code,
@@ -129,7 +131,8 @@ Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
       .outside = outside.ledger(Tier::store).capacity() + outside.ledger(Tier::spill).capacity(),
       .outside_free = std::max(outside.ranges(Tier::store).largest_free(),
                                outside.ranges(Tier::spill).largest_free()),
-      .staying = staying()};
+      .staying = is_exchange ? staying() : Bytes(),
+      .may_leave = outside.exists()};
 }
 
 Bytes CoreState::staying() const {

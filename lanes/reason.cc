@@ -1,5 +1,7 @@
 #include "lanes/reason.h"
 
+#include <algorithm>
+
 namespace laneway::lanes {
 namespace {
 
@@ -12,6 +14,32 @@ std::string need(const Reason& reason) {
 std::string pool(const Reason& reason) {
   return format_bytes(reason.claimed) + " of the pool's " + format_bytes(reason.capacity) +
          " are claimed";
+}
+
+// By whom, and what ends the wait.
+std::string who_holds(const Reason& reason) {
+  const auto end = std::find(reason.holders.begin(), reason.holders.end(), JobId());
+  const auto count = static_cast<size_t>(end - reason.holders.begin());
+  if (count == 0) return "";
+  std::string text = reason.more_holders > 0 ? ", most of it by jobs " : ", by job";
+  if (reason.more_holders == 0) text += count == 1 ? " " : "s ";
+  for (size_t i = 0; i < count; ++i) {
+    if (i > 0) text += i + 1 == count && reason.more_holders == 0 ? " and " : ", ";
+    text += std::to_string(reason.holders.at(i).value());
+  }
+  if (reason.more_holders > 0) text += " and " + std::to_string(reason.more_holders) + " others";
+  return text;
+}
+
+std::string goes_on(const Reason& reason) {
+  if (reason.may_leave) {
+    return ". It goes on when others make room: idle ones do soon, those with work in the policy's "
+           "order (`laneway set` and `laneway policy` change it) or when they end; `laneway "
+           "unload` "
+           "sends an idle one out, `laneway unpin` lets a pinned one go.";
+  }
+  return ". It goes on when others end (`laneway kill` ends one) or shrink. With memory for images "
+         "outside of the pool (--staging) idle ones would make room.";
 }
 
 std::string place(const Reason& reason) {
@@ -94,23 +122,26 @@ std::string reason_text(const Reason& reason) {
              "smaller (batch, model).";
     case ReasonCode::pool_full:
       return "The job waits for memory" + place(reason) + ": " + need(reason) + ", and " +
-             pool(reason) + ". It starts when other jobs end or shrink.";
+             pool(reason) + who_holds(reason) + goes_on(reason);
     case ReasonCode::pool_fragmented:
       return "The job waits for memory in one piece" + place(reason) + ": " + need(reason) +
              ", and the longest free piece has " + format_bytes(reason.largest_free) + "; " +
-             pool(reason) + ". It starts when a neighbouring job ends.";
+             pool(reason) + who_holds(reason) + goes_on(reason);
     case ReasonCode::region_too_small:
       return "The job is held: its iterations need a lane of " + format_bytes(reason.region) +
-             " and there is no room to grow it yet; " + pool(reason) +
-             " and the longest free piece has " + format_bytes(reason.largest_free) +
-             ". It goes on when other jobs end or shrink.";
+             " and there is no room to grow it yet: the longest free piece has " +
+             format_bytes(reason.largest_free) + ", and " + pool(reason) + who_holds(reason) +
+             goes_on(reason);
     case ReasonCode::behind_others:
       return "The job waits" + place(reason) +
-             ": the policy admits others first. It starts when they are in and there is room.";
+             ": the policy admits others first. It goes on when they are in and there is room; "
+             "`laneway set` and `laneway policy` change who is first.";
     case ReasonCode::lanes_exhausted:
-      return "The job waits for a lane" + place(reason) +
-             ": all lanes are taken and none can be shared with it. It starts when a lane gets "
-             "free; start the service with more lanes to avoid this.";
+      return "The job waits for a lane" + place(reason) + ": all lanes are taken" +
+             who_holds(reason) +
+             ", and none can be shared with it. It goes on when a lane gets free; start the "
+             "service "
+             "with more lanes (--lanes) to avoid this.";
     case ReasonCode::too_many_jobs:
       return "The service knows as many jobs as it can (position " +
              std::to_string(reason.position) +

@@ -2,6 +2,7 @@
 // makes reasons; the edge makes sentences of them (reason_text).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -48,6 +49,10 @@ struct Reason {
   uint32_t position = 0;    // in the queue, from 1
   LaneId lane = LaneId();   // in which it waits for its turn
   JobId behind = JobId();   // whose turn is open there; none: nobody's
+  // Who has most of the pool, the most first; none: nobody, or it was not asked.
+  std::array<JobId, 3> holders{};
+  uint32_t more_holders = 0;  // … and so many others have less
+  bool may_leave = false;     // images may leave the pool
 };
 
 const char* reason_code_name(ReasonCode code);

@@ -1,6 +1,7 @@
 #include "lanes/snapshot.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lanes/core_state.h"
 
@@ -28,6 +29,36 @@ std::vector<PoolPiece> tile(std::vector<PoolPiece> taken, Bytes capacity) {
   }
   add_free_piece(pieces, end, capacity);
   return pieces;
+}
+
+bool is_about_room(ReasonCode code) {
+  return code == ReasonCode::pool_full || code == ReasonCode::pool_fragmented ||
+         code == ReasonCode::region_too_small || code == ReasonCode::lanes_exhausted;
+}
+
+// Whose images are in the pool, the largest first.
+std::vector<JobId> holders_of(const std::vector<PoolPiece>& pool) {
+  std::vector<std::pair<Bytes, JobId>> images;
+  for (const PoolPiece& piece : pool) {
+    if (piece.kind == PieceKind::image) images.emplace_back(piece.size, piece.job);
+  }
+  std::sort(images.begin(), images.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
+  std::vector<JobId> jobs;
+  for (const auto& [size, job] : images) jobs.push_back(job);
+  return jobs;
+}
+
+void name_holders(Reason& reason, JobId job, const std::vector<JobId>& holders) {
+  if (!is_about_room(reason.code)) return;
+  // One's own is in the pool if it is held, or as the beginning that stayed.
+  const size_t own = std::find(holders.begin(), holders.end(), job) != holders.end() ? 1 : 0;
+  size_t named = 0;
+  for (size_t i = 0; i < holders.size() && named < reason.holders.size(); ++i) {
+    if (holders[i] != job) reason.holders.at(named++) = holders[i];
+  }
+  reason.more_holders = static_cast<uint32_t>(holders.size() - own - named);
 }
 
 }  // namespace
@@ -92,6 +123,8 @@ Snapshot take_snapshot(const CoreState& core) {
                      .lane = lane.id});
   }
   all.pool = tile(std::move(taken), core.pool.capacity());
+  const std::vector<JobId> holders = holders_of(all.pool);
+  for (JobStatus& job : all.jobs) name_holders(job.reason, job.id, holders);
   return all;
 }
 

@@ -58,7 +58,7 @@ wire::JobWaits PlacementWaits::reason(const JobEntry& job, bool has_worker) {
   const lanes::Snapshot now = progress_.snapshot();
   lanes::Reason reason = job.reason;
   for (const lanes::JobStatus& one : now.jobs) {
-    if (one.id == job.id()) reason.position = one.reason.position;
+    if (one.id == job.id()) reason = one.reason;
   }
   wire::JobWaits message{.position = reason.position,
                          .code = lanes::reason_code_name(reason.code),

@@ -112,7 +112,7 @@ std::optional<Status> EmbeddedJob::wait_placed(Duration timeout, std::string* re
   if (!placed) {
     lanes::Reason waits = worker().waiting_reason(*job_);
     for (const lanes::JobStatus& one : service_->snapshot().jobs) {
-      if (one.id == job_->id) waits.position = one.reason.position;
+      if (one.id == job_->id) waits = one.reason;
     }
     *reason = waits.code == lanes::ReasonCode::none ? kImageIsFilled : lanes::reason_text(waits);
   }

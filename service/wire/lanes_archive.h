@@ -12,7 +12,8 @@ template <class A>
 void serialize(A& archive, Reason& reason) {
   archive(reason.code, reason.persistent, reason.region, reason.capacity, reason.claimed,
           reason.largest_free, reason.outside, reason.outside_free, reason.staying, reason.position,
-          reason.lane, reason.behind);
+          reason.lane, reason.behind, reason.holders[0], reason.holders[1], reason.holders[2],
+          reason.more_holders, reason.may_leave);
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {

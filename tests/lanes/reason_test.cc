@@ -37,10 +37,25 @@ TEST(Reason, WaitingReasonsShowThePositionAndWhatIsClaimed) {
   EXPECT_THAT(reason_text(reason(ReasonCode::region_too_small)), HasSubstr("200 MiB"));
 }
 
+TEST(Reason, WhoHoldsTheRoomIsNamedWithWhatWouldHelp) {
+  Reason full = reason(ReasonCode::pool_full);
+  full.holders = {JobId(7)};
+  EXPECT_THAT(reason_text(full),
+              AllOf(HasSubstr("are claimed, by job 7. It goes on when others end (`laneway kill`"),
+                    HasSubstr("--staging")));
+  full.holders = {JobId(7), JobId(2), JobId(9)};
+  full.may_leave = true;
+  EXPECT_THAT(reason_text(full), AllOf(HasSubstr("by jobs 7, 2 and 9. It goes on when others make "
+                                                 "room: idle ones do soon"),
+                                       HasSubstr("`laneway unload`")));
+  full.more_holders = 4;
+  EXPECT_THAT(reason_text(full), HasSubstr("most of it by jobs 7, 2, 9 and 4 others. It goes on"));
+}
+
 TEST(Reason, EveryCodeHasANameAndASentenceOfItsOwn) {
   std::set<std::string> names;
   std::set<std::string> sentences;
-  const int last = static_cast<int>(ReasonCode::paused);
+  const int last = static_cast<int>(ReasonCode::no_way_back);
   for (int code = 0; code <= last; ++code) {
     const auto it = static_cast<ReasonCode>(code);
     names.insert(reason_code_name(it));

@@ -2,6 +2,7 @@
 // whom, with the numbers of now; and of every other job nothing.
 #include "lanes/standing.h"
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,6 +20,20 @@ class StandingTest : public SchedulerTest {
     EXPECT_FALSE(job(id).waiting_since) << why;
   }
 };
+
+TEST_F(StandingTest, WhoWaitsForMemoryIsToldWhoHasIt) {
+  make(100, 8);
+  offer(1, 10, 5);
+  offer(2, 30, 5);
+  offer(3, 15, 5);
+  offer(4, 60, 10);
+  EXPECT_EQ(job(4).reason.code, ReasonCode::pool_full);
+  EXPECT_EQ(job(4).reason.holders, (std::array{JobId(2), JobId(3), JobId(1)}));
+  EXPECT_EQ(job(4).reason.more_holders, 0u);
+  EXPECT_FALSE(job(4).reason.may_leave);
+  offer(5, 5, 5);
+  EXPECT_EQ(job(5).reason.holders.front(), JobId()) << "it waits for job 4 alone";
+}
 
 TEST_F(StandingTest, InASharedLaneAJobWaitsBehindTheOneThatRuns) {
   make(100, 1);
