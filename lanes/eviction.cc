@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "lanes/copies_out.h"
 #include "lanes/stay_rule.h"
 
 namespace laneway::lanes {
@@ -51,7 +52,9 @@ void Eviction::unload(Job& job) {
 }
 
 Eviction::Outcome Eviction::make_room(const Wish& wish) {
-  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) {
+  if (!core_.worker_up || core_.moving_jobs > 0) return Outcome::under_way;
+  if (const TimePoint until = leave_already_until(wish); until > core_.now) {
+    wakeup_ = std::min(wakeup_, until);
     return Outcome::under_way;
   }
   Candidates found = candidates(wish);
@@ -61,9 +64,14 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
     return Outcome::under_way;
   }
   if (now.suffices) {
-    LW_CHECK(let_go(now.leaving, what_stays(&wish, now.leaving)), "they can leave");
+    if (const TimePoint from = may_be_sent(now.leaving); from > core_.now) {
+      wakeup_ = std::min(wakeup_, from);
+    } else {
+      LW_CHECK(let_go(now.leaving, what_stays(&wish, now.leaving), wish.job.view.id), "they can");
+    }
     return Outcome::under_way;
   }
+  if (core_.leaving_jobs > 0) return Outcome::under_way;  // perhaps they suffice
   if (give_up_for_moves(wish)) return Outcome::under_way;
   wakeup_ = std::min(wakeup_, now.again);
   if (found.later.empty())
@@ -121,9 +129,16 @@ bool Eviction::give_up_for_moves(const Wish& wish) {
 Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   Candidates all;
   if (!core_.outside.exists()) return all;
+  const bool store_stalls = copies_out(core_, Tier::store).stall(core_.now);
+  const bool spill_stalls = copies_out(core_, Tier::spill).stall(core_.now);
+  const auto goes_nowhere = [&](const Job& job) {
+    if (job.clean || (!store_stalls && !spill_stalls)) return false;
+    const Tier tier = core_.outside.place_for(job.view.id).tier;
+    return tier == Tier::store ? store_stalls : spill_stalls;
+  };
   for (const auto& [id, job] : core_.jobs) {
     if (!could_leave(job) || &job == &wish.job) continue;
-    if (core_.is_homeless(job)) continue;
+    if (core_.is_homeless(job) || goes_nowhere(job)) continue;
     const EvictCandidate one{.job = &job.view, .idle = is_idle(job), .clean = job.clean};
     if (!one.idle && !wish.overdue() && is_more_urgent(job, wish.job)) continue;
     const TimePoint from = leaves_for(wish, job, one.idle);
@@ -211,7 +226,28 @@ RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) 
   return keeps;
 }
 
-bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps) {
+TimePoint Eviction::leave_already_until(const Wish& wish) const {
+  TimePoint until;
+  if (core_.leaving_jobs == 0) return until;
+  for (const auto& [id, job] : core_.jobs) {
+    if (!job.leaves || job.leaves_for != wish.job.view.id) continue;
+    until = std::max(until, copies_out(core_, core_.outside.place_of(id).tier).late_from);
+  }
+  return until;
+}
+
+TimePoint Eviction::may_be_sent(const Leaving& leaving) const {
+  TimePoint from = core_.now;
+  if (core_.leaving_jobs == 0) return from;
+  for (const JobId id : leaving) {
+    if (core_.job_of(id).clean) continue;
+    const CopiesOut out = copies_out(core_, core_.outside.place_for(id).tier);
+    if (out.any) from = std::max(from, out.late_from);
+  }
+  return from;
+}
+
+bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, JobId wants) {
   if (!core_.outside.exists()) return false;
   const auto is_homeless = [this](JobId id) { return core_.is_homeless(core_.job_of(id)); };
   if (std::any_of(leaving.begin(), leaving.end(), is_homeless)) return false;
@@ -222,6 +258,7 @@ bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps) {
       LW_CHECK(core_.outside.claim(id, job.view.persistent, place), "the place was free");
     }
     job.leaves = true;
+    job.leaves_for = wants;
     const auto kept = keeps.find(id);
     job.keeps = kept == keeps.end() ? Bytes() : kept->second;
     ++core_.leaving_jobs;
@@ -245,12 +282,15 @@ void Eviction::leave_now(Job& job) {
   job.reason = {};
   job.leaving_since = core_.now;
   job.move_to(JobState::evicting);
+  const Tier tier = core_.outside.place_of(job.view.id).tier;
+  wakeup_ = std::min(wakeup_, copies_out(core_, tier).late_from);
   core_.actions.push_back(EvictImage{job.view.id, core_.outside.place_of(job.view.id),
                                      core_.pool.rounded(job.view.persistent), job.keeps});
 }
 
 void Eviction::ended(Job& job) {
   job.leaves = false;
+  job.leaves_for = {};
   --core_.leaving_jobs;
   core_.memory_changed();
 }

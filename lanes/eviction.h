@@ -11,7 +11,8 @@
 // Before anybody leaves, what stayed of images that left is given up; and of those that leave now,
 // the beginnings stay as far as the room suffices without them (prefix_control.h).
 //
-// One set of images leaves at a time: who else waits is tried again when it has left.
+// For each that waits one set of images leaves at a time, and to each tier: who else waits is tried
+// again when it has left, or is late (copies_out.h).
 #pragma once
 
 #include <cstdint>
@@ -100,7 +101,11 @@ class Eviction {
   // are given up, and images may move.
   bool give_up_for_moves(const Wish& wish);
   // Returns false, and nothing changes, if one of them has no home (exchange.h).
-  bool let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps);
+  bool let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, JobId wants = {});
+  // Images leave for the wish already: until when they are in time. The past: none do.
+  TimePoint leave_already_until(const Wish& wish) const;
+  // When all of them may be sent where they go; now, if nothing is in the way.
+  TimePoint may_be_sent(const Leaving& leaving) const;
   void ended(Job& job);
 
   CoreState& core_;

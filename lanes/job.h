@@ -101,6 +101,7 @@ struct alignas(64) Job {
   ReasonCode told = ReasonCode::none;  // as the last QueueJob had it
   TimePoint admitted_at;               // the last time
   TimePoint leaving_since;             // while its image is on its way out
+  JobId leaves_for;                    // who gets the room; none: nobody in particular
 
   Bytes need_when_released;
   Bytes moves_to;       // while it is moving

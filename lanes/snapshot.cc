@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lanes/copies_out.h"
 #include "lanes/core_state.h"
 
 namespace laneway::lanes {
@@ -80,13 +81,18 @@ Snapshot take_snapshot(const CoreState& core) {
   all.largest_free = core.pool.largest_free();
   const auto tier = [&core](Tier which) {
     const memory::Ledger& ledger = core.outside.ledger(which);
-    return Snapshot::Outside{ledger.capacity(), ledger.claimed()};
+    return Snapshot::Outside{.capacity = ledger.capacity(),
+                             .claimed = ledger.claimed(),
+                             .used = {},
+                             .stalls = copies_out(core, which).stall(core.now)};
   };
   all.store = tier(Tier::store);
   all.spill = tier(Tier::spill);
   std::vector<PoolPiece> taken;
   for (const auto& [id, job] : core.jobs) {
     all.jobs.push_back(core.status_of(job));
+    all.store.used += all.jobs.back().store_bytes;
+    all.spill.used += all.jobs.back().spill_bytes;
     if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
       taken.push_back({.kind = PieceKind::image,
                        .offset = prefix.offset,

@@ -93,7 +93,9 @@ struct Snapshot {
   Bytes largest_free;
   struct Outside {
     Bytes capacity;
-    Bytes claimed;
+    Bytes claimed;        // for jobs that may leave to there, or have
+    Bytes used;           // by images that are there
+    bool stalls = false;  // a copy to it is late: nobody else is sent there until it has ended
   };
   Outside store;  // the tiers outside of the pool; a capacity of 0: there is none
   Outside spill;

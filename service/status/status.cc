@@ -150,7 +150,10 @@ Json recovery_json(const std::optional<RecoveryFacts>& recovery) {
 
 Json outside_json(const lanes::Snapshot::Outside& tier) {
   if (tier.capacity == Bytes()) return nullptr;
-  return {{"capacity_bytes", tier.capacity.count()}, {"used_bytes", tier.claimed.count()}};
+  return {{"capacity_bytes", tier.capacity.count()},
+          {"used_bytes", tier.used.count()},
+          {"promised_bytes", tier.claimed.count()},
+          {"stalls", tier.stalls}};
 }
 
 JobFacts facts_of(const ServiceFacts& service, JobId job) {

@@ -116,8 +116,12 @@ TEST_F(CapacityTest, AfterACopyThatFailedItIsTriedAgain) {
   EXPECT_EQ(leaving(resize(60)), Jobs{2});
   EXPECT_EQ(leaving(send(CopyFailed{JobId(2)})), Jobs{});
   ASSERT_NE(scheduler_->next_wakeup(), TimePoint::never()) << "nothing else may ever happen";
-  now_ = scheduler_->next_wakeup();
-  EXPECT_EQ(leaving(send(TimerFired{})), Jobs{2});
+  Jobs again;
+  while (again.empty() && scheduler_->next_wakeup() != TimePoint::never()) {
+    now_ = scheduler_->next_wakeup();
+    again = leaving(send(TimerFired{}));
+  }
+  EXPECT_EQ(again, Jobs{2});
   EXPECT_EQ(sizes(left(2)), Sizes{units(60)});
 }
 

@@ -37,7 +37,9 @@ def status_lines(status: Document) -> list[str]:
         if tier := status.get(name):
             lines.append(
                 f"{name:8}  {mebibytes(tier['capacity_bytes'])} MiB for images outside of the "
-                f"pool: {mebibytes(tier['used_bytes'])} in use"
+                f"pool: {mebibytes(tier['used_bytes'])} in use, "
+                f"{mebibytes(tier['promised_bytes'])} promised to jobs"
+                + (", STALLS: a copy to it is late, and nobody else is sent there" * tier["stalls"])
             )
     workers = [worker_text(worker) for worker in status["workers"]]
     lines.append("workers   " + ("; ".join(workers) or "none"))

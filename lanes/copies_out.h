@@ -1,0 +1,22 @@
+// CopiesOut: what is on its way out of the pool to one tier, and whether it is late. A copy has a
+// deadline of ten times what all that go there should take by lately measured rates, and at least
+// kLeastPatience; a tier whose copy is late stalls, and nobody else is sent there until it has
+// ended.
+#pragma once
+
+#include "base/time.h"
+#include "lanes/core_state.h"
+
+namespace laneway::lanes {
+
+inline constexpr Duration kLeastPatience = seconds(5);
+
+struct CopiesOut {
+  bool any = false;                          // some are under way
+  TimePoint late_from = TimePoint::never();  // when the earliest of them is late
+  bool stall(TimePoint now) const { return any && late_from <= now; }
+};
+
+CopiesOut copies_out(const CoreState& core, Tier tier);
+
+}  // namespace laneway::lanes
