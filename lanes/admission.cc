@@ -1,5 +1,6 @@
 #include "lanes/admission.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <utility>
@@ -22,10 +23,14 @@ ReasonCode reason_of(Room room) {
 }  // namespace
 
 void Admission::admit_waiting() {
+  wakeup_ = TimePoint::never();
   // Every round admits a job or marks one as tried, so this ends.
   while (!core_.admission_closed() && !core_.view.waiting().empty()) {
     const policies::AdmitDecision decision = policy_.admit(core_);
-    if (!decision.job.valid()) return;
+    if (!decision.job.valid()) {
+      wakeup_ = std::max(decision.again, core_.now);
+      return;
+    }
     Job& job = core_.job_of(decision.job);
     const ReasonCode code = try_admit_with_home(job, decision);
     if (code == ReasonCode::none) {
@@ -50,6 +55,12 @@ void Admission::admit_waiting() {
   }
 }
 
+void Admission::on_timer() {
+  if (wakeup_ > core_.now) return;
+  wakeup_ = TimePoint::never();
+  core_.memory_changed();
+}
+
 ReasonCode Admission::try_admit_with_home(Job& job, const policies::AdmitDecision& decision) {
   if (!core_.outside.exists() || job.state() != JobState::waiting) return try_admit(job, decision);
   may_share_ = decision.may_share;
@@ -58,6 +69,12 @@ ReasonCode Admission::try_admit_with_home(Job& job, const policies::AdmitDecisio
   if (!breaks_exchange_) code = try_admit(job, decision);
   if (code == ReasonCode::none) {
     core_.homeless_jobs += core_.is_homeless(job);
+    Bytes largest;
+    for (const policies::JobView* one : core_.view.waiting()) {
+      largest = std::max(largest, one->persistent);
+    }
+    // Those who wait may find no home any more, and wait aside then.
+    if (!core_.outside.has_a_home_for(largest)) core_.memory_changed();
     return code;
   }
   exchange_.give_back(job);
@@ -261,9 +278,13 @@ ReasonCode Admission::admit_to_one_of(LaneSet lanes, Job& job, bool* asked) {
   }
   for (Lane& lane : core_.lanes) {
     if (!is_one(lane) || !lane.open()) continue;
+    if (*asked) {
+      // Another one's boundary may come first.
+      if (core_.pool.could_resize(lane.region, need) == Room::done) lane.admission_wanted = true;
+      continue;
+    }
     const ReasonCode joined = admit_to_lane(job, lane, asked);
-    if (*asked) return joined;
-    if (joined == ReasonCode::pool_fragmented) code = joined;
+    if (*asked || joined == ReasonCode::pool_fragmented) code = joined;
   }
   return code;
 }

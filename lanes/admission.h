@@ -35,6 +35,9 @@ class Admission {
   // Admits jobs as long as the policy names one and there is room. Lanes become one, and
   // images move or leave, for one that finds none.
   void admit_waiting();
+  // The policy may answer otherwise then.
+  TimePoint next_wakeup() const { return wakeup_; }
+  void on_timer();
   // Emits QueueJob for every waiting job with another reason than it was told; costs nothing for
   // those about whom nothing changed.
   void tell_queue();
@@ -91,6 +94,7 @@ class Admission {
   Exchange& exchange_;
   bool may_share_ = true;         // … it may enter a lane of others
   bool breaks_exchange_ = false;  // the job that is tried, where there was room for it
+  TimePoint wakeup_ = TimePoint::never();
 };
 
 }  // namespace laneway::lanes

@@ -207,6 +207,7 @@ void Exchange::turn_down(Job& job, bool may_share) {
   }
   job.reason = core_.make_reason(ReasonCode::exchange_full, job);
   core_.view.remove_waiting(job.view);
+  core_.spread_all = true;  // perhaps nobody wants memory any more
   job.aside = true;
   ++core_.jobs_aside;
   if (std::exchange(job.told, job.reason.code) != job.reason.code) {
@@ -215,6 +216,8 @@ void Exchange::turn_down(Job& job, bool may_share) {
 }
 
 void Exchange::changed() {
+  // Another answer, perhaps, for those in the queue as well.
+  if (!core_.view.waiting().empty()) core_.memory_changed();
   if (core_.jobs_aside == 0 && core_.homeless_jobs == 0) return;
   for (auto& [id, job] : core_.jobs) {
     if (job.aside) {
@@ -225,7 +228,6 @@ void Exchange::changed() {
       core_.queue_has_changed = true;
     } else if (core_.is_homeless(job) && (give_home(job) || give_home_by_swaps(job))) {
       --core_.homeless_jobs;
-      core_.memory_changed();  // it may leave for others
     }
   }
 }

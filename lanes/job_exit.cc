@@ -18,6 +18,7 @@ void JobExit::end_job(Job& job, JobState end_state) {
   job.ending = true;
   job.end_state = end_state;
   turns_.recall(core_.lane_of(job.view.lane));
+  core_.memory_changed();  // who counted on its leaving counts on others
 }
 
 void JobExit::forget_job(Job& job, JobState end_state) {
@@ -26,6 +27,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   if (job.queued()) {
     core_.view.remove_waiting(job.view);
     core_.queue_has_changed = true;
+    core_.spread_all = true;  // perhaps nobody wants memory any more
   }
   if (job.aside) --core_.jobs_aside;
   if (core_.is_homeless(job)) --core_.homeless_jobs;

@@ -119,6 +119,10 @@ bool OutsideMap::give_home(JobId job, Bytes size) {
   return false;
 }
 
+bool OutsideMap::has_a_home_for(Bytes size) const {
+  return store_.ranges.find(rounded(size)) || spill_.ranges.find(rounded(size));
+}
+
 void OutsideMap::make_copy_its_home(JobId job) {
   const auto copy = copies_.find(job);
   LW_CHECK(copy != copies_.end(), "it has no copy");

@@ -40,6 +40,8 @@ class OutsideMap {
   // A home for `size` bytes, in the spill file rather than in the store. Returns false and changes
   // nothing when neither has so many in one piece. Requires: the job has neither home nor copy.
   bool give_home(JobId job, Bytes size);
+  // Whether there would be one.
+  bool has_a_home_for(Bytes size) const;
   // The place of its copy is the job's home from now on, and the home that it had is free.
   // Requires: it has a copy.
   void make_copy_its_home(JobId job);

@@ -49,10 +49,11 @@ Room RegionControl::resize_region(Lane& lane, Bytes size) {
   const Room room = core_.pool.resize_region(lane.region, size);
   if (room != Room::done) return room;
   report_region(lane);
-  // A region that shrank or moved left bytes behind that somebody may need.
-  const bool covers = lane.region.offset <= before.offset &&
-                      lane.region.offset + lane.region.size >= before.offset + before.size;
-  if (!covers) core_.memory_changed();
+  // One that shrank or moved left bytes behind that somebody may need, and who finds no room may
+  // share one that has grown.
+  if (lane.region.offset != before.offset || lane.region.size != before.size) {
+    core_.memory_changed();
+  }
   return room;
 }
 

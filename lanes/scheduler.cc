@@ -10,6 +10,12 @@
 #include "lanes/turn_account.h"
 
 namespace laneway::lanes {
+namespace {
+
+// Of one instant. A few do; two wishes that undo each other's changes would go on for ever.
+constexpr uint32_t kMostRounds = 64;
+
+}  // namespace
 
 Scheduler::Scheduler(const SchedulerConfig& config, std::unique_ptr<policies::Policy> policy)
     : core_(config), policy_(std::move(policy)) {}
@@ -28,9 +34,32 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, std::span<const Even
   return core_.actions;
 }
 
+const std::vector<Action>& Scheduler::look_again() {
+  core_.actions.clear();
+  core_.slides_left = core_.config.max_lanes;
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() != LaneState::closed) core_.touch(lane);
+  }
+  // Who waits aside is tried again when others end (exchange.h); and while images are under way, or
+  // a timer is set for those who wait for memory, nobody is forgotten.
+  const bool looks_by_itself =
+      core_.leaving_jobs > 0 || core_.moving_jobs > 0 ||
+      std::min(eviction_.next_wakeup(), moves_.next_wakeup()) != TimePoint::never();
+  if (!looks_by_itself) {
+    core_.memory_changed();
+    core_.queue_has_changed = true;
+  }
+  core_.spread_all = true;
+  settle();
+  for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
+  core_.touched.clear();
+  return core_.actions;
+}
+
 TimePoint Scheduler::next_wakeup() const {
   return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), moves_.next_wakeup(),
-                   changes_.next_wakeup(), trials_.next_wakeup(), save_ahead_.next_wakeup()});
+                   admission_.next_wakeup(), changes_.next_wakeup(), trials_.next_wakeup(),
+                   save_ahead_.next_wakeup()});
 }
 
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
@@ -71,9 +100,14 @@ void Scheduler::settle_once() {
 }
 
 void Scheduler::settle() {
+  size_t done = 0;
+  uint32_t rounds = 0;
   do {
+    done = core_.actions.size();
     settle_once();
-  } while ((core_.held_jobs > 0 && regions_.refuse_stuck()) || refuse_stuck());
+    // What went on may let others go on.
+  } while ((core_.actions.size() != done && ++rounds < kMostRounds) ||
+           (core_.held_jobs > 0 && regions_.refuse_stuck()) || refuse_stuck());
 }
 
 bool Scheduler::refuse_stuck() {
@@ -374,6 +408,7 @@ void Scheduler::on(const CapacityChanged& event) {
 
 void Scheduler::on(const TimerFired& /*event*/) {
   turns_.recall_overdue();
+  admission_.on_timer();
   eviction_.on_timer();
   moves_.on_timer();
   changes_.on_timer();

@@ -63,6 +63,9 @@ class Scheduler {
   const std::vector<Action>& handle(TimePoint now, const Event& event) {
     return handle(now, std::span(&event, 1));
   }
+  // For checkers: looks at everything as if it had changed, at the instant of the last events.
+  // Returns what goes on then, and should have without; valid until the next call.
+  const std::vector<Action>& look_again();
   // The time at which handle(now, TimerFired) is due; TimePoint::never() when nothing waits for a
   // time.
   TimePoint next_wakeup() const;

@@ -78,6 +78,7 @@ bool TurnControl::settle_contexts() {
 
 void TurnControl::grant_context(uint64_t key) {
   set_period(key);
+  core_.spread_all = true;  // more of it may begin in other lanes
   for (Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::idle) grant_one_of(lane, key);
   }

@@ -90,12 +90,15 @@ const JobView* CommonRules::overdue_outside(TimePoint now, const View& view) {
 
 AdmitDecision CommonRules::admit(TimePoint now, const View& view) {
   AdmitDecision decision;
+  TimePoint again = TimePoint::never();
   if (const JobView* first = overdue_outside(now, view); first != nullptr) {
     if (view.was_tried(*first)) return {};
     decision = {.job = first->id, .overdue = view.pool().may_leave};
   } else {
     decision = rule_->admit(now, view);
+    if (ages_ && !view.waiting().empty()) again = outside_due(now, view, *eldest(view));
   }
+  decision.again = std::min(decision.again, again);
   decision.may_share = decision.may_share && share_;
   return decision;
 }

@@ -21,6 +21,8 @@ struct AdmitDecision {
       true;  // with no lane named: an existing lane is fine where a new one finds no room
   // It has waited for too long: it gets in although others go before it, and stays for a while.
   bool overdue = false;
+  // When the answer may be another one though nothing has happened.
+  TimePoint again = TimePoint::never();
 };
 
 // Which job of a lane gets the next turn; or, while a turn is open, whether it goes on now that a

@@ -318,6 +318,25 @@ TEST_F(EvictTest, WhileTheFileStallsOthersLeaveToTheStore) {
   EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
 }
 
+TEST_F(EvictTest, WhoGetsOverdueIsLetInThoughNothingElseHappens) {
+  store_ = units(200);
+  make(100, 4, 0, policies::make_policy("fifo").value());
+  const auto granted = of<GrantTurn>(start(1, 60, 10));
+  ASSERT_EQ(granted.size(), 1u);
+  offer(2, 60, 10);
+  const TimePoint offered = now_;
+  // An iteration that takes longer than anything: only the clock goes on.
+  while (scheduler_->next_wakeup() < offered + seconds(600)) {
+    now_ = scheduler_->next_wakeup();
+    send(TimerFired{});
+  }
+  ASSERT_EQ(scheduler_->next_wakeup(), offered + seconds(600));
+  now_ = scheduler_->next_wakeup();
+  send(TimerFired{});
+  EXPECT_EQ(leaving(end_turn(granted.front().turn.id, TurnEnd::budget, true)), Jobs{1});
+  EXPECT_EQ(of<AdmitJob>(left(1)).front().job, JobId(2));
+}
+
 TEST_F(EvictTest, ACopyThatFailsCostsTheJobNothing) {
   make(100, 4);
   idle(1, 60);

@@ -197,7 +197,7 @@ TEST_F(LaneChangesTest, WhoSharesNoLaneKeepsHisOwn) {
   idle(1, 5, 30);
   idle(2, 5, 30);
   offer(3, 40, 10);
-  EXPECT_EQ(scheduler_->next_wakeup(), TimePoint::never());
+  EXPECT_EQ(scheduler_->next_wakeup(), now_ + seconds(600)) << "when it is overdue, and not before";
   EXPECT_TRUE(of<ChangeLane>(send(JobChanged{JobId(1), {}})).empty());
 }
 

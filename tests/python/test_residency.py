@@ -270,7 +270,7 @@ def test_without_room_outside_nobody_leaves_and_the_reason_says_so():
             service=service,
             admission_timeout=2,  # longer than images stay at least
         )
-        with pytest.raises(Refused, match="outside of the pool are full"):
+        with pytest.raises(Refused, match="room to change places"):
             step(torch.ones(1, 6_000_000), torch.ones(1, 1))
         crowd.rounds(1)
 

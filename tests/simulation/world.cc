@@ -49,6 +49,8 @@ World::World(uint64_t seed, Kind kind) : random_(seed), seed_(seed), kind_(kind)
     config.budget.slice = std::max(config.budget.slice, Duration(microseconds(500)));
   }
   faults_ = random_.chance(0.7);
+  // Nonsense answers otherwise each time.
+  looks_again_ = seed_ % 8 < 4 && (kind_ == Kind::exchange || seed_ % 4 != 0);
   faults_end_ = TimePoint(milliseconds(random_.between(20, 400)).ns());
   config_ = config;
   policy_ = draw_policy();
@@ -108,6 +110,32 @@ void World::handle_sent() {
 
 void World::handle(const std::vector<Event>& events) {
   const std::vector<Action> actions = scheduler_->handle(now_, events);
+  if (std::getenv("DBG")) {  // DBG
+    std::fprintf(stderr, "@%.6f ev", static_cast<double>(now_.ns()) * 1e-9);
+    for (const Event& e : events) {
+      std::fprintf(stderr, " %zu", e.index());
+      if (auto* t = std::get_if<TurnEnded>(&e))
+        std::fprintf(stderr, "(end turn %lu more %d)", (unsigned long)t->turn.value(),
+                     t->more_ready);
+      if (auto* t = std::get_if<WorkReady>(&e))
+        std::fprintf(stderr, "(ready %lu)", (unsigned long)t->job.value());
+    }
+    std::fprintf(stderr, " ->");
+    for (const Action& a : actions) {
+      std::fprintf(stderr, " a%zu", a.index());
+      if (auto* g = std::get_if<GrantTurn>(&a))
+        std::fprintf(stderr, "(grant %lu job %lu lane %lu slice %ld)",
+                     (unsigned long)g->turn.id.value(), (unsigned long)g->turn.job.value(),
+                     (unsigned long)g->turn.lane.value(), (long)g->turn.envelope.budget.slice.ns());
+      if (auto* g = std::get_if<RecallTurn>(&a))
+        std::fprintf(stderr, "(recall %lu)", (unsigned long)g->turn.value());
+    }
+    std::fprintf(stderr, "\n");
+    for (const auto& j : scheduler_->snapshot().jobs)
+      if (std::getenv("DBGJ"))
+        std::fprintf(stderr, "     job %lu %s lane %lu\n", (unsigned long)j.id.value(),
+                     job_state_name(j.state), (unsigned long)j.lane.value());
+  }  // DBG
   // The seed's own offers are refused at once or not at all, so Observed sees the events first.
   seen_->now = now_;
   for (const Event& event : events) seen_->apply(event);
@@ -137,7 +165,25 @@ void World::handle(const std::vector<Event>& events) {
     const std::string violation = waiting_->settled(*seen_, events.back());
     if (!violation.empty()) return broken(violation + "; policy " + policy_);
   }
+  const std::vector<Action> more = looks_again_ ? look_again() : std::vector<Action>();
   for (const Action& action : actions) carry_out(action);
+  for (const Action& action : more) carry_out(action);
+}
+
+// Nobody waits who could go on: every change that gives room or a turn was told by its owner.
+std::vector<Action> World::look_again() {
+  std::vector<Action> more = scheduler_->look_again();
+  for (const Action& action : more) {
+    hash_.add(action);
+    seen_->apply(action);
+    const auto* grant = std::get_if<GrantTurn>(&action);
+    const auto* admit = std::get_if<AdmitJob>(&action);
+    if (grant == nullptr && admit == nullptr) continue;
+    const JobId job = grant != nullptr ? grant->turn.job : admit->job;
+    broken("job " + std::to_string(job.value()) + " was forgotten until somebody looked again: " +
+           (grant != nullptr ? "a turn" : "memory") + " was free; policy " + policy_);
+  }
+  return more;
 }
 
 void World::carry_out(const Action& action) {

@@ -50,6 +50,7 @@ class World {
   // follows from it is needed, or nothing may come with it.
   void send(const lanes::Event& event);
   void handle_sent();
+  std::vector<lanes::Action> look_again();
   void handle(const std::vector<lanes::Event>& events);
   void carry_out(const lanes::Action& action);
   void broken(const std::string& what);
@@ -154,6 +155,7 @@ class World {
   TurnId last_turn_;
   RegionId last_region_;
   uint64_t seed_;
+  bool looks_again_ = false;
   Kind kind_;
   lanes::SchedulerConfig config_;
   bool one_context_ = false;
