@@ -1,5 +1,7 @@
 #include "policies/edf.h"
 
+#include <algorithm>
+
 namespace laneway::policies {
 namespace {
 
@@ -18,11 +20,13 @@ std::optional<Duration> Edf::late(TimePoint now, const View& view, const JobView
   if (!has_deadline(job)) return std::nullopt;
   const TimePoint deadline = deadline_of(job);
   const LaneView* lane = view.lane(job.lane);
+  // Far beyond all deadlines, and no sum overflows.
+  constexpr Duration kMost = Duration(INT64_MAX / 4);
   Duration demand = oracle_.known_remaining(job).value_or(Duration());
   if (lane != nullptr) {
     for (const JobView* other : lane->jobs) {
       if (other == &job || deadline_of(*other) > deadline) continue;
-      demand += oracle_.known_remaining(*other).value_or(Duration());
+      demand = std::min(demand + oracle_.known_remaining(*other).value_or(Duration()), kMost);
     }
   }
   const TimePoint done = now + demand;

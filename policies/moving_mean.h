@@ -3,6 +3,7 @@
 // data; whole numbers, so that it is the same everywhere.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -21,6 +22,12 @@ struct MovingMean {
     if (many >= kWindow) {
       count = 0;
       sum = Duration();
+      // Of so many the mean is as good as that of the window's.
+      if (many > 2 * kWindow) {
+        const auto all = static_cast<int64_t>(std::min<uint64_t>(many, INT64_MAX));
+        took = Duration(took.ns() / all * static_cast<int64_t>(kWindow));
+        many = kWindow;
+      }
     } else if (count + many > 2 * kWindow) {
       sum = Duration(sum.ns() / static_cast<int64_t>(count) * static_cast<int64_t>(kWindow));
       count = kWindow;

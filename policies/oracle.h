@@ -56,8 +56,8 @@ class Oracle {
   static constexpr TurnBudget kMeasuring{.iterations = 2};
 
  private:
-  // Longer than anybody computes, and sums of all jobs' times stay far from overflow.
-  static constexpr Duration kLongest = Duration(INT64_MAX / 8192);
+  // Over four years: longer than anybody computes, and a few of them add up.
+  static constexpr Duration kLongest = Duration(INT64_MAX / 64);
   static constexpr Duration within(Duration time) { return std::clamp(time, Duration(), kLongest); }
   // By how much what is told of `subject` is wrong.
   double factor(uint64_t subject) const;

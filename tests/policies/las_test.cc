@@ -29,6 +29,23 @@ TEST(Las, WhoHadLittleGoesBeforeWhoHadMuchAndSizeCountsLikeTime) {
   EXPECT_EQ(scene.picked(*policy), JobId(3));
 }
 
+TEST(Las, WithoutMemoryAJobIsAsWideAsThePool) {
+  Scene scene;
+  scene.view.set_pool({.capacity = Bytes(100), .claimed = {}, .largest_free = {}});
+  job(scene, 1, 0, seconds(5));
+  job(scene, 2, 0, seconds(1));
+  EXPECT_EQ(scene.picked(*make_policy("las:threshold_s=2").value()), JobId(2));
+}
+
+TEST(Las, WidthOneCountsTimeAlone) {
+  Scene scene;
+  scene.view.set_pool({.capacity = Bytes(100), .claimed = {}, .largest_free = {}});
+  job(scene, 1, 10, seconds(5));
+  job(scene, 2, 100, seconds(1));
+  EXPECT_EQ(scene.picked(*make_policy("las:threshold_s=2").value()), JobId(1)) << "the same queue";
+  EXPECT_EQ(scene.picked(*make_policy("las:threshold_s=2:width=one").value()), JobId(2));
+}
+
 TEST(Las, ATurnEndsWhereTheJobFallsIntoTheNextQueue) {
   Scene scene;
   scene.view.set_pool({.capacity = Bytes(100), .claimed = {}, .largest_free = {}});

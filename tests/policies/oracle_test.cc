@@ -38,6 +38,17 @@ TEST(Oracle, AnInferenceJobIsAsLongAsOneRequest) {
   EXPECT_EQ(Oracle().total(job), milliseconds(3));
 }
 
+TEST(Oracle, JobsOfWeeksKeepTheirOrder) {
+  JobView shorter;
+  shorter.options.total_iterations = 20 * 86'400;
+  Scene::set_done(shorter, 2, seconds(1));
+  JobView longer = shorter;
+  longer.options.total_iterations = 21 * 86'400;
+  longer.update_remaining();
+  EXPECT_LT(Oracle().remaining(shorter), Oracle().remaining(longer));
+  EXPECT_LT(Oracle().total(shorter), Oracle().total(longer));
+}
+
 TEST(Oracle, OnlyWhatCountsIsSetAgainstTheTotal) {
   JobView job;  // 10 steps of 4 ms, and 90 other iterations of 1 ms
   job.iterations = 100;
