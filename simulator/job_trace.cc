@@ -35,8 +35,8 @@ void read_laneway(Row& row, Estimates estimates, SimJob& job) {
   job.submit = TimePoint(row.number("submit_time_s", kSecond, 0));
   job.iterations = static_cast<uint64_t>(row.number("iterations", 1, 1));
   job.iteration = Duration(row.number("iteration_ms", kMillisecond, 1));
-  job.persistent = Bytes(row.number("persistent_mb", kMegabyte, 0, kMegabyte));
-  job.ephemeral = Bytes(row.number("ephemeral_mb", kMegabyte, 0, kMegabyte));
+  job.persistent = Bytes(row.number("persistent_mb", kMegabyte, 0, 0));
+  job.ephemeral = Bytes(row.number("ephemeral_mb", kMegabyte, 0, 0));
   job.gap = Duration(row.number("host_gap_ms", kMillisecond, 0, 0));
   if (estimates == Estimates::trace) {
     job.estimate = Duration(row.number("estimate_ms", kMillisecond, 0, job.iteration.ns()));

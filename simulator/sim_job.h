@@ -17,8 +17,8 @@ struct SimJob {
   TimePoint submit = TimePoint();
   uint64_t iterations = 1;               // UINT64_MAX: without end
   Duration iteration = milliseconds(1);  // alone on the device; above 0
-  Bytes persistent = mib(1);
-  Bytes ephemeral = mib(1);
+  Bytes persistent;
+  Bytes ephemeral;
   Duration estimate = Duration();  // of an iteration, told with the offer; 0: none
   // Its client submits the next iteration so long after a result; 0: all are there from the start.
   Duration gap = Duration();
