@@ -83,6 +83,21 @@ std::string no_room_text(const Reason& reason) {
          "of it (--staging).";
 }
 
+std::string waits_for_room_text(const Reason& reason) {
+  const std::string held = pool(reason) + who_holds(reason) + goes_on(reason);
+  const std::string free = "the longest free piece has " + format_bytes(reason.largest_free);
+  switch (reason.code) {
+    case ReasonCode::pool_fragmented:
+      return "The job waits for memory in one piece" + place(reason) + ": " + need(reason) +
+             ", and " + free + "; " + held;
+    case ReasonCode::region_too_small:
+      return "The job is held: its iterations need a lane of " + format_bytes(reason.region) +
+             " and there is no room to grow it yet: " + free + ", and " + held;
+    default:
+      return "The job waits for memory" + place(reason) + ": " + need(reason) + ", and " + held;
+  }
+}
+
 }  // namespace
 
 const char* reason_code_name(ReasonCode code) {
@@ -121,17 +136,8 @@ std::string reason_text(const Reason& reason) {
              " for jobs even when it is empty. Give the service a larger pool or make the job "
              "smaller (batch, model).";
     case ReasonCode::pool_full:
-      return "The job waits for memory" + place(reason) + ": " + need(reason) + ", and " +
-             pool(reason) + who_holds(reason) + goes_on(reason);
     case ReasonCode::pool_fragmented:
-      return "The job waits for memory in one piece" + place(reason) + ": " + need(reason) +
-             ", and the longest free piece has " + format_bytes(reason.largest_free) + "; " +
-             pool(reason) + who_holds(reason) + goes_on(reason);
-    case ReasonCode::region_too_small:
-      return "The job is held: its iterations need a lane of " + format_bytes(reason.region) +
-             " and there is no room to grow it yet: the longest free piece has " +
-             format_bytes(reason.largest_free) + ", and " + pool(reason) + who_holds(reason) +
-             goes_on(reason);
+    case ReasonCode::region_too_small: return waits_for_room_text(reason);
     case ReasonCode::behind_others:
       return "The job waits" + place(reason) +
              ": the policy admits others first. It goes on when they are in and there is room; "

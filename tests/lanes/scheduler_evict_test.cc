@@ -2,7 +2,6 @@
 // happens when that fails or is not wanted any more; and that nobody leaves in vain.
 #include <gtest/gtest.h>
 
-#include "lanes/copies_out.h"
 #include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
@@ -268,54 +267,6 @@ TEST_F(EvictTest, ACopyInTheStoreMakesPlaceForTheHomeOfOneWhoFindsNone) {
   EXPECT_EQ(of<EvictImage>(send(ResidencyWanted{JobId(1), Residency::unload})).at(0).to.tier,
             Tier::spill)
       << "the store is full, and its home is its own";
-}
-
-TEST_F(EvictTest, WhoseImagesGoToTheSlowFileKeepsNobodyWaitingForTheStore) {
-  store_ = units(20);
-  spill_ = units(200);
-  make(100, 8, 0, policies::make_policy("priority").value());
-  idle(1, 50);
-  idle(2, 20);
-  now_ = now_ + seconds(100);
-  const auto first = offer(3, 50, 10);
-  ASSERT_EQ(leaving(first), Jobs{1});
-  EXPECT_EQ(of<EvictImage>(first).front().to.tier, Tier::spill);
-  const auto second = offer_urgent(4, 20, 10, 1);
-  ASSERT_EQ(leaving(second), Jobs{2}) << "before the first one has left";
-  EXPECT_EQ(of<EvictImage>(second).front().to.tier, Tier::store);
-  EXPECT_EQ(of<AdmitJob>(left(2)).front().job, JobId(4));
-  EXPECT_EQ(of<AdmitJob>(left(1)).front().job, JobId(3));
-}
-
-TEST_F(EvictTest, CopiesToOneTierGoOneSetAfterTheOther) {
-  store_ = units(200);
-  make(100, 8);
-  idle(1, 40);
-  idle(2, 30);
-  now_ = now_ + seconds(100);
-  ASSERT_EQ(leaving(offer(3, 40, 10)), Jobs{1});
-  EXPECT_EQ(leaving(offer(4, 30, 10)), Jobs{});
-  EXPECT_EQ(leaving(left(1)), Jobs{2});
-}
-
-TEST_F(EvictTest, WhileTheFileStallsOthersLeaveToTheStore) {
-  store_ = units(30);
-  spill_ = units(200);
-  make(100, 8);
-  idle(1, 50);
-  now_ = now_ + seconds(10);
-  idle(2, 30);
-  now_ = now_ + seconds(100);
-  ASSERT_EQ(leaving(offer(3, 30, 5)), Jobs{1}) << "it was not used for longest";
-  EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
-  const TimePoint late = scheduler_->next_wakeup();
-  EXPECT_EQ(late, now_ + kLeastPatience);
-  now_ = late;
-  EXPECT_EQ(leaving(send(TimerFired{})), Jobs{2});
-  EXPECT_TRUE(scheduler_->snapshot().spill.stalls);
-  EXPECT_EQ(of<AdmitJob>(left(2)).front().job, JobId(3));
-  left(1);
-  EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
 }
 
 TEST_F(EvictTest, WhoGetsOverdueIsLetInThoughNothingElseHappens) {

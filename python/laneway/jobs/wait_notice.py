@@ -13,7 +13,13 @@ FIRST_S = 10.0
 _SELDOM_S = 600.0
 
 # Waits that end when other jobs do. Those may be the same program's, which waits for itself then.
-_FOR_MEMORY = {"pool_full", "pool_fragmented", "region_too_small", "lanes_exhausted", "exchange_full"}
+_FOR_MEMORY = {
+    "pool_full",
+    "pool_fragmented",
+    "region_too_small",
+    "lanes_exhausted",
+    "exchange_full",
+}
 
 _log = logging.getLogger("laneway")
 
