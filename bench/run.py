@@ -38,6 +38,7 @@ BENCHES = {
     "recovery_cost": "what does it cost that a job's state outlives a worker that dies?",
     "failover": "is anything lost when a worker is killed, wherever it stands?",
     "soak": "is anything lost or leaked when processes die and stop for an hour?",
+    "exchange": "are all models answered when pool and store are nearly full of their images?",
     "eviction": "how fast do images leave the pool and come back?",
     "crowd": "do jobs with several times the pool's bytes keep every bit, and leave nothing?",
     "consolidation": "can one device hold 42 inference models, and what does a request wait?",
