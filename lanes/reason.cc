@@ -1,6 +1,7 @@
 #include "lanes/reason.h"
 
 #include <algorithm>
+#include <array>
 
 namespace laneway::lanes {
 namespace {
@@ -18,16 +19,17 @@ std::string pool(const Reason& reason) {
 
 // By whom, and what ends the wait.
 std::string who_holds(const Reason& reason) {
-  const auto end = std::find(reason.holders.begin(), reason.holders.end(), JobId());
-  const auto count = static_cast<size_t>(end - reason.holders.begin());
+  const Holders& holders = reason.holders;
+  const std::array all{holders.first, holders.second, holders.third};
+  const auto count = static_cast<size_t>(std::find(all.begin(), all.end(), JobId()) - all.begin());
   if (count == 0) return "";
-  std::string text = reason.more_holders > 0 ? ", most of it by jobs " : ", by job";
-  if (reason.more_holders == 0) text += count == 1 ? " " : "s ";
+  std::string text = holders.others > 0 ? ", most of it by jobs " : ", by job";
+  if (holders.others == 0) text += count == 1 ? " " : "s ";
   for (size_t i = 0; i < count; ++i) {
-    if (i > 0) text += i + 1 == count && reason.more_holders == 0 ? " and " : ", ";
-    text += std::to_string(reason.holders.at(i).value());
+    if (i > 0) text += i + 1 == count && holders.others == 0 ? " and " : ", ";
+    text += std::to_string(all.at(i).value());
   }
-  if (reason.more_holders > 0) text += " and " + std::to_string(reason.more_holders) + " others";
+  if (holders.others > 0) text += " and " + std::to_string(holders.others) + " others";
   return text;
 }
 

@@ -2,7 +2,6 @@
 // makes reasons; the edge makes sentences of them (reason_text).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -35,6 +34,15 @@ enum class ReasonCode : uint8_t {
   no_way_back,  // its iterations are refused: its image is outside, and finds no room any more
 };
 
+// Who has most of the pool, the most first; none: nobody, or it was not asked.
+struct Holders {
+  JobId first;
+  JobId second;
+  JobId third;
+  uint32_t others = 0;  // that have less
+  friend bool operator==(const Holders&, const Holders&) = default;
+};
+
 // The numbers that the code's sentence needs; unused ones stay zero.
 struct Reason {
   ReasonCode code = ReasonCode::none;
@@ -49,10 +57,8 @@ struct Reason {
   uint32_t position = 0;    // in the queue, from 1
   LaneId lane = LaneId();   // in which it waits for its turn
   JobId behind = JobId();   // whose turn is open there; none: nobody's
-  // Who has most of the pool, the most first; none: nobody, or it was not asked.
-  std::array<JobId, 3> holders{};
-  uint32_t more_holders = 0;  // … and so many others have less
-  bool may_leave = false;     // images may leave the pool
+  Holders holders = {};
+  bool may_leave = false;  // images may leave the pool
 };
 
 const char* reason_code_name(ReasonCode code);

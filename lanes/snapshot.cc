@@ -1,6 +1,7 @@
 #include "lanes/snapshot.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "lanes/copies_out.h"
@@ -55,11 +56,13 @@ void name_holders(Reason& reason, JobId job, const std::vector<JobId>& holders) 
   if (!is_about_room(reason.code)) return;
   // One's own is in the pool if it is held, or as the beginning that stayed.
   const size_t own = std::find(holders.begin(), holders.end(), job) != holders.end() ? 1 : 0;
+  std::array<JobId, 3> largest{};
   size_t named = 0;
-  for (size_t i = 0; i < holders.size() && named < reason.holders.size(); ++i) {
-    if (holders[i] != job) reason.holders.at(named++) = holders[i];
+  for (size_t i = 0; i < holders.size() && named < largest.size(); ++i) {
+    if (holders[i] != job) largest.at(named++) = holders[i];
   }
-  reason.more_holders = static_cast<uint32_t>(holders.size() - own - named);
+  const auto others = static_cast<uint32_t>(holders.size() - own - named);
+  reason.holders = {largest[0], largest[1], largest[2], others};
 }
 
 }  // namespace

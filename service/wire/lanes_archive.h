@@ -9,11 +9,14 @@
 namespace laneway::lanes {
 
 template <class A>
+void serialize(A& archive, Holders& holders) {
+  archive(holders.first, holders.second, holders.third, holders.others);
+}
+template <class A>
 void serialize(A& archive, Reason& reason) {
   archive(reason.code, reason.persistent, reason.region, reason.capacity, reason.claimed,
           reason.largest_free, reason.outside, reason.outside_free, reason.staying, reason.position,
-          reason.lane, reason.behind, reason.holders[0], reason.holders[1], reason.holders[2],
-          reason.more_holders, reason.may_leave);
+          reason.lane, reason.behind, reason.holders, reason.may_leave);
 }
 template <class A>
 void serialize(A& archive, TurnEnvelope& envelope) {

@@ -142,7 +142,7 @@ struct JobReport {  // -> JobText or Reply
 };
 
 struct Actions {  // of the core, to be carried out in order
-  static constexpr MessageType kType{.number = 210, .version = 4, .name = "to_worker::Actions"};
+  static constexpr MessageType kType{.number = 210, .version = 5, .name = "to_worker::Actions"};
   std::vector<lanes::Action> actions;
   template <class A>
   void serialize(A& archive) {

@@ -39,16 +39,16 @@ TEST(Reason, WaitingReasonsShowThePositionAndWhatIsClaimed) {
 
 TEST(Reason, WhoHoldsTheRoomIsNamedWithWhatWouldHelp) {
   Reason full = reason(ReasonCode::pool_full);
-  full.holders = {JobId(7)};
+  full.holders.first = JobId(7);
   EXPECT_THAT(reason_text(full),
               AllOf(HasSubstr("are claimed, by job 7. It goes on when others end (`laneway kill`"),
                     HasSubstr("--staging")));
-  full.holders = {JobId(7), JobId(2), JobId(9)};
+  full.holders = {JobId(7), JobId(2), JobId(9), 0};
   full.may_leave = true;
   EXPECT_THAT(reason_text(full), AllOf(HasSubstr("by jobs 7, 2 and 9. It goes on when others make "
                                                  "room: idle ones do soon"),
                                        HasSubstr("`laneway unload`")));
-  full.more_holders = 4;
+  full.holders.others = 4;
   EXPECT_THAT(reason_text(full), HasSubstr("most of it by jobs 7, 2, 9 and 4 others. It goes on"));
 }
 

@@ -2,7 +2,6 @@
 // whom, with the numbers of now; and of every other job nothing.
 #include "lanes/standing.h"
 
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,11 +27,10 @@ TEST_F(StandingTest, WhoWaitsForMemoryIsToldWhoHasIt) {
   offer(3, 15, 5);
   offer(4, 60, 10);
   EXPECT_EQ(job(4).reason.code, ReasonCode::pool_full);
-  EXPECT_EQ(job(4).reason.holders, (std::array{JobId(2), JobId(3), JobId(1)}));
-  EXPECT_EQ(job(4).reason.more_holders, 0u);
+  EXPECT_EQ(job(4).reason.holders, (Holders{JobId(2), JobId(3), JobId(1), 0}));
   EXPECT_FALSE(job(4).reason.may_leave);
   offer(5, 5, 5);
-  EXPECT_EQ(job(5).reason.holders.front(), JobId()) << "it waits for job 4 alone";
+  EXPECT_EQ(job(5).reason.holders, Holders()) << "it waits for job 4 alone";
 }
 
 TEST_F(StandingTest, InASharedLaneAJobWaitsBehindTheOneThatRuns) {

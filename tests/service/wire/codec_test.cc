@@ -61,6 +61,7 @@ TEST(Codec, SerializeForgetsNoMember) {
   expect_all_fields<ServiceConfig>("ServiceConfig");
   expect_all_fields<IterationNote>("IterationNote");
   expect_all_fields<lanes::Reason>("Reason");
+  expect_all_fields<lanes::Holders>("Holders");
   expect_all_fields<lanes::TurnBudget>("TurnBudget");
   expect_all_fields<lanes::TurnEnvelope>("TurnEnvelope");
   expect_all_fields<lanes::Turn>("Turn");
