@@ -110,32 +110,6 @@ void World::handle_sent() {
 
 void World::handle(const std::vector<Event>& events) {
   const std::vector<Action> actions = scheduler_->handle(now_, events);
-  if (std::getenv("DBG")) {  // DBG
-    std::fprintf(stderr, "@%.6f ev", static_cast<double>(now_.ns()) * 1e-9);
-    for (const Event& e : events) {
-      std::fprintf(stderr, " %zu", e.index());
-      if (auto* t = std::get_if<TurnEnded>(&e))
-        std::fprintf(stderr, "(end turn %lu more %d)", (unsigned long)t->turn.value(),
-                     t->more_ready);
-      if (auto* t = std::get_if<WorkReady>(&e))
-        std::fprintf(stderr, "(ready %lu)", (unsigned long)t->job.value());
-    }
-    std::fprintf(stderr, " ->");
-    for (const Action& a : actions) {
-      std::fprintf(stderr, " a%zu", a.index());
-      if (auto* g = std::get_if<GrantTurn>(&a))
-        std::fprintf(stderr, "(grant %lu job %lu lane %lu slice %ld)",
-                     (unsigned long)g->turn.id.value(), (unsigned long)g->turn.job.value(),
-                     (unsigned long)g->turn.lane.value(), (long)g->turn.envelope.budget.slice.ns());
-      if (auto* g = std::get_if<RecallTurn>(&a))
-        std::fprintf(stderr, "(recall %lu)", (unsigned long)g->turn.value());
-    }
-    std::fprintf(stderr, "\n");
-    for (const auto& j : scheduler_->snapshot().jobs)
-      if (std::getenv("DBGJ"))
-        std::fprintf(stderr, "     job %lu %s lane %lu\n", (unsigned long)j.id.value(),
-                     job_state_name(j.state), (unsigned long)j.lane.value());
-  }  // DBG
   // The seed's own offers are refused at once or not at all, so Observed sees the events first.
   seen_->now = now_;
   for (const Event& event : events) seen_->apply(event);
