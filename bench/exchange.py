@@ -3,7 +3,7 @@
 Eight inference models of 20 to 54 MiB, 298 MiB together, are asked one after the other in orders
 that are drawn from a seed: with a pool of 160 MiB and a store of 160 MiB, and with a store twice as
 large, in turn. Where no room to change places would be left, a model is refused when it is offered:
-those are counted, and the same ones are left out with the larger store. Each answer is compared
+those are counted, and closed with the larger store as well. Each answer is compared
 with eager's, bit for bit, and none may take longer than a minute."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 import laneway
 
 from .daemon import Daemon
-from .harness import Calibration, Options, progress
+from .harness import Calibration, Options, interleaved, progress
 from .report import Report, at_most
 from .stats import median
 
@@ -52,6 +52,11 @@ class Models:
             except laneway.Refused:
                 continue
             self.jobs[number] = job
+
+    def keep(self, numbers: list[int]) -> None:
+        """Closes the others."""
+        for number in self.jobs.keys() - set(numbers):
+            self.jobs.pop(number).close()
 
     def ask(self, order: list[int], x: torch.Tensor, wants: list[torch.Tensor]) -> Answers:
         answers = Answers()
@@ -95,11 +100,14 @@ def run(options: Options) -> Report:
             words = ("--staging", store, "--standby", "0")
             daemon = stack.enter_context(Daemon(POOL, words=words))
             services[name] = Models(daemon.address, stack, models, x)
+        refused = {name: len(models) - len(one.jobs) for name, one in services.items()}
         taken = sorted(set.intersection(*(set(one.jobs) for one in services.values())))
+        for one in services.values():
+            one.keep(taken)
         found = measure(services, taken, x, wants, options, calibration)
     for name, rounds in found.items():
         waits = [wait for one in rounds for wait in one.waits_s]
-        report.add(name, "refused", float(len(models) - len(services[name].jobs)), "models")
+        report.add(name, "refused", float(refused[name]), "models")
         report.add(name, "wrong", float(sum(one.wrong for one in rounds)), "answers", at_most(0))
         endless = float(sum(one.without_end for one in rounds))
         report.add(name, "without_end", endless, "requests", at_most(0))
@@ -120,11 +128,12 @@ def measure(
 ) -> dict[str, list[Answers]]:
     draw = random.Random(1)
     found: dict[str, list[Answers]] = {name: [] for name in services}
-    for number in range(QUICK_ROUNDS if options.quick else ROUNDS):
+    rounds = QUICK_ROUNDS if options.quick else ROUNDS
+    for number, names in enumerate(interleaved(list(services), rounds)):
         progress(f"exchange: round {number + 1}")
         calibration.sample()
         order = taken * 2
         draw.shuffle(order)
-        for name, models in services.items():
-            found[name].append(models.ask(order, x, wants))
+        for name in names:
+            found[name].append(services[name].ask(order, x, wants))
     return found

@@ -92,8 +92,10 @@ class Admission {
   Eviction& eviction_;
   LaneChanges& changes_;
   Exchange& exchange_;
-  bool may_share_ = true;         // … it may enter a lane of others
-  bool breaks_exchange_ = false;  // the job that is tried, where there was room for it
+  // Of the job that is tried: whether it may enter a lane of others; and whether it was turned away
+  // from a place where there was room, because others could not change places beside it.
+  bool may_share_ = true;
+  bool breaks_exchange_ = false;
   TimePoint wakeup_ = TimePoint::never();
 };
 

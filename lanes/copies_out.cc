@@ -23,7 +23,7 @@ CopiesOut copies_out(const CoreState& core, Tier tier) {
     since = std::min(since, job.leaving_since);
   }
   if (since == TimePoint::never()) return out;
-  return {.any = true, .late_from = since + std::max(expected * kTimesAsLong, kLeastPatience)};
+  return {.any = true, .late_from = since + std::max(expected * kTimesAsLong, kLeastCopyPatience)};
 }
 
 }  // namespace laneway::lanes

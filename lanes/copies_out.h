@@ -1,6 +1,6 @@
-// CopiesOut: what is on its way out of the pool to one tier, and whether it is late. A copy has a
+// CopiesOut: what is on its way out of the pool to one tier, and whether it is late. Copies have a
 // deadline of ten times what all that go there should take by lately measured rates, and at least
-// kLeastPatience; a tier whose copy is late stalls, and nobody else is sent there until it has
+// kLeastCopyPatience; a tier whose copy is late stalls, and nobody else is sent there until it has
 // ended.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace laneway::lanes {
 
-inline constexpr Duration kLeastPatience = seconds(5);
+inline constexpr Duration kLeastCopyPatience = seconds(5);
 
 struct CopiesOut {
   bool any = false;                          // some are under way
-  TimePoint late_from = TimePoint::never();  // when the earliest of them is late
+  TimePoint late_from = TimePoint::never();  // counted from the one that began first
   bool stall(TimePoint now) const { return any && late_from <= now; }
 };
 

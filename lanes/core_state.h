@@ -137,12 +137,12 @@ struct CoreState {
   // could move them to and fro for ever.
   uint32_t slides_left = 0;
   uint32_t held_jobs = 0;
-  uint32_t leaving_jobs = 0;  // whose image leaves, or will at the end of a turn
-  uint32_t saving_jobs = 0;   // whose image is copied out ahead of need
-  uint32_t moving_jobs = 0;   // whose image moves inside the pool
-  uint32_t homeless_jobs = 0;
-  uint32_t jobs_aside = 0;
-  Bytes wanted_capacity;  // as CapacityChanged asked; equal to the pool's capacity when done
+  uint32_t leaving_jobs = 0;   // whose image leaves, or will at the end of a turn
+  uint32_t saving_jobs = 0;    // whose image is copied out ahead of need
+  uint32_t moving_jobs = 0;    // whose image moves inside the pool
+  uint32_t homeless_jobs = 0;  // see is_homeless
+  uint32_t jobs_aside = 0;     // that wait, and not in the queue
+  Bytes wanted_capacity;       // as CapacityChanged asked; equal to the pool's capacity when done
   uint64_t ignored_events = 0;
   std::deque<JobStatus> ended;  // the last few, for status
 };

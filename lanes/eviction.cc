@@ -229,9 +229,12 @@ RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) 
 TimePoint Eviction::leave_already_until(const Wish& wish) const {
   TimePoint until;
   if (core_.leaving_jobs == 0) return until;
+  const CopiesOut to_store = copies_out(core_, Tier::store);
+  const CopiesOut to_spill = copies_out(core_, Tier::spill);
   for (const auto& [id, job] : core_.jobs) {
     if (!job.leaves || job.leaves_for != wish.job.view.id) continue;
-    until = std::max(until, copies_out(core_, core_.outside.place_of(id).tier).late_from);
+    const bool spills = core_.outside.place_of(id).tier == Tier::spill;
+    until = std::max(until, (spills ? to_spill : to_store).late_from);
   }
   return until;
 }
@@ -239,9 +242,12 @@ TimePoint Eviction::leave_already_until(const Wish& wish) const {
 TimePoint Eviction::may_be_sent(const Leaving& leaving) const {
   TimePoint from = core_.now;
   if (core_.leaving_jobs == 0) return from;
+  const CopiesOut to_store = copies_out(core_, Tier::store);
+  const CopiesOut to_spill = copies_out(core_, Tier::spill);
   for (const JobId id : leaving) {
     if (core_.job_of(id).clean) continue;
-    const CopiesOut out = copies_out(core_, core_.outside.place_for(id).tier);
+    const bool spills = core_.outside.place_for(id).tier == Tier::spill;
+    const CopiesOut& out = spills ? to_spill : to_store;
     if (out.any) from = std::max(from, out.late_from);
   }
   return from;

@@ -103,24 +103,23 @@ OutsidePlace OutsideMap::place_of(JobId job) const {
   return copy == copies_.end() ? OutsidePlace{} : copy->second.place;
 }
 
-bool OutsideMap::give_home(JobId job, Bytes size) {
-  LW_CHECK(!homes_.contains(job) && !copies_.contains(job), "it has a place outside already");
-  if (!could_ever_hold(size)) return false;
-  const Bytes bytes = rounded(size);
+OutsidePlace OutsideMap::free_place(Bytes size) const {
+  if (!could_ever_hold(size)) return {};
   for (const Tier tier : {Tier::spill, Tier::store}) {
-    const auto offset = space(tier).ranges.find(bytes);
-    if (!offset) continue;
-    const OutsidePlace place{tier, *offset};
-    const ClaimId made = take(job, bytes, place);
-    LW_CHECK(made.valid(), "the range was free");
-    homes_.emplace(job, Home{place, bytes, made});
-    return true;
+    if (const auto offset = space(tier).ranges.find(rounded(size))) return {tier, *offset};
   }
-  return false;
+  return {};
 }
 
-bool OutsideMap::has_a_home_for(Bytes size) const {
-  return store_.ranges.find(rounded(size)) || spill_.ranges.find(rounded(size));
+bool OutsideMap::give_home(JobId job, Bytes size) {
+  LW_CHECK(!homes_.contains(job) && !copies_.contains(job), "it has a place outside already");
+  const OutsidePlace place = free_place(size);
+  if (place.tier == Tier::none) return false;
+  const Bytes bytes = rounded(size);
+  const ClaimId made = take(job, bytes, place);
+  LW_CHECK(made.valid(), "the range was free");
+  homes_.emplace(job, Home{place, bytes, made});
+  return true;
 }
 
 void OutsideMap::make_copy_its_home(JobId job) {

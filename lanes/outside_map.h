@@ -41,7 +41,7 @@ class OutsideMap {
   // nothing when neither has so many in one piece. Requires: the job has neither home nor copy.
   bool give_home(JobId job, Bytes size);
   // Whether there would be one.
-  bool has_a_home_for(Bytes size) const;
+  bool has_a_home_for(Bytes size) const { return free_place(size).tier != Tier::none; }
   // The place of its copy is the job's home from now on, and the home that it had is free.
   // Requires: it has a copy.
   void make_copy_its_home(JobId job);
@@ -68,6 +68,8 @@ class OutsideMap {
   };
   Bytes rounded(Bytes size) const;
   bool could_ever_hold(Bytes size) const;
+  // In the spill file rather than in the store; Tier::none: nowhere in one piece.
+  OutsidePlace free_place(Bytes size) const;
   struct Copy {
     OutsidePlace place;
     ClaimId claim;  // none: the home's

@@ -147,9 +147,8 @@ std::string reason_text(const Reason& reason) {
     case ReasonCode::lanes_exhausted:
       return "The job waits for a lane" + place(reason) + ": all lanes are taken" +
              who_holds(reason) +
-             ", and none can be shared with it. It goes on when a lane gets free; start the "
-             "service "
-             "with more lanes (--lanes) to avoid this.";
+             ", and none can be shared with it. It goes on when a lane gets free; more lanes "
+             "(--lanes) avoid this.";
     case ReasonCode::too_many_jobs:
       return "The service knows as many jobs as it can (position " +
              std::to_string(reason.position) +
@@ -177,8 +176,9 @@ std::string reason_text(const Reason& reason) {
              "back; " +
              need(reason) + ", and in the pool of " + format_bytes(reason.capacity) + " " +
              format_bytes(reason.staying) +
-             " are of images that have no place outside to which they could leave. Its state is "
-             "kept. Close other jobs, or start the service with more memory for images outside of "
+             " are of images that have no place outside to which they could leave, nor give up "
+             "their lanes. Its state is kept. Close other jobs, or start the service with more "
+             "memory for images outside of "
              "the pool (--staging, --spill) or a larger pool (--pool).";
     case ReasonCode::contradicted:
       return "The job was ended: after a restart of the service its worker's report of lanes, "

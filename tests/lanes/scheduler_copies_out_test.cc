@@ -64,7 +64,7 @@ TEST_F(CopiesOutTest, WhileTheFileStallsOthersLeaveToTheStore) {
   ASSERT_EQ(leaving(offer(3, 30, 5)), Jobs{1}) << "it was not used for longest";
   EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
   const TimePoint late = scheduler_->next_wakeup();
-  EXPECT_EQ(late, now_ + kLeastPatience);
+  EXPECT_EQ(late, now_ + kLeastCopyPatience);
   now_ = late;
   EXPECT_EQ(leaving(send(TimerFired{})), Jobs{2});
   EXPECT_TRUE(scheduler_->snapshot().spill.stalls);
