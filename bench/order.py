@@ -16,6 +16,10 @@ and with `age=off`.
 steps, in a pool for one and a half of them, copies at 500 MiB/s: how long both take together over
 one after the other. With short phases they must not take turns; with long ones they may.
 
+`lanes`: the same trainings in 2, 4 and 8 lanes that they share, without memory, against as many
+ideal servers that take from one queue: the order is one over all lanes. Who did no two iterations
+yet gets them at once, which the ideal servers need not do.
+
 `unlimited`: the same without memory and with a job to a lane, which is that server up to what an
 iteration takes: if these rows miss, the simulator is wrong, and not the policy."""
 
@@ -46,12 +50,18 @@ TWO_MEMORY = ("--memory", "768MiB", "--copy-bandwidth", "12000000000")
 
 
 def cases() -> list[str]:
-    return ["two", "salus", "phases", "unlimited"]
+    return ["two", "salus", "phases", "lanes", "unlimited"]
 
 
 def run(options: Options) -> Report:
     report = Report("order")
-    measures = {"two": two, "salus": salus, "phases": phases, "unlimited": unlimited}
+    measures = {
+        "two": two,
+        "salus": salus,
+        "phases": phases,
+        "lanes": lanes,
+        "unlimited": unlimited,
+    }
     for case, measure in measures.items():
         if options.wants(case):
             measure(report)
@@ -104,6 +114,14 @@ def phases(report: Report) -> None:
         report.add("phases", f"{gap_ms}_ms/over_serial", ratio, "", at_most(most), note=note)
 
 
+def lanes(report: Report) -> None:
+    for count in (2, 4, 8):
+        for order, off_by in (("fifo", 1e-9), ("sjf", 0.03), ("srtf", 0.02)):
+            policy = f"{order}:age=off"
+            found = _simulated("lanes", SALUS, policy, ("--lanes", str(count)))
+            _against_ideal("lanes", order, policy, found, off_by, report, count)
+
+
 def unlimited(report: Report) -> None:
     # srtf ends the iteration that runs before another job begins: half of one, now and then. Who is
     # overtaken needs a place to go to.
@@ -123,15 +141,23 @@ def _simulated(case: str, trace: Path, policy: str, flags: tuple[str, ...]) -> S
 
 
 def _against_ideal(
-    case: str, order: str, policy: str, found: Simulated, off_by: float, report: Report
+    case: str,
+    order: str,
+    policy: str,
+    found: Simulated,
+    off_by: float,
+    report: Report,
+    servers: int = 1,
 ) -> None:
-    ideal_s = serve(read(SALUS), order).average_jct_s
+    ideal_s = serve(read(SALUS), order, servers).average_jct_s
     found_s = found.summary["average_jct_s"]
     refused = found.summary["refused"]
-    note = f"{found_s:.3f} s, the ideal server {ideal_s:.3f} s"
+    ideal = "the ideal server" if servers == 1 else f"{servers} ideal servers"
+    note = f"{found_s:.3f} s, {ideal} {ideal_s:.3f} s"
     note += f"; {refused} jobs were refused" if refused else ""
     off = abs(found_s / ideal_s - 1) if not refused else None
-    report.add(case, f"{policy}/off_by", off, "", at_most(off_by), note=note)
+    name = policy if servers == 1 else f"{servers}/{policy}"
+    report.add(case, f"{name}/off_by", off, "", at_most(off_by), note=note)
 
 
 def _count_evictions(case: str, policy: str, found: Simulated, most: int, report: Report) -> None:

@@ -230,7 +230,7 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane, bool* asked) {
   }
   if (!may_stay(job, lane, before)) return ReasonCode::exchange_full;
   admit(job, lane, stayed);
-  if (grows) regions_.report_region(lane);
+  if (grows) core_.report_region(lane);
   enter_lane(job, lane);
   return ReasonCode::none;
 }
@@ -296,6 +296,7 @@ void Admission::admit(const Job& job, const Lane& lane, const ImagePrefix& staye
 
 void Admission::enter_lane(Job& job, Lane& lane) {
   core_.view.remove_waiting(job.view);
+  if (core_.view.waiting().empty()) core_.spread_all = true;  // nobody wants memory any more
   job.view.lane = lane.id;
   core_.view.add_to_lane(job.view);
   job.reason = {};

@@ -38,6 +38,10 @@ class CheckedPolicy {
   // Returns one of the candidates, or no job. Requires: there is a candidate.
   policies::EvictDecision evict(const CoreState& core, const policies::EvictQuestion& question);
 
+  // Where the job stands in the one order over all lanes.
+  policies::TurnRank turn_rank(const CoreState& core, const policies::JobView& job) const {
+    return policy_->turn_rank(core.now, core.view, job);
+  }
   // A job may interrupt those of less urgency.
   int64_t urgency(const CoreState& core, const policies::JobView& job) const {
     return policy_->urgency(core.now, core.view, job);

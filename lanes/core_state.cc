@@ -102,9 +102,20 @@ void CoreState::forget_needs(Lane& lane) {
 
 void CoreState::touch(Lane& lane) {
   forget_needs(lane);
+  note_order(lane);
+}
+
+void CoreState::note_order(Lane& lane) {
+  lane.is_news = true;
   if (lane.touched) return;
   lane.touched = true;
   touched.push_back(lane.id);
+}
+
+void CoreState::report_region(Lane& lane) {
+  forget_needs(lane);
+  actions.push_back(ResizeRegion{lane.region.id, lane.region.offset, lane.region.size});
+  view.set_region(lane.id, lane.region.size);
 }
 
 void CoreState::memory_changed() {

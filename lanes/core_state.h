@@ -88,14 +88,21 @@ struct CoreState {
   bool needs_region(Lane& lane, std::span<const JobId> gone = {});
   // Must be called when the lane's region has another size.
   void forget_needs(Lane& lane);
+  // … or another place: the worker is told.
+  void report_region(Lane& lane);
   // Marks the lane: settle() looks at it when the event has been handled. Must be called when its
   // jobs or their needs are others.
   void touch(Lane& lane);
+  // … when its jobs and their needs are the same, but whose turn it is, or their order, is not.
+  void note_order(Lane& lane);
   // Must be called when memory or a lane was freed: jobs without room are tried again when the
   // event has been handled.
   void memory_changed();
   // Whether somebody waits for memory: then whoever has nothing to run must be known.
   bool memory_wanted() const { return !view.waiting().empty() || held_jobs > 0; }
+  // Whether lanes may take memory so that work waits less: nobody waits for it, and the pool is as
+  // large as it is to be.
+  bool memory_to_spare() const { return !memory_wanted() && wanted_capacity == pool.capacity(); }
   // Whether no job may be admitted: admitted jobs come first, so admission is closed while one of
   // them is held for memory, and while the pool must shrink.
   bool admission_closed() const;
@@ -130,7 +137,8 @@ struct CoreState {
   bool memory_has_changed = false;
   bool queue_has_changed = false;     // a waiting job came or went
   bool exchange_has_changed = false;  // a job ended or has other needs, or the pool another size
-  bool spread_all = true;  // memory or contexts changed: LaneChanges::spread looks at all
+  bool spread_all = true;    // memory or contexts changed: LaneChanges::spread looks at all
+  bool reorder_all = false;  // contexts changed: … and at the order over all lanes
   bool work_is_kept_waiting = false;  // some lane keeps work waiting that another could do
   bool fold_wanted = false;           // lanes may be more than the limit: LaneChanges::fold looks
   // How often regions may still slide before the event has been handled: jobs with different wishes

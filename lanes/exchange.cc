@@ -86,7 +86,12 @@ bool Exchange::all_find_room(const Case& what) const {
              .may_share = what.may_share};
   std::vector<Need> needs;
   std::vector<Bytes> stay(core_.lanes.size(), Bytes(-1));  // what lanes must have
-  for (const auto& [id, job] : core_.jobs) {
+  // The latest first: what is dropped at the end of a table moves nothing.
+  std::vector<const Job*> all;
+  for (const auto& [id, job] : core_.jobs) all.push_back(&job);
+  for (auto one = all.rbegin(); one != all.rend(); ++one) {
+    const Job& job = **one;
+    const JobId id = job.view.id;
     in.pool.drop_prefix(id);
     const bool joins = &job == what.joins;
     const LaneId lane = joins ? what.lane : job.view.lane;

@@ -37,6 +37,8 @@ struct alignas(64) Lane {
   bool admission_wanted = false;
   // True when the lane is in CoreState::touched.
   bool touched = false;
+  // True when it was touched since LaneChanges looked at it.
+  bool is_news = false;
 
   bool open() const { return state_ == LaneState::granted || state_ == LaneState::recalled; }
   LaneState state() const { return state_; }

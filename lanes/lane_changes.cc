@@ -13,14 +13,18 @@ namespace {
 // A turn without a bound that is younger than this is taken for one with work.
 constexpr Duration kKnownFor = seconds(1);
 
-void put(LaneSet& set, LaneId lane, bool in) {
+void note(LaneSet& set, LaneId lane, bool in) {
   set = in ? set | set_of(lane) : set & ~set_of(lane);
 }
 
 }  // namespace
 
 LaneChanges::LaneChanges(CoreState& core, CheckedPolicy& policy, TurnControl& turns)
-    : core_(core), policy_(policy), turns_(turns), closed_(core.all_lanes()) {}
+    : core_(core),
+      policy_(policy),
+      turns_(turns),
+      order_(core, policy, turns),
+      closed_(core.all_lanes()) {}
 
 LaneId LaneChanges::room_for(const Job& held) const {
   if (!policy_.shares()) return {};
@@ -151,48 +155,27 @@ bool LaneChanges::merge_for(const Wish& wish) {
   return !chosen.empty();
 }
 
-bool LaneChanges::keeps_somebody_waiting(const Lane& lane) const {
-  if (lane.state() == LaneState::closed) return false;
-  // One of an idle lane's is about to get its turn.
-  return core_.view.lane(lane.id)->ready.size() > (lane.open() ? 0U : 1U);
-}
-
-bool LaneChanges::find_candidates(LaneSet from, Bytes most, const Lane& to) {
-  candidates_.clear();
-  const bool all = takes_counted(core_, to.id);
-  for (; from != 0; from &= from - 1) {
-    const Lane& busy = core_.lanes[static_cast<size_t>(std::countr_zero(from))];
-    if (!keeps_somebody_waiting(busy)) continue;
-    for (const policies::JobView* job : core_.view.lane(busy.id)->ready) {
-      const bool fits = core_.pool.rounded(job->ephemeral) <= most;
-      const bool may_go = fits && (all || !is_counted(*job));
-      if (may_go && turns_.may_begin(*job)) candidates_.push_back(job);
-    }
+void LaneChanges::put(const policies::JobView& job, Lane& to) {
+  const LaneId from = job.lane;
+  if (core_.pool.rounded(job.ephemeral) > to.region.size) {
+    LW_CHECK(core_.pool.resize_region(to.region, job.ephemeral) == Room::done, "it could grow");
+    core_.report_region(to);
   }
-  return !candidates_.empty();
-}
-
-Job* LaneChanges::choose(LaneSet from, Bytes most, const Lane& to) {
-  if (!find_candidates(from, most, to)) return nullptr;
-  std::sort(candidates_.begin(), candidates_.end(),
-            [](const policies::JobView* a, const policies::JobView* b) {
-              return a->arrival < b->arrival;
-            });
-  const bool is_new = to.state() == LaneState::closed;
-  const Lane& asked = is_new ? core_.lane_of(candidates_.front()->lane) : to;
-  return &core_.job_of(policy_.pick(core_, asked, candidates_).job);
+  change(core_.job_of(job.id), to);
+  look(core_.lane_of(from));
+  look(to);
 }
 
 bool LaneChanges::open_one(LaneSet from) {
   if (closed_ == 0) return false;
   Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(closed_))];
   LW_CHECK(lane.state() == LaneState::closed, "a lane was opened and not touched");
-  Job* const job = choose(from, core_.pool.largest_free(), lane);
+  const policies::JobView* job = order_.first_for(from, lane, /*goes_before_own=*/false);
   if (job == nullptr) return false;
   lane.region = Region{};
   lane.region.id = core_.region_ids.next();
   lane.region.lane = lane.id;
-  if (core_.pool.open_region(lane.region, job->view.ephemeral) != Room::done) {
+  if (core_.pool.open_region(lane.region, job->ephemeral) != Room::done) {
     lane.region = Region{};
     return false;
   }
@@ -201,37 +184,89 @@ bool LaneChanges::open_one(LaneSet from) {
   core_.view.open_lane(lane.id, lane.region.size);
   core_.actions.push_back(
       OpenRegion{lane.region.id, lane.id, lane.region.offset, lane.region.size});
-  change(*job, lane);
+  put(*job, lane);
   return true;
 }
 
-void LaneChanges::spread() {
-  LaneSet from = 0;
-  bool all = std::exchange(core_.spread_all, false);
+void LaneChanges::look(const Lane& lane) {
+  const LaneOrder::News news = order_.look(lane);
+  // Somebody may have waited for this lane between two turns, so that it grows.
+  if (news.later_holder || lane.state() == LaneState::idle) later_ |= set_of(lane.id);
+  if (news.other_waits) misplaced_ |= set_of(lane.id);
+  note(has_waiting_, lane.id, order_.keeps_waiting(lane.id));
+}
+
+void LaneChanges::look_at_touched() {
   for (const LaneId id : core_.touched) {
-    const Lane& lane = core_.lane_of(id);
-    const bool has_nothing = has_nothing_to_run(lane);
-    put(nothing_to_run_, id, has_nothing);
-    put(closed_, id, lane.state() == LaneState::closed);
-    put(has_waiting_, id, keeps_somebody_waiting(lane));
-    all = all || has_nothing;
-    from |= has_waiting_ & set_of(id);
+    Lane& lane = core_.lane_of(id);
+    if (!std::exchange(lane.is_news, false)) continue;
+    look(lane);
+    note(idle_, id, lane.state() == LaneState::idle);
+    note(closed_, id, lane.state() == LaneState::closed);
   }
   core_.work_is_kept_waiting = has_waiting_ != 0;
+}
+
+void LaneChanges::spread() {
+  look_at_touched();
+  if (std::exchange(ask_now_, false)) ask_unbounded();
+  LaneSet from = 0;
+  bool all = false;
+  for (const LaneId id : core_.touched) {
+    from |= has_waiting_ & set_of(id);
+    all = all || (idle_ & set_of(id)) != 0;
+  }
+  if (!core_.worker_up) return;
+  if (std::exchange(core_.spread_all, false)) {
+    all = true;
+    // Regions may grow now that could not.
+    core_.reorder_all = core_.reorder_all || core_.memory_to_spare();
+  }
+  if (std::exchange(core_.reorder_all, false)) later_ = misplaced_ = core_.all_lanes();
   if (all) from = has_waiting_;
-  if (from == 0 || !core_.worker_up) return;
+  if (from != 0) fill_lanes(from);
+  put_in_order();
+}
+
+void LaneChanges::fill_lanes(LaneSet from) {
   const bool may_ask = (turns_.unbounded() & ~has_waiting_) != 0;
   if (may_ask && ask_at_ == TimePoint::never()) ask_at_ = core_.now + kKnownFor;
-  for (LaneSet free = nothing_to_run_; free != 0; free &= free - 1) {
+  for (LaneSet free = idle_; free != 0; free &= free - 1) {
     Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(free))];
-    Job* const job = choose(from, lane.region.size, lane);
-    if (job == nullptr) continue;
-    change(*job, lane);
-    nothing_to_run_ &= ~set_of(lane.id);
+    if (!core_.view.lane(lane.id)->ready.empty()) continue;
+    const policies::JobView* job = order_.first_for(from, lane, /*goes_before_own=*/false);
+    if (job != nullptr) put(*job, lane);
   }
-  const bool nobody_wants_memory = core_.view.waiting().empty() && core_.held_jobs == 0 &&
-                                   core_.wanted_capacity == core_.pool.capacity();
-  while (nobody_wants_memory && open_one(from)) continue;
+  while (core_.memory_to_spare() && open_one(from)) continue;
+}
+
+void LaneChanges::find_misplaced() {
+  for (LaneSet later = std::exchange(later_, 0); later != 0; later &= later - 1) {
+    const Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(later))];
+    if (lane.state() == LaneState::closed) continue;
+    const LaneSet from = has_waiting_ & ~set_of(lane.id);
+    const auto* job = order_.first_for(from, lane, /*goes_before_own=*/true);
+    if (job != nullptr) misplaced_ |= set_of(job->lane);
+  }
+}
+
+void LaneChanges::put_in_order() {
+  // Each change puts an earlier job of the order first in a lane, so this ends; a policy whose
+  // ranks are nonsense is stopped.
+  size_t most = ordered() ? core_.lanes.size() * 4 : 0;
+  for (find_misplaced(); misplaced_ != 0 && most > 0; --most, find_misplaced()) {
+    const LaneId lane(static_cast<uint64_t>(std::countr_zero(misplaced_)) + 1);
+    misplaced_ &= ~set_of(lane);
+    const auto [job, to] = order_.misplaced(lane);
+    if (job != nullptr) let_in(*job, core_.lane_of(to));
+  }
+  later_ = misplaced_ = 0;
+}
+
+void LaneChanges::let_in(const policies::JobView& job, Lane& lane) {
+  const bool has_to_grow = core_.pool.rounded(job.ephemeral) > lane.region.size;
+  if (!has_to_grow || !lane.open()) return put(job, lane);
+  turns_.recall_for(lane, core_.job_of(job.id));  // idle, it gets this one
 }
 
 void LaneChanges::fold() {
@@ -273,8 +308,8 @@ void LaneChanges::ask_unbounded() {
   for (LaneSet open = turns_.unbounded() & ~has_waiting_; open != 0; open &= open - 1) {
     Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(open))];
     if (core_.now - lane.granted_at < kKnownFor) continue;
-    // The policy is not asked: nobody gets a turn by this.
-    if (find_candidates(has_waiting_, lane.region.size, lane)) turns_.recall(lane);
+    const auto* job = order_.first_for(has_waiting_, lane, /*goes_before_own=*/false);
+    if (job != nullptr) turns_.recall(lane);
   }
 }
 
@@ -285,7 +320,7 @@ void LaneChanges::on_timer() {
   }
   if (ask_at_ <= core_.now) {
     ask_at_ = TimePoint::never();
-    ask_unbounded();
+    ask_now_ = true;
     core_.spread_all = true;  // to be asked again, if somebody waits still
   }
 }

@@ -1,10 +1,11 @@
 // LaneChanges: jobs that change their lane, which costs nothing but the word for it: no byte of an
 // image moves. A job changes while it has no turn, whatever the state of its image.
 //
-// Three reasons. A held job goes where a region is large enough for it. Lanes become one, so that
+// Four reasons. A held job goes where a region is large enough for it. Lanes become one, so that
 // the region of one of them is free for a job that finds no room: for a held one at once, for one
-// that waits after a while (SchedulerConfig::merge_after). And a job that another's turn keeps
-// waiting goes to a lane that has nothing to run, or to a new one while nobody wants the memory.
+// that waits after a while (SchedulerConfig::merge_after). A job that another's turn keeps waiting
+// goes to a lane that has nothing to run, or to a new one while nobody wants the memory. And one
+// goes to the lane whose job is the last in the policy's order of all, if it goes before that one.
 // Part of the core; not thread-safe.
 #pragma once
 
@@ -14,6 +15,7 @@
 
 #include "lanes/checked_policy.h"
 #include "lanes/core_state.h"
+#include "lanes/lane_order.h"
 #include "lanes/room_trial.h"
 #include "lanes/turn_control.h"
 
@@ -33,7 +35,8 @@ class LaneChanges {
   // to run, or, if these do not suffice, others too, each between two of its turns. Returns whether
   // that was so, or is under way.
   bool merge_for(const Wish& wish);
-  // Jobs that wait for others' turns go to lanes that have nothing to run, and to new ones.
+  // Jobs that wait for others' turns go to lanes that have nothing to run, to new ones, and to
+  // those of jobs that they go before.
   void spread();
   // Jobs of lanes that the limit (lane_limit.h) does not allow go to those that it does.
   void fold();
@@ -59,15 +62,24 @@ class LaneChanges {
   size_t most_for(const Wish& wish);
   bool has_nothing_to_run(const Lane& lane) const;
   void merge(Lane& from, Lane& into);
-  bool keeps_somebody_waiting(const Lane& lane) const;
   void fold(Lane& lane, std::span<Lane* const> into);
-  // Puts the jobs that wait for others' turns in these lanes, need at most that, and may be in the
-  // lane `to`, which may be closed still, into `candidates_`. Returns whether there are any.
-  bool find_candidates(LaneSet from, Bytes most, const Lane& to);
-  // The policy's choice among them; null: there is none.
-  Job* choose(LaneSet from, Bytes most, const Lane& to);
-  // A new lane for one of them. Returns whether there was one, and room.
+  // Whether jobs with work displace others: where who computes beside whom does not matter.
+  bool ordered() const { return policy_.shares() && !policy_.separates(); }
+  void look(const Lane& lane);
+  // What the lanes that were touched have for others.
+  void look_at_touched();
+  // The job goes to the lane, whose region grows for it if it must, and both are looked at.
+  void put(const policies::JobView& job, Lane& to);
+  // The first of those that wait in these lanes comes into a lane that has nothing to run.
+  void fill_lanes(LaneSet from);
+  // A new lane for the first of those. Returns whether there was one, and room.
   bool open_one(LaneSet from);
+  // Those that wait and go before the job of another lane take its lane.
+  void put_in_order();
+  // Puts lanes of which somebody goes before a holder of `later_` into `misplaced_`.
+  void find_misplaced();
+  // … between two of its turns, if its region must grow for the job.
+  void let_in(const policies::JobView& job, Lane& lane);
   // Turns without a bound whose job may have nothing to run end, where somebody who waits would
   // fit.
   void ask_unbounded();
@@ -75,13 +87,16 @@ class LaneChanges {
   CoreState& core_;
   CheckedPolicy& policy_;
   TurnControl& turns_;
+  LaneOrder order_;
   TimePoint merge_at_ = TimePoint::never();
   TimePoint ask_at_ = TimePoint::never();
+  bool ask_now_ = false;
   // As of when lanes were touched last.
-  LaneSet nothing_to_run_ = 0;  // those that are idle, and no job of theirs has work
-  LaneSet has_waiting_ = 0;     // those with jobs that wait for a turn of another one
+  LaneSet idle_ = 0;
+  LaneSet has_waiting_ = 0;  // those with jobs that wait for a turn of another one
   LaneSet closed_;
-  std::vector<const policies::JobView*> candidates_;  // kept for its memory
+  LaneSet later_ = 0;      // those whose holder comes later in the order than one before
+  LaneSet misplaced_ = 0;  // those of which the first that waits may belong into another one
 };
 
 }  // namespace laneway::lanes

@@ -48,19 +48,13 @@ Room RegionControl::resize_region(Lane& lane, Bytes size) {
   const Region before = lane.region;
   const Room room = core_.pool.resize_region(lane.region, size);
   if (room != Room::done) return room;
-  report_region(lane);
+  core_.report_region(lane);
   // One that shrank or moved left bytes behind that somebody may need, and who finds no room may
   // share one that has grown.
   if (lane.region.offset != before.offset || lane.region.size != before.size) {
     core_.memory_changed();
   }
   return room;
-}
-
-void RegionControl::report_region(Lane& lane) {
-  core_.forget_needs(lane);
-  core_.actions.push_back(ResizeRegion{lane.region.id, lane.region.offset, lane.region.size});
-  core_.view.set_region(lane.id, lane.region.size);
 }
 
 void RegionControl::mark_held(Lane& lane) {
@@ -74,6 +68,7 @@ void RegionControl::mark_held(Lane& lane) {
       job.view.ready = false;
       job.reason = core_.make_reason(ReasonCode::region_too_small, job);
       job.move_to(JobState::held);
+      core_.touch(lane);  // it may have nothing to run now
       ++core_.held_jobs;
       core_.memory_changed();  // somebody may leave for it
     } else {
@@ -265,7 +260,7 @@ bool RegionControl::slide_as_tried(RoomTrial& now) {
   });
   for (Lane* lane : moved) {
     lane->region.offset = to(lane);
-    report_region(*lane);
+    core_.report_region(*lane);
   }
   now.keep();
   --core_.slides_left;
@@ -298,7 +293,7 @@ void RegionControl::make_room_below(Bytes limit) {
       lane.admission_wanted = true;
       turns_.recall(lane);
     } else if (core_.pool.move_below(lane.region, limit)) {
-      report_region(lane);
+      core_.report_region(lane);
       core_.memory_changed();
     }
   }

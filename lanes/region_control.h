@@ -38,8 +38,6 @@ class RegionControl {
   // Sets or ends the state `held` of every job of the lane, after the region or the jobs' needs
   // changed.
   void mark_held(Lane& lane);
-  // Emits the action with the region's new place and size.
-  void report_region(Lane& lane);
 
   // Memory was freed: held jobs get it before a waiting one, in order of arrival. Regions slide,
   // jobs change lanes, and images move or leave, for one that finds none.

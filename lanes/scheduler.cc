@@ -48,7 +48,7 @@ const std::vector<Action>& Scheduler::look_again() {
     core_.memory_changed();
     core_.queue_has_changed = true;
   }
-  core_.spread_all = true;
+  core_.spread_all = core_.reorder_all = true;
   settle();
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
   core_.touched.clear();

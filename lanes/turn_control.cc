@@ -97,6 +97,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   const bool counts = is_counted(job.view);
   company_.opened(lane.id, {job.view.id, budget.is_bound() && !lane.lingers, counts}, core_.now);
   if (counts) note_load(lane);
+  core_.note_order(lane);  // who waits there may go elsewhere
 }
 
 void TurnControl::note_load(const Lane& lane) {

@@ -195,6 +195,13 @@ int64_t CommonRules::admission_rank(TimePoint now, const View& view, const JobVi
   return std::max(rule_->admission_rank(now, view, job), INT64_MIN + 1);
 }
 
+TurnRank CommonRules::turn_rank(TimePoint now, const View& view, const JobView& job) const {
+  TurnRank rank = rule_->turn_rank(now, view, job);
+  rank.best_effort = is_best_effort(&job);
+  rank.less_urgent = ~rule_->urgency(now, view, job);
+  return rank;
+}
+
 EvictDecision CommonRules::evict(TimePoint now, const View& view, const EvictQuestion& question) {
   return rule_->evict(now, view, question);
 }

@@ -62,6 +62,7 @@ class CommonRules final : public Policy {
   int64_t urgency(TimePoint now, const View& view, const JobView& job) const override {
     return rule_->urgency(now, view, job);
   }
+  TurnRank turn_rank(TimePoint now, const View& view, const JobView& job) const override;
   bool shares() const override { return share_ && rule_->shares(); }
   bool separates() const override { return pairs_ || rule_->separates(); }
   Beside beside(TimePoint now, const View& view, const JobView& running,

@@ -2,6 +2,7 @@
 // it, and refuses what breaks a rule.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 
@@ -49,6 +50,16 @@ struct PickDecision {
 // same time. The tries arrange turns so that what is not known gets measured: short ones, of the
 // pair and of nobody else, or of each of them by itself.
 enum class Beside : uint8_t { together, apart, try_together, try_apart };
+
+// Where a job that is in stands in the one order over all lanes in which jobs with work are meant
+// to have turns: the lowest first, then by arrival.
+struct TurnRank {
+  bool best_effort = false;  // CommonRules says so …
+  int64_t less_urgent = 0;   // … and that: larger for one that others may interrupt
+  int64_t value = 0;         // of the policy …
+  int64_t tie = 0;           // … between equal ones
+  auto operator<=>(const TurnRank&) const = default;
+};
 
 // A job whose image may leave the pool.
 struct EvictCandidate {

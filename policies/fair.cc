@@ -26,16 +26,25 @@ AdmitDecision Fair::admit(TimePoint /*now*/, const View& view) {
   return {.job = view.waiting().front()->id};
 }
 
-Fair::Account& Fair::settle(const JobView& job, double lane_time) {
+void Fair::charge(const JobView& job) {
+  Clock& clock = clocks_[job.lane.value() - 1];
   const auto [found, is_new] =
-      accounts_.try_emplace(job.id, Account{.lane = job.lane, .busy = job.busy, .tag = lane_time});
+      accounts_.try_emplace(job.id, Account{.lane = job.lane, .busy = job.busy, .tag = clock.time});
   Account& account = found->second;
-  if (is_new) return account;
-  if (account.lane != job.lane) account = {.lane = job.lane, .busy = job.busy, .tag = lane_time};
+  if (is_new) return;
   account.tag += static_cast<double>((job.busy - account.busy).ns()) / weight_of(job);
   account.busy = job.busy;
-  account.tag = std::max(account.tag, lane_time);
-  return account;
+  const double turn = static_cast<double>(quantum_.ns()) / weight_of(job);
+  if (account.lane != job.lane) {
+    account.tag = std::clamp(account.tag, clock.time, clock.time + turn);
+    account.lane = job.lane;
+  }
+  if (clock.alone != job.id) return;
+  // What it had beyond a turn nobody else wanted.
+  const auto earlier = [](const Clock& one, const Clock& other) { return one.time < other.time; };
+  const Clock& latest = *std::max_element(clocks_.begin(), clocks_.end(), earlier);
+  account.tag = std::min(account.tag, latest.time + turn);
+  clock.time = std::max(clock.time, account.tag - turn);
 }
 
 PickDecision Fair::pick(TimePoint /*now*/, const View& view, const PickQuestion& question) {
@@ -43,27 +52,41 @@ PickDecision Fair::pick(TimePoint /*now*/, const View& view, const PickQuestion&
   if (question.running != nullptr && question.running_for < quantum_) {
     return {.job = question.running->id, .budget = turn};
   }
-  virtual_time_.resize(view.max_lanes());
-  double& lane_time = virtual_time_[question.lane.id.value() - 1];
+  clocks_.resize(view.max_lanes());
+  Clock& clock = clocks_[question.lane.id.value() - 1];
+  for (const JobView* job : question.candidates) charge(*job);
   const JobView* best = nullptr;
   double best_tag = 0;
   for (const JobView* job : question.candidates) {
-    double tag = settle(*job, lane_time).tag;
+    double& its_tag = accounts_.at(job->id).tag;
+    its_tag = std::max(its_tag, clock.time);
+    double tag = its_tag;
     if (job == question.running) {
       tag += static_cast<double>(question.running_for.ns()) / weight_of(*job);
     }
-    if (best != nullptr && tag >= best_tag) continue;
+    const bool goes_first = best == nullptr || tag < best_tag ||
+                            (tag == best_tag && job->ready_since < best->ready_since);
+    if (!goes_first) continue;
     best = job;
     best_tag = tag;
   }
   LW_CHECK(best != nullptr, "who is asked whom to pick has candidates");
-  lane_time = best_tag;
+  clock = {.time = best_tag, .alone = question.candidates.size() == 1 ? best->id : JobId()};
   return {.job = best->id, .budget = turn};
+}
+
+TurnRank Fair::turn_rank(TimePoint now, const View& /*view*/, const JobView& job) const {
+  if (job.running && now - job.turn_began < quantum_) return {.value = INT64_MIN};
+  const auto found = accounts_.find(job.id);
+  const double tag = found == accounts_.end() ? lane_time(job.lane) : found->second.tag;
+  const double open = job.running ? static_cast<double>((now - job.turn_began).ns()) : 0;
+  return {.value = static_cast<int64_t>(std::min(tag + open / weight_of(job), kLargestTag)),
+          .tie = job.ready_since.ns()};
 }
 
 double Fair::lane_time(LaneId lane) const {
   const size_t slot = lane.value() - 1;
-  return slot < virtual_time_.size() ? virtual_time_[slot] : 0;
+  return slot < clocks_.size() ? clocks_[slot].time : 0;
 }
 
 double Fair::tag_now(TimePoint now, const JobView& job) const {
@@ -123,8 +146,8 @@ void Fair::recall(const View& view, const JobView& job, const PolicyNote& note) 
   const Duration busy(note.second);
   if (!is_tag || busy < Duration() || busy > job.busy) return;
   accounts_[job.id] = {.lane = job.lane, .busy = busy, .tag = tag};
-  virtual_time_.resize(view.max_lanes());
-  double& lane_time = virtual_time_[job.lane.value() - 1];
+  clocks_.resize(view.max_lanes());
+  double& lane_time = clocks_[job.lane.value() - 1].time;
   lane_time = std::max(lane_time, tag);
 }
 

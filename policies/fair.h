@@ -3,7 +3,10 @@
 // queueing: a turn has a start tag, the later of the lane's virtual time and the end of the job's
 // turn before; it ends its device time / weight later. The smallest start tag runs, and is the
 // virtual time. So a job that comes, or had nothing to do, begins with its share from now on and
-// is owed nothing for before.
+// is owed nothing for before. What a job had beyond a quantum while nobody else wanted its lane is
+// not counted. Each lane has its virtual time, because not every job fits every lane; tags are of
+// one measure over all of them, by which jobs change their lane, and who comes into another one has
+// a tag there of at most a quantum from its virtual time.
 //
 // Source: Goyal, Vin and Cheng, "Start-time Fair Queueing: A Scheduling Algorithm for Integrated
 // Services Packet Switching Networks", SIGCOMM 1996, with a turn in place of a packet. Its theorem
@@ -23,7 +26,7 @@
 // had since they follow.
 #pragma once
 
-#include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "policies/policy.h"
@@ -44,6 +47,8 @@ class Fair final : public Policy {
                          const JobView& job) const override {
     return static_cast<int64_t>(job.queue);
   }
+  // By tag, then by who waits for longest; and a turn goes on for a quantum.
+  TurnRank turn_rank(TimePoint now, const View& view, const JobView& job) const override;
   void gone(JobId job) override;
   // Its tag (the bits of a double), and the device time with which that was made.
   std::optional<PolicyNote> note(const JobView& job) const override;
@@ -56,8 +61,14 @@ class Fair final : public Policy {
     double tag = 0;  // start tag of its next turn; nanoseconds / weight
   };
 
-  // Brings the job's tag up to what it had, and in line with the lane's virtual time.
-  Account& settle(const JobView& job, double lane_time);
+  // A lane's virtual time, and the only candidate of its last pick.
+  struct Clock {
+    double time = 0;
+    JobId alone;
+  };
+
+  // Charges the job with what it had, and with a change of its lane.
+  void charge(const JobView& job);
   double lane_time(LaneId lane) const;
   // The start tag of the next turn of a job in a lane, with what its open one took so far.
   double tag_now(TimePoint now, const JobView& job) const;
@@ -65,8 +76,8 @@ class Fair final : public Policy {
   double tag_of_comer(const JobView& job, LaneId lane) const;
 
   Duration quantum_;
-  std::map<JobId, Account> accounts_;
-  std::vector<double> virtual_time_;  // by lane slot
+  std::unordered_map<JobId, Account> accounts_;
+  std::vector<Clock> clocks_;  // by lane slot
 };
 
 }  // namespace laneway::policies

@@ -15,6 +15,8 @@
 // CommonRules.
 #pragma once
 
+#include <cstdint>
+
 #include "policies/policy.h"
 #include "policies/policy_options.h"
 
@@ -30,6 +32,11 @@ class Fifo final : public Policy {
   std::string_view name() const override { return "fifo"; }
   AdmitDecision admit(TimePoint now, const View& view) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  // by=request: by since when its work waits, and nobody's iteration is in anybody's way.
+  TurnRank turn_rank(TimePoint /*now*/, const View& /*view*/, const JobView& job) const override {
+    if (!by_request_) return {};
+    return {.value = job.running ? INT64_MIN : job.ready_since.ns()};
+  }
   int64_t admission_rank(TimePoint /*now*/, const View& /*view*/,
                          const JobView& job) const override {
     return by_request_ ? static_cast<int64_t>(job.queue) : 0;

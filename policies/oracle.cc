@@ -59,10 +59,13 @@ TurnBudget Oracle::turn_of(const JobView& job) const {
   return {.slice = std::clamp(remaining(job), kShortest, longest)};
 }
 
+bool Oracle::is_unmeasured(const JobView& job) {
+  return job.iterations < kMeasuring.iterations && job.turns < kMostVainTurns;
+}
+
 const JobView* Oracle::unmeasured(std::span<const JobView* const> candidates) {
   for (const JobView* job : candidates) {
-    const bool is_measured = job->iterations >= kMeasuring.iterations;
-    if (!is_measured && job->turns < kMostVainTurns) return job;
+    if (is_unmeasured(*job)) return job;
   }
   return nullptr;
 }

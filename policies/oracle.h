@@ -49,6 +49,7 @@ class Oracle {
   // The first unmeasured one among the candidates for a turn; null: there is none. One that had
   // several turns and did nothing in them counts no more.
   static const JobView* unmeasured(std::span<const JobView* const> candidates);
+  static bool is_unmeasured(const JobView& job);
   // A turn until the job should be done, when it is looked at again: what was told may be wrong,
   // and a guess gets old sooner.
   TurnBudget turn_of(const JobView& job) const;

@@ -28,10 +28,18 @@ class Policy {
   // "nobody". Must not answer with a job for which view.was_tried holds.
   virtual AdmitDecision admit(TimePoint now, const View& view) = 0;
 
-  // Always one of the candidates. Asked when a lane is idle and has jobs with work, or when jobs of
-  // other lanes, which wait for turns there, could come into it; and when a job gets ready while
-  // the turn of another one is open.
+  // Always one of the candidates. Asked when a lane is idle and has jobs with work; and when a job
+  // gets ready while the turn of another one is open.
   virtual PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) = 0;
+
+  // Where a job with work stands in one order over all lanes, by which jobs that wait for a turn
+  // change their lane: a lane without work gets the first of them, and one that goes before the
+  // last of those that run, or are next, takes that one's lane. It must agree with pick. Nobody is
+  // displaced by a job of the same rank that came later.
+  virtual TurnRank turn_rank(TimePoint /*now*/, const View& /*view*/,
+                             const JobView& /*job*/) const {
+    return {};
+  }
 
   // How urgent the job's work is: it may interrupt an iteration of a less urgent job, whose turn is
   // open: hold it between two nodes, or have it given up and run again. Unless another policy knows
@@ -50,7 +58,8 @@ class Policy {
     return Beside::together;
   }
 
-  // Whether jobs that are in already may be put into one lane where memory is short.
+  // Whether jobs that are in already may be put into one lane: where memory is short, or for their
+  // order.
   virtual bool shares() const { return true; }
 
   // The order in which jobs that wait are meant to be admitted, as far as is known now: the lowest

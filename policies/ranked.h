@@ -20,6 +20,9 @@ class Ranked : public Policy {
   int64_t admission_rank(TimePoint now, const View& view, const JobView& job) const override {
     return rank(now, view, job);
   }
+  TurnRank turn_rank(TimePoint now, const View& view, const JobView& job) const override {
+    return {.value = rank(now, view, job)};
+  }
 
  protected:
   virtual int64_t rank(TimePoint now, const View& view, const JobView& job) const = 0;

@@ -1,6 +1,7 @@
 #include "policies/sjf.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace laneway::policies {
 
@@ -27,11 +28,20 @@ void Sjf::begin_if_first(TimePoint now, const View& view, const JobView& job) {
   if (is_first) begin(job.id);
 }
 
+TurnRank Sjf::turn_rank(TimePoint now, const View& view, const JobView& job) const {
+  return {.value = Oracle::is_unmeasured(job) ? INT64_MIN : rank(now, view, job)};
+}
+
 PickDecision Sjf::pick(TimePoint now, const View& view, const PickQuestion& question) {
   if (const JobView* unknown = Oracle::unmeasured(question.candidates)) {
     // With nobody else there it is begun: its turn has no end for who comes later to wait for.
-    const bool is_alone = question.candidates.size() == 1 && unknown->options.total_iterations > 0;
-    if (is_alone) begin_if_first(now, view, *unknown);
+    const auto has_work = [&](const LaneView& lane) {
+      return lane.id != question.lane.id && !lane.ready.empty();
+    };
+    const auto& lanes = view.lane_slots();
+    const bool is_alone =
+        question.candidates.size() == 1 && std::none_of(lanes.begin(), lanes.end(), has_work);
+    if (is_alone && unknown->options.total_iterations > 0) begin_if_first(now, view, *unknown);
     return {.job = unknown->id, .budget = Oracle::kMeasuring};
   }
   const JobView& best = *first_of(now, view, question.candidates);

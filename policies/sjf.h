@@ -27,6 +27,8 @@ class Sjf final : public Ranked {
 
   std::string_view name() const override { return "sjf"; }
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  // Unmeasured ones first, as in pick.
+  TurnRank turn_rank(TimePoint now, const View& view, const JobView& job) const override;
   void gone(JobId job) override;
   // 1: it is begun.
   std::optional<PolicyNote> note(const JobView& job) const override;

@@ -1,9 +1,15 @@
 #include "policies/srtf.h"
 
+#include <cstdint>
+
 namespace laneway::policies {
 
 int64_t Srtf::rank(TimePoint /*now*/, const View& /*view*/, const JobView& job) const {
   return oracle_.remaining(job).ns();
+}
+
+TurnRank Srtf::turn_rank(TimePoint now, const View& view, const JobView& job) const {
+  return {.value = Oracle::is_unmeasured(job) ? INT64_MIN : rank(now, view, job)};
 }
 
 PickDecision Srtf::pick(TimePoint now, const View& view, const PickQuestion& question) {

@@ -28,6 +28,8 @@ class Srtf final : public Ranked {
 
   std::string_view name() const override { return "srtf"; }
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
+  // Unmeasured ones first, as in pick.
+  TurnRank turn_rank(TimePoint now, const View& view, const JobView& job) const override;
 
  private:
   int64_t rank(TimePoint now, const View& view, const JobView& job) const override;

@@ -3,6 +3,7 @@
 // scenes whose arithmetic can be done by hand.
 #include <gtest/gtest.h>
 
+#include "base/job_changes.h"
 #include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
@@ -168,12 +169,57 @@ TEST_F(LaneChangesTest, ATurnThatIsOpenForLongIsAskedWhetherItHasWork) {
 }
 
 TEST_F(LaneChangesTest, ItGoesNowhereWhereItDoesNotFit) {
-  make(100, 2);
+  make(60, 2);
   idle(1, 5, 10);
   begin(2, 5, 30);
   idle(3, 5, 20);
   ASSERT_EQ(job(3).lane, LaneId(2));
   EXPECT_TRUE(of<ChangeLane>(ready(3)).empty());
+}
+
+TEST_F(LaneChangesTest, ALaneGrowsForOneThatComes) {
+  make(100, 2);
+  idle(1, 5, 10);
+  begin(2, 5, 30);
+  idle(3, 5, 20);
+  ASSERT_EQ(job(3).lane, LaneId(2));
+  const auto actions = ready(3);
+  EXPECT_EQ(of<ChangeLane>(actions).at(0).lane, LaneId(1));
+  EXPECT_EQ(of<ResizeRegion>(actions).at(0).size, units(20));
+  EXPECT_EQ(of<GrantTurn>(actions).at(0).turn.job, JobId(3));
+}
+
+TEST_F(LaneChangesTest, OneThatWaitsTakesTheLaneOfTheLastByThePolicy) {
+  make(100, 3, 0, policies::make_policy("priority:age=off").value());
+  begin(1, 5, 10);
+  begin(2, 5, 10);
+  const TurnId last = begin(3, 5, 10);
+  idle(4, 5, 10);
+  ASSERT_EQ(job(4).lane, LaneId(1));
+  EXPECT_TRUE(of<ChangeLane>(ready(4)).empty()) << "it goes before nobody";
+  const auto actions = send(JobChanged{JobId(4), parse_job_changes("priority=1").value()});
+  ASSERT_EQ(of<ChangeLane>(actions).size(), 1u);
+  EXPECT_EQ(of<ChangeLane>(actions)[0].lane, LaneId(3)) << "of equal ones the latest waits";
+  bool ends = false;
+  for (const RecallTurn& recall : of<RecallTurn>(actions)) ends = ends || recall.turn == last;
+  EXPECT_TRUE(ends);
+  const auto next = end_turn(last, TurnEnd::budget, /*more_ready=*/true);
+  EXPECT_EQ(of<GrantTurn>(next).at(0).turn.job, JobId(4));
+}
+
+TEST_F(LaneChangesTest, ALaneThatGetsFreeTakesTheFirstOfAllThatWait) {
+  make(100, 2);
+  begin(1, 5, 10);
+  TurnId second = begin(2, 5, 10);
+  idle(3, 5, 10);
+  idle(4, 5, 10);
+  ASSERT_EQ(job(3).lane, LaneId(1));
+  ASSERT_EQ(job(4).lane, LaneId(2));
+  ready(3);
+  ASSERT_EQ(of<RecallTurn>(ready(4)).at(0).turn, second);
+  const auto next = end_turn(second, TurnEnd::idle, /*more_ready=*/false);
+  EXPECT_EQ(of<ChangeLane>(next).at(0).job, JobId(3)) << "it came before 4, which was there";
+  EXPECT_EQ(of<GrantTurn>(next).at(0).turn.job, JobId(3));
 }
 
 TEST_F(LaneChangesTest, NewLanesOpenWhenMemoryIsFreeAndNobodyElseWantsIt) {

@@ -310,7 +310,7 @@ TEST_F(RestoreTest, WhatThePolicyOfTheCoreBeforeNotedDecidesOn) {
     }
     return turns;
   };
-  EXPECT_EQ(first_turns("fair", 1), "111112");
+  EXPECT_EQ(first_turns("fair", 1), "111121");
   EXPECT_EQ(first_turns("sjf", 1), "121212");
   EXPECT_EQ(first_turns("fair", 2), "121212");
 }

@@ -66,6 +66,16 @@ TEST_F(FairTest, ANewcomerGetsItsShareAndNoMore) {
   EXPECT_NEAR(had(3), had(1) - before, 0.05 + 0.01) << "a third each, and nothing to catch up with";
 }
 
+TEST_F(FairTest, WhoWasAloneForLongOwesNobody) {
+  JobView& old = add(1, 1, 10);
+  turn();
+  old.busy += seconds(3600);  // a turn without a bound: nobody else wanted one
+  add(2, 1, 10);
+  const double before = had(1);
+  for (int i = 0; i < 100; ++i) turn();
+  EXPECT_NEAR(had(2), had(1) - before, 2 * (0.05 + 0.01));
+}
+
 TEST_F(FairTest, WhoHadNothingToDoHasSavedNothing) {
   add(1, 1, 10);
   JobView& sleeper = add(2, 1, 10);

@@ -144,15 +144,19 @@ void World::handle(const std::vector<Event>& events) {
   for (const Action& action : more) carry_out(action);
 }
 
-// Nobody waits who could go on: every change that gives room or a turn was told by its owner.
+// Nobody waits who could go on: every change that gives room or a turn was told by its owner. Ranks
+// change all the time, and who leaves by them is asked for when memory has changed: a turn that
+// comes from such a leaving was not forgotten.
 std::vector<Action> World::look_again() {
   std::vector<Action> more = scheduler_->look_again();
+  bool leaves = false;
   for (const Action& action : more) {
     hash_.add(action);
     seen_->apply(action);
+    leaves = leaves || std::holds_alternative<EvictImage>(action);
     const auto* grant = std::get_if<GrantTurn>(&action);
     const auto* admit = std::get_if<AdmitJob>(&action);
-    if (grant == nullptr && admit == nullptr) continue;
+    if (leaves || (grant == nullptr && admit == nullptr)) continue;
     const JobId job = grant != nullptr ? grant->turn.job : admit->job;
     broken("job " + std::to_string(job.value()) + " was forgotten until somebody looked again: " +
            (grant != nullptr ? "a turn" : "memory") + " was free; policy " + policy_);
