@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Quarantined,
         Refused,
         ServiceUnavailable,
+        VerificationError,
     )
     from laneway.jobs.attachment import Attachment, attach
     from laneway.jobs.inference_job import Inference, inference
@@ -58,6 +59,7 @@ __all__ = [
     "Service",
     "ServiceUnavailable",
     "TrainStep",
+    "VerificationError",
     "attach",
     "connect",
     "embedded",

@@ -81,5 +81,27 @@ class Quarantined(JobFailed):
     """The job made a worker process crash twice at the same place and is not run again."""
 
 
+class VerificationError(Error):
+    """An iteration that ran in eager execution as well (`verify` of train_step) gave other bits.
+    The state of the job is what the graph made of it.
+
+    `name` is what differs ("model/0.weight"), `index` where in it, `given` and `expected` are the
+    graph's value and eager's; each is None where it has no meaning.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        iteration: int,
+        name: str | None = None,
+        index: tuple[int, ...] | None = None,
+        given: object = None,
+        expected: object = None,
+    ) -> None:
+        super().__init__(message)
+        self.iteration, self.name, self.index = iteration, name, index
+        self.given, self.expected = given, expected
+
+
 class InvalidInput(Error, ValueError):
     """An argument has a shape, dtype, structure or value that the function does not accept."""

@@ -188,15 +188,8 @@ def capture_inference(
             job.recorder, tuple(example_inputs), dict(example_kwargs or {})
         )
 
-        def infer() -> Any:
-            with torch.no_grad():
-                if train_mode is not None:
-                    model.train(train_mode)
-                if closure is not None:
-                    return closure(model, *args, **kwargs)
-                return model(*args, **kwargs)
-
-        return job, slots, signature, inputs, job.run(infer, [closure])
+        result = job.run(lambda: infer(model, closure, train_mode, args, kwargs), [closure])
+        return job, slots, signature, inputs, result
 
     def run() -> tuple[Any, Uses]:
         ran = steady(run_once, lambda ran: ran[0].recorder.generators)
@@ -225,6 +218,22 @@ def capture_inference(
         uses=job.uses,
     )
     return captured if slots_of is None else _joined(captured, slots_of)
+
+
+def infer(
+    model: torch.nn.Module,
+    closure: Closure | None,
+    train_mode: bool | None,
+    args: tuple,
+    kwargs: dict[str, Any],
+) -> Any:
+    """What an inference of these runs; see capture_inference."""
+    with torch.no_grad():
+        if train_mode is not None:
+            model.train(train_mode)
+        if closure is not None:
+            return closure(model, *args, **kwargs)
+        return model(*args, **kwargs)
 
 
 class _GradientsLeft(Exception):

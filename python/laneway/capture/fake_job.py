@@ -295,7 +295,7 @@ class FakeJob:
             self.recorder.table.add_persistent(fake, slot.index, slot.nbytes)
             if fake.is_leaf and fake.requires_grad:
                 self.gradients.attach(path, tensor, fake)
-                _copy_hooks(tensor, fake)
+                copy_hooks(tensor, fake)
             self._fakes[id(tensor)] = fake
             self._path_of[id(tensor)] = path
             self._real.append(tensor)
@@ -390,7 +390,7 @@ def _same_layout(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype
 
 
-def _copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
+def copy_hooks(parameter: torch.Tensor, fake: torch.Tensor) -> None:
     """Copies the hooks on a parameter's gradient to the fake. They run in every backward pass, so
     they are recorded too."""
     for hook in (parameter._backward_hooks or {}).values():

@@ -33,6 +33,7 @@ What differs:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -165,9 +166,10 @@ class LanewayStrategy(SingleDeviceStrategy):
             if last:
                 self.precision_plugin._after_closure(module, optimizer)
                 optimizer.step()
-        self._logged.append([each for each, _ in logged])
-        values = [value for _, value in logged]
-        return pytree.tree_map(_detached, output), values, len(self._logged) - 1
+        calls, values = [each for each, _ in logged], [value for _, value in logged]
+        if calls not in self._logged:
+            self._logged.append(calls)
+        return pytree.tree_map(_detached, output), values, self._logged.index(calls)
 
     def _check(self) -> None:
         """Raises InvalidInput for what a captured iteration cannot do as Lightning does it."""
@@ -209,16 +211,18 @@ class LanewayTrainer(Trainer):
         super().__init__(accelerator=accelerator, strategy=strategy, **arguments)
 
 
+@dataclasses.dataclass(frozen=True)
 class _Logged:
     """One call of self.log in an iteration, without its value."""
 
-    def __init__(self, hook: str, name: str, options: dict[str, Any]) -> None:
-        self._hook, self._name, self._options = hook, name, options
+    hook: str
+    name: str
+    options: dict[str, Any]
 
     def repeat(self, module: LightningModule, value: Any) -> None:
-        before, module._current_fx_name = module._current_fx_name, self._hook
+        before, module._current_fx_name = module._current_fx_name, self.hook
         try:
-            module.log(self._name, value, **self._options)
+            module.log(self.name, value, **self.options)
         finally:
             module._current_fx_name = before
 

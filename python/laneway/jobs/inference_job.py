@@ -12,53 +12,32 @@ from typing import Any
 import torch
 
 from laneway.capture import given
-from laneway.capture.capture import CapturedJobGraph, capture_inference
+from laneway.capture.capture import CapturedJobGraph, capture_inference, infer
 from laneway.errors import InvalidInput
 from laneway.graph.slots import HasSlots, OtherImage
 from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
+from laneway.jobs.eager_copies import State
+from laneway.jobs.eager_run import EagerRun
 from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.image import Image
+from laneway.jobs.inference_options import MODES, InferenceOptions
 from laneway.jobs.job import Future, Job, check_replay, create_job
 from laneway.jobs.mirror import Mirror, bring_up_to_date, check_sync, written_slots
 from laneway.jobs.mirrored_model import check_watchable
 from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
-from laneway.jobs.scheduling import UNSAID, Scheduling
+from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service, default_service
 from laneway.jobs.settable import Settable
 from laneway.jobs.step import TrainStep
 from laneway.jobs.variants import Variants
+from laneway.jobs.verification import Check, Verification, verification_of
 from laneway.jobs.weight_files import Paths, WeightFiles
 from laneway.native.process import ProcessLock
-
-# What capture_inference gets as train_mode, by the names that users give.
-_MODES: dict[str, bool | None] = {"eval": False, "as_is": None}
-
-
-@dataclasses.dataclass(frozen=True)
-class InferenceOptions:
-    """The options of inference(), whose docstring explains them."""
-
-    service: Service | None = None
-    name: str | None = None
-    scheduling: Scheduling = UNSAID
-    admission_timeout: float | None = None
-    closure: Callable[..., Any] | None = None
-    max_variants: int = 8
-    shared: bool = False
-    replay: str = "auto"
-    random: str | None = None
-    sync: str = "on_read"
-    mode: str = "eval"
-    weights: Paths | None = None
-
-    def __post_init__(self) -> None:
-        if self.mode not in _MODES:
-            raise InvalidInput(f"mode = {self.mode!r}: give one of {', '.join(map(repr, _MODES))}")
 
 
 class Inference(NotPickled, Settable):
@@ -99,29 +78,38 @@ class Inference(NotPickled, Settable):
         )
         self._mirror: Mirror | None = None  # of the job's model, which may be a step's
         self._writes = False  # whether some graph of the inference writes state
+        self._verification = verification_of(options.verify, "inference", self._target, self._gate)
         self._unwatch: weakref.finalize | None = None
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs the model with the job's weights, waits, and returns its outputs."""
-        mirror = self._before_call()
-        if mirror is None:
-            return self._variants.run(inputs, kwargs)
+        mirror, check = self._before_call(), None
         try:
-            return self._variants.run(inputs, kwargs)
+            if self._verification is not None and self._verification.is_due():
+                check = self._begin_check(self._verification, inputs, kwargs)
+            result = self._variants.run(inputs, kwargs)
         finally:
-            mirror.after_call(self._writes)
+            if mirror is not None:
+                mirror.after_call(self._writes)
+        if check is not None:
+            check.compare(result, inputs, kwargs)
+        return result
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """Submits a call and returns a Future at once. The call works on copies of the inputs: when
         the model writes into an input, the caller's tensor does not change, and a warning says
         so."""
-        mirror = self._before_call()
-        if mirror is None:
-            return self._variants.submit(inputs, kwargs)
+        mirror, check = self._before_call(), None
         try:
-            return self._variants.submit(inputs, kwargs)
+            if self._verification is not None and self._verification.is_due():
+                check = self._begin_check(self._verification, inputs, kwargs)
+            future = self._variants.submit(inputs, kwargs)
         finally:
-            mirror.after_call(self._writes)
+            if mirror is not None:
+                mirror.after_call(self._writes)
+        if check is not None:
+            check.compare_later(future, kwargs)
+        return future
 
     def set(self, **changes: Any) -> None:
         """Changes what the policy is told of the inference's own job: see TrainStep.set. Raises
@@ -156,6 +144,23 @@ class Inference(NotPickled, Settable):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _begin_check(self, verification: Verification, inputs: tuple, kwargs: Any) -> Check:
+        """Runs the call that comes in eager execution."""
+        self._variants.prepare(inputs, kwargs)
+        call, captured, job = self._variants.current, self._captured, self.job
+        assert call is not None and captured is not None and job is not None, "it was prepared"
+        mode, closure = MODES[self._options.mode], self._options.closure
+
+        def program(_: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+            return infer(self._model, closure, mode, args, kwargs)
+
+        state = State([("model", self._model)])
+        shares, functions = self._shares_random, [closure]
+        run = EagerRun(
+            job, captured.slots, call.captured, state, program, functions, shares, keeps_own=True
+        )
+        return verification.begin(run, inputs, kwargs)
 
     def _found(self) -> None:
         """The model may have other parts than before."""
@@ -217,7 +222,7 @@ class Inference(NotPickled, Settable):
                 inputs,
                 kwargs,
                 slots_of=self._captured,
-                train_mode=_MODES[self._options.mode],
+                train_mode=MODES[self._options.mode],
                 name="inference",  # for all jobs, so that equal graphs have equal bytes
                 closure=self._options.closure,
                 target=self._target,
@@ -305,6 +310,7 @@ def inference(
     mode: str = "eval",
     model: torch.nn.Module | None = None,
     weights: Paths | None = None,
+    verify: bool | int | None = None,
 ) -> Inference:
     """Makes an inference, to be called with inputs. With a model, the inference has a job of its
     own, with the model's weights: what is written to the model later is used by the next call, or
@@ -327,26 +333,18 @@ def inference(
     it, a closure gets the list. `service`, `name`, `priority`, `weight`, `total_iterations` (of
     calls), `deadline`, `job_class` (None: "inference"), `admission_timeout`, `shared`, `replay`,
     `random` and `sync` are those of train_step, for a job of the inference's own; an inference of a
-    step ignores all of them but `name` and `random`. Errors are those of train_step.
+    step ignores all of them but `name` and `random`. `verify` and errors are train_step's.
 
     Requires: a step that is given has a job, that is, it was called or prepared."""
     check_replay(replay)
     draws.check_random(random)
     check_sync(sync)
     options = InferenceOptions(
-        service=service,
-        name=name,
+        service=service, name=name, closure=closure, admission_timeout=admission_timeout,
         scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class),
-        admission_timeout=admission_timeout,
-        closure=closure,
-        max_variants=max_variants,
-        shared=shared,
-        replay=replay,
-        random=random,
-        sync=sync,
-        mode=mode,
-        weights=weights,
-    )
+        max_variants=max_variants, shared=shared, replay=replay, random=random, sync=sync,
+        mode=mode, weights=weights, verify=verify,
+    )  # fmt: skip
     if isinstance(model_or_step, TrainStep):
         if weights is not None:
             raise InvalidInput("weights= are of a job of the inference's own; a step has its own")

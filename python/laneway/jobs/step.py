@@ -22,6 +22,8 @@ from laneway.jobs.alike import Alike
 from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.client_state import ClientState
 from laneway.jobs.conditions import Conditions
+from laneway.jobs.eager_copies import State
+from laneway.jobs.eager_run import EagerRun
 from laneway.jobs.graph_call import UNDER_WAY, GraphCall, call_of
 from laneway.jobs.job import Future, Job, create_job
 from laneway.jobs.job_state import release_created
@@ -39,6 +41,7 @@ from laneway.jobs.step_files import StepFiles
 from laneway.jobs.step_options import StepOptions
 from laneway.jobs.step_state import StepState
 from laneway.jobs.variants import Variants
+from laneway.jobs.verification import Check, Verification, verification_of
 from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
 
@@ -101,11 +104,14 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         self._watches: list[StaleWeights] = []  # of a job whose model is not
         self._unwatch: weakref.finalize | None = None
         self._progress = Progress()  # of StepFiles
+        self._verification = verification_of(options.verify, "step", self._target, self._gate)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
         """Runs one iteration, waits, and returns the loss, or (loss, auxiliary outputs…)."""
-        mirror = self._before_call()
+        mirror, check = self._before_call(), None
         try:
+            if self._verification is not None and self._verification.is_due():
+                check = self._begin_check(self._verification, inputs, kwargs)
             result = self._variants.run(inputs, kwargs)
         except KeyboardInterrupt as interrupt:
             if hasattr(interrupt, UNDER_WAY):
@@ -116,18 +122,24 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         if not self.optimizers and self.mirror is not None:
             self.mirror.give_gradients(self._gradients)
         self._progress.note(self.save)
+        if check is not None:
+            check.compare(result, inputs, kwargs)
         return result
 
     def submit(self, *inputs: Any, **kwargs: Any) -> Future:
         """Submits one iteration and returns a Future at once (`result(timeout=None)`, `done()`,
         awaitable). The iteration works on copies of the inputs: when the step writes into an input,
         the caller's tensor does not change, and a warning says so."""
-        mirror = self._before_call()
+        mirror, check = self._before_call(), None
         try:
+            if self._verification is not None and self._verification.is_due():
+                check = self._begin_check(self._verification, inputs, kwargs)
             future = self._variants.submit(inputs, kwargs)
         finally:
             self._note_call(mirror)
         self._progress.note(self.save)
+        if check is not None:
+            check.compare_later(future, kwargs)
         return future
 
     def prepare(self, *inputs: Any, **kwargs: Any) -> None:
@@ -244,6 +256,26 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
             if told is not self.mirror:  # the call made the mirror
                 self.mirror.before_call()
             self.mirror.after_call()
+
+    def _begin_check(self, verification: Verification, inputs: tuple, kwargs: Any) -> Check:
+        """Runs the iteration that comes in eager execution."""
+        self._variants.prepare(inputs, kwargs)
+        call, (captured, job) = self._variants.current, self.ensure_job()
+        assert call is not None, "it was prepared"
+        if self.mirror is not None:
+            self._stepped = self.mirror.stepped
+            self._gradients = self._gradients if self.optimizers else self.mirror.present
+        layouts = zip(self.optimizers, captured.optimizer_layouts, self._stepped)
+        optimizers = [
+            (optimizer, given.path_of(self.optimizer, "optimizer", number), layout, stepped)
+            for number, (optimizer, layout, stepped) in enumerate(layouts)
+        ]
+        state = State(self._captures.modules, optimizers, frozenset(self._gradients))
+        program, functions = self._captures.program(), [self.loss_fn, self._options.closure]
+        run = EagerRun(
+            job, captured.slots, call.captured, state, program, functions, self._shares_random
+        )
+        return verification.begin(run, inputs, kwargs)
 
     def _found(self) -> None:
         """The model may have other parts than before."""

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from laneway.capture import given, optimizers
 from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
+from laneway.capture.default_step import default_step
 from laneway.capture.recorder import StaleGradient
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.slots import Slot
@@ -43,9 +44,9 @@ class StepCapture:
         self._root, self._loss_fn, self._model = root, loss_fn, model
         self._optimizer, self._options, self._target = optimizer, options, target
         self._shares_random, self._before = shares_random, before
-        self._modules = [("model", root)]
+        self.modules = [("model", root)]
         if isinstance(loss_fn, torch.nn.Module):
-            self._modules.append(("loss", loss_fn))
+            self.modules.append(("loss", loss_fn))
         self._is_like = options.like is not None
         self.alike: Alike = options.like if options.like is not None else Alike()
         # Further graphs are looked up too. A plain step captures them: what it dropped for lack of
@@ -95,7 +96,7 @@ class StepCapture:
 
     def _explained(self, error: StaleGradient) -> CaptureError:
         """The error itself, or what it comes of."""
-        own = {id(p) for _, module in self._modules for p in module.parameters()}
+        own = {id(p) for _, module in self.modules for p in module.parameters()}
         every = [p for o in given.all_of(self._optimizer) for p in optimizers.parameters_of(o)]
         others = sum(id(parameter) not in own for parameter in every)
         if others == 0:
@@ -124,9 +125,18 @@ class StepCapture:
             captured = self._bound(self._first)
             self.further(inputs, kwargs, captured)
 
+    def program(self) -> Callable[[list[Optimizer], tuple, dict[str, Any]], Any]:
+        """An iteration as eager execution runs it, with these optimizers in place of the step's."""
+        step = self._closure() or default_step(self._loss_fn)
+
+        def run(copies: list[Optimizer], args: tuple, kwargs: dict[str, Any]) -> Any:
+            return step(self._root, given.in_form_of(self._optimizer, copies), *args, **kwargs)
+
+        return run
+
     def _bound(self, kept: Kept, slots: list[Slot] | None = None) -> CapturedJobGraph:
         functions = [self._loss_fn, self._closure()]
-        return bound(kept, self._modules, self._optimizer, functions, slots)
+        return bound(kept, self.modules, self._optimizer, functions, slots)
 
     def _found(
         self,
@@ -146,7 +156,7 @@ class StepCapture:
     ) -> Kept | None:
         if likeness is None:
             return None
-        return self.alike.add(likeness, captured, encoded, self._modules, first)
+        return self.alike.add(likeness, captured, encoded, self.modules, first)
 
     def _likeness(self) -> Likeness | None:
         """None when there is too much to compare."""
@@ -161,7 +171,7 @@ class StepCapture:
             ("random", self._shares_random),
         ]
         try:
-            return Likeness(self._modules, given.all_of(self._optimizer), others)
+            return Likeness(self.modules, given.all_of(self._optimizer), others)
         except TooMuch as much:
             if self._is_like and self._first is None:
                 raise InvalidInput(

@@ -12,6 +12,7 @@ from laneway.jobs.job import check_replay
 from laneway.jobs.mirror import check_sync
 from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service
+from laneway.jobs.verification import check_verify
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +30,11 @@ class StepOptions:
     replay: str
     random: str | None
     sync: str
+    verify: bool | int | None = None
     like: Alike | None = None  # the captures of the step that this one is like
 
     def __post_init__(self) -> None:
         check_replay(self.replay)
         draws.check_random(self.random)
         check_sync(self.sync)
+        check_verify(self.verify, self.shared)

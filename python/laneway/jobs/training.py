@@ -38,6 +38,7 @@ def train_step(
     random: str | None = None,
     sync: str = "on_read",
     like: TrainStep | None = None,
+    verify: bool | int | None = None,
 ) -> TrainStep:
     """Makes a training step, to be called with batches. One call is one iteration:
     loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
@@ -74,6 +75,8 @@ def train_step(
       what is written to them goes to the job (see docs/design/weights.md). "manual": see sync_to().
     - `like`: a step whose captures this one takes, for models and optimizers that were made alike.
       The first call compares all constants of the graph, and refuses what differs.
+    - `verify`: True: iterations 1, 2, 4, 8, … also run in eager execution, on copies of the state;
+      N: every N-th besides. A bit that differs raises VerificationError: see docs/porting.md.
 
     Errors of the first call: CaptureError, OutOfMemory (it can never fit), Refused, InvalidInput.
     """
@@ -82,7 +85,7 @@ def train_step(
         service=service, name=name, closure=closure, admission_timeout=admission_timeout,
         scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class),
         keep_gradients=keep_gradients, max_variants=max_variants, shared=shared, replay=replay,
-        random=random, sync=sync, like=_captures_of(like),
+        random=random, sync=sync, like=_captures_of(like), verify=verify,
     )  # fmt: skip
     return TrainStep(model, loss_fn, optimizer, options)
 

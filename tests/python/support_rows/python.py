@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,8 +14,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from support.support_table import Group
-from support.trial import Trial
-from support_rows.steps import batches, plain
+from support.trial import Trial, adamw
+from support_rows.steps import batches, net, plain
 
 READ = Group(
     "Python in a step: what it reads",
@@ -287,4 +289,63 @@ CHANGED.each(
     told,
 )
 
-GROUPS = [READ, CHANGED]
+VERIFIED = Group(
+    "Python in a step: what no capture sees",
+    "Files, the time, state of C code. With `verify=True` iterations 1, 2, 4, 8, … also run in "
+    "eager execution, on copies of the state; with `verify=N` every N-th besides. A bit that "
+    "differs is raised after its iteration.",
+)
+
+
+class Told(nn.Sequential):
+    """A classifier that keeps what it is told, in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__(*plain())
+        self.register_buffer("told", torch.zeros(()))
+
+
+@VERIFIED("a number in a file, which changes: verify=True")
+def a_file(trial: Trial) -> None:
+    with tempfile.NamedTemporaryFile("w+") as file:
+
+        def put(number: int) -> None:
+            file.seek(0)
+            file.write(str(number))
+            file.flush()
+
+        def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            model.told.fill_(int(pathlib.Path(file.name).read_text()))
+            return loss
+
+        def around(model: nn.Module, optimizer: Any) -> Callable[[], Any]:
+            put(1)
+            numbers = iter((1, 2, 2, 2))
+            return lambda: put(next(numbers))
+
+        trial.train(Told, batches(4), None, closure=closure, around=around, verify=True)
+
+
+@VERIFIED("dropout, batch normalisation, AdamW: verify=1")
+def honest(trial: Trial) -> None:
+    trial.train(net, batches(4), make_optimizer=adamw, evaluates=True, verify=1)
+
+
+class Noisy(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(12, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x + 0.1 * torch.randn_like(x))
+
+
+@VERIFIED("a model that draws: verify=2")
+def noisy(trial: Trial) -> None:
+    trial.train(Noisy, batches(5), verify=2)
+
+
+GROUPS = [READ, CHANGED, VERIFIED]
