@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from laneway.capture.hook_marks import without_effect
 from laneway.jobs.conditions import Conditions
-from laneway.jobs.hook_watch import without_effect
 
 
 class Watched:

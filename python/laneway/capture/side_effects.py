@@ -18,6 +18,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from laneway.capture.hook_marks import without_effect
 from laneway.errors import CaptureError
 
 Modes = list[tuple[torch.nn.Module, bool]]
@@ -28,6 +29,7 @@ def own_optimizers(copies: list[Optimizer]) -> Iterator[None]:
     """Inside, this thread may call step() of `copies` alone; others raise CaptureError."""
     thread = threading.get_ident()
 
+    @without_effect  # on the steps of other threads
     def check(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if threading.get_ident() == thread and not any(optimizer is own for own in copies):
             raise CaptureError(

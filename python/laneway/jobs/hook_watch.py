@@ -7,14 +7,16 @@ was removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch.nn.modules import module as module_hooks
 from torch.optim import Optimizer
 from torch.optim import optimizer as optimizer_hooks
 from torch.utils.hooks import RemovableHandle
+
+from laneway.capture.hook_marks import counts
 
 _OF_MODULES = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
 _OF_PARAMETERS = ("_backward_hooks", "_post_accumulate_grad_hooks")
@@ -27,21 +29,6 @@ _OF_ALL = (
     optimizer_hooks._global_optimizer_pre_hooks,
     optimizer_hooks._global_optimizer_post_hooks,
 )
-
-_MARK = "_laneway_without_effect"
-
-Hook = TypeVar("Hook", bound=Callable[..., Any])
-
-
-def without_effect(hook: Hook) -> Hook:
-    """Marks a hook of this package, which changes no result: HookWatch does not count it."""
-    setattr(hook, _MARK, True)
-    return hook
-
-
-def counts(hook: Any) -> bool:
-    """Whether the hook may change a result."""
-    return not hasattr(hook, _MARK)
 
 
 def global_hooks() -> Iterator[Any]:

@@ -16,8 +16,8 @@ import torch
 from torch.nn.utils import clip_grad
 from torch.optim import Optimizer
 
+from laneway.capture.hook_marks import without_effect
 from laneway.capture.user_lines import is_internal_file
-from laneway.jobs.hook_watch import without_effect
 
 # Functions that walk over parameters without a look at their values.
 _ONLY_GRADIENTS = (

@@ -26,10 +26,11 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from laneway.capture.code_names import is_empty, is_users, named_by
+from laneway.capture.hook_marks import counts
 from laneway.capture.numeric_context import current_numeric_context
 from laneway.capture.optimizers import PER_ITERATION
 from laneway.jobs.exact_values import Facts, Same, exact, shown
-from laneway.jobs.hook_watch import counts, global_hooks
+from laneway.jobs.hook_watch import global_hooks
 from laneway.jobs.surroundings import Surroundings
 from laneway.jobs.watched import quietly
 from laneway.operators import layouts

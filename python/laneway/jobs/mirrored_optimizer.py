@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from laneway.capture.hook_marks import without_effect
 from laneway.capture.optimizers import OptimizerLayout, StateTensor, parameters_of
 from laneway.errors import InvalidInput
 from laneway.graph.slots import Slot, SlotTensor
 from laneway.jobs import slot_bytes
-from laneway.jobs.hook_watch import without_effect
 from laneway.jobs.job import Job
 from laneway.jobs.job_state import initial_value
 from laneway.jobs.watched import (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from laneway.capture.fake_job import is_captured
-from laneway.jobs.hook_watch import without_effect
+from laneway.capture.hook_marks import without_effect
 from laneway.jobs.watched import is_quiet
 
 
