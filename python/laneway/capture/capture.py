@@ -28,6 +28,7 @@ from laneway.capture.input_gradients import InputGradients
 from laneway.capture.joining import join
 from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.capture.loss_scaling import CapturedScaler
+from laneway.capture.number_inputs import learning_rate_inputs
 from laneway.capture.numeric_context import current_numeric_context
 from laneway.capture.optimizers import OptimizerLayout
 from laneway.capture.outer import outer_tensors
@@ -39,7 +40,6 @@ from laneway.capture.signature import (
     OutputSignature,
     bind_outputs,
     fake_inputs,
-    learning_rate_inputs,
 )
 from laneway.capture.uses import Uses
 from laneway.graph.graph_encode import encode_graph
@@ -107,6 +107,7 @@ class _Training:
     slots_of: CapturedJobGraph | None
     target: Target
     shares_random: bool
+    floats: Collection[int]
 
 
 def capture_train_step(
@@ -121,6 +122,7 @@ def capture_train_step(
     keep_gradients: bool | None = None,
     target: Target = Target.cpu,
     shares_random: bool = False,
+    floats: Collection[int] = (),
 ) -> CapturedJobGraph:
     """One whole training step as a graph: forward, backward, optimizer.
 
@@ -132,21 +134,13 @@ def capture_train_step(
     gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
     leaves some of parameters that neither an optimizer nor the step itself updates. `target` is
     whose kernels will run the graph. `shares_random`: it draws from the client's generators as
-    eager does, else from the job's. Raises CaptureError, naming operator, line and remedy, when the
-    step cannot be recorded.
+    eager does, else from the job's. `floats` are the leaves of the arguments, all floats, that are
+    inputs and no constants. Raises CaptureError, naming operator, line and remedy, when the step
+    cannot be recorded.
     """
-    training = _Training(
-        model,
-        loss_fn,
-        optimizer,
-        tuple(example_inputs),
-        dict(example_kwargs or {}),
-        closure,
-        name,
-        slots_of,
-        target,
-        shares_random,
-    )
+    given_inputs = tuple(example_inputs), dict(example_kwargs or {})
+    rest = closure, name, slots_of, target, shares_random, floats
+    training = _Training(model, loss_fn, optimizer, *given_inputs, *rest)
     if slots_of is not None:
         return _capture_once(training, frozenset(slots_of.gradients))
     if keep_gradients:
@@ -169,14 +163,15 @@ def capture_inference(
     closure: Callable[..., Any] | None = None,
     target: Target = Target.cpu,
     shares_random: bool = False,
+    floats: Collection[int] = (),
 ) -> CapturedJobGraph:
     """model(*inputs, **kwargs), or closure(model, *inputs, **kwargs), without gradients as a graph,
     in training mode if `train_mode`, in evaluation mode if it is False, and with each module's own
     flag if it is None.
 
     With `slots_of` the graph belongs to that job, which it joins: tensors that both use have the
-    slots that they have there. `shares_random` as for capture_train_step; the generator of the job
-    is left as it was.
+    slots that they have there. `shares_random` and `floats` as for capture_train_step; the
+    generator of the job is left as it was.
     """
 
     def run_once() -> tuple[FakeJob, SlotTable, InputSignature, list[int], Any]:
@@ -185,7 +180,7 @@ def capture_inference(
             new_fake_mode(), slots, [("model", model)], target=target, shares_random=shares_random
         )
         args, kwargs, signature, inputs = fake_inputs(
-            job.recorder, tuple(example_inputs), dict(example_kwargs or {})
+            job.recorder, tuple(example_inputs), dict(example_kwargs or {}), floats
         )
 
         result = job.run(lambda: infer(model, closure, train_mode, args, kwargs), [closure])
@@ -319,8 +314,9 @@ def _run_once(
         for number, optimizer in enumerate(given.all_of(training.optimizer))
     ]
     layouts, copies = [layout for layout, _ in added], [copied for _, copied in added]
-    args, kwargs, signature, inputs = fake_inputs(job.recorder, training.inputs, training.kwargs)
-    arguments, fakes = (training.inputs, training.kwargs), (args, kwargs)
+    arguments = (training.inputs, training.kwargs)
+    args, kwargs, signature, inputs = fake_inputs(job.recorder, *arguments, training.floats)
+    fakes = (args, kwargs)
     job.input_gradients = InputGradients(job.recorder, arguments, fakes)
     learning_rate_inputs(job.recorder, copies, signature, inputs)
     step = training.closure or default_step(training.loss_fn)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,7 +60,8 @@ class NumberInput:
     """A graph input that is a number, read anew in each iteration."""
 
     kind: ValueKind
-    source: tuple  # ("param_group", i, "lr")
+    # ("param_group", i, "lr"), or ("argument", n): the n-th leaf of the arguments, a float.
+    source: tuple
 
 
 InputSpec = TensorInput | NumberInput
@@ -73,7 +74,7 @@ class InputSignature:
     graph addresses it (see addressed.py)."""
 
     structure: pytree.TreeSpec
-    leaves: list[TensorInput | tuple]  # a tensor's spec, or ("constant", value, content)
+    leaves: list[InputSpec | tuple]  # an input's spec, or ("constant", value, content)
     specs: list[InputSpec] = dataclasses.field(default_factory=list)
     whole: set[int] = dataclasses.field(default_factory=set)
 
@@ -97,6 +98,9 @@ class InputSignature:
                 found = _tensor_difference(leaf, expected, expected.source[1] in self.whole)
                 if found is not None:
                     return f"argument {position} {found}"
+            elif isinstance(expected, NumberInput):
+                if type(leaf) is not float:
+                    return f"argument {position} is {_short(leaf)} and was a float"
             elif isinstance(leaf, torch.Tensor) or not _equal(leaf, expected[1]):
                 return f"argument {position} is {_short(leaf)} and was {_short(expected[1])}"
             elif expected[2] is not None and expected[2] != content_of(leaf, "an argument"):
@@ -131,6 +135,9 @@ class InputSignature:
                 continue
             if spec.source[0] == GENERATOR:
                 values.append(None)
+                continue
+            if spec.source[0] == "argument":
+                values.append(pytree.tree_leaves((tuple(args), dict(kwargs or {})))[spec.source[1]])
                 continue
             _, group, key = spec.source
             current = groups[group][key]
@@ -171,8 +178,10 @@ def fake_inputs(
     recorder: Recorder,
     args: tuple,
     kwargs: dict[str, Any],
+    floats: Collection[int] = (),
 ) -> tuple[tuple, dict[str, Any], InputSignature, list[int]]:
-    """Fakes of the example arguments, their signature, and the graph inputs so far."""
+    """Fakes of the example arguments, their signature, and the graph inputs so far. The leaves
+    `floats` are inputs, too, behind the tensors; the others that are no tensors are constants."""
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
     signature = InputSignature(structure, [])
     inputs: list[int] = []
@@ -202,36 +211,14 @@ def fake_inputs(
         inputs.append(recorder.table.add_input(fake, len(inputs)))
         recorder.known.give(inputs[-1], _laid_out(leaf, spec))
         fakes.append(fake)
+    for position in floats:
+        value, fakes[position] = recorder.add_number(ValueKind.real, f"argument {position}")
+        spec_of_float = NumberInput(ValueKind.real, ("argument", position))
+        signature.leaves[position] = spec_of_float
+        signature.specs.append(spec_of_float)
+        inputs.append(value)
     fake_args, fake_kwargs = pytree.tree_unflatten(fakes, structure)
     return fake_args, fake_kwargs, signature, inputs
-
-
-def learning_rate_inputs(
-    recorder: Recorder, copies: list[Optimizer], signature: InputSignature, inputs: list[int]
-) -> None:
-    """Makes each group's learning rate a graph input of its own and puts its symbol in the group.
-
-    A number where the optimizer computes with it in Python; a 0-dimensional float64 tensor for
-    fused optimizers, which take it as an operator's argument and give the same bits for both.
-    """
-    for index, group in enumerate(group for copied in copies for group in copied.param_groups):
-        rate = group.get("lr")
-        source = ("param_group", index, "lr")
-        is_number = isinstance(rate, (int, float))
-        if isinstance(rate, torch.Tensor) or (group.get("fused") and is_number):
-            dtype = rate.dtype if isinstance(rate, torch.Tensor) else torch.float64
-            sizes = tuple(rate.shape) if isinstance(rate, torch.Tensor) else ()
-            strides = expected_strides(rate) if isinstance(rate, torch.Tensor) else ()
-            with recorder.fake_mode:
-                fake = torch.empty_strided(sizes, strides, dtype=dtype)
-            signature.specs.append(TensorInput(dtype, sizes, strides, False, source))
-            inputs.append(recorder.table.add_input(fake, len(inputs)))
-            group["lr"] = fake
-        elif is_number:
-            value, symbol = recorder.add_number(ValueKind.real, "a learning rate")
-            signature.specs.append(NumberInput(ValueKind.real, source))
-            inputs.append(value)
-            group["lr"] = symbol
 
 
 def bind_outputs(

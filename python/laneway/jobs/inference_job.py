@@ -21,6 +21,7 @@ from laneway.jobs.capture_gate import gate_of
 from laneway.jobs.conditions import Conditions
 from laneway.jobs.eager_copies import State
 from laneway.jobs.eager_run import EagerRun
+from laneway.jobs.float_arguments import FloatArguments
 from laneway.jobs.graph_call import GraphCall, call_of
 from laneway.jobs.image import Image
 from laneway.jobs.inference_options import MODES, InferenceOptions
@@ -64,6 +65,7 @@ class Inference(NotPickled, Settable):
         self._shares_random = draws.is_shared(options.random, self._target)
         self._random_state = torch.get_rng_state()  # of the job's own generator at first
         self._lock = ProcessLock()
+        self._floats = FloatArguments()
         self._owned = OwnedJob("inference", options.scheduling)
         self._captured: HasSlots | None = None  # its slots are the slots of the job's state
         self.job: Job | None = None
@@ -216,7 +218,7 @@ class Inference(NotPickled, Settable):
             if self._follows():
                 check_watchable(self._model)
 
-        def capture() -> CapturedJobGraph:
+        def capture(floats: Sequence[int] = ()) -> CapturedJobGraph:
             return capture_inference(
                 self._model,
                 inputs,
@@ -227,6 +229,7 @@ class Inference(NotPickled, Settable):
                 closure=self._options.closure,
                 target=self._target,
                 shares_random=self._shares_random,
+                floats=floats,
             )
 
         weights = self._weights
@@ -234,7 +237,7 @@ class Inference(NotPickled, Settable):
         with self._gate.capturing(), in_place:
             if self._captured is None and lazy_modules.has_lazy(self._model):
                 self._initialise(capture)
-            return capture()
+            return self._floats.captured(inputs, kwargs, capture)
 
     def _give_up_job(self) -> None:
         """Ends the job, whose image the model has outgrown; the next call begins another one with

@@ -18,6 +18,7 @@ from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules
 from laneway.jobs.alike import Alike, Kept, bound
 from laneway.jobs.client_state import ClientState
+from laneway.jobs.float_arguments import FloatArguments
 from laneway.jobs.likeness import Likeness, TooMuch
 from laneway.jobs.step_options import StepOptions
 
@@ -52,6 +53,7 @@ class StepCapture:
         # Further graphs are looked up too. A plain step captures them: what it dropped for lack of
         # room it has dropped.
         self._looks = self._is_like
+        self._floats = FloatArguments()
         self._first: Kept | None = None  # the capture of the job's first graph
         self.taken = 0  # graphs that were another step's
 
@@ -183,19 +185,23 @@ class StepCapture:
     def _captured(
         self, inputs: tuple, kwargs: dict[str, Any], slots_of: CapturedJobGraph | None
     ) -> CapturedJobGraph:
-        return capture_train_step(
-            self._root,
-            self._loss_fn,
-            self._optimizer,
-            inputs,
-            kwargs,
-            self._closure(),
-            _GRAPH_NAME,
-            slots_of,
-            self._options.keep_gradients,
-            self._target,
-            self._shares_random,
-        )
+        def capture(floats: list[int]) -> CapturedJobGraph:
+            return capture_train_step(
+                self._root,
+                self._loss_fn,
+                self._optimizer,
+                inputs,
+                kwargs,
+                self._closure(),
+                _GRAPH_NAME,
+                slots_of,
+                self._options.keep_gradients,
+                self._target,
+                self._shares_random,
+                floats,
+            )
+
+        return self._floats.captured(inputs, kwargs, capture)
 
     def _closure(self) -> Callable[..., Any] | None:
         """The closure, as the capture calls it: with the root."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import random
 import tempfile
@@ -21,6 +22,11 @@ READ = Group(
     "Python in a step: what it reads",
     "A step's Python runs at capture. What it read is compared before each call; another value is "
     "captured once more.",
+)
+ARGUMENTS = Group(
+    "Python in a step: float arguments that change",
+    "A float argument that another call gives another value becomes an input of the graph: two "
+    "captures for any number of values; where Python needs its value, one for each.",
 )
 CHANGED = Group(
     "Python in a step: what it changes",
@@ -277,6 +283,30 @@ def an_iterator() -> Any:
     return lambda loss: next(stream)
 
 
+def by_argument(trial: Trial, use: Callable[[torch.Tensor, float], torch.Tensor]) -> None:
+    def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor, value: float) -> Any:
+        optimizer.zero_grad()
+        loss = use(F.cross_entropy(model(x), y), value)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    values = (0.25, 0.5, 0.75, 1.0)
+    calls = [(*batch, value) for batch, value in zip(batches(4), values, strict=True)]
+    trial.train(plain, calls, None, closure=closure)
+
+
+ARGUMENTS.each(
+    {
+        "a factor of the loss": lambda loss, value: loss * value,
+        "a convex sum": lambda loss, value: (1 - value) * loss + value * loss.square(),
+        "a branch by it": lambda loss, value: loss if value > 0.6 else loss * value,
+        "its text, its exponential": lambda loss, value: loss * math.exp(float(f"{value:.1f}")),
+    },
+    by_argument,
+)
+
+
 CHANGED.each(
     {
         "a meter that gets loss.item()": a_meter,
@@ -348,4 +378,4 @@ def noisy(trial: Trial) -> None:
     trial.train(Noisy, batches(5), verify=2)
 
 
-GROUPS = [READ, CHANGED, VERIFIED]
+GROUPS = [READ, ARGUMENTS, CHANGED, VERIFIED]
