@@ -5,6 +5,7 @@ import copy
 import gc
 import io
 import threading
+import weakref
 
 import pytest
 import torch
@@ -52,6 +53,11 @@ def swapped(model):
     model[3] = other
 
 
+def exchanged(model):
+    """By torch's own way, which forbids weak references."""
+    torch.utils.swap_tensors(model[3].weight, nn.Parameter(torch.full((2, 8), 3.0)))
+
+
 def loaded(model):
     model.load_state_dict(small().state_dict())
 
@@ -93,6 +99,7 @@ CHANGES = {
     "swapped": swapped,
     "loaded": loaded,
     "assigned": assigned,
+    "exchanged": exchanged,
     "buffer": buffer,
     "averaged": averaged,
     "numpy": of_numpy,
@@ -249,6 +256,23 @@ def test_jobs_end_when_the_model_is_collected():
     made = compiled(model)
     with torch.no_grad():
         made(X)
+    assert len(running()) == 1
+    del made, model
+    gc.collect()
+    assert running() == []
+
+
+def test_jobs_end_with_tensors_that_were_exchanged():
+    model, other = small(), nn.Parameter(torch.ones(2, 8))
+    made = compiled(model)
+    with torch.no_grad():
+        made(X)
+        torch.utils.swap_tensors(model[3].weight, other)
+        torch.utils.swap_tensors(model[3].weight, other)
+        assert torch.equal(made(X), model(X))
+    with pytest.raises(RuntimeError, match="weakref"):
+        held = weakref.ref(other)
+        torch.utils.swap_tensors(other, held())  # the user's own reference
     assert len(running()) == 1
     del made, model
     gc.collect()

@@ -8,6 +8,7 @@ runs the call (graph_job.py). It holds tensors by weak references.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -34,6 +35,23 @@ def _count_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
 
 register_optimizer_step_post_hook(_count_step)
 
+_swap_tensors = torch.utils.swap_tensors
+_everywhere: weakref.WeakSet[TrackedWeights] = weakref.WeakSet()
+
+
+@functools.wraps(_swap_tensors)
+def _swap_tracked(t1: torch.Tensor, t2: torch.Tensor) -> None:
+    """torch.utils.swap_tensors, which refuses tensors that somebody holds by weak references."""
+    let_go = [(tracked, tracked.let_go((t1, t2))) for tracked in list(_everywhere)]
+    try:
+        _swap_tensors(t1, t2)
+    finally:
+        for tracked, held in let_go:
+            tracked.hold_again(held)
+
+
+torch.utils.swap_tensors = _swap_tracked
+
 
 class OtherLayout(Exception):
     """The tensors do not have the layout of those with which the job was made."""
@@ -52,6 +70,24 @@ class TrackedWeights:
         self._compares = total <= MOST_BYTES
         self.are_few = total <= _FEW_BYTES
         self._known = [self._look(tensor) for tensor in tensors]
+        _everywhere.add(self)
+
+    def let_go(self, tensors: Sequence[torch.Tensor]) -> list[tuple[int, torch.Tensor]]:
+        """Drops the references to those of the tensors that are tracked. Returns their positions,
+        for hold_again()."""
+        found = []
+        for position, known in enumerate(self._known):
+            tensor = known[0]()
+            if any(tensor is one for one in tensors):
+                found.append((position, tensor))
+                self._known[position] = (_nothing, *known[1:])
+        return found
+
+    def hold_again(self, found: Sequence[tuple[int, torch.Tensor]]) -> None:
+        """Tracks them as before, and takes what they hold for changed."""
+        for position, tensor in found:
+            known = self._known[position]
+            self._known[position] = (weakref.ref(tensor, self._died), -1, *known[2:])
 
     def same(self, tensors: Sequence[torch.Tensor]) -> int:
         """How many of the tensors are the tracked ones."""
@@ -108,6 +144,10 @@ class TrackedWeights:
             self._alive -= 1
             if self._alive == 0:
                 self._on_death()
+
+
+def _nothing() -> None:
+    """A reference to no tensor."""
 
 
 def layout_of(tensors: Sequence[torch.Tensor]) -> list[tuple]:
