@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.optim import Optimizer
@@ -26,6 +26,7 @@ from laneway.capture.given_generators import steady
 from laneway.capture.guards import Guards
 from laneway.capture.input_gradients import InputGradients
 from laneway.capture.joining import join
+from laneway.capture.kept_gradients import every_parameter
 from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, order_late
 from laneway.capture.loss_scaling import CapturedScaler
 from laneway.capture.number_inputs import learning_rate_inputs
@@ -119,7 +120,7 @@ def capture_train_step(
     closure: Closure | None = None,
     name: str = "train",
     slots_of: CapturedJobGraph | None = None,
-    keep_gradients: bool | None = None,
+    keep_gradients: bool | Literal["all"] | None = None,
     target: Target = Target.cpu,
     shares_random: bool = False,
     floats: Collection[int] = (),
@@ -132,7 +133,8 @@ def capture_train_step(
     optimizers (a list) and None need a closure, which gets them; several models are a ModuleList.
     With `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
     gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
-    leaves some of parameters that neither an optimizer nor the step itself updates. `target` is
+    leaves some of parameters that neither an optimizer nor the step itself updates; "all": those of
+    all parameters that require one. `target` is
     whose kernels will run the graph. `shares_random`: it draws from the client's generators as
     eager does, else from the job's. `floats` are the leaves of the arguments, all floats, that are
     inputs and no constants. Raises CaptureError, naming operator, line and remedy, when the step
@@ -143,6 +145,9 @@ def capture_train_step(
     training = _Training(model, loss_fn, optimizer, *given_inputs, *rest)
     if slots_of is not None:
         return _capture_once(training, frozenset(slots_of.gradients))
+    if keep_gradients == "all":
+        modules = (("model", model), ("loss", loss_fn))
+        return _capture_once(training, every_parameter(modules))
     if keep_gradients:
         return _capture_once(training, _accumulated(training))
     try:

@@ -13,6 +13,7 @@ as in eager execution.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -22,9 +23,23 @@ from laneway.graph.graph_ir import SlotKind
 from laneway.graph.slots import Path, Slot
 
 
+class NewGradient(CaptureError):
+    """A parameter gets a gradient that has no place in the job's image."""
+
+
 def gradient_path(parameter: Path) -> Path:
     """The path of the gradient of `parameter`."""
     return ("gradient", *parameter)
+
+
+def every_parameter(modules: Iterable[tuple[str, Any]]) -> frozenset[Path]:
+    """The path of each parameter of those that are modules."""
+    return frozenset(
+        (prefix, name)
+        for prefix, module in modules
+        if isinstance(module, torch.nn.Module)
+        for name, _ in module.named_parameters()
+    )
 
 
 def begun(kept: Iterable[Path], slots: list[Slot]) -> set[Path]:
@@ -74,7 +89,7 @@ class Gradients:
         if self._kept:
             for path, fake in self._others.items():
                 if self._is_new(fake):
-                    raise CaptureError(
+                    raise NewGradient(
                         f"{'/'.join(map(str, path))} gets a gradient in this call and got none in "
                         "the job's first",
                         remedy="make a new step, whose first call uses all that later ones do",

@@ -93,7 +93,8 @@ class Mirror:
         self._parameters = [
             p for o, _ in optimizers for g in o.param_groups for p in list.__iter__(g["params"])
         ]
-        self._gradients: GradientMirror | None = None  # of a step without an optimizer
+        self._gradients: GradientMirror | None = None  # of a job that keeps gradients
+        self._gradients_due = False  # whether the client's are older than the job's
         self._scaler: ScalerMirror | None = None
         self.present: set[Path] = set()  # the parameters that have a gradient now
         self._lines = LeftLines(job.name, [optimizer for optimizer, _ in optimizers])
@@ -119,6 +120,10 @@ class Mirror:
         parameters = self._model.parameters()
         self._gradients = GradientMirror(self._slots, kept, parameters)
         self.present = present
+
+    def left_gradients(self, present: set[Path]) -> None:
+        """Notes which gradients the last iteration left: who reads the model next gets them."""
+        self.present, self._gradients_due = present, True
 
     def follow_scaler(self, captured: CapturedScaler) -> None:
         """From here on the client's scaler is kept up to date, too."""
@@ -189,6 +194,12 @@ class Mirror:
             self._of_state.due = True
             if self._gradients is not None and not self._gradients.is_untouched():
                 self.present = self._gradients.push(self._job)
+                self._gradients_due = False
+
+    def _pull_gradients(self, job: Job) -> None:
+        if self._gradients_due and self._gradients is not None:
+            self._gradients_due = False
+            self._gradients.pull(job, self.present)
 
     def _bring_model(self) -> None:
         """Brings the tensors that the client had before up to date."""
@@ -232,6 +243,7 @@ class Mirror:
                 if state:
                     for optimizer, stepped in zip(self._optimizers, self.stepped):
                         optimizer.refresh(self._job, self._slots, stepped)
+                self._pull_gradients(self._job)
             except Error as error:
                 error.add_note(
                     f"the weights of this model are in job {self._name!r}; after step.close() the "
@@ -256,6 +268,7 @@ class Mirror:
                 self._model.refresh(job)
                 for optimizer, stepped in zip(self._optimizers, self.stepped):
                     optimizer.refresh(job, self._slots, stepped)
+                self._pull_gradients(job)
                 if self._scaler is not None:
                     self._scaler.refresh(job)
             except Error as error:
@@ -282,7 +295,7 @@ class Mirror:
     def _model_read(self) -> None:
         """Somebody is about to read the model, and may write to it afterwards."""
         reader = self._lines.reader()
-        if reader == "gradients":
+        if reader == "gradients" and not self._gradients_due:
             return
         self.refresh()
         if reader == "evaluation":

@@ -248,6 +248,8 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
                 module.training = training
         if call is not None and call.captured.gradients:
             self._gradients = {path for path, has in call.captured.gradients.items() if has}
+            if self._captures.keeps_all and self.mirror is not None:
+                self.mirror.left_gradients(self._gradients)
         for watch in self._watches:
             watch.current = False
         if self.mirror is not None:
@@ -264,7 +266,8 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         assert call is not None, "it was prepared"
         if self.mirror is not None:
             self._stepped = self.mirror.stepped
-            self._gradients = self._gradients if self.optimizers else self.mirror.present
+            if not self.optimizers or self._captures.keeps_all:
+                self._gradients = self.mirror.present
         layouts = zip(self.optimizers, captured.optimizer_layouts, self._stepped)
         optimizers = [
             (optimizer, given.path_of(self.optimizer, "optimizer", number), layout, stepped)
@@ -347,7 +350,7 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
             self.mirror.add_graph(captured.graph)
             if captured.scaler is not None:
                 self.mirror.follow_scaler(captured.scaler)
-            if not self.optimizers:
+            if not self.optimizers or self._captures.keeps_all:
                 self.mirror.keep_gradients(captured.gradients, self._gradients)
             self.service.add_mirror(self.mirror)
             self._unwatch = weakref.finalize(self, self.mirror.release)

@@ -11,13 +11,15 @@ from torch.optim import Optimizer
 from laneway.capture import given, optimizers
 from laneway.capture.capture import CapturedJobGraph, capture_inference, capture_train_step
 from laneway.capture.default_step import default_step
+from laneway.capture.kept_gradients import NewGradient
 from laneway.capture.recorder import StaleGradient
 from laneway.errors import CaptureError, InvalidInput
-from laneway.graph.slots import Slot
+from laneway.graph.slots import OtherImage, Slot
 from laneway.graph.target import Target
 from laneway.jobs import draws, lazy_modules
 from laneway.jobs.alike import Alike, Kept, bound
 from laneway.jobs.client_state import ClientState
+from laneway.jobs.code_around import reads_gradients
 from laneway.jobs.float_arguments import FloatArguments
 from laneway.jobs.likeness import Likeness, TooMuch
 from laneway.jobs.step_options import StepOptions
@@ -56,11 +58,15 @@ class StepCapture:
         self._floats = FloatArguments()
         self._first: Kept | None = None  # the capture of the job's first graph
         self.taken = 0  # graphs that were another step's
+        self.keeps_all = False  # gradients, for the user's code around the step
 
     def first(self, inputs: tuple, kwargs: dict[str, Any]) -> tuple[CapturedJobGraph, bytes]:
         """The first graph of the step's job, and its bytes. Raises InvalidInput when the step was
         made like another and is not."""
         self._initialise(inputs, kwargs)
+        options = self._options
+        if options.keep_gradients is None and options.sync != "manual" and self._optimizer:
+            self.keeps_all = self.keeps_all or reads_gradients(options.closure)
         likeness = self._likeness()
         kept = self._found(likeness, None, inputs, kwargs)
         if kept is None and self._is_like and likeness is not None:
@@ -92,6 +98,10 @@ class StepCapture:
             captured = self._captured(inputs, kwargs, job)
         except StaleGradient as error:
             raise self._explained(error) from error
+        except NewGradient as error:
+            if self.keeps_all:
+                raise OtherImage(error.message, remedy=error.remedy) from error
+            raise
         encoded = captured.encode()
         self._keep(likeness, captured, encoded, self._first)
         return captured, encoded
@@ -168,7 +178,7 @@ class StepCapture:
             ("the closure", options.closure),
             ("the form of model=", _form(self._model)),
             ("the form of optimizer=", _form(self._optimizer)),
-            ("keep_gradients", options.keep_gradients),
+            ("keep_gradients", "all" if self.keeps_all else options.keep_gradients),
             ("the kernels of the service", self._target),
             ("random", self._shares_random),
         ]
@@ -195,7 +205,7 @@ class StepCapture:
                 self._closure(),
                 _GRAPH_NAME,
                 slots_of,
-                self._options.keep_gradients,
+                "all" if self.keeps_all else self._options.keep_gradients,
                 self._target,
                 self._shares_random,
                 floats,

@@ -17,6 +17,7 @@ from laneway.jobs.job import Job
 from laneway.jobs.job_state import JobState, parts_of
 from laneway.jobs.mirror import Mirror
 from laneway.jobs.stale_weights import StaleWeights
+from laneway.jobs.step_capture import StepCapture
 from laneway.jobs.variants import Variants
 from laneway.jobs.watched import quietly
 from laneway.native.process import ProcessLock
@@ -32,6 +33,7 @@ class StepState:
     job: Job | None
     mirror: Mirror | None
     _before: ClientState
+    _captures: StepCapture
     _gradients: set[Path]
     _lock: ProcessLock
     _shares_random: bool
@@ -61,7 +63,7 @@ class StepState:
                 return self._before.read()
             if self.mirror is not None:
                 self._stepped = self.mirror.stepped
-                if not self.optimizers:
+                if not self.optimizers or self._captures.keeps_all:
                     self._gradients = self.mirror.present
             return self._state().read(self._stepped, self._gradients)
 

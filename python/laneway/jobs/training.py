@@ -62,8 +62,8 @@ def train_step(
       of another class in its lane has work.
     - `admission_timeout`: how many seconds the first call waits for room in the pool before it
       raises Refused. None: without a limit. 0: it does not wait.
-    - `keep_gradients`: True: gradients are state of the job, to accumulate over calls. None: if the
-      first call reads older gradients, or leaves some of parameters that it does not update.
+    - `keep_gradients`: True: gradients are state of the job. None: if the first call reads older
+      ones, leaves some of parameters that it does not update, or the code around reads `.grad`.
     - `max_variants`: how many forms of call stay captured at a time.
     - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
     - `replay`: whether a device records an iteration's work and replays it, where the work needs
