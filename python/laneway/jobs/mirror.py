@@ -304,6 +304,11 @@ class Mirror:
         self._compare = "all"
         self._of_model.due = False
 
+    def touched(self) -> None:
+        """Somebody may read the model, and write to it, by references of his own."""
+        self.refresh()
+        self._compare, self._of_model.due = "all", False
+
     def _scaler_read(self) -> None:
         """Somebody is about to read or set the scaler's state."""
         with self._gate.reading, self._lock, quietly():

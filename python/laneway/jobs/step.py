@@ -32,6 +32,7 @@ from laneway.jobs.not_pickled import NotPickled
 from laneway.jobs.owned_job import OwnedJob
 from laneway.jobs.preparation import Preparation
 from laneway.jobs.progress import Progress
+from laneway.jobs.references import References
 from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import default_service
 from laneway.jobs.settable import Settable
@@ -82,6 +83,7 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         self.captured: CapturedJobGraph | None = None  # the job's first graph
         self.job: Job | None = None
         self._modules = [m for m in (self.root, loss_fn) if isinstance(m, torch.nn.Module)]
+        self._references = References(self._modules, self.optimizers)
         self._conditions = Conditions(self._modules, self.optimizers)
         self._gate = gate_of(*self.models)
         self._captures = StepCapture(
@@ -104,6 +106,7 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         self._watches: list[StaleWeights] = []  # of a job whose model is not
         self._unwatch: weakref.finalize | None = None
         self._progress = Progress()  # of StepFiles
+        self._references.settle()
         self._verification = verification_of(options.verify, "step", self._target, self._gate)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -173,13 +176,16 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
         what equal graphs of other jobs had of it; in "captures", how many graphs the step needed,
         keeps, and dropped for lack of room; in "captures_taken", how many were those of a step that
         it is like; in "guards", how many reads of Python state each kept graph compares before a
-        call. `with_tapes` adds the allocation trace of each graph."""
+        call; in "references", the classes of objects that keep parameters of the model, which is
+        brought up to date after each iteration for them. `with_tapes` adds the allocation trace of
+        each graph."""
         with self._lock:
             self._check_open()
             if self.job is None:
                 raise InvalidInput("the step has not been called yet: there is no job to report")
             captures = {"captures": self._variants.counts(), "captures_taken": self._captures.taken}
-            return self.job.report(with_tapes) | captures | {"guards": self._variants.guards()}
+            uses = {"guards": self._variants.guards(), "references": self._references.holders}
+            return self.job.report(with_tapes) | captures | uses
 
     def close(self) -> None:
         """Ends the job and frees its state, after the client's model and optimizer have been
@@ -258,6 +264,8 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
             if told is not self.mirror:  # the call made the mirror
                 self.mirror.before_call()
             self.mirror.after_call()
+            if self._references.holders:
+                self.mirror.touched()
 
     def _begin_check(self, verification: Verification, inputs: tuple, kwargs: Any) -> Check:
         """Runs the iteration that comes in eager execution."""
@@ -295,6 +303,8 @@ class TrainStep(NotPickled, Settable, StepState, StepFiles):
                 except OtherImage:
                     self._give_up_job()
             bring_up_to_date(self._modules)
+            self._references.look()
+            self._references.done()
             with self._gate.capturing():
                 captured, encoded = self._captures.first(inputs, kwargs)
             if captured.scaler is not None:
