@@ -234,3 +234,40 @@ def test_what_is_read_by(kind, service):
         return losses, model
 
     assert check_equal(job, service).graphs() == 2
+
+
+def test_a_registry_of_functions(service):
+    """Compared at once, by identity; what takes a function's place may be of any class."""
+
+    def double(x):
+        return x * 2
+
+    def shift(x):
+        return x + 1
+
+    class Called:
+        def __call__(self, x):
+            return x - 3
+
+        def __eq__(self, other):
+            raise ValueError("not to be compared")
+
+        __hash__ = None
+
+    def job(lane):
+        model, registry = net(), {"a": double, "b": shift, "c": None}
+        model.forward = lambda x: use(nn.Sequential.forward(model, x), registry)
+        predict, x = lane.inference(model), batches(1)[0][0]
+        found = [predict(x), predict(x)]
+        for key, value in (("a", shift), ("b", Called()), ("d", double), ("b", shift)):
+            registry[key] = value
+            found += [predict(x), predict(x)]
+        registry["a"] = registry.pop("a")  # another order
+        return [*found, predict(x)]
+
+    def use(x, registry):
+        for function in registry.values():
+            x = x if function is None else function(x)
+        return x
+
+    assert check_equal(job, service).graphs() == 6

@@ -8,6 +8,7 @@ of plain attributes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import repeat
 from operator import attrgetter, is_, is_not, itemgetter
 from typing import Any
@@ -45,9 +46,9 @@ class ModuleForm:
         self._empty += [holder for holder in buffers if not holder]
         self._buffers = [holder for holder in buffers if holder]
         named = [(holder, *entry) for holder in self._buffers for entry in dict.items(holder)]
-        self._buffer_holder = [holder for holder, _, _ in named]
-        self._buffer_name = [name for _, name, _ in named]
-        self._is_set = [tensor is not None for _, _, tensor in named]
+        self._buffer_count = len(named)
+        self._set_buffers = _Places([(h, name) for h, name, t in named if t is not None])
+        self._unset_buffers = _Places([(h, name) for h, name, t in named if t is None])
         # Parameters are compared by identity alone: `==` of two tensors would run an operator.
         self._holders = [holder for holder in holders if holder]
         entries = [(holder, *entry) for holder in self._holders for entry in holder.items()]
@@ -85,12 +86,27 @@ class ModuleForm:
     def _has_buffers(self) -> bool:
         """Whether the modules have the buffers that they had, whatever tensors these are."""
         try:
-            now = map(_entry, self._buffer_holder, self._buffer_name)
-            if not all(map(is_, map(is_not, now, repeat(None)), self._is_set)):
+            if not all(map(is_not, self._set_buffers.now(), repeat(None))):
+                return False
+            if any(map(is_not, self._unset_buffers.now(), repeat(None))):
                 return False
         except KeyError:
             return False
-        return sum(map(len, self._buffers)) == len(self._is_set)  # and no others
+        return sum(map(len, self._buffers)) == self._buffer_count  # and no others
+
+
+class _Places:
+    """Entries of dictionaries, by holder and name."""
+
+    __slots__ = ("_holders", "_names")
+
+    def __init__(self, places: list[tuple[Any, str]]) -> None:
+        self._holders = [holder for holder, _ in places]
+        self._names = [name for _, name in places]
+
+    def now(self) -> Iterator[Any]:
+        """What there is at present; raises KeyError where there is nothing."""
+        return map(_entry, self._holders, self._names)
 
 
 def _is_plain(module: torch.nn.Module) -> bool:
