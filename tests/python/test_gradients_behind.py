@@ -163,3 +163,10 @@ def test_a_read_in_an_inner_function_counts() -> None:
         return p.data, p.grad
 
     assert calls()
+
+
+def test_a_step_that_its_own_closure_reaches() -> None:
+    def the_step(count: int) -> int:
+        return the_step(count - 1) if count else 0
+
+    assert not calls(the_step)

@@ -158,3 +158,11 @@ def test_lists_and_variables_of_a_script_are_no_objects(service) -> None:
     train = laneway.train_step(model, F.cross_entropy, torch.optim.SGD(groups, lr=0.1), service)
     train(*batches(1)[0])
     assert train.report()["references"] == [] and parameter is last
+
+
+def test_a_scripted_part_is_refused_in_its_own_words(service) -> None:
+    model = nn.Sequential(torch.jit.script(nn.Linear(8, 6)), nn.Linear(6, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    train = laneway.train_step(model, F.cross_entropy, optimizer, service)
+    with pytest.raises(laneway.CaptureError, match="TorchScript"):
+        train(*batches(1)[0])

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from laneway.capture.code_names import is_installed
+from laneway.capture.code_names import is_empty, is_installed
 from laneway.capture.uses import MISSING
 
 _MOST = 256  # functions that are looked at
@@ -24,7 +24,7 @@ _NOT_OF_TENSORS = ("autograd", "func", "jax")  # torch.autograd.grad() is a func
 def reads_gradients(function: Callable[..., Any] | None) -> bool:
     """Whether a frame of the caller's callers, or a function that it names, may read `.grad`. The
     step's own `function` is left out."""
-    seen = set(_codes_of(function))
+    seen = _codes_of(function)
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and len(seen) < _MOST:
         code = frame.f_code
@@ -74,15 +74,17 @@ def _functions(
     return (each for each in found if isinstance(each, types.FunctionType))
 
 
-def _codes_of(function: Callable[..., Any] | None) -> Iterator[types.CodeType]:
+def _codes_of(function: Callable[..., Any] | None) -> set[types.CodeType]:
     """The code of a function, and of those that it is made around."""
-    if isinstance(function, types.FunctionType):
-        yield function.__code__
-        for cell in function.__closure__ or ():
-            try:
-                yield from _codes_of(cell.cell_contents)
-            except ValueError:  # an empty cell
-                continue
+    found: set[types.CodeType] = set()
+    waiting = [function]
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, types.FunctionType) or each.__code__ in found:
+            continue
+        found.add(each.__code__)
+        waiting += [c.cell_contents for c in each.__closure__ or () if not is_empty(c)]
+    return found
 
 
 @functools.lru_cache(maxsize=1024)

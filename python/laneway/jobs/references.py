@@ -68,7 +68,8 @@ class References:
 
     def _known_containers(self) -> Iterator[Any]:
         for module in {id(m): m for root in self._modules for m in root.modules()}.values():
-            yield module._parameters
+            if isinstance(module._parameters, dict):  # not of a scripted part
+                yield module._parameters
             yield from (v for v in vars(module).values() if isinstance(v, (list, tuple)))
         for optimizer in self._optimizers:
             yield from (group["params"] for group in optimizer.param_groups)
