@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <span>
+#include <tuple>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -58,7 +59,11 @@ struct TurnRank {
   int64_t less_urgent = 0;   // … and that: larger for one that others may interrupt
   int64_t value = 0;         // of the policy …
   int64_t tie = 0;           // … between equal ones
-  auto operator<=>(const TurnRank&) const = default;
+  auto operator<=>(const TurnRank& other) const {
+    return std::tie(best_effort, less_urgent, value, tie) <=>
+           std::tie(other.best_effort, other.less_urgent, other.value, other.tie);
+  }
+  bool operator==(const TurnRank& other) const { return (*this <=> other) == 0; }
 };
 
 // A job whose image may leave the pool.
