@@ -11,6 +11,15 @@ from support.children import run_script
 
 # Every iteration is given the same batch, so that only their number matters.
 CHECK = """
+def come_again(lost):
+    # Python drops an interrupt that comes while a destructor runs.
+    if lost.exc_type is KeyboardInterrupt:
+        os.kill(os.getpid(), signal.SIGINT)
+    else:
+        sys.__unraisablehook__(lost)
+
+sys.unraisablehook = come_again
+
 def check(step, width, rows, seed=0):
     state = step.state_dict()  # ordered behind what is in flight, so that all of it is counted
     count = step.report()["graphs"][0]["iterations"]
