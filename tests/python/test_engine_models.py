@@ -71,9 +71,12 @@ def test_two_jobs_side_by_side_equal_eager(pair, threads):
         steps = {name: make_step(service, name, 3) for name in pair}
         for name in pair:
             steps[name].prepare(*batches[name][0])
-        jobs = service.status()["jobs"]  # a daemon also tells of jobs that have ended
+        status = service.status()
+        jobs = status["jobs"]  # a daemon also tells of jobs that have ended
         lanes = {line["lane"] for line in jobs if line["lane"] is not None}
-        assert len(lanes) == 2
+        # On a busy machine it may have measured that a second lane does not pay.
+        limit = status.get("lane_limit")
+        assert len(lanes) == 2 or (limit is not None and limit["lanes"] < 2)
         with ThreadPoolExecutor(2) as pool:
             states = dict(zip(pair, pool.map(lambda n: train(steps[n], batches[n]), pair)))
     for name in pair:
