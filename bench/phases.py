@@ -9,17 +9,18 @@ same in order."""
 
 from __future__ import annotations
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 import laneway
 
 from .daemon import Daemon
-from .harness import Calibration, Options, progress
+from .harness import Calibration, Options, interleaved, progress
 from .report import Report, at_most
 from .stats import median
 
@@ -59,12 +60,10 @@ def training(service: Any, name: str) -> Training:
 
 
 def together(trainings: list[Training], steps: int, gap_s: float) -> float:
-    threads = [threading.Thread(target=one.run, args=(steps, gap_s)) for one in trainings]
     begin = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(trainings)) as threads:
+        for done in [threads.submit(one.run, steps, gap_s) for one in trainings]:
+            done.result()
     return time.perf_counter() - begin
 
 
@@ -73,6 +72,15 @@ def in_turn(trainings: list[Training], steps: int, gap_s: float) -> float:
     for one in trainings:
         one.run(steps, gap_s)
     return time.perf_counter() - begin
+
+
+MEASURES = {"in_turn": in_turn, "together": together}
+
+
+def differing(trainings: list[Training]) -> int:
+    """Of the two, which begin alike and do the same steps: weights and momenta that differ."""
+    one, other = (pytree.tree_leaves(each.step.state_dict()) for each in trainings)
+    return sum(isinstance(a, torch.Tensor) and not torch.equal(a, b) for a, b in zip(one, other))
 
 
 def size_of_one() -> int:
@@ -95,12 +103,15 @@ def run(options: Options) -> Report:
             if not options.wants(case):
                 continue
             steps = QUICK_STEPS if options.quick else steps
-            ratios = []
-            for number in range(1 if options.quick or gap_ms == 5000 else ROUNDS):
+            found: dict[str, list[float]] = {name: [] for name in MEASURES}
+            rounds = 1 if options.quick or gap_ms == 5000 else ROUNDS
+            for number, names in enumerate(interleaved(list(MEASURES), rounds)):
                 progress(f"phases: {case}, round {number + 1}")
                 calibration.sample()
-                one_by_one = in_turn(trainings, steps, gap_ms / 1000)
-                ratios.append(together(trainings, steps, gap_ms / 1000) / one_by_one)
+                for name in names:
+                    found[name].append(MEASURES[name](trainings, steps, gap_ms / 1000))
+            ratios = [a / b for a, b in zip(found["together"], found["in_turn"], strict=True)]
             report.add(case, "over_in_turn", median(ratios), "", at_most(most), samples=ratios)
+            report.add(case, "differing", float(differing(trainings)), "tensors", at_most(0))
     calibration.add_to(report)
     return report

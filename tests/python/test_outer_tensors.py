@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from support.both import batches, check_equal, net
+from support.both import batches, check_equal, net, sgd
 
 weights = torch.ones(4)
 
@@ -24,10 +24,6 @@ weights = torch.ones(4)
 def service():
     with laneway.embedded("256MiB") as opened:
         yield opened
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def in_a_global(model):

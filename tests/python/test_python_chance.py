@@ -12,17 +12,13 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from support.both import batches, check_equal, check_refused, net
+from support.both import batches, check_equal, check_refused, net, sgd
 
 
 @pytest.fixture
 def service():
     with laneway.embedded("256MiB") as opened:
         yield opened
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def drawing(draw: Any) -> Any:

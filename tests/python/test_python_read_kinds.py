@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from support.both import batches, check_equal, net
+from support.both import batches, check_equal, net, sgd
 
 current: contextvars.ContextVar[float] = contextvars.ContextVar("current", default=1.0)
 
@@ -28,10 +28,6 @@ current: contextvars.ContextVar[float] = contextvars.ContextVar("current", defau
 def service():
     with laneway.embedded("256MiB") as opened:
         yield opened
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 class Colour(enum.Enum):

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from support.both import batches, check_equal, check_refused, net
+from support.both import batches, check_equal, check_refused, net, sgd
 
 SCALE = 1.0
 args = types.SimpleNamespace(temperature=1.0)
@@ -28,10 +28,6 @@ args = types.SimpleNamespace(temperature=1.0)
 def service():
     with laneway.embedded("256MiB") as opened:
         yield opened
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def test_an_attribute_of_the_object_whose_method_the_step_is(service):

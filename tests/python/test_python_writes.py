@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from support.both import batches, check_equal, check_refused, net
+from support.both import batches, check_equal, check_refused, net, sgd
 
 TABLES: dict[int, torch.Tensor] = {}
 
@@ -25,10 +25,6 @@ TABLES: dict[int, torch.Tensor] = {}
 def service():
     with laneway.embedded("256MiB") as opened:
         yield opened
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 class Meter:

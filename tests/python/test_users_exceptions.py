@@ -8,17 +8,13 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from support.both import check_equal
+from support.both import check_equal, sgd
 
 
 @pytest.fixture
 def service():
     with laneway.embedded("256MiB") as opened:
         yield opened
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 class TooLong(Exception):

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 import laneway
 from laneway.errors import InvalidInput, VerificationError
 from laneway.jobs.bit_compare import first_difference
-from support.both import batches, net
+from support.both import batches, net, sgd
 from support.eager import assert_same
 from support.two_ways import check
 
@@ -29,10 +29,6 @@ from support.two_ways import check
 def service():
     with laneway.embedded("256MiB") as opened:
         yield opened
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def trained(model: nn.Module, service: Any, scale: Any, **options: Any) -> Any:

@@ -112,6 +112,10 @@ def net(*extra: torch.nn.Module) -> torch.nn.Module:
     )
 
 
+def sgd(model: torch.nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
 def batches(count: int = 6) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Batches of that classifier, the same in each call."""
     generator = torch.Generator().manual_seed(1)
