@@ -69,12 +69,7 @@ ReasonCode Admission::try_admit_with_home(Job& job, const policies::AdmitDecisio
   if (!breaks_exchange_) code = try_admit(job, decision);
   if (code == ReasonCode::none) {
     core_.homeless_jobs += core_.is_homeless(job);
-    Bytes largest;
-    for (const policies::JobView* one : core_.view.waiting()) {
-      largest = std::max(largest, one->persistent);
-    }
-    // Those who wait may find no home any more, and wait aside then.
-    if (!core_.outside.has_a_home_for(largest)) core_.memory_changed();
+    core_.outside_taken();
     return code;
   }
   exchange_.give_back(job);
@@ -296,7 +291,6 @@ void Admission::admit(const Job& job, const Lane& lane, const ImagePrefix& staye
 
 void Admission::enter_lane(Job& job, Lane& lane) {
   core_.view.remove_waiting(job.view);
-  if (core_.view.waiting().empty()) core_.spread_all = true;  // nobody wants memory any more
   job.view.lane = lane.id;
   core_.view.add_to_lane(job.view);
   job.reason = {};

@@ -126,6 +126,12 @@ void CoreState::memory_changed() {
                  .may_leave = outside.exists()});
 }
 
+void CoreState::outside_taken() {
+  Bytes largest;
+  for (const policies::JobView* one : view.waiting()) largest = std::max(largest, one->persistent);
+  if (!outside.has_a_home_for(largest)) memory_changed();
+}
+
 Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
   // An otherwise empty pool has everything but the reserve.
   const bool empty_pool = code == ReasonCode::larger_than_pool;

@@ -98,6 +98,9 @@ struct CoreState {
   // Must be called when memory or a lane was freed: jobs without room are tried again when the
   // event has been handled.
   void memory_changed();
+  // Must be called when room outside was taken: those who wait may find no home any more, and wait
+  // aside then.
+  void outside_taken();
   // Whether somebody waits for memory: then whoever has nothing to run must be known.
   bool memory_wanted() const { return !view.waiting().empty() || held_jobs > 0; }
   // Whether lanes may take memory so that work waits less: nobody waits for it, and the pool is as

@@ -212,7 +212,6 @@ void Exchange::turn_down(Job& job, bool may_share) {
   }
   job.reason = core_.make_reason(ReasonCode::exchange_full, job);
   core_.view.remove_waiting(job.view);
-  core_.spread_all = true;  // perhaps nobody wants memory any more
   job.aside = true;
   ++core_.jobs_aside;
   if (std::exchange(job.told, job.reason.code) != job.reason.code) {

@@ -27,7 +27,6 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   if (job.queued()) {
     core_.view.remove_waiting(job.view);
     core_.queue_has_changed = true;
-    core_.spread_all = true;  // perhaps nobody wants memory any more
   }
   if (job.aside) --core_.jobs_aside;
   if (core_.is_homeless(job)) --core_.homeless_jobs;

@@ -50,8 +50,10 @@ void LaneChanges::change(Job& job, Lane& to) {
   core_.view.add_to_lane(job.view);
   if (ready) core_.view.add_ready(job.view);
   core_.actions.push_back(ChangeLane{job.view.id, to.id});
-  // Somebody who waits may be let into another lane.
-  if (core_.lane_limit.on() && !is_counted(core_, from.id)) core_.memory_changed();
+  // Somebody who waits may be let into another lane; or may find room beside a homeless job now, or
+  // not any more.
+  const bool other_lane = core_.lane_limit.on() && !is_counted(core_, from.id);
+  if (other_lane || core_.is_homeless(job)) core_.memory_changed();
   from.fit_wanted = true;
   core_.touch(from);
   // It may be held no more, or the region wants to grow.
@@ -217,10 +219,13 @@ void LaneChanges::spread() {
     all = all || (idle_ & set_of(id)) != 0;
   }
   if (!core_.worker_up) return;
-  if (std::exchange(core_.spread_all, false)) {
+  const bool spare = core_.memory_to_spare();
+  const bool more_spare = spare && !had_spare_;
+  had_spare_ = spare;
+  if (std::exchange(core_.spread_all, false) || more_spare) {
     all = true;
     // Regions may grow now that could not.
-    core_.reorder_all = core_.reorder_all || core_.memory_to_spare();
+    core_.reorder_all = core_.reorder_all || spare;
   }
   if (std::exchange(core_.reorder_all, false)) later_ = misplaced_ = core_.all_lanes();
   if (all) from = has_waiting_;
@@ -243,7 +248,7 @@ void LaneChanges::fill_lanes(LaneSet from) {
 void LaneChanges::find_misplaced() {
   for (LaneSet later = std::exchange(later_, 0); later != 0; later &= later - 1) {
     const Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(later))];
-    if (lane.state() == LaneState::closed) continue;
+    if (!order_.has_holder(lane.id)) continue;
     const LaneSet from = has_waiting_ & ~set_of(lane.id);
     const auto* job = order_.first_for(from, lane, /*goes_before_own=*/true);
     if (job != nullptr) misplaced_ |= set_of(job->lane);

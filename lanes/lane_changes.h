@@ -95,8 +95,9 @@ class LaneChanges {
   LaneSet idle_ = 0;
   LaneSet has_waiting_ = 0;  // those with jobs that wait for a turn of another one
   LaneSet closed_;
-  LaneSet later_ = 0;      // those whose holder comes later in the order than one before
-  LaneSet misplaced_ = 0;  // those of which the first that waits may belong into another one
+  bool had_spare_ = false;  // what memory_to_spare() was when all lanes were looked at last
+  LaneSet later_ = 0;       // those whose holder comes later in the order than one before
+  LaneSet misplaced_ = 0;   // those of which the first that waits may belong into another one
 };
 
 }  // namespace laneway::lanes

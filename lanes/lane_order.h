@@ -25,6 +25,8 @@ class LaneOrder {
   };
   // Must be called when the lane's jobs, their work or its turn are other ones.
   News look(const Lane& lane);
+  // Whether jobs of the lane have work.
+  bool has_holder(LaneId lane) const { return firsts_[lane.value() - 1].holder.job != nullptr; }
   // Whether jobs of the lane wait for others' turns there.
   bool keeps_waiting(LaneId lane) const { return firsts_[lane.value() - 1].kept().job != nullptr; }
   // Whether the lane's region, which may be closed still, is large enough for the job, or could

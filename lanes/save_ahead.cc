@@ -36,6 +36,7 @@ void SaveAhead::on_timer() {
   if (place.tier != Tier::store || !core_.outside.claim(job->view.id, size, place)) return;
   job->saving = true;
   ++core_.saving_jobs;
+  core_.outside_taken();
   core_.actions.push_back(SaveImage{job->view.id, place, core_.pool.rounded(size)});
 }
 
@@ -73,6 +74,8 @@ void SaveAhead::saved(Job& job, bool whole) {
   job.saving = false;
   --core_.saving_jobs;
   look_soon();
+  // A copy that nobody needs gives its place to who waits aside for one.
+  if (core_.jobs_aside > 0) core_.exchange_has_changed = true;
   if (job.leaves || job.clean) return;  // its place is needed all the same
   const bool in_pool = job.view.lane.valid() && job.state() != JobState::staged &&
                        job.state() != JobState::restoring;

@@ -18,7 +18,8 @@
 //    after max(reserve_s, kShare x the known work in front of it by lanes): nobody is admitted
 //    before it. Source: reservations of backfilling schedulers (Lifka, "The ANL/IBM SP scheduling
 //    system", 1995); by the work in front, because under load a fixed time makes any order fifo.
-// 3. Jobs of class best_effort run when no other job in their lane has work, ageing excepted.
+// 3. Jobs of class best_effort run when no other job in their lane has work, ageing excepted, and
+//    give their lane to one that waits in another.
 // 4. A job that another one with work may interrupt (Policy::urgency) gets no turn before it,
 //    ageing excepted.
 // 5. share=no: a job is admitted to a new lane or not at all, and lanes never become one.
