@@ -42,7 +42,8 @@ struct RefuseJob {
 // The job's next iteration will not be run: it does not fit its lane, and everybody who could make
 // room waits for room too. The executor fails that iteration, and the job goes on with what comes
 // behind it. With ReasonCode::no_way_back its image is outside and can't come back: all that is
-// queued fails, and what comes later is announced as the first.
+// queued (nothing, if its image was only wanted) fails, and what comes later is announced as the
+// first.
 struct RefuseWork {
   JobId job;
   Reason reason;

@@ -174,13 +174,18 @@ Eviction::Choice Eviction::choose(const Wish& wish, std::vector<EvictCandidate> 
   };
   Choice chosen;
   Leaving& leaving = chosen.leaving;
+  // When others may leave is of no use to whom all together give no room.
+  const auto in_vain = [&chosen] {
+    chosen.again = TimePoint::never();
+    return chosen;
+  };
   while (!suffice(leaving)) {
     // One or two do as a rule; before more are asked of the policy, whether all would.
-    if (candidates.empty() || (leaving.size() == kFew && !suffice(all))) return chosen;
+    if (candidates.empty() || (leaving.size() == kFew && !suffice(all))) return in_vain();
     const policies::EvictDecision next =
         policy_.evict(core_, {wish.job.view, candidates, wish.overdue()});
     chosen.again = std::min(chosen.again, next.again);
-    if (!next.job.valid()) return chosen;
+    if (!next.job.valid()) return suffice(all) ? chosen : in_vain();
     leaving.push_back(next.job);
     std::erase_if(candidates, [&](const EvictCandidate& one) { return one.job->id == next.job; });
   }

@@ -268,19 +268,20 @@ bool Exchange::refuse_stuck() {
   }
   for (const policies::JobView* view : waiting) {
     Job& job = core_.job_of(view->id);
-    if (job.state() != JobState::away || !job.work_announced) continue;
+    if (job.state() != JobState::away) continue;
     const Case alone{.outside = core_.outside,
                      .joins = &job,
                      .lane = {},
                      .may_share = policy_.shares(),
                      .alone = true};
     if (all_find_room(alone)) continue;
-    core_.actions.push_back(
-        RefuseWork{job.view.id, core_.make_reason(ReasonCode::no_way_back, job)});
+    const Reason why = core_.make_reason(ReasonCode::no_way_back, job);
     core_.view.remove_waiting(job.view);
-    job.work_announced = job.wanted_in = false;
-    job.reason = {};
-    job.told = ReasonCode::none;
+    job.wanted_in = false;
+    core_.actions.push_back(RefuseWork{job.view.id, why});
+    // Who was only asked to be loaded has no iteration that says why.
+    job.reason = std::exchange(job.work_announced, false) ? Reason{} : why;
+    job.told = job.reason.code;
     core_.queue_has_changed = true;
     return true;
   }

@@ -108,6 +108,23 @@ bool ImageMoves::make_room_above(Bytes limit) {
   return std::any_of(jobs.begin(), jobs.end(), goes);
 }
 
+bool ImageMoves::move_down() {
+  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) return false;
+  const JobTable& jobs = core_.jobs;
+  // Each step goes down, so this ends.
+  const auto goes = [&](const auto& known) {
+    const Job& job = known.second;
+    if (!could_move(job)) return false;
+    {
+      RoomTrial trial(core_);
+      const auto to = trial.move(job.view.id, PoolMap::MoveTo::lowest);
+      if (!to || *to >= job.image_offset) return false;
+    }
+    return begin({&job, PoolMap::MoveTo::lowest});
+  };
+  return std::any_of(jobs.begin(), jobs.end(), goes);
+}
+
 bool ImageMoves::could_make_room_above(RoomTrial& trial, Bytes limit) {
   const JobTable& jobs = core_.jobs;
   return std::any_of(jobs.begin(), jobs.end(), [&](const auto& known) {

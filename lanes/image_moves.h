@@ -25,6 +25,9 @@ class ImageMoves {
   // The pool becomes smaller: images that lie above its new end go below it, where they find room.
   // Returns whether one does or will.
   bool make_room_above(Bytes limit);
+  // None of them finds room: some image moves to a lower place, so that what is free gathers below
+  // the new end. Returns whether one does or will.
+  bool move_down();
   // Whether one of them would find room, as the trial left the pool.
   bool could_make_room_above(RoomTrial& trial, Bytes limit);
   // The image lies where it was to go; or the copy failed, and it lies where it was.

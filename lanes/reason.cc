@@ -172,8 +172,7 @@ std::string reason_text(const Reason& reason) {
              "start the service with more memory for images outside of the pool (--staging, "
              "--spill) or a larger pool (--pool).";
     case ReasonCode::no_way_back:
-      return "The iteration was not run: the job's image is outside of the pool and can't come "
-             "back; " +
+      return "Nothing of the job is run: its image is outside of the pool and can't come back; " +
              need(reason) + ", and in the pool of " + format_bytes(reason.capacity) + " " +
              format_bytes(reason.staying) +
              " are of images that have no place outside to which they could leave, nor give up "

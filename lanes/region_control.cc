@@ -275,6 +275,7 @@ void RegionControl::apply_capacity() {
     make_room_below(core_.wanted_capacity);
     if (!moves_.make_room_above(core_.wanted_capacity) && !sink_for_moves(core_.wanted_capacity)) {
       eviction_.empty_above(core_.wanted_capacity);
+      moves_.move_down();
     }
   }
   if (!core_.pool.set_capacity(core_.wanted_capacity)) return;

@@ -241,6 +241,7 @@ void Scheduler::on(const JobReleased& event) {
   job->quarantined = false;
   if (job->state() == JobState::quarantined) job->move_to(JobState::resident);
   regions_.set_need(*job, job->need_when_released);
+  core_.memory_changed();  // its image may leave or move again
 }
 
 void Scheduler::on(const JobChanged& event) {

@@ -41,7 +41,8 @@ Standing standing_of(const CoreState& core, const Job& job) {
   switch (job.state()) {
     case JobState::waiting: return {waits_for_memory(core, job), job.view.offered_at};
     case JobState::away:
-      if (!job.queued()) return {};
+      // Its image was wanted, by nobody's iteration, and can't come back (exchange.h).
+      if (!job.queued() && job.reason.code != ReasonCode::no_way_back) return {};
       return {waits_for_memory(core, job), since};
     case JobState::staged:
     case JobState::restoring:

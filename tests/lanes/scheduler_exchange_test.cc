@@ -46,13 +46,17 @@ class ExchangeTest : public SchedulerTest {
   bool call(uint64_t id) {
     answered_ = {};
     settle(ready(id));
-    for (int i = 0; i < 50 && answered_ != JobId(id); ++i) {
+    pass_timers(JobId(id));
+    return answered_ == JobId(id);
+  }
+  // Until none is set, or the job has been answered.
+  void pass_timers(JobId until = {}) {
+    for (int i = 0; i < 50 && (!until.valid() || answered_ != until); ++i) {
       const TimePoint next = scheduler_->next_wakeup();
       if (next == TimePoint::never()) break;
       now_ = std::max(now_, next);
       settle(send(TimerFired{}));
     }
-    return answered_ == JobId(id);
   }
   JobId answered_;
   std::vector<RefuseWork> refused_;
@@ -155,6 +159,26 @@ TEST_F(ExchangeTest, WhoCanNeverComeBackIsToldSoAndKeepsItsState) {
   EXPECT_EQ(job(1).store_bytes, units(60));
   send(JobEnded{JobId(2)});
   EXPECT_TRUE(call(1)) << "as soon as it can";
+}
+
+// … and if nobody but a `load` wants it, its status says so, and others are not behind it for ever.
+TEST_F(ExchangeTest, WhoIsLoadedAndCanNeverComeBackKeepsNobodyWaiting) {
+  store_ = units(70);
+  make(100, 4);
+  ReportedJob there = in_pool(away_at(2, 50, {}), 0);
+  there.copy = {};
+  restore(
+      {away_at(1, 55, {Tier::store, units(0)}), there, away_at(3, 15, {Tier::store, units(55)})},
+      /*with_lane=*/true);
+  settle(send(ResidencyWanted{JobId(1), Residency::load}));
+  pass_timers();
+  ASSERT_EQ(refused_.size(), 1u);
+  EXPECT_EQ(refused_.front().job, JobId(1));
+  EXPECT_EQ(job(1).reason.code, ReasonCode::no_way_back);
+  EXPECT_TRUE(call(3));
+  for (const uint64_t id : {2, 3}) send(JobEnded{JobId(id)});
+  EXPECT_TRUE(call(1)) << "as soon as it can";
+  EXPECT_EQ(job(1).reason.code, ReasonCode::none);
 }
 
 TEST_F(ExchangeTest, WhoFindsNoLaneSinceLanesAreSharedNoMoreIsToldSo) {
