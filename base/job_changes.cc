@@ -23,6 +23,7 @@ constexpr std::array kKeys = {
     Key{"weight", JobOption::weight, "a number"},
     Key{"total_iterations", JobOption::total_iterations, "a whole number, or none"},
     Key{"deadline", JobOption::deadline, "seconds from the job's offer, or none"},
+    Key{"iteration_s", JobOption::iteration_s, "seconds of one iteration, or none"},
     Key{"job_class", JobOption::job_class, "training, inference or best_effort"},
 };
 
@@ -52,11 +53,14 @@ bool read(std::string_view text, Number* field) {
   return number.has_value();
 }
 
-bool read_deadline(std::string_view text, Duration* field) {
+// Seconds, or "none"; at most `most`.
+bool read_seconds(std::string_view text, Duration limit, Duration* field) {
+  *field = Duration();
+  if (text == "none") return true;
   const auto seconds = number_of<double>(text);
   if (!seconds) return false;
   // What no Duration can hold is refused as what is just above the limit.
-  const double most = static_cast<double>(limits::kMaxDeadline.ns()) / 1e9 + 1;
+  const double most = static_cast<double>(limit.ns()) / 1e9 + 1;
   const bool fits = *seconds > 0 && *seconds < most;  // neither holds for a NaN
   const double kept = fits ? *seconds : (*seconds > 0 ? most : -1.0);
   *field = Duration(static_cast<int64_t>(std::ceil(kept * 1e9)));
@@ -80,9 +84,9 @@ bool read_value(JobOption option, std::string_view text, JobOptions* values) {
       values->total_iterations = 0;
       if (text == "none") return true;
       return read(text, &values->total_iterations) && values->total_iterations > 0;
-    case JobOption::deadline:
-      values->deadline = Duration();
-      return text == "none" || read_deadline(text, &values->deadline);
+    case JobOption::deadline: return read_seconds(text, limits::kMaxDeadline, &values->deadline);
+    case JobOption::iteration_s:
+      return read_seconds(text, limits::kMaxIterationTime, &values->iteration_time);
     case JobOption::job_class: return read_class(text, &values->job_class);
   }
   return false;
@@ -110,6 +114,7 @@ void JobChanges::apply_to(JobOptions& options) const {
   if (has(JobOption::weight)) options.weight = values.weight;
   if (has(JobOption::total_iterations)) options.total_iterations = values.total_iterations;
   if (has(JobOption::deadline)) options.deadline = values.deadline;
+  if (has(JobOption::iteration_s)) options.iteration_time = values.iteration_time;
   if (has(JobOption::job_class)) options.job_class = values.job_class;
 }
 
@@ -138,8 +143,11 @@ std::string job_changes_text(const JobChanges& changes) {
   add(JobOption::weight, "weight", number_text(values.weight));
   add(JobOption::total_iterations, "total_iterations",
       values.total_iterations > 0 ? std::to_string(values.total_iterations) : "none");
-  add(JobOption::deadline, "deadline",
-      values.deadline > Duration() ? seconds_text(values.deadline) : "none");
+  const auto seconds_or_none = [](Duration time) {
+    return time > Duration() ? seconds_text(time) : "none";
+  };
+  add(JobOption::deadline, "deadline", seconds_or_none(values.deadline));
+  add(JobOption::iteration_s, "iteration_s", seconds_or_none(values.iteration_time));
   add(JobOption::job_class, "job_class", job_class_name(values.job_class));
   return text;
 }

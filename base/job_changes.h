@@ -19,6 +19,7 @@ enum class JobOption : uint8_t {
   total_iterations = 4,
   deadline = 8,
   job_class = 16,
+  iteration_s = 32,
 };
 
 struct JobChanges {
@@ -34,8 +35,8 @@ struct JobChanges {
 };
 
 // "KEY=VALUE", or several with blanks between; the keys are the names of the options, a deadline is
-// in seconds from the offer, and total_iterations and deadline may be "none". invalid_argument
-// names the key, the value, and what it may be.
+// in seconds from the offer, iteration_s in seconds, and these two and total_iterations may be
+// "none". invalid_argument names the key, the value, and what it may be.
 Result<JobChanges> parse_job_changes(std::string_view text);
 // What parse_job_changes takes.
 std::string job_changes_text(const JobChanges& changes);

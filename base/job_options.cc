@@ -53,6 +53,12 @@ Status check_job_options(const JobOptions& options) {
                      std::to_string(limits::kMaxDeadline.ns() / 1'000'000'000) +
                      ", or leave it out");
   }
+  if (options.iteration_time < Duration() || options.iteration_time > limits::kMaxIterationTime) {
+    return wrong("iteration_s", seconds_text(options.iteration_time) + " s",
+                 "give the seconds of one iteration, above 0 and at most " +
+                     std::to_string(limits::kMaxIterationTime.ns() / 1'000'000'000) +
+                     ", or leave it out");
+  }
   return {};
 }
 

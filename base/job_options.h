@@ -23,7 +23,7 @@ enum class Replay : uint8_t { automatic = 0, on = 1, off = 2 };
 
 // Must be raised with every change of the fields: the versions of all messages and files that carry
 // JobOptions include it.
-inline constexpr uint16_t kJobOptionsVersion = 2;
+inline constexpr uint16_t kJobOptionsVersion = 3;
 
 struct JobOptions {
   std::string name;  // empty in a request: the service gives "job-N"
@@ -35,10 +35,13 @@ struct JobOptions {
   Replay replay = Replay::automatic;
   // Its iterations should all be done so long after its first offer; 0: none.
   Duration deadline = Duration();
+  // Of one iteration alone, as its client says; until one is measured. 0: unknown.
+  Duration iteration_time = Duration();
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(name, job_class, priority, weight, total_iterations, shared, replay, deadline);
+    archive(name, job_class, priority, weight, total_iterations, shared, replay, deadline,
+            iteration_time);
   }
 };
 

@@ -22,6 +22,7 @@ inline constexpr int64_t kMaxPriority = 1'000'000;  // and as far below 0
 inline constexpr double kMinWeight = 0.001;
 inline constexpr double kMaxWeight = 1'000;
 inline constexpr uint64_t kMaxTotalIterations = 1'000'000'000'000'000;
+inline constexpr Duration kMaxIterationTime = seconds(24 * 3600);
 inline constexpr Duration kMaxDeadline = seconds(10ll * 365 * 24 * 3600);
 inline constexpr uint32_t kMaxGraphsPerJob = 64;  // shapes and modes; the least used is dropped
 inline constexpr uint32_t kMaxJobs = 4'096;       // known to one service at a time

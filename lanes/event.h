@@ -60,6 +60,8 @@ struct TurnResumed {
 struct NeedChanged {
   JobId job;
   Bytes ephemeral;
+  // Of one iteration, as a job with an equal graph measured it meanwhile; 0: nothing new.
+  Duration iteration_estimate = Duration();
 };
 // The image's bytes lie at PlaceImage's offset; or, unless `whole`, they are arriving there from
 // the job's copy outside, and its iterations may run and wait for the bytes that they need. Then a

@@ -19,10 +19,11 @@ struct JobOffered {
   // When its client asked for it, which a core that takes over learns from the offer alone; zero
   // (or a time to come): now.
   TimePoint offered_at = TimePoint();
-  Duration iteration_estimate;  // 0: unknown
-  Bytes persistent;             // the image, exact
-  Bytes ephemeral;              // the region that it needs, estimated until probed
-  uint64_t context_key = 0;     // jobs with different keys never run at the same time
+  // Of one, as measured by jobs with equal graphs; 0: unknown.
+  Duration iteration_estimate = Duration();
+  Bytes persistent;          // the image, exact
+  Bytes ephemeral;           // the region that it needs, estimated until probed
+  uint64_t context_key = 0;  // jobs with different keys never run at the same time
 };
 
 }  // namespace laneway::lanes

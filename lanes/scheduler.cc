@@ -244,6 +244,19 @@ void Scheduler::on(const JobReleased& event) {
   core_.memory_changed();  // its image may leave or move again
 }
 
+void Scheduler::on(const NeedChanged& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (event.iteration_estimate > Duration()) {
+    job->view.iteration_estimate = event.iteration_estimate;
+    job->view.update_remaining();
+    // It may be another one's turn now, or another one's to be admitted.
+    if (job->view.lane.valid()) core_.note_order(core_.lane_of(job->view.lane));
+    if (job->queued()) core_.memory_changed();
+  }
+  regions_.set_need(*job, event.ephemeral);
+}
+
 void Scheduler::on(const JobChanged& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;

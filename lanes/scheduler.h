@@ -92,9 +92,7 @@ class Scheduler {
   void on(const TurnEnded& event);
   void on(const TurnPaused& event);
   void on(const TurnResumed& event);
-  void on(const NeedChanged& event) {
-    if (Job* job = known_job(event.job)) regions_.set_need(*job, event.ephemeral);
-  }
+  void on(const NeedChanged& event);
   void on(const ImagePlaced& event);
   void on(const JobReleased& event);
   void on(const ImageLeft& event);

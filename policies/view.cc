@@ -29,7 +29,9 @@ void erase(std::vector<const JobView*>& list, const JobView& job) {
 
 Duration JobView::mean_iteration_time() const {
   if (const Duration lately = counted_time.mean(); lately > Duration()) return lately;
-  if (iterations == 0 || busy <= Duration()) return iteration_estimate;
+  if (iterations == 0 || busy <= Duration()) {
+    return iteration_estimate > Duration() ? iteration_estimate : options.iteration_time;
+  }
   return Duration(busy.ns() / static_cast<int64_t>(iterations));
 }
 

@@ -51,14 +51,14 @@ struct JobView {
   uint64_t counted = 0;         // of them, those that count against options.total_iterations
   MovingMean counted_time;      // device time of these lately, without those that were probes
   MovingMean alone_time;        // … and of them, of those beside which no other lane computed
-  Duration iteration_estimate;  // the client's guess, used until one is measured; 0: unknown
+  Duration iteration_estimate;  // as measured by jobs with equal graphs; 0: unknown
   TimePoint placed_at;          // since when its image is in the pool
   TimePoint used_at;            // when its last iteration ended, or its image was placed
   TimePoint turn_began;         // its last one
   uint64_t tried_version = 0;   // see View::was_tried
 
-  // Of an iteration that counts: measured lately; else the mean of all that were done; else the
-  // client's estimate; 0 when nothing is known.
+  // Of an iteration that counts: measured lately; else the mean of all that were done; else
+  // what was measured of equal graphs; else what the client said; 0 when nothing is known.
   Duration mean_iteration_time() const;
   // What is left of the declared total x mean iteration time; nothing when either is unknown: a job
   // that has done more than it declared is one of which nothing is known. Cached: reading it costs

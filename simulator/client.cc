@@ -9,7 +9,7 @@ lanes::JobOffered Client::offer() const {
   offer.job = id_;
   offer.session = SessionId(id_.value());
   offer.options = job_.options;
-  offer.iteration_estimate = job_.estimate;
+  offer.options.iteration_time = job_.estimate;
   offer.persistent = job_.persistent;
   offer.ephemeral = job_.ephemeral;
   offer.context_key = job_.context_key;

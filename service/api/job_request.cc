@@ -44,6 +44,7 @@ Result<JobOptions> job_options(const laneway_job_options& from) {
   options.shared = field_or(from, from.shared, 0u) != 0;
   options.replay = static_cast<Replay>(replay);
   options.deadline = Duration(field_or(from, from.deadline_ns, int64_t{0}));
+  options.iteration_time = Duration(field_or(from, from.iteration_ns, int64_t{0}));
   if (Status right = check_job_options(options); !right) return right.error();
   return options;
 }

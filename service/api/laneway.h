@@ -131,8 +131,9 @@ LANEWAY_API int laneway_service_command(laneway_service* service, const char* co
                                         const char* argument, laneway_error* error);
 /* Changes what the policy is told of a job (named as above), from its next decision on: `settings`
  * is "KEY=VALUE", or several with blanks between: priority, weight, total_iterations, deadline
- * (seconds from the job's creation), job_class ("training", "inference", "best_effort");
- * total_iterations and deadline take "none". All or none of them change. For the job's user and for
+ * (seconds from the job's creation), iteration_s (seconds of one iteration), job_class ("training",
+ * "inference", "best_effort"); total_iterations, deadline and iteration_s take "none". All or none
+ * of them change. For the job's user and for
  * operators. */
 LANEWAY_API int laneway_service_set(laneway_service* service, const char* job, const char* settings,
                                     laneway_error* error);
@@ -215,6 +216,8 @@ typedef struct laneway_job_options {
   /* since laneway_file_range; an options struct that ends before it is taken too */
   int64_t deadline_ns; /* all of its iterations should be done so long after laneway_job_create; 0:
                           no deadline */
+  /* since laneway_job_options.deadline_ns; an options struct that ends before it is taken too */
+  int64_t iteration_ns; /* what one iteration takes alone, until one is measured; 0: not known */
 } laneway_job_options;
 
 /* Makes a job and its first graph, and offers it for admission. Refused at once when it can never

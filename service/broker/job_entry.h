@@ -77,6 +77,7 @@ struct JobEntry {
   Bytes persistent;
   Bytes ephemeral;
   uint64_t context_key = 0;
+  Duration iteration_estimate;
 
   bool offered = false;          // the core knows it
   bool placed = false;           // its image has its bytes

@@ -152,7 +152,7 @@ void JobRegistry::offer(JobEntry& job) {
                                 .session = job.owner(),
                                 .options = job.record.spec.options,
                                 .offered_at = job.offered_at(),
-                                .iteration_estimate = Duration(),
+                                .iteration_estimate = job.iteration_estimate,
                                 .persistent = job.persistent,
                                 .ephemeral = job.ephemeral,
                                 .context_key = job.context_key});

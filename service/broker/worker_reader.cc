@@ -98,6 +98,7 @@ void WorkerReader::on(const wire::from_worker::JobAdded& message) {
   job->persistent = Bytes(static_cast<int64_t>(message.persistent));
   job->ephemeral = Bytes(static_cast<int64_t>(message.ephemeral));
   job->context_key = message.context_key;
+  job->iteration_estimate = message.iteration_estimate;
   if (!job->record.first_graph_dropped) job->graphs.at(0).info = message.graph;
   to_.events.on_job_added(*job);
 }

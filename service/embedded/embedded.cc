@@ -174,7 +174,6 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
   lanes::JobOffered offer{.job = id,
                           .session = kSession,
                           .options = std::move(options),
-                          .iteration_estimate = Duration(),
                           .persistent = made.layout().total(),
                           .ephemeral = Bytes(),
                           .context_key = made.context_key()};

@@ -57,18 +57,18 @@ Json image_json(const lanes::JobStatus& job, const JobFacts& facts) {
 // Whole seconds stay whole.
 double seconds_of(Duration duration) { return static_cast<double>(duration.ns()) / 1e9; }
 
-Json deadline_json(const lanes::JobStatus& job) {
-  if (job.options.deadline <= Duration()) return nullptr;
-  return seconds_of(job.options.deadline);
+Json told_json(Duration told) {
+  if (told <= Duration()) return nullptr;
+  return seconds_of(told);
 }
 
-// Below 0: its iterations should have been done.
 // By how much it will be missed, by what the policy knows.
 Json late_json(const lanes::JobStatus& job) {
   if (!job.late) return nullptr;
   return seconds_of(*job.late);
 }
 
+// Below 0: its iterations should have been done.
 Json deadline_left_json(const lanes::JobStatus& job, TimePoint now) {
   if (job.options.deadline <= Duration()) return nullptr;
   return seconds_of(job.options.deadline - (now - job.offered_at));
@@ -103,7 +103,8 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now)
           {"position", waits ? Json(job.reason.position) : Json(nullptr)},
           {"wait_estimate_s", facts.wait_s ? Json(*facts.wait_s) : Json(nullptr)},
           {"total_iterations", total > 0 ? Json(total) : Json(nullptr)},
-          {"deadline_s", deadline_json(job)},
+          {"iteration_s", told_json(job.options.iteration_time)},
+          {"deadline_s", told_json(job.options.deadline)},
           {"deadline_left_s", deadline_left_json(job, now)},
           {"deadline_missed_by_s", late_json(job)},
           {"waiting_s", waiting_json(job, now)}};

@@ -34,6 +34,12 @@ std::string reason_part(lanes::Reason reason) {
          lanes::reason_text(reason);
 }
 
+// Of equal jobs, when it is known.
+std::string iteration(Duration estimate) {
+  if (estimate <= Duration()) return "";
+  return ", an iteration of equal jobs takes " + milliseconds_text(estimate.ns());
+}
+
 // One event or action as words.
 class Words {
  public:
@@ -49,6 +55,9 @@ class Words {
       line += ", " + text(event.options.total_iterations) + " iterations";
     if (event.options.deadline > Duration())
       line += ", deadline after " + milliseconds_text(event.options.deadline.ns());
+    line += iteration(event.iteration_estimate);
+    if (event.options.iteration_time > Duration())
+      line += ", said to take " + milliseconds_text(event.options.iteration_time.ns()) + " each";
     return line;
   }
   std::string operator()(const lanes::JobEnded& event) const {
@@ -71,7 +80,8 @@ class Words {
            milliseconds_text(event.paused.ns());
   }
   std::string operator()(const lanes::NeedChanged& event) const {
-    return "NeedChanged " + job(event.job) + ": lane " + format_bytes(event.ephemeral);
+    return "NeedChanged " + job(event.job) + ": lane " + format_bytes(event.ephemeral) +
+           iteration(event.iteration_estimate);
   }
   std::string operator()(const lanes::ImagePlaced& event) const {
     return "ImagePlaced " + job(event.job) + (event.whole ? "" : ", its bytes are arriving");

@@ -153,7 +153,7 @@ void serialize(A& archive, TurnResumed& event) {
 }
 template <class A>
 void serialize(A& archive, NeedChanged& event) {
-  archive(event.job, event.ephemeral);
+  archive(event.job, event.ephemeral, event.iteration_estimate);
 }
 template <class A>
 void serialize(A& archive, ImagePlaced& event) {

@@ -205,17 +205,18 @@ struct Reply {
 
 struct JobAdded {
   static constexpr MessageType kType{
-      .number = 252, .version = 1 + kGraphInfoVersion, .name = "from_worker::JobAdded"};
+      .number = 252, .version = 2 + kGraphInfoVersion, .name = "from_worker::JobAdded"};
   uint64_t request = 0;
   uint64_t job = 0;
   GraphInfo graph;
   uint64_t persistent = 0;  // bytes of the image
   uint64_t ephemeral = 0;   // bytes that its lane must have, as estimated
   uint64_t context_key = 0;
+  Duration iteration_estimate = Duration();  // as lanes::JobOffered has it
   friend bool operator==(const JobAdded&, const JobAdded&) = default;
   template <class A>
   void serialize(A& archive) {
-    archive(request, job, graph, persistent, ephemeral, context_key);
+    archive(request, job, graph, persistent, ephemeral, context_key, iteration_estimate);
   }
 };
 
@@ -233,7 +234,7 @@ struct GraphAdded {
 };
 
 struct Events {  // for the core, in order
-  static constexpr MessageType kType{.number = 254, .version = 3, .name = "from_worker::Events"};
+  static constexpr MessageType kType{.number = 254, .version = 4, .name = "from_worker::Events"};
   std::vector<lanes::Event> events;
   template <class A>
   void serialize(A& archive) {

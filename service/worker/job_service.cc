@@ -53,7 +53,6 @@ lanes::JobOffered offer_of(const wire::to_worker::AddJob& message, const adaptor
   return {.job = JobId(message.job),
           .session = SessionId(message.session),
           .options = message.spec.options,
-          .iteration_estimate = Duration(),
           .persistent = job.layout().total(),
           .ephemeral = Bytes(),
           .context_key = job.context_key()};
@@ -89,6 +88,7 @@ JobService::Answer JobService::job_added(const wire::to_worker::AddJob& message,
   added.persistent = static_cast<uint64_t>(job.offer.persistent.count());
   added.ephemeral = static_cast<uint64_t>(worker_.need(job).count());
   added.context_key = job.offer.context_key;
+  added.iteration_estimate = job.offer.iteration_estimate;
   return added;
 }
 

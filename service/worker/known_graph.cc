@@ -22,13 +22,21 @@ void KnownGraph::learn(uint32_t user, Learnt learnt) {
   MutexLock lock(mutex_);
   const bool is_new = learnt_.count(user) == 0;
   if (is_new && learnt_.size() >= limits::kMaxUsersOfPlans) learnt_.erase(learnt_.begin());
-  learnt_[user] = std::move(learnt);
+  Learnt& known = learnt_[user];
+  if (learnt.iteration == Duration()) learnt.iteration = known.iteration;
+  known = std::move(learnt);
 }
 
 void KnownGraph::forget(uint32_t user, const memory::PlannedTape* planned) {
   MutexLock lock(mutex_);
   const auto found = learnt_.find(user);
   if (found != learnt_.end() && found->second.plan.planned.get() == planned) learnt_.erase(found);
+}
+
+void KnownGraph::note_iteration(uint32_t user, Duration took) {
+  MutexLock lock(mutex_);
+  const auto found = learnt_.find(user);
+  if (found != learnt_.end()) found->second.iteration = took;
 }
 
 void KnownGraph::note_longest(uint32_t user, Duration node) {

@@ -31,6 +31,7 @@ class KnownGraph {
     PlanCache::Entry plan;
     std::vector<memory::TapePosition> marks;  // as GraphPlan::marks
     Duration longest_node;                    // 0: not known
+    Duration iteration = Duration();          // what one took lately; 0: not known
   };
 
   // `program` was made from exactly these bytes and slots.
@@ -51,6 +52,8 @@ class KnownGraph {
   void learn(uint32_t user, Learnt learnt) LW_EXCLUDES(mutex_);
   // An iteration did not fit that plan: no further job begins with it.
   void forget(uint32_t user, const memory::PlannedTape* planned) LW_EXCLUDES(mutex_);
+  // What an iteration took whose memory was planned.
+  void note_iteration(uint32_t user, Duration took) LW_EXCLUDES(mutex_);
   // A node of a planned graph took longer than all before.
   void note_longest(uint32_t user, Duration node) LW_EXCLUDES(mutex_);
 

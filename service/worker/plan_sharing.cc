@@ -1,5 +1,6 @@
 #include "service/worker/plan_sharing.h"
 
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,29 @@ void share_plan(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
     }
   }
   for (const lanes::NeedChanged& need : changed) context.events.post(need);
+}
+
+void share_time(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
+                const WorkerGraph& graph) {
+  const GraphOrigin& origin = graph.origin;
+  const GraphPlan& plan = graph.plan;
+  const bool was_planned = plan.iterations > plan.probes;
+  if (origin.known == nullptr || !was_planned || !std::has_single_bit(plan.iterations)) return;
+  origin.known->note_iteration(origin.user, plan.last_took);
+  std::vector<lanes::NeedChanged> changed;
+  {
+    const BookkeepingLock lock(context.mutex);
+    for (const auto& [id, other] : jobs.all()) {
+      if (other.get() == &job || other->running || other->user != origin.user) continue;
+      if (other->graphs.empty()) continue;
+      WorkerGraph& first = *other->graphs.begin()->second;
+      if (first.origin.known != origin.known || first.plan.iterations > 0) continue;
+      first.plan.last_took = plan.last_took;
+      changed.push_back(
+          {.job = id, .ephemeral = other->need(), .iteration_estimate = plan.last_took});
+    }
+  }
+  for (const lanes::NeedChanged& one : changed) context.events.post(one);
 }
 
 void share_restored_plans(WorkerJobs& jobs) {

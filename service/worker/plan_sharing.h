@@ -1,6 +1,6 @@
 // plan_sharing: what one job's iteration teaches about a graph's memory is known to the equal
 // graphs of the same user's other jobs, also of those that wait for memory: they need no more than
-// the plan, and none of their iterations is a probe.
+// the plan, and none of their iterations is a probe. So is what an iteration takes.
 #pragma once
 
 #include "service/worker/iteration.h"
@@ -13,6 +13,11 @@ namespace laneway::service {
 // worker's mutex is not held.
 void share_plan(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
                 const WorkerGraph& graph, const IterationResult& result);
+
+// … and what its last iteration took, which is when a policy ranks those that have done none. Told
+// after 1, 2, 4, 8, … iterations. Requires: as above.
+void share_time(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
+                const WorkerGraph& graph);
 
 // Successors: the plans that a predecessor kept for some of these jobs are those of equal graphs
 // too. Requires: none of the jobs runs.

@@ -206,6 +206,7 @@ void Worker::learn(const WorkerJob& job, WorkerGraph& graph, IterationResult& re
   service::learn(result, context_.plans);
   context_.kept_plans.keep(job.id, graph, result);
   share_plan(context_, jobs_, job, graph, result);
+  share_time(context_, jobs_, job, graph);
 }
 
 void Worker::tell_turn_ended(const lanes::TurnEnded& ended) {

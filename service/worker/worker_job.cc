@@ -12,6 +12,7 @@ GraphHandle WorkerJob::first_graph(NewJob& from) {
   auto first =
       std::make_shared<WorkerGraph>(0, std::move(from.torch.graph), std::move(from.origin));
   from.offer.ephemeral = first->plan.need;
+  from.offer.iteration_estimate = first->plan.last_took;
   return first;
 }
 
@@ -146,6 +147,10 @@ Error WorkerJob::over() const {
 
 void WorkerJob::close_links() {
   for (const auto& link : links) link->ring->close(over());
+}
+
+Duration WorkerJob::iteration_estimate() const {
+  return graphs.empty() ? Duration() : graphs.begin()->second->plan.last_took;
 }
 
 Bytes WorkerJob::need() const {

@@ -168,6 +168,8 @@ struct WorkerJob {
   Link* find_link(uint32_t number) const LW_REQUIRES(kBookkeeping);
   // Tells everybody who submits that it is; when nothing runs.
   void close_links() LW_REQUIRES(kBookkeeping);
+  // Of its first graph, by this job's last one or an equal graph's; 0: not known.
+  Duration iteration_estimate() const LW_REQUIRES(kBookkeeping);
   // What a lane must have for any of its graphs.
   Bytes need() const LW_REQUIRES(kBookkeeping);
   // Training steps count against the job's declared total; all iterations do where there are none.

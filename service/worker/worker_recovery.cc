@@ -182,6 +182,7 @@ lanes::WorkerReport WorkerRecovery::report() {
     lanes::ReportedJob told;
     told.offer = job->offer;
     told.offer.ephemeral = job->need();
+    told.offer.iteration_estimate = job->iteration_estimate();
     told.lane = job->admitted;
     told.image_offset = job->image_offset;
     told.image_size = job->image_size;

@@ -31,14 +31,18 @@ TEST(JobChanges, ATotalAndADeadlineAreTakenBackWithNone) {
   JobOptions options;
   options.total_iterations = 10;
   options.deadline = seconds(5);
-  parse_job_changes("deadline=none total_iterations=none").value().apply_to(options);
+  options.iteration_time = seconds(5);
+  parse_job_changes("deadline=none total_iterations=none iteration_s=none")
+      .value()
+      .apply_to(options);
   EXPECT_EQ(options, JobOptions());
 }
 
 TEST(JobChanges, TheTextOfAChangeMeansTheSameChange) {
   for (const char* text :
        {"priority=5", "weight=0.001", "weight=2.5 deadline=0.25", "total_iterations=none",
-        "priority=-1 weight=1 total_iterations=7 deadline=90 job_class=best_effort"}) {
+        "priority=-1 weight=1 total_iterations=7 deadline=90 iteration_s=0.25 "
+        "job_class=best_effort"}) {
     EXPECT_EQ(job_changes_text(parse_job_changes(text).value()), text);
   }
 }
@@ -65,6 +69,10 @@ TEST(JobChanges, WhatMakesNoSenseIsRefusedByName) {
   for (const char* text : {"deadline=0", "deadline=-1", "deadline=nan", "deadline=inf",
                            "deadline=1e300", "deadline=-1e300"}) {
     EXPECT_THAT(refusal(text), HasSubstr("deadline = ")) << text;
+  }
+  for (const char* text :
+       {"iteration_s=0", "iteration_s=-1", "iteration_s=nan", "iteration_s=1e9"}) {
+    EXPECT_THAT(refusal(text), HasSubstr("iteration_s = ")) << text;
   }
   EXPECT_THAT(refusal("weight=2 priority=x"), HasSubstr("priority")) << "all or nothing";
 }

@@ -39,6 +39,7 @@ TEST(JobOptions, TheBoundsThemselvesAreAllowed) {
   EXPECT_EQ(refusal(&JobOptions::total_iterations, limits::kMaxTotalIterations), "");
   EXPECT_EQ(refusal(&JobOptions::deadline, limits::kMaxDeadline), "");
   EXPECT_EQ(refusal(&JobOptions::deadline, Duration(1)), "");
+  EXPECT_EQ(refusal(&JobOptions::iteration_time, limits::kMaxIterationTime), "");
 }
 
 TEST(JobOptions, WhatIsNoShareOfTheDeviceIsNoWeight) {
@@ -71,6 +72,10 @@ TEST(JobOptions, ATotalAndADeadlineAreBounded) {
                                   Duration(INT64_MIN), Duration(INT64_MAX)}) {
     EXPECT_THAT(refusal(&JobOptions::deadline, deadline),
                 AllOf(HasSubstr("deadline = "), HasSubstr("seconds from the offer")));
+  }
+  for (const Duration time : {Duration(-1), limits::kMaxIterationTime + Duration(1)}) {
+    EXPECT_THAT(refusal(&JobOptions::iteration_time, time),
+                AllOf(HasSubstr("iteration_s = "), HasSubstr("at most 86400")));
   }
 }
 

@@ -60,6 +60,39 @@ TEST_F(SchedulerChangedTest, AnotherWaitingJobIsTheNextOne) {
   EXPECT_EQ(admitted[0].job, JobId(3)) << "5 iterations are fewer than 20";
 }
 
+// An equal job has measured an iteration: one that waits is ranked by it (policies that rank by
+// time put those of which nothing is known last).
+TEST_F(SchedulerChangedTest, AWaitingJobOfWhichATimeIsLearntIsTheNextOne) {
+  offer_of(1, 60, 30, 10);
+  offer_of(2, 60, 30, 20);
+  JobOffered unknown;
+  unknown.job = JobId(3);
+  unknown.options.total_iterations = 10;
+  unknown.persistent = units(60);
+  unknown.ephemeral = units(30);
+  send(unknown);
+  send(
+      NeedChanged{.job = JobId(3), .ephemeral = units(30), .iteration_estimate = microseconds(10)});
+  const auto admitted = of<AdmitJob>(send(JobEnded{.job = JobId(1), .cancelled = false}));
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted[0].job, JobId(3)) << "100 us are less than 200";
+}
+
+TEST_F(SchedulerChangedTest, AWaitingJobIsRankedByWhatItsClientSays) {
+  offer_of(1, 60, 30, 10);
+  offer_of(2, 60, 30, 20);
+  JobOffered told;
+  told.job = JobId(3);
+  told.options.total_iterations = 10;
+  told.options.iteration_time = microseconds(10);
+  told.persistent = units(60);
+  told.ephemeral = units(30);
+  send(told);
+  const auto admitted = of<AdmitJob>(send(JobEnded{.job = JobId(1), .cancelled = false}));
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted[0].job, JobId(3));
+}
+
 // The smallest region first.
 class Smallest final : public policies::Ranked {
  public:

@@ -52,6 +52,19 @@ TEST(View, RemainingTimeIsUnknownWithoutACountOrATime) {
   EXPECT_EQ(job.remaining(), std::nullopt);
 }
 
+// Measured of this job, else of equal ones, else as its client says.
+TEST(View, AnIterationTakesWhatIsKnownBest) {
+  JobView job;
+  EXPECT_EQ(job.mean_iteration_time(), Duration());
+  job.options.iteration_time = milliseconds(7);
+  EXPECT_EQ(job.mean_iteration_time(), milliseconds(7));
+  job.iteration_estimate = milliseconds(5);
+  EXPECT_EQ(job.mean_iteration_time(), milliseconds(5));
+  job.iterations = 2;
+  job.busy = milliseconds(6);
+  EXPECT_EQ(job.mean_iteration_time(), milliseconds(3));
+}
+
 TEST(View, RemainingTimeNeverOverflowsAndNeverGetsNegative) {
   JobView job;
   job.options.total_iterations = UINT64_MAX;

@@ -1,4 +1,5 @@
-"""What a user tells the policy of a job (priority, weight, total_iterations, deadline, job_class):
+"""What a user tells the policy of a job (priority, weight, total_iterations, deadline, iteration_s,
+job_class):
 it arrives in the status from every way to make a job, and what makes no sense is refused by name,
 before anything is captured, with the limits that the service itself has."""
 
@@ -22,6 +23,7 @@ TOLD = {
     "weight": 2.5,
     "total_iterations": 1000,
     "deadline": 90,
+    "iteration_s": 0.25,
     "job_class": "best_effort",
 }
 SHOWN = {
@@ -29,9 +31,16 @@ SHOWN = {
     "weight": 2.5,
     "total_iterations": 1000,
     "deadline_s": 90.0,
+    "iteration_s": 0.25,
     "class": "best_effort",
 }
-UNTOLD = {"priority": 0, "weight": 1.0, "total_iterations": None, "deadline_s": None}
+UNTOLD = {
+    "priority": 0,
+    "weight": 1.0,
+    "total_iterations": None,
+    "deadline_s": None,
+    "iteration_s": None,
+}
 
 X, Y = torch.ones(4, 8), torch.zeros(4, dtype=torch.long)
 
@@ -97,6 +106,9 @@ WRONG = [
     ("deadline", -2.5, "above 0"),
     ("deadline", math.nan, "above 0"),
     ("deadline", 1e12, "at most 315360000"),
+    ("iteration_s", 0, "above 0"),
+    ("iteration_s", math.inf, "the seconds of one iteration"),
+    ("iteration_s", 86_401, "at most 86400"),
     ("job_class", "batch", "'training', 'inference', 'best_effort'"),
     ("job_class", 2, "'training', 'inference', 'best_effort'"),
 ]
@@ -130,6 +142,7 @@ def test_the_limits_are_those_of_the_service():
             scheduling.MAX_TOTAL_ITERATIONS + 1,
         ),
         "deadline": (scheduling.MAX_DEADLINE_S, scheduling.MAX_DEADLINE_S + 1),
+        "iteration_s": (scheduling.MAX_ITERATION_S, scheduling.MAX_ITERATION_S + 1),
     }
     with laneway.embedded("64MiB") as service:
         for option, (most, too_much) in bounds.items():
@@ -160,12 +173,13 @@ def test_options_are_set_before_the_first_call_and_while_the_job_runs(way):
         step(*inputs)
         line = line_of(service, "job")
         assert (line["weight"], line["deadline_s"], line["total_iterations"]) == (2.0, 90.0, 7)
-        step.set(total_iterations=None, priority=5, job_class="best_effort")
+        step.set(total_iterations=None, priority=5, job_class="best_effort", iteration_s=3)
         service.set("job", weight=0.5)
         line = line_of(service, "job")
         shown = [line[key] for key in ("weight", "priority", "total_iterations", "class")]
         assert shown == [0.5, 5, None, "best_effort"]
         assert line["deadline_s"] == 90.0, "what was not named stays"
+        assert line["iteration_s"] == 3.0
         with pytest.raises(InvalidInput, match="weight = nan"):
             step.set(priority=1, weight=math.nan)
         with pytest.raises(InvalidInput, match="learning_rate is no option"):

@@ -90,6 +90,25 @@ TEST(EqualJobs, KeepThePlanOfAJobThatIsOver) {
   EXPECT_EQ(plan_of(second).probes, 0U);
 }
 
+// So that a policy can rank those that have not run. The first iteration is a probe; the time of
+// the second is told when the third ends.
+TEST(EqualJobs, TellWhatAnIterationTakesFromTheOfferOn) {
+  const auto service = open_service(/*lanes=*/1);
+  auto first = std::make_unique<TinyJob>(*service, "first");
+  EXPECT_EQ(first->handle()->offer.iteration_estimate, Duration()) << "nobody has measured one";
+  TinyJob there_before(*service, "there before");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(first->run(1));
+  const Duration took = plan_of(there_before).last_took;
+  EXPECT_GT(took, Duration());
+  EXPECT_EQ(plan_of(there_before).iterations, 0U);
+  TinyJob second(*service, "second");
+  EXPECT_EQ(second.handle()->offer.iteration_estimate, took);
+  first->close();
+  first.reset();
+  TinyJob third(*service, "third");
+  EXPECT_EQ(third.handle()->offer.iteration_estimate, took) << "when the first one is over";
+}
+
 TEST(EqualJobs, AnotherSizeIsAnotherGraph) {
   const auto service = open_service(/*lanes=*/1);
   TinyJob first(*service, "first", 16);
@@ -97,6 +116,7 @@ TEST(EqualJobs, AnotherSizeIsAnotherGraph) {
   TinyJob other(*service, "other", 1 << 16);
   EXPECT_FALSE(other.graph()->origin.was_known);
   EXPECT_EQ(plan_of(other).planned, nullptr);
+  EXPECT_EQ(other.handle()->offer.iteration_estimate, Duration());
   ASSERT_TRUE(other.run(1));
   EXPECT_EQ(plan_of(other).probes, 1U);
 }

@@ -43,6 +43,7 @@ _SETTINGS = f"""settings, with the value that a job has when nothing was said:
   weight=X            (1) of the device's time, beside others; {scheduling.MIN_WEIGHT:g} to {scheduling.MAX_WEIGHT:g}
   total_iterations=N  (none) how many iterations the job runs in all
   deadline=SECONDS    (none) when all of them should be done, from the job's offer
+  iteration_s=SECONDS (none) of one iteration, until one was measured
   job_class=CLASS     training, inference, or best_effort: only when no other job in its lane has work
 Which of them count is the policy's matter. JOB belongs to the user, or the user is an operator.
 """  # noqa: E501

@@ -314,6 +314,7 @@ def inference(
     model: torch.nn.Module | None = None,
     weights: Paths | None = None,
     verify: bool | int | None = None,
+    iteration_s: float | None = None,
 ) -> Inference:
     """Makes an inference, to be called with inputs. With a model, the inference has a job of its
     own, with the model's weights: what is written to the model later is used by the next call, or
@@ -334,9 +335,10 @@ def inference(
     losses and metrics. `max_variants` is how many forms of call (shapes, dtypes, other arguments)
     stay captured at a time. Of a step with a list of models, `model` is the one to call; without
     it, a closure gets the list. `service`, `name`, `priority`, `weight`, `total_iterations` (of
-    calls), `deadline`, `job_class` (None: "inference"), `admission_timeout`, `shared`, `replay`,
-    `random` and `sync` are those of train_step, for a job of the inference's own; an inference of a
-    step ignores all of them but `name` and `random`. `verify` and errors are train_step's.
+    calls), `deadline`, `iteration_s`, `job_class` (None: "inference"), `admission_timeout`,
+    `shared`, `replay`, `random` and `sync` are those of train_step, for a job of the inference's
+    own; an inference of a step ignores all of them but `name` and `random`. `verify` and errors are
+    train_step's.
 
     Requires: a step that is given has a job, that is, it was called or prepared."""
     check_replay(replay)
@@ -344,7 +346,9 @@ def inference(
     check_sync(sync)
     options = InferenceOptions(
         service=service, name=name, closure=closure, admission_timeout=admission_timeout,
-        scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class),
+        scheduling=Scheduling(
+            priority, weight, total_iterations, deadline, job_class, iteration_s
+        ),
         max_variants=max_variants, shared=shared, replay=replay, random=random, sync=sync,
         mode=mode, weights=weights, verify=verify,
     )  # fmt: skip

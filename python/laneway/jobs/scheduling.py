@@ -18,6 +18,7 @@ MAX_PRIORITY = 1_000_000
 MIN_WEIGHT, MAX_WEIGHT = 0.001, 1_000.0
 MAX_TOTAL_ITERATIONS = 10**15
 MAX_DEADLINE_S = 10.0 * 365 * 24 * 3600
+MAX_ITERATION_S = 24.0 * 3600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Scheduling:
     total_iterations: int | None = None
     deadline: float | None = None
     job_class: str | None = None  # None: what the job is
+    iteration_s: float | None = None
 
     def __post_init__(self) -> None:
         for option, rule in _RULES.items():
@@ -41,7 +43,12 @@ class Scheduling:
         options.priority = int(self.priority)
         options.weight = float(self.weight)
         options.total_iterations = int(self.total_iterations or 0)
-        options.deadline_ns = 0 if self.deadline is None else max(1, round(self.deadline * 1e9))
+        options.deadline_ns = _nanoseconds(self.deadline)
+        options.iteration_ns = _nanoseconds(self.iteration_s)
+
+
+def _nanoseconds(seconds: float | None) -> int:
+    return 0 if seconds is None else max(1, round(seconds * 1e9))
 
 
 def _wrong(option: str, value: Any, remedy: str) -> InvalidInput:
@@ -75,15 +82,19 @@ def _check_total(option: str, value: Any) -> None:
         )
 
 
-def _check_deadline(option: str, value: Any) -> None:
+def _check_seconds(option: str, value: Any, what: str, most: float) -> None:
     if value is None:
         return
-    if not _real(value) or not math.isfinite(value) or not 0 < float(value) <= MAX_DEADLINE_S:
-        raise _wrong(
-            option,
-            value,
-            f"give seconds from the job's offer, above 0 and at most {MAX_DEADLINE_S:.0f}, or None",
-        )
+    if not _real(value) or not math.isfinite(value) or not 0 < float(value) <= most:
+        raise _wrong(option, value, f"give {what}, above 0 and at most {most:.0f}, or None")
+
+
+def _check_deadline(option: str, value: Any) -> None:
+    _check_seconds(option, value, "seconds from the job's offer", MAX_DEADLINE_S)
+
+
+def _check_iteration(option: str, value: Any) -> None:
+    _check_seconds(option, value, "the seconds of one iteration", MAX_ITERATION_S)
 
 
 def _check_class(option: str, value: Any) -> None:
@@ -97,6 +108,7 @@ _RULES = {
     "total_iterations": _check_total,
     "deadline": _check_deadline,
     "job_class": _check_class,
+    "iteration_s": _check_iteration,
 }
 
 UNSAID = Scheduling()  # of a job of which nothing was said
@@ -138,7 +150,7 @@ def parse_settings(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(option: str, text: str) -> Any:
-    if text == "none" and option in ("total_iterations", "deadline"):
+    if text == "none" and option in ("total_iterations", "deadline", "iteration_s"):
         return None
     if option in _RULES and option != "job_class":
         for number in (int, float):

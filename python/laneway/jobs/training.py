@@ -39,6 +39,7 @@ def train_step(
     sync: str = "on_read",
     like: TrainStep | None = None,
     verify: bool | int | None = None,
+    iteration_s: float | None = None,
 ) -> TrainStep:
     """Makes a training step, to be called with batches. One call is one iteration:
     loss_fn(model(*inputs[:-1]), inputs[-1]), backward and optimizer.step(). The first call captures
@@ -58,6 +59,8 @@ def train_step(
     - `total_iterations`: how many iterations the job will run, if that is known. Policies compute
       the remaining time from it.
     - `deadline`: so many seconds after the job's offer all of its iterations should be done.
+    - `iteration_s`: seconds of one iteration, for policies that rank by time, until one is measured
+      (or an equal job's was, which counts more).
     - `job_class`: "training" (None means it), "inference", or "best_effort", which runs when no job
       of another class in its lane has work.
     - `admission_timeout`: how many seconds the first call waits for room in the pool before it
@@ -83,7 +86,9 @@ def train_step(
     _check_given(model, optimizer, closure)
     options = StepOptions(
         service=service, name=name, closure=closure, admission_timeout=admission_timeout,
-        scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class),
+        scheduling=Scheduling(
+            priority, weight, total_iterations, deadline, job_class, iteration_s
+        ),
         keep_gradients=keep_gradients, max_variants=max_variants, shared=shared, replay=replay,
         random=random, sync=sync, like=_captures_of(like), verify=verify,
     )  # fmt: skip

@@ -99,6 +99,7 @@ typedef struct laneway_job_options {
   uint32_t range_count;
   const laneway_file_range* ranges;
   int64_t deadline_ns;
+  int64_t iteration_ns;
 } laneway_job_options;
 int laneway_job_create(laneway_service* service, const laneway_job_options* options,
                        const void* graph, uint64_t graph_bytes, laneway_job** job,

@@ -30,6 +30,7 @@ laneway_job_options all_set() {
   options.shared = 1;
   options.replay = LANEWAY_REPLAY_OFF;
   options.deadline_ns = 5'000'000'000;
+  options.iteration_ns = 250'000'000;
   return options;
 }
 
@@ -44,7 +45,8 @@ TEST(JobRequest, CarriesEveryOption) {
                           .total_iterations = 1000,
                           .shared = true,
                           .replay = Replay::off,
-                          .deadline = seconds(5)};
+                          .deadline = seconds(5),
+                          .iteration_time = milliseconds(250)};
   EXPECT_EQ(request.value().options, wanted);
   const auto carried = field_texts(request.value().options);
   const auto defaults = field_texts({});
@@ -93,6 +95,11 @@ TEST(JobRequest, FieldsBehindTheCallersSizeHaveTheirDefaults) {
   ASSERT_TRUE(old) << old.error().message;
   EXPECT_EQ(old.value().options.replay, Replay::off);
   EXPECT_EQ(old.value().options.deadline, Duration());
+  options.size = offsetof(laneway_job_options, iteration_ns);
+  const auto last = job_request(&options, &kGraph);
+  ASSERT_TRUE(last) << last.error().message;
+  EXPECT_EQ(last.value().options.deadline, seconds(5));
+  EXPECT_EQ(last.value().options.iteration_time, Duration());
 }
 
 TEST(JobRequest, RefusesWhatDoesNotExist) {
