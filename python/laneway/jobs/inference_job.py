@@ -346,9 +346,7 @@ def inference(
     check_sync(sync)
     options = InferenceOptions(
         service=service, name=name, closure=closure, admission_timeout=admission_timeout,
-        scheduling=Scheduling(
-            priority, weight, total_iterations, deadline, job_class, iteration_s
-        ),
+        scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class, iteration_s),
         max_variants=max_variants, shared=shared, replay=replay, random=random, sync=sync,
         mode=mode, weights=weights, verify=verify,
     )  # fmt: skip

@@ -54,13 +54,10 @@ def train_step(
       above. It runs only at capture, so its decisions in Python must depend on its arguments alone.
       It may scale its loss with a torch.amp.GradScaler if the optimizer is made with fused=True.
     - `name`: the job's name in the status and for attach().
-    - `priority` (higher is more urgent), `weight` (the job's share of the device's time beside
-      others): read by the policies that rank or share by them (policies/README.md).
-    - `total_iterations`: how many iterations the job will run, if that is known. Policies compute
-      the remaining time from it.
+    - `priority` (higher is more urgent), `weight` (of the device's time): see policies/README.md.
+    - `total_iterations`: how many iterations it will run: policies compute what is left from it.
     - `deadline`: so many seconds after the job's offer all of its iterations should be done.
-    - `iteration_s`: seconds of one iteration, for policies that rank by time, until one is measured
-      (or an equal job's was, which counts more).
+    - `iteration_s`: seconds of one iteration, until one of it or of an equal job was measured.
     - `job_class`: "training" (None means it), "inference", or "best_effort", which runs when no job
       of another class in its lane has work.
     - `admission_timeout`: how many seconds the first call waits for room in the pool before it
@@ -86,9 +83,7 @@ def train_step(
     _check_given(model, optimizer, closure)
     options = StepOptions(
         service=service, name=name, closure=closure, admission_timeout=admission_timeout,
-        scheduling=Scheduling(
-            priority, weight, total_iterations, deadline, job_class, iteration_s
-        ),
+        scheduling=Scheduling(priority, weight, total_iterations, deadline, job_class, iteration_s),
         keep_gradients=keep_gradients, max_variants=max_variants, shared=shared, replay=replay,
         random=random, sync=sync, like=_captures_of(like), verify=verify,
     )  # fmt: skip
