@@ -13,8 +13,8 @@
 #include "base/ids.h"
 #include "base/random.h"
 #include "base/time.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 
 namespace laneway::bench {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 #include "policies/moving_mean.h"
 #include "policies/view.h"
 

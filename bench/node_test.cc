@@ -10,7 +10,7 @@
 #include <string>
 
 #include "bench/trial_loop.h"
-#include "lanes/executor.h"
+#include "lanes/run/executor.h"
 
 namespace {
 

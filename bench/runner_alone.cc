@@ -18,8 +18,8 @@
 #include "adaptor/scope/lane_scope.h"
 #include "base/bytes.h"
 #include "bench/trial_loop.h"
-#include "lanes/control_word.h"
-#include "lanes/executor.h"
+#include "lanes/run/control_word.h"
+#include "lanes/run/executor.h"
 #include "memory/lane_arena.h"
 
 namespace {

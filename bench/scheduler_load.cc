@@ -23,7 +23,7 @@
 #include "base/limits.h"
 #include "bench/core_load.h"
 #include "bench/load_witness.h"
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 #include "policies/registry.h"
 
 namespace {

@@ -11,8 +11,8 @@
 
 #include "adaptor/scope/lane_scope.h"
 #include "base/image_slot.h"
-#include "lanes/control_word.h"
-#include "lanes/executor.h"
+#include "lanes/run/control_word.h"
+#include "lanes/run/executor.h"
 #include "pipeline/arrival.h"
 #include "service/worker/plan_cache.h"
 

@@ -12,7 +12,7 @@
 #include "adaptor/host/host_backend.h"
 #include "adaptor/run/torch_job.h"
 #include "base/bytes.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "memory/lane_arena.h"
 #include "memory/planned_tape.h"
 

@@ -1,7 +1,7 @@
 // TransferRates: how long images take on their way into the pool and out of it, as measured lately,
 // by where they come from or go to. The core learns them from its events; the stay rule
-// (lanes/stay_rule.h) and the bound on waiting outside (common_rules.h) ask. Deterministic, not
-// thread-safe.
+// (lanes/state/stay_rule.h) and the bound on waiting outside (common_rules.h) ask. Deterministic,
+// not thread-safe.
 #pragma once
 
 #include <array>

@@ -7,7 +7,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "lanes/job_offered.h"
+#include "lanes/state/job_offered.h"
 #include "simulator/sim_job.h"
 
 namespace laneway::simulator {

@@ -10,8 +10,8 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 #include "simulator/link.h"
 
 namespace laneway::simulator {

@@ -9,8 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
-#include "lanes/event.h"
-#include "lanes/turn.h"
+#include "lanes/state/event.h"
+#include "lanes/state/turn.h"
 
 namespace laneway::simulator {
 

@@ -20,7 +20,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 #include "simulator/client.h"
 #include "simulator/images.h"
 #include "simulator/running_turn.h"

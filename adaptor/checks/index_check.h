@@ -21,7 +21,7 @@
 #include "adaptor/checks/index_trace.h"
 #include "base/result.h"
 #include "lanes/graph/graph.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 
 namespace laneway::adaptor {
 

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "lanes/graph/graph.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 
 namespace laneway::adaptor {
 

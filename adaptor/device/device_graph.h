@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "lanes/graph/graph.h"
 #include "lanes/graph/graph_sizes.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 
 namespace laneway::adaptor {
 

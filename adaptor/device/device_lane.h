@@ -13,8 +13,8 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "lanes/enqueued_iteration.h"
 #include "lanes/graph/graph.h"
+#include "lanes/run/enqueued_iteration.h"
 #include "memory/device/device.h"
 #include "memory/lane_arena.h"
 

@@ -15,7 +15,7 @@
 #include "adaptor/operators/operator_call.h"
 #include "adaptor/run/graph_program.h"
 #include "base/result.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 
 namespace laneway::adaptor {
 

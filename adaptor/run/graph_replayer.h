@@ -24,7 +24,7 @@
 #include "adaptor/run/graph_iteration.h"
 #include "adaptor/run/replay.h"
 #include "base/result.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 
 namespace laneway::adaptor {
 

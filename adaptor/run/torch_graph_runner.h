@@ -1,4 +1,4 @@
-// TorchGraphRunner: runs a graph's nodes through torch's dispatcher (lanes/graph_runner.h): a
+// TorchGraphRunner: runs a graph's nodes through torch's dispatcher (lanes/run/graph_runner.h): a
 // program, its iteration, and the replayer of recordings. It takes the same steps on every device;
 // a step that a device does not need (copies of inputs on the CPU, recordings where there are none)
 // does nothing there.
@@ -15,7 +15,7 @@
 #include "adaptor/run/graph_program.h"
 #include "adaptor/run/graph_replayer.h"
 #include "base/result.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 
 namespace laneway::adaptor {
 

@@ -14,7 +14,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "lanes/wait_estimate.h"
+#include "lanes/core/wait_estimate.h"
 #include "service/broker/user_names.h"
 #include "service/status/status.h"
 

@@ -9,11 +9,11 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "lanes/core_loop.h"
-#include "lanes/event.h"
-#include "lanes/report.h"
-#include "lanes/scheduler.h"
-#include "lanes/snapshot.h"
+#include "lanes/core/core_loop.h"
+#include "lanes/core/scheduler.h"
+#include "lanes/state/event.h"
+#include "lanes/state/report.h"
+#include "lanes/state/snapshot.h"
 
 namespace laneway::service {
 

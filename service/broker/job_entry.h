@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "lanes/reason.h"
+#include "lanes/state/reason.h"
 #include "service/broker/job_pace.h"
 #include "service/broker/link_files.h"
 #include "service/broker/replies.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "lanes/snapshot.h"
+#include "lanes/state/snapshot.h"
 #include "service/broker/broker_core.h"
 #include "service/broker/job_table.h"
 #include "service/journal/journal_view.h"

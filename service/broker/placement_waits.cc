@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lanes/reason.h"
-#include "lanes/wait_estimate.h"
+#include "lanes/core/wait_estimate.h"
+#include "lanes/state/reason.h"
 
 namespace laneway::service {
 

@@ -7,8 +7,8 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "lanes/event.h"
-#include "lanes/report.h"
+#include "lanes/state/event.h"
+#include "lanes/state/report.h"
 #include "service/broker/job_parts.h"
 #include "service/broker/job_progress.h"
 #include "service/broker/job_table.h"

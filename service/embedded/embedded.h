@@ -13,7 +13,7 @@
 #include "adaptor/device/backend.h"
 #include "base/clock.h"
 #include "base/result.h"
-#include "lanes/core_loop.h"
+#include "lanes/core/core_loop.h"
 #include "service/api/close_at_exit.h"
 #include "service/api/job_request.h"
 #include "service/worker/worker.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "lanes/reason.h"
+#include "lanes/state/reason.h"
 
 namespace laneway::service {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
-#include "lanes/snapshot.h"
+#include "lanes/state/snapshot.h"
 
 namespace laneway::service {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/ids.h"
-#include "lanes/turn.h"
+#include "lanes/state/turn.h"
 #include "service/trace/job_names.h"
 #include "service/trace/pool_use.h"
 #include "service/trace/trace_text.h"

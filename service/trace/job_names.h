@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/ids.h"
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 
 namespace laneway::service {
 

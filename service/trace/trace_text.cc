@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "lanes/graph/limits.h"
-#include "lanes/reason.h"
+#include "lanes/state/reason.h"
 
 namespace laneway::service {
 namespace {

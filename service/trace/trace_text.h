@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 #include "service/trace/job_names.h"
 #include "service/wire/trace_record.h"
 

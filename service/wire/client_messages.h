@@ -12,7 +12,7 @@
 
 #include "base/job_changes.h"
 #include "base/result.h"
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 #include "service/wire/graph_info.h"
 #include "service/wire/job_spec.h"
 #include "service/wire/message.h"

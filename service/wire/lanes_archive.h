@@ -2,9 +2,9 @@
 // in lanes/, which knows of no archive. Included by the codec alone.
 #pragma once
 
-#include "lanes/action.h"
-#include "lanes/event.h"
-#include "lanes/report.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
+#include "lanes/state/report.h"
 
 namespace laneway::lanes {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 
 namespace laneway::wire {
 

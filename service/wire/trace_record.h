@@ -6,8 +6,8 @@
 #include <string>
 #include <variant>
 
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 #include "service/wire/iteration_note.h"
 
 namespace laneway::wire::trace {

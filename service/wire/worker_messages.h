@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
-#include "lanes/report.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
+#include "lanes/state/report.h"
 #include "service/wire/graph_info.h"
 #include "service/wire/iteration_note.h"
 #include "service/wire/job_spec.h"

@@ -11,8 +11,8 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "lanes/event.h"
-#include "lanes/report.h"
+#include "lanes/state/event.h"
+#include "lanes/state/report.h"
 #include "service/transport/channel.h"
 #include "service/wire/codec.h"
 #include "service/wire/standby_messages.h"

@@ -5,7 +5,7 @@
 
 #include "base/fault_point.h"
 #include "base/log.h"
-#include "lanes/reason.h"
+#include "lanes/state/reason.h"
 
 namespace laneway::service {
 

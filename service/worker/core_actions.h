@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "lanes/action.h"
+#include "lanes/state/action.h"
 #include "service/worker/image_copies.h"
 #include "service/worker/link_watcher.h"
 #include "service/worker/pool_return.h"

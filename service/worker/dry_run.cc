@@ -12,7 +12,7 @@
 #include "adaptor/scope/lane_scope.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "lanes/executor.h"
+#include "lanes/run/executor.h"
 #include "memory/lane_arena.h"
 #include "service/worker/work.h"
 

@@ -7,7 +7,7 @@
 #include "adaptor/device/device_graph.h"
 #include "adaptor/device/device_job.h"
 #include "base/bytes.h"
-#include "lanes/control_word.h"
+#include "lanes/run/control_word.h"
 
 namespace laneway::service {
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "lanes/enqueued_iteration.h"
+#include "lanes/run/enqueued_iteration.h"
 #include "service/worker/prefix_rule.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_graph.h"

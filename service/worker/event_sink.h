@@ -8,7 +8,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 
 namespace laneway::service {
 

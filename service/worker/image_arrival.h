@@ -20,7 +20,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "memory/device/device.h"
 
 namespace laneway::service {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "lanes/action.h"
+#include "lanes/state/action.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/device_health.h"
 #include "service/worker/image_arrival.h"

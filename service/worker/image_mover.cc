@@ -4,7 +4,7 @@
 
 #include "base/fault_point.h"
 #include "base/log.h"
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 
 namespace laneway::service {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "adaptor/scope/lane_scope.h"
-#include "lanes/executor.h"
+#include "lanes/run/executor.h"
 #include "service/worker/marking_runner.h"
 
 namespace laneway::service {

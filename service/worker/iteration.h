@@ -13,9 +13,9 @@
 
 #include "adaptor/device/device_lane.h"
 #include "base/result.h"
-#include "lanes/control_word.h"
-#include "lanes/enqueued_iteration.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/control_word.h"
+#include "lanes/run/enqueued_iteration.h"
+#include "lanes/run/graph_runner.h"
 #include "memory/lane_arena.h"
 #include "service/wire/iteration_note.h"
 #include "service/worker/image_arrival.h"

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "service/worker/iteration.h"
 #include "service/worker/lane_executor.h"
 #include "service/worker/lane_noting.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/iteration.h"
 #include "service/worker/work.h"

@@ -14,7 +14,7 @@
 #include "base/fault_point.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "service/journal/journal_layout.h"
 
 namespace laneway::service {

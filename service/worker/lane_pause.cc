@@ -5,8 +5,8 @@
 
 #include "adaptor/scope/thread_team.h"
 #include "base/fault_point.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 #include "service/worker/limits.h"
 
 namespace laneway::service {

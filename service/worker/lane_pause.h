@@ -1,6 +1,6 @@
 // LanePause: what comes between one lane's iteration and its end: it is held between two nodes
 // while a more urgent one runs in another lane (a pause), given up to be run again, or given up
-// because its job is over. All of that before its commit phase only (lanes/executor.h).
+// because its job is over. All of that before its commit phase only (lanes/run/executor.h).
 //
 // A pause is bounded: an iteration is held for at most kPauseFactor times what its graph's last one
 // took, or kLeastPause if that is more, however many interrupt it; then it goes on beside them.

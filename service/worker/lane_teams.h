@@ -14,7 +14,7 @@
 
 #include "base/ids.h"
 #include "base/limits.h"
-#include "lanes/turn.h"
+#include "lanes/state/turn.h"
 #include "service/worker/bookkeeping.h"
 
 namespace laneway::service {

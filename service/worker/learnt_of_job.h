@@ -1,12 +1,12 @@
-// LearntOfJob: what cores have learnt of a job (lanes/learnt.h), as the worker keeps it for a core
-// that takes over. Not thread-safe.
+// LearntOfJob: what cores have learnt of a job (lanes/state/learnt.h), as the worker keeps it for a
+// core that takes over. Not thread-safe.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
-#include "lanes/action.h"
-#include "lanes/learnt.h"
+#include "lanes/state/action.h"
+#include "lanes/state/learnt.h"
 
 namespace laneway::service {
 

@@ -3,7 +3,7 @@
 // allocated and freed what; nothing of it is in the way of planned iterations. Owns nothing.
 #pragma once
 
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "memory/lane_arena.h"
 
 namespace laneway::service {

@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "lanes/event.h"
-#include "lanes/iteration_sum.h"
-#include "lanes/turn.h"
+#include "lanes/state/event.h"
+#include "lanes/state/iteration_sum.h"
+#include "lanes/state/turn.h"
 
 namespace laneway::service {
 

@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
-#include "lanes/outside_place.h"
+#include "lanes/pool/outside_place.h"
 #include "memory/device/device.h"
 #include "memory/os/shared_memory.h"
 #include "memory/os/spill_file.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 
 namespace laneway::service {
 

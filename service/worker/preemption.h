@@ -13,8 +13,8 @@
 #include "base/limits.h"
 #include "base/mutex.h"
 #include "base/time.h"
-#include "lanes/control_word.h"
-#include "lanes/turn.h"
+#include "lanes/run/control_word.h"
+#include "lanes/state/turn.h"
 #include "service/worker/bookkeeping.h"
 
 namespace laneway::service {

@@ -23,7 +23,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/image_slot.h"
-#include "lanes/control_word.h"
+#include "lanes/run/control_word.h"
 #include "memory/device/device.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/standby_messages.h"

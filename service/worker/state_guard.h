@@ -13,7 +13,7 @@
 #include "adaptor/device/device_lane.h"
 #include "base/ids.h"
 #include "base/result.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "service/journal/undo_log.h"
 #include "service/worker/iteration.h"
 #include "service/worker/lane_executor.h"

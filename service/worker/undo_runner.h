@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/time.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "pipeline/image.h"
 #include "service/journal/undo_log.h"
 #include "service/worker/write_set.h"

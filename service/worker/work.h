@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lanes/graph/graph.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "service/worker/initial_image.h"
 #include "service/worker/worker_graph.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "lanes/event.h"
+#include "lanes/state/event.h"
 #include "service/worker/worker_lane.h"
 
 namespace laneway::service {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
-#include "lanes/report.h"
-#include "lanes/turn.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
+#include "lanes/state/report.h"
+#include "lanes/state/turn.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/lane_host.h"
 #include "service/worker/worker_context.h"

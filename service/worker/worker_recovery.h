@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "lanes/report.h"
+#include "lanes/state/report.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/link.h"
 #include "service/worker/link_watcher.h"

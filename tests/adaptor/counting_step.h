@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lanes/graph/graph.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "pipeline/image.h"
 #include "tests/adaptor/graph_rig.h"
 

@@ -12,7 +12,7 @@
 #include "adaptor/host/host_torch_device.h"
 #include "adaptor/operators/torch_tensors.h"
 #include "adaptor/run/torch_graph_runner.h"
-#include "lanes/executor.h"
+#include "lanes/run/executor.h"
 #include "memory/host_pool_access.h"
 #include "memory/lane_arena.h"
 #include "pipeline/image.h"

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "adaptor/scope/lane_scope.h"
-#include "lanes/executor.h"
 #include "lanes/graph/graph_codec.h"
+#include "lanes/run/executor.h"
 #include "memory/planner.h"
 
 namespace laneway::testing {

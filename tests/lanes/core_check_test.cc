@@ -1,6 +1,6 @@
 // The checks of the core find each kind of contradiction: a state that is whole passes, and one
 // field that is bent stops the process.
-#include "lanes/core_check.h"
+#include "lanes/core/core_check.h"
 
 #include <gtest/gtest.h>
 

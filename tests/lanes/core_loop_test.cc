@@ -1,7 +1,7 @@
 // CoreLoop: events posted from many threads are handled by one at a time and none is lost; those
 // that wait are handled together; posting from within the sink queues instead of recursing;
 // wake-ups are fired by the loop's own thread.
-#include "lanes/core_loop.h"
+#include "lanes/core/core_loop.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Shows that the earliest of all deadlines is known after each change, against a look at all.
-#include "lanes/deadlines.h"
+#include "lanes/turns/deadlines.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 // nothing stops it afterwards, and that what went wrong inside the commit phase is reported as
 // such. Faults are injected at every node; the control word is also set from another thread while
 // nodes run.
-#include "lanes/executor.h"
+#include "lanes/run/executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

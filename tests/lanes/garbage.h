@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "base/random.h"
-#include "lanes/checked_policy.h"
-#include "lanes/event.h"
-#include "lanes/report.h"
+#include "lanes/state/checked_policy.h"
+#include "lanes/state/event.h"
+#include "lanes/state/report.h"
 
 namespace laneway::lanes {
 

@@ -1,6 +1,6 @@
 // Shows that a job is found by its id, and no other one, whatever ids share a place: against a map,
 // with ids that collide on purpose.
-#include "lanes/job_table.h"
+#include "lanes/state/job_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The job's and the lane's state machines: the tables say what they should, every state can be
 // reached and left as the design says.
-#include "lanes/job.h"
+#include "lanes/state/job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "lanes/lane.h"
+#include "lanes/state/lane.h"
 
 namespace laneway::lanes {
 namespace {

@@ -1,4 +1,4 @@
-#include "lanes/lane_limit.h"
+#include "lanes/state/lane_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Shows that a place outside of the pool is taken exactly when its tier exists and the range is
 // aligned, inside the tier and free, and that per tier ledger and free list stay one: random claims
 // and drops, numbers of nonsense among them, against a list of ranges that is searched afresh.
-#include "lanes/outside_map.h"
+#include "lanes/pool/outside_map.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 // claims, placements, moves and releases, numbers of nonsense among them, against a list of ranges
 // that is searched afresh each time. And that a trial that is taken back, with others in it, leaves
 // nothing behind, whatever it did.
-#include "lanes/pool_map.h"
+#include "lanes/pool/pool_map.h"
 
 #include <gtest/gtest.h>
 

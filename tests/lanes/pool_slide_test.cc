@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "lanes/pool_gaps.h"
-#include "lanes/pool_map.h"
+#include "lanes/pool/pool_gaps.h"
+#include "lanes/pool/pool_map.h"
 #include "tests/support/seed.h"
 
 namespace laneway::lanes {

@@ -1,5 +1,5 @@
 // Every reason's sentence carries its arithmetic and a remedy, so that a user can act on it.
-#include "lanes/reason.h"
+#include "lanes/state/reason.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Shows that the order of regions that is kept is that of regions sorted anew.
-#include "lanes/region_order.h"
+#include "lanes/state/region_order.h"
 
 #include <gtest/gtest.h>
 

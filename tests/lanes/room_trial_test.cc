@@ -1,7 +1,7 @@
 // Shows that a trial that finds no room leaves the pool as it was, so that the next trial can be
 // made in it: an image that was placed is gone, a prefix that was given up is there again. And that
 // the core's pool is as before when a trial has ended, whatever it found.
-#include "lanes/room_trial.h"
+#include "lanes/state/room_trial.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "lanes/core_state.h"
+#include "lanes/state/core_state.h"
 #include "tests/support/seed.h"
 
 namespace laneway::lanes {

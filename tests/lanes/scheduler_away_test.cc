@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "lanes/wait_estimate.h"
+#include "lanes/core/wait_estimate.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {

@@ -2,7 +2,7 @@
 // and a tier whose copy is late is passed over.
 #include <gtest/gtest.h>
 
-#include "lanes/copies_out.h"
+#include "lanes/state/copies_out.h"
 #include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 

@@ -1,6 +1,6 @@
 // Who interrupts whom, event by event: what turns say of each other, held iterations, recalls that
 // cannot wait, and what those who yield have a right to.
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 
 #include <gtest/gtest.h>
 

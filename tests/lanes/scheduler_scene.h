@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 #include "policies/fifo.h"
 
 namespace laneway::lanes {

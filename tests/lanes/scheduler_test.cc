@@ -1,6 +1,6 @@
 // What the core decides about memory, event by event: admission, waiting, sharing, growing,
 // shrinking. Small scenes whose arithmetic can be done by hand.
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 
 #include <gtest/gtest.h>
 

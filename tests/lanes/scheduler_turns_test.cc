@@ -1,6 +1,6 @@
 // Whose turn the core lets it be, event by event: recalls, budgets, numeric contexts, lost workers,
 // vanished sessions, wrong policies.
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 
 #include <gtest/gtest.h>
 

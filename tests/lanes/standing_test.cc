@@ -1,6 +1,6 @@
 // Shows that the core says of every job with work that does not run why, since when and behind
 // whom, with the numbers of now; and of every other job nothing.
-#include "lanes/standing.h"
+#include "lanes/state/standing.h"
 
 #include <map>
 #include <string>

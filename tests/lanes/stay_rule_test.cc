@@ -2,7 +2,7 @@
 // drawn phases: moving takes at most a twentieth of the time, an idle stretch costs at most twice
 // what the best choice made with hindsight does, and who takes turns waits for one stay and one
 // switch of each other one.
-#include "lanes/stay_rule.h"
+#include "lanes/state/stay_rule.h"
 
 #include <gtest/gtest.h>
 

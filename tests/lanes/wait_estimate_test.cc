@@ -1,6 +1,6 @@
 // Holds the guess of how long a job waits against cases that were worked out by hand. Sizes are
 // bytes, an iteration takes 1 s.
-#include "lanes/wait_estimate.h"
+#include "lanes/core/wait_estimate.h"
 
 #include <gtest/gtest.h>
 

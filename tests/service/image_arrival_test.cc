@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "lanes/executor.h"
+#include "lanes/run/executor.h"
 #include "tests/service/no_graph.h"
 #include "tests/service/plain_lane.h"
 #include "tests/support/synthetic_device.h"

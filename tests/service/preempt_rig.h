@@ -11,7 +11,7 @@
 #include "adaptor/device/device_job.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "lanes/core_loop.h"
+#include "lanes/core/core_loop.h"
 #include "service/worker/worker.h"
 
 namespace laneway::testing {

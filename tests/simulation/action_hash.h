@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "lanes/action.h"
+#include "lanes/state/action.h"
 
 namespace laneway::simulation {
 

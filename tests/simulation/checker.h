@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/time.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 #include "tests/simulation/observed.h"
 
 namespace laneway::simulation {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "base/time.h"
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 
 namespace laneway::simulation {
 

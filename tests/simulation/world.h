@@ -15,7 +15,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 #include "tests/simulation/action_hash.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/observed.h"

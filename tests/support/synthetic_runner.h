@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 
 namespace laneway::testing {
 

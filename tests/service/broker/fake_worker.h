@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "lanes/action.h"
-#include "lanes/event.h"
+#include "lanes/state/action.h"
+#include "lanes/state/event.h"
 #include "service/broker/link_files.h"
 #include "service/transport/channel.h"
 #include "service/wire/worker_messages.h"

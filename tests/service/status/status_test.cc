@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "lanes/scheduler.h"
+#include "lanes/core/scheduler.h"
 #include "policies/fifo.h"
 
 namespace laneway::service {

@@ -12,7 +12,7 @@
 #include "adaptor/device/device_graph.h"
 #include "base/result.h"
 #include "lanes/graph/graph_sizes.h"
-#include "lanes/graph_runner.h"
+#include "lanes/run/graph_runner.h"
 #include "pipeline/image.h"
 #include "tests/service/synthetic/synthetic_operators.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "lanes/reason.h"
+#include "lanes/state/reason.h"
 #include "tests/service/wire/every_message.h"
 #include "tests/service/wire/message_filler.h"
 #include "tests/support/seed.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "lanes/core_loop.h"
+#include "lanes/core/core_loop.h"
 #include "lanes/graph/graph.h"
 #include "memory/os/shared_memory.h"
 #include "service/supervisor/child_process.h"

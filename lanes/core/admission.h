@@ -1,0 +1,102 @@
+// Admission: admits waiting jobs. The policy chooses the job and the lane; Admission checks the
+// answer against the ledger, the free list and the number of lanes, and carries it out completely
+// or not at all. Part of the core; not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "lanes/core/exchange.h"
+#include "lanes/core/region_control.h"
+#include "lanes/images/eviction.h"
+#include "lanes/images/image_moves.h"
+#include "lanes/state/checked_policy.h"
+#include "lanes/state/core_state.h"
+#include "lanes/turns/lane_changes.h"
+#include "lanes/turns/turn_control.h"
+
+namespace laneway::lanes {
+
+class Admission {
+ public:
+  // All arguments must outlive the object.
+  Admission(CoreState& core, CheckedPolicy& policy, TurnControl& turns, RegionControl& regions,
+            ImageMoves& moves, Eviction& eviction, LaneChanges& changes, Exchange& exchange)
+      : core_(core),
+        policy_(policy),
+        turns_(turns),
+        regions_(regions),
+        moves_(moves),
+        eviction_(eviction),
+        changes_(changes),
+        exchange_(exchange) {}
+
+  // Admits jobs as long as the policy names one and there is room. Lanes become one, and
+  // images move or leave, for one that finds none.
+  void admit_waiting();
+  // The policy may answer otherwise then.
+  TimePoint next_wakeup() const { return wakeup_; }
+  void on_timer();
+  // Emits QueueJob for every waiting job with another reason than it was told; costs nothing for
+  // those about whom nothing changed.
+  void tell_queue();
+
+ private:
+  // Returns ReasonCode::none when the job is admitted, else why not.
+  ReasonCode try_admit(Job& job, const policies::AdmitDecision& decision);
+  // Only if all jobs can change places then.
+  ReasonCode try_admit_with_home(Job& job, const policies::AdmitDecision& decision);
+  // What is as before again if a job without a home may not stay where it was placed; nothing for
+  // others.
+  struct Before {
+    PoolMap pool;
+    Region region;
+  };
+  std::optional<Before> before_homeless(const Job& job, const Lane& lane) const;
+  bool may_stay(const Job& job, Lane& lane, std::optional<Before>& before);
+  ReasonCode admit_to_new_lane(Job& job, LaneId lane);
+  // Where an image may be placed, by preference: around what stayed of it; at its former place,
+  // because what was recorded for its addresses holds; elsewhere, where what stayed is copied to;
+  // anywhere, and what stayed is given up.
+  enum class Way : uint8_t { grown, former, moved, anew };
+  static constexpr std::array kWays{Way::grown, Way::former, Way::moved, Way::anew};
+  Room place(Job& job, Way way);
+  // The image has no place again; what stayed of it is there as before.
+  void take_back(Job& job, const ImagePrefix& stayed);
+  Room open_lane_beside(Job& job, Lane& lane, Way way);
+  // The image placed, and the region as large as the job needs; where it has to grow and a turn is
+  // open, nothing changes, and the result says whether there would be room.
+  Room join_lane(Job& job, Lane& lane, Way way);
+  // `asked`: set where the lane's turn was asked to end, which is all that is missing.
+  ReasonCode admit_to_lane(Job& job, Lane& lane, bool* asked);
+  // Tries in this order: the lane with the fewest jobs among those with a region that is large
+  // enough; a lane that can grow now; a lane that could grow between two turns (its turn is
+  // recalled and the job waits).
+  // Of lanes beyond the limit (lane_limit.h) only if no other will do.
+  ReasonCode admit_to_some_lane(Job& job);
+  // Of these, those that are closed do not count.
+  ReasonCode admit_to_one_of(LaneSet lanes, Job& job, bool* asked);
+  bool may_enter(const Job& job, LaneId lane) const;
+  // A lane that is closed; none when all are open.
+  LaneId closed_lane() const;
+  // What stayed of the image may have been given up to place it.
+  void admit(const Job& job, const Lane& lane, const ImagePrefix& stayed);
+  void enter_lane(Job& job, Lane& lane);
+
+  CoreState& core_;
+  CheckedPolicy& policy_;
+  TurnControl& turns_;
+  RegionControl& regions_;
+  ImageMoves& moves_;
+  Eviction& eviction_;
+  LaneChanges& changes_;
+  Exchange& exchange_;
+  // Of the job that is tried: whether it may enter a lane of others; and whether it was turned away
+  // from a place where there was room, because others could not change places beside it.
+  bool may_share_ = true;
+  bool breaks_exchange_ = false;
+  TimePoint wakeup_ = TimePoint::never();
+};
+
+}  // namespace laneway::lanes

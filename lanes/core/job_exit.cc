@@ -1,0 +1,74 @@
+#include "lanes/core/job_exit.h"
+
+#include "lanes/state/counted.h"
+
+namespace laneway::lanes {
+namespace {
+
+constexpr size_t kEndedRemembered = 32;  // enough for a status page
+
+}  // namespace
+
+void JobExit::end_job(Job& job, JobState end_state) {
+  if (job.ending) return;
+  if (!job.view.running) {
+    forget_job(job, end_state);
+    return;
+  }
+  job.ending = true;
+  job.end_state = end_state;
+  turns_.recall(core_.lane_of(job.view.lane));
+  core_.memory_changed();  // who counted on its leaving counts on others
+}
+
+void JobExit::forget_job(Job& job, JobState end_state) {
+  const JobId id = job.view.id;
+  if (is_counted(job.view)) core_.lane_limit.jobs_changed(core_.now);
+  if (job.queued()) {
+    core_.view.remove_waiting(job.view);
+    core_.queue_has_changed = true;
+  }
+  if (job.aside) --core_.jobs_aside;
+  if (core_.is_homeless(job)) --core_.homeless_jobs;
+  if (job.leaves) --core_.leaving_jobs;
+  if (job.saving) --core_.saving_jobs;
+  if (job.state() == JobState::moving) --core_.moving_jobs;
+  if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});
+  if (job.view.lane.valid()) {
+    if (job.state() == JobState::held) --core_.held_jobs;
+    Lane& lane = core_.lane_of(job.view.lane);
+    if (job.view.ready) core_.view.remove_ready(job.view);
+    core_.view.remove_from_lane(job.view);
+    core_.actions.push_back(DropImage{id});
+    core_.pool.drop_image(id);
+    lane.fit_wanted = true;
+    core_.touch(lane);
+    // The lane's region may shrink: between two turns, and soon if others wait for memory.
+    if (lane.open() && (!core_.view.waiting().empty() || core_.held_jobs > 0)) turns_.recall(lane);
+    core_.memory_changed();
+  }
+  if (core_.pool.drop_prefix(id)) core_.memory_changed();
+  if (core_.outside.drop(id).tier != Tier::none) core_.memory_changed();
+  if (core_.outside.drop_home(id)) core_.memory_changed();
+  core_.exchange_has_changed = true;
+  job.clean = job.saving = job.arriving = false;
+  job.move_to(end_state);
+  job.view.lane = {};
+  core_.ended.push_back(core_.status_of(job));
+  if (core_.ended.size() > kEndedRemembered) core_.ended.pop_front();
+  core_.jobs.remove(id);
+  core_.view.learnt_speeds().forget(id);
+  policy_.gone(id);
+}
+
+void JobExit::refuse_for_good(Job& job) {
+  refuse(job, core_.make_reason(ReasonCode::larger_than_pool, job));
+}
+
+void JobExit::refuse(Job& job, const Reason& reason) {
+  core_.actions.push_back(RefuseJob{job.view.id, reason});
+  job.reason = reason;
+  end_job(job, JobState::failed);
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,339 @@
+#include "lanes/core/scheduler.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "lanes/core/core_check.h"
+#include "lanes/turns/turn_account.h"
+
+namespace laneway::lanes {
+namespace {
+
+// Of one instant. A few do; two wishes that undo each other's changes would go on for ever.
+constexpr uint32_t kMostRounds = 64;
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerConfig& config, std::unique_ptr<policies::Policy> policy)
+    : core_(config), policy_(std::move(policy)) {}
+
+const std::vector<Action>& Scheduler::handle(TimePoint now, std::span<const Event> events) {
+  core_.now = std::max(core_.now, now);
+  core_.actions.clear();
+  core_.slides_left = core_.config.max_lanes;
+  for (const Event& event : events) std::visit([this](const auto& what) { on(what); }, event);
+  if (events.size() > 1) turns_.forget_old_recalls();
+  if (std::exchange(policy_changed_, false)) turns_.follow_policy();
+  settle();
+  check(events);
+  for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
+  core_.touched.clear();
+  return core_.actions;
+}
+
+const std::vector<Action>& Scheduler::look_again() {
+  core_.actions.clear();
+  core_.slides_left = core_.config.max_lanes;
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() != LaneState::closed) core_.touch(lane);
+  }
+  // Who waits aside is tried again when others end (exchange.h); and while images are under way, or
+  // a timer is set for those who wait for memory, nobody is forgotten.
+  const bool looks_by_itself =
+      core_.leaving_jobs > 0 || core_.moving_jobs > 0 ||
+      std::min(eviction_.next_wakeup(), moves_.next_wakeup()) != TimePoint::never();
+  if (!looks_by_itself) {
+    core_.memory_changed();
+    core_.queue_has_changed = true;
+  }
+  core_.spread_all = core_.reorder_all = true;
+  settle();
+  for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
+  core_.touched.clear();
+  return core_.actions;
+}
+
+TimePoint Scheduler::next_wakeup() const {
+  return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), moves_.next_wakeup(),
+                   admission_.next_wakeup(), changes_.next_wakeup(), trials_.next_wakeup(),
+                   save_ahead_.next_wakeup()});
+}
+
+void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
+  policy_.replace(std::move(policy));
+  policy_changed_ = true;
+  trials_.follow_policy();
+  // Another policy may let in whom this one kept waiting: asked again with the next event.
+  core_.memory_changed();
+}
+
+void Scheduler::settle_once() {
+  changes_.fold();
+  while (true) {
+    for (size_t i = 0; i < core_.touched.size(); ++i) {
+      Lane& lane = core_.lane_of(core_.touched[i]);
+      if (lane.state() != LaneState::idle) continue;
+      if (lane.fit_wanted) regions_.fit_region(lane);
+      if (std::exchange(lane.admission_wanted, false)) core_.memory_changed();
+    }
+    if (std::exchange(core_.exchange_has_changed, false)) exchange_.changed();
+    if (!core_.memory_has_changed && !core_.queue_has_changed) break;
+    if (core_.memory_has_changed) core_.view.forget_tries();
+    core_.memory_has_changed = false;
+    core_.queue_has_changed = false;
+    regions_.apply_capacity();
+    regions_.retry_held();
+    admission_.admit_waiting();
+    admission_.tell_queue();
+    regions_.recall_unfitted();
+  }
+  do {
+    changes_.spread();
+    for (size_t i = 0; i < core_.touched.size(); ++i)
+      turns_.settle_lane(core_.lane_of(core_.touched[i]));
+  } while (turns_.settle_contexts());
+  turns_.settle_lane_turns();
+  turns_.bound_open_turns();
+}
+
+void Scheduler::settle() {
+  size_t done = 0;
+  uint32_t rounds = 0;
+  do {
+    done = core_.actions.size();
+    settle_once();
+    // What went on may let others go on.
+  } while ((core_.actions.size() != done && ++rounds < kMostRounds) ||
+           (core_.held_jobs > 0 && regions_.refuse_stuck()) || refuse_stuck());
+}
+
+bool Scheduler::refuse_stuck() {
+  const TimePoint next =
+      std::min({eviction_.next_wakeup(), moves_.next_wakeup(), changes_.next_wakeup()});
+  return next == TimePoint::never() && exchange_.refuse_stuck();
+}
+
+void Scheduler::check(std::span<const Event> events) {
+  const uint64_t before = events_ / core_.config.check_every;
+  events_ += events.size();
+  if (events_ / core_.config.check_every != before) {
+    check_all(core_, turns_);
+    return;
+  }
+  for (const LaneId id : core_.touched) {
+    const Lane& lane = core_.lane_of(id);
+    check_lane(core_, turns_, lane);
+    if (lane.open()) check_job(core_, core_.job_of(lane.turn.job));
+  }
+  const auto check_its_job = [this](const auto& what) {
+    if constexpr (requires { what.job; })
+      if (const Job* job = core_.jobs.find(what.job)) check_job(core_, *job);
+  };
+  for (const Event& event : events) std::visit(check_its_job, event);
+}
+
+void Scheduler::on(const JobOffered& event) {
+  if (!event.job.valid() || core_.find_job(event.job) != nullptr) {
+    ++core_.ignored_events;
+    return;
+  }
+  Job job = core_.new_job(event);
+  const bool fits = core_.pool.could_ever_fit(event.persistent, event.ephemeral);
+  if (!fits || core_.jobs.size() >= core_.config.max_jobs) {
+    const ReasonCode code = fits ? ReasonCode::too_many_jobs : ReasonCode::larger_than_pool;
+    core_.actions.push_back(RefuseJob{event.job, core_.make_reason(code, job)});
+    return;
+  }
+  const Job& kept = core_.jobs.add(std::move(job));
+  core_.view.add_waiting(kept.view);
+  core_.to_tell.push_back(event.job);
+  core_.queue_has_changed = true;
+}
+
+void Scheduler::on(const JobEnded& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  exit_.end_job(*job, event.cancelled ? JobState::cancelled : JobState::finished);
+  save_ahead_.look_soon();
+}
+
+void Scheduler::on(const TurnEnded& event) {
+  Lane* const found = turns_.lane_of_turn(event.turn);
+  if (found == nullptr) {
+    ++core_.ignored_events;  // of a worker that was lost
+    return;
+  }
+  Lane& lane = *found;
+  Job& job = core_.job_of(lane.turn.job);
+  const Stretch stretch = turns_.close_turn(lane);
+  const IterationSum measured = account_for(core_.now, core_.now - lane.granted_at, event, job);
+  learn_speed(core_.now, stretch, event.busy, measured, job, core_.view.learnt_speeds());
+  trials_.turn_ended(job, lane.id, stretch, event.busy, measured);
+  job.abandoned += event.abandoned;
+  if (job.ending) {
+    exit_.forget_job(job, job.end_state);
+    return;
+  }
+  if (event.end == TurnEnd::failed) {
+    exit_.forget_job(job, JobState::failed);
+    return;
+  }
+  if (event.more_ready || event.end == TurnEnd::out_of_lane) {
+    job.work_announced = true;
+    job.work_since = core_.now;
+  }
+  Bytes need = event.ephemeral > Bytes(0) ? event.ephemeral : job.need();
+  Bytes must = event.must > Bytes(0) ? event.must : need;
+  if (event.end == TurnEnd::out_of_lane) {
+    // Whoever did not fit needs more than there was, whatever it says: else it would come back for
+    // ever.
+    const Bytes size = lane.region.size;
+    if (must <= size) {
+      must = size + std::max(Bytes(size.count() / 4), Bytes(core_.config.alignment));
+    }
+    need = std::max(need, must);
+  }
+  const JobId id = job.view.id;
+  if (event.iterations > 0) job.must = {};
+  regions_.set_need(job, need);
+  if (core_.find_job(id) == nullptr) return;  // it can never fit any more
+  if (event.end == TurnEnd::out_of_lane && !job.quarantined) {
+    job.must = must;
+    lane.fit_wanted = true;
+  }
+  if (job.leaves) return eviction_.leave_now(job);
+  const bool was_for_nothing = event.iterations == 0 && !job.work_announced;
+  if (std::exchange(job.unloaded, false) && was_for_nothing) return eviction_.unload(job);
+  if (job.work_announced) {
+    turns_.announce_work(job);
+  } else {
+    // Who has nothing to run may leave sooner, if there is a place to go to. To move it could be
+    // asked before.
+    if (core_.outside.exists() || core_.held_jobs > 0) retry_those_who_wait();
+    save_ahead_.look_soon();
+  }
+}
+
+void Scheduler::on(const TurnPaused& event) {
+  Lane* const lane = turns_.lane_of_turn(event.turn);
+  lane != nullptr ? turns_.pause(*lane) : static_cast<void>(++core_.ignored_events);
+}
+
+void Scheduler::on(const TurnResumed& event) {
+  Lane* const lane = turns_.lane_of_turn(event.turn);
+  lane != nullptr ? turns_.resume(*lane, event.paused) : static_cast<void>(++core_.ignored_events);
+}
+
+// Somebody may leave for them now, or soon.
+void Scheduler::retry_those_who_wait() {
+  if (!core_.view.waiting().empty() || core_.held_jobs > 0) core_.memory_changed();
+}
+
+void Scheduler::on(const JobReleased& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (!job->quarantined) {
+    ++core_.ignored_events;
+    return;
+  }
+  job->quarantined = false;
+  if (job->state() == JobState::quarantined) job->move_to(JobState::resident);
+  regions_.set_need(*job, job->need_when_released);
+  core_.memory_changed();  // its image may leave or move again
+}
+
+void Scheduler::on(const NeedChanged& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (event.iteration_estimate > Duration()) {
+    job->view.iteration_estimate = event.iteration_estimate;
+    job->view.update_remaining();
+    // It may be another one's turn now, or another one's to be admitted.
+    if (job->view.lane.valid()) core_.note_order(core_.lane_of(job->view.lane));
+    if (job->queued()) core_.memory_changed();
+  }
+  regions_.set_need(*job, event.ephemeral);
+}
+
+void Scheduler::on(const JobChanged& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  event.changes.apply_to(job->view.options);
+  job->view.update_remaining();
+  turns_.ask_urgencies();
+  core_.exchange_has_changed = true;
+  core_.fold_wanted = true;  // of another class it may be one of those that the limit is about
+  if (job->view.lane.valid()) {
+    // Another job may be the right one to run now.
+    Lane& lane = core_.lane_of(job->view.lane);
+    lane.rival_came = lane.rival_came || lane.open();
+    core_.touch(lane);
+  }
+  core_.memory_changed();  // … or to be admitted
+}
+
+void Scheduler::on(const WorkerLost& /*event*/) {
+  core_.worker_up = false;
+  trials_.worker_lost();
+  // Its successor does not know what stayed of whom.
+  for (const auto& [id, job] : core_.jobs) core_.pool.drop_prefix(id);
+  core_.memory_changed();
+  for (Lane& lane : core_.lanes) {
+    if (!lane.open()) continue;
+    Job& job = core_.job_of(lane.turn.job);
+    turns_.close_turn(lane);
+    if (job.ending) {
+      exit_.forget_job(job, job.end_state);
+    } else {
+      turns_.announce_work(job);  // what was interrupted is still queued
+    }
+  }
+}
+
+void Scheduler::on(const CapacityChanged& event) {
+  const Bytes wanted(event.capacity.count() & ~(core_.config.alignment - 1));
+  if (wanted <= core_.config.reserve) {
+    ++core_.ignored_events;  // no pool would be left
+    return;
+  }
+  core_.wanted_capacity = wanted;
+  core_.memory_changed();
+}
+
+void Scheduler::on(const TimerFired& /*event*/) {
+  turns_.recall_overdue();
+  admission_.on_timer();
+  eviction_.on_timer();
+  moves_.on_timer();
+  changes_.on_timer();
+  trials_.on_timer();
+  save_ahead_.on_timer();
+}
+
+Job* Scheduler::known_job(JobId id) {
+  Job* job = core_.find_job(id);
+  if (job == nullptr) ++core_.ignored_events;
+  return job;
+}
+
+Snapshot Scheduler::snapshot() const {
+  Snapshot all = take_snapshot(core_);
+  all.policy = policy_.name();
+  all.policy_faults = policy_.faults();
+  std::map<JobId, uint32_t> places;
+  for (const policies::JobView* job : policy_.admission_order(core_)) {
+    places.emplace(job->id, places.size() + 1);
+  }
+  for (JobStatus& status : all.jobs) {
+    const Job& job = core_.job_of(status.id);
+    status.late = policy_.late(core_, job.view);
+    if (job.queued() && core_.worker_up && !job.quarantined) {
+      status.reason.position = places.at(status.id);
+    }
+  }
+  return all;
+}
+
+}  // namespace laneway::lanes

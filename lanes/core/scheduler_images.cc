@@ -1,0 +1,126 @@
+// Scheduler: what it is told of images, and what clients want of them.
+#include <utility>
+
+#include "lanes/core/scheduler.h"
+#include "lanes/state/stay_rule.h"
+
+namespace laneway::lanes {
+
+void Scheduler::on(const ImagePlaced& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (job->state() == JobState::moving) return move_ended(*job, /*moved=*/true);
+  const bool comes = job->state() == JobState::staged || job->state() == JobState::restoring;
+  // Only what has a copy outside can arrive while it is used.
+  if (!comes ? !(job->arriving && event.whole) : !event.whole && !job->clean) {
+    ++core_.ignored_events;
+    return;
+  }
+  job->arriving = !event.whole;
+  job->view.placed_at = core_.now;
+  if (event.whole) learn_way_in(core_, *job);
+  if (comes) {
+    job->view.used_at = core_.now;
+    rest(*job);
+  }
+  if (!event.whole) return;
+  if (core_.pool.drop_prefix(event.job)) core_.memory_changed();  // what stayed was copied
+  retry_those_who_wait();
+  if (job->wanted_out) eviction_.unload(*job);
+}
+
+void Scheduler::move_ended(Job& job, bool moved) {
+  moves_.ended(job, moved);
+  rest(job);
+  if (job.wanted_out) eviction_.unload(job);
+}
+
+void Scheduler::rest(Job& job) {
+  job.move_to(job.at_rest());
+  Lane& lane = core_.lane_of(job.view.lane);
+  if (core_.pool.rounded(job.view.ephemeral) > lane.region.size) {
+    // Its need grew while its image was on the way.
+    lane.fit_wanted = true;
+    core_.touch(lane);
+    if (!lane.open()) {
+      regions_.fit_region(lane);
+    } else {
+      regions_.mark_held(lane);
+      turns_.recall(lane);
+    }
+  }
+  if (job.work_announced) turns_.announce_work(job);
+}
+
+void Scheduler::on(const ImageLeft& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (job->state() == JobState::evicting) {
+    eviction_.left(*job);
+    save_ahead_.look_soon();
+  } else {
+    ++core_.ignored_events;
+  }
+}
+
+void Scheduler::on(const CopyFailed& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  if (job->state() == JobState::moving) return move_ended(*job, /*moved=*/false);
+  if (job->state() != JobState::evicting) {
+    ++core_.ignored_events;
+    return;
+  }
+  eviction_.failed(*job);
+  save_ahead_.look_soon();
+  rest(*job);
+}
+
+void Scheduler::on(const ImageSaved& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  job->saving ? save_ahead_.saved(*job, event.whole) : static_cast<void>(++core_.ignored_events);
+}
+
+void Scheduler::on(const ImageDirty& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  // Only a placed image can differ from its copy; otherwise the copy is the image.
+  const bool arrives = job->state() == JobState::staged || job->state() == JobState::restoring;
+  if (!job->view.lane.valid() || arrives || job->arriving || !job->clean) {
+    ++core_.ignored_events;
+    return;
+  }
+  eviction_.dirty(*job);
+  save_ahead_.outdated(*job);
+}
+
+void Scheduler::on(const ResidencyWanted& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr) return;
+  const auto load = [&] {
+    job->wanted_out = job->unloaded = false;
+    if (job->state() != JobState::away) return;
+    if (!job->queued()) core_.enqueue(*job);
+    job->wanted_in = true;
+  };
+  switch (event.wanted) {
+    case Residency::pin:
+      job->pinned = true;
+      load();
+      break;
+    case Residency::unpin: job->pinned = false; break;
+    case Residency::load: load(); break;
+    case Residency::unload:
+      if (std::exchange(job->wanted_in, false) && !job->queued()) {
+        core_.view.remove_waiting(job->view);
+        core_.queue_has_changed = true;
+      }
+      eviction_.unload(*job);
+      break;
+  }
+  // A pin that is gone may let somebody leave.
+  core_.memory_changed();
+}
+
+}  // namespace laneway::lanes

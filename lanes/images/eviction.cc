@@ -1,0 +1,352 @@
+#include "lanes/images/eviction.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "lanes/state/copies_out.h"
+#include "lanes/state/stay_rule.h"
+
+namespace laneway::lanes {
+namespace {
+
+using policies::EvictCandidate;
+
+// Before what could not be done at once is tried again, though nothing was heard of it.
+constexpr Duration kTryAgain = milliseconds(10);
+// So many who leave are tried before it is known that all together would do.
+constexpr size_t kFew = 2;
+// Before a job whose copy failed is asked to leave again.
+constexpr Duration kAfterFailure = seconds(10);
+
+constexpr auto by_arrival = [](const EvictCandidate& a, const EvictCandidate& b) {
+  return a.job->arrival < b.job->arrival;
+};
+
+bool is_best_effort(const Job& job) { return job.view.options.job_class == JobClass::best_effort; }
+
+bool is_more_urgent(const Job& one, const Job& other) {
+  if (is_best_effort(one) != is_best_effort(other)) return is_best_effort(other);
+  return one.view.options.priority > other.view.options.priority;
+}
+
+}  // namespace
+
+void Eviction::leave_to_return(const Job& held) {
+  if (!could_leave(held)) return;
+  if (held.leave_no_sooner <= core_.now) {
+    (void)let_go({held.view.id}, {});
+  } else {
+    wakeup_ = std::min(wakeup_, held.leave_no_sooner);
+  }
+}
+
+void Eviction::unload(Job& job) {
+  const bool comes =
+      job.arriving || job.state() == JobState::restoring || job.state() == JobState::moving;
+  job.wanted_out = comes && !job.pinned;
+  if (core_.worker_up && could_leave(job)) {
+    const Leaving alone{job.view.id};
+    job.unloaded = let_go(alone, what_stays(nullptr, alone));
+  }
+}
+
+Eviction::Outcome Eviction::make_room(const Wish& wish) {
+  if (!core_.worker_up || core_.moving_jobs > 0) return Outcome::under_way;
+  if (const TimePoint until = leave_already_until(wish); until > core_.now) {
+    wakeup_ = std::min(wakeup_, until);
+    return Outcome::under_way;
+  }
+  Candidates found = candidates(wish);
+  const Choice now = choose(wish, found.now);
+  if (now.suffices && now.leaving.empty()) {
+    make_room_without_leaving();
+    return Outcome::under_way;
+  }
+  if (now.suffices) {
+    if (const TimePoint from = may_be_sent(now.leaving); from > core_.now) {
+      wakeup_ = std::min(wakeup_, from);
+    } else {
+      LW_CHECK(let_go(now.leaving, what_stays(&wish, now.leaving), wish.job.view.id), "they can");
+    }
+    return Outcome::under_way;
+  }
+  if (core_.leaving_jobs > 0) return Outcome::under_way;  // perhaps they suffice
+  if (give_up_for_moves(wish)) return Outcome::under_way;
+  wakeup_ = std::min(wakeup_, now.again);
+  if (found.later.empty())
+    return now.again == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
+  found.later.insert(found.later.end(), found.now.begin(), found.now.end());
+  std::sort(found.later.begin(), found.later.end(), by_arrival);
+  const Choice later = choose(wish, found.later);
+  const TimePoint again = later.suffices ? found.next : std::min(now.again, later.again);
+  wakeup_ = std::min(wakeup_, again);
+  return again == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
+}
+
+void Eviction::make_room_without_leaving() {
+  prefixes_.give_up_all();
+  if (!core_.memory_has_changed) wakeup_ = std::min(wakeup_, core_.now + kTryAgain);
+}
+
+bool Eviction::give_up_prefixes(const Wish& wish) {
+  const Wish at_once{.job = wish.job, .where = wish.where, .at_once = true};
+  const auto fits_now = [&](const std::vector<JobId>& given) {
+    RoomTrial trial(core_);
+    trial.give_up(given);
+    {
+      RoomTrial slid = trial.nested();
+      slid.slide(at_once, /*idle_ones_only=*/true);
+      if (slid.fits(at_once)) return true;
+    }
+    return trial.fits(at_once);
+  };
+  const auto fits_later = [&](const std::vector<JobId>& given) {
+    return suffices(wish, {.leaving = {}, .prefixes = given});
+  };
+  const JobId id = wish.job.view.id;
+  return prefixes_.give_up_for(id, fits_now) || prefixes_.give_up_for(id, fits_later);
+}
+
+bool Eviction::give_up_for_moves(const Wish& wish) {
+  if (core_.pool.ledger().revocable(memory::Revocation::on_demand) == Bytes()) return false;
+  const std::vector<JobId> prefixes = prefixes_.all();
+  if (prefixes.empty()) return false;
+  const PoolMap& pool = core_.pool;
+  const policies::JobView& job = wish.job.view;
+  Bytes more = pool.rounded(wish.job.must);
+  if (wish.where != nullptr) {
+    more = pool.rounded(job.persistent) + pool.rounded(job.ephemeral);
+  } else {
+    more -= core_.lane_of(job.lane).region.size;
+  }
+  for (const JobId id : prefixes) more -= pool.prefix_of(id).size;
+  if (pool.claimed() + more > pool.capacity()) return false;
+  prefixes_.give_up_all();
+  return true;
+}
+
+Eviction::Candidates Eviction::candidates(const Wish& wish) const {
+  Candidates all;
+  if (!core_.outside.exists()) return all;
+  const bool store_stalls = copies_out(core_, Tier::store).stall(core_.now);
+  const bool spill_stalls = copies_out(core_, Tier::spill).stall(core_.now);
+  const auto goes_nowhere = [&](const Job& job) {
+    if (job.clean || (!store_stalls && !spill_stalls)) return false;
+    const Tier tier = core_.outside.place_for(job.view.id).tier;
+    return tier == Tier::store ? store_stalls : spill_stalls;
+  };
+  for (const auto& [id, job] : core_.jobs) {
+    if (!could_leave(job) || &job == &wish.job) continue;
+    if (core_.is_homeless(job) || goes_nowhere(job)) continue;
+    const EvictCandidate one{.job = &job.view, .idle = is_idle(job), .clean = job.clean};
+    if (!one.idle && !wish.overdue() && is_more_urgent(job, wish.job)) continue;
+    const TimePoint from = leaves_for(wish, job, one.idle);
+    if (from <= core_.now) {
+      all.now.push_back(one);
+    } else {
+      all.later.push_back(one);
+      all.next = std::min(all.next, from);
+    }
+  }
+  // Ids are given in that order as well, but by a report.
+  if (!std::is_sorted(all.now.begin(), all.now.end(), by_arrival)) {
+    std::sort(all.now.begin(), all.now.end(), by_arrival);
+  }
+  return all;
+}
+
+TimePoint Eviction::leaves_for(const Wish& wish, const Job& job, bool idle) const {
+  if (!job.was_overdue && is_more_urgent(wish.job, job)) return job.leave_no_sooner;
+  const TimePoint from = leaves_from({.placed_at = job.view.placed_at,
+                                      .used_at = job.view.used_at,
+                                      .a_switch = switch_time(core_, job, wish),
+                                      .idle = idle});
+  return std::max(from, job.leave_no_sooner);
+}
+
+Eviction::Choice Eviction::choose(const Wish& wish, std::vector<EvictCandidate> candidates) {
+  Leaving all;
+  for (const EvictCandidate& one : candidates) all.push_back(one.job->id);
+  const std::vector<JobId> prefixes = prefixes_.all();
+  const auto suffice = [&](const Leaving& leaving) {
+    return suffices(wish, {.leaving = leaving, .prefixes = prefixes});
+  };
+  Choice chosen;
+  Leaving& leaving = chosen.leaving;
+  // When others may leave is of no use to whom all together give no room.
+  const auto in_vain = [&chosen] {
+    chosen.again = TimePoint::never();
+    return chosen;
+  };
+  while (!suffice(leaving)) {
+    // One or two do as a rule; before more are asked of the policy, whether all would.
+    if (candidates.empty() || (leaving.size() == kFew && !suffice(all))) return in_vain();
+    const policies::EvictDecision next =
+        policy_.evict(core_, {wish.job.view, candidates, wish.overdue()});
+    chosen.again = std::min(chosen.again, next.again);
+    if (!next.job.valid()) return suffice(all) ? chosen : in_vain();
+    leaving.push_back(next.job);
+    std::erase_if(candidates, [&](const EvictCandidate& one) { return one.job->id == next.job; });
+  }
+  chosen.suffices = true;
+  // The first ones may not be needed with the last one. (Without anybody was tried at first.)
+  for (size_t i = 0; i < leaving.size() && leaving.size() > 1;) {
+    Leaving without = leaving;
+    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
+    if (suffice(without)) {
+      leaving = std::move(without);
+    } else {
+      ++i;
+    }
+  }
+  return chosen;
+}
+
+bool Eviction::suffices(const Wish& wish, const Gone& gone, const RoomTrial::Keeps& keeps) const {
+  const bool none_given = gone.prefixes.empty();
+  if (none_given && !frees_enough(core_, wish, core_.pool, gone.leaving)) return false;
+  RoomTrial trial(core_);
+  trial.give_up(gone.prefixes);
+  if (!none_given && !frees_enough(core_, wish, trial.pool(), gone.leaving)) return false;
+  trial.leave(gone.leaving, keeps);
+  if (trial.fits(wish)) return true;
+  if (!trial.may_slide(wish)) return false;
+  return trial.slide_for(wish) && trial.fits(wish);
+}
+
+RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) const {
+  RoomTrial::Keeps keeps;
+  const std::vector<JobId> prefixes = prefixes_.all();
+  for (const JobId id : leaving) {
+    // As much as was wished for, or a half, or a quarter: a part shortens the wait as well.
+    Bytes stays = prefixes_.wanted(core_.job_of(id));
+    for (int tries = 0; tries < 3 && stays > Bytes(); ++tries) {
+      keeps[id] = stays;
+      if (wish == nullptr || suffices(*wish, {leaving, prefixes}, keeps)) break;
+      keeps.erase(id);
+      stays = Bytes(stays.count() / 2 / core_.config.alignment * core_.config.alignment);
+    }
+  }
+  return keeps;
+}
+
+TimePoint Eviction::leave_already_until(const Wish& wish) const {
+  TimePoint until;
+  if (core_.leaving_jobs == 0) return until;
+  const CopiesOut to_store = copies_out(core_, Tier::store);
+  const CopiesOut to_spill = copies_out(core_, Tier::spill);
+  for (const auto& [id, job] : core_.jobs) {
+    if (!job.leaves || job.leaves_for != wish.job.view.id) continue;
+    const bool spills = core_.outside.place_of(id).tier == Tier::spill;
+    until = std::max(until, (spills ? to_spill : to_store).late_from);
+  }
+  return until;
+}
+
+TimePoint Eviction::may_be_sent(const Leaving& leaving) const {
+  TimePoint from = core_.now;
+  if (core_.leaving_jobs == 0) return from;
+  const CopiesOut to_store = copies_out(core_, Tier::store);
+  const CopiesOut to_spill = copies_out(core_, Tier::spill);
+  for (const JobId id : leaving) {
+    if (core_.job_of(id).clean) continue;
+    const bool spills = core_.outside.place_for(id).tier == Tier::spill;
+    const CopiesOut& out = spills ? to_spill : to_store;
+    if (out.any) from = std::max(from, out.late_from);
+  }
+  return from;
+}
+
+bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, JobId wants) {
+  if (!core_.outside.exists()) return false;
+  const auto is_homeless = [this](JobId id) { return core_.is_homeless(core_.job_of(id)); };
+  if (std::any_of(leaving.begin(), leaving.end(), is_homeless)) return false;
+  for (const JobId id : leaving) {
+    Job& job = core_.job_of(id);
+    if (core_.outside.place_of(id).tier == Tier::none) {
+      const OutsidePlace place = core_.outside.place_for(id);
+      LW_CHECK(core_.outside.claim(id, job.view.persistent, place), "the place was free");
+    }
+    job.leaves = true;
+    job.leaves_for = wants;
+    const auto kept = keeps.find(id);
+    job.keeps = kept == keeps.end() ? Bytes() : kept->second;
+    ++core_.leaving_jobs;
+    if (job.view.running) {
+      turns_.recall(core_.lane_of(job.view.lane));
+    } else {
+      leave_now(job);
+    }
+  }
+  return true;
+}
+
+void Eviction::leave_now(Job& job) {
+  if (job.view.ready) core_.view.remove_ready(job.view);
+  job.view.ready = false;
+  core_.touch(core_.lane_of(job.view.lane));  // it may have nothing to run now
+  if (job.state() == JobState::held) {
+    --core_.held_jobs;
+    core_.memory_changed();
+  }
+  job.reason = {};
+  job.leaving_since = core_.now;
+  job.move_to(JobState::evicting);
+  const Tier tier = core_.outside.place_of(job.view.id).tier;
+  wakeup_ = std::min(wakeup_, copies_out(core_, tier).late_from);
+  core_.actions.push_back(EvictImage{job.view.id, core_.outside.place_of(job.view.id),
+                                     core_.pool.rounded(job.view.persistent), job.keeps});
+}
+
+void Eviction::ended(Job& job) {
+  job.leaves = false;
+  job.leaves_for = {};
+  --core_.leaving_jobs;
+  core_.memory_changed();
+}
+
+void Eviction::left(Job& job) {
+  ended(job);
+  if (!job.clean) {
+    const bool to_spill = core_.outside.place_of(job.view.id).tier == Tier::spill;
+    core_.view.learnt_transfers().learn(
+        to_spill ? policies::Way::to_spill : policies::Way::to_store, job.view.persistent,
+        core_.now - job.leaving_since);
+  }
+  Lane& lane = core_.lane_of(job.view.lane);
+  core_.view.remove_from_lane(job.view);
+  if (job.keeps > Bytes()) {
+    core_.pool.keep_prefix(job.view.id, job.keeps);
+  } else {
+    core_.pool.drop_image(job.view.id);
+  }
+  lane.fit_wanted = true;
+  core_.touch(lane);
+  job.view.lane = {};
+  job.clean = true;
+  job.move_to(JobState::away);
+  if (job.pinned) job.wanted_in = true;
+  if (!job.queued()) return;
+  core_.enqueue(job);
+}
+
+void Eviction::failed(Job& job) {
+  ended(job);
+  job.leave_no_sooner = core_.now + kAfterFailure;
+  if (!job.saving) core_.outside.drop(job.view.id);
+  job.clean = false;
+}
+
+void Eviction::dirty(Job& job) {
+  job.clean = false;
+  if (!job.leaves && !job.saving) core_.outside.drop(job.view.id);
+}
+
+void Eviction::on_timer() {
+  if (wakeup_ > core_.now) return;
+  wakeup_ = TimePoint::never();
+  core_.memory_changed();
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,28 @@
+#include "lanes/state/job_table.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace laneway::lanes {
+
+Job* JobTable::find_shadowed(JobId id) {
+  const auto found = jobs_.find(id);
+  return found == jobs_.end() ? nullptr : &found->second;
+}
+
+Job& JobTable::add(Job job) {
+  const JobId id = job.view.id;
+  const auto [at, is_new] = jobs_.emplace(id, std::move(job));
+  LW_CHECK(is_new, "the core knows a job of this id already");
+  places_[place(id)] = &at->second;
+  return at->second;
+}
+
+void JobTable::remove(JobId id) {
+  Job*& in_place = places_[place(id)];
+  if (in_place != nullptr && in_place->view.id == id) in_place = nullptr;
+  LW_CHECK(jobs_.erase(id) == 1, "the core knows no job of this id");
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,51 @@
+// JobTable: the jobs that the core knows, in the order of their ids, each found in constant time
+// (the core asks for one at every step, of thousands). A job stays where it is until it is removed:
+// the view borrows it. Not thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <map>
+
+#include "base/ids.h"
+#include "lanes/state/job.h"
+
+namespace laneway::lanes {
+
+class JobTable {
+ public:
+  JobTable() = default;
+  JobTable(const JobTable&) = delete;  // the places point into the jobs
+  JobTable& operator=(const JobTable&) = delete;
+
+  // The job, or nullptr when there is no such job.
+  Job* find(JobId id) {
+    Job* const job = places_[place(id)];
+    return job != nullptr && job->view.id == id ? job : find_shadowed(id);
+  }
+  const Job* find(JobId id) const { return const_cast<JobTable*>(this)->find(id); }
+  // Requires: there is no job of this id.
+  Job& add(Job job);
+  // Requires: it is in the table.
+  void remove(JobId id);
+
+  size_t size() const { return jobs_.size(); }
+  bool empty() const { return jobs_.empty(); }
+  // Pairs of id and job, by id.
+  auto begin() { return jobs_.begin(); }
+  auto end() { return jobs_.end(); }
+  auto begin() const { return jobs_.begin(); }
+  auto end() const { return jobs_.end(); }
+
+ private:
+  static constexpr size_t kPlaces = 4096;
+  static size_t place(JobId id) { return id.value() % kPlaces; }
+  Job* find_shadowed(JobId id);
+
+  std::map<JobId, Job> jobs_;
+  // In front of it, by the last bits of the id: ids come one after the other, so that few jobs of a
+  // time share a place; the last one that was added has it.
+  std::array<Job*, kPlaces> places_{};
+};
+
+}  // namespace laneway::lanes

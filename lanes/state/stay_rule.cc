@@ -1,0 +1,60 @@
+#include "lanes/state/stay_rule.h"
+
+#include <algorithm>
+
+namespace laneway::lanes {
+namespace {
+
+using policies::Way;
+
+Way way_in(const CoreState& core, const Job& job) {
+  switch (core.outside.place_of(job.view.id).tier) {
+    case Tier::none: return Way::first_in;
+    case Tier::store: return Way::from_store;
+    case Tier::spill: return Way::from_spill;
+  }
+  return Way::first_in;
+}
+
+}  // namespace
+
+TimePoint leaves_from(const Stay& stay) {
+  // Far beyond all that is measured, and no product overflows.
+  constexpr Duration kLongest = seconds(100'000'000);
+  const Duration a_switch = std::clamp(stay.a_switch, Duration(), kLongest);
+  if (stay.idle) return stay.used_at + a_switch;
+  return stay.placed_at + std::max(a_switch * kBusyStay, kLeastBusyStay);
+}
+
+bool is_idle(const Job& job) {
+  return !job.view.running && !job.work_announced && job.state() != JobState::held;
+}
+
+bool could_leave(const Job& job, bool also_pinned) {
+  const bool there =
+      job.view.running || job.state() == JobState::held || job.state() == job.at_rest();
+  return there && !job.arriving && job.view.lane.valid() && (also_pinned || !job.pinned) &&
+         !job.leaves && !job.ending;
+}
+
+void learn_way_in(CoreState& core, const Job& job) {
+  core.view.learnt_transfers().learn(way_in(core, job), job.view.persistent - job.prefix.size,
+                                     core.now - job.admitted_at);
+}
+
+Duration switch_time(const CoreState& core, const Job& leaves, const Wish& wish) {
+  const policies::TransferRates& rates = core.view.transfers();
+  const bool to_spill = core.config.store <= Bytes();
+  Duration time;
+  if (!leaves.clean) {
+    time = rates.time(to_spill ? Way::to_spill : Way::to_store, leaves.view.persistent);
+  }
+  if (wish.where != nullptr) {
+    const Bytes stayed = core.pool.prefix_of(wish.job.view.id).size;
+    const Bytes comes = std::max(wish.job.view.persistent - stayed, Bytes());
+    time += rates.time(way_in(core, wish.job), comes);
+  }
+  return time;
+}
+
+}  // namespace laneway::lanes

@@ -1,0 +1,62 @@
+// LanesApart: which lanes compute at the same time. A job may not begin beside one from which the
+// policy keeps it apart, nor in a trial (lane_limit.h) beside as many as its level says: then its
+// lane waits (lane_turns.h), and turns that are in the way end soon. Of two jobs of which one may
+// interrupt the other neither waits for the other. Part of the core; not thread-safe.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "base/ids.h"
+#include "base/limits.h"
+#include "lanes/state/checked_policy.h"
+#include "lanes/state/core_state.h"
+#include "lanes/turns/lane_turns.h"
+
+namespace laneway::lanes {
+
+class LanesApart {
+ public:
+  // Both must outlive the object.
+  LanesApart(CoreState& core, CheckedPolicy& policy) : core_(core), policy_(policy) {}
+
+  struct Answer {
+    bool waits = false;
+    LaneSet in_the_way = 0;  // lanes whose turns must end soon
+  };
+  // Whether the job may not begin in its lane now. If so the lane waits from now on; else it waits
+  // no more.
+  Answer ask(Lane& lane, Job& job);
+  // Open turns of jobs that are counted.
+  LaneSet open_counted() const;
+  void leave(LaneId lane) { waiting_.leave(lane); }
+  void clear() { waiting_.clear(); }
+  const LaneTurns& waiting() const { return waiting_; }
+
+ private:
+  // Who is in the job's way, and whether to measure the two; with whom it is to be measured.
+  struct Obstacle {
+    JobId job;
+    bool is_try = false;
+    JobId tried_with;
+    LaneSet in_the_way = 0;
+  };
+  Obstacle among_open(const Lane& lane, const Job& job);
+  JobId among_waiting(const Lane& lane, const Job& job, bool is_tried);
+  // A trial lets no more compute.
+  Obstacle beyond_level(const Lane& lane, const Job& job) const;
+  // The job at the head of a lane that waits; null: it has no work any more.
+  const policies::JobView* head_of(const LaneTurns::Waiting& waiting) const;
+  const policies::JobView& running(const Lane& lane) const {
+    return core_.job_of(lane.turn.job).view;
+  }
+  bool interrupts(const policies::JobView& one, const policies::JobView& other) const {
+    return policy_.urgency(core_, one) != policy_.urgency(core_, other);
+  }
+
+  CoreState& core_;
+  CheckedPolicy& policy_;
+  LaneTurns waiting_;
+};
+
+}  // namespace laneway::lanes
