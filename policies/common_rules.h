@@ -24,10 +24,9 @@
 //    ageing excepted.
 // 5. share=no: a job is admitted to a new lane or not at all, and lanes never become one.
 // 6. beside=measured (default always): lanes compute beside each other where measured speeds say
-// that
-//    it pays, as pair_rule.h says (option margin), and take turns elsewhere; packing, which does
-//    that by itself, has no such option. A turn may then wait for one, of the core's own budget, of
-//    each other lane, which the bound on waiting has in addition.
+//    that it pays, as pair_rule.h says (option margin), and take turns elsewhere; packing, which
+//    does that by itself, has no such option. A turn may then wait for one, of the core's own
+//    budget, of each other lane, which the bound on waiting has in addition.
 //
 // With age=off the policy's own bound is all there is.
 #pragma once

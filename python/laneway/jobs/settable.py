@@ -17,5 +17,6 @@ class Settable:
         `deadline` (seconds from the job's offer), `iteration_s` and `job_class`, as train_step
         takes them; None takes a total, a deadline or a time back. The service decides by them from
         its next decision on, also for a job that waits; before the first call they are those of the
-        job to come. Any thread may call it. Raises InvalidInput, which names the value and what it may be."""
+        job to come. Any thread may call it. Raises InvalidInput, which names the value and what it
+        may be."""
         self._owned.set(changes)
