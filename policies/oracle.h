@@ -2,8 +2,9 @@
 // does not say is guessed, so that no answer is "unknown, so last":
 //  - an inference job without a total is as long as the request at hand: one iteration;
 //  - a job that named no total, or has done more than it named, is taken to be half done: as much
-//  is
-//    left as it has had. So a lie costs the others at most as much time again as the liar got.
+//    is left as it has had. So a lie costs the others at most as much time again as the liar got.
+// What one iteration takes is measured; before that it is what jobs with equal graphs measured,
+// else what the client said (iteration_s).
 // A job is unmeasured until two iterations of it were done: the first one is a probe. Policies that
 // ask how long jobs take give unmeasured ones these two before anybody else's next turn.
 //
