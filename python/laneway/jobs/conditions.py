@@ -24,6 +24,7 @@ from laneway.capture.optimizers import PER_ITERATION
 from laneway.jobs.hook_watch import HookWatch
 from laneway.jobs.module_form import ModuleForm
 from laneway.jobs.surroundings import Surroundings
+from laneway.jobs.watched import held
 
 _NOT_LOOKED_AT = ("params", "initial_lr", "param_names", *PER_ITERATION)
 
@@ -119,7 +120,7 @@ class _Numbers:
         if self._objects_key is not None:
             given, known = holder[self._objects_key], self._objects
             # Not by the list's own iterator, which may tell of a read (watched.py).
-            if len(given) != len(known) or not all(map(is_, list.__iter__(given), known)):
+            if len(given) != len(known) or not all(map(is_, held(given), known)):
                 return "a group of the optimizer has other parameters"
         return None
 

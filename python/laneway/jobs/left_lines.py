@@ -18,6 +18,7 @@ from torch.optim import Optimizer
 
 from laneway.capture.hook_marks import without_effect
 from laneway.capture.user_lines import is_internal_file
+from laneway.jobs.watched import held
 
 # Functions that walk over parameters without a look at their values.
 _ONLY_GRADIENTS = (
@@ -94,7 +95,7 @@ class LeftLines:
             parameter.grad is not None
             for optimizer in self._optimizers
             for group in optimizer.param_groups
-            for parameter in list.__iter__(group["params"])
+            for parameter in held(group["params"])
         )
 
 

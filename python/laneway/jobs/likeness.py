@@ -32,7 +32,7 @@ from laneway.capture.optimizers import PER_ITERATION
 from laneway.jobs.exact_values import Facts, Same, exact, shown
 from laneway.jobs.hook_watch import global_hooks
 from laneway.jobs.surroundings import Surroundings
-from laneway.jobs.watched import quietly
+from laneway.jobs.watched import held, quietly
 from laneway.operators import layouts
 
 # More is not described: such a step shares nothing. DenseNet-121 has 10,000; a step that reaches a
@@ -152,7 +152,7 @@ class _Walk:
                 self._put(f"the kind of {place}['{key}']", _kind_of_rate(group.get(key)))
             for key in sorted(set(group) - set(_OF_GROUP)):
                 self.add(f"{place}['{key}']", group[key])
-            for parameter in list.__iter__(group["params"]):
+            for parameter in held(group["params"]):
                 self._state(f"parameter {index} of {where}", parameter)
                 state = dict.get(optimizer.state, parameter, {})
                 for key, value in dict.items(state):

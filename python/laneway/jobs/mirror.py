@@ -29,7 +29,7 @@ from laneway.jobs.mirrored_gradients import GradientMirror
 from laneway.jobs.mirrored_model import ModelMirror
 from laneway.jobs.mirrored_optimizer import OptimizerMirror
 from laneway.jobs.mirrored_scaler import ScalerMirror
-from laneway.jobs.watched import quietly, watchers_of
+from laneway.jobs.watched import held, quietly, watchers_of
 from laneway.native.process import ProcessLock
 
 _CHOICES = ("on_read", "manual")
@@ -91,7 +91,7 @@ class Mirror:
             for optimizer, layout in optimizers
         ]
         self._parameters = [
-            p for o, _ in optimizers for g in o.param_groups for p in list.__iter__(g["params"])
+            p for o, _ in optimizers for g in o.param_groups for p in held(g["params"])
         ]
         self._gradients: GradientMirror | None = None  # of a job that keeps gradients
         self._gradients_due = False  # whether the client's are older than the job's

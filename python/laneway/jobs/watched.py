@@ -12,9 +12,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeVar
+
+from laneway.errors import InvalidInput
 
 _quiet = threading.local()
 
@@ -186,44 +189,124 @@ class WatchedState(collections.defaultdict):
         return collections.defaultdict, (dict,), None, None, iter(self.items())
 
 
-class WatchedList(list):
-    """Stands for the parameters of a group of an optimizer."""
+class _Behind:
+    """Stands in the memory of a WatchedList for the tensors that the list has. Python never sees
+    it: the list's methods give tensors. C code that reads a list's memory by itself finds it, and
+    torch's asks it before the call: __torch_function__ gives the call plain lists of tensors that
+    are up to date."""
 
-    __slots__ = ("watchers",)
+    __slots__ = ()
+
+    @classmethod
+    def __torch_function__(cls, function: Any, _: Any, args: tuple, kwargs: Any = None) -> Any:
+        given = [*args, *(kwargs or {}).values()]
+        if not any(isinstance(argument, WatchedList) for argument in given):
+            name = getattr(function, "__name__", function)
+            raise InvalidInput(
+                f"{name} was given a list that C code copied from an optimizer's group while its "
+                "parameters are in a job; copy it by list(group['params'])"
+            )
+        named = {name: _plain(value) for name, value in (kwargs or {}).items()}
+        return function(*map(_plain, args), **named)
+
+    def __repr__(self) -> str:
+        return "<a parameter of an optimizer of a Laneway step: take list(group['params'])>"
+
+
+_BEHIND = _Behind()
+
+
+def _plain(argument: Any) -> Any:
+    return list(argument) if isinstance(argument, WatchedList) else argument
+
+
+class WatchedList(list):
+    """Stands for the parameters of a group of an optimizer. `content` has them; in its own memory
+    the list has as many stand-ins, so that no C code reads tensors that nobody brought up to date.
+    """
+
+    __slots__ = ("content", "watchers")
 
     def __init__(self, content: list[Any]) -> None:
-        super().__init__(content)
+        self.content = list(content)
         self.watchers: list[Watcher] = []
+        self._cover()
+
+    def _cover(self) -> None:
+        super().__init__([_BEHIND] * len(self.content))
+
+    def _told(self) -> list[Any]:
+        tell(self.watchers)
+        return self.content
 
     def __iter__(self) -> Iterator[Any]:
-        tell(self.watchers)
-        return super().__iter__()
+        return iter(self._told())
 
     def __getitem__(self, index: Any) -> Any:
-        tell(self.watchers)
-        return super().__getitem__(index)
+        return self._told()[index]
 
-    # Without these, C code would copy the list as it is.
+    def __contains__(self, parameter: object) -> bool:
+        return parameter in self._told()
+
+    def __eq__(self, other: object) -> bool:
+        return self._told() == (held(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._told())
+
     def __add__(self, other: Any) -> Any:
-        return list(self) + other
+        return self._told() + _plain(other)
 
     def __radd__(self, other: Any) -> Any:
-        return other + list(self)
+        return other + self._told()
 
     def __mul__(self, count: Any) -> Any:
-        return list(self) * count
+        return self._told() * count
 
     __rmul__ = __mul__
 
     def __reversed__(self) -> Iterator[Any]:
-        tell(self.watchers)
-        return super().__reversed__()
+        return reversed(self._told())
 
     def copy(self) -> list[Any]:
         return list(self)
 
+    def index(self, *args: Any) -> int:
+        return self._told().index(*args)
+
+    def count(self, parameter: Any) -> int:
+        return self._told().count(parameter)
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return list, (), None, iter(self)
+
+
+def _changing(name: str) -> Any:
+    """The method of list that changes the content, and then the list's memory with it."""
+    of_list = getattr(list, name)
+
+    def change(self: WatchedList, *args: Any, **kwargs: Any) -> Any:
+        result = of_list(self._told(), *map(_plain, args), **kwargs)
+        self._cover()
+        return self if result is self.content else result
+
+    return functools.wraps(of_list)(change)
+
+
+for _name in ("__setitem__", "__delitem__", "__iadd__", "__imul__", "append", "extend", "insert"):
+    setattr(WatchedList, _name, _changing(_name))
+for _name in ("pop", "remove", "clear", "reverse", "sort"):
+    setattr(WatchedList, _name, _changing(_name))
+
+
+def held(parameters: list[Any]) -> list[Any]:
+    """The parameters of a group, watched or not, of which nobody is told."""
+    return parameters.content if isinstance(parameters, WatchedList) else parameters
 
 
 def watch(container: Container, kind: Callable[[Container], Any], watcher: Watcher) -> Any:
