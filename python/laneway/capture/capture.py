@@ -25,6 +25,7 @@ from laneway.capture.functional_buffers import put_off_writes
 from laneway.capture.given_generators import steady
 from laneway.capture.guards import Guards
 from laneway.capture.input_gradients import InputGradients
+from laneway.capture.input_places import place_inputs
 from laneway.capture.joining import join
 from laneway.capture.kept_gradients import every_parameter
 from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, order_late
@@ -206,6 +207,7 @@ def capture_inference(
     draft = _draft(job, inputs, outputs)
     generators += shared_random.add_default(job.recorder, draft, signature, keeps_own=True)
     graph, kept = _finish(job, draft, name, GraphKind.inference, keep_slots=True)
+    place_inputs(graph, signature, target)
     job.uses.tensors = outer_tensors(job.recorder, kept)
     captured = CapturedJobGraph(
         graph,
@@ -268,6 +270,7 @@ def _capture_once(
     draft = _draft(job, inputs, outputs)
     generators += shared_random.add_default(job.recorder, draft, signature)
     graph, kept = _finish(job, draft, training.name, GraphKind.train, not first, held)
+    place_inputs(graph, signature, training.target)
     job.uses.tensors = outer_tensors(job.recorder, kept)
     captured = CapturedJobGraph(
         graph,
@@ -321,8 +324,7 @@ def _run_once(
     layouts, copies = [layout for layout, _ in added], [copied for _, copied in added]
     arguments = (training.inputs, training.kwargs)
     args, kwargs, signature, inputs = fake_inputs(job.recorder, *arguments, training.floats)
-    fakes = (args, kwargs)
-    job.input_gradients = InputGradients(job.recorder, arguments, fakes)
+    job.input_gradients = InputGradients(job.recorder, arguments, (args, kwargs))
     learning_rate_inputs(job.recorder, copies, signature, inputs)
     step = training.closure or default_step(training.loss_fn)
     optimizer = given.in_form_of(training.optimizer, copies)

@@ -23,6 +23,7 @@ from laneway.capture.border import (
     has_own_operators,
     is_all_of_its_memory,
     is_scattered,
+    place_of,
     spanned_bytes,
 )
 from laneway.capture.contents import content_of
@@ -53,6 +54,8 @@ class TensorInput:
     # of all optimizers; (GENERATOR, n): the state of the n-th of the client's generators that the
     # graph draws from.
     source: tuple
+    # How many bytes behind a multiple of 16 it begins; None: anywhere (see input_places.py).
+    place: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +206,8 @@ def fake_inputs(
             fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
         fake.requires_grad_(leaf.requires_grad)
         source = ("input", len(inputs))
-        spec = TensorInput(leaf.dtype, tuple(leaf.shape), strides, leaf.requires_grad, source)
+        form = leaf.dtype, tuple(leaf.shape), strides, leaf.requires_grad, source
+        spec = TensorInput(*form, place_of(leaf))
         signature.leaves.append(spec)
         signature.specs.append(spec)
         if not is_all_of_its_memory(leaf):
@@ -288,6 +292,12 @@ def _tensor_difference(leaf: Any, expected: TensorInput, whole: bool) -> str | N
     strides = expected_strides(leaf)
     if strides != expected.strides:
         return f"has strides {list(strides)} and had {list(expected.strides)}"
+    if expected.place is not None and place_of(leaf) != expected.place:
+        return (
+            f"begins {place_of(leaf)} bytes behind a multiple of 16 in memory and began "
+            f"{expected.place} bytes behind one, and bits of products depend on that "
+            "(.clone() begins at 0, in eager code too)"
+        )
     if whole and not is_all_of_its_memory(leaf):
         return "is a part of a larger memory, which the graph addresses, and was all of it"
     return None

@@ -13,9 +13,11 @@ import torch
 from torch.optim import Optimizer
 
 from laneway.capture.border import spanned_bytes
+from laneway.capture.input_places import placed, reaches
 from laneway.capture.signature import (
     GENERATOR,
     InputSignature,
+    InputSpec,
     OtherForm,
     TensorInput,
 )
@@ -64,8 +66,10 @@ class Binder:
         self._arguments = [s for s in specs if s.source[0] == "input"]
         self._quick = signature.takes_plain_tensors()
         self._checks = [
-            (s.dtype, torch.Size(s.sizes), s.strides, s.requires_grad) for s in self._arguments
+            (s.dtype, torch.Size(s.sizes), s.strides, s.requires_grad, *_place(s))
+            for s in self._arguments
         ]
+        self._places = [_place(s)[0] for s in specs]
         # Of which optimizer, and of which of its groups; load_state_dict() replaces the groups.
         groups = [(o, i) for o in self._optimizers for i in range(len(o.param_groups))]
         self._rates = [
@@ -76,8 +80,8 @@ class Binder:
         # Of the states of generators, which whoever runs the frame puts in.
         self.generator_positions = [p for p, s in enumerate(specs) if s.source[0] == GENERATOR]
         self._bytes = [
-            spanned_bytes(s.sizes, s.strides, s.dtype) if isinstance(s, TensorInput) else 0
-            for s in specs
+            spanned_bytes(s.sizes, s.strides, s.dtype) + place if isinstance(s, TensorInput) else 0
+            for s, place in zip(specs, self._places)
         ]
 
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
@@ -130,7 +134,11 @@ class Binder:
             ):
                 keep.clear()
                 return False
-            inputs[position].data = tensor.data_ptr()
+            address, place = tensor.data_ptr(), check[4]
+            if address & check[5] != place or (place and not reaches(tensor, place)):
+                keep.clear()
+                return False
+            inputs[position].data = address - place
             keep.append(tensor)
         for position, optimizer, group, as_tensor in self._rates:
             self._set_rate(frame, position, optimizer.param_groups[group]["lr"], as_tensor)
@@ -147,9 +155,16 @@ class Binder:
 
     def _fill(self, frame: Frame, args: tuple, kwargs: dict[str, Any]) -> None:
         values = self._signature.values(args, kwargs, self._optimizers)
-        for position, value in enumerate(values):
+        for position, (value, place) in enumerate(zip(values, self._places)):
             if isinstance(value, torch.Tensor):
-                frame.inputs[position].data = value.data_ptr()
+                value = placed(value, place) if place else value
+                frame.inputs[position].data = value.data_ptr() - place
                 frame.keep.append(value)
             elif value is not None:
                 frame.inputs[position].real = value
+
+
+def _place(spec: InputSpec) -> tuple[int, int]:
+    """Where the tensor begins, and of which of an address's bits that is told."""
+    place = spec.place if isinstance(spec, TensorInput) else None
+    return (0, 0) if place is None else (place, 15)

@@ -1,0 +1,110 @@
+"""Where an input begins in memory, for operators whose bits depend on that.
+
+Matrix products of the CPU's library (MKL) handle the first elements apart where an operand begins
+between two multiples of 16 bytes, so a batch that is a slice of a table has other last bits than
+its aligned copy. A job's copy of an input is aligned. Where the graph gives an input's memory to
+such an operator, the place is a part of the form: the input begins as many bytes before the tensor
+as there are to the multiple of 16, and the first node is the view behind them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+
+from laneway.capture.signature import InputSignature, TensorInput
+from laneway.graph.graph_ir import (
+    Graph,
+    Node,
+    NodeResult,
+    StorageKind,
+    Value,
+    ValueArgument,
+)
+from laneway.graph.target import Target
+
+# Operators whose kernels hand the memory of an operand to a library that looks at its address.
+# Found by running the operators of torch.nn and torch.linalg on operands at all places.
+_BY_ADDRESS = (
+    "addbmm", "addmm", "addmv", "addr", "attention", "baddbmm", "bilinear", "bmm", "cdist",
+    "convolution", "dot", "einsum", "gru", "linear", "lstm", "matmul", "mm", "mv", "rnn",
+)  # fmt: skip
+
+
+def place_inputs(graph: Graph, signature: InputSignature, target: Target) -> None:
+    """Changes both: an input that the graph gives to such an operator has its place in its spec,
+    and begins there; of the others any place is right."""
+    wanted = _given_by_address(graph) if target is Target.cpu else set()
+    views: list[Node] = []
+    for position, spec in enumerate(signature.specs):
+        if not isinstance(spec, TensorInput) or spec.place is None:
+            continue
+        if position not in wanted or position in signature.whole:
+            _replace(signature, position, dataclasses.replace(spec, place=None))
+        elif spec.place > 0:
+            views.append(_begin_before(graph, position, spec))
+    graph.nodes[:0] = views
+    graph.first_write += len(views)
+
+
+def reaches(tensor: torch.Tensor, place: int) -> bool:
+    """Whether there are `place` bytes before the tensor in its memory."""
+    return tensor.storage_offset() * tensor.element_size() >= place
+
+
+def placed(tensor: torch.Tensor, place: int) -> torch.Tensor:
+    """The tensor, or a copy at that place where its memory begins with its first element."""
+    if reaches(tensor, place):
+        return tensor
+    before = place // tensor.element_size()
+    steps = zip(tensor.shape, tensor.stride())
+    count = before + 1 + sum((size - 1) * stride for size, stride in steps)
+    memory = torch.empty(count, dtype=tensor.dtype)
+    made = memory.as_strided(tensor.shape, tensor.stride(), before)
+    once = tuple(slice(1 if stride == 0 else None) for stride in tensor.stride())
+    made[once].copy_(tensor[once])
+    return made
+
+
+def _given_by_address(graph: Graph) -> set[int]:
+    """The positions of the inputs whose memory such an operator gets."""
+    found: set[int] = set()
+    for node in graph.nodes:
+        words = node.op.partition("::")[2].partition(".")[0]
+        if not any(name in words for name in _BY_ADDRESS):
+            continue
+        for value in node.reads():
+            storage = graph.storages[graph.values[value].storage]
+            if storage.kind == StorageKind.input:
+                found.add(storage.index)
+    return found
+
+
+def _begin_before(graph: Graph, position: int, spec: TensorInput) -> Node:
+    """The input's memory begins `spec.place` bytes earlier. Returns the node that makes the value
+    which was the input."""
+    own = graph.inputs[position]
+    described = graph.values[own]
+    number = described.storage
+    itemsize = spec.dtype.itemsize
+    before = spec.place // itemsize
+    nbytes = graph.storages[number].nbytes + spec.place
+    graph.storages[number] = dataclasses.replace(graph.storages[number], nbytes=nbytes)
+    for index, value in enumerate(graph.values):
+        if value.kind == described.kind and value.storage == number:
+            offset = value.storage_offset + before
+            graph.values[index] = dataclasses.replace(value, storage_offset=offset)
+    graph.values.append(
+        Value(described.kind, described.dtype, number, 0, (nbytes // itemsize,), (1,))
+    )
+    graph.inputs[position] = len(graph.values) - 1
+    layout = [list(described.sizes), list(described.strides), before]
+    arguments = [("", ValueArgument(graph.inputs[position])), *(("", part) for part in layout)]
+    return Node("aten::as_strided", arguments, [NodeResult(False, [own])])
+
+
+def _replace(signature: InputSignature, position: int, spec: TensorInput) -> None:
+    old = signature.specs[position]
+    signature.specs[position] = spec
+    signature.leaves = [spec if leaf is old else leaf for leaf in signature.leaves]

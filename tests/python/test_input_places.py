@@ -1,0 +1,145 @@
+"""Inputs that begin between two multiples of 16 bytes, as slices of a table do: bits of matrix
+products depend on the place, in eager PyTorch too."""
+
+import numpy
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import laneway
+from laneway.capture.capture import capture_inference
+from support.eager import assert_same
+from support.two_ways import Captured, check
+
+
+def at(tensor: torch.Tensor, place: int) -> torch.Tensor:
+    """A copy that begins `place` bytes behind a multiple of 64, in a larger memory."""
+    size = tensor.element_size()
+    memory = torch.empty(tensor.numel() + 256 // size, dtype=tensor.dtype)
+    begin = (place + 64 - memory.data_ptr()) % 64 // size + 64 // size
+    made = memory[begin : begin + tensor.numel()].view(tensor.shape)
+    made.copy_(tensor)
+    assert made.data_ptr() % 64 == place
+    return made
+
+
+def test_a_training_on_slices_of_a_table():
+    def job(lane):
+        table, wanted = torch.randn(60, 101), torch.randn(60, 1)
+        model = nn.Sequential(nn.Linear(101, 300), nn.Tanh(), nn.Linear(300, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+        train = lane.train_step(model, F.mse_loss, optimizer)
+        losses = [train(table[i : i + 3], wanted[i : i + 3]) for i in range(0, 60, 3)]
+        return losses, model
+
+    check(job)
+
+
+def _ones(x, *sizes):
+    return torch.ones(*sizes, dtype=x.dtype)
+
+
+# What is computed from an input, and whether its place is a part of the form.
+PRODUCTS = {
+    "mm": (lambda x: x @ _ones(x, 33, 5), True),
+    "dot": (lambda x: x.flatten().dot(x.flatten()), True),
+    "mv": (lambda x: x @ _ones(x, 33), True),
+    "bmm": (lambda x: torch.bmm(x[None], x.t()[None]), True),
+    "attention": (lambda x: F.scaled_dot_product_attention(*[x.view(1, 1, 7, 33)] * 3), True),
+    "einsum": (lambda x: torch.einsum("ij,kj->ik", x, x), True),
+    "linear": (lambda x: F.linear(x, _ones(x, 4, 33)), True),
+    "softmax": (lambda x: x.softmax(-1), False),
+    "a copy first": (lambda x: x.neg() @ _ones(x, 33, 5), False),
+}
+
+
+class Applied(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_inputs_at_all_places(name, dtype):
+    function, by_place = PRODUCTS[name]
+    if dtype.is_complex and name in ("attention", "softmax"):
+        function, by_place = lambda x: x.t() @ x, True
+    torch.manual_seed(0)
+    x = torch.randn(7, 33, dtype=dtype)
+    places = range(0, 64, x.element_size())
+    with laneway.embedded("64MiB") as service:
+        predict = Captured(service).inference(Applied(function))
+        for place in (*places, *places):
+            given = at(x, place)
+            assert_same(predict(given), function(given))
+        made = predict._variants.counts()["made"]
+    assert made == (len({place % 16 for place in places}) if by_place else 1)
+
+
+def test_a_memory_that_begins_between():
+    """Nothing lies before the first element that could be sent with it."""
+
+    def job(lane):
+        numbers = numpy.zeros(8 + 7 * 33 * 4, dtype=numpy.uint8)
+        begin = (4 - numbers.ctypes.data) % 16
+        part = numbers[begin : begin + 7 * 33 * 4].view(numpy.float32)
+        part[:] = numpy.arange(7 * 33) / 77
+        x = torch.from_numpy(part).view(7, 33)
+        assert x.storage_offset() == 0 and x.data_ptr() % 16 == 4
+        return lane.inference(nn.Linear(33, 9).requires_grad_(False))(x), x
+
+    check(job)
+
+
+def test_what_a_step_leaves_in_such_an_input():
+    """Writes to it and its gradient reach the caller's tensor, and numbers that the step decides by
+    are read from it."""
+
+    def job(lane):
+        model = nn.Linear(33, 9)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        @lane.step(model, optimizer)
+        def train(x, y):
+            optimizer.zero_grad()
+            if bool((y > 0).all()):
+                y.mul_(0.5)
+            loss = (model(x) * (y @ torch.ones(33, 9))).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        out = []
+        for place in (4, 8, 4, 0, 60):
+            x, y = at(torch.randn(7, 33), place), at(torch.rand(7, 33) + 0.1, place)
+            x = x.requires_grad_()
+            out += [train(x, y), y, x.grad]
+        return out, model
+
+    check(job)
+
+
+def test_a_transposed_slice():
+    def job(lane):
+        table = torch.randn(40, 37)
+        predict = lane.inference(nn.Linear(5, 9).requires_grad_(False))
+        return [predict(table[i : i + 5, 3:].t()) for i in range(20)]
+
+    check(job)
+
+
+def test_the_graph_begins_with_a_view():
+    """The input's memory is longer by its place, and the form of the call says so."""
+    x = at(torch.randn(7, 33), 8)
+    captured = capture_inference(nn.Linear(33, 9), (x,))
+    graph = captured.graph
+    assert captured.inputs.specs[0].place == 8
+    assert graph.nodes[0].op == "aten::as_strided"
+    assert graph.values[graph.inputs[0]].sizes == (7 * 33 + 2,)
+    assert "begins 0 bytes" in (captured.inputs.difference((at(x, 0),)) or "")
+    assert captured.inputs.difference((at(x, 24),)) is None
