@@ -87,10 +87,11 @@ class LanewayStrategy(SingleDeviceStrategy):
         accumulated = trainer.accumulate_grad_batches
         if self._step is None:
             self._step = self._new_step()
-        first = trainer.fit_loop.epoch_loop.batch_idx % accumulated == 0
-        output, values, number = self._step(
-            [*args, *kwargs.values()][0], first, self._stepping, accumulated
-        )
+        # Weight averaging has an epoch of forward passes alone, for normalisations.
+        trains = not trainer.fit_loop._skip_backward
+        first = trains and trainer.fit_loop.epoch_loop.batch_idx % accumulated == 0
+        batch, last = [*args, *kwargs.values()][0], trains and self._stepping
+        output, values, number = self._step(batch, trains, first, last, accumulated)
         self._ran = True
         for logged, value in zip(self._logged[number], values):
             logged.repeat(module, value)
@@ -144,7 +145,14 @@ class LanewayStrategy(SingleDeviceStrategy):
         )
 
     def _iteration(
-        self, module: Any, _optimizer: Any, batch: Any, first: bool, last: bool, accumulated: int
+        self,
+        module: Any,
+        _optimizer: Any,
+        batch: Any,
+        trains: bool,
+        first: bool,
+        last: bool,
+        accumulated: int,
     ) -> tuple[Any, list[Any], int]:
         """What Lightning does with one batch, in its order."""
         (optimizer,) = self.optimizers
@@ -162,7 +170,8 @@ class LanewayStrategy(SingleDeviceStrategy):
             if first:
                 numbers = _Changing("epoch"), _Changing("batch_idx")
                 module.optimizer_zero_grad(*numbers, optimizer)
-            super().backward(loss, optimizer)
+            if trains:
+                super().backward(loss, optimizer)
             if last:
                 self.precision_plugin._after_closure(module, optimizer)
                 optimizer.step()
