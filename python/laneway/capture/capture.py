@@ -43,6 +43,7 @@ from laneway.capture.signature import (
     bind_outputs,
     fake_inputs,
 )
+from laneway.capture.survivors import none_survive
 from laneway.capture.uses import Uses
 from laneway.graph.graph_encode import encode_graph
 from laneway.graph.graph_ir import Graph, GraphKind, StorageKind
@@ -112,6 +113,7 @@ class _Training:
     floats: Collection[int]
 
 
+@none_survive
 def capture_train_step(
     model: torch.nn.Module,
     loss_fn: Callable[..., Any] | None,
@@ -135,15 +137,13 @@ def capture_train_step(
     With `slots_of` the graph belongs to that job, which it joins. `keep_gradients` says whether
     gradients outlast the step, as state of the job; None: if it uses gradients from before it, or
     leaves some of parameters that neither an optimizer nor the step itself updates; "all": those of
-    all parameters that require one. `target` is
-    whose kernels will run the graph. `shares_random`: it draws from the client's generators as
-    eager does, else from the job's. `floats` are the leaves of the arguments, all floats, that are
-    inputs and no constants. Raises CaptureError, naming operator, line and remedy, when the step
-    cannot be recorded.
+    all parameters that require one. `target` is whose kernels will run the graph. `shares_random`:
+    it draws from the client's generators as eager does, else from the job's. `floats` are the
+    leaves of the arguments, all floats, that are inputs and no constants. Raises CaptureError,
+    naming operator, line and remedy, when the step cannot be recorded.
     """
-    given_inputs = tuple(example_inputs), dict(example_kwargs or {})
-    rest = closure, name, slots_of, target, shares_random, floats
-    training = _Training(model, loss_fn, optimizer, *given_inputs, *rest)
+    step = model, loss_fn, optimizer, tuple(example_inputs), dict(example_kwargs or {})
+    training = _Training(*step, closure, name, slots_of, target, shares_random, floats)
     if slots_of is not None:
         return _capture_once(training, frozenset(slots_of.gradients))
     if keep_gradients == "all":
@@ -159,6 +159,7 @@ def capture_train_step(
         return _capture_once(training, _accumulated(training))
 
 
+@none_survive
 def capture_inference(
     model: torch.nn.Module,
     example_inputs: tuple,
@@ -188,7 +189,6 @@ def capture_inference(
         args, kwargs, signature, inputs = fake_inputs(
             job.recorder, tuple(example_inputs), dict(example_kwargs or {}), floats
         )
-
         result = job.run(lambda: infer(model, closure, train_mode, args, kwargs), [closure])
         return job, slots, signature, inputs, result
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from laneway.capture.kept_gradients import GradientCame
 from laneway.capture.recorder import Recorder, mark_stale
 from laneway.errors import CaptureError
 
@@ -27,7 +28,7 @@ class InputGradients:
         )
         self._recorder = recorder
         self._pairs = list(zip(tensors, theirs))
-        self._counts = [0] * len(self._pairs)
+        self._came: list[int] = []  # the positions of those that got a gradient, each time
         for position, (real, fake) in enumerate(self._pairs):
             if not fake.requires_grad:
                 continue
@@ -35,7 +36,7 @@ class InputGradients:
                 with recorder.fake_mode:
                     fake.grad = torch.empty_like(fake, requires_grad=False)
                 mark_stale(fake.grad, _refusal(position, "that is there already"))
-            fake.register_post_accumulate_grad_hook(lambda _, n=position: self._count(n))
+            fake.register_post_accumulate_grad_hook(GradientCame(self._came.append, position))
 
     def left(self, modules: Iterable[tuple[str, torch.nn.Module]]) -> dict[int, int]:
         """By the position among the tensors of the arguments, the value that is to be added to the
@@ -43,15 +44,12 @@ class InputGradients:
         found: dict[int, int] = {}
         parameters = _by_storage(modules)
         for position, (real, fake) in enumerate(self._pairs):
-            if not self._counts[position] or fake.grad is None:
+            if position not in self._came or fake.grad is None:
                 continue
             name = parameters.get(real.untyped_storage()._cdata)
             self._check(position, real, name)
             found[position] = self._recorder.value_of(fake.grad)
         return found
-
-    def _count(self, position: int) -> None:
-        self._counts[position] += 1
 
     def _check(self, position: int, real: torch.Tensor, name: str | None) -> None:
         if name is not None:
@@ -67,8 +65,9 @@ class InputGradients:
                 remedy="give the step that module and its optimizer too, laneway.step([a, b], "
                 "[optimizer_a, optimizer_b]), and call it inside; or pass the input with .detach()",
             )
-        if self._counts[position] > 1 or real.grad is not None:
-            more = "more than once" if self._counts[position] > 1 else "that is there already"
+        count = self._came.count(position)
+        if count > 1 or real.grad is not None:
+            more = "more than once" if count > 1 else "that is there already"
             raise _refusal(position, more)
 
 

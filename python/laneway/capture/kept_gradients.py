@@ -12,7 +12,7 @@ as in eager execution.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -54,6 +54,17 @@ def without_gradient(parameter: torch.Tensor) -> torch.Tensor:
     return zeros.detach().neg_()
 
 
+class GradientCame:
+    """A hook on a fake that says so. It must not hold the fake: the collector does not see through
+    hooks."""
+
+    def __init__(self, note: Callable[[Any], None], what: Any) -> None:
+        self._note, self._what = note, what
+
+    def __call__(self, _: torch.Tensor) -> None:
+        self._note(self._what)
+
+
 class Gradients:
     """The gradients of the fake parameters. `kept` are the parameters whose gradients are state;
     None: all, to find these parameters. One per capture."""
@@ -76,7 +87,7 @@ class Gradients:
         if path not in self._fakes:
             self._others[path] = fake
         if self._kept is None:
-            fake.register_post_accumulate_grad_hook(lambda _: self.accumulated.add(path))
+            fake.register_post_accumulate_grad_hook(GradientCame(self.accumulated.add, path))
 
     def left(self) -> list[torch.Tensor]:
         """The fake parameters for which the step made a gradient and left it."""

@@ -7,6 +7,7 @@ it on, recurrent layers unroll and some bits change).
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -89,11 +90,11 @@ class Recorder(TorchDispatchMode):
         self._cuda = CudaCalls() if target is Target.cuda else None
         self.fake_mode = fake_mode
         self.slots = slots
-        self.table = ValueTable()
+        self.nodes: list[Node] = []
+        self.table = ValueTable(self.nodes, self)
         self.generators = GivenGenerators(self.table) if shares_random else None
         self.constants = Constants(fake_mode, slots)
         self.addressed = addressed.Addressed(self.table, self.constants)
-        self.nodes: list[Node] = []
         self.phases: list[str] = []
         self.phase = "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers
@@ -124,7 +125,7 @@ class Recorder(TorchDispatchMode):
                 return self.table.add_persistent(fake, slot.index, slot.nbytes)
             return self.table.find(fake)
         if _STALE in tensor.__dict__:
-            raise tensor.__dict__[_STALE]
+            raise copy.copy(tensor.__dict__[_STALE])  # without a traceback, which holds the run
         raise CaptureError(
             "a tensor appeared that no recorded operator made",
             remedy="make it inside the step with torch's own operators",
@@ -219,7 +220,6 @@ class Recorder(TorchDispatchMode):
             self.drawing.add(operators.name_of(func))
             arguments.append((generator, GeneratorArgument()))
         result = self._run_fake(func, args, kwargs | ({generator: None} if generator else {}))
-
         if func in operators.IDENTITY_OPERATORS or func in operators.CONSTANT_OPERATORS:
             value = arguments[0][1].value
             if func in operators.CONSTANT_OPERATORS:
