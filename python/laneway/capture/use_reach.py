@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from laneway.capture.code_names import is_users
 from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 
 # More parts of containers than these are not looked at before each call: 10,000 take 0.1 ms.
 MOST_PARTS = 10_000
-# An array of more bytes than these is compared by identity alone.
-MOST_ARRAY_BYTES = 1 << 20
+# An array of more bytes is not copied in each call, and compared in its place.
+_FEW_ARRAY_BYTES = 1 << 16
+# All larger arrays of a step: they take some 6 ms before each call. More are refused.
+MOST_ARRAY_BYTES = 64 << 20
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 _LEFT_ALONE = frozenset({"torch", "laneway", "builtins", "numpy", "cffi"})
@@ -63,6 +66,7 @@ class Reach:
         self._seen: set[int] = set()
         self._held: list[Any] = []  # keeps those ids taken
         self._parts = 0
+        self._array_bytes = 0  # of large arrays
         self.caches: list[tuple[Any, int]] = []  # of functools, with their misses before
 
     def value(self, value: Any, place: Place) -> None:
@@ -192,12 +196,49 @@ class Reach:
             else:
                 self._watch.chance.add_iterator(value, place)
         elif kind.__module__ == "numpy" and kind.__name__ == "ndarray":
-            if value.nbytes <= MOST_ARRAY_BYTES and not value.dtype.hasobject:
-                self._watch.look(value, place, _array, f"the array {place.words}")
+            self._array(value, place)
         elif value is os.environ:
             self.environment()
         elif is_watchable(kind):
             self._watch.know(value, place)
+
+    def _array(self, array: Any, place: Place) -> None:
+        words = f"the array {place.words}"
+        if array.dtype.hasobject:
+            self._watch.look(array, place, _objects, words)
+            return
+        if array.nbytes <= _FEW_ARRAY_BYTES:
+            self._watch.look(array, place, _values, words)
+            return
+        self._array_bytes += array.nbytes
+        if self._array_bytes > MOST_ARRAY_BYTES:
+            raise CaptureError(
+                f"the step reads {words}, of {array.nbytes >> 20} MiB: a call compares at most "
+                f"{MOST_ARRAY_BYTES >> 20} MiB of arrays with what the step was captured with",
+                remedy="register it as a buffer of the model, torch.from_numpy(array), or give "
+                "that to the step as an argument",
+            )
+        self._watch.look(array, place, _IsStill(array), words)
+
+
+class _IsStill:
+    """Whether an array is as it was, without a copy of it in each call."""
+
+    def __init__(self, array: Any) -> None:
+        with _disable_current_modes():
+            self._form, self._known = _form(array), _numbers(array).clone()
+
+    def __call__(self, array: Any) -> bool:
+        with _disable_current_modes():
+            return _form(array) == self._form and torch.equal(_numbers(array), self._known)
+
+
+def _numbers(array: Any) -> torch.Tensor:
+    """The array's bytes as numbers; its own memory where that can be."""
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned and flags.writeable) or array.nbytes % 8:
+        return torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
+    return torch.from_numpy(array.reshape(-1).view("int64"))
 
 
 def _is_numpy_generator(kind: type) -> bool:
@@ -205,5 +246,13 @@ def _is_numpy_generator(kind: type) -> bool:
     return is_numpy and kind.__name__ in ("Generator", "RandomState")
 
 
-def _array(array: Any) -> tuple:
-    return str(array.dtype), array.shape, array.strides, array.tobytes()
+def _form(array: Any) -> tuple:
+    return str(array.dtype), array.shape, array.strides
+
+
+def _values(array: Any) -> tuple:
+    return *_form(array), array.tobytes()
+
+
+def _objects(array: Any) -> tuple:
+    return *_form(array), *map(id, array.ravel().tolist())

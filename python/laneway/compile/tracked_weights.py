@@ -2,8 +2,8 @@
 
 Torch counts writes to a tensor (its version). It does not count those through `.data`, through
 numpy, or by fused optimizers. So this module counts steps of fused optimizers, compares addresses,
-and compares the bytes with a copy of them: before a call where they are few, else while the service
-runs the call (graph_job.py). It holds tensors by weak references.
+and compares the bytes with a copy or with sums of them: before a call where they are few, else
+while the service runs the call (graph_job.py). It holds tensors by weak references.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from laneway.jobs.slot_contents import Bytes
+from laneway.jobs.slot_contents import Bytes, Sums
 
 # Weights of so many bytes are compared in some microseconds.
 _FEW_BYTES = 256 << 10
-# Of weights beyond so many bytes there is no copy to compare with: they would be twice in memory.
-MOST_BYTES = 2 << 30
+# Of weights beyond so many bytes there are sums to compare with: a copy would be as large as they.
+MOST_COPIED_BYTES = 2 << 30
 
 _unversioned_steps = 0  # steps of fused optimizers in this process
 
@@ -67,7 +67,7 @@ class TrackedWeights:
         self._layout = layout_of(tensors)
         self._steps = _unversioned_steps
         total = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        self._compares = total <= MOST_BYTES
+        self._copies = total <= MOST_COPIED_BYTES
         self.are_few = total <= _FEW_BYTES
         self._known = [self._look(tensor) for tensor in tensors]
         _everywhere.add(self)
@@ -112,8 +112,6 @@ class TrackedWeights:
 
     def rewritten(self, tensors: Sequence[torch.Tensor]) -> list[int]:
         """The positions of tensors that have other bytes than at the last note(): all are read."""
-        if not self._compares:
-            return []
         return [
             position
             for position, (tensor, known) in enumerate(zip(tensors, self._known))
@@ -136,7 +134,7 @@ class TrackedWeights:
 
     def _look(self, tensor: torch.Tensor) -> tuple:
         reference = weakref.ref(tensor, self._died)
-        known = Bytes(tensor, self._compares)
+        known = Bytes(tensor, True) if self._copies else Sums(tensor)
         return reference, tensor._version, tensor.data_ptr(), known
 
     def _died(self, reference: Any) -> None:

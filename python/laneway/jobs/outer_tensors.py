@@ -8,6 +8,7 @@ changed is copied into its place again. What the step writes is copied back afte
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from laneway.graph.slots import Slot
 from laneway.jobs.job import Job
 from laneway.jobs.slot_contents import Bytes, Content, Contents
 
-# Of tensors beyond so many bytes of one graph, torch's count alone is looked at: so many take some
-# milliseconds before each call.
+# Of tensors beyond so many bytes of one graph, torch's count alone is looked at, which is told: so
+# many take some milliseconds before each call.
 MOST_BYTES = 64 << 20
 
 
@@ -36,7 +37,7 @@ class OuterTensors:
     ) -> None:
         self._job, self._slots, self._fixed = job, slots, fixed
         self._shared, self._own = contents, Contents()
-        self._left = MOST_BYTES
+        self._left, self._told = MOST_BYTES, False
         self._tensors = tensors
         with contents.lock:
             for outer in tensors:
@@ -90,6 +91,16 @@ class OuterTensors:
     def _content(self, tensor: torch.Tensor) -> Content:
         size = tensor.numel() * tensor.element_size()
         self._left -= size
+        if self._left < 0 and not self._told:
+            self._told = True
+            warnings.warn(
+                f"this step reads a tensor of {size >> 20} MiB from outside of its models, and a "
+                f"call compares at most {MOST_BYTES >> 20} MiB of such: a write that torch does "
+                "not count (.data, numpy) is not noticed in it; write with copy_() under "
+                "torch.no_grad(), or register it as a buffer of the model",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return Content(tensor, self._left >= 0)
 
     def _put(self, outer: OuterTensor) -> None:

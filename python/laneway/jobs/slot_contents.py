@@ -41,6 +41,39 @@ class Bytes:
         return size == 0 or _memcmp(now.data_ptr(), known.data_ptr(), size) == 0
 
 
+class Sums:
+    """Sums of a tensor's bytes, for tensors of which a copy would be too large: over rows and over
+    columns of 64-bit numbers. They take twice the time of a comparison with a copy, and 1/500 of
+    its memory. A write that leaves all of them as they were has to be made on purpose."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._known = _sums(tensor)
+
+    def are_those_of(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor has the same sums."""
+        now = _sums(tensor)
+        return len(now) == len(self._known) and all(map(torch.equal, now, self._known))
+
+
+_COLUMNS = 4096
+
+
+def _sums(tensor: torch.Tensor) -> list[torch.Tensor]:
+    dense = _dense(tensor)
+    flat = torch.empty(0, dtype=torch.uint8).set_(
+        dense.untyped_storage(),
+        dense.storage_offset() * dense.element_size(),
+        (dense.numel() * dense.element_size(),),
+        (1,),
+    )
+    if flat.data_ptr() % 8 != 0 or flat.storage_offset() % 8 != 0:
+        flat = flat.clone()
+    whole = flat.numel() // (8 * _COLUMNS) * (8 * _COLUMNS)
+    rest = flat[whole:].clone()
+    numbers = flat[:whole].view(torch.int64).view(-1, _COLUMNS)
+    return [numbers.sum(0), numbers.sum(1), rest]
+
+
 class Content:
     """What a tensor was when its bytes were put into their place."""
 
