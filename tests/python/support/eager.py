@@ -67,22 +67,16 @@ def check_training(
     batches: Iterable[tuple],
     closure: Callable[..., Any] | None = None,
     scheduler: Callable[[torch.optim.Optimizer], Any] | None = None,
-    warm_up: int = 0,
 ) -> tuple[CapturedJobGraph, ReferenceJob]:
     """Trains `model` captured and a copy of it eagerly on the same batches and random numbers, and
     asserts after every step that results, model and optimizer are equal bit for bit; and that
-    capture itself changed nothing. `warm_up` eager steps come first."""
+    capture itself changed nothing."""
     batches = list(batches)
     twin = copy.deepcopy(model)
     optimizer, twin_optimizer = make_optimizer(model), make_optimizer(twin)
     schedule, twin_schedule = (
         (scheduler(optimizer), scheduler(twin_optimizer)) if scheduler else (None, None)
     )
-    for batch in batches[:warm_up]:
-        state = torch.get_rng_state()
-        eager_step(model, loss_fn, optimizer, batch)
-        torch.set_rng_state(state)
-        eager_step(twin, loss_fn, twin_optimizer, batch)
 
     before = _fingerprint(model, optimizer)
     captured = capture_train_step(model, loss_fn, optimizer, batches[0], closure=closure)
@@ -92,7 +86,7 @@ def check_training(
     assert_same(
         twin_optimizer.state_dict(), job.optimizer_state(captured, optimizer, stepped=False)
     )
-    for number, batch in enumerate(batches[warm_up:]):
+    for number, batch in enumerate(batches):
         if closure is None:
             expected = eager_step(twin, loss_fn, twin_optimizer, batch)
         else:
