@@ -3,7 +3,7 @@ model which fails is a row without a value. How long anything takes is not asser
 
 import pytest
 
-from bench import capture, capture_probe, models
+from bench import capture, capture_probe
 from bench.harness import Options
 
 
@@ -14,13 +14,6 @@ def test_the_parts_of_a_fresh_process_add_up():
     assert set(found) == {f"{part}_s" for part in (*capture_probe.PARTS, "import", "open", "rest")}
     assert sum(found.values()) == pytest.approx(total)
     assert min(found.values()) >= 0 and found["capture_s"] > 0 and plan >= 0 < cpu
-
-
-def test_targets_are_those_of_small_and_large_models():
-    assert capture.cases() == [*models.NAMES, capture.EQUAL]
-    limits = {name: capture.target_of(name).value for name in models.NAMES}
-    assert {name for name, limit in limits.items() if limit == 2} == {"mlp", "cnn", "gpt"}
-    assert set(limits.values()) == {2, 8}
 
 
 def test_a_model_that_fails_is_a_row_with_the_reason(monkeypatch):

@@ -1,5 +1,5 @@
 """The bench consolidation: its arrivals are a Poisson process, its ideal is the queue that was
-worked out by hand, the pool is what it says, and what it reports comes from a real service."""
+worked out by hand, and what a model needs comes from a real service."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from concurrent.futures import Future
 import pytest
 
 from bench import consolidation, shared_memory
-from bench.consolidation import Model, Needs, Trial
-from bench.open_loop import Arrival, drive, ideal_latencies, poisson, rate_for
-from bench.report import Report
+from bench.consolidation import Model
+from bench.open_loop import Arrival, drive, ideal_latencies, poisson
 
 
 def test_arrivals_are_a_poisson_process_over_all_models():
@@ -29,10 +28,6 @@ def test_arrivals_are_a_poisson_process_over_all_models():
         numbers = [arrival.number for arrival in arrivals if arrival.model == model]
         assert numbers == list(range(len(numbers)))
         assert len(numbers) == pytest.approx(len(arrivals) / 7, rel=0.1)
-
-
-def test_a_load_is_a_share_of_what_one_server_can_do():
-    assert rate_for(0.3, [[0.01], [0.02, 0.04]]) == pytest.approx(0.3 / 0.02)
 
 
 def test_the_ideal_serves_one_at_a_time_in_the_order_of_arrival():
@@ -66,13 +61,6 @@ def test_a_request_that_fails_ends_the_run():
         drive([Arrival(0.0, 0, 0), Arrival(0.0, 0, 1)], submit)
 
 
-def test_the_pool_has_every_image_and_the_largest_predicted_lane():
-    assert (
-        consolidation.pool_bytes([Needs(100, 640, 64), Needs(64, 65, 1), Needs(1, 1, 1)])
-        == 128 + 64 + 64 + 640
-    )
-
-
 def test_models_are_measured_one_at_a_time_in_a_drawn_order():
     asked: list[tuple[int, int]] = []
 
@@ -95,29 +83,6 @@ def test_models_are_measured_one_at_a_time_in_a_drawn_order():
     for number, one in enumerate(rounds):
         assert sorted(one) == [(which, number) for which in range(6)]
     assert len({tuple(which for which, _ in one) for one in rounds}) > 1
-
-
-def test_figures_are_medians_over_the_runs():
-    arrivals = [Arrival(0.1 * number, 0, number) for number in range(3)]
-    trials = [
-        Trial(arrivals, [ours] * 3, [0.010] * 3, [0.005] * 3, wrong)
-        for ours, wrong in ((0.011, 0), (0.013, 2), (0.02, 0))
-    ]
-    report = Report("consolidation")
-    consolidation.report_trials("load_10", trials, report)
-    found = {row["metric"]: row for row in report.rows}
-    assert found["slowdown_p99"]["value"] == pytest.approx(1.3)
-    assert found["slowdown_p99"]["holds"] is False
-    assert found["slowdown_p99_warm"]["value"] == pytest.approx(2.6)
-    assert found["wrong_answers"]["value"] == 2.0 and found["wrong_answers"]["holds"] is False
-    assert found["requests"]["value"] == 9
-    assert report.samples["load_10/run_1/arrivals_s"] == [0.0, 0.1, 0.2]
-    assert report.samples["load_10/run_2/latencies_ms"] == pytest.approx([20.0] * 3)
-
-
-def test_the_kinds_are_fourteen_and_none_twice():
-    assert len(set(consolidation.KINDS)) == 14
-    assert len(consolidation.KINDS) * consolidation.EACH == 42
 
 
 def test_a_models_needs_come_from_the_service_before_it_ran():

@@ -21,13 +21,6 @@ def test_every_model_is_answered_or_refused():
     assert rows["twice", "refused"] == 0
 
 
-def test_the_rate_is_the_median_rounds():
-    rounds = [exchange.Answers() for _ in range(3)]
-    for one, waits in zip(rounds, ([1.0, 1.0], [0.25, 0.25], [0.1, 0.3]), strict=True):
-        one.waits_s = waits
-    assert exchange.rate(rounds) == pytest.approx(4)
-
-
 def test_a_model_that_would_leave_the_others_no_room_is_refused_with_the_arithmetic():
     with Lanewayd("--staging", "24MiB", pool="48MiB") as daemon, daemon.connect() as service:
         jobs = []

@@ -1,11 +1,11 @@
-"""What the benches of recovery compute, apart from the killing and timing itself."""
+"""The benches of recovery, apart from the killing and timing itself: where they kill, what they
+read from the journal, what they compare."""
 
 import os
 
 import pytest
 
 from bench import failover, recovery_cost, soak
-from bench.models import FIVE, NAMES
 from bench.report import Report
 from support.daemon import Lanewayd
 from support.engine import batches_of, make_step
@@ -31,11 +31,6 @@ def test_the_steps_name_points_that_the_worker_has(method):
         assert point.split(":")[0] in known
 
 
-def test_every_model_is_a_case():
-    assert {f"nodes_undo_{name}" for name in FIVE} <= set(failover.cases())
-    assert set(NAMES) <= set(recovery_cost.cases())
-
-
 def test_the_journal_says_what_a_job_is_at():
     with Lanewayd() as daemon:
         journal = failover.JournalWords(daemon.process.pid)
@@ -48,50 +43,6 @@ def test_the_journal_says_what_a_job_is_at():
 def test_what_is_no_service_has_no_journal():
     with pytest.raises(LookupError, match=f"process {os.getpid()} has no journal open"):
         failover.JournalWords(os.getpid())
-
-
-def _comparison(plain: float, undo: float, snapshots: list[float]) -> recovery_cost.Comparison:
-    """Three blocks; the first iterations of those without snapshots are wild."""
-    rest = len(snapshots) - 1
-    times = {"none": [9e9] + [plain] * rest, "undo": [9e9] + [undo] * rest, "snapshot": snapshots}
-    return recovery_cost.Comparison(times=times)
-
-
-def test_a_snapshot_is_spread_over_the_iterations_of_its_interval():
-    """An iteration takes 100, one that is logged 102, a snapshot 50 more: over its block of five
-    (50 + 5 * 2) / 5 each, and over twenty (50 + 20 * 2) / 20."""
-    one = _comparison(100.0, 103.0, [152.0, 102.0, 102.0, 102.0, 102.0])
-    assert one.undo() == 3.0
-    assert one.snapshot(interval=5, chosen=5) == pytest.approx(12.0)
-    assert one.snapshot(interval=5, chosen=20) == pytest.approx(4.5)
-
-
-def test_a_block_has_the_chosen_interval_where_it_can():
-    def rotation(method: str, interval: int, iteration_s: float) -> tuple[int, int]:
-        choice = recovery_cost.Choice(method, interval, 0.0, 0, iteration_s)
-        return choice.rotation()
-
-    assert rotation("undo", 1, 0.001) == (50, 50)
-    assert rotation("undo", 1, 2.0) == (3, 3)
-    assert rotation("snapshot", 7, 0.001) == (56, 7), "as many whole intervals as it takes"
-    assert rotation("snapshot", 20, 0.04) == (20, 20)
-    assert rotation("snapshot", 30, 0.5) == (3, 3), "too long"
-
-
-def test_a_short_iteration_has_its_budget_in_microseconds():
-    choice = recovery_cost.Choice("undo", 1, 0.0, 0, 1e-4)
-    report = Report("recovery_cost")
-    found = [_comparison(90e-6, 94e-6, [95e-6] * 3)] * 40
-    recovery_cost._report("mlp", found, choice, 3, report)
-    rows = {row["metric"]: row for row in report.rows}
-    assert rows["chosen_cost_us"]["value"] == pytest.approx(4.0)
-    assert rows["chosen_cost_us"]["holds"] and rows["chosen_share"]["target"] is None
-    longer = [_comparison(90e-3, 94e-3, [95e-3] * 3)] * 40
-    report = Report("recovery_cost")
-    recovery_cost._report("gpt", longer, choice, 3, report)
-    rows = {row["metric"]: row for row in report.rows}
-    assert rows["chosen_share"]["value"] == pytest.approx(4 / 90)
-    assert rows["chosen_share"]["holds"] is False and "chosen_cost_us" not in rows
 
 
 def test_a_neighbours_iterations_are_counted_where_they_lie_whole():

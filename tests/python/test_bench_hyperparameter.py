@@ -26,11 +26,6 @@ def test_a_job_ends_as_the_plain_training_does():
         assert finish(3, step, work, loss) == train_plain(3, 4)
 
 
-def test_a_training_has_as_many_iterations_as_fit_its_time():
-    assert hyperparameter.iterations_for(5.0, 0.02) == 250
-    assert hyperparameter.iterations_for(0.001, 0.02) == 1
-
-
 def test_a_worker_of_the_pool_trains_what_it_is_told():
     took, results, _ = hyperparameter._pool(2, 3, 1, 1)
     assert took > 0

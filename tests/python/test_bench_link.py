@@ -1,5 +1,4 @@
-"""What the bench of the host's link computes of the times that its program prints, and that the
-program copies."""
+"""The program of the bench of the host's link copies, and prints a time a round."""
 
 import subprocess
 
@@ -7,64 +6,6 @@ import pytest
 
 from bench import link
 from bench.harness import find_program
-from bench.report import Report
-
-
-def rows_of(report):
-    return {row["metric"]: row for row in report.rows}
-
-
-def test_every_rate_and_number_of_pieces_is_a_case():
-    assert len(link.cases()) == len(link.RATES) * (len(link.PIECES) + 2) + 4
-
-
-def test_what_was_carried_is_compared_with_the_rate():
-    report = Report("link")
-    exact = link.IMAGE_BYTES  # ns, at a byte each
-    times = {
-        "link_ns": [exact] * 95 + [2 * exact] * 5,
-        "cpu_ns": [exact / 10] * 100,
-        "asleep_ns": [exact] * 95 + [4 * exact] * 5,
-    }
-    link._report_limited("case", 1_000_000_000, times, report)
-    rows = rows_of(report)
-    assert rows["achieved_of_rate"]["value"] == pytest.approx(1.0)
-    assert rows["achieved_of_rate"]["holds"]
-    assert rows["worst_of_rate"]["value"] == pytest.approx(0.5)
-    assert rows["worst_sleep_of_rate"]["value"] == pytest.approx(0.25)
-    assert rows["processor_share"]["value"] == pytest.approx(0.1)
-
-
-def test_copies_that_are_often_late_miss_the_rate():
-    report = Report("link")
-    exact = link.IMAGE_BYTES
-    times = {
-        "link_ns": [exact] * 55 + [1.02 * exact] * 45,
-        "cpu_ns": [exact / 10] * 100,
-        "asleep_ns": [exact] * 100,
-    }
-    link._report_limited("case", 1_000_000_000, times, report)
-    row = rows_of(report)["achieved_of_rate"]
-    assert row["median"] == pytest.approx(1.0)
-    assert not row["holds"], "the worse end of the interval counts"
-
-
-def test_large_copies_are_compared_with_memcpy_of_the_same_round():
-    report = Report("link")
-    times = {"link_ns": [100, 200], "memcpy_ns": [98, 196]}
-    processor = {"cpu_ns": [50, 100], "memcpy_cpu_ns": [50, 99]}
-    link._report_unlimited("case", times | processor, report)
-    assert rows_of(report)["of_memcpy_processor"]["value"] == pytest.approx(0.995)
-    row = rows_of(report)["of_memcpy"]
-    assert row["median"] == pytest.approx(0.98)
-    assert row["holds"]
-
-
-def test_copies_beside_a_large_one_are_reported_in_microseconds():
-    report = Report("link")
-    link._report_beside({"small_ns": [100_000] * 95 + [300_000] * 5}, report)
-    row = rows_of(report)["small_us"]
-    assert (row["median"], row["value"]) == (100, 300)
 
 
 @pytest.mark.parametrize("way", ["in", "out", "both"])

@@ -1,6 +1,5 @@
-"""The bench preemption: what it makes of a trace, and a small run through a real service."""
+"""The bench preemption: how it reads a trace, and a small run through a real service."""
 
-import pytest
 import torch
 
 from bench import preemption
@@ -23,31 +22,6 @@ def test_a_trace_is_read_on_the_machines_clock():
         "held": [11_000_000_350],
         "abandoned": [11_000_000_500],
     }
-
-
-def test_what_is_reported():
-    report = Report("preemption")
-    asked = [("warm_up", 0), ("idle", 1_000), ("interrupt", 10_000), ("interrupt", 20_000)]
-    began = {"urgent": [500, 2_000, 14_000, 22_000], "held": [15_000], "abandoned": []}
-    took = {
-        "idle_python": [1.0, 1.0], "interrupt_python": [2.0, 4.0],
-        "idle_ring": [1e-6], "interrupt_ring": [2e-6, 1e-6, 2e-6],
-        "idle_c": [2e-6], "interrupt_c": [6e-6, 8e-6, 8e-6],
-    }  # fmt: skip
-    preemption.report_interrupt(asked, took, began, report)
-    found = {row["metric"]: row for row in report.rows}
-    assert found["round_trip_interrupt_us"]["value"] == pytest.approx(2.0)
-    assert found["first_operator_python_idle"]["value"] == pytest.approx(1.0)
-    first = report.samples["interrupt/first_operator_python_interrupt"]
-    assert first == pytest.approx([2.0, 1.0])
-    assert found["answer_c_idle"]["value"] == pytest.approx(2.0)
-    assert report.samples["interrupt/answer_c_interrupt"] == pytest.approx([3.0, 4.0, 4.0])
-    assert found["answer_c_interrupt"]["holds"] is False
-    assert found["left_of_operator_us"]["value"] == pytest.approx(1.0)
-    assert found["held"]["value"] == pytest.approx(0.5)
-    assert found["run_twice"]["holds"] is True
-    with pytest.raises(RuntimeError, match="4 requests, 3 iterations"):
-        preemption.report_interrupt(asked, took, began | {"urgent": [1, 2, 3]}, report)
 
 
 class Trips:

@@ -38,11 +38,6 @@ def test_software_is_what_is_neither_copying_nor_computing():
     assert schedules.software(late) == 10 + 5
 
 
-def test_a_run_is_steady_when_its_quartiles_are_close():
-    assert schedules.spread([100, 101, 102, 103]) < schedules.STEADY
-    assert schedules.spread([100, 100, 110, 120]) > schedules.STEADY
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     torch.manual_seed(4)

@@ -1,48 +1,9 @@
-"""The benches fairness, starvation, lanes, after_pause and turns: their arithmetic, what they read
-from a refusal and from a trace, and that their clients keep a job busy; how it comes out is not
-asserted."""
+"""The benches fairness, after_pause and turns: in which order they call, shares by weight, what
+they read from a refusal and from a trace; how it comes out is not asserted."""
 
 import pytest
 
-from bench import after_pause, fairness, lanes, one_lane, starvation, turns
-from bench.report import Report
-from bench.run import BENCHES
-
-
-def test_the_lanes_by_measure_are_held_against_the_best_of_the_others():
-    def runs(*works, disturbed=1.0):
-        # Half of the work is a's, in iterations of 0.1 s, and half b's, in ones of 0.5.
-        alone = {"a": 0.1 * disturbed, "b": 0.5}
-        return [
-            lanes.Seen({"a": work * 5, "b": work}, alone, lanes=2, regions_mib=3.0)
-            for work in works
-        ]
-
-    seen = {"measured": runs(1.6, 1.9, 1.8), "1": runs(1.0), "64": runs(1.2)}
-    # A job that was disturbed when it was alone has done no more work for that.
-    seen["2"] = runs(2.0, disturbed=3)
-    assert lanes.works(seen)["measured"] == pytest.approx([1.6, 1.9, 1.8])
-    assert lanes.works(seen)["2"] == pytest.approx([2.0])
-    assert lanes.of_best(seen) == pytest.approx(0.9)
-    assert set(lanes.VARIANTS) == set(seen)
-    assert max(lanes.CASES.values()) <= len(lanes.ITERATIONS_S)
-
-
-def test_after_a_pause_medians_are_held_against_eager_and_against_no_pause():
-    found = {
-        "none": {"service": [0.003, 0.004, 0.009], "eager": [0.003, 0.003, 0.003]},
-        "50ms": {"service": [0.004, 0.004, 0.004], "eager": [0.012, 0.002, 0.016]},
-    }
-    report = Report("after_pause")
-    after_pause.add(found, report)
-    rows = {(row["case"], row["metric"]): row for row in report.rows}
-    assert rows["none", "of_eager"]["value"] == pytest.approx(4 / 3)
-    assert rows["none", "of_eager"]["target"] is None
-    assert rows["50ms", "of_eager"]["value"] == pytest.approx(1 / 3)
-    assert rows["50ms", "of_eager"]["holds"]
-    assert rows["50ms", "slowdown_service"]["value"] == pytest.approx(1.0)
-    assert rows["50ms", "slowdown_eager"]["value"] == pytest.approx(4.0)
-    assert set(after_pause.ASLEEP) < set(after_pause.cases())
+from bench import after_pause, fairness, one_lane, turns
 
 
 def test_after_a_pause_each_variant_is_called_in_blocks():
@@ -70,12 +31,6 @@ def test_shares_are_by_weight_and_the_worst_job_counts():
     assert len(fairness.WEIGHTS) == len(fairness.ITERATIONS_S) == 8
 
 
-def test_the_bound_is_of_rivals_quantum_and_iterations():
-    assert starvation.bound(1, 0.03, 0.003) == pytest.approx(1 + 2 * 0.05 + 0.003)
-    assert starvation.bound(3, 0.03, 0.0) == pytest.approx(3 + 4 * 0.05)
-    assert starvation.bound(starvation.RIVALS, 0.1, 0.1) < 5
-
-
 def test_the_policies_are_those_that_the_service_names():
     refusal = "error: no policy is called 'x'; known policies are: edf, fair, fifo\n"
     assert one_lane.names_in(refusal) == ["edf", "fair", "fifo"]
@@ -95,7 +50,3 @@ def test_a_run_of_turns_has_iterations_of_both_in_its_trace():
     slices = turns.measure(0.001, 0.3, one_lane.product_s())
     assert {one["args"]["name"] for one in slices} == {"one", "two"}
     assert all(gaps for gaps in turns.gaps(slices))
-
-
-def test_all_are_benches():
-    assert {"fairness", "starvation", "turns"} <= set(BENCHES)
