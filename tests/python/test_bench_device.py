@@ -1,9 +1,8 @@
-"""The benches of a device, less the measuring: figures come out right on times that are given,
-whatever runs is stopped again, and every section runs on a device whose kernels are the CPU's."""
+"""The benches of a device, less the measuring: which end of a ratio counts, what is compared
+with what, whatever runs is stopped again, and every section runs on a device whose kernels are the
+CPU's."""
 
 import contextlib
-import io
-import json
 import os
 import stat
 import subprocess
@@ -23,39 +22,19 @@ from bench.gpu import (
     sharing,
     warm_compile,
 )
-from bench.gpu.section import MODULES, Section, Settings
-from bench.gpu.trials import Trials, compare_medians, ready
+from bench.gpu.section import MODULES, Settings
+from bench.gpu.trials import Trials, ready
 from bench.models import make
 from bench.worker import Worker
+from support.sections import lines_of, rows_of, section_of, trials_of
 
 NEVER_S = 3600.0
 
 ON_HOST = Settings(device="host", quick=True, cuda=False, rehearsal=True)
 
 
-def section_of(settings=ON_HOST):
-    return Section("test", settings=settings, file=io.StringIO())
-
-
-def lines_of(section):
-    return [json.loads(line) for line in section.file.getvalue().splitlines()]
-
-
-def rows_of(section):
-    return {(row["case"], row["metric"]): row for row in section.rows}
-
-
-def trials_of(times_us, failed=None):
-    """Trials whose rounds all took as given, of two iterations each."""
-    trials = Trials("mlp", failed=failed or {})
-    trials.times_ns = {
-        name: [[round(us * 1e3)] * 2 for us in rounds] for name, rounds in times_us.items()
-    }
-    return trials
-
-
 def test_a_section_writes_each_row_when_it_is_found():
-    section = section_of()
+    section = section_of(ON_HOST)
     section.add("c", "m", 1.0, "us", samples=[1.0])
     assert lines_of(section)[0]["row"]["samples"] == [1.0]
     section.add("c", "n", float("nan"), "us")
@@ -65,14 +44,14 @@ def test_a_section_writes_each_row_when_it_is_found():
 
 
 def test_what_does_not_fit_is_named():
-    section = section_of()
+    section = section_of(ON_HOST)
     section.until = 0.0
     assert not section.fits(5, "gpt")
     assert lines_of(section)[0]["left_out"].startswith("gpt: 0 s were left")
 
 
 def test_a_ratio_says_how_many_times_as_fast_and_counts_its_worse_end():
-    section = section_of()
+    section = section_of(ON_HOST)
     trials = trials_of({"embedded": [10, 10, 10, 10], "eager": [20, 20, 20, 18]})
     overhead.compare(section, "mlp", "embedded_over_eager", trials, overhead.NO_SLOWER)
     row = rows_of(section)["mlp", "embedded_over_eager"]
@@ -81,48 +60,12 @@ def test_a_ratio_says_how_many_times_as_fast_and_counts_its_worse_end():
 
 
 def test_a_variant_that_did_not_run_leaves_its_target_missed_with_the_reason():
-    section = section_of()
+    section = section_of(ON_HOST)
     trials = trials_of({"eager": [20, 20]}, {"embedded_replay": "no graphs here"})
     overhead.compare(section, "mlp", "embedded_replay_over_eager", trials, overhead.BY_REPLAY)
     row = rows_of(section)["mlp", "embedded_replay_over_eager"]
     assert row["value"] is None and "no graphs here" in row["note"]
     assert section.missed() == [row]
-
-
-def test_what_a_service_adds_is_taken_round_by_round():
-    """A machine that slows down between rounds slows both sides of a round."""
-    trials = trials_of({"service": [130, 1030], "embedded": [100, 1000]})
-    assert compare_medians(trials, "service", "embedded") == [30.0, 30.0]
-
-
-def test_four_jobs_are_added_up_in_parts_of_their_speed_alone():
-    section = section_of(Settings(cuda=False))
-    jobs = sharing.JOBS
-    alone = dict(zip(jobs, (1000.0, 100.0, 10.0, 1.0)))
-    rates = {
-        "in_turn": [alone] * 5,
-        "lanes": [{job: rate / 2 for job, rate in alone.items()}] * 5,
-        "time_sliced": [{job: rate / 4 for job, rate in alone.items()}] * 5,
-    }
-    sharing._report(section, rates)
-    rows = rows_of(section)
-    assert rows["four_jobs", "in_turn_speed"]["value"] == pytest.approx(1.0)
-    assert rows["four_jobs", "lanes_speed"]["value"] == pytest.approx(2.0)
-    assert rows["four_jobs", "lanes_over_in_turn"]["value"] == pytest.approx(2.0)
-    assert rows["four_jobs", "lanes_over_time_sliced"]["value"] == pytest.approx(2.0)
-    assert ("four_jobs", "lanes_over_mps") not in rows
-
-
-def test_the_cost_of_a_copy_is_where_the_line_through_the_sizes_begins():
-    section = section_of()
-    sizes = [size for size in link.SIZES if size <= 4 << 20]
-    times = {("to_device", size): [5e-6 + size / 25e9] * 3 for size in sizes}
-    link._report(section, "pinned", times)
-    rows = rows_of(section)
-    assert rows["pinned", "to_device_call_us"]["value"] == pytest.approx(5.0, rel=1e-3)
-    assert rows["pinned", "to_device_slope_gb_per_s"]["value"] == pytest.approx(25.0, rel=1e-3)
-    name = "to_device_4mib_gb_per_s"
-    assert rows["pinned", name]["value"] == pytest.approx(25 / (1 + 5e-6 * 25e9 / (4 << 20)))
 
 
 CONTROL = """#!/bin/sh
@@ -182,7 +125,7 @@ def test_a_window_is_one_run_of_batches_made_ready_before():
 
 def test_variants_that_cannot_be_set_up_are_named_and_the_others_run():
     """One of them does not exist."""
-    section = section_of()
+    section = section_of(ON_HOST)
     with ready(section, "mlp", ("eager", "sideways"), 300.0) as trials:
         assert list(trials.workers) == ["eager"] and "sideways" in trials.failed["sideways"]
         trials.run(section, 2, 0.005, 5.0)
@@ -193,7 +136,7 @@ def test_variants_that_cannot_be_set_up_are_named_and_the_others_run():
 
 
 def test_weights_come_into_the_pool_and_back():
-    section = section_of()
+    section = section_of(ON_HOST)
     placing.run(section)
     rows = rows_of(section)
     assert rows["image", "into_gb_per_s"]["value"] > 0
@@ -285,7 +228,7 @@ def test_our_copies_are_compared_with_torchs_of_the_same_kind_of_memory():
         for what, taken in times.items()
         for size in (small, large)
     ]
-    section = section_of()
+    section = section_of(ON_HOST)
     rates = {
         kind: {("to_device", size): [taken] * 10 for size in (small, large)}
         for kind, taken in (("pinned", 0.96), ("pageable", 1.0))
@@ -297,18 +240,6 @@ def test_our_copies_are_compared_with_torchs_of_the_same_kind_of_memory():
         "pool_access_to_device_16mib_over_link": pytest.approx(0.5),
     }
     assert [row["holds"] for row in ratios.values()] == [True, None], "a core bounds the second"
-
-
-def test_what_counts_of_our_copies_is_the_lower_end():
-    size = 16 << 20
-    line = {"what": "stream", "direction": "to_device", "bytes": size}
-    section = section_of()
-    times = [1.0, 1.0, 1.0, 1.25, 1.25]
-    link._report_ours(
-        section, [line | {"seconds": times}], {"pinned": {("to_device", size): [1.0]}}
-    )
-    row = rows_of(section)["ours", "stream_to_device_16mib_over_link"]
-    assert row["median"] == 1.0 and row["value"] == pytest.approx(0.8) and row["holds"] is False
 
 
 def test_torchs_copies_are_measured_after_ours_as_well(monkeypatch):
@@ -329,7 +260,7 @@ def test_targets_are_missed_when_nothing_could_be_set_up(monkeypatch):
         yield Trials(model, failed=dict.fromkeys(variants, "no device"))
 
     monkeypatch.setattr(overhead, "ready", nothing)
-    section = section_of()
+    section = section_of(ON_HOST)
     overhead.run(section, ("mlp",))
     missed = {row["metric"]: row["note"] for row in section.missed()}
     assert set(missed) == {"embedded_over_eager", "embedded_replay_over_eager"}
@@ -337,7 +268,7 @@ def test_targets_are_missed_when_nothing_could_be_set_up(monkeypatch):
 
 
 def test_an_attempt_that_fails_costs_its_row_alone():
-    section = section_of()
+    section = section_of(ON_HOST)
     with section.attempt("c", "m", "us"):
         raise RuntimeError("no device\nat all")
     section.add("c", "n", 1.0, "us")

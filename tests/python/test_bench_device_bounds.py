@@ -2,30 +2,12 @@
 a job was replayed."""
 
 import contextlib
-import io
 
 import pytest
 
 from bench.gpu import overhead, service_latency
-from bench.gpu.section import Section, Settings
 from bench.gpu.trials import Trials
-
-
-def section_of():
-    return Section("test", settings=Settings(cuda=False), file=io.StringIO())
-
-
-def rows_of(section):
-    return {(row["case"], row["metric"]): row for row in section.rows}
-
-
-def trials_of(times_us):
-    """Trials whose rounds all took as given, of two iterations each."""
-    trials = Trials("mlp")
-    trials.times_ns = {
-        name: [[round(us * 1e3)] * 2 for us in rounds] for name, rounds in times_us.items()
-    }
-    return trials
+from support.sections import rows_of, section_of, trials_of
 
 
 def test_what_a_service_adds_stands_beside_what_bounds_it(monkeypatch):
@@ -54,7 +36,7 @@ def test_what_a_service_adds_stands_beside_what_bounds_it(monkeypatch):
     monkeypatch.setattr(service_latency, "ready", made)
     monkeypatch.setattr(service_latency, "RoundTrips", Ring)
     monkeypatch.setattr(service_latency, "find_program", lambda name: name)
-    section = section_of()
+    section = section_of(cuda=False)
     service_latency.run(section, ("mlp",))
     rows = rows_of(section)
     assert rows["machine", "round_trip_us"]["value"] == 15
@@ -78,7 +60,7 @@ def test_how_much_was_replayed_stands_beside_the_times():
         "embedded_replay": Told([plain], replay={"recorded": 0, "refused": "aten::mm: no capture"}),
         "embedded_plain": Told([plain | {"replay": {"recorded": 0, "refused": ""}}]),
     }
-    section = section_of()
+    section = section_of(cuda=False)
     overhead._report_replay(section, "mlp", trials)
     rows = {
         metric: (row["value"], row.get("note")) for (_, metric), row in rows_of(section).items()

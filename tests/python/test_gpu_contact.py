@@ -2,7 +2,6 @@
 one that crashes or hangs costs the others nothing, those that need a device say so, and their
 processes run on the fake device."""
 
-import io
 import json
 import os
 import subprocess
@@ -12,24 +11,12 @@ from pathlib import Path
 import pytest
 
 from bench.gpu import contact, contact_probe, device_tests, programs
-from bench.gpu.section import Section, Settings
 from check_sections import SECTIONS
 from support import fake_cuda
+from support.sections import lines_of, rows_of, section_of
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAVES = 0.9  # of its time a section uses; the rest is for leaving
-
-
-def section_of(**settings):
-    return Section("contact", settings=Settings(**settings), file=io.StringIO())
-
-
-def lines_of(section):
-    return [json.loads(line) for line in section.file.getvalue().splitlines()]
-
-
-def rows_of(section):
-    return {(row["case"], row["metric"]): row for row in section.rows}
 
 
 def test_eight_measurements_fit_into_the_section():

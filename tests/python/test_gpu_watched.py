@@ -1,8 +1,6 @@
 """Tests on a device, as gpu-check runs them: each is told of when it ends, one that crashes or
 hangs has failed, and the others run all the same."""
 
-import io
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -10,23 +8,11 @@ from pathlib import Path
 import pytest
 
 from bench.gpu import device_tests, programs
-from bench.gpu.section import Section, Settings
 from bench.gpu.watched_tests import SuiteOfTests, WatchedTests, watch
+from support.sections import lines_of, rows_of, section_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NEVER_S = 3600.0
-
-
-def section_of(**settings):
-    return Section("test", settings=Settings(**settings), file=io.StringIO())
-
-
-def lines_of(section):
-    return [json.loads(line) for line in section.file.getvalue().splitlines()]
-
-
-def rows_of(section):
-    return {(row["case"], row["metric"]): row for row in section.rows}
 
 
 PYTHON_TESTS = """
