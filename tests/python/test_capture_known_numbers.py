@@ -15,6 +15,7 @@ from torch import nn
 from laneway.capture.capture import capture_train_step
 from laneway.errors import CaptureError
 from support.eager import check_training
+from support.trial import sgd
 
 CAUSAL = torch.full((5, 5), float("-inf")).triu(1)
 
@@ -96,10 +97,6 @@ def literal(model: Model, x: torch.Tensor, number: torch.Tensor) -> torch.Tensor
 def test_decisions_by_constants_are_those_of_eager(after: Callable[..., Any]) -> None:
     batches = [(torch.randn(8, 6), torch.tensor(2)) for _ in range(3)]
     check_training(Model(after), sgd, None, batches)
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 
 class MaskedEncoder(nn.Module):

@@ -14,6 +14,7 @@ from laneway.capture.capture import capture_inference, capture_train_step
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import NO_VALUE
 from laneway.graph.target import Target
+from support.both import sgd
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
 from support.for_cuda import check_inference, check_training, operators_of
 
@@ -60,10 +61,6 @@ class LearntMask(Attention):
             return super().forward(x)
         finally:
             self.mask = None
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def batches(count: int = 2, length: int = 12, width: int = 32) -> list[tuple]:

@@ -24,6 +24,7 @@ from laneway.cuda import cuda_autocast
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import TORCH_OF_DTYPE
 from laneway.graph.target import Target
+from support.both import sgd
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
 from support.for_cuda import not_listed, operators_of, without_kernel
 from support.reference_executor import ReferenceJob
@@ -126,10 +127,6 @@ class Twice(nn.Module):
             x = F.scaled_dot_product_attention(parts, parts, parts).transpose(1, 2).flatten(2)
             assert torch.is_autocast_enabled("cuda") is self.enabled
             return self.head(x.mean(1)).float()
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def batch() -> tuple:

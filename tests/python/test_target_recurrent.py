@@ -13,6 +13,7 @@ from torch import nn
 from laneway.capture.capture import capture_train_step
 from laneway.errors import CaptureError
 from laneway.graph.target import Target
+from support.both import sgd
 from support.cuda_stand_ins import cuda_on_cpu  # noqa: F401
 from support.for_cuda import check_inference, check_training, operators_of, without_kernel
 
@@ -70,10 +71,6 @@ class Cells(nn.Module):
         for step in x:
             state = self.cell(step, state)
         return state[0] if isinstance(state, tuple) else state
-
-
-def sgd(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
 def batches(batch_first: bool = False, count: int = 2) -> list[tuple]:
