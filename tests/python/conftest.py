@@ -77,3 +77,12 @@ def one_thread_and_seed():
     torch.manual_seed(0)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def service():
+    """A service of this test's own; where its pool matters, a file has its own fixture."""
+    import laneway
+
+    with laneway.embedded("256MiB") as opened:
+        yield opened

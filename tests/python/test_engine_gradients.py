@@ -55,12 +55,6 @@ OPTIMIZERS = {
 }
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 class Pair:
     def __init__(self, service: Any, closure: Any, optimizer: str = "adamw", **options: Any):
         self.closure = closure

@@ -17,12 +17,6 @@ from support.eager import assert_same, eager_step
 from support.engine import batches_of, eager_state, make_step, train
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def small_step(service, **options):
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))

@@ -25,12 +25,6 @@ from support.eager import assert_same, eager_step
 STEPS = 7  # RAdam rectifies from the sixth on
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def train_both(
     service: Any,
     make_model: Callable[[], nn.Module],

@@ -32,12 +32,6 @@ class Net(nn.Module):
         return self.last(hidden) * torch.tensor(scale) + torch.tensor([0.5, 0.25, 0.125])
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 class Pair:
     """A step and plain eager training of the same model, from the same random state."""
 

@@ -19,12 +19,6 @@ from support.both import batches, check_equal, net
 ANNEALED = [0.0, 1e-3, -0.0, 0.5, math.inf, 0.5, math.nan, 2.0, -1.5]
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def annealed(use: Any, values: list[Any]) -> Any:
     """A job whose step is given each of the values: use(loss, model, value) is its loss."""
 

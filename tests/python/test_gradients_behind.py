@@ -16,12 +16,6 @@ from laneway.jobs.code_around import reads_gradients
 from support.both import batches, check_equal, net
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def trained(lane: Any, model: nn.Module, inside: Any = lambda model: None) -> Any:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 

@@ -126,12 +126,6 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def inputs() -> torch.Tensor:
     return torch.randn(4, 6, 3)
 

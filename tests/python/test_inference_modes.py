@@ -17,12 +17,6 @@ LOSS = nn.CrossEntropyLoss()
 X, Y = torch.linspace(-1, 1, 48).reshape(8, 6), torch.arange(8) % 3
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def net() -> nn.Module:
     torch.manual_seed(3)
     return nn.Sequential(

@@ -19,12 +19,6 @@ from laneway.integrations.accelerate import LanewayAccelerator
 from support.eager import assert_same
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def forget() -> None:
     """Accelerators of one process share their state."""
     for kind in (AcceleratorState, GradientState, PartialState):

@@ -30,12 +30,6 @@ from support.eager import assert_same
 _OF_TIME = ("runtime", "per_second", "model_preparation_time")
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def classifier() -> torch.nn.Module:
     """Dropout 0.1 is the default of its configuration."""
     set_seed(1)

@@ -56,12 +56,6 @@ def adam(model: nn.Module, **options: Any) -> torch.optim.Optimizer:
 
 
 @pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
-@pytest.fixture
 def captures(monkeypatch) -> list[int]:
     """One entry for each capture of a training step."""
     made: list[int] = []

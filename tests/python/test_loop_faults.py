@@ -22,12 +22,6 @@ LOSS = nn.CrossEntropyLoss()
 BATCH = (torch.linspace(-1, 1, 64).reshape(8, 8), torch.arange(8) % 3)
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def net(width: int = 16) -> nn.Module:
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(8, width), nn.Dropout(0.3), nn.Linear(width, 3))

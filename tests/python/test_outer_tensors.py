@@ -14,16 +14,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import laneway
 from support.both import batches, check_equal, net, sgd
 
 weights = torch.ones(4)
-
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
 
 
 def in_a_global(model):

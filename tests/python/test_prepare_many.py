@@ -35,12 +35,6 @@ class Net(nn.Module):
         return self.parts(x)
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.linspace(-1, 1, size * 6).reshape(size, 6), torch.arange(size) % 3
 

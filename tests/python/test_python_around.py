@@ -112,12 +112,6 @@ def test_a_child_of_a_fork_captures_for_itself() -> None:
     )
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 class Config:
     factor = 1.0
 

@@ -15,12 +15,6 @@ import laneway
 from support.both import batches, check_equal, check_refused, net, sgd
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def drawing(draw: Any) -> Any:
     def job(lane):
         model = net()

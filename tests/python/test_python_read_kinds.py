@@ -18,16 +18,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import laneway
 from support.both import batches, check_equal, net, sgd
 
 current: contextvars.ContextVar[float] = contextvars.ContextVar("current", default=1.0)
-
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
 
 
 class Colour(enum.Enum):

@@ -24,12 +24,6 @@ SCALE = 1.0
 args = types.SimpleNamespace(temperature=1.0)
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def test_an_attribute_of_the_object_whose_method_the_step_is(service):
     class Trainer:
         def __init__(self) -> None:

@@ -15,16 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import laneway
 from support.both import batches, check_equal, check_refused, net, sgd
 
 TABLES: dict[int, torch.Tensor] = {}
-
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
 
 
 class Meter:

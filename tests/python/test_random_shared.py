@@ -17,12 +17,6 @@ import laneway
 from support.eager import assert_same
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def net() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.3), nn.ReLU(), nn.Linear(32, 3))
 

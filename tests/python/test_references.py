@@ -18,12 +18,6 @@ from laneway.jobs.references import References
 from support.both import batches, check_equal, net
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 class Average:
     """As torch_ema does."""
 

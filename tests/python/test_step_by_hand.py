@@ -20,12 +20,6 @@ from support.eager import assert_same
 BATCHES = [torch.linspace(-1, 1, 48).reshape(8, 6).mul(k) for k in (1, 2, -1, 0.5, 3)]
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def net() -> nn.Module:
     torch.manual_seed(1)
     return nn.Sequential(

@@ -17,13 +17,6 @@ from torch import nn
 import laneway
 from support.eager import assert_same
 
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 LOSS = nn.CrossEntropyLoss()
 BATCH = (torch.linspace(-1, 1, 64).reshape(8, 8), torch.arange(8) % 3)
 

@@ -12,12 +12,6 @@ import laneway
 from support.both import batches, check_equal, check_refused, net
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("64MiB") as opened:
-        yield opened
-
-
 class Installing(nn.Module):
     """Doubles its output by a hook that its first forward installs."""
 

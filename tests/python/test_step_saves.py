@@ -30,12 +30,6 @@ DATA = TensorDataset(torch.linspace(-1, 1, 64 * 8).reshape(64, 8), torch.arange(
 BATCH = DATA[:8]
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def made(seed: int = 1) -> tuple[nn.Module, torch.optim.Optimizer]:
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 3))

@@ -21,12 +21,6 @@ from support.eager import assert_same
 from support.several import BATCHES, MAKERS, Made, eager, gan, made, state_of
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("maker", MAKERS)
 def test_equals_eager(maker, service):
     losses, state = eager(maker)

@@ -17,36 +17,10 @@ from torch.utils.data import DataLoader, Dataset
 import laneway
 from laneway.errors import CaptureError, Error
 from support.eager import assert_same
+from support.square import X, made, net
 
-X = torch.linspace(-1, 1, 24).reshape(8, 3)
 total = 0.0
 history: list[Any] = []
-
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
-def net() -> nn.Module:
-    torch.manual_seed(1)
-    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Dropout(0.1), nn.Linear(4, 1))
-
-
-def made(body: Any = lambda loss: None) -> tuple[nn.Module, Any, Any]:
-    model = net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-
-    def train(x):
-        optimizer.zero_grad()
-        loss = model(x).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        body(loss)
-        return loss
-
-    return model, optimizer, train
 
 
 class Meter:

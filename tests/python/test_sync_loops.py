@@ -12,15 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-import laneway
 from support.eager import assert_same
 from support.loop import Loop, batch, body_of
-
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
 
 
 def evaluates(loop):

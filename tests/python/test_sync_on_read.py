@@ -22,12 +22,6 @@ from support.eager import assert_same
 from support.loop import Loop, batch, body_of, made
 
 
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
-
-
 def trained(steps=2):
     eager = Loop()
     eager.steps(steps)

@@ -7,14 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-import laneway
 from support.both import check_equal, sgd
-
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
 
 
 class TooLong(Exception):
