@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
+from support.both import Served, batches, check_equal, check_refused, net
 from support.eager import assert_same
-from support.two_ways import Captured, batches, check, check_refused, net
 
 
 def scaled(lane, model, optimizer, scaler):
@@ -31,7 +31,7 @@ def scaled(lane, model, optimizer, scaler):
     return train
 
 
-def test_a_scale_is_read_between_the_calls():
+def test_a_scale_is_read_between_the_calls(service):
     def job(lane):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
@@ -48,11 +48,11 @@ def test_a_scale_is_read_between_the_calls():
             log += [loss.clone(), optimizer.param_groups[0]["lr"], dict(scaler.state_dict())]
         return log, model
 
-    check(job)
+    check_equal(job, service)
 
 
 @pytest.mark.parametrize("how", ["update", "load_state_dict", "an eager iteration"])
-def test_a_scale_is_set_between_the_calls(how):
+def test_a_scale_is_set_between_the_calls(how, service):
     def job(lane):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
@@ -71,7 +71,7 @@ def test_a_scale_is_set_between_the_calls(how):
             log.append(train(x, y))
         return log, model, scaler.state_dict()
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_a_scaler_has_its_own_methods_again_after_the_step():
@@ -80,7 +80,7 @@ def test_a_scaler_has_its_own_methods_again_after_the_step():
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=1)
     names = set(vars(scaler))
     with laneway.embedded("64MiB") as service:
-        train = scaled(Captured(service), model, optimizer, scaler)
+        train = scaled(Served(service), model, optimizer, scaler)
         train(*batches(1)[0])
         assert set(vars(scaler)) > names
         train.close()
@@ -134,7 +134,7 @@ def _knotted(settings):
 
 
 @pytest.mark.parametrize("make", MAKES)
-def test_an_argument_that_is_changed_in_place_is_read_anew(make):
+def test_an_argument_that_is_changed_in_place_is_read_anew(make, service):
     def job(lane):
         settings, model = MAKES[make](), net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -159,7 +159,7 @@ def test_an_argument_that_is_changed_in_place_is_read_anew(make):
             losses.append(train(x, y, settings).clone())
         return losses, model
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_an_argument_that_comes_back_is_found_again_and_an_equal_one_is_the_same():
@@ -189,7 +189,7 @@ def test_an_argument_that_holds_too_much_is_refused():
 
 
 @pytest.mark.parametrize("copies", [False, True])
-def test_optimizers_that_share_their_state_are_refused_and_copies_are_not(copies):
+def test_optimizers_that_share_their_state_are_refused_and_copies_are_not(copies, service):
     def job(lane):
         models = [net(), net()]
         optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9) for m in models]
@@ -205,12 +205,13 @@ def test_optimizers_that_share_their_state_are_refused_and_copies_are_not(copies
         return losses, models, optimizers
 
     if copies:
-        check(job)
+        check_equal(job, service)
     else:
-        check_refused(job, "shares tensors with that of another optimizer", "deepcopy")
+        words = ("shares tensors with that of another optimizer", "deepcopy")
+        check_refused(job, service, *words, error=laneway.InvalidInput)
 
 
-def test_lists_of_parameters_that_are_added_are_up_to_date():
+def test_lists_of_parameters_that_are_added_are_up_to_date(service):
     def job(lane):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -227,10 +228,10 @@ def test_lists_of_parameters_that_are_added_are_up_to_date():
             sums += [parameter.sum() for parameter in made]
         return sums
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_an_optimizer_for_each_parameter_steps_in_a_hook():
+def test_an_optimizer_for_each_parameter_steps_in_a_hook(service):
     def job(lane):
         model = net()
         optimizers = {p: torch.optim.Adam([p], foreach=False) for p in model.parameters()}
@@ -252,11 +253,11 @@ def test_an_optimizer_for_each_parameter_steps_in_a_hook():
         assert all(isinstance(key, nn.Parameter) for key in optimizers) and len(optimizers) == 4
         return losses, model
 
-    check(job)
+    check_equal(job, service)
 
 
 @pytest.mark.parametrize("how", ["jvp", "hessian"])
-def test_forward_mode_is_refused_and_reverse_mode_is_not(how):
+def test_forward_mode_is_refused_and_reverse_mode_is_not(how, service):
     part = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
 
     def job(lane, reverse=False):
@@ -283,5 +284,5 @@ def test_forward_mode_is_refused_and_reverse_mode_is_not(how):
 
         return [train(torch.linspace(-1, n, 12).reshape(2, 6)) for n in range(3)], model
 
-    check_refused(job, "forward-mode derivative", "reverse mode")
-    check(lambda lane: job(lane, reverse=True))
+    check_refused(job, service, "forward-mode derivative", "reverse mode")
+    check_equal(lambda lane: job(lane, reverse=True), service)

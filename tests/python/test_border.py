@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
+from support.both import batches, check_equal, check_refused, net
 from support.eager import assert_same
-from support.two_ways import batches, check, check_refused, net
 
 
 def penalised(lane, model):
@@ -29,7 +29,7 @@ def penalised(lane, model):
     return train
 
 
-def test_whether_an_input_requires_a_gradient_is_part_of_the_form():
+def test_whether_an_input_requires_a_gradient_is_part_of_the_form(service):
     def job(lane):
         model = net()
         train = penalised(lane, model)
@@ -38,10 +38,10 @@ def test_whether_an_input_requires_a_gradient_is_part_of_the_form():
         ]
         return losses, model
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_the_gradient_of_an_input_is_left_in_it():
+def test_the_gradient_of_an_input_is_left_in_it(service):
     """Adversarial examples, pictures that are optimised, coordinates of a physical model."""
 
     def job(lane):
@@ -57,10 +57,10 @@ def test_the_gradient_of_an_input_is_left_in_it():
             results += [train(x, y).clone(), x.grad]
         return results, model
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_a_gradient_that_is_there_already_is_refused_and_the_remedy_helps():
+def test_a_gradient_that_is_there_already_is_refused_and_the_remedy_helps(service):
     def job(lane, clears=False):
         model = net()
         train = penalised(lane, model)
@@ -71,11 +71,11 @@ def test_a_gradient_that_is_there_already_is_refused_and_the_remedy_helps():
             x.grad = None
         return train(x, y), x.grad
 
-    check_refused(job, "gradient")
-    check(lambda lane: job(lane, clears=True))
+    check_refused(job, service, "gradient")
+    check_equal(lambda lane: job(lane, clears=True), service)
 
 
-def test_a_gradient_that_leaves_the_step_is_refused_and_the_remedies_help():
+def test_a_gradient_that_leaves_the_step_is_refused_and_the_remedies_help(service):
     def job(lane, remedy=None):
         encoder, head = nn.Linear(8, 8), net()
         first, second = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (encoder, head))
@@ -98,13 +98,13 @@ def test_a_gradient_that_leaves_the_step_is_refused_and_the_remedies_help():
                 losses.append(train(features.detach() if remedy else features, y))
         return losses, encoder, head
 
-    check_refused(job, "input 0 requires a gradient", r"laneway.step\(\[a, b\]", "detach")
-    check(lambda lane: job(lane, "both"))
-    check(lambda lane: job(lane, "detach"))
+    check_refused(job, service, "input 0 requires a gradient", r"laneway.step\(\[a, b\]", "detach")
+    check_equal(lambda lane: job(lane, "both"), service)
+    check_equal(lambda lane: job(lane, "detach"), service)
 
 
 @pytest.mark.parametrize("part", ["whole", "row", "transposed"])
-def test_a_parameter_as_an_input_is_refused_and_the_remedies_help(part):
+def test_a_parameter_as_an_input_is_refused_and_the_remedies_help(part, service):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -135,9 +135,9 @@ def test_a_parameter_as_an_input_is_refused_and_the_remedies_help(part):
             losses.append(train(x, y) if remedy == "through the model" else train(x, y, table))
         return losses, model
 
-    check_refused(job, "'table', a tensor of the model", "through the model")
-    check(lambda lane: job(lane, "through the model"))
-    check(lambda lane: job(lane, "detach"))
+    check_refused(job, service, "'table', a tensor of the model", "through the model")
+    check_equal(lambda lane: job(lane, "through the model"), service)
+    check_equal(lambda lane: job(lane, "detach"), service)
 
 
 class Scaled(torch.Tensor):

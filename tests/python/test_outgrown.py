@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations, prune
 
 import laneway
+from support.both import batches, check_equal, check_refused, net
 from support.eager import assert_same
-from support.two_ways import batches, check, check_refused, net
 
 OPTIMIZERS = {
     "SGD": lambda p: torch.optim.SGD(p, lr=0.1),
@@ -29,7 +29,7 @@ def transfer():
 
 @pytest.mark.parametrize("kind", ["at once", "gradually", "there and back", "a group later"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_layers_that_are_unfrozen_later_train(optimizer, kind):
+def test_layers_that_are_unfrozen_later_train(optimizer, kind, service):
     def job(lane):
         model = transfer()
         body, head = model["body"], model["head"]
@@ -58,7 +58,7 @@ def test_layers_that_are_unfrozen_later_train(optimizer, kind):
             losses.append(train(x, y).clone())
         return losses, model, opt
 
-    check(job)
+    check_equal(job, service)
 
 
 class Shifted(nn.Module):
@@ -73,7 +73,7 @@ class Shifted(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["step", "inference"])
-def test_a_buffer_that_is_set_later_counts(kind):
+def test_a_buffer_that_is_set_later_counts(kind, service):
     def job(lane):
         model = Shifted()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -86,10 +86,10 @@ def test_a_buffer_that_is_set_later_counts(kind):
             results.append(step(x, y) if kind == "step" else predict(x))
         return results, model
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_a_new_buffer_and_one_that_is_deleted():
+def test_a_new_buffer_and_one_that_is_deleted(service):
     def job(lane):
         model = Shifted()
         model.forward = lambda x: sum(model.buffers(), model.layer(x))
@@ -102,11 +102,11 @@ def test_a_new_buffer_and_one_that_is_deleted():
         del model.more
         return [*results, predict(x)]
 
-    check(job)
+    check_equal(job, service)
 
 
 @pytest.mark.parametrize("how", ["attribute", "data", "buffers"])
-def test_weights_that_are_tied_and_untied(how):
+def test_weights_that_are_tied_and_untied(how, service):
     def job(lane):
         layers = [nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Linear(8, 4)]
         model = nn.Sequential(*layers, nn.BatchNorm1d(4), nn.BatchNorm1d(4))
@@ -127,10 +127,10 @@ def test_weights_that_are_tied_and_untied(how):
             losses.append(train(x, y).clone())
         return losses, model, optimizer
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_layers_that_change_places():
+def test_layers_that_change_places(service):
     def job(lane):
         model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)), nn.Linear(8, 4))
         optimizer = torch.optim.AdamW(model.parameters())
@@ -143,7 +143,7 @@ def test_layers_that_change_places():
             losses.append(train(x, y).clone())
         return losses, model, optimizer
 
-    check(job)
+    check_equal(job, service)
 
 
 PARAMETRISED = {
@@ -153,7 +153,7 @@ PARAMETRISED = {
 
 
 @pytest.mark.parametrize("how", PARAMETRISED)
-def test_a_parametrisation_that_comes_later(how):
+def test_a_parametrisation_that_comes_later(how, service):
     def job(lane):
         model = net()
         optimizer = torch.optim.AdamW(model.parameters())
@@ -165,10 +165,10 @@ def test_a_parametrisation_that_comes_later(how):
             losses.append(train(x, y).clone())
         return losses, model, optimizer
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_an_inference_of_the_step_follows_to_the_other_job():
+def test_an_inference_of_the_step_follows_to_the_other_job(service):
     def job(lane):
         model = transfer()
         model["body"].requires_grad_(False)
@@ -185,10 +185,10 @@ def test_an_inference_of_the_step_follows_to_the_other_job():
             results.append(predict(x))
         return results, model, optimizer
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_the_scaler_and_the_kept_gradients_go_along():
+def test_the_scaler_and_the_kept_gradients_go_along(service):
     def job(lane):
         model = transfer()
         model["body"].requires_grad_(False)
@@ -213,7 +213,7 @@ def test_the_scaler_and_the_kept_gradients_go_along():
             results.append(train(x, y, number % 2 == 1))
         return results, model
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_where_others_may_have_the_job_it_is_refused_and_a_new_step_goes_on():
@@ -235,7 +235,7 @@ def test_where_others_may_have_the_job_it_is_refused_and_a_new_step_goes_on():
             assert_same(expected.detach(), another(*batches(1)[0]))
 
 
-def test_parameters_that_were_replaced_under_an_optimizer_are_named():
+def test_parameters_that_were_replaced_under_an_optimizer_are_named(service):
     def job(lane, renews=False):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -248,5 +248,7 @@ def test_parameters_that_were_replaced_under_an_optimizer_are_named():
             losses.append(train(x, y).clone())
         return losses, model
 
-    check_refused(job, "4 of the 4 parameters of the optimizers are none of the model's", "assign")
-    check(lambda lane: job(lane, renews=True))
+    check_refused(
+        job, service, "4 of the 4 parameters of the optimizers are none of the model's", "assign"
+    )
+    check_equal(lambda lane: job(lane, renews=True), service)

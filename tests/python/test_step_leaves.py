@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 import laneway
 from laneway.capture.capture import capture_train_step
+from support.both import batches, check_equal, check_refused, net
 from support.eager import assert_same
 from support.reachable import Reachable
-from support.two_ways import batches, check, check_refused, net
 
 
 class Attentive(nn.Module):
@@ -35,7 +35,7 @@ def kept(model):
 
 
 @pytest.mark.parametrize("kind", ["step", "inference"])
-def test_attributes_have_what_the_last_call_left(kind):
+def test_attributes_have_what_the_last_call_left(kind, service):
     def job(lane):
         model = Attentive()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -58,7 +58,7 @@ def test_attributes_have_what_the_last_call_left(kind):
             results += [run(*given), *kept(model)]
         return results, model
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_a_call_that_is_not_waited_for_sets_them_when_its_result_is_taken():
@@ -85,7 +85,7 @@ def test_a_capture_sets_no_attribute():
     assert before.differences() == [] and not hasattr(model, "auxiliary")
 
 
-def test_a_tensor_that_is_carried_over_is_refused_and_a_buffer_carries_it():
+def test_a_tensor_that_is_carried_over_is_refused_and_a_buffer_carries_it(service):
     class Recurrent(nn.Module):
         def __init__(self, is_buffer):
             super().__init__()
@@ -106,8 +106,8 @@ def test_a_tensor_that_is_carried_over_is_refused_and_a_buffer_carries_it():
         train = lane.train_step(model, F.cross_entropy, optimizer)
         return [train(x, y) for x, y in batches()], model.hidden
 
-    check_refused(job, "'hidden' of a Recurrent", "register a buffer")
-    check(lambda lane: job(lane, is_buffer=True))
+    check_refused(job, service, "'hidden' of a Recurrent", "register a buffer")
+    check_equal(lambda lane: job(lane, is_buffer=True), service)
 
 
 def tensor_hook(model, store):
@@ -149,7 +149,7 @@ def test_what_a_hook_stores_is_refused_and_nothing_of_it_stays(register):
     assert kept_by_hook == ["before"]
 
 
-def test_the_remedy_for_a_hook_returns_what_it_stores():
+def test_the_remedy_for_a_hook_returns_what_it_stores(service):
     def job(lane):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -167,4 +167,4 @@ def test_the_remedy_for_a_hook_returns_what_it_stores():
 
         return [train(x, y) for x, y in batches()], model
 
-    check(job)
+    check_equal(job, service)

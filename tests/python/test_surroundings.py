@@ -12,8 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import laneway
 from laneway.jobs.surroundings import Surroundings
+from support.both import batches, check_equal, net
 from support.eager import assert_same, eager_step
-from support.two_ways import batches, check, net
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ class Attending(nn.Module):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["step", "inference"])
-def test_each_call_has_the_mode_of_its_moment(kind, mode):
+def test_each_call_has_the_mode_of_its_moment(kind, mode, service):
     def job(lane):
         model = Attending()
         if kind == "inference":
@@ -85,7 +85,7 @@ def test_each_call_has_the_mode_of_its_moment(kind, mode):
                 results.append(run(x) if kind == "inference" else run(x, y))
         return results, model
 
-    check(job)
+    check_equal(job, service)
 
 
 @pytest.mark.parametrize("flag", FLAGS)
@@ -128,7 +128,7 @@ def test_what_autocast_casts_inside_of_an_operator_is_refused(what):
         assert_same(codes[what](x), predict(x))
 
 
-def test_a_function_that_trains_and_evaluates_by_the_gradient_mode():
+def test_a_function_that_trains_and_evaluates_by_the_gradient_mode(service):
     def job(lane):
         model = net()
         optimizer = torch.optim.AdamW(model.parameters())
@@ -149,7 +149,7 @@ def test_a_function_that_trains_and_evaluates_by_the_gradient_mode():
                 losses.append(run(x, y).clone())
         return losses, model, optimizer
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_modes_that_come_back_find_their_captures_again():

@@ -20,15 +20,8 @@ from torch.nn import functional as F
 import laneway
 from laneway.errors import InvalidInput, VerificationError
 from laneway.jobs.bit_compare import first_difference
-from support.both import batches, net, sgd
+from support.both import batches, check_equal, net, sgd
 from support.eager import assert_same
-from support.two_ways import check
-
-
-@pytest.fixture
-def service():
-    with laneway.embedded("256MiB") as opened:
-        yield opened
 
 
 def trained(model: nn.Module, service: Any, scale: Any, **options: Any) -> Any:
@@ -181,7 +174,7 @@ def test_honest_steps_pass_and_have_the_bits_of_unverified_ones(service, name, r
     assert_same(run(), run(verify=2))
 
 
-def test_a_verified_step_has_eager_s_bits() -> None:
+def test_a_verified_step_has_eager_s_bits(service) -> None:
     def job(lane):
         model = Everything()
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -189,7 +182,7 @@ def test_a_verified_step_has_eager_s_bits() -> None:
         losses = [train(*batch).detach() for batch in batches(5)]
         return losses, dict(model.named_buffers()), model.state_dict(), optimizer.state_dict()
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_gradients_that_are_kept_between_calls(service) -> None:

@@ -1,15 +1,18 @@
 """Runs one job in plain PyTorch and through a service: the same function, which makes its steps and
-inferences by the lane that it is given, and returns what is to be compared."""
+inferences by the lane that it is given, and returns what is to be compared. Both ways begin with
+the same random numbers."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 import laneway
 from support.eager import assert_same
@@ -18,10 +21,14 @@ from support.eager import assert_same
 class Eager:
     """Runs what it is given as it stands."""
 
-    def step(self, model: Any, optimizer: Any) -> Callable[[Any], Any]:
+    is_eager = True
+
+    def step(self, model: Any, optimizer: Any, **options: Any) -> Callable[[Any], Any]:
         return lambda function: function
 
-    def train_step(self, model: Any, loss_fn: Any, optimizer: Any) -> Callable[..., Any]:
+    def train_step(
+        self, model: Any, loss_fn: Any, optimizer: Any, **options: Any
+    ) -> Callable[..., Any]:
         def call(*inputs: Any) -> Any:
             optimizer.zero_grad()
             loss = loss_fn(model(*inputs[:-1]), inputs[-1])
@@ -33,30 +40,39 @@ class Eager:
 
     def inference(self, model: Any) -> Callable[..., Any]:
         def call(*inputs: Any) -> Any:
-            was = model.training
-            model.eval()
-            with torch.no_grad():
-                found = model(*inputs)
-            model.train(was)
-            return found
+            with torch.no_grad(), _evaluating(model):
+                return model(*inputs)
 
         return call
+
+
+@contextlib.contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 class Served:
     """Makes jobs of a service; `made` are its steps and inferences."""
 
+    is_eager = False
+
     def __init__(self, service: laneway.Service) -> None:
         self.service = service
         self.made: list[Any] = []
 
-    def step(self, model: Any, optimizer: Any) -> Callable[[Any], Any]:
+    def step(self, model: Any, optimizer: Any, **options: Any) -> Callable[[Any], Any]:
         return lambda function: self._kept(
-            laneway.step(model, optimizer, service=self.service)(function)
+            laneway.step(model, optimizer, service=self.service, **options)(function)
         )
 
-    def train_step(self, model: Any, loss_fn: Any, optimizer: Any) -> Any:
-        return self._kept(laneway.train_step(model, loss_fn, optimizer, self.service))
+    def train_step(self, model: Any, loss_fn: Any, optimizer: Any, **options: Any) -> Any:
+        return self._kept(laneway.train_step(model, loss_fn, optimizer, self.service, **options))
 
     def inference(self, model: Any) -> Any:
         return self._kept(laneway.inference(model, self.service))
@@ -81,11 +97,18 @@ def check_equal(job: Job, service: laneway.Service) -> Served:
     return lane
 
 
-def check_refused(job: Job, service: laneway.Service, words: str) -> str:
-    """The job is refused in these words (a regular expression), which are returned whole."""
+def check_refused(
+    job: Job,
+    service: laneway.Service,
+    *words: str,
+    error: type[laneway.Error] = laneway.CaptureError,
+) -> str:
+    """The job is refused in these words (regular expressions); the message is returned whole."""
     _run(job, Eager())
-    with pytest.raises(laneway.CaptureError, match=words) as caught:
+    with pytest.raises(error) as caught:
         _run(job, Served(service))
+    for each in words:
+        assert re.search(each, str(caught.value)), str(caught.value)
     return re.sub(r"\s+", " ", str(caught.value))
 
 
@@ -96,8 +119,9 @@ def _run(job: Job, lane: Any) -> Any:
 
 
 def _plain(result: Any) -> Any:
-    if isinstance(result, torch.nn.Module):
-        return dict(result.state_dict())
+    """Modules and optimizers as their states, tensors without gradients."""
+    if isinstance(result, (nn.Module, torch.optim.Optimizer)):
+        return _plain(dict(result.state_dict()))
     if isinstance(result, dict):
         return {key: _plain(part) for key, part in result.items()}
     if isinstance(result, (list, tuple)):
@@ -105,14 +129,12 @@ def _plain(result: Any) -> Any:
     return result.detach().clone() if isinstance(result, torch.Tensor) else result
 
 
-def net(*extra: torch.nn.Module) -> torch.nn.Module:
+def net(*extra: nn.Module) -> nn.Module:
     """A small classifier: 8 inputs, 4 classes."""
-    return torch.nn.Sequential(
-        torch.nn.Linear(8, 16), torch.nn.ReLU(), *extra, torch.nn.Linear(16, 4)
-    )
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), *extra, nn.Linear(16, 4))
 
 
-def sgd(model: torch.nn.Module) -> torch.optim.Optimizer:
+def sgd(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=0.1)
 
 
