@@ -1,9 +1,9 @@
 """Captured steps leave the bits of eager, and their graphs have the form that they must.
 
 A few cases train a small model with plain PyTorch and with the captured graph and compare result,
-parameters, buffers, optimizer state and random state after every step. The layers,
-operators and losses that people use are rows of python/SUPPORT.md, which train them through the
-engine: see support_rows/.
+parameters, buffers, optimizer state and random state after every step. The layers, operators and
+losses that people use are rows of python/SUPPORT.md, which train them through the engine: see
+support_rows/.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from support.eager import check_training
 from support.trial import adamw, sgd
+from support_rows.functions import After, assigned, conjugated
 
 
 class Then(nn.Module):
@@ -98,25 +99,6 @@ def drawn(x: torch.Tensor) -> torch.Tensor:
     return F.gumbel_softmax(x[:, torch.randperm(5)]) + torch.poisson(torch.full((5,), 0.5))
 
 
-def in_place(x: torch.Tensor) -> torch.Tensor:
-    y = x.clone()
-    y[:, 0] = 0
-    y[:, 1:3] += 1
-    y[0] *= 2
-    return y.t_().contiguous().t().unsqueeze_(0).squeeze_(0)
-
-
-def conjugated(x: torch.Tensor) -> torch.Tensor:
-    left = torch.view_as_complex(torch.stack([x, x * 2], -1))
-    right = torch.view_as_complex(torch.stack([x, -x], -1))
-    return (left.conj() * right).real + left.t().conj().t().imag
-
-
-def after(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], nn.Module]:
-    """A linear layer and a function of its output."""
-    return lambda: Then(nn.Linear(12, 5), nn.Identity(), function)
-
-
 def dense() -> tuple:
     return torch.randn(8, 12), torch.randint(0, 5, (8,))
 
@@ -138,9 +120,9 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], tuple]]] = {
     "transformer": (transformer, sequence),
     "recurrent": (recurrent, sequence),
     "buffers": (RunningMean, dense),
-    "drawn": (after(drawn), dense),
-    "in place": (after(in_place), dense),
-    "conjugated": (after(conjugated), dense),
+    "drawn": (lambda: After(drawn), dense),
+    "assigned": (lambda: After(assigned), dense),
+    "conjugated": (lambda: After(conjugated), dense),
 }
 
 
