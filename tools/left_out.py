@@ -1,5 +1,6 @@
 """Tests that the dev preset leaves out of a run of all presets, because the address sanitizer runs
-the same sources: programs that link no torch and start none that does. Used by run_tests.py. Standard library only.
+the same sources: programs that link no torch and start none that does. Used by run_tests.py.
+Standard library only.
 
 What is needed to know it is written when a preset is configured: link_table.txt (who links what)
 and test_table.txt (NAME;FOLDER;LABEL,…;STARTS,…;SOURCE;…).

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 import laneway
 from laneway.capture.capture import capture_train_step
-from support.two_ways import batches, check, net
+from support.both import batches, check_equal, net
 
 
 class Slots:
@@ -120,14 +120,14 @@ CYCLES = {
 
 
 @pytest.mark.parametrize("name", CYCLES)
-def test_what_holds_itself_is_no_store(name):
+def test_what_holds_itself_is_no_store(name, service):
     def job(lane):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         train = lane.step(model, optimizer)(_step(model, optimizer, CYCLES[name]))
         return [train(x, y) for x, y in batches(2)], model
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_a_capture_that_runs_twice_for_its_gradients_leaves_no_tensor():

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 import laneway
 from laneway.capture.capture import capture_inference
+from support.both import Served, check_equal
 from support.eager import assert_same
-from support.two_ways import Captured, check
 
 
 def at(tensor: torch.Tensor, place: int) -> torch.Tensor:
@@ -24,7 +24,7 @@ def at(tensor: torch.Tensor, place: int) -> torch.Tensor:
     return made
 
 
-def test_a_training_on_slices_of_a_table():
+def test_a_training_on_slices_of_a_table(service):
     def job(lane):
         table, wanted = torch.randn(60, 101), torch.randn(60, 1)
         model = nn.Sequential(nn.Linear(101, 300), nn.Tanh(), nn.Linear(300, 1))
@@ -33,7 +33,7 @@ def test_a_training_on_slices_of_a_table():
         losses = [train(table[i : i + 3], wanted[i : i + 3]) for i in range(0, 60, 3)]
         return losses, model
 
-    check(job)
+    check_equal(job, service)
 
 
 def _ones(x, *sizes):
@@ -73,7 +73,7 @@ def test_products_of_inputs_at_all_places(name, dtype):
     x = torch.randn(7, 33, dtype=dtype)
     places = range(0, 64, x.element_size())
     with laneway.embedded("64MiB") as service:
-        predict = Captured(service).inference(Applied(function))
+        predict = Served(service).inference(Applied(function))
         for place in (*places, *places):
             given = at(x, place)
             assert_same(predict(given), function(given))
@@ -81,7 +81,7 @@ def test_products_of_inputs_at_all_places(name, dtype):
     assert made == (len({place % 16 for place in places}) if by_place else 1)
 
 
-def test_a_memory_that_begins_between():
+def test_a_memory_that_begins_between(service):
     """Nothing lies before the first element that could be sent with it."""
 
     def job(lane):
@@ -93,10 +93,10 @@ def test_a_memory_that_begins_between():
         assert x.storage_offset() == 0 and x.data_ptr() % 16 == 4
         return lane.inference(nn.Linear(33, 9).requires_grad_(False))(x), x
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_what_a_step_leaves_in_such_an_input():
+def test_what_a_step_leaves_in_such_an_input(service):
     """Writes to it and its gradient reach the caller's tensor, and numbers that the step decides by
     are read from it."""
 
@@ -121,16 +121,16 @@ def test_what_a_step_leaves_in_such_an_input():
             out += [train(x, y), y, x.grad]
         return out, model
 
-    check(job)
+    check_equal(job, service)
 
 
-def test_a_transposed_slice():
+def test_a_transposed_slice(service):
     def job(lane):
         table = torch.randn(40, 37)
         predict = lane.inference(nn.Linear(5, 9).requires_grad_(False))
         return [predict(table[i : i + 5, 3:].t()) for i in range(20)]
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_the_graph_begins_with_a_view():

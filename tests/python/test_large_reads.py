@@ -11,8 +11,8 @@ from laneway.capture import use_reach
 from laneway.compile import tracked_weights
 from laneway.jobs import outer_tensors
 from laneway.jobs.slot_contents import Sums
+from support.both import check_equal, check_refused, net
 from support.compiled import compiled, own_service, running  # noqa: F401
-from support.two_ways import captured, check, net
 
 MIB = 1 << 20
 
@@ -34,7 +34,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_that_is_written_to(name):
+def test_an_array_that_is_written_to(name, service):
     def job(lane):
         array, model = ARRAYS[name](), net()
         plain = model.forward
@@ -47,7 +47,7 @@ def test_an_array_that_is_written_to(name):
             found.append(predict(x))
         return found
 
-    check(job)
+    check_equal(job, service)
 
 
 def test_an_array_is_captured_anew_once_for_each_value():
@@ -62,7 +62,7 @@ def test_an_array_is_captured_anew_once_for_each_value():
         assert predict._variants.counts()["made"] == 2
 
 
-def test_arrays_that_are_too_large_to_compare_are_refused(monkeypatch):
+def test_arrays_that_are_too_large_to_compare_are_refused(monkeypatch, service):
     """The remedy, a buffer, is tried as well."""
     monkeypatch.setattr(use_reach, "MOST_ARRAY_BYTES", 3 * MIB)
 
@@ -82,9 +82,9 @@ def test_arrays_that_are_too_large_to_compare_are_refused(monkeypatch):
     def job(is_buffer, lane):
         return lane.inference(Scaled(is_buffer))(torch.ones(3))
 
-    with pytest.raises(laneway.CaptureError, match=r"of 2 MiB: .* at most 3 MiB .*as a buffer"):
-        captured(lambda lane: job(False, lane))
-    check(lambda lane: job(True, lane))
+    words = r"of 2 MiB: .* at most 3 MiB .*as a buffer"
+    check_refused(lambda lane: job(False, lane), service, words)
+    check_equal(lambda lane: job(True, lane), service)
 
 
 def test_an_outer_tensor_beyond_the_limit_is_told_of(monkeypatch):

@@ -4,7 +4,7 @@ trained for three steps, dropout and all, and has eager's bits. No step is refus
 import pytest
 import torch
 
-from support.two_ways import check
+from support.both import check_equal
 
 transformers = pytest.importorskip("transformers")
 
@@ -110,7 +110,7 @@ def _batches(kind):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_trains(family):
+def test_a_family_trains(family, service):
     model_class, config_class, options, kind = FAMILIES[family]
 
     def job(lane):
@@ -129,4 +129,4 @@ def test_a_family_trains(family):
 
         return [train(**batch) for batch in _batches(kind)], model, optimizer
 
-    check(job)
+    check_equal(job, service)

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import laneway
 from laneway.jobs.watched import WatchedList
-from support.two_ways import batches, check, net
+from support.both import batches, check_equal, net
 
 
 def _foreach(average, parameters):
@@ -39,7 +39,7 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS)
-def test_who_reads_the_list_gets_what_the_job_has(read):
+def test_who_reads_the_list_gets_what_the_job_has(read, service):
     def job(lane):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -52,7 +52,7 @@ def test_who_reads_the_list_gets_what_the_job_has(read):
             seen += [part.detach().clone() for part in made]
         return [*seen, *(p.detach().clone() for p in model.parameters())]
 
-    check(job)
+    check_equal(job, service)
 
 
 @pytest.fixture
