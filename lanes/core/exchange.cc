@@ -222,6 +222,13 @@ void Exchange::turn_down(Job& job, bool may_share) {
 void Exchange::changed() {
   // Another answer, perhaps, for those in the queue as well.
   if (!core_.view.waiting().empty()) core_.memory_changed();
+  if (std::exchange(gave_up_, false)) {
+    for (auto& [id, job] : core_.jobs) {
+      if (!job.pinned || job.state() != JobState::away || job.queued()) continue;
+      core_.enqueue(job);
+      job.wanted_in = true;
+    }
+  }
   if (core_.jobs_aside == 0 && core_.homeless_jobs == 0) return;
   for (auto& [id, job] : core_.jobs) {
     if (job.aside) {
@@ -278,6 +285,7 @@ bool Exchange::refuse_stuck() {
     const Reason why = core_.make_reason(ReasonCode::no_way_back, job);
     core_.view.remove_waiting(job.view);
     job.wanted_in = false;
+    gave_up_ = true;
     core_.actions.push_back(RefuseWork{job.view.id, why});
     // Who was only asked to be loaded has no iteration that says why.
     job.reason = std::exchange(job.work_announced, false) ? Reason{} : why;

@@ -57,6 +57,7 @@ class Exchange {
   CoreState& core_;
   CheckedPolicy& policy_;
   JobExit& exit_;
+  bool gave_up_ = false;  // somebody was told that it finds no way back
 };
 
 }  // namespace laneway::lanes

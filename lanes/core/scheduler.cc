@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/limits.h"
 #include "lanes/core/core_check.h"
 #include "lanes/turns/turn_account.h"
 
@@ -244,17 +245,21 @@ void Scheduler::on(const JobReleased& event) {
   core_.memory_changed();  // its image may leave or move again
 }
 
-void Scheduler::on(const NeedChanged& event) {
+void Scheduler::rank_changed(const Job& job) {
+  if (job.view.lane.valid()) {
+    Lane& lane = core_.lane_of(job.view.lane);
+    lane.rival_came = lane.rival_came || lane.open();
+    core_.touch(lane);
+  }
+  core_.memory_changed();
+}
+
+void Scheduler::on(const TimeLearnt& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  if (event.iteration_estimate > Duration()) {
-    job->view.iteration_estimate = event.iteration_estimate;
-    job->view.update_remaining();
-    // It may be another one's turn now, or another one's to be admitted.
-    if (job->view.lane.valid()) core_.note_order(core_.lane_of(job->view.lane));
-    if (job->queued()) core_.memory_changed();
-  }
-  regions_.set_need(*job, event.ephemeral);
+  job->view.iteration_estimate = std::clamp(event.iteration, Duration(), limits::kMaxIterationTime);
+  job->view.update_remaining();
+  rank_changed(*job);
 }
 
 void Scheduler::on(const JobChanged& event) {
@@ -265,13 +270,7 @@ void Scheduler::on(const JobChanged& event) {
   turns_.ask_urgencies();
   core_.exchange_has_changed = true;
   core_.fold_wanted = true;  // of another class it may be one of those that the limit is about
-  if (job->view.lane.valid()) {
-    // Another job may be the right one to run now.
-    Lane& lane = core_.lane_of(job->view.lane);
-    lane.rival_came = lane.rival_came || lane.open();
-    core_.touch(lane);
-  }
-  core_.memory_changed();  // … or to be admitted
+  rank_changed(*job);
 }
 
 void Scheduler::on(const WorkerLost& /*event*/) {

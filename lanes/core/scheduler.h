@@ -92,7 +92,10 @@ class Scheduler {
   void on(const TurnEnded& event);
   void on(const TurnPaused& event);
   void on(const TurnResumed& event);
-  void on(const NeedChanged& event);
+  void on(const NeedChanged& event) {
+    if (Job* job = known_job(event.job)) regions_.set_need(*job, event.ephemeral);
+  }
+  void on(const TimeLearnt& event);
   void on(const ImagePlaced& event);
   void on(const JobReleased& event);
   void on(const ImageLeft& event);
@@ -111,6 +114,8 @@ class Scheduler {
     restore_.take_over(event.report);
     save_ahead_.look_soon();
   }
+  // Another job may be the right one to run now, or to be admitted.
+  void rank_changed(const Job& job);
   // The job; when there is none, counts an ignored event and returns nullptr.
   Job* known_job(JobId id);
   // Its image is in the pool, and no turn of it is open.

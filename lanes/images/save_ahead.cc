@@ -76,6 +76,8 @@ void SaveAhead::saved(Job& job, bool whole) {
   look_soon();
   // A copy that nobody needs gives its place to who waits aside for one.
   if (core_.jobs_aside > 0) core_.exchange_has_changed = true;
+  // It may move again.
+  if (core_.wanted_capacity != core_.pool.capacity()) core_.memory_changed();
   if (job.leaves || job.clean) return;  // its place is needed all the same
   const bool in_pool = job.view.lane.valid() && job.state() != JobState::staged &&
                        job.state() != JobState::restoring;

@@ -60,8 +60,11 @@ struct TurnResumed {
 struct NeedChanged {
   JobId job;
   Bytes ephemeral;
-  // Of one iteration, as a job with an equal graph measured it meanwhile; 0: nothing new.
-  Duration iteration_estimate = Duration();
+};
+// A job with an equal graph measured an iteration; this one has done none.
+struct TimeLearnt {
+  JobId job;
+  Duration iteration;
 };
 // The image's bytes lie at PlaceImage's offset; or, unless `whole`, they are arriving there from
 // the job's copy outside, and its iterations may run and wait for the bytes that they need. Then a
@@ -131,6 +134,6 @@ struct WorkerReported {
 using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
                            ImageLeft, CopyFailed, ImageSaved, ImageDirty, PrefixWanted,
                            ResidencyWanted, JobReleased, WorkerLost, CapacityChanged, TimerFired,
-                           WorkerReported, JobChanged, TurnPaused, TurnResumed>;
+                           WorkerReported, JobChanged, TurnPaused, TurnResumed, TimeLearnt>;
 
 }  // namespace laneway::lanes

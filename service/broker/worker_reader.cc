@@ -20,6 +20,7 @@ bool is_workers_own(const lanes::Event& event) {
          std::holds_alternative<lanes::TurnPaused>(event) ||
          std::holds_alternative<lanes::TurnResumed>(event) ||
          std::holds_alternative<lanes::NeedChanged>(event) ||
+         std::holds_alternative<lanes::TimeLearnt>(event) ||
          std::holds_alternative<lanes::ImagePlaced>(event) ||
          std::holds_alternative<lanes::ImageLeft>(event) ||
          std::holds_alternative<lanes::CopyFailed>(event) ||

@@ -80,8 +80,10 @@ class Words {
            milliseconds_text(event.paused.ns());
   }
   std::string operator()(const lanes::NeedChanged& event) const {
-    return "NeedChanged " + job(event.job) + ": lane " + format_bytes(event.ephemeral) +
-           iteration(event.iteration_estimate);
+    return "NeedChanged " + job(event.job) + ": lane " + format_bytes(event.ephemeral);
+  }
+  std::string operator()(const lanes::TimeLearnt& event) const {
+    return "TimeLearnt " + job(event.job) + iteration(event.iteration);
   }
   std::string operator()(const lanes::ImagePlaced& event) const {
     return "ImagePlaced " + job(event.job) + (event.whole ? "" : ", its bytes are arriving");

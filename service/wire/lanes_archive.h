@@ -153,7 +153,11 @@ void serialize(A& archive, TurnResumed& event) {
 }
 template <class A>
 void serialize(A& archive, NeedChanged& event) {
-  archive(event.job, event.ephemeral, event.iteration_estimate);
+  archive(event.job, event.ephemeral);
+}
+template <class A>
+void serialize(A& archive, TimeLearnt& event) {
+  archive(event.job, event.iteration);
 }
 template <class A>
 void serialize(A& archive, ImagePlaced& event) {

@@ -37,26 +37,27 @@ void share_plan(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
 }
 
 void share_time(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
-                const WorkerGraph& graph) {
+                WorkerGraph& graph) {
   const GraphOrigin& origin = graph.origin;
-  const GraphPlan& plan = graph.plan;
-  const bool was_planned = plan.iterations > plan.probes;
-  if (origin.known == nullptr || !was_planned || !std::has_single_bit(plan.iterations)) return;
-  origin.known->note_iteration(origin.user, plan.last_took);
-  std::vector<lanes::NeedChanged> changed;
+  GraphPlan& plan = graph.plan;
+  if (origin.known == nullptr || plan.timed == plan.told || !std::has_single_bit(plan.timed)) {
+    return;
+  }
+  origin.known->note_iteration(origin.user, plan.planned_took);
+  std::vector<lanes::TimeLearnt> learnt;
   {
     const BookkeepingLock lock(context.mutex);
+    plan.told = plan.timed;
     for (const auto& [id, other] : jobs.all()) {
       if (other.get() == &job || other->running || other->user != origin.user) continue;
       if (other->graphs.empty()) continue;
       WorkerGraph& first = *other->graphs.begin()->second;
       if (first.origin.known != origin.known || first.plan.iterations > 0) continue;
-      first.plan.last_took = plan.last_took;
-      changed.push_back(
-          {.job = id, .ephemeral = other->need(), .iteration_estimate = plan.last_took});
+      first.plan.planned_took = plan.planned_took;
+      learnt.push_back({.job = id, .iteration = plan.planned_took});
     }
   }
-  for (const lanes::NeedChanged& one : changed) context.events.post(one);
+  for (const lanes::TimeLearnt& one : learnt) context.events.post(one);
 }
 
 void share_restored_plans(WorkerJobs& jobs) {

@@ -14,10 +14,10 @@ namespace laneway::service {
 void share_plan(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
                 const WorkerGraph& graph, const IterationResult& result);
 
-// … and what its last iteration took, which is when a policy ranks those that have done none. Told
-// after 1, 2, 4, 8, … iterations. Requires: as above.
-void share_time(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job,
-                const WorkerGraph& graph);
+// … and what its last iteration took whose memory was planned: by that a policy ranks those that
+// have done none. Told when one ends, as of the one before, after 1, 2, 4, 8, … of them. Requires:
+// as above.
+void share_time(WorkerContext& context, WorkerJobs& jobs, const WorkerJob& job, WorkerGraph& graph);
 
 // Successors: the plans that a predecessor kept for some of these jobs are those of equal graphs
 // too. Requires: none of the jobs runs.

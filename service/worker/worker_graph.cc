@@ -45,7 +45,7 @@ bool WorkerGraph::take_known_plan() {
   const int64_t alignment = learnt->plan.planned->plan.alignment;
   take_plan(learnt->plan, std::move(learnt->marks), alignment, plan);
   plan.longest_node = std::max(plan.longest_node, learnt->longest_node);
-  plan.last_took = learnt->iteration;
+  if (plan.timed == 0 && learnt->iteration > Duration()) plan.planned_took = learnt->iteration;
   plan.is_shared = true;
   return true;
 }

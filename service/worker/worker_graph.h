@@ -37,7 +37,16 @@ struct GraphPlan {
   uint64_t address_hash = 0;                // of the last planned iteration
   Duration last_took;                       // the last completed iteration
   Duration least_took;                      // … and the shortest; 0: none was
-  void count_time(Duration took) {
+  // Of iterations whose memory was planned, as a probe's is not: the last one's time, or an equal
+  // graph's; how many were timed; of which number equal graphs' jobs were told.
+  Duration planned_took;
+  uint64_t timed = 0;
+  uint64_t told = 0;
+  void count_time(Duration took, bool was_planned) {
+    if (was_planned) {
+      planned_took = took;
+      ++timed;
+    }
     last_took = took;
     if (least_took == Duration() || took < least_took) least_took = took;
   }

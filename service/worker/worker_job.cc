@@ -12,7 +12,7 @@ GraphHandle WorkerJob::first_graph(NewJob& from) {
   auto first =
       std::make_shared<WorkerGraph>(0, std::move(from.torch.graph), std::move(from.origin));
   from.offer.ephemeral = first->plan.need;
-  from.offer.iteration_estimate = first->plan.last_took;
+  from.offer.iteration_estimate = first->plan.planned_took;
   return first;
 }
 
@@ -150,7 +150,7 @@ void WorkerJob::close_links() {
 }
 
 Duration WorkerJob::iteration_estimate() const {
-  return graphs.empty() ? Duration() : graphs.begin()->second->plan.last_took;
+  return graphs.empty() ? Duration() : graphs.begin()->second->plan.planned_took;
 }
 
 Bytes WorkerJob::need() const {

@@ -163,7 +163,7 @@ WorkerLane::Outcome WorkerLane::finish(WorkerJob& job, WorkerGraph& graph, Itera
     case IterationEnd::completed:
       turn_.count_iteration(kind);
       turn_.count_time(kind, took);
-      graph.plan.count_time(took);
+      graph.plan.count_time(took, result.was_planned);
       job.served();
       break;
     case IterationEnd::out_of_lane:

@@ -43,7 +43,7 @@ void WorkerLane::retire_oldest(WorkerJob& job) {
   if (retired.status) note_device_iteration(context_, job, graph, retired.entry.ran, retired.took);
   const BookkeepingLock lock(context_.mutex);
   turn_.count_time(job.kind_of(graph, retired.entry.ran.planned), retired.took);
-  graph.plan.count_time(retired.took);
+  graph.plan.count_time(retired.took, retired.entry.ran.planned);
   if (retired.status) job.served();
 }
 

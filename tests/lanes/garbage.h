@@ -29,7 +29,7 @@ class Garbage {
   }
   Event event() {
     const JobId id(number(14));
-    switch (random_.below(15)) {
+    switch (random_.below(16)) {
       case 0: return WorkReady{id};
       case 1: return ImagePlaced{id, random_.chance(0.7)};
       case 2: return JobEnded{id, random_.chance(0.5)};
@@ -40,6 +40,7 @@ class Garbage {
       case 7: return ImageDirty{id};
       case 8: return ImageLeft{id};
       case 9: return CopyFailed{id};
+      case 14: return TimeLearnt{id, Duration(static_cast<int64_t>(random_.next()))};
       case 12: return TurnPaused{TurnId(number(40))};
       case 13:
         return TurnResumed{TurnId(number(40)), Duration(static_cast<int64_t>(random_.next()))};

@@ -71,8 +71,7 @@ TEST_F(SchedulerChangedTest, AWaitingJobOfWhichATimeIsLearntIsTheNextOne) {
   unknown.persistent = units(60);
   unknown.ephemeral = units(30);
   send(unknown);
-  send(
-      NeedChanged{.job = JobId(3), .ephemeral = units(30), .iteration_estimate = microseconds(10)});
+  send(TimeLearnt{.job = JobId(3), .iteration = microseconds(10)});
   const auto admitted = of<AdmitJob>(send(JobEnded{.job = JobId(1), .cancelled = false}));
   ASSERT_EQ(admitted.size(), 1u);
   EXPECT_EQ(admitted[0].job, JobId(3)) << "100 us are less than 200";

@@ -1,6 +1,8 @@
 """A capture leaves every object of the user's as it was: no hook, attribute, cache or flag. All
 that can be reached from model, optimizer, step and arguments is compared before and after."""
 
+import gc
+
 import pytest
 import torch
 import transformers
@@ -9,6 +11,7 @@ from torch.nn import functional as F
 
 import laneway
 from laneway.capture.capture import capture_inference, capture_train_step
+from support.both import batches
 from support.eager import assert_same
 from support.reachable import Reachable
 
@@ -150,3 +153,27 @@ def test_a_scripted_part_is_refused_by_name_and_works_unscripted(make):
         expected = F.cross_entropy(model(x), y).detach()
         step = laneway.train_step(model, F.cross_entropy, optimizer, service)
         assert_same(expected, step(x, y))
+
+
+def test_a_capture_that_runs_twice_for_its_gradients_leaves_no_tensor():
+    """Clipping of gradients that stay between calls: the first run is given up by an error, which
+    a tensor held, and hooks on tensors held the run."""
+    model = nn.Sequential(nn.Linear(8, 4))
+    before = _runs()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def closure(model, optimizer, x, y):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss
+
+    captured = capture_train_step(model, None, optimizer, batches(1)[0], closure=closure)
+    assert captured.gradients
+    assert _runs() == before
+
+
+def _runs() -> int:
+    gc.collect()
+    return sum(type(found).__name__ in ("Recorder", "FakeJob") for found in gc.get_objects())

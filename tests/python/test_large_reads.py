@@ -50,6 +50,28 @@ def test_an_array_that_is_written_to(name, service):
     check_equal(job, service)
 
 
+class Number:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_objects_of_an_array_that_come_and_go(service):
+    """A new one at the address of one that is gone is another one."""
+
+    def job(lane):
+        array, model = numpy.array([Number(1.0)], dtype=object), net()
+        plain = model.forward
+        model.forward = lambda x: plain(x) * array[0].value
+        predict, found = lane.inference(model), []
+        for number in range(6):
+            array[0] = None
+            array[0] = Number(number + 0.5)
+            found.append(predict(torch.ones(2, 8)))
+        return found
+
+    check_equal(job, service)
+
+
 def test_an_array_is_captured_anew_once_for_each_value():
     array, model = numpy.ones(MIB // 2), net()
     plain = model.forward
@@ -111,6 +133,9 @@ class Table(nn.Module):
 WRITES = {
     "an element": lambda weight: weight.data.view(-1).__setitem__(-7, 5.0),
     "rows that change places": lambda weight: weight.data.copy_(weight.data.flip(0)),
+    "rows of a permutation that change places": lambda weight: weight.data.copy_(
+        torch.eye(*weight.shape)[torch.arange(len(weight)).flip(0)]
+    ),
     "elements that change places": lambda weight: weight.data.copy_(weight.data.flip(1)),
     "by numpy": lambda weight: numpy.add(weight.detach().numpy(), 1, out=weight.detach().numpy()),
 }
@@ -145,3 +170,12 @@ def test_sums_see_each_element(dtype):
             other[place] += 1
             assert not known.are_those_of(other), (count, place)
     assert not Sums(torch.zeros(8)).are_those_of(torch.zeros(9))
+
+
+def test_sums_see_rows_that_change_places():
+    """Rows of a permutation have equal sums, and so have their columns."""
+    table = torch.eye(8192)
+    known = Sums(table)
+    other = table.clone()
+    other[[0, 2]] = other[[2, 0]]
+    assert not known.are_those_of(other)

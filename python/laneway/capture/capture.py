@@ -43,7 +43,6 @@ from laneway.capture.signature import (
     bind_outputs,
     fake_inputs,
 )
-from laneway.capture.survivors import none_survive
 from laneway.capture.uses import Uses
 from laneway.graph.graph_encode import encode_graph
 from laneway.graph.graph_ir import Graph, GraphKind, StorageKind
@@ -113,7 +112,6 @@ class _Training:
     floats: Collection[int]
 
 
-@none_survive
 def capture_train_step(
     model: torch.nn.Module,
     loss_fn: Callable[..., Any] | None,
@@ -159,7 +157,6 @@ def capture_train_step(
         return _capture_once(training, _accumulated(training))
 
 
-@none_survive
 def capture_inference(
     model: torch.nn.Module,
     example_inputs: tuple,

@@ -15,6 +15,7 @@ import torch
 
 from laneway.capture.signature import InputSignature, TensorInput
 from laneway.graph.graph_ir import (
+    TORCH_OF_DTYPE,
     Graph,
     Node,
     NodeResult,
@@ -28,7 +29,7 @@ from laneway.graph.target import Target
 # Found by running the operators of torch.nn and torch.linalg on operands at all places.
 _BY_ADDRESS = (
     "addbmm", "addmm", "addmv", "addr", "attention", "baddbmm", "bilinear", "bmm", "cdist",
-    "convolution", "dot", "einsum", "gru", "linear", "lstm", "matmul", "mm", "mv", "rnn",
+    "convolution", "dot", "einsum", "gru", "linear", "lstm", "matmul", "mm", "mv", "ormqr", "rnn",
 )  # fmt: skip
 
 
@@ -40,7 +41,11 @@ def place_inputs(graph: Graph, signature: InputSignature, target: Target) -> Non
     for position, spec in enumerate(signature.specs):
         if not isinstance(spec, TensorInput) or spec.place is None:
             continue
-        if position not in wanted or position in signature.whole:
+        if (
+            position not in wanted
+            or position in signature.whole
+            or not _may_begin_before(graph, position, spec.place)
+        ):
             _replace(signature, position, dataclasses.replace(spec, place=None))
         elif spec.place > 0:
             views.append(_begin_before(graph, position, spec))
@@ -81,6 +86,26 @@ def _given_by_address(graph: Graph) -> set[int]:
     return found
 
 
+def _may_begin_before(graph: Graph, position: int, place: int) -> bool:
+    """Whether the place is a whole number of elements of each value in the input's memory: a view
+    of it may have another dtype."""
+    return all(place % _itemsize(value) == 0 for _, value in _in_memory_of(graph, position))
+
+
+def _in_memory_of(graph: Graph, position: int) -> list[tuple[int, Value]]:
+    """The values in the input's memory, with their indices."""
+    described = graph.values[graph.inputs[position]]
+    return [
+        (index, value)
+        for index, value in enumerate(graph.values)
+        if value.kind == described.kind and value.storage == described.storage
+    ]
+
+
+def _itemsize(value: Value) -> int:
+    return TORCH_OF_DTYPE[value.dtype].itemsize
+
+
 def _begin_before(graph: Graph, position: int, spec: TensorInput) -> Node:
     """The input's memory begins `spec.place` bytes earlier. Returns the node that makes the value
     which was the input."""
@@ -91,10 +116,9 @@ def _begin_before(graph: Graph, position: int, spec: TensorInput) -> Node:
     before = spec.place // itemsize
     nbytes = graph.storages[number].nbytes + spec.place
     graph.storages[number] = dataclasses.replace(graph.storages[number], nbytes=nbytes)
-    for index, value in enumerate(graph.values):
-        if value.kind == described.kind and value.storage == number:
-            offset = value.storage_offset + before
-            graph.values[index] = dataclasses.replace(value, storage_offset=offset)
+    for index, value in _in_memory_of(graph, position):
+        offset = value.storage_offset + spec.place // _itemsize(value)
+        graph.values[index] = dataclasses.replace(value, storage_offset=offset)
     graph.values.append(
         Value(described.kind, described.dtype, number, 0, (nbytes // itemsize,), (1,))
     )

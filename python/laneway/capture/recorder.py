@@ -90,11 +90,11 @@ class Recorder(TorchDispatchMode):
         self._cuda = CudaCalls() if target is Target.cuda else None
         self.fake_mode = fake_mode
         self.slots = slots
-        self.nodes: list[Node] = []
-        self.table = ValueTable(self.nodes, self)
+        self.table = ValueTable()
         self.generators = GivenGenerators(self.table) if shares_random else None
         self.constants = Constants(fake_mode, slots)
         self.addressed = addressed.Addressed(self.table, self.constants)
+        self.nodes: list[Node] = []
         self.phases: list[str] = []
         self.phase = "step"
         self.drawing: set[str] = set()  # names of recorded operators that draw random numbers

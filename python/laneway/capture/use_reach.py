@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextvars
 import functools
+import operator
 import os
 import random
 import sys
@@ -205,7 +206,7 @@ class Reach:
     def _array(self, array: Any, place: Place) -> None:
         words = f"the array {place.words}"
         if array.dtype.hasobject:
-            self._watch.look(array, place, _objects, words)
+            self._watch.look(array, place, _Objects(array), words)
             return
         if array.nbytes <= _FEW_ARRAY_BYTES:
             self._watch.look(array, place, _values, words)
@@ -254,5 +255,14 @@ def _values(array: Any) -> tuple:
     return *_form(array), array.tobytes()
 
 
-def _objects(array: Any) -> tuple:
-    return *_form(array), *map(id, array.ravel().tolist())
+class _Objects:
+    """Whether an array has the same objects, which stay alive, so that no other one has their
+    address."""
+
+    def __init__(self, array: Any) -> None:
+        self._form, self._known = _form(array), array.ravel().tolist()
+
+    def __call__(self, array: Any) -> bool:
+        if _form(array) != self._form:
+            return False
+        return all(map(operator.is_, array.ravel().tolist(), self._known))

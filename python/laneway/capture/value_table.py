@@ -6,23 +6,12 @@ known by its address, which a weak reference keeps from being given to another.
 
 from __future__ import annotations
 
-import weakref
-
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from laneway.capture.survivors import Notes
 from laneway.errors import CaptureError
-from laneway.graph.graph_ir import (
-    DTYPE_OF_TORCH,
-    DType,
-    Node,
-    Storage,
-    StorageKind,
-    Value,
-    ValueKind,
-)
+from laneway.graph.graph_ir import DTYPE_OF_TORCH, DType, Storage, StorageKind, Value, ValueKind
 
 _NUMBER = "_laneway_value"  # attribute of a fake tensor: (table, index of its value)
 
@@ -31,9 +20,7 @@ class ValueTable:
     """Storages and values in the order in which they appear. `lazy` are values that are conjugated
     or negated only when they are read, so that their layout does not describe them completely."""
 
-    def __init__(self, nodes: list[Node], recorder: object) -> None:
-        """`nodes` are those that the recorder records."""
-        self.notes = Notes(nodes, recorder)
+    def __init__(self) -> None:
         self.storages: list[Storage] = []
         self.values: list[Value] = []
         self.lazy: set[int] = set()
@@ -54,7 +41,6 @@ class ValueTable:
         key = tensor.untyped_storage()
         storage = self.values[index].storage
         self._storage_numbers.setdefault(key._cdata, (StorageWeakRef(key), storage))
-        self.notes.tensors.append((weakref.ref(tensor), index))
         tensor.__dict__[_NUMBER] = (self, index)
 
     def add(self, tensor: torch.Tensor) -> int:

@@ -291,8 +291,10 @@ def _changing(name: str) -> Any:
     of_list = getattr(list, name)
 
     def change(self: WatchedList, *args: Any, **kwargs: Any) -> Any:
-        result = of_list(self._told(), *map(_plain, args), **kwargs)
-        self._cover()
+        try:
+            result = of_list(self._told(), *map(_plain, args), **kwargs)
+        finally:
+            self._cover()
         return self if result is self.content else result
 
     return functools.wraps(of_list)(change)
