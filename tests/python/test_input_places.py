@@ -81,6 +81,27 @@ def test_products_of_inputs_at_all_places(name, dtype):
     assert made == (len({place % 16 for place in places}) if by_place else 1)
 
 
+# Views of another dtype in the input's memory count in their own elements.
+VIEWS = {
+    "real parts": (torch.complex64, lambda x: torch.view_as_real(x).flatten(1) @ torch.ones(10, 3)),
+    "halves": (torch.float64, lambda x: x.view(torch.float32).nan_to_num() @ torch.ones(10, 3)),
+    "conjugated": (torch.complex64, lambda x: (x.conj() @ x.t()).imag),
+    "bits": (torch.int32, lambda x: x.view(torch.float32).nan_to_num() @ torch.ones(5, 3)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_another_dtype(name, service):
+    dtype, function = VIEWS[name]
+
+    def job(lane):
+        table = torch.randint(-9, 9, (90,)).to(dtype)
+        predict = lane.inference(Applied(function))
+        return [predict(table[begin : begin + 15].view(3, 5)) for begin in (0, 1, 2, 3, 1, 60)]
+
+    check_equal(job, service)
+
+
 def test_a_memory_that_begins_between(service):
     """Nothing lies before the first element that could be sent with it."""
 
