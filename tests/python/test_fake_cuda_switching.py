@@ -155,10 +155,16 @@ def test_a_recording_is_launched_behind_the_whole_image_where_that_is_sooner():
                 job(x)
             launched = count("cudaGraphLaunch")
             assert launched > 0, "it is recorded"
-            for _ in range(2):  # what the link carries is not known before the first
+
+            def is_launched():
+                before = count("cudaGraphLaunch")
                 service.unload("one")
                 job(x)
-            assert count("cudaGraphLaunch") > launched, "node by node it takes longer"
+                return count("cudaGraphLaunch") > before
+
+            # What the link carries is not known before the first, and is little when a busy machine
+            # holds a copy up.
+            wait_until(is_launched, "node by node it takes longer")
             # A launch runs behind the pieces.
             service.unload("one")
             fake.fake_cuda_reset_counts()
