@@ -222,6 +222,7 @@ void Exchange::turn_down(Job& job, bool may_share) {
 void Exchange::changed() {
   // Another answer, perhaps, for those in the queue as well.
   if (!core_.view.waiting().empty()) core_.memory_changed();
+  // Whose pin still stands is wanted in again; an iteration or a load asks anew by itself.
   if (std::exchange(gave_up_, false)) {
     for (auto& [id, job] : core_.jobs) {
       if (!job.pinned || job.state() != JobState::away || job.queued()) continue;

@@ -108,8 +108,8 @@ bool ImageMoves::make_room_above(Bytes limit) {
   return std::any_of(jobs.begin(), jobs.end(), goes);
 }
 
-bool ImageMoves::move_down() {
-  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) return false;
+void ImageMoves::move_down() {
+  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) return;
   const JobTable& jobs = core_.jobs;
   // Each step goes down, so this ends.
   const auto goes = [&](const auto& known) {
@@ -122,7 +122,7 @@ bool ImageMoves::move_down() {
     }
     return begin({&job, PoolMap::MoveTo::lowest});
   };
-  return std::any_of(jobs.begin(), jobs.end(), goes);
+  (void)std::any_of(jobs.begin(), jobs.end(), goes);
 }
 
 bool ImageMoves::could_make_room_above(RoomTrial& trial, Bytes limit) {

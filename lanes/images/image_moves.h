@@ -26,8 +26,8 @@ class ImageMoves {
   // Returns whether one does or will.
   bool make_room_above(Bytes limit);
   // None of them finds room: some image moves to a lower place, so that what is free gathers below
-  // the new end. Returns whether one does or will.
-  bool move_down();
+  // the new end.
+  void move_down();
   // Whether one of them would find room, as the trial left the pool.
   bool could_make_room_above(RoomTrial& trial, Bytes limit);
   // The image lies where it was to go; or the copy failed, and it lies where it was.

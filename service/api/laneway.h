@@ -133,8 +133,7 @@ LANEWAY_API int laneway_service_command(laneway_service* service, const char* co
  * is "KEY=VALUE", or several with blanks between: priority, weight, total_iterations, deadline
  * (seconds from the job's creation), iteration_s (seconds of one iteration), job_class ("training",
  * "inference", "best_effort"); total_iterations, deadline and iteration_s take "none". All or none
- * of them change. For the job's user and for
- * operators. */
+ * of them change. For the job's user and for operators. */
 LANEWAY_API int laneway_service_set(laneway_service* service, const char* job, const char* settings,
                                     laneway_error* error);
 /* Which kernels run a job's graphs: "cpu" or "cuda". Graphs are captured for one of them. Valid

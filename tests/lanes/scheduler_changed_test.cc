@@ -20,6 +20,15 @@ class SchedulerChangedTest : public SchedulerTest {
     job.ephemeral = units(ephemeral);
     return send(job);
   }
+  // Job 3, of 10 iterations, of which no job with an equal graph has measured one.
+  static JobOffered unmeasured() {
+    JobOffered job;
+    job.job = JobId(3);
+    job.options.total_iterations = 10;
+    job.persistent = units(60);
+    job.ephemeral = units(30);
+    return job;
+  }
   std::vector<Action> declare(uint64_t id, uint64_t total) {
     return send(JobChanged{.job = JobId(id), .changes = total_of(total)});
   }
@@ -65,12 +74,7 @@ TEST_F(SchedulerChangedTest, AnotherWaitingJobIsTheNextOne) {
 TEST_F(SchedulerChangedTest, AWaitingJobOfWhichATimeIsLearntIsTheNextOne) {
   offer_of(1, 60, 30, 10);
   offer_of(2, 60, 30, 20);
-  JobOffered unknown;
-  unknown.job = JobId(3);
-  unknown.options.total_iterations = 10;
-  unknown.persistent = units(60);
-  unknown.ephemeral = units(30);
-  send(unknown);
+  send(unmeasured());
   send(TimeLearnt{.job = JobId(3), .iteration = microseconds(10)});
   const auto admitted = of<AdmitJob>(send(JobEnded{.job = JobId(1), .cancelled = false}));
   ASSERT_EQ(admitted.size(), 1u);
@@ -80,12 +84,8 @@ TEST_F(SchedulerChangedTest, AWaitingJobOfWhichATimeIsLearntIsTheNextOne) {
 TEST_F(SchedulerChangedTest, AWaitingJobIsRankedByWhatItsClientSays) {
   offer_of(1, 60, 30, 10);
   offer_of(2, 60, 30, 20);
-  JobOffered told;
-  told.job = JobId(3);
-  told.options.total_iterations = 10;
+  JobOffered told = unmeasured();
   told.options.iteration_time = microseconds(10);
-  told.persistent = units(60);
-  told.ephemeral = units(30);
   send(told);
   const auto admitted = of<AdmitJob>(send(JobEnded{.job = JobId(1), .cancelled = false}));
   ASSERT_EQ(admitted.size(), 1u);

@@ -181,6 +181,20 @@ TEST_F(ExchangeTest, WhoIsLoadedAndCanNeverComeBackKeepsNobodyWaiting) {
   EXPECT_EQ(job(1).reason.code, ReasonCode::none);
 }
 
+TEST_F(ExchangeTest, AnImageThatIsPinnedComesBackAsSoonAsItCan) {
+  store_ = units(70);
+  make(100, 4);
+  ReportedJob there = in_pool(away_at(2, 50, {}), 0);
+  there.copy = {};
+  restore({away_at(1, 55, {Tier::store, units(0)}), there}, /*with_lane=*/true);
+  settle(send(ResidencyWanted{JobId(1), Residency::pin}));
+  pass_timers();
+  ASSERT_EQ(refused_.size(), 1u);
+  EXPECT_EQ(job(1).state, JobState::away);
+  settle(send(JobEnded{JobId(2)}));
+  EXPECT_EQ(job(1).state, JobState::resident) << "nobody asked again";
+}
+
 TEST_F(ExchangeTest, WhoFindsNoLaneSinceLanesAreSharedNoMoreIsToldSo) {
   store_ = units(30);
   make(100, 1);

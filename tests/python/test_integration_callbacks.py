@@ -19,6 +19,7 @@ import laneway
 from laneway.integrations.lightning import LanewayStrategy
 from laneway.integrations.transformers import LanewayTrainer
 from support.eager import assert_same
+from support.small_bert import classifier
 
 
 @pytest.fixture
@@ -181,17 +182,7 @@ TRAINER = {
 def train(
     kind: type, folder: pathlib.Path, names: list[str], options: dict[str, Any]
 ) -> tuple[Any, ...]:
-    transformers.set_seed(1)
-    config = transformers.BertConfig(
-        vocab_size=50,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        num_labels=3,
-    )
-    model, generator = transformers.BertForSequenceClassification(config), torch.Generator()
+    model, generator = classifier(), torch.Generator()
     words = torch.randint(1, 50, (20, 8), generator=generator.manual_seed(7))
     rows = [{"input_ids": row, "labels": row.sum() % 3} for row in words]
     made = [TRAINER[name]() for name in names]

@@ -11,8 +11,6 @@ import pytest
 import torch
 from transformers import (
     BatchEncoding,
-    BertConfig,
-    BertForSequenceClassification,
     GPT2Config,
     GPT2LMHeadModel,
     Trainer,
@@ -26,23 +24,9 @@ import laneway
 from laneway.integrations.transformers import LanewayTrainer
 from laneway.jobs.mirrored_model import ModelMirror
 from support.eager import assert_same
+from support.small_bert import classifier
 
 _OF_TIME = ("runtime", "per_second", "model_preparation_time")
-
-
-def classifier() -> torch.nn.Module:
-    """Dropout 0.1 is the default of its configuration."""
-    set_seed(1)
-    config = BertConfig(
-        vocab_size=50,
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=16,
-        num_labels=3,
-    )
-    return BertForSequenceClassification(config)
 
 
 def language_model() -> torch.nn.Module:

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "tests/simulation/world.h"
 
@@ -115,7 +117,11 @@ TEST(Exchange, EveryWaitEndsWhereHardlyAnythingFitsOutside) {
   const uint64_t first = only != 0 ? only : 1;
   const uint64_t last = only != 0 ? only : from_environment("LANEWAY_EXCHANGE_SEEDS", kSeeds);
   std::map<std::string, uint64_t> counts;
-  for (uint64_t seed = first; seed <= last; ++seed) {
+  std::vector<uint64_t> seeds(last - first + 1);
+  std::iota(seeds.begin(), seeds.end(), first);
+  // Rare cases that once stood still, or forgot somebody.
+  if (only == 0) seeds.insert(seeds.end(), {3481, 15937, 16102, 18211, 28467});
+  for (const uint64_t seed : seeds) {
     const Outcome outcome = World(seed, Kind::exchange).run();
     ASSERT_EQ(outcome.violation, "") << "run again with LANEWAY_SEED=" << seed;
     for (const auto& [what, count] : outcome.counts) counts[what] += count;
