@@ -257,7 +257,7 @@ int main(int argc, char** argv) {
     setup.shape.crowded = std::strcmp(argv[1], "crowded") == 0;
     setup.policy = argv[2];
     setup.events = std::strtoull(argv[3], nullptr, 10);
-    setup.trials = std::atoi(argv[4]);
+    setup.trials = static_cast<int>(std::strtol(argv[4], nullptr, 10));
   }
   const bool known_load = argc == 5 && (setup.shape.arrivals || setup.shape.crowded ||
                                         std::strcmp(argv[1], "steady") == 0);
