@@ -48,6 +48,7 @@ std::vector<JobId> holders_of(const std::vector<PoolPiece>& pool) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
   });
   std::vector<JobId> jobs;
+  jobs.reserve(images.size());
   for (const auto& [size, job] : images) jobs.push_back(job);
   return jobs;
 }

@@ -24,7 +24,7 @@ Error invalid(std::string message) {
 // The field of `options`, or `otherwise` when the caller's struct ends before it.
 template <class Field>
 Field field_or(const laneway_job_options& options, const Field& field, Field otherwise) {
-  const auto* const end = reinterpret_cast<const std::byte*>(&field) + sizeof(Field);
+  const auto* const end = reinterpret_cast<const std::byte*>(&field + 1);
   const auto behind = static_cast<size_t>(end - reinterpret_cast<const std::byte*>(&options));
   return options.size >= behind ? field : otherwise;
 }

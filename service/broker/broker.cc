@@ -1,11 +1,11 @@
 #include "service/broker/broker.h"
 
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <set>
 #include <thread>
 #include <utility>
@@ -218,7 +218,7 @@ Status Broker::on(const to_broker::Held& message, std::vector<Descriptor> fds) {
   return {};
 }
 
-Status Broker::on(const to_broker::HeldEnd& /*message*/, std::vector<Descriptor> /*fds*/) {
+Status Broker::on(const to_broker::HeldEnd& /*message*/, const std::vector<Descriptor>& /*fds*/) {
   if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
   std::set<SessionId> sessions;
   for (const Session& session : gateway_->sessions()) {
@@ -245,7 +245,7 @@ Status Broker::on(const to_broker::WorkerUp& message, std::vector<Descriptor> fd
   return {};
 }
 
-Status Broker::on(const to_broker::WorkerDown& message, std::vector<Descriptor> /*fds*/) {
+Status Broker::on(const to_broker::WorkerDown& message, const std::vector<Descriptor>& /*fds*/) {
   const auto found = workers_.find(message.pid);
   if (found == workers_.end()) return {};
   registry_.standbys().died(message.pid, message.status);
@@ -258,7 +258,7 @@ Status Broker::on(const to_broker::WorkerDown& message, std::vector<Descriptor> 
   return {};
 }
 
-Status Broker::on(const to_broker::Stop& message, std::vector<Descriptor> /*fds*/) {
+Status Broker::on(const to_broker::Stop& message, const std::vector<Descriptor>& /*fds*/) {
   if (stopping_) return {};
   stopping_ = true;
   const Error reason{ErrorCode::unavailable, message.failure.empty()

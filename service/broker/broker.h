@@ -44,10 +44,11 @@ class Broker {
   void read_supervisor();
   Status on(const wire::supervisor_to_broker::Start& message, std::vector<Descriptor> fds);
   Status on(const wire::supervisor_to_broker::Held& message, std::vector<Descriptor> fds);
-  Status on(const wire::supervisor_to_broker::HeldEnd& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::HeldEnd& message, const std::vector<Descriptor>& fds);
   Status on(const wire::supervisor_to_broker::WorkerUp& message, std::vector<Descriptor> fds);
-  Status on(const wire::supervisor_to_broker::WorkerDown& message, std::vector<Descriptor> fds);
-  Status on(const wire::supervisor_to_broker::Stop& message, std::vector<Descriptor> fds);
+  Status on(const wire::supervisor_to_broker::WorkerDown& message,
+            const std::vector<Descriptor>& fds);
+  Status on(const wire::supervisor_to_broker::Stop& message, const std::vector<Descriptor>& fds);
   void wait(Duration most);
   void tend();
   void configure_log() const;

@@ -36,7 +36,7 @@ class CudaRig {
       device->enter(*arena, lanes::NumericContext());
       arena->begin_probe();
       body();
-      const memory::LaneArena::Use use = arena->end();
+      memory::LaneArena::Use use = arena->end();
       EXPECT_TRUE(device->drain().ok());
       device->leave();
       return use;

@@ -41,8 +41,8 @@ TEST(JobChanges, ATotalAndADeadlineAreTakenBackWithNone) {
 TEST(JobChanges, TheTextOfAChangeMeansTheSameChange) {
   for (const char* text :
        {"priority=5", "weight=0.001", "weight=2.5 deadline=0.25", "total_iterations=none",
-        "priority=-1 weight=1 total_iterations=7 deadline=90 iteration_s=0.25 "
-        "job_class=best_effort"}) {
+        ("priority=-1 weight=1 total_iterations=7 deadline=90 iteration_s=0.25 "
+         "job_class=best_effort")}) {
     EXPECT_EQ(job_changes_text(parse_job_changes(text).value()), text);
   }
 }

@@ -3,8 +3,8 @@
 // work while everything else fails. What environment variables set is in the README.
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include <stddef.h>  // NOLINT(modernize-deprecated-headers): C
+#include <stdint.h>  // NOLINT(modernize-deprecated-headers): C
 
 #ifdef __cplusplus
 extern "C" {
