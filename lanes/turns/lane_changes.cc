@@ -206,6 +206,11 @@ void LaneChanges::look_at_touched() {
     note(idle_, id, lane.state() == LaneState::idle);
     note(closed_, id, lane.state() == LaneState::closed);
   }
+  // A job that waits for its numeric context keeps its lane by its rank, which changes meanwhile.
+  for (LaneSet idle = idle_; idle != 0; idle &= idle - 1) {
+    const Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(idle))];
+    if (!core_.view.lane(lane.id)->ready.empty()) look(lane);
+  }
   core_.work_is_kept_waiting = has_waiting_ != 0;
 }
 
