@@ -62,7 +62,7 @@ struct Run {
     if (setup.shape.crowded) {
       config.capacity = laneway::mib(100) * laneway::bench::kCrowdedPlaces +
                         laneway::mib(32) * laneway::limits::kMaxLanes;
-      config.store = laneway::gib(64);
+      config.store = laneway::gib(128);  // for all images: each job has a home outside
     }
     config.max_lanes = laneway::limits::kMaxLanes;
     // As on a machine on which that many lanes compute beside each other: none becomes part of

@@ -208,7 +208,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   }
   LW_CHECK(members == core.jobs.size(), "the view does not show every job exactly once");
   LW_CHECK(held == core.held_jobs, "held jobs are miscounted");
-  LW_CHECK(leaving == core.leaving_jobs, "leaving jobs are miscounted");
+  LW_CHECK(leaving == core.leaving.size(), "leaving jobs are miscounted");
   LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
   LW_CHECK(moving == core.moving_jobs, "jobs that move are miscounted");
   LW_CHECK(homeless == core.homeless_jobs, "jobs without a home are miscounted");

@@ -262,7 +262,7 @@ void Exchange::settle_restored() {
 
 bool Exchange::refuse_stuck() {
   const auto& waiting = core_.view.waiting();
-  const bool moves = core_.leaving_jobs > 0 || core_.saving_jobs > 0 || core_.moving_jobs > 0;
+  const bool moves = !core_.leaving.empty() || core_.saving_jobs > 0 || core_.moving_jobs > 0;
   if (waiting.empty() || !core_.outside.exists() || !core_.worker_up || moves ||
       core_.held_jobs > 0) {
     return false;

@@ -30,7 +30,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   }
   if (job.aside) --core_.jobs_aside;
   if (core_.is_homeless(job)) --core_.homeless_jobs;
-  if (job.leaves) --core_.leaving_jobs;
+  if (job.leaves) std::erase(core_.leaving, id);
   if (job.saving) --core_.saving_jobs;
   if (job.state() == JobState::moving) --core_.moving_jobs;
   if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});

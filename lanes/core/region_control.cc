@@ -200,7 +200,7 @@ void RegionControl::recall_to_slide(const std::vector<Region>& then) {
 }
 
 bool RegionControl::refuse_stuck() {
-  const bool moves = core_.leaving_jobs > 0 || core_.saving_jobs > 0 || core_.moving_jobs > 0 ||
+  const bool moves = !core_.leaving.empty() || core_.saving_jobs > 0 || core_.moving_jobs > 0 ||
                      eviction_.next_wakeup() != TimePoint::never() ||
                      moves_.next_wakeup() != TimePoint::never();
   if (core_.held_jobs == 0 || !core_.worker_up || moves) return false;
@@ -301,7 +301,7 @@ void RegionControl::make_room_below(Bytes limit) {
 }
 
 bool RegionControl::sink_for_moves(Bytes limit) {
-  if (core_.slides_left == 0 || !core_.worker_up || core_.leaving_jobs > 0) return false;
+  if (core_.slides_left == 0 || !core_.worker_up || !core_.leaving.empty()) return false;
   std::vector<Region> sunk;
   {
     RoomTrial trial(core_);

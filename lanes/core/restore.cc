@@ -184,7 +184,7 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   } else if (reported.leaving) {
     kept.leaves = true;
     kept.keeps = prefix.size;
-    ++core_.leaving_jobs;
+    core_.leaving.push_back(kept.view.id);
     kept.move_to(JobState::evicting);
   }
 }

@@ -43,7 +43,7 @@ const std::vector<Action>& Scheduler::look_again() {
   // Who waits aside is tried again when others end (exchange.h); and while images are under way, or
   // a timer is set for those who wait for memory, nobody is forgotten.
   const bool looks_by_itself =
-      core_.leaving_jobs > 0 || core_.moving_jobs > 0 ||
+      !core_.leaving.empty() || core_.moving_jobs > 0 ||
       std::min(eviction_.next_wakeup(), moves_.next_wakeup()) != TimePoint::never();
   if (!looks_by_itself) {
     core_.memory_changed();

@@ -71,7 +71,7 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
     }
     return Outcome::under_way;
   }
-  if (core_.leaving_jobs > 0) return Outcome::under_way;  // perhaps they suffice
+  if (!core_.leaving.empty()) return Outcome::under_way;  // perhaps they suffice
   if (give_up_for_moves(wish)) return Outcome::under_way;
   wakeup_ = std::min(wakeup_, now.again);
   if (found.later.empty())
@@ -233,11 +233,11 @@ RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) 
 
 TimePoint Eviction::leave_already_until(const Wish& wish) const {
   TimePoint until;
-  if (core_.leaving_jobs == 0) return until;
+  if (core_.leaving.empty()) return until;
   const CopiesOut to_store = copies_out(core_, Tier::store);
   const CopiesOut to_spill = copies_out(core_, Tier::spill);
-  for (const auto& [id, job] : core_.jobs) {
-    if (!job.leaves || job.leaves_for != wish.job.view.id) continue;
+  for (const JobId id : core_.leaving) {
+    if (core_.job_of(id).leaves_for != wish.job.view.id) continue;
     const bool spills = core_.outside.place_of(id).tier == Tier::spill;
     until = std::max(until, (spills ? to_spill : to_store).late_from);
   }
@@ -246,7 +246,7 @@ TimePoint Eviction::leave_already_until(const Wish& wish) const {
 
 TimePoint Eviction::may_be_sent(const Leaving& leaving) const {
   TimePoint from = core_.now;
-  if (core_.leaving_jobs == 0) return from;
+  if (core_.leaving.empty()) return from;
   const CopiesOut to_store = copies_out(core_, Tier::store);
   const CopiesOut to_spill = copies_out(core_, Tier::spill);
   for (const JobId id : leaving) {
@@ -272,7 +272,7 @@ bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, Job
     job.leaves_for = wants;
     const auto kept = keeps.find(id);
     job.keeps = kept == keeps.end() ? Bytes() : kept->second;
-    ++core_.leaving_jobs;
+    core_.leaving.push_back(id);
     if (job.view.running) {
       turns_.recall(core_.lane_of(job.view.lane));
     } else {
@@ -302,7 +302,7 @@ void Eviction::leave_now(Job& job) {
 void Eviction::ended(Job& job) {
   job.leaves = false;
   job.leaves_for = {};
-  --core_.leaving_jobs;
+  std::erase(core_.leaving, job.view.id);
   core_.memory_changed();
 }
 

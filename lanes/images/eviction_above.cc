@@ -11,7 +11,7 @@ namespace laneway::lanes {
 void Eviction::empty_above(Bytes limit) {
   if (!core_.worker_up) return;
   prefixes_.give_up_all();
-  if (core_.leaving_jobs > 0) return;
+  if (!core_.leaving.empty()) return;
   Leaving above;
   bool later = false;
   for (const auto& [id, job] : core_.jobs) {
@@ -25,7 +25,7 @@ void Eviction::empty_above(Bytes limit) {
     }
   }
   for (const JobId id : above) (void)let_go({id}, {});
-  if (core_.leaving_jobs > 0 || later || !something_is_stuck_above(limit)) return;
+  if (!core_.leaving.empty() || later || !something_is_stuck_above(limit)) return;
   if (const JobId first = first_to_leave(); first.valid()) (void)let_go({first}, {});
 }
 

@@ -23,7 +23,7 @@ bool suffices(RoomTrial& trial, const Wish& wish) {
 
 bool ImageMoves::make_room(const Wish& wish) {
   if (core_.moving_jobs > 0) return true;
-  if (!core_.worker_up || core_.leaving_jobs > 0) return false;
+  if (!core_.worker_up || !core_.leaving.empty()) return false;
   std::vector<const Job*> all = candidates();
   if (all.empty() || !may_help(wish, all)) return false;
   Step step = single(wish, all);
@@ -94,7 +94,7 @@ ImageMoves::Step ImageMoves::compaction(const Wish& wish,
 
 bool ImageMoves::make_room_above(Bytes limit) {
   if (core_.moving_jobs > 0) return true;
-  if (!core_.worker_up || core_.leaving_jobs > 0) return false;
+  if (!core_.worker_up || !core_.leaving.empty()) return false;
   const JobTable& jobs = core_.jobs;
   const auto goes = [&](const auto& known) {
     const Job& job = known.second;
@@ -109,7 +109,7 @@ bool ImageMoves::make_room_above(Bytes limit) {
 }
 
 void ImageMoves::move_down() {
-  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.moving_jobs > 0) return;
+  if (!core_.worker_up || !core_.leaving.empty() || core_.moving_jobs > 0) return;
   const JobTable& jobs = core_.jobs;
   // Each step goes down, so this ends.
   const auto goes = [&](const auto& known) {

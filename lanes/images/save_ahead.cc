@@ -24,7 +24,7 @@ void SaveAhead::on_timer() {
   if (wakeup_ > core_.now) return;
   wakeup_ = TimePoint::never();
   // Whoever leaves or is saved ends with a look.
-  if (!core_.worker_up || core_.leaving_jobs > 0 || core_.saving_jobs > 0) return;
+  if (!core_.worker_up || !core_.leaving.empty() || core_.saving_jobs > 0) return;
   const JobTable& jobs = core_.jobs;
   const bool needed = std::any_of(jobs.begin(), jobs.end(), [](const auto& one) {
     return one.second.state() == JobState::away;

@@ -12,11 +12,12 @@ constexpr int64_t kTimesAsLong = 10;
 
 CopiesOut copies_out(const CoreState& core, Tier tier) {
   CopiesOut out;
-  if (core.leaving_jobs == 0) return out;
+  if (core.leaving.empty()) return out;
   const policies::Way way = tier == Tier::spill ? policies::Way::to_spill : policies::Way::to_store;
   Duration expected;
   TimePoint since = TimePoint::never();
-  for (const auto& [id, job] : core.jobs) {
+  for (const JobId id : core.leaving) {
+    const Job& job = core.job_of(id);
     const bool copies = job.state() == JobState::evicting && !job.clean;
     if (!copies || core.outside.place_of(id).tier != tier) continue;
     expected += core.view.transfers().time(way, job.view.persistent);

@@ -148,7 +148,7 @@ struct CoreState {
   // could move them to and fro for ever.
   uint32_t slides_left = 0;
   uint32_t held_jobs = 0;
-  uint32_t leaving_jobs = 0;   // whose image leaves, or will at the end of a turn
+  std::vector<JobId> leaving;  // whose image leaves, or will at the end of a turn
   uint32_t saving_jobs = 0;    // whose image is copied out ahead of need
   uint32_t moving_jobs = 0;    // whose image moves inside the pool
   uint32_t homeless_jobs = 0;  // see is_homeless
