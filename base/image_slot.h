@@ -21,10 +21,6 @@ struct ImageSlot {
   SlotKind kind = SlotKind::parameter;
   uint64_t bytes = 0;
   friend bool operator==(const ImageSlot&, const ImageSlot&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(name, kind, bytes);
-  }
 };
 
 }  // namespace laneway

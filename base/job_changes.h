@@ -28,10 +28,6 @@ struct JobChanges {
   bool has(JobOption option) const { return (given & static_cast<uint8_t>(option)) != 0; }
   void apply_to(JobOptions& options) const;
   friend bool operator==(const JobChanges&, const JobChanges&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(given, values);
-  }
 };
 
 // "KEY=VALUE", or several with blanks between; the keys are the names of the options, a deadline is

@@ -38,11 +38,6 @@ struct JobOptions {
   // Of one iteration alone, as its client says; until one is measured. 0: unknown.
   Duration iteration_time = Duration();
   friend bool operator==(const JobOptions&, const JobOptions&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(name, job_class, priority, weight, total_iterations, shared, replay, deadline,
-            iteration_time);
-  }
 };
 
 // What a client chose is within its limits (base/limits.h); else invalid_argument names the option,

@@ -19,10 +19,6 @@ struct WeightFile {
   uint64_t bytes = 0;
   int64_t modified_ns = 0;  // since the epoch
   friend bool operator==(const WeightFile&, const WeightFile&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(name, bytes, modified_ns);
-  }
 };
 
 // `bytes` bytes of a slot, from `slot_offset` on, lie in the file from `file_offset` on.
@@ -35,10 +31,6 @@ struct FileRange {
   bool has_crc32 = false;
   uint32_t crc32 = 0;  // of those bytes, zlib's
   friend bool operator==(const FileRange&, const FileRange&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(slot, file, slot_offset, file_offset, bytes, has_crc32, crc32);
-  }
 };
 
 struct WeightFiles {
@@ -46,10 +38,6 @@ struct WeightFiles {
   // By slot, then by offset in the slot, disjoint. The rest of a slot that has ranges is zeros.
   std::vector<FileRange> ranges;
   friend bool operator==(const WeightFiles&, const WeightFiles&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(files, ranges);
-  }
 };
 
 // Whether the ranges lie in their files and slots, in their order. invalid_argument names the first

@@ -44,10 +44,6 @@ struct MovingMean {
   Duration mean() const {
     return count == 0 ? Duration() : Duration(sum.ns() / static_cast<int64_t>(count));
   }
-  template <class A>
-  void serialize(A& archive) {
-    archive(count, sum);
-  }
   friend bool operator==(const MovingMean&, const MovingMean&) = default;
 };
 

@@ -10,10 +10,6 @@ struct PolicyNote {
   int64_t first = 0;
   int64_t second = 0;
 
-  template <class A>
-  void serialize(A& archive) {
-    archive(first, second);
-  }
   friend bool operator==(const PolicyNote&, const PolicyNote&) = default;
 };
 

@@ -14,10 +14,6 @@ struct TurnBudget {
   uint64_t iterations = 0;
   Duration slice = Duration();
   bool is_bound() const { return iterations > 0 || slice > Duration(); }
-  template <class A>
-  void serialize(A& archive) {
-    archive(iterations, slice);
-  }
 };
 
 // Bounded by both, of which each is a bound.

@@ -6,7 +6,8 @@
 //
 // Form: integers and doubles little-endian in their size; bool and enum one byte; string and byte
 // list u32 length, then the bytes (text is UTF-8); list u32 count, then the elements; variant one
-// byte for the alternative, then it; an id eight bytes.
+// byte for the alternative, then it; an id eight bytes; a struct its members, in the order of their
+// declaration (service/wire/fields.h).
 #pragma once
 
 #include <array>
@@ -18,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -28,6 +30,7 @@
 #include "base/time.h"
 #include "base/utf8.h"
 #include "service/wire/element_limits.h"
+#include "service/wire/fields.h"
 
 namespace laneway::wire {
 
@@ -242,6 +245,17 @@ inline void CEREAL_LOAD_FUNCTION_NAME(BoundedInput& archive, TimePoint& time) {
 }
 inline void CEREAL_SAVE_FUNCTION_NAME(BoundedOutput& archive, const TimePoint& time) {
   archive(time.ns());
+}
+
+// ---- structs
+
+template <PlainStruct T>
+void CEREAL_LOAD_FUNCTION_NAME(BoundedInput& archive, T& value) {
+  std::apply([&](auto&... members) { (archive(members), ...); }, fields(value));
+}
+template <PlainStruct T>
+void CEREAL_SAVE_FUNCTION_NAME(BoundedOutput& archive, const T& value) {
+  std::apply([&](const auto&... members) { (archive(members), ...); }, fields(value));
 }
 
 }  // namespace laneway::wire

@@ -24,17 +24,11 @@ struct Hello {  // -> Welcome; then the client opens the lifeline
   std::string client_version;
   std::string program;  // for logs and status
   friend bool operator==(const Hello&, const Hello&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(client_version, program);
-  }
 };
 
 struct Bye {  // -> Done: the session ends and its jobs with it
   static constexpr MessageType kType{.number = 2, .name = "Bye", .max_bytes = 64};
   friend bool operator==(const Bye&, const Bye&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial, files] -> JobCreated
@@ -44,30 +38,18 @@ struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial, files]
                                      .max_bytes = limits::kMaxRequestBytes};
   JobSpec spec;
   friend bool operator==(const CreateJob&, const CreateJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(spec);
-  }
 };
 
 struct AttachJob {  // -> JobAttached; refused unless the job is shared and of the same user
   static constexpr MessageType kType{.number = 4, .name = "AttachJob", .max_bytes = 8192};
   std::string name;
   friend bool operator==(const AttachJob&, const AttachJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(name);
-  }
 };
 
 struct AddGraph {  // + [graph memfd] -> GraphAdded
   static constexpr MessageType kType{.number = 5, .name = "AddGraph", .max_bytes = 64};
   uint64_t job = 0;
   friend bool operator==(const AddGraph&, const AddGraph&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job);
-  }
 };
 
 struct DropGraph {  // -> Done
@@ -75,10 +57,6 @@ struct DropGraph {  // -> Done
   uint64_t job = 0;
   uint32_t number = 0;
   friend bool operator==(const DropGraph&, const DropGraph&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, number);
-  }
 };
 
 struct AddSegment {  // + [memfd of `bytes`] -> Done
@@ -88,10 +66,6 @@ struct AddSegment {  // + [memfd of `bytes`] -> Done
   uint32_t segment = 0;  // the client's number
   uint64_t bytes = 0;
   friend bool operator==(const AddSegment&, const AddSegment&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, link, segment, bytes);
-  }
 };
 
 struct DropSegment {  // -> Done
@@ -100,10 +74,6 @@ struct DropSegment {  // -> Done
   uint32_t link = 0;
   uint32_t segment = 0;
   friend bool operator==(const DropSegment&, const DropSegment&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, link, segment);
-  }
 };
 
 struct CloseJob {  // -> Done when its memory is given back; of an attached job only the link ends
@@ -112,10 +82,6 @@ struct CloseJob {  // -> Done when its memory is given back; of an attached job 
   uint32_t link =
       0;  // the attached one that ends: a session may attach to what it made; 0: the job
   friend bool operator==(const CloseJob&, const CloseJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, link);
-  }
 };
 
 struct WaitJob {  // -> JobPlaced or, after `timeout_ms`, JobWaits
@@ -123,10 +89,6 @@ struct WaitJob {  // -> JobPlaced or, after `timeout_ms`, JobWaits
   uint64_t job = 0;
   uint32_t timeout_ms = 0;  // at most limits::kMaxWaitMs; a longer wait is asked for again
   friend bool operator==(const WaitJob&, const WaitJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, timeout_ms);
-  }
 };
 
 struct JobReport {  // -> Text, JSON
@@ -134,37 +96,23 @@ struct JobReport {  // -> Text, JSON
   uint64_t job = 0;
   bool with_tapes = false;
   friend bool operator==(const JobReport&, const JobReport&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, with_tapes);
-  }
 };
 
 struct ServiceStatus {  // -> Text, JSON
   static constexpr MessageType kType{.number = 12, .name = "ServiceStatus", .max_bytes = 64};
   friend bool operator==(const ServiceStatus&, const ServiceStatus&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct KillJob {  // -> Done
   static constexpr MessageType kType{.number = 13, .name = "KillJob", .max_bytes = 8192};
   std::string job;  // see service/wire/job_ref.h
   friend bool operator==(const KillJob&, const KillJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job);
-  }
 };
 
 struct ReleaseJob {  // -> Done when the job, which was quarantined, is tried again
   static constexpr MessageType kType{.number = 16, .name = "ReleaseJob", .max_bytes = 8192};
   std::string job;  // see service/wire/job_ref.h
   friend bool operator==(const ReleaseJob&, const ReleaseJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job);
-  }
 };
 
 struct SetResidency {  // -> Done when the service knows of the wish; the status says what comes of
@@ -173,10 +121,6 @@ struct SetResidency {  // -> Done when the service knows of the wish; the status
   std::string job;  // see service/wire/job_ref.h
   lanes::Residency wanted = lanes::Residency::load;
   friend bool operator==(const SetResidency&, const SetResidency&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, wanted);
-  }
 };
 
 struct SetJob {  // -> Done
@@ -185,37 +129,23 @@ struct SetJob {  // -> Done
   std::string job;  // see service/wire/job_ref.h
   JobChanges changes;
   friend bool operator==(const SetJob&, const SetJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, changes);
-  }
 };
 
 struct SetPolicy {  // -> Done
   static constexpr MessageType kType{.number = 14, .name = "SetPolicy", .max_bytes = 8192};
   std::string policy;  // NAME[:key=value…]
   friend bool operator==(const SetPolicy&, const SetPolicy&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(policy);
-  }
 };
 
 struct SetPool {  // -> Done when the service knows of the wish; the status says when it is so
   static constexpr MessageType kType{.number = 19, .name = "SetPool", .max_bytes = 64};
   uint64_t bytes = 0;
   friend bool operator==(const SetPool&, const SetPool&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(bytes);
-  }
 };
 
 struct Shutdown {  // -> Done
   static constexpr MessageType kType{.number = 15, .name = "Shutdown", .max_bytes = 64};
   friend bool operator==(const Shutdown&, const Shutdown&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 using AnyRequest = std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment,

@@ -19,17 +19,11 @@ struct Failure {
   ErrorCode code = ErrorCode::internal;
   std::string message;
   friend bool operator==(const Failure&, const Failure&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(code, message);
-  }
 };
 
 struct Done {
   static constexpr MessageType kType{.number = 102, .name = "Done", .max_bytes = 64};
   friend bool operator==(const Done&, const Done&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct Welcome {
@@ -43,10 +37,6 @@ struct Welcome {
   uint32_t max_in_flight = 0;  // submissions of one link that are not done
   std::string kernels;         // what graphs are captured for: "cpu" or "cuda"
   friend bool operator==(const Welcome&, const Welcome&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(session, token, server_version, device, pool_bytes, max_in_flight, kernels);
-  }
 };
 
 struct JobCreated {  // + [ring memfd, submit eventfd, read end of the completion pipe]
@@ -57,10 +47,6 @@ struct JobCreated {  // + [ring memfd, submit eventfd, read end of the completio
   GraphInfo graph;
   uint32_t link = 0;
   friend bool operator==(const JobCreated&, const JobCreated&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, name, graph, link);
-  }
 };
 
 struct JobAttached {  // + the same as JobCreated, of a link of its own
@@ -73,10 +59,6 @@ struct JobAttached {  // + the same as JobCreated, of a link of its own
   std::vector<GraphInfo> graphs;
   uint32_t link = 0;
   friend bool operator==(const JobAttached&, const JobAttached&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, name, job_class, slots, graphs, link);
-  }
 };
 
 struct GraphAdded {
@@ -84,17 +66,11 @@ struct GraphAdded {
       .number = 106, .version = 1 + kGraphInfoVersion, .name = "GraphAdded"};
   GraphInfo graph;
   friend bool operator==(const GraphAdded&, const GraphAdded&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(graph);
-  }
 };
 
 struct JobPlaced {
   static constexpr MessageType kType{.number = 107, .name = "JobPlaced", .max_bytes = 64};
   friend bool operator==(const JobPlaced&, const JobPlaced&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct JobWaits {
@@ -106,20 +82,12 @@ struct JobWaits {
   std::string text;          // the sentence
   double estimate_s = -1.0;  // until it runs; < 0: unknown
   friend bool operator==(const JobWaits&, const JobWaits&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(position, code, persistent, region, capacity, claimed, largest_free, text, estimate_s);
-  }
 };
 
 struct Text {
   static constexpr MessageType kType{.number = 109, .name = "Text"};
   std::string text;
   friend bool operator==(const Text&, const Text&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(text);
-  }
 };
 
 using AnyReply = std::variant<Failure, Done, Welcome, JobCreated, JobAttached, GraphAdded,
@@ -132,27 +100,17 @@ struct LifelineHello {  // the first frame, from the client
   uint64_t session = 0;
   Token token{};
   friend bool operator==(const LifelineHello&, const LifelineHello&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(session, token);
-  }
 };
 
 struct LifelineReady {  // the broker's answer: the session exists
   static constexpr MessageType kType{.number = 152, .name = "LifelineReady", .max_bytes = 64};
   friend bool operator==(const LifelineReady&, const LifelineReady&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct DescriptorMessage {  // the frame's descriptors are those of this request, or of its reply
   static constexpr MessageType kType{.number = 153, .name = "DescriptorMessage", .max_bytes = 64};
   uint64_t request = 0;
   friend bool operator==(const DescriptorMessage&, const DescriptorMessage&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request);
-  }
 };
 
 // A Failure says why the broker hangs up.

@@ -2,7 +2,6 @@
 #include "service/wire/codec_templates.h"
 #include "service/wire/held_jobs.h"
 #include "service/wire/held_session.h"
-#include "service/wire/lanes_archive.h"
 #include "service/wire/standby_messages.h"
 #include "service/wire/supervisor_messages.h"
 #include "service/wire/worker_messages.h"

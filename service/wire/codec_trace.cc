@@ -4,7 +4,6 @@
 #include <string>
 
 #include "service/wire/bounded_archive.h"
-#include "service/wire/lanes_archive.h"
 
 namespace laneway::wire {
 

@@ -21,20 +21,12 @@ struct InputInfo {
   uint64_t bytes = 0;  // of a tensor; 0 for a number
   std::string name;
   friend bool operator==(const InputInfo&, const InputInfo&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(kind, bytes, name);
-  }
 };
 
 struct OutputInfo {
   ValueKind kind = ValueKind::tensor;
   uint64_t bytes = 0;  // of a tensor; 8 for a number
   friend bool operator==(const OutputInfo&, const OutputInfo&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(kind, bytes);
-  }
 };
 
 struct GraphInfo {
@@ -43,10 +35,6 @@ struct GraphInfo {
   std::vector<InputInfo> inputs;
   std::vector<OutputInfo> outputs;
   friend bool operator==(const GraphInfo&, const GraphInfo&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(number, name, inputs, outputs);
-  }
 };
 
 }  // namespace laneway::wire

@@ -26,10 +26,6 @@ struct Job {  // + [graph 0, initial bytes while spec.has_initial, files]
   int64_t offered_ns = 0;
   JobSpec spec;  // with the name that was given; first bytes only until the image is placed
   friend bool operator==(const Job&, const Job&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, session, request, user, record, last_link, first_graph_dropped, offered_ns, spec);
-  }
 };
 
 struct Graph {  // + [graph]
@@ -37,10 +33,6 @@ struct Graph {  // + [graph]
   uint64_t session = 0;
   uint64_t request = 0;
   friend bool operator==(const Graph&, const Graph&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(session, request);
-  }
 };
 
 struct Link {  // + [ring, submit eventfd, read end, write end of the completion pipe]
@@ -48,30 +40,18 @@ struct Link {  // + [ring, submit eventfd, read end, write end of the completion
   uint64_t session = 0;
   uint64_t request = 0;
   friend bool operator==(const Link&, const Link&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(session, request);
-  }
 };
 
 struct Segment {  // + [memory]
   static constexpr MessageType kType{.number = 414, .name = "held::Segment", .max_bytes = 64};
   uint64_t bytes = 0;
   friend bool operator==(const Segment&, const Segment&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(bytes);
-  }
 };
 
 struct LastJob {  // ids of jobs are not given twice
   static constexpr MessageType kType{.number = 415, .name = "held::LastJob", .max_bytes = 64};
   uint64_t job = 0;
   friend bool operator==(const LastJob&, const LastJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job);
-  }
 };
 
 }  // namespace laneway::wire::held

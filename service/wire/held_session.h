@@ -18,20 +18,12 @@ struct Session {  // + [lifeline] once it is open
   int32_t pid = 0;
   std::string program;
   friend bool operator==(const Session&, const Session&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(session, token, user, pid, program);
-  }
 };
 
 struct SessionIds {  // numbers up to this one may have been given
   static constexpr MessageType kType{.number = 422, .name = "held::SessionIds", .max_bytes = 64};
   uint64_t last = 0;
   friend bool operator==(const SessionIds&, const SessionIds&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(last);
-  }
 };
 
 }  // namespace laneway::wire::held

@@ -26,10 +26,6 @@ struct IterationNote {
   int64_t paused_ns = 0;  // that time
   IterationOutcome outcome = IterationOutcome::completed;
   friend bool operator==(const IterationNote&, const IterationNote&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, lane, graph, start_ns, took_ns, paused_ns, outcome);
-  }
 };
 
 }  // namespace laneway::wire

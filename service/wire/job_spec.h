@@ -23,10 +23,6 @@ struct JobSpec {
   // How many come with the message: the graph, the initial bytes, the files.
   size_t descriptors() const { return (has_initial ? 2 : 1) + weights.files.size(); }
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(options, slots, random_state, has_initial, weights);
-  }
 };
 
 }  // namespace laneway::wire

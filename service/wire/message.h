@@ -1,7 +1,7 @@
 // What every message of the service carries beside its fields: a type number (never reused), the
 // version of the type (raised when its fields change), its name for errors, and the most bytes that
-// it may have. Messages are plain structs; `serialize` names their fields in order, for whatever
-// archive comes (cereal's way), and includes nothing of cereal.
+// it may have. Messages are plain structs: their members, and those of the structs in them, travel
+// in the order of their declaration (service/wire/fields.h), so another order is another version.
 #pragma once
 
 #include <array>

@@ -19,10 +19,6 @@ struct PrepareJob {  // + [graph memfd], the job's first graph -> Prepared
   uint64_t job = 0;
   std::vector<ImageSlot> slots;
   friend bool operator==(const PrepareJob&, const PrepareJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, slots);
-  }
 };
 
 struct PrepareGraph {  // + [graph memfd], a further graph of the job -> Prepared
@@ -30,10 +26,6 @@ struct PrepareGraph {  // + [graph memfd], a further graph of the job -> Prepare
   uint64_t job = 0;
   uint32_t number = 0;
   friend bool operator==(const PrepareGraph&, const PrepareGraph&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, number);
-  }
 };
 
 struct ForgetGraph {  // it was dropped
@@ -41,20 +33,12 @@ struct ForgetGraph {  // it was dropped
   uint64_t job = 0;
   uint32_t number = 0;
   friend bool operator==(const ForgetGraph&, const ForgetGraph&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, number);
-  }
 };
 
 struct ForgetJob {  // it is gone
   static constexpr MessageType kType{.number = 274, .name = "to_standby::ForgetJob"};
   uint64_t job = 0;
   friend bool operator==(const ForgetJob&, const ForgetJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job);
-  }
 };
 
 // All jobs that there are were named on this channel: what is prepared of others is dropped. And
@@ -63,8 +47,6 @@ struct ForgetJob {  // it is gone
 struct Settle {
   static constexpr MessageType kType{.number = 275, .name = "to_standby::Settle"};
   friend bool operator==(const Settle&, const Settle&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 using Any = std::variant<PrepareJob, PrepareGraph, ForgetGraph, ForgetJob, Settle>;
@@ -81,10 +63,6 @@ struct Prepared {
   uint32_t number = 0;
   bool ok = true;  // false: it is made when it is asked for
   friend bool operator==(const Prepared&, const Prepared&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, number, ok);
-  }
 };
 
 using Any = std::variant<Prepared>;

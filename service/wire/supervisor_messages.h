@@ -35,12 +35,6 @@ struct ServiceConfig {
   std::string log_level;
   std::string log_file;  // empty: standard error
   friend bool operator==(const ServiceConfig&, const ServiceConfig&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(address, device, kernels, policy, pool_bytes, reserve_bytes, recovery_bytes,
-            store_bytes, spill_bytes, recovery, prefix, alignment, pool_is_shared, lanes, lane_sms,
-            copy_bandwidth_per_s, trace_file, log_level, log_file);
-  }
 };
 
 enum class WorkerRole : uint8_t { active = 0, standby = 1 };
@@ -61,10 +55,6 @@ struct Start {
   int64_t started_unix_ns = 0;  // when lanewayd started, wall clock
   uint64_t journal_bytes = 0;
   friend bool operator==(const Start&, const Start&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(config, wanted_pool_bytes, epoch, supervisor_pid, started_unix_ns, journal_bytes);
-  }
 };
 
 struct Held {  // + what was held under the key, in the same order
@@ -72,17 +62,11 @@ struct Held {  // + what was held under the key, in the same order
   std::string key;
   std::vector<uint8_t> note;
   friend bool operator==(const Held&, const Held&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(key, note);
-  }
 };
 
 struct HeldEnd {  // that was all
   static constexpr MessageType kType{.number = 303, .name = "supervisor_to_broker::HeldEnd"};
   friend bool operator==(const HeldEnd&, const HeldEnd&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 // A worker's state changed. + [channel to it] when it is active and ready, and when it is a standby
@@ -94,10 +78,6 @@ struct WorkerUp {
   WorkerState state = WorkerState::starting;
   uint64_t epoch = 0;  // of the active worker: a new one has a higher number
   friend bool operator==(const WorkerUp&, const WorkerUp&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(pid, role, state, epoch);
-  }
 };
 
 struct WorkerDown {  // it is dead and reaped: nothing of it writes any more
@@ -105,10 +85,6 @@ struct WorkerDown {  // it is dead and reaped: nothing of it writes any more
   int32_t pid = 0;
   int32_t status = 0;  // of waitpid
   friend bool operator==(const WorkerDown&, const WorkerDown&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(pid, status);
-  }
 };
 
 struct Stop {  // end all jobs, tell the clients -> Stopped
@@ -116,10 +92,6 @@ struct Stop {  // end all jobs, tell the clients -> Stopped
       .number = 306, .version = 2, .name = "supervisor_to_broker::Stop"};
   std::string failure;  // why the service cannot go on; empty: it was asked to end
   friend bool operator==(const Stop&, const Stop&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(failure);
-  }
 };
 
 using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop>;
@@ -133,62 +105,40 @@ struct Hold {  // + descriptors; replaces what the key had
   std::string key;
   std::vector<uint8_t> note;
   friend bool operator==(const Hold&, const Hold&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(key, note);
-  }
 };
 
 struct Release {  // nothing when it is not held
   static constexpr MessageType kType{.number = 332, .name = "broker_to_supervisor::Release"};
   std::string key;
   friend bool operator==(const Release&, const Release&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(key);
-  }
 };
 
 struct Heartbeat {
   static constexpr MessageType kType{.number = 333, .name = "broker_to_supervisor::Heartbeat"};
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct ShutdownRequested {  // a client who may asked for the end of the service
   static constexpr MessageType kType{.number = 334,
                                      .name = "broker_to_supervisor::ShutdownRequested"};
   friend bool operator==(const ShutdownRequested&, const ShutdownRequested&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct Stopped {  // all jobs have ended
   static constexpr MessageType kType{.number = 335, .name = "broker_to_supervisor::Stopped"};
   friend bool operator==(const Stopped&, const Stopped&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct PolicyChanged {  // for the brokers that follow
   static constexpr MessageType kType{.number = 336, .name = "broker_to_supervisor::PolicyChanged"};
   std::string policy;
   friend bool operator==(const PolicyChanged&, const PolicyChanged&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(policy);
-  }
 };
 
 struct PoolChanged {  // for the brokers that follow
   static constexpr MessageType kType{.number = 337, .name = "broker_to_supervisor::PoolChanged"};
   uint64_t wanted_bytes = 0;
   friend bool operator==(const PoolChanged&, const PoolChanged&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(wanted_bytes);
-  }
 };
 
 using Any =
@@ -206,10 +156,6 @@ struct Start {
   ServiceConfig config;
   uint64_t journal_bytes = 0;
   friend bool operator==(const Start&, const Start&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(config, journal_bytes);
-  }
 };
 
 // The predecessor is dead: pool and journal are this worker's now. -> Activated
@@ -217,27 +163,17 @@ struct Activate {
   static constexpr MessageType kType{.number = 362, .name = "supervisor_to_worker::Activate"};
   uint64_t epoch = 0;  // of the active worker
   friend bool operator==(const Activate&, const Activate&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(epoch);
-  }
 };
 
 struct BrokerChannel {  // + [channel to the broker]; the one before is of no further use
   static constexpr MessageType kType{.number = 363, .name = "supervisor_to_worker::BrokerChannel"};
   uint64_t epoch = 0;  // of the broker
   friend bool operator==(const BrokerChannel&, const BrokerChannel&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(epoch);
-  }
 };
 
 struct Stop {
   static constexpr MessageType kType{.number = 364, .name = "supervisor_to_worker::Stop"};
   friend bool operator==(const Stop&, const Stop&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 // The first message of one that makes the pool of a device and leaves: `config` as far as it is
@@ -246,17 +182,11 @@ struct MakePool {
   static constexpr MessageType kType{.number = 365, .name = "supervisor_to_worker::MakePool"};
   ServiceConfig config;
   friend bool operator==(const MakePool&, const MakePool&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(config);
-  }
 };
 
 struct Ping {  // whether it still reads what it gets -> Pong
   static constexpr MessageType kType{.number = 366, .name = "supervisor_to_worker::Ping"};
   friend bool operator==(const Ping&, const Ping&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 using Any = std::variant<Start, Activate, BrokerChannel, Stop, MakePool, Ping>;
@@ -268,8 +198,6 @@ namespace laneway::wire::worker_to_supervisor {
 struct Ready {  // loaded and mapped; a standby waits from here
   static constexpr MessageType kType{.number = 381, .name = "worker_to_supervisor::Ready"};
   friend bool operator==(const Ready&, const Ready&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct PoolMade {  // + [pool] when it is shared
@@ -279,10 +207,6 @@ struct PoolMade {  // + [pool] when it is shared
   bool is_shared = false;
   std::string kernels;
   friend bool operator==(const PoolMade&, const PoolMade&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(pool_bytes, alignment, is_shared, kernels);
-  }
 };
 
 struct PoolRefused {
@@ -290,24 +214,16 @@ struct PoolRefused {
   ErrorCode code = ErrorCode::internal;
   std::string message;
   friend bool operator==(const PoolRefused&, const PoolRefused&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(code, message);
-  }
 };
 
 struct Activated {  // pool, journal and recovery memory are taken over
   static constexpr MessageType kType{.number = 384, .name = "worker_to_supervisor::Activated"};
   friend bool operator==(const Activated&, const Activated&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct Pong {
   static constexpr MessageType kType{.number = 385, .name = "worker_to_supervisor::Pong"};
   friend bool operator==(const Pong&, const Pong&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 using Any = std::variant<Ready, PoolMade, PoolRefused, Activated, Pong>;

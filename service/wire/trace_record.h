@@ -21,59 +21,32 @@ struct Started {
   uint32_t lanes = 0;  // at most so many; 0: as many as pay
   std::string policy;
   std::string version;
-  template <class A>
-  void serialize(A& archive) {
-    archive(pid, epoch, pool_bytes, reserve_bytes, lanes, policy, version);
-  }
 };
 
 struct Heard {  // by the core
   lanes::Event event;
-  template <class A>
-  void serialize(A& archive) {
-    archive(event);
-  }
 };
 
 struct Decided {  // by the core
   lanes::Action action;
-  template <class A>
-  void serialize(A& archive) {
-    archive(action);
-  }
 };
 
 struct Iterated {
   IterationNote note;
-  template <class A>
-  void serialize(A& archive) {
-    archive(note);
-  }
 };
 
 struct PolicySet {  // it decides from here on
   std::string policy;
-  template <class A>
-  void serialize(A& archive) {
-    archive(policy);
-  }
 };
 
 // What should stand before this record and does not, because the log's room was full.
 struct Lost {
   uint64_t records = 0;
   uint64_t iterations = 0;  // that the worker had no room to report
-  template <class A>
-  void serialize(A& archive) {
-    archive(records, iterations);
-  }
 };
 
 // The service ended because it was asked to.
-struct Ended {
-  template <class A>
-  void serialize(A&) {}
-};
+struct Ended {};
 
 using Entry = std::variant<Started, Heard, Decided, Iterated, PolicySet, Lost, Ended>;
 
@@ -82,10 +55,6 @@ using Entry = std::variant<Started, Heard, Decided, Iterated, PolicySet, Lost, E
 struct Record {
   int64_t time_ns = 0;  // on the machine's steady clock; of an iteration, its start
   Entry entry;
-  template <class A>
-  void serialize(A& archive) {
-    archive(time_ns, entry);
-  }
 };
 
 }  // namespace laneway::wire::trace

@@ -33,10 +33,6 @@ struct AddJob {  // + [graph memfd, initial memfd if spec.has_initial, files] ->
   uint32_t record = 0;  // index in the journal
   JobSpec spec;
   friend bool operator==(const AddJob&, const AddJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, session, user, record, spec);
-  }
 };
 
 struct AddGraph {  // + [graph memfd] -> GraphAdded or Reply
@@ -46,10 +42,6 @@ struct AddGraph {  // + [graph memfd] -> GraphAdded or Reply
   bool numbered = false;  // `number` is to be its number (the broker gives them, from 1 on)
   uint32_t number = 0;
   friend bool operator==(const AddGraph&, const AddGraph&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, numbered, number);
-  }
 };
 
 struct DropGraph {  // -> Reply
@@ -58,10 +50,6 @@ struct DropGraph {  // -> Reply
   uint64_t job = 0;
   uint32_t number = 0;
   friend bool operator==(const DropGraph&, const DropGraph&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, number);
-  }
 };
 
 struct AddLink {  // + [ring memfd, submit eventfd, write end of the completion pipe] -> Reply
@@ -71,10 +59,6 @@ struct AddLink {  // + [ring memfd, submit eventfd, write end of the completion 
   uint32_t link = 0;
   bool owners = false;  // of the client that made the job
   friend bool operator==(const AddLink&, const AddLink&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, link, owners);
-  }
 };
 
 struct DropLink {  // -> Reply
@@ -83,10 +67,6 @@ struct DropLink {  // -> Reply
   uint64_t job = 0;
   uint32_t link = 0;
   friend bool operator==(const DropLink&, const DropLink&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, link);
-  }
 };
 
 struct AddSegment {  // + [memfd of `bytes`] -> Reply
@@ -97,10 +77,6 @@ struct AddSegment {  // + [memfd of `bytes`] -> Reply
   uint32_t segment = 0;
   uint64_t bytes = 0;
   friend bool operator==(const AddSegment&, const AddSegment&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, link, segment, bytes);
-  }
 };
 
 struct DropSegment {  // -> Reply
@@ -110,10 +86,6 @@ struct DropSegment {  // -> Reply
   uint32_t link = 0;
   uint32_t segment = 0;
   friend bool operator==(const DropSegment&, const DropSegment&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, link, segment);
-  }
 };
 
 struct CloseJob {  // -> JobGone when its memory is given back
@@ -123,10 +95,6 @@ struct CloseJob {  // -> JobGone when its memory is given back
   ErrorCode code = ErrorCode::cancelled;
   std::string reason;
   friend bool operator==(const CloseJob&, const CloseJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, code, reason);
-  }
 };
 
 struct JobReport {  // -> JobText or Reply
@@ -135,19 +103,11 @@ struct JobReport {  // -> JobText or Reply
   uint64_t job = 0;
   bool with_tapes = false;
   friend bool operator==(const JobReport&, const JobReport&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, with_tapes);
-  }
 };
 
 struct Actions {  // of the core, to be carried out in order
   static constexpr MessageType kType{.number = 210, .version = 5, .name = "to_worker::Actions"};
   std::vector<lanes::Action> actions;
-  template <class A>
-  void serialize(A& archive) {
-    archive(actions);
-  }
 };
 
 // All that is held was said -> Report, before any further event. A new worker binds images and
@@ -155,8 +115,6 @@ struct Actions {  // of the core, to be carried out in order
 struct Recovered {
   static constexpr MessageType kType{.number = 211, .name = "to_worker::Recovered"};
   friend bool operator==(const Recovered&, const Recovered&) = default;
-  template <class A>
-  void serialize(A&) {}
 };
 
 struct ReleaseJob {  // -> Reply
@@ -164,10 +122,6 @@ struct ReleaseJob {  // -> Reply
   uint64_t request = 0;
   uint64_t job = 0;
   friend bool operator==(const ReleaseJob&, const ReleaseJob&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job);
-  }
 };
 
 struct SetResidency {  // -> Reply
@@ -176,10 +130,6 @@ struct SetResidency {  // -> Reply
   uint64_t job = 0;
   lanes::Residency wanted = lanes::Residency::load;
   friend bool operator==(const SetResidency&, const SetResidency&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, wanted);
-  }
 };
 
 using Any = std::variant<AddJob, AddGraph, DropGraph, AddLink, DropLink, AddSegment, DropSegment,
@@ -197,10 +147,6 @@ struct Reply {
   ErrorCode code = ErrorCode::internal;  // only when not ok, as is the message
   std::string message;
   friend bool operator==(const Reply&, const Reply&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, ok, code, message);
-  }
 };
 
 struct JobAdded {
@@ -214,10 +160,6 @@ struct JobAdded {
   uint64_t context_key = 0;
   Duration iteration_estimate = Duration();  // as lanes::JobOffered has it
   friend bool operator==(const JobAdded&, const JobAdded&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, graph, persistent, ephemeral, context_key, iteration_estimate);
-  }
 };
 
 struct GraphAdded {
@@ -227,19 +169,11 @@ struct GraphAdded {
   uint64_t job = 0;
   GraphInfo graph;
   friend bool operator==(const GraphAdded&, const GraphAdded&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, job, graph);
-  }
 };
 
 struct Events {  // for the core, in order
   static constexpr MessageType kType{.number = 254, .version = 4, .name = "from_worker::Events"};
   std::vector<lanes::Event> events;
-  template <class A>
-  void serialize(A& archive) {
-    archive(events);
-  }
 };
 
 struct JobGone {  // its memory, links and segments may be forgotten
@@ -249,10 +183,6 @@ struct JobGone {  // its memory, links and segments may be forgotten
   ErrorCode code = ErrorCode::internal;  // only when failed, as is the message
   std::string message;
   friend bool operator==(const JobGone&, const JobGone&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(job, failed, code, message);
-  }
 };
 
 struct JobText {
@@ -260,10 +190,6 @@ struct JobText {
   uint64_t request = 0;
   std::string text;
   friend bool operator==(const JobText&, const JobText&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(request, text);
-  }
 };
 
 // Events that were sent before it belong to the broker before; those after it are about its state.
@@ -271,10 +197,6 @@ struct Report {
   static constexpr MessageType kType{
       .number = 257, .version = 6 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
-  template <class A>
-  void serialize(A& archive) {
-    archive(report);
-  }
 };
 
 // What lanes ran, in no order; only when a trace is written.
@@ -284,10 +206,6 @@ struct Iterations {
   std::vector<IterationNote> notes;
   uint64_t lost = 0;  // before these: there was no room for them
   friend bool operator==(const Iterations&, const Iterations&) = default;
-  template <class A>
-  void serialize(A& archive) {
-    archive(notes, lost);
-  }
 };
 
 using Any = std::variant<Reply, JobAdded, GraphAdded, Events, JobGone, JobText, Report, Iterations>;

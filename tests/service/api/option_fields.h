@@ -1,12 +1,14 @@
-// Two archives over JobOptions::serialize, so that a test covers an option that does not exist yet:
-// DistinctFields gives every field a value of its own, none the default; FieldTexts lists them.
+// DistinctFields gives every field of JobOptions a value of its own, none the default; FieldTexts
+// lists them. Neither names a field, so a test covers an option that does not exist yet.
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
 #include "base/job_options.h"
+#include "service/wire/fields.h"
 
 namespace laneway::service {
 
@@ -57,13 +59,13 @@ class FieldTexts {
 inline JobOptions distinct_options() {
   JobOptions options;
   DistinctFields fields;
-  options.serialize(fields);
+  std::apply(fields, wire::fields(options));
   return options;
 }
 
 inline std::vector<std::string> field_texts(JobOptions options) {
   FieldTexts fields;
-  options.serialize(fields);
+  std::apply(fields, wire::fields(options));
   return fields.texts;
 }
 

@@ -1,11 +1,10 @@
-// MessageFiller: an archive that fills a message's fields with random content within the rules
-// (enums in range, texts of UTF-8), by the same `serialize` that encodes them; and FieldCounter,
-// which counts them. AnyField and field_count count the members that a struct really has, so that
-// one which serialize forgot is found.
+// MessageFiller: fills a message's fields with random content within the rules (enums in range,
+// texts of UTF-8).
 #pragma once
 
 #include <array>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -13,7 +12,7 @@
 
 #include "base/random.h"
 #include "service/wire/element_limits.h"
-#include "service/wire/lanes_archive.h"
+#include "service/wire/fields.h"
 
 namespace laneway::testing {
 
@@ -70,57 +69,12 @@ class MessageFiller {
   void fill(Bytes& bytes) { bytes = Bytes(static_cast<int64_t>(random_.next())); }
   void fill(TimePoint& time) { time = TimePoint(static_cast<int64_t>(random_.next())); }
   void fill(Duration& duration) { duration = Duration(static_cast<int64_t>(random_.next())); }
-  template <class T>
-  requires requires(T& value, MessageFiller& filler) { value.serialize(filler); }
-  void fill(T& value) { value.serialize(*this); }
-  template <class T>
-  requires(std::is_class_v<T>&& requires(T& value, MessageFiller& filler) {
-    lanes::serialize(filler, value);
-  }) void fill(T& value) {
-    lanes::serialize(*this, value);
+  template <wire::PlainStruct T>
+  void fill(T& value) {
+    std::apply([&](auto&... members) { (fill(members), ...); }, wire::fields(value));
   }
 
   Random& random_;
 };
-
-struct FieldCounter {
-  size_t count = 0;
-  template <class... T>
-  void operator()(T&...) {
-    count += sizeof...(T);
-  }
-};
-
-// How many fields `serialize` names.
-template <class T>
-size_t serialized_fields() {
-  FieldCounter counter;
-  T value;
-  if constexpr (requires { value.serialize(counter); }) {
-    value.serialize(counter);
-  } else {
-    lanes::serialize(counter, value);
-  }
-  return counter.count;
-}
-
-struct AnyField {
-  template <class T>
-  operator T() const;  // NOLINT(google-explicit-constructor): becomes whatever the member is
-};
-
-// How many members the aggregate T has: the most values that it can be made of.
-template <class T, size_t N = 24>
-constexpr size_t field_count() {
-  constexpr bool fits = []<size_t... I>(std::index_sequence<I...>) {
-    return requires { T{(void(I), AnyField{})...}; };
-  }
-  (std::make_index_sequence<N>());
-  if constexpr (fits || N == 0) {
-    return N;
-  } else {
-    return field_count<T, N - 1>();
-  }
-}
 
 }  // namespace laneway::testing

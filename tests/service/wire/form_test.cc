@@ -1,0 +1,130 @@
+// Shows that a struct's fields are all of its members in the order of their declaration, and that a
+// message whose form changes has another version. Of every type of message the table below has the
+// version and the hash of its form (message_form.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "service/trace/trace_file.h"
+#include "service/wire/trace_record.h"
+#include "tests/service/wire/every_message.h"
+#include "tests/service/wire/message_form.h"
+
+namespace laneway::wire {
+namespace {
+
+using laneway::testing::form_of;
+
+struct Inner {
+  bool one = false;
+  std::string two;
+};
+struct Outer {
+  uint32_t first = 0;
+  Inner second;
+  std::array<uint8_t, 3> third{};
+  std::vector<Inner> fourth;
+  Bytes fifth;
+};
+struct Empty {};
+struct Based : Inner {
+  int own = 0;
+};
+struct Constructed {
+  explicit Constructed(int from) : value(from) {}
+  int value;
+};
+
+TEST(Fields, AreAllMembersInTheirOrder) {
+  Outer outer;
+  const auto members = fields(outer);
+  static_assert(std::tuple_size_v<decltype(members)> == 5);
+  EXPECT_EQ(&std::get<0>(members), &outer.first);
+  EXPECT_EQ(&std::get<1>(members), &outer.second);
+  EXPECT_EQ(&std::get<2>(members), &outer.third);
+  EXPECT_EQ(&std::get<3>(members), &outer.fourth);
+  EXPECT_EQ(&std::get<4>(members), &outer.fifth);
+  EXPECT_EQ(form_of<Outer>(), "{u4,{bool,text},bytes3,[{bool,text}],i8}");
+}
+
+TEST(Fields, AreThoseOfPlainStructsAlone) {
+  static_assert(field_count<Empty>() == 0);
+  static_assert(field_count<Inner>() == 2);
+  // The base counts as one: fields() of it does not compile, since no name binds to a base.
+  static_assert(field_count<Based>() == 2);
+  static_assert(!PlainStruct<Constructed>);
+  static_assert(!PlainStruct<std::string> && !PlainStruct<Bytes> && !PlainStruct<JobId>);
+}
+
+struct Known {
+  uint16_t version;
+  uint32_t hash;
+};
+
+// FNV-1a, so that the table is the same with every library.
+uint32_t hash_of(const std::string& form) {
+  uint32_t hash = 2166136261u;
+  for (const char byte : form) hash = (hash ^ static_cast<uint8_t>(byte)) * 16777619u;
+  return hash;
+}
+
+const std::map<uint16_t, Known>& known_forms() {
+  static const std::map<uint16_t, Known> forms{
+      {0, {16, 0x9d417928}},  {1, {1, 0xa7b63c87}},   {2, {1, 0x5465b825}},
+      {3, {6, 0x75dec682}},   {4, {1, 0xbf0d7d04}},   {5, {1, 0x6f6e9c86}},
+      {6, {1, 0x755ff3c7}},   {7, {1, 0xebc18f71}},   {8, {1, 0xf31dae58}},
+      {9, {1, 0x755ff3c7}},   {10, {1, 0x755ff3c7}},  {11, {1, 0x97e134ec}},
+      {12, {1, 0x5465b825}},  {13, {1, 0xbf0d7d04}},  {14, {1, 0xbf0d7d04}},
+      {15, {1, 0x5465b825}},  {16, {1, 0xbf0d7d04}},  {17, {1, 0xdab8f5e9}},
+      {18, {3, 0x1d32dbc3}},  {19, {1, 0x6f6e9c86}},  {101, {1, 0x9fa18779}},
+      {102, {1, 0x5465b825}}, {103, {2, 0x413a1df9}}, {104, {2, 0x2e0d1e57}},
+      {105, {2, 0xaa047c47}}, {106, {2, 0x2576fb7e}}, {107, {1, 0x5465b825}},
+      {108, {1, 0x8d5d76ef}}, {109, {1, 0xbf0d7d04}}, {151, {1, 0x98a55136}},
+      {152, {1, 0x5465b825}}, {153, {1, 0x6f6e9c86}}, {201, {6, 0x61bd949d}},
+      {202, {1, 0x186835e0}}, {203, {1, 0x191d882c}}, {204, {2, 0xfe6e2722}},
+      {205, {1, 0x191d882c}}, {206, {1, 0x9d77ad5a}}, {207, {1, 0x9cf39b69}},
+      {208, {1, 0x502da516}}, {209, {1, 0xe051ea8f}}, {210, {5, 0x5e1c4d89}},
+      {211, {1, 0x5465b825}}, {212, {1, 0x757c75db}}, {213, {1, 0xc79db2f8}},
+      {251, {1, 0x884b38b0}}, {252, {3, 0x160daaec}}, {253, {2, 0xa1075e44}},
+      {254, {4, 0x7b48c3b0}}, {255, {1, 0x884b38b0}}, {256, {1, 0x3365bf35}},
+      {257, {9, 0xef132f4e}}, {258, {2, 0x7f432b11}}, {271, {1, 0xae17e43f}},
+      {272, {1, 0x755ff3c7}}, {273, {1, 0x755ff3c7}}, {274, {1, 0x6f6e9c86}},
+      {275, {1, 0x5465b825}}, {281, {1, 0xc5c43153}}, {301, {5, 0x570d9832}},
+      {302, {1, 0x61ecc514}}, {303, {1, 0x5465b825}}, {304, {1, 0x6b696a19}},
+      {305, {1, 0x14911e2b}}, {306, {2, 0xbf0d7d04}}, {331, {1, 0x61ecc514}},
+      {332, {1, 0xbf0d7d04}}, {333, {1, 0x5465b825}}, {334, {1, 0x5465b825}},
+      {335, {1, 0x5465b825}}, {336, {1, 0xbf0d7d04}}, {337, {1, 0x6f6e9c86}},
+      {361, {4, 0x2aac4412}}, {362, {1, 0x6f6e9c86}}, {363, {1, 0x6f6e9c86}},
+      {364, {1, 0x5465b825}}, {365, {1, 0xf7fcda71}}, {366, {1, 0x5465b825}},
+      {381, {1, 0x5465b825}}, {382, {1, 0x0c44c616}}, {383, {1, 0x9fa18779}},
+      {384, {1, 0x5465b825}}, {385, {1, 0x5465b825}}, {411, {7, 0x665624af}},
+      {412, {1, 0x757c75db}}, {413, {1, 0x757c75db}}, {414, {1, 0x6f6e9c86}},
+      {415, {1, 0x6f6e9c86}}, {421, {1, 0x7cc6de0f}}, {422, {1, 0x6f6e9c86}},
+  };
+  return forms;
+}
+
+void expect_known(uint16_t number, uint32_t version, const char* name, const std::string& form) {
+  const auto known = known_forms().find(number);
+  const bool same = known != known_forms().end() && known->second.version == version &&
+                    known->second.hash == hash_of(form);
+  std::array<char, 64> row{};
+  std::snprintf(row.data(), row.size(), "{%d, {%d, 0x%08x}},", static_cast<int>(number),
+                static_cast<int>(version), static_cast<unsigned>(hash_of(form)));
+  EXPECT_TRUE(same) << name << " has form " << form << " in version " << version
+                    << ". With a form that changed the version must be raised; then the row is "
+                    << row.data();
+}
+
+TEST(Form, AMessageWhoseFormChangesHasAnotherVersion) {
+  laneway::testing::for_each_message([]<class M, class Family>() {
+    expect_known(M::kType.number, M::kType.version, M::kType.name, form_of<M>());
+  });
+  expect_known(0, service::kTraceVersion, "a record of the trace", form_of<trace::Record>());
+}
+
+}  // namespace
+}  // namespace laneway::wire
