@@ -1,7 +1,8 @@
-// Eviction: images leave the pool so that others find room. The policy says who; nobody leaves in
-// vain: whether the room suffices is tried first (room_trial.h), and whom it suffices
-// without stays. Each goes to its home outside, or to another place there that costs less
-// (outside_map.h); who has no home stays. Part of the core; not thread-safe.
+// Eviction: images leave the pool so that others find room. The policy says which image leaves
+// next; none leaves in vain: a trial (room_trial.h) shows first that the room of those that leave
+// suffices, and an image stays if the room suffices without it. Each goes to its home outside, or
+// to another place there that costs less (outside_map.h); an image without a home stays. Part of
+// the core; not thread-safe.
 //
 // When an image may leave the stay rule says (stay_rule.h); who does, the policy. A job with work
 // that is more urgent than who wants the room stays; one that is less urgent leaves at once. Pinned

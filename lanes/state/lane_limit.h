@@ -12,11 +12,11 @@
 // say nothing.
 //
 // Iterations of different jobs of a lane are made comparable by each job's mean time when it had
-// its first turn in the trial. What is alone is the median of a lane's turns: one that the machine
-// disturbed says nothing about lanes. Beside others all turns count, because where lanes are more
-// than processors some have one to themselves while others share. Inferences are not counted: they
-// compute when somebody asks, and who waits for an answer loses more by a turn of another job than
-// that one gains.
+// its first turn in the trial. A lane's time alone is the median of its turns, since one turn that
+// the machine disturbed says nothing about lanes. Beside others all turns count, because where
+// lanes are more than processors some have one to themselves while others share. Inferences are not
+// counted: they compute when somebody asks, and who waits for an answer loses more by a turn of
+// another job than that one gains.
 //
 // Sources: control of the multiprogramming level by measured throughput (Heiss and Wagner,
 // "Adaptive Load Control in Transaction Processing Systems", VLDB 1991); speeds normalised by the

@@ -52,7 +52,7 @@ class Broker {
   void wait(Duration most);
   void tend();
   void configure_log() const;
-  // What came third, if it did.
+  // Maps the journal, the third descriptor of Start; where it is missing there is none.
   Status see_journal(const std::vector<Descriptor>& fds);
   void open_trace(const wire::supervisor_to_broker::Start& message);
   void finish_stop();

@@ -33,7 +33,8 @@ Status check_trace_header(const TraceHeader& header) {
 }
 
 Result<Descriptor> begin_trace_file(const std::string& path, const Clock& clock) {
-  // Not emptied here: what it is comes first. Not waited for, should it be a pipe.
+  // open() does not empty the file, since it may be none of ours, and does not wait for the other
+  // end, should it be a pipe.
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640));
   if (!file.valid()) return no_file(path, std::strerror(errno));
   struct stat facts {};

@@ -152,7 +152,7 @@ Status RingWork::prepare_access() {
   if (Status fits = check_block(sizeof(StateHeader)); !fits) return fits;
   const uint64_t room = static_cast<uint64_t>(segment_->size().count()) - request_.offset;
   std::memcpy(&header_, block(), sizeof(header_));
-  // Each slot at most once or so: what a client may name is bounded by what there is.
+  // A client can name a slot twice, but not more slots than there are: that bounds the list.
   if (header_.count > layout.slot_count()) {
     return Error{ErrorCode::invalid_argument, std::to_string(header_.count) +
                                                   " slots are named; job '" + job_.name + "' has " +

@@ -133,17 +133,20 @@ struct WorkerJob {
   std::atomic<int64_t> link_rate{0};
   std::atomic<int64_t> moved_bytes{0};  // of the image, by the copy that is under way
 
-  // Its image is outside of the pool only.
+  // Whether the job's image is outside of the pool only.
   bool is_away() const { return phase == Phase::waiting && clean; }
-  // The image in the pool is about to be written: what lies outside is not it any more. True when
-  // the core must hear of it.
+  // To be called before the image in the pool is written: the copy outside does not equal it any
+  // more. Returns whether there was one, so that the core must be told.
   bool outdate_copy() LW_REQUIRES(kBookkeeping);
-  // A suspect: an iteration went well, or there is no work left; then it is none any more.
+  // Counts an iteration that went well for a job that is suspected of a worker's death; the last
+  // that it needs acquits it.
   void served() LW_REQUIRES(kBookkeeping);
+  // Ends the suspicion, as when no work is left.
   void acquit() LW_REQUIRES(kBookkeeping);
-  // Work is there.
+  // Whether there is work.
   bool ready() const LW_REQUIRES(kBookkeeping);
-  // It was not run to its end, and comes first again; `did_not_fit`: its lane.
+  // Puts `work`, which was not run to its end, before all other work again. `did_not_fit`: it did
+  // not fit the lane.
   void run_again(const std::shared_ptr<Work>& work, bool did_not_fit) LW_REQUIRES(kBookkeeping);
   // The next piece of work, if there is any.
   std::shared_ptr<Work> take_next() LW_REQUIRES(kBookkeeping);
@@ -155,7 +158,7 @@ struct WorkerJob {
   // Whether the state can be accessed where it is: that of an away job is only read, and in memory;
   // first bytes in files not at all.
   bool is_accessible(bool writes) const;
-  // One that no request of that link is at work in.
+  // An object for the link's next request: one that no request uses, else a new one.
   std::shared_ptr<RingWork> free_work(Link& link) LW_REQUIRES(kBookkeeping);
   // What is next in that link, if anything is.
   std::shared_ptr<Work> take_from(Link& link) LW_REQUIRES(kBookkeeping);
@@ -166,9 +169,10 @@ struct WorkerJob {
   Error over() const LW_REQUIRES(kBookkeeping);
   // The link of that number, or null.
   Link* find_link(uint32_t number) const LW_REQUIRES(kBookkeeping);
-  // Tells everybody who submits that it is; when nothing runs.
+  // Tells the clients of all links that the job is over. Requires: nothing of the job runs.
   void close_links() LW_REQUIRES(kBookkeeping);
-  // Of its first graph, by this job's last one or an equal graph's; 0: not known.
+  // The time of an iteration of the first graph, as this job or one with an equal graph measured
+  // it last; 0: not known.
   Duration iteration_estimate() const LW_REQUIRES(kBookkeeping);
   // What a lane must have for any of its graphs.
   Bytes need() const LW_REQUIRES(kBookkeeping);
