@@ -8,43 +8,37 @@
 // so every allocation is compared with it: same size, and exactly the taped frees before it (their
 // order between two allocations is free). At the first difference the arena leaves the tape: it
 // rebuilds what is alive and goes on with best fit in the same memory, recording, so that a new
-// tape is there at the end.
+// tape is there at the end. It owns a class for each: TapeCursor follows, BestFit places and
+// records, RemoteFrees keeps what other threads free.
 //
 // An allocation that does not fit the lane is an expected outcome (nullptr): the caller then
 // abandons the iteration and the lane grows. To free memory that is not alive, or to begin an
 // iteration inside another, is a bug.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/mutex.h"
-#include "memory/free_list.h"
+#include "memory/best_fit.h"
 #include "memory/planned_tape.h"
+#include "memory/remote_frees.h"
 #include "memory/tape.h"
+#include "memory/tape_cursor.h"
 
 namespace laneway::memory {
 
 class LaneArena {
  public:
-  // The memory that an iteration used.
-  struct Use {
-    Bytes peak;                // end of the highest byte that was allocated
-    uint64_t allocations = 0;  // of this iteration
-    Bytes live_bytes;  // still alive, in requested sizes; memory of earlier iterations included
-    uint64_t live_count = 0;
-    uint64_t older_count = 0;            // the part of live_count from earlier iterations
-    bool went_off_tape = false;          // a planned iteration differed from its tape
-    bool skipped = false;                // skip_rest or skip_to was called
-    bool went_back = false;              // go_back was called
-    std::optional<AllocationTape> tape;  // set for a probe, and for an iteration that left its tape
-    std::vector<TapePosition> marks;     // for a probe: the position of its tape at each mark()
+  // The memory that an iteration used. The tape is set for a probe, and for an iteration that left
+  // its tape; marks for a probe.
+  struct Use : BestFit::Use {
+    bool went_off_tape = false;  // a planned iteration differed from its tape
+    bool skipped = false;        // skip_rest or skip_to was called
+    bool went_back = false;      // go_back was called
   };
   // Memory that is alive between iterations.
   struct Block {
@@ -106,7 +100,7 @@ class LaneArena {
   std::optional<TapePosition> position();
   // The tape that a planned iteration follows; null in other iterations and off the tape.
   std::shared_ptr<const PlannedTape> followed() const {
-    return mode_ == Mode::planned ? planned_ : nullptr;
+    return mode_ == Mode::planned ? cursor_.shared() : nullptr;
   }
   std::byte* base() const { return base_; }
 
@@ -146,82 +140,63 @@ class LaneArena {
 
  private:
   enum class Mode : uint8_t { idle, best_fit, planned };
-  struct Live {
-    uint64_t bytes = 0;
-    uint32_t index = 0;  // in the tape being recorded; kOlder: from an earlier iteration
-  };
-  static constexpr uint32_t kOlder = UINT32_MAX;
   static constexpr uint64_t kNoneRefused = UINT64_MAX;
 
   void* allocate_slow(size_t bytes);
   void* allocate_best_fit(size_t bytes);
-  void* take_step(size_t bytes);  // the next planned offset, if the tape has this allocation next
+  void* take_step(size_t bytes);  // the next planned offset
+  // The place of `bytes` bytes, filled with the poison if there is one.
+  std::byte* poisoned(uint64_t offset, size_t bytes);
   void free_slow(uint64_t offset);
   void free_best_fit(uint64_t offset);
   void drain_remote();
   void start_best_fit();
-  // Whether a planned iteration may take the fast path at all.
-  bool may_be_fast() const {
-    return !poison_ && refused_ == kNoneRefused && planned_->plan.peak <= capacity_;
+  uint64_t offset_of(const void* memory) const {
+    return static_cast<uint64_t>(static_cast<const std::byte*>(memory) - base_);
   }
-  // Whether the frees so far are the tape's first `frees` frees; if so, odd_frees_ is empty
-  // afterwards.
-  bool reconcile(size_t frees);
-  // Whether the blocks that are alive, off the tape, are those of `position` of the tape.
-  bool is_alive_as_at(const TapePosition& position) const;
+  bool plan_fits() const { return cursor_.planned().plan.peak <= capacity_; }
+  // Whether a planned iteration may take the fast path at all.
+  bool may_be_fast() const { return !poison_ && refused_ == kNoneRefused && plan_fits(); }
   // Switches from planned to best fit: rebuilds the set of live blocks and the tape so far.
   void leave_tape();
   Use close(bool off_tape);
   // Ends an iteration that followed its tape.
   Use close_planned();
-  size_t steps_taken() const { return static_cast<size_t>(step_ - planned_->steps.data()); }
+  // The arena is idle afterwards, and `use` says what happened in the iteration.
+  void note_end(Use& use);
 
   // These are read at every allocation and free.
   std::byte* base_ = nullptr;
-  const PlannedTape::Step* step_ = nullptr;  // the next planned allocation
-  const uint64_t* free_offsets_ = nullptr;   // offsets of the taped frees
-  uint32_t freed_ = 0;                       // taped frees that happened, in taped order
-  // True when the iteration is planned, odd_frees_ is empty, the plan fits the lane and there is no
-  // poison; otherwise the slow path decides.
+  TapeCursor cursor_;
+  // True when the iteration is planned, its frees are in order, the plan fits the lane and there is
+  // no poison; otherwise the slow path decides.
   bool fast_ = false;
-  std::atomic<bool> remote_pending_{false};
+  RemoteFrees remote_;
 
   Mode mode_ = Mode::idle;
   const int64_t alignment_;
   const std::optional<unsigned char> poison_;
   Bytes capacity_;
 
-  std::shared_ptr<const PlannedTape> planned_;
-  std::vector<uint64_t>
-      odd_frees_;  // offsets freed out of the taped order since the order last matched
-
-  FreeList space_;  // unbounded: the lane's end is checked separately
-  std::unordered_map<uint64_t, Live> live_;
-  AllocationTape tape_;  // being recorded
-  std::vector<TapePosition> marks_;
-  Bytes peak_;
+  BestFit best_fit_;
   bool off_tape_ = false;
   bool rest_skipped_ = false;        // see skip_rest
   bool part_skipped_ = false;        // see skip_to
   bool went_back_ = false;           // see go_back
   uint64_t refused_ = kNoneRefused;  // see refuse_at
-
-  Mutex remote_mutex_;
-  std::vector<void*> remote_frees_ LW_GUARDED_BY(remote_mutex_);
 };
 
 inline void* LaneArena::allocate(size_t bytes) {
-  if (fast_ && step_->bytes == bytes && step_->frees_before == freed_ &&
-      !remote_pending_.load(std::memory_order_relaxed)) [[likely]] {
-    return base_ + (step_++)->offset;
+  if (fast_ && cursor_.is_next(bytes) && !remote_.pending()) [[likely]] {
+    return base_ + cursor_.take();
   }
   return allocate_slow(bytes);
 }
 
 inline void LaneArena::free(void* memory) {
-  const auto offset = static_cast<uint64_t>(static_cast<std::byte*>(memory) - base_);
-  if (fast_ && offset == free_offsets_[freed_]) [[likely]] {
-    ++freed_;
+  const uint64_t offset = offset_of(memory);
+  if (fast_ && cursor_.frees_next(offset)) [[likely]] {
+    cursor_.take_free();
     return;
   }
   free_slow(offset);
