@@ -1,7 +1,8 @@
 // Backend: a device as worker and adaptor see it: its memory and streams, and its lanes;
 // adaptor/device/torch_backend.h adds torch's side. Includes nothing of torch, so that the worker
-// can hold one. "host" is in this library; "cuda:N" is a plugin (adaptor/device/device_plugin.h),
-// loaded when it is opened. Thread-safe; must outlive all objects that it made.
+// can hold one. "host" is in this library; "cuda:N", as any "KIND:N", is a plugin
+// (adaptor/device/device_plugin.h), loaded when it is opened. Thread-safe; must outlive all objects
+// that it made.
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 #include <torch/headeronly/version.h>
 
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,8 +14,6 @@
 
 namespace laneway::adaptor {
 namespace {
-
-constexpr const char* kLibrary = "liblaneway_cuda.so";
 
 std::string folder_of(const std::string& file) {
   const size_t slash = file.rfind('/');
@@ -41,14 +40,21 @@ std::vector<std::string> own_folders() {
   return folders;
 }
 
-std::vector<std::string> places() {
-  if (const char* asked = std::getenv("LANEWAY_CUDA_PLUGIN"); asked != nullptr && *asked != 0) {
-    return {asked};
-  }
+// "LANEWAY_CUDA_PLUGIN" for "cuda".
+std::string variable_of(const std::string& kind) {
+  std::string name = "LANEWAY_";
+  for (const char c : kind) name += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name + "_PLUGIN";
+}
+
+std::vector<std::string> places(const std::string& kind) {
+  const char* const asked = std::getenv(variable_of(kind).c_str());
+  if (asked != nullptr && *asked != 0) return {asked};
+  const std::string library = "liblaneway_" + kind + ".so";
   std::vector<std::string> found;
   for (const std::string& folder : own_folders()) {
-    found.push_back(folder + kLibrary);
-    found.push_back(folder + "../adaptor/" + kLibrary);
+    found.push_back(folder + library);
+    found.push_back(folder + "../adaptor/" + library);
   }
   return found;
 }
@@ -86,9 +92,9 @@ Result<const DevicePlugin*> open_plugin(void* library, const std::string& path) 
   return plugin;
 }
 
-Result<const DevicePlugin*> find_plugin() {
+Result<const DevicePlugin*> find_plugin(const std::string& kind) {
   std::string tried;
-  for (const std::string& path : places()) {
+  for (const std::string& path : places(kind)) {
     if (void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
       return open_plugin(library, path);
     }
@@ -96,18 +102,18 @@ Result<const DevicePlugin*> find_plugin() {
     tried += (tried.empty() ? "" : "; ") + std::string(why == nullptr ? path : why);
   }
   return Error{ErrorCode::unsupported, "no plugin with the device can be loaded (" + tried +
-                                           "); build it, or name it in LANEWAY_CUDA_PLUGIN"};
+                                           "); build it, or name it in " + variable_of(kind)};
 }
 
 }  // namespace
 
-Result<const DevicePlugin*> load_device_plugin() {
+Result<const DevicePlugin*> load_device_plugin(const std::string& kind) {
   static Mutex mutex;
-  static const DevicePlugin* loaded = nullptr;
+  static std::map<std::string, const DevicePlugin*> loaded;
   const MutexLock lock(mutex);
-  if (loaded != nullptr) return loaded;
-  Result<const DevicePlugin*> found = find_plugin();
-  if (found) loaded = found.value();
+  if (const auto known = loaded.find(kind); known != loaded.end()) return known->second;
+  Result<const DevicePlugin*> found = find_plugin(kind);
+  if (found) loaded.emplace(kind, found.value());
   return found;
 }
 

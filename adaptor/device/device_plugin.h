@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "adaptor/device/backend.h"
 #include "base/result.h"
@@ -18,13 +19,14 @@ struct DevicePlugin {
   uint32_t version = kDevicePluginVersion;
   const char* laneway_version = nullptr;
   const char* torch_version = nullptr;
-  // `index` is the N of "cuda:N".
+  // `index` is the N of "KIND:N".
   Result<std::unique_ptr<Backend>> (*open)(uint32_t index, const BackendOptions& options) = nullptr;
 };
 
-// The plugin's table: $LANEWAY_CUDA_PLUGIN, else liblaneway_cuda.so beside the library or program
-// that this code is in, else in its build folder. The plugin is loaded once and never unloaded.
-// unsupported, with the path and the reason, when there is none or it is of another build.
-Result<const DevicePlugin*> load_device_plugin();
+// The table of the plugin with devices "KIND:N" (DeviceName): for "cuda" $LANEWAY_CUDA_PLUGIN, else
+// liblaneway_cuda.so beside the library or program that this code is in, else in its build folder.
+// A plugin is loaded once and never unloaded. unsupported, with the path and the reason, when there
+// is none or it is of another build.
+Result<const DevicePlugin*> load_device_plugin(const std::string& kind);
 
 }  // namespace laneway::adaptor

@@ -1,4 +1,3 @@
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -7,6 +6,7 @@
 #include "adaptor/host/host_backend.h"
 #include "adaptor/scope/numeric_context.h"
 #include "adaptor/scope/vector_math.h"
+#include "base/device_name.h"
 
 namespace laneway::adaptor {
 
@@ -14,7 +14,12 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
                                               const BackendOptions& options) {
   wake_torch();
   prepare_vector_math();
-  if (name == "host") {
+  const Result<DeviceName> device = parse_device_name(name);
+  if (!device) {
+    return Error{device.error().code,
+                 "unknown device '" + std::string(name) + "': " + device.error().message};
+  }
+  if (device.value().is_host()) {
     if (options.lane_sms != 0) {
       return Error{ErrorCode::invalid_argument,
                    "lanes of " + std::to_string(options.lane_sms) +
@@ -24,22 +29,13 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
     host->pool_access().set_bandwidth(options.copy_bandwidth_per_s);
     return std::unique_ptr<Backend>(std::move(host));
   }
-  constexpr std::string_view kCuda = "cuda:";
-  uint32_t index = 0;
-  const char* const end = name.data() + name.size();
-  const bool cuda = name.starts_with(kCuda);
-  const auto parsed = std::from_chars(name.data() + (cuda ? kCuda.size() : 0), end, index);
-  if (!cuda || parsed.ec != std::errc() || parsed.ptr != end) {
-    return Error{ErrorCode::invalid_argument,
-                 "unknown device '" + std::string(name) + "': use 'host' or 'cuda:N'"};
-  }
   const auto named = [&name](const Error& error) {
     return Error{error.code,
                  "device '" + std::string(name) + "' cannot be opened: " + error.message};
   };
-  const Result<const DevicePlugin*> plugin = load_device_plugin();
+  const Result<const DevicePlugin*> plugin = load_device_plugin(device.value().kind);
   if (!plugin) return named(plugin.error());
-  auto opened = plugin.value()->open(index, options);
+  auto opened = plugin.value()->open(device.value().index, options);
   if (!opened) return named(opened.error());
   return opened;
 }

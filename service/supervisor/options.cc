@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/device_name.h"
 #include "base/limits.h"
 #include "base/version.h"
 #include "policies/registry.h"
@@ -117,16 +118,6 @@ Result<uint32_t> whole_number(const char* option, const std::string& text, Range
   return number;
 }
 
-// Whether there is such a device only a worker can tell.
-bool names_cuda(const std::string& device) {
-  constexpr std::string_view kPrefix = "cuda:";
-  constexpr size_t kMostDigits = 3;
-  if (!device.starts_with(kPrefix)) return false;
-  const std::string_view number = std::string_view(device).substr(kPrefix.size());
-  return !number.empty() && number.size() <= kMostDigits &&
-         std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 Status read_outside(const Texts& texts, Options& options) {
   if (!texts.staging.empty()) {
     const auto size = parse_bytes(texts.staging);
@@ -218,8 +209,8 @@ Status read_counts(const Texts& texts, Options& options) {
 
 Status read_names(const Texts& texts, Options& options) {
   if (!texts.device.empty()) options.device = texts.device;
-  if (options.device != "host" && !names_cuda(options.device)) {
-    return bad_value("--device", options.device, "use 'host' or 'cuda:N'");
+  if (const auto device = parse_device_name(options.device); !device) {
+    return bad_value("--device", options.device, device.error().message);
   }
   if (!texts.policy.empty()) options.policy = texts.policy;
   if (const auto policy = policies::make_policy(options.policy); !policy) {

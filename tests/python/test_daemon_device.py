@@ -42,6 +42,25 @@ def test_a_device_that_is_not_there_is_refused_in_words(tmp_path):
     assert missing in ended.stderr
 
 
+def test_the_kind_of_a_device_names_its_plugin(tmp_path):
+    tmp_path.chmod(0o700)
+    ended = lanewayd(
+        *("--address", f"ipc://{tmp_path}/laneway.sock", "--device", "xpu:0"),
+        LANEWAY_CUDA_PLUGIN=str(tmp_path / "none.so"),
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert "lanewayd: --device xpu:0: " in ended.stderr
+    assert "liblaneway_xpu.so" in ended.stderr
+    assert "LANEWAY_XPU_PLUGIN" in ended.stderr
+    assert "none.so" not in ended.stderr
+
+
+def test_a_device_of_no_kind_is_refused_at_once():
+    ended = lanewayd("--device", "../cuda:0")
+    assert ended.returncode == 2
+    assert "--device ../cuda:0: use 'host', 'cuda:N', or 'KIND:N'" in ended.stderr
+
+
 def test_multiprocessors_of_the_host_are_refused_in_words():
     ended = lanewayd("--lane-sms", "8")
     assert ended.returncode == 2
