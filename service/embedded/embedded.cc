@@ -40,10 +40,6 @@ std::string user_name() {
   return found != nullptr ? found->pw_name : std::to_string(user);
 }
 
-}  // namespace
-
-namespace {
-
 Result<OutsideImages> make_outside(const EmbeddedOptions& options) {
   OutsideImages::Store store;
   OutsideImages::Spill spill;
@@ -59,6 +55,29 @@ Result<OutsideImages> make_outside(const EmbeddedOptions& options) {
     spill.emplace(std::move(made).value());
   }
   return OutsideImages(std::move(store), std::move(spill));
+}
+
+Error closed_error() {
+  return Error{ErrorCode::unavailable, "the service was closed; open another one"};
+}
+
+Result<InitialImage> initial_image(const JobRequest& request) {
+  InitialImage initial(request.slots, request.initial);
+  if (request.weights.files.empty()) return initial;
+  std::vector<Descriptor> own;  // the caller may close its
+  for (const int descriptor : request.file_descriptors) {
+    own.emplace_back(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  }
+  auto files = WeightFileReader::make(request.slots, request.weights, std::move(own));
+  if (!files) return files.error();
+  initial.set_files(std::move(files).value());
+  return initial;
+}
+
+JobFacts facts_of(const WorkerJob& job) {
+  return {.user = user_name(),
+          .wait_s = {},
+          .moved = Bytes(job.moved_bytes.load(std::memory_order_relaxed))};
 }
 
 }  // namespace
@@ -136,27 +155,6 @@ void EmbeddedService::free_pool() {
   backend_.release();
   // NOLINTEND(bugprone-unused-return-value)
 }
-
-namespace {
-
-Error closed_error() {
-  return Error{ErrorCode::unavailable, "the service was closed; open another one"};
-}
-
-Result<InitialImage> initial_image(const JobRequest& request) {
-  InitialImage initial(request.slots, request.initial);
-  if (request.weights.files.empty()) return initial;
-  std::vector<Descriptor> own;  // the caller may close its
-  for (const int descriptor : request.file_descriptors) {
-    own.emplace_back(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-  }
-  auto files = WeightFileReader::make(request.slots, request.weights, std::move(own));
-  if (!files) return files.error();
-  initial.set_files(std::move(files).value());
-  return initial;
-}
-
-}  // namespace
 
 Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                                               std::span<const std::byte> graph) {
@@ -267,16 +265,6 @@ Status EmbeddedService::set_pool(Bytes wanted) {
   post(lanes::CapacityChanged{wanted});
   return {};
 }
-
-namespace {
-
-JobFacts facts_of(const WorkerJob& job) {
-  return {.user = user_name(),
-          .wait_s = {},
-          .moved = Bytes(job.moved_bytes.load(std::memory_order_relaxed))};
-}
-
-}  // namespace
 
 Result<std::string> EmbeddedService::status() {
   if (closed_) return closed_error();
