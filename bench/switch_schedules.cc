@@ -35,6 +35,7 @@
 
 #include "bench/switch_job.h"
 #include "bench/trial_loop.h"
+#include "lanes/run/forwarding_runner.h"
 #include "service/worker/image_arrival.h"
 
 namespace {
@@ -93,26 +94,23 @@ class Told {
 };
 
 // Around the graph's runner: each node waits for its bytes.
-class WaitingRunner final : public laneway::lanes::GraphRunner {
+class WaitingRunner final : public laneway::lanes::ForwardingRunner {
  public:
   WaitingRunner(SwitchJob& job, const Schedule& schedule, Told& told, Trial& trial)
-      : job_(job), schedule_(schedule), told_(told), trial_(trial) {}
+      : ForwardingRunner(job.runner()),
+        job_(job),
+        schedule_(schedule),
+        told_(told),
+        trial_(trial) {}
 
-  size_t node_count() const override { return job_.runner().node_count(); }
-  size_t first_write() const override { return job_.runner().first_write(); }
-  laneway::Status begin(std::span<const laneway::lanes::InputView> inputs) override {
-    return job_.runner().begin(inputs);
-  }
   laneway::lanes::NodeOutcome run_node(size_t index) override {
     need(job_.needs()[index]);
-    return job_.runner().run_node(index);
+    return ForwardingRunner::run_node(index);
   }
   laneway::Status finish(std::span<const laneway::lanes::OutputView> outputs) override {
     need(job_.needs().back());
-    return job_.runner().finish(outputs);
+    return ForwardingRunner::finish(outputs);
   }
-  void abandon() override { job_.runner().abandon(); }
-  const laneway::Error& last_error() const override { return job_.runner().last_error(); }
 
  private:
   void need(Bytes bytes) {
@@ -251,9 +249,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: laneway-switch-schedules FOLDER RATE CORE COPY_CORE\n");
     return 2;
   }
-  SwitchJob job(argv[1], std::atoll(argv[2]));
-  laneway::bench::stay_on_core(std::atoi(argv[3]));
-  Copier copier(job, std::atoi(argv[4]));
+  SwitchJob job(argv[1], std::stoll(argv[2]));
+  laneway::bench::stay_on_core(std::stoi(argv[3]));
+  Copier copier(job, std::stoi(argv[4]));
   const std::map<std::string, Schedule> known = schedules(job);
   std::printf("{");
   std::vector<int64_t> needs;

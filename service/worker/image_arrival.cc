@@ -42,7 +42,7 @@ Status ArrivingRunner::begin(std::span<const lanes::InputView> inputs) {
   image_.starts.clear();
   image_.starts.reserve(image_.needs.size());
   began_ = image_.clock.now() + image_.waited * -1;
-  Status begun = runner_.begin(inputs);
+  Status begun = ForwardingRunner::begin(inputs);
   needs_all_ = begun && image_.recorded != nullptr && image_.recorded->replays();
   return begun;
 }
@@ -59,7 +59,7 @@ lanes::NodeOutcome ArrivingRunner::run_node(size_t index) {
   if (need > ordered_) lane_error_ = order_behind(need);
   if (!lane_error_) return lanes::NodeOutcome::failed;
   note_start();
-  return runner_.run_node(index);
+  return ForwardingRunner::run_node(index);
 }
 
 Status ArrivingRunner::order_behind(Bytes need) {
@@ -80,7 +80,7 @@ Status ArrivingRunner::finish(std::span<const lanes::OutputView> outputs) {
   const ImageArrival& arrival = image_.arrival;
   if (!arrival.is_whole() && !wait([&] { return arrival.wait_whole(); })) return error_;
   note_start();
-  return runner_.finish(outputs);
+  return ForwardingRunner::finish(outputs);
 }
 
 }  // namespace laneway::service

@@ -20,7 +20,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "lanes/run/graph_runner.h"
+#include "lanes/run/forwarding_runner.h"
 #include "memory/device/device.h"
 
 namespace laneway::service {
@@ -93,24 +93,21 @@ struct ArrivingImage {
 
 // A GraphRunner around an iteration's: each node waits for its bytes; outputs, and the commit phase
 // (may_write), for the whole. An image that does not come fails the node.
-class ArrivingRunner final : public lanes::GraphRunner {
+class ArrivingRunner final : public lanes::ForwardingRunner {
  public:
   // All of them must outlive it. `lane`: in which the runner's nodes run.
   ArrivingRunner(lanes::GraphRunner& runner, adaptor::DeviceLane& lane, ArrivingImage& image)
-      : runner_(runner), lane_(lane), image_(image) {}
+      : ForwardingRunner(runner), lane_(lane), image_(image) {}
 
   // False: the image does not come.
   bool may_write();
 
-  size_t node_count() const override { return runner_.node_count(); }
-  size_t first_write() const override { return runner_.first_write(); }
   Status begin(std::span<const lanes::InputView> inputs) override;
   lanes::NodeOutcome run_node(size_t index) override;
   Status finish(std::span<const lanes::OutputView> outputs) override;
-  void abandon() override { runner_.abandon(); }
   const Error& last_error() const override {
     if (image_.arrival.is_lost()) return error_;
-    return lane_error_ ? runner_.last_error() : lane_error_.error();
+    return lane_error_ ? ForwardingRunner::last_error() : lane_error_.error();
   }
 
  private:
@@ -122,7 +119,6 @@ class ArrivingRunner final : public lanes::GraphRunner {
   // The lane's work from here on has these bytes.
   Status order_behind(Bytes need);
 
-  lanes::GraphRunner& runner_;
   adaptor::DeviceLane& lane_;
   ArrivingImage& image_;
   bool needs_all_ = false;  // the first node does

@@ -14,7 +14,7 @@
 #include "base/fault_point.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "lanes/run/graph_runner.h"
+#include "lanes/run/forwarding_runner.h"
 #include "service/journal/journal_layout.h"
 
 namespace laneway::service {
@@ -63,39 +63,33 @@ class LaneNoting {
   LaneNotes* const notes_;
 };
 
-// A GraphRunner that notes each node before it runs, and measures the longest one if asked to.
-class NotingRunner final : public lanes::GraphRunner {
+// Notes each node before it runs, and measures the longest one if asked to.
+class NotingRunner final : public lanes::ForwardingRunner {
  public:
   // All must outlive it. `job`: its name. `clock` null: nothing is measured.
   NotingRunner(lanes::GraphRunner& runner, LaneNoting& noting, const std::string& job,
                const Clock* clock)
-      : runner_(runner), noting_(noting), job_(job), clock_(clock) {}
+      : ForwardingRunner(runner), noting_(noting), job_(job), clock_(clock) {}
 
   Duration longest() const { return longest_; }
 
-  size_t node_count() const override { return runner_.node_count(); }
-  size_t first_write() const override { return runner_.first_write(); }
-  Status begin(std::span<const lanes::InputView> inputs) override { return runner_.begin(inputs); }
   lanes::NodeOutcome run_node(size_t index) override {
     noting_.node(index);
     if (has_fault_points()) [[unlikely]] {
       fault_point("worker.node_" + std::to_string(index) + "_of_" + job_);
     }
-    if (clock_ == nullptr) return runner_.run_node(index);
+    if (clock_ == nullptr) return ForwardingRunner::run_node(index);
     const TimePoint start = clock_->now();
-    const lanes::NodeOutcome outcome = runner_.run_node(index);
+    const lanes::NodeOutcome outcome = ForwardingRunner::run_node(index);
     longest_ = std::max(longest_, clock_->now() - start);
     return outcome;
   }
   Status finish(std::span<const lanes::OutputView> outputs) override {
     noting_.progress();
-    return runner_.finish(outputs);
+    return ForwardingRunner::finish(outputs);
   }
-  void abandon() override { runner_.abandon(); }
-  const Error& last_error() const override { return runner_.last_error(); }
 
  private:
-  lanes::GraphRunner& runner_;
   LaneNoting& noting_;
   const std::string& job_;
   const Clock* const clock_;

@@ -4,12 +4,12 @@ namespace laneway::service {
 
 lanes::NodeOutcome MarkingRunner::run_node(size_t index) {
   arena_.mark();
-  return runner_.run_node(index);
+  return ForwardingRunner::run_node(index);
 }
 
 Status MarkingRunner::finish(std::span<const lanes::OutputView> outputs) {
   arena_.mark();
-  return runner_.finish(outputs);
+  return ForwardingRunner::finish(outputs);
 }
 
 }  // namespace laneway::service

@@ -10,7 +10,7 @@ lanes::NodeOutcome UndoRunner::run_node(size_t index) {
     if (const auto slots = writes_.first_written_by(index); !slots.empty()) save(slots);
   }
   fault_point("worker.node");
-  return runner_.run_node(index);
+  return ForwardingRunner::run_node(index);
 }
 
 void UndoRunner::save(std::span<const uint32_t> slots) {
