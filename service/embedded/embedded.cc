@@ -259,7 +259,7 @@ Status EmbeddedService::set_policy(const std::string& text) {
 Status EmbeddedService::set_pool(Bytes wanted) {
   if (closed_) return closed_error();
   if (Status within = lanes::may_grow_to(wanted, pool_size_); !within) return within;
-  const Status may =
+  Status may =
       loop_->read([wanted](const lanes::Scheduler& core) { return core.may_resize(wanted); });
   if (!may) return may;
   post(lanes::CapacityChanged{wanted});
