@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 
 #include "base/check.h"
 
@@ -32,6 +34,18 @@ bool replay_is_sooner(const RecordedArrival& graph, int64_t bytes_per_s) {
   const double link_s =
       static_cast<double>(graph.missing.count()) / static_cast<double>(bytes_per_s);
   return link_s + graph.replayed.seconds() < std::max(graph.by_nodes.seconds(), link_s);
+}
+
+Result<PrefixRule> parse_prefix_rule(const std::string& text) {
+  if (text == "auto") return PrefixRule{};
+  if (text == "none") return PrefixRule{.kind = PrefixRule::Kind::none, .percent = 0};
+  char* end = nullptr;
+  const unsigned long percent = std::strtoul(text.c_str(), &end, 10);
+  const bool digits = !text.empty() && text.find_first_not_of("0123456789%") == std::string::npos;
+  if (digits && std::string(end) == "%" && percent >= 1 && percent <= 99) {
+    return PrefixRule{.kind = PrefixRule::Kind::share, .percent = static_cast<uint32_t>(percent)};
+  }
+  return Error{ErrorCode::invalid_argument, "give auto, none, or a share from 1% to 99%"};
 }
 
 }  // namespace laneway::pipeline

@@ -1,11 +1,14 @@
 // The prefix rule: how much of an image, from its beginning on, must be in the pool when a request
-// comes, so that the rest arrives in time for the nodes that need it. Pure function.
+// comes, so that the rest arrives in time for the nodes that need it, and what of that a service is
+// asked for. Pure functions.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/bytes.h"
+#include "base/result.h"
 #include "base/time.h"
 
 namespace laneway::pipeline {
@@ -36,5 +39,16 @@ struct RecordedArrival {
 // Whether the recording, which can begin when all bytes are there, ends before nodes that wait for
 // their own bytes could: those take as long as the link, or as they take by themselves.
 bool replay_is_sooner(const RecordedArrival& graph, int64_t bytes_per_s);
+
+// What stays of each image when it leaves: what its measured times ask for, the same share of all,
+// or nothing.
+struct PrefixRule {
+  enum class Kind : uint8_t { by_times, share, none };
+  Kind kind = Kind::by_times;
+  uint32_t percent = 0;  // of a share
+};
+
+// "auto", "none", or a share such as "25%" (1 to 99). Error invalid_argument, with what to give.
+Result<PrefixRule> parse_prefix_rule(const std::string& text);
 
 }  // namespace laneway::pipeline

@@ -30,7 +30,7 @@ struct EmbeddedOptions {
   std::optional<Bytes> store{};
   std::string spill_folder{};  // empty: no file for them
   Bytes spill{};
-  PrefixRule prefix{};
+  pipeline::PrefixRule prefix{};
 };
 
 class EmbeddedService final : public OpenService, private EventSink {

@@ -24,7 +24,7 @@ struct ServiceConfig {
   uint64_t store_bytes = 0;                    // of the host store; 0: there is none
   uint64_t spill_bytes = 0;                    // of the spill file; 0: there is none
   std::string recovery;                        // parse_recovery; empty: chosen by cost
-  std::string prefix;                          // parse_prefix_rule; empty: by node times
+  std::string prefix;                          // pipeline/prefix.h; empty: by node times
   int64_t alignment = limits::kHostAlignment;  // of images and regions in the pool
   // Whoever attaches it has the same pool; else the active worker makes one, which dies with it.
   bool pool_is_shared = true;

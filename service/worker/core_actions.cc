@@ -6,6 +6,7 @@
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "lanes/state/reason.h"
+#include "service/worker/job_lane.h"
 
 namespace laneway::service {
 

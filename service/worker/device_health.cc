@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "lanes/state/event.h"
-#include "service/worker/worker_lane.h"
+#include "service/worker/job_lane.h"
 
 namespace laneway::service {
 

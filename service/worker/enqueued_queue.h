@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lanes/run/enqueued_iteration.h"
-#include "service/worker/prefix_rule.h"
+#include "service/worker/image_use.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_graph.h"
 

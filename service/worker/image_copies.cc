@@ -5,9 +5,9 @@
 #include "base/fault_point.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "service/worker/image_use.h"
+#include "service/worker/job_lane.h"
 #include "service/worker/job_snapshot.h"
-#include "service/worker/prefix_rule.h"
-#include "service/worker/worker_lane.h"
 
 namespace laneway::service {
 void ImageCopies::place(const lanes::PlaceImage& action) {
@@ -272,7 +272,7 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
     job->changed.notify_all();
     if (job->lane != nullptr) job->lane->work_arrived();
   }
-  links_.attend(job);
+  attend_(job);
 }
 
 void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
@@ -304,7 +304,7 @@ void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
     job->changed.notify_all();
   }
   context_.events.post(lanes::ImageLeft{.job = job->id});
-  links_.attend(job);
+  attend_(job);
 }
 
 Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
@@ -362,37 +362,6 @@ void ImageCopies::drop_unplaced(const JobHandle& job, const Error& why) {
   if (ended) return;  // whoever ended it waits
   jobs_.begin_close(job, reason);
   device_.tell_of_lost_jobs();
-}
-
-std::optional<ArrivingImage> begin_to_use(WorkerContext& context, WorkerJob& job,
-                                          WorkerGraph& graph, StateGuard* notes) {
-  const auto outdate = [&context, &job, writes = !graph.writes.empty()] {
-    if (writes) outdate_copy(context, job);
-  };
-  if (job.arrival.is_whole()) {
-    outdate();
-    return std::nullopt;
-  }
-  ArrivingImage arriving = behind_arrival(context, job, graph);
-  arriving.before_writes = outdate;
-  arriving.on_wait = [notes](bool waits) {
-    if (notes != nullptr) notes->wait(waits);
-  };
-  return arriving;
-}
-
-Error lost_image(WorkerContext& context, const WorkerJob& job) {
-  const BookkeepingLock lock(context.mutex);
-  return job.over();
-}
-
-void outdate_copy(WorkerContext& context, WorkerJob& job) {
-  if (!job.clean) return;
-  {
-    const BookkeepingLock lock(context.mutex);
-    if (!job.outdate_copy()) return;
-  }
-  context.events.post(lanes::ImageDirty{.job = job.id});
 }
 
 }  // namespace laneway::service

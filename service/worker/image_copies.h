@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -21,9 +22,8 @@
 #include "service/worker/device_health.h"
 #include "service/worker/image_arrival.h"
 #include "service/worker/image_mover.h"
-#include "service/worker/job_links.h"
 #include "service/worker/lane_noting.h"
-#include "service/worker/state_guard.h"
+#include "service/worker/link_watcher.h"
 #include "service/worker/task_thread.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
@@ -33,13 +33,15 @@ namespace laneway::service {
 
 class ImageCopies {
  public:
-  // All of them must outlive it.
-  ImageCopies(WorkerContext& context, WorkerJobs& jobs, DeviceHealth& device, JobLinks& links)
+  // All of them must outlive it. `attend` is called for a job that a copy no longer holds up:
+  // requests may have come meanwhile.
+  ImageCopies(WorkerContext& context, WorkerJobs& jobs, DeviceHealth& device,
+              LinkWatcher::Attend attend)
       : context_(context),
         jobs_(jobs),
         device_(device),
-        links_(links),
-        mover_(context, jobs, device, links) {}
+        attend_(std::move(attend)),
+        mover_(context, jobs, device, attend_) {}
 
   // Writes the job's bytes to that place, after what was asked for before, and posts ImagePlaced; a
   // copy that fails ends the job. Asked for again meanwhile, it changes nothing. An image that
@@ -100,7 +102,7 @@ class ImageCopies {
   WorkerContext& context_;
   WorkerJobs& jobs_;
   DeviceHealth& device_;
-  JobLinks& links_;
+  const LinkWatcher::Attend attend_;
   ImageMover mover_;
   // From its first image on; the notes are the thread's, and a predecessor's until then.
   std::unique_ptr<Way> memory_ LW_GUARDED_BY(kBookkeeping);
@@ -110,16 +112,5 @@ class ImageCopies {
   // and nobody else waits for it.
   std::map<JobId, std::unique_ptr<Way>> readers_ LW_GUARDED_BY(kBookkeeping);
 };
-
-// An iteration of `graph` begins. Nothing when the image is whole, and then its copy is out of date
-// if the graph writes; else what run_iteration needs, and a lane that `notes` notes its waits.
-// Requires: the caller has set WorkerJob::running.
-std::optional<ArrivingImage> begin_to_use(WorkerContext& context, WorkerJob& job,
-                                          WorkerGraph& graph, StateGuard* notes);
-// Why the job is over whose image did not come back.
-Error lost_image(WorkerContext& context, const WorkerJob& job);
-// Before the job's image in the pool is written: what lies outside is not it any more, and the core
-// hears of it. Requires: the caller has set WorkerJob::running.
-void outdate_copy(WorkerContext& context, WorkerJob& job);
 
 }  // namespace laneway::service

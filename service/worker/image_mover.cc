@@ -78,7 +78,7 @@ void ImageMover::settle(const JobHandle& job, const Status& moved) {
   if (moved) context_.events.post(lanes::ImagePlaced{.job = job->id});
   if (failed) context_.events.post(lanes::CopyFailed{.job = job->id});
   if (failed) device_.tell_of_lost_jobs();
-  links_.attend(job);
+  attend_(job);
 }
 
 void ImageMover::stop() {

@@ -7,8 +7,8 @@
 #include "base/mutex.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/device_health.h"
-#include "service/worker/job_links.h"
 #include "service/worker/lane_noting.h"
+#include "service/worker/link_watcher.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
 #include "service/worker/worker_jobs.h"
@@ -17,9 +17,10 @@ namespace laneway::service {
 
 class ImageMover {
  public:
-  // All of them must outlive it.
-  ImageMover(WorkerContext& context, WorkerJobs& jobs, DeviceHealth& device, JobLinks& links)
-      : context_(context), jobs_(jobs), device_(device), links_(links) {}
+  // All of them must outlive it. `attend`: as of ImageCopies.
+  ImageMover(WorkerContext& context, WorkerJobs& jobs, DeviceHealth& device,
+             const LinkWatcher::Attend& attend)
+      : context_(context), jobs_(jobs), device_(device), attend_(attend) {}
 
   // To WorkerJob::moving_to, unless that was withdrawn; posts ImagePlaced, or CopyFailed when a
   // copy did not succeed. For the thread that copies.
@@ -36,7 +37,7 @@ class ImageMover {
   WorkerContext& context_;
   WorkerJobs& jobs_;
   DeviceHealth& device_;
-  JobLinks& links_;
+  const LinkWatcher::Attend& attend_;
   uint32_t under_way_ LW_GUARDED_BY(kBookkeeping) = 0;
   CondVar ended_;
 };

@@ -4,12 +4,28 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "service/worker/job_lane.h"
+#include "service/worker/job_undo.h"
 #include "service/worker/ring_work.h"
-#include "service/worker/state_guard.h"
-#include "service/worker/worker_lane.h"
-#include "service/worker/worker_recovery.h"
 
 namespace laneway::service {
+namespace {
+
+// A link of a predecessor's that joins its job again: an answer that the predecessor wrote and did
+// not count is counted, and bytes that it was writing over the state are to be written again.
+void recover_link(WorkerJob& job, Link& link) LW_REQUIRES(kBookkeeping) {
+  const JobRecovery recovery = job.journal->recover();
+  if (recovery.origin.link != link.number || recovery.origin.sequence != link.ring->done()) return;
+  if (recovery.verdict == JobRecovery::Verdict::publish) {
+    // The answer is in the slot; the predecessor died before it counted it.
+    if (const auto request = link.ring->take()) link.ring->publish(request->sequence);
+  } else if (recovery.verdict == JobRecovery::Verdict::rewrite) {
+    const auto request = link.ring->take();
+    if (request && request->kind == RingKind::write_state) link.rewrite = request;
+  }
+}
+
+}  // namespace
 
 Status JobLinks::add(const JobHandle& job, uint32_t number, bool owners,
                      std::unique_ptr<RingServer> ring) {

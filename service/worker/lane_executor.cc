@@ -18,10 +18,10 @@ std::optional<unsigned char> poison(adaptor::Backend& backend) {
 
 }  // namespace
 
-LaneExecutor::LaneExecutor(WorkerContext& context, LaneId id,
+LaneExecutor::LaneExecutor(adaptor::Backend& backend, const LaneTeams& teams, LaneId id,
                            Result<std::unique_ptr<adaptor::DeviceLane>> device)
-    : backend_(context.backend),
-      teams_(context.teams),
+    : backend_(backend),
+      teams_(teams),
       id_(id),
       device_(std::move(device)),
       arena_(backend_.alignment(), poison(backend_)) {}

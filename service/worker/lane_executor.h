@@ -17,16 +17,15 @@
 #include "memory/lane_arena.h"
 #include "service/worker/iteration.h"
 #include "service/worker/lane_teams.h"
-#include "service/worker/worker_context.h"
 #include "service/worker/worker_graph.h"
 
 namespace laneway::service {
 
 class LaneExecutor {
  public:
-  // The context must outlive the executor. `device` may be an error: then every run fails for good
-  // with it.
-  LaneExecutor(WorkerContext& context, LaneId id,
+  // Backend and teams must outlive the executor. `device` may be an error: then every run fails for
+  // good with it.
+  LaneExecutor(adaptor::Backend& backend, const LaneTeams& teams, LaneId id,
                Result<std::unique_ptr<adaptor::DeviceLane>> device);
 
   // From here on iterations allocate in these bytes of the pool.

@@ -19,10 +19,18 @@
 
 namespace laneway::service {
 
-class LaneWait;
-
 class LaneTeams {
  public:
+  // Where the thread of a lane waits that keeps a team in vain.
+  class Waiter {
+   public:
+    // Ends the wait.
+    virtual void arrived() LW_REQUIRES(kBookkeeping) = 0;
+
+   protected:
+    ~Waiter() = default;
+  };
+
   // Work of the lane computes with several threads now, or no longer.
   void begin(LaneId lane) LW_REQUIRES(kBookkeeping);
   void end(LaneId lane) LW_REQUIRES(kBookkeeping) { computing_ &= ~lanes::set_of(lane); }
@@ -31,13 +39,13 @@ class LaneTeams {
 
   // The thread that waits there keeps a team in vain: it is woken when another lane's work begins
   // to compute with one, until it uses or ends its own, which it does before it is gone.
-  void kept(LaneId lane, LaneWait& wait) LW_REQUIRES(kBookkeeping);
+  void kept(LaneId lane, Waiter& waiter) LW_REQUIRES(kBookkeeping);
   void ended(LaneId lane) LW_REQUIRES(kBookkeeping) { kept_ &= ~lanes::set_of(lane); }
 
  private:
   std::atomic<lanes::LaneSet> computing_{0};  // written with the mutex held
   lanes::LaneSet kept_ LW_GUARDED_BY(kBookkeeping) = 0;
-  std::array<LaneWait*, limits::kMaxLanes> waits_ LW_GUARDED_BY(kBookkeeping){};
+  std::array<Waiter*, limits::kMaxLanes> waiters_ LW_GUARDED_BY(kBookkeeping){};
 };
 
 }  // namespace laneway::service

@@ -18,13 +18,14 @@
 #include "service/transport/adaptive_spin.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/event_poll.h"
+#include "service/worker/lane_teams.h"
 #include "service/worker/link.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
 
 namespace laneway::service {
 
-class LaneWait {
+class LaneWait final : public LaneTeams::Waiter {
  public:
   // The context must outlive the wait.
   LaneWait(WorkerContext& context, LaneId lane)
@@ -39,7 +40,7 @@ class LaneWait {
   void drop(const Link& link) LW_REQUIRES(kBookkeeping);
 
   // Something that the thread may wait for is there: every wait ends.
-  void arrived() LW_REQUIRES(kBookkeeping);
+  void arrived() override LW_REQUIRES(kBookkeeping);
   // An iteration used OpenMP threads, which the lane's thread may keep now.
   void team_used() LW_REQUIRES(kBookkeeping);
   bool keeps_team() const LW_REQUIRES(kBookkeeping) { return team_used_.has_value(); }

@@ -101,12 +101,4 @@ class StateGuard {
   JobId grown_for_;    // the job that the log has its size from
 };
 
-// The request died in its commit phase: true, and the state is as before it, when a log has its
-// former bytes.
-bool undo(WorkerContext& context, WorkerJob& job);
-// A state write died, and its client is gone: the same.
-bool undo_write(WorkerContext& context, WorkerJob& job);
-// What a predecessor kept of the job is the job's.
-void find_kept(WorkerContext& context, WorkerJob& job);
-
 }  // namespace laneway::service

@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "service/api/job_form.h"
+#include "service/worker/job_lane.h"
 #include "service/worker/job_snapshot.h"
 #include "service/worker/plan_sharing.h"
 #include "service/worker/thread_team.h"
@@ -34,7 +35,7 @@ Worker::Worker(adaptor::Backend& backend, std::byte* pool, Bytes capacity, Event
       lanes_(context_, *this),
       trials_(lanes_),
       recovery_(context_, jobs_, lanes_, watcher_),
-      copies_(context_, jobs_, device_, links_),
+      copies_(context_, jobs_, device_, [this](const JobHandle& job) { links_.attend(job); }),
       actions_(context_, jobs_, lanes_, watcher_, copies_) {}
 
 void Worker::close_all() {
@@ -147,7 +148,7 @@ Result<GraphHandle> Worker::find_graph(WorkerJob& job, uint32_t number) {
 std::optional<Status> Worker::try_run(WorkerJob& job, WorkerGraph& graph,
                                       std::span<const lanes::InputView> inputs,
                                       std::span<const lanes::OutputView> outputs) {
-  WorkerLane* lane = nullptr;
+  JobLane* lane = nullptr;
   const bool may_run = !graph.uses_team() || caller_can_have_team();
   {
     const BookkeepingLock lock(context_.mutex);

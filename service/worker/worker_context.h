@@ -12,6 +12,7 @@
 #include "adaptor/device/backend.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "pipeline/prefix.h"
 #include "service/journal/journal.h"
 #include "service/journal/recovery_memory.h"
 #include "service/worker/bookkeeping.h"
@@ -23,7 +24,6 @@
 #include "service/worker/outside_images.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/preemption.h"
-#include "service/worker/prefix_rule.h"
 #include "service/worker/recovery_choice.h"
 
 namespace laneway::service {
@@ -57,7 +57,7 @@ struct WorkerContext {
   std::optional<WantedRecovery> wanted_recovery{};  // nothing: each job's costs choose
   bool images_die_with_worker = false;              // the pool is this process's own
   OutsideImages outside{};
-  PrefixRule prefix_rule{};
+  pipeline::PrefixRule prefix_rule{};
 
   // What jobs can have of the pool.
   Bytes usable() const { return usable_of(capacity, reserve, backend.alignment()); }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "lanes/state/event.h"
 #include "service/worker/ring_work.h"
+#include "service/worker/worker_context.h"
 
 namespace laneway::service {
 
@@ -186,6 +188,15 @@ uint32_t WorkerJob::add(std::unique_ptr<adaptor::DeviceGraph> graph, GraphOrigin
   origin.user = user;
   graphs[number] = std::make_shared<WorkerGraph>(number, std::move(graph), std::move(origin));
   return number;
+}
+
+void outdate_copy(WorkerContext& context, WorkerJob& job) {
+  if (!job.clean) return;
+  {
+    const BookkeepingLock lock(context.mutex);
+    if (!job.outdate_copy()) return;
+  }
+  context.events.post(lanes::ImageDirty{.job = job.id});
 }
 
 }  // namespace laneway::service

@@ -37,7 +37,8 @@
 
 namespace laneway::service {
 
-class WorkerLane;
+class JobLane;
+struct WorkerContext;
 
 // What a job is made from.
 struct NewJob {
@@ -89,10 +90,10 @@ struct WorkerJob {
   LaneId admitted LW_GUARDED_BY(kBookkeeping);     // the lane that it was admitted into
   Bytes image_offset LW_GUARDED_BY(kBookkeeping);  // where its memory is, once it has some
   Bytes image_size LW_GUARDED_BY(kBookkeeping);
-  WorkerLane* lane LW_GUARDED_BY(kBookkeeping) = nullptr;  // while a turn is open
-  uint64_t iterations LW_GUARDED_BY(kBookkeeping) = 0;     // of turns that have ended
-  Duration busy LW_GUARDED_BY(kBookkeeping);               //
-  uint64_t uncounted LW_GUARDED_BY(kBookkeeping) = 0;      // as in ReportedJob
+  JobLane* lane LW_GUARDED_BY(kBookkeeping) = nullptr;  // while a turn is open
+  uint64_t iterations LW_GUARDED_BY(kBookkeeping) = 0;  // of turns that have ended
+  Duration busy LW_GUARDED_BY(kBookkeeping);            //
+  uint64_t uncounted LW_GUARDED_BY(kBookkeeping) = 0;   // as in ReportedJob
   lanes::IterationSum measured LW_GUARDED_BY(kBookkeeping);
   LearntOfJob learnt LW_GUARDED_BY(kBookkeeping);
   bool recovered LW_GUARDED_BY(kBookkeeping) = false;  // until the journal was looked at
@@ -191,5 +192,9 @@ struct WorkerJob {
 };
 
 using JobHandle = std::shared_ptr<WorkerJob>;
+
+// Before the job's image in the pool is written: what lies outside is not it any more, and the core
+// hears of it. Requires: the caller has set WorkerJob::running.
+void outdate_copy(WorkerContext& context, WorkerJob& job);
 
 }  // namespace laneway::service

@@ -1,12 +1,13 @@
 #include "service/worker/worker_lane.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/check.h"
 #include "service/worker/crash_notes.h"
 #include "service/worker/guarded_commit.h"
-#include "service/worker/image_copies.h"
+#include "service/worker/image_use.h"
 #include "service/worker/iteration_answer.h"
 #include "service/worker/limits.h"
 
@@ -17,7 +18,7 @@ WorkerLane::WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
     : context_(context),
       host_(host),
       id_(id),
-      executor_(context, id, std::move(device)),
+      executor_(context.backend, context.teams, id, std::move(device)),
       guard_(context, id, executor_.device()),
       enqueued_(context.clock),
       turn_(context.clock),
@@ -82,7 +83,7 @@ std::optional<Status> WorkerLane::run_now(WorkerJob& job, WorkerGraph& graph,
                                           std::span<const lanes::InputView> inputs,
                                           std::span<const lanes::OutputView> outputs) {
   const TimePoint start = context_.clock.now();
-  std::optional<ArrivingImage> arriving = begin_to_use(context_, job, graph, nullptr);
+  std::optional<ArrivingImage> arriving = begin_to_use(context_, job, graph, {});
   Interruption asked = interruption(job, graph);
   IterationResult result =
       executor_.run(graph, inputs, outputs, nullptr, arriving ? &*arriving : nullptr, &asked);
@@ -311,8 +312,10 @@ WorkerLane::Outcome WorkerLane::run_iteration_work(WorkerJob& job,
   }
   GraphHandle graph = work->graph();  // work that is complete has none
   const bool journalled = work->is_journalled();
-  std::optional<ArrivingImage> arriving =
-      begin_to_use(context_, job, *graph, journalled ? &guard_ : nullptr);
+  // Whoever looks for hangs must not take a wait for one.
+  std::function<void(bool)> on_wait;
+  if (journalled) on_wait = [this](bool waits) { guard_.wait(waits); };
+  std::optional<ArrivingImage> arriving = begin_to_use(context_, job, *graph, std::move(on_wait));
   {
     const BookkeepingLock lock(context_.mutex);
     pause_.begin(graph->plan.last_took, work->abandons() < limits::kMostAbandons);

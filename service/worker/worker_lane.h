@@ -28,6 +28,7 @@
 #include "service/worker/computing_share.h"
 #include "service/worker/enqueued_queue.h"
 #include "service/worker/iteration.h"
+#include "service/worker/job_lane.h"
 #include "service/worker/lane_executor.h"
 #include "service/worker/lane_host.h"
 #include "service/worker/lane_pause.h"
@@ -39,7 +40,7 @@
 
 namespace laneway::service {
 
-class WorkerLane {
+class WorkerLane final : public JobLane {
  public:
   // Both must outlive the lane. With an error for `device`, each job that gets a turn ends with it.
   WorkerLane(WorkerContext& context, LaneHost& host, LaneId id,
@@ -60,34 +61,24 @@ class WorkerLane {
   void grant(const lanes::Turn& turn, std::shared_ptr<WorkerJob> job) LW_REQUIRES(kBookkeeping);
   // True when the turn ended at once; then `ended` is the report to post.
   bool recall(const lanes::RecallTurn& asked, lanes::TurnEnded& ended) LW_REQUIRES(kBookkeeping);
-  // Requires: a turn is open.
-  TurnId turn() const LW_REQUIRES(kBookkeeping) { return turn_.id(); }
-  // Work is under way in the lane, or in flight.
-  bool is_busy() const LW_REQUIRES(kBookkeeping) { return busy_; }
-  // An iteration of its turn is held for a more urgent one; it is given up with its job.
-  bool is_paused() const LW_REQUIRES(kBookkeeping) { return pause_.is_paused(); }
-  void give_up_paused() LW_REQUIRES(kBookkeeping) { pause_.give_up_paused(); }
-  // Something that the thread may have waited for is there: work, or the end of what ran.
-  void work_arrived() LW_REQUIRES(kBookkeeping) { wait_.arrived(); }
-  // Somebody waits for the job: what is in flight is retired now.
-  void retire_soon() LW_REQUIRES(kBookkeeping) {
+  TurnId turn() const override LW_REQUIRES(kBookkeeping) { return turn_.id(); }
+  bool is_busy() const override LW_REQUIRES(kBookkeeping) { return busy_; }
+  bool is_paused() const override LW_REQUIRES(kBookkeeping) { return pause_.is_paused(); }
+  void give_up_paused() override LW_REQUIRES(kBookkeeping) { pause_.give_up_paused(); }
+  void work_arrived() override LW_REQUIRES(kBookkeeping) { wait_.arrived(); }
+  void retire_soon() override LW_REQUIRES(kBookkeeping) {
     if (has_enqueued_) work_arrived();
   }
-  // A link joined or leaves the job whose turn is open.
-  void link_added(const Link& link) LW_REQUIRES(kBookkeeping) { wait_.add(link); }
-  void link_dropped(const Link& link) LW_REQUIRES(kBookkeeping) { wait_.drop(link); }
+  void link_added(const Link& link) override LW_REQUIRES(kBookkeeping) { wait_.add(link); }
+  void link_dropped(const Link& link) override LW_REQUIRES(kBookkeeping) { wait_.drop(link); }
   void stop() LW_REQUIRES(kBookkeeping);
   void close_region() LW_REQUIRES(kBookkeeping) { guard_.release_log(); }
   bool has_device() const { return executor_.has_device(); }
 
-  // Takes lane and job for one iteration on the calling thread, which must call run_now next.
-  // False: the job's turn is not open, something runs or is queued, or the graph does not fit the
-  // lane, or others may interrupt it, because the thread could hear of nothing while it is held.
-  bool begin_now(WorkerJob& job, const WorkerGraph& graph) LW_REQUIRES(kBookkeeping);
-  // Without the mutex. Nothing when the iteration did not fit: it must be submitted.
+  bool begin_now(WorkerJob& job, const WorkerGraph& graph) override LW_REQUIRES(kBookkeeping);
   std::optional<Status> run_now(WorkerJob& job, WorkerGraph& graph,
                                 std::span<const lanes::InputView> inputs,
-                                std::span<const lanes::OutputView> outputs);
+                                std::span<const lanes::OutputView> outputs) override;
 
   // Without the mutex, not from the lane's own thread.
   void join() { thread_.join(); }

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "service/worker/blame.h"
+#include "service/worker/job_lane.h"
 #include "service/worker/job_snapshot.h"
+#include "service/worker/job_undo.h"
 #include "service/worker/limits.h"
 #include "service/worker/plan_sharing.h"
 #include "service/worker/ring_work.h"
-#include "service/worker/state_guard.h"
-#include "service/worker/worker_lane.h"
 
 namespace laneway::service {
 
@@ -154,24 +154,6 @@ void WorkerRecovery::write_again(WorkerJob& job) {
     job.journal->take_back();
   } else {
     jobs_.fail(job, half_written(job));
-  }
-}
-
-Error half_written(const WorkerJob& job) {
-  return {ErrorCode::failed,
-          "the worker died while a client's bytes were written over the state of job '" + job.name +
-              "', and the client is gone: make the job again"};
-}
-
-void recover_link(WorkerJob& job, Link& link) {
-  const JobRecovery recovery = job.journal->recover();
-  if (recovery.origin.link != link.number || recovery.origin.sequence != link.ring->done()) return;
-  if (recovery.verdict == JobRecovery::Verdict::publish) {
-    // The answer is in the slot; the predecessor died before it counted it.
-    if (const auto request = link.ring->take()) link.ring->publish(request->sequence);
-  } else if (recovery.verdict == JobRecovery::Verdict::rewrite) {
-    const auto request = link.ring->take();
-    if (request && request->kind == RingKind::write_state) link.rewrite = request;
   }
 }
 

@@ -50,11 +50,4 @@ class WorkerRecovery {
   LinkWatcher& watcher_;
 };
 
-// A state write died, its client is gone, and nothing was kept to undo it.
-Error half_written(const WorkerJob& job);
-
-// A link of a predecessor's that joins its job again: an answer that the predecessor wrote and did
-// not count is counted, and bytes that it was writing over the state are to be written again.
-void recover_link(WorkerJob& job, Link& link) LW_REQUIRES(kBookkeeping);
-
 }  // namespace laneway::service

@@ -237,7 +237,7 @@ Status WorkerServer::activate() {
   const auto wanted = parse_recovery(config_.recovery);
   if (!wanted) return wanted.error();
   if (wanted.value()) worker_->want_recovery(*wanted.value());
-  const auto rule = parse_prefix_rule(config_.prefix.empty() ? "auto" : config_.prefix);
+  const auto rule = pipeline::parse_prefix_rule(config_.prefix.empty() ? "auto" : config_.prefix);
   if (!rule) return rule.error();
   worker_->set_prefix_rule(rule.value());
   if (iterations_) worker_->set_iteration_observer(&*iterations_);

@@ -28,7 +28,7 @@ constexpr int64_t kFloats = int64_t{48} << 10;  // an image of 192 KiB
 struct Room {
   Bytes store;
   Bytes spill;
-  PrefixRule prefix = {};
+  pipeline::PrefixRule prefix = {};
 };
 
 std::unique_ptr<EmbeddedService> open(const Room& room) {
@@ -40,7 +40,9 @@ std::unique_ptr<EmbeddedService> open(const Room& room) {
   return EmbeddedService::open(options).value();
 }
 
-PrefixRule share(uint32_t percent) { return {.kind = PrefixRule::Kind::share, .percent = percent}; }
+pipeline::PrefixRule share(uint32_t percent) {
+  return {.kind = pipeline::PrefixRule::Kind::share, .percent = percent};
+}
 
 // One thread's jobs.
 class Client {

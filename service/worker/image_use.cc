@@ -1,12 +1,12 @@
-#include "service/worker/prefix_rule.h"
+#include "service/worker/image_use.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 #include "pipeline/arrival.h"
 #include "pipeline/prefix.h"
-#include "service/worker/image_arrival.h"
 #include "service/worker/iteration.h"
 #include "service/worker/worker_context.h"
 #include "service/worker/worker_job.h"
@@ -51,7 +51,7 @@ void wish_for(WorkerContext& context, WorkerJob& job, WorkerGraph& graph, Bytes 
 void note_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
                   const ArrivingImage& arriving) {
   const int64_t rate = job.link_rate.load();
-  if (context.prefix_rule.kind != PrefixRule::Kind::by_times || rate == 0) return;
+  if (context.prefix_rule.kind != pipeline::PrefixRule::Kind::by_times || rate == 0) return;
   if (arriving.starts.size() != arriving.needs.size()) return;
   std::vector<Bytes> needs(arriving.needs.begin(), arriving.needs.end());
   // Whoever writes, and the answer, waits for all of it.
@@ -61,19 +61,34 @@ void note_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
   wish_for(context, job, graph, pipeline::prefix_for({needs, arriving.starts}, rate));
 }
 
-}  // namespace
-
-Result<PrefixRule> parse_prefix_rule(const std::string& text) {
-  if (text == "auto") return PrefixRule{};
-  if (text == "none") return PrefixRule{.kind = PrefixRule::Kind::none, .percent = 0};
-  char* end = nullptr;
-  const unsigned long percent = std::strtoul(text.c_str(), &end, 10);
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789%") == std::string::npos;
-  if (digits && std::string(end) == "%" && percent >= 1 && percent <= 99) {
-    return PrefixRule{.kind = PrefixRule::Kind::share, .percent = static_cast<uint32_t>(percent)};
+// What an iteration of the graph needs that begins while its image arrives, without what
+// begin_to_use adds.
+ArrivingImage behind_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph) {
+  if (graph.arrival_needs.empty()) {
+    graph.arrival_needs = pipeline::arrival_needs(graph.torch->graph(), job.torch->layout());
   }
-  return Error{ErrorCode::invalid_argument, "give auto, none, or a share from 1% to 99%"};
+  ArrivingImage arriving{.arrival = job.arrival,
+                         .needs = graph.arrival_needs,
+                         .before_writes = {},
+                         .on_wait = {},
+                         .clock = context.clock};
+  if (runs_when_called(context)) return arriving;
+  DeviceTimes times;
+  {
+    const BookkeepingLock lock(context.mutex);
+    arriving.kept = job.prefix.size;
+    times = graph.times;
+  }
+  const Bytes missing = std::max(Bytes(), graph.arrival_needs.back() - job.arrival.arrived());
+  const pipeline::RecordedArrival recorded{
+      .missing = missing, .by_nodes = times.by_nodes, .replayed = times.replayed};
+  if (pipeline::replay_is_sooner(recorded, job.link_rate.load())) {
+    arriving.recorded = graph.torch.get();
+  }
+  return arriving;
 }
+
+}  // namespace
 
 void note_link_rate(WorkerJob& job, Bytes bytes, Duration took) {
   if (bytes < kMeasured || took <= Duration()) return;
@@ -81,7 +96,8 @@ void note_link_rate(WorkerJob& job, Bytes bytes, Duration took) {
 }
 
 void wish_for_share(WorkerContext& context, WorkerJob& job) {
-  if (context.prefix_rule.kind != PrefixRule::Kind::share || !context.outside.exist()) return;
+  if (context.prefix_rule.kind != pipeline::PrefixRule::Kind::share || !context.outside.exist())
+    return;
   wish(context, job,
        Bytes(job.torch->layout().total().count() / 100 * context.prefix_rule.percent));
 }
@@ -126,36 +142,33 @@ void note_device_iteration(WorkerContext& context, WorkerJob& job, WorkerGraph& 
     ready = times.replayed > Duration() ? times.replayed : times.by_nodes;
   }
   const int64_t rate = job.link_rate.load();
-  if (!ran.kept || context.prefix_rule.kind != PrefixRule::Kind::by_times || rate == 0) return;
+  if (!ran.kept || context.prefix_rule.kind != pipeline::PrefixRule::Kind::by_times || rate == 0)
+    return;
   const Duration exposed = took - ready;
   const Bytes image = job.torch->layout().total();
   wish_for(context, job, graph,
            std::min(image, pipeline::prefix_for_exposed(*ran.kept, exposed, rate)));
 }
 
-ArrivingImage behind_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph) {
-  if (graph.arrival_needs.empty()) {
-    graph.arrival_needs = pipeline::arrival_needs(graph.torch->graph(), job.torch->layout());
+std::optional<ArrivingImage> begin_to_use(WorkerContext& context, WorkerJob& job,
+                                          WorkerGraph& graph,
+                                          std::function<void(bool waits)> on_wait) {
+  const auto outdate = [&context, &job, writes = !graph.writes.empty()] {
+    if (writes) outdate_copy(context, job);
+  };
+  if (job.arrival.is_whole()) {
+    outdate();
+    return std::nullopt;
   }
-  ArrivingImage arriving{.arrival = job.arrival,
-                         .needs = graph.arrival_needs,
-                         .before_writes = {},
-                         .on_wait = {},
-                         .clock = context.clock};
-  if (runs_when_called(context)) return arriving;
-  DeviceTimes times;
-  {
-    const BookkeepingLock lock(context.mutex);
-    arriving.kept = job.prefix.size;
-    times = graph.times;
-  }
-  const Bytes missing = std::max(Bytes(), graph.arrival_needs.back() - job.arrival.arrived());
-  const pipeline::RecordedArrival recorded{
-      .missing = missing, .by_nodes = times.by_nodes, .replayed = times.replayed};
-  if (pipeline::replay_is_sooner(recorded, job.link_rate.load())) {
-    arriving.recorded = graph.torch.get();
-  }
+  ArrivingImage arriving = behind_arrival(context, job, graph);
+  arriving.before_writes = outdate;
+  arriving.on_wait = on_wait ? std::move(on_wait) : [](bool) {};
   return arriving;
+}
+
+Error lost_image(WorkerContext& context, const WorkerJob& job) {
+  const BookkeepingLock lock(context.mutex);
+  return job.over();
 }
 
 }  // namespace laneway::service

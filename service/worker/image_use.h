@@ -1,33 +1,24 @@
-// How much of each image should stay in the pool when it leaves: by the rule of pipeline/prefix.h,
-// from what the link carried and what the nodes took when the image came back the last time; or the
-// same share of every image; or nothing. The worker tells the core, which keeps as much where
-// nobody else needs the room.
+// How iterations use an image that may be on its way, and what follows from that: how much of each
+// image should stay in the pool when it leaves, by the rule of pipeline/prefix.h, from what the
+// link carried and what the nodes took when the image came back the last time. The worker tells the
+// core, which keeps as much where nobody else needs the room.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <string>
 
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "service/worker/image_arrival.h"
 
 namespace laneway::service {
 
-struct ArrivingImage;
 struct IterationResult;
 struct WorkerContext;
 struct WorkerGraph;
 struct WorkerJob;
-
-struct PrefixRule {
-  enum class Kind : uint8_t { by_times, share, none };
-  Kind kind = Kind::by_times;
-  uint32_t percent = 0;  // of a share
-};
-
-// "auto", "none", or a share such as "25%" (1 to 99). Error invalid_argument, with what to give.
-Result<PrefixRule> parse_prefix_rule(const std::string& text);
 
 // The job's image came, so many bytes of it by the link.
 void note_link_rate(WorkerJob& job, Bytes bytes, Duration took);
@@ -60,8 +51,13 @@ DeviceIteration device_iteration(const IterationResult& result,
 void note_device_iteration(WorkerContext& context, WorkerJob& job, WorkerGraph& graph,
                            const DeviceIteration& ran, Duration took);
 
-// What an iteration of the graph needs that begins while its image arrives, without what the caller
-// adds. Requires: as spent.
-ArrivingImage behind_arrival(WorkerContext& context, WorkerJob& job, WorkerGraph& graph);
+// An iteration of `graph` begins. Nothing when the image is whole, and then its copy is out of date
+// if the graph writes; else what run_iteration needs. `on_wait` (may be empty) is told of its
+// waits. Requires: the caller has set WorkerJob::running.
+std::optional<ArrivingImage> begin_to_use(WorkerContext& context, WorkerJob& job,
+                                          WorkerGraph& graph,
+                                          std::function<void(bool waits)> on_wait);
+// Why the job is over whose image did not come back.
+Error lost_image(WorkerContext& context, const WorkerJob& job);
 
 }  // namespace laneway::service
