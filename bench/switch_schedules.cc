@@ -36,7 +36,7 @@
 #include "bench/switch_job.h"
 #include "bench/trial_loop.h"
 #include "lanes/run/forwarding_runner.h"
-#include "service/worker/image_arrival.h"
+#include "pipeline/image_arrival.h"
 
 namespace {
 
@@ -74,7 +74,7 @@ class Told {
   Told(const Told&) = delete;
   Told& operator=(const Told&) = delete;
 
-  laneway::service::ImageArrival& arrival() { return arrival_; }
+  laneway::pipeline::ImageArrival& arrival() { return arrival_; }
   struct Message {
     int64_t end = 0;  // of the bytes
     int64_t sent = 0;
@@ -89,7 +89,7 @@ class Told {
   }
 
  private:
-  laneway::service::ImageArrival arrival_;
+  laneway::pipeline::ImageArrival arrival_;
   std::array<int, 2> pipe_{};
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/slot_offsets.h"
 #include "memory/os/shared_memory.h"
 #include "service/wire/layout.h"
 #include "service/wire/limits.h"
@@ -48,7 +49,7 @@ wire::JobSpec spec_of(const JobRequest& request) {
 
 // The slots' first bytes, each written once, where the worker looks for them.
 Result<memory::SharedMemory> initial_memory(const JobRequest& request) {
-  const SlotOffsets places = wire::slot_offsets(request.slots);
+  const SlotOffsets places = slot_offsets(request.slots);
   auto memory =
       memory::SharedMemory::create("laneway-initial", Bytes(static_cast<int64_t>(places.total)));
   if (!memory) return memory;

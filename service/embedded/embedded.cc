@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "memory/os/owned_descriptor.h"
 #include "policies/registry.h"
 #include "service/status/status.h"
 #include "service/wire/job_ref.h"
@@ -40,9 +41,9 @@ std::string user_name() {
   return found != nullptr ? found->pw_name : std::to_string(user);
 }
 
-Result<OutsideImages> make_outside(const EmbeddedOptions& options) {
-  OutsideImages::Store store;
-  OutsideImages::Spill spill;
+Result<pipeline::OutsideImages> make_outside(const EmbeddedOptions& options) {
+  pipeline::OutsideImages::Store store;
+  pipeline::OutsideImages::Spill spill;
   if (options.store.value_or(Bytes()) > Bytes()) {
     auto made = memory::SharedMemory::create("laneway-store", *options.store);
     if (!made) return made.error();
@@ -54,21 +55,21 @@ Result<OutsideImages> make_outside(const EmbeddedOptions& options) {
     if (!made) return made.error();
     spill.emplace(std::move(made).value());
   }
-  return OutsideImages(std::move(store), std::move(spill));
+  return pipeline::OutsideImages(std::move(store), std::move(spill));
 }
 
 Error closed_error() {
   return Error{ErrorCode::unavailable, "the service was closed; open another one"};
 }
 
-Result<InitialImage> initial_image(const JobRequest& request) {
-  InitialImage initial(request.slots, request.initial);
+Result<pipeline::InitialImage> initial_image(const JobRequest& request) {
+  pipeline::InitialImage initial(request.slots, request.initial);
   if (request.weights.files.empty()) return initial;
-  std::vector<Descriptor> own;  // the caller may close its
+  std::vector<memory::OwnedDescriptor> own;  // the caller may close its
   for (const int descriptor : request.file_descriptors) {
     own.emplace_back(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   }
-  auto files = WeightFileReader::make(request.slots, request.weights, std::move(own));
+  auto files = pipeline::WeightFileReader::make(request.slots, request.weights, std::move(own));
   if (!files) return files.error();
   initial.set_files(std::move(files).value());
   return initial;
@@ -113,7 +114,8 @@ Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOpt
 
 EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
                                  std::unique_ptr<adaptor::Backend> backend,
-                                 std::unique_ptr<memory::MemoryBlock> pool, OutsideImages outside,
+                                 std::unique_ptr<memory::MemoryBlock> pool,
+                                 pipeline::OutsideImages outside,
                                  std::unique_ptr<policies::Policy> policy)
     : device_name_(options.device),
       kernels_(backend->kernels()),
@@ -176,7 +178,7 @@ Result<JobHandle> EmbeddedService::create_job(const JobRequest& request,
                           .ephemeral = Bytes(),
                           .context_key = made.context_key()};
   // One that is larger than the pool will be refused, and has no use for its bytes.
-  Result<InitialImage> initial = InitialImage();
+  Result<pipeline::InitialImage> initial = pipeline::InitialImage();
   if (made.layout().total() <= pool_size_) initial = initial_image(request);
   if (!initial) return initial.error();
   JobHandle job = worker_->add_job({.offer = std::move(offer),

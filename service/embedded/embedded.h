@@ -71,7 +71,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   // The job of this number, or the newest one of this name, that is not over.
   Result<JobHandle> find(const std::string& job) LW_EXCLUDES(jobs_mutex_);
   EmbeddedService(const EmbeddedOptions& options, std::unique_ptr<adaptor::Backend> backend,
-                  std::unique_ptr<memory::MemoryBlock> pool, OutsideImages outside,
+                  std::unique_ptr<memory::MemoryBlock> pool, pipeline::OutsideImages outside,
                   std::unique_ptr<policies::Policy> policy);
 
   void post(lanes::Event event) override { loop_->post(std::move(event)); }

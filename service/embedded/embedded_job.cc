@@ -181,7 +181,7 @@ JobFront::Submitted EmbeddedJob::read_state(std::span<const laneway_slot_copy> c
                                             void* random_state) {
   if (Status open = check_open(); !open) return open.error();
   if (Status valid = check_slots(job_->name, slots_, copies); !valid) return valid.error();
-  const auto read = [job = job_, copies, random_state](const SlotPlaces& places) {
+  const auto read = [job = job_, copies, random_state](const pipeline::SlotPlaces& places) {
     for (const laneway_slot_copy& copy : copies) {
       if (Status copied = places.read(copy.slot, copy.data, copy.bytes); !copied) return copied;
     }
@@ -200,7 +200,7 @@ JobFront::Submitted EmbeddedJob::write_state(std::span<const laneway_slot_copy> 
                                              const void* random_state) {
   if (Status open = check_open(); !open) return open.error();
   if (Status valid = check_slots(job_->name, slots_, copies); !valid) return valid.error();
-  const auto write = [job = job_, copies, random_state](const SlotPlaces& places) {
+  const auto write = [job = job_, copies, random_state](const pipeline::SlotPlaces& places) {
     // First, because it may be refused: then nothing has changed.
     if (random_state != nullptr) {
       Status set = job->torch->set_random_state(

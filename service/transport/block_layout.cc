@@ -30,13 +30,4 @@ BlockLayout block_layout(std::span<const BlockItem> inputs, std::span<const Bloc
   return layout;
 }
 
-SlotOffsets slot_offsets(std::span<const uint64_t> slot_bytes) {
-  SlotOffsets slots;
-  for (const uint64_t bytes : slot_bytes) {
-    slots.offsets.push_back(slots.total);
-    slots.total += aligned(bytes);
-  }
-  return slots;
-}
-
 }  // namespace laneway::service

@@ -1,6 +1,6 @@
-// BlockLayout: where the inputs and outputs of one iteration lie in a block of a client's segment,
-// and where the bytes of slots lie in a job's initial memory. Client and worker compute it from the
-// same description, so no offset of it crosses the border. Pure functions.
+// BlockLayout: where the inputs and outputs of one iteration lie in a block of a client's segment.
+// Client and worker compute it from the same description, so no offset of it crosses the border.
+// Pure function.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,5 @@ struct BlockLayout {
 };
 
 BlockLayout block_layout(std::span<const BlockItem> inputs, std::span<const BlockItem> outputs);
-
-// Slots one behind the other in the order of their numbers.
-struct SlotOffsets {
-  std::vector<uint64_t> offsets;
-  uint64_t total = 0;
-};
-SlotOffsets slot_offsets(std::span<const uint64_t> slot_bytes);
 
 }  // namespace laneway::service

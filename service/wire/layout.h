@@ -1,12 +1,11 @@
-// The layouts of service/transport/block_layout.h for what messages describe: the block of one
-// iteration of a graph, the initial bytes of a job's slots. Pure functions.
+// The layout of service/transport/block_layout.h for what messages describe: the block of one
+// iteration of a graph. Pure function.
 #pragma once
 
 #include <vector>
 
 #include "service/transport/block_layout.h"
 #include "service/wire/graph_info.h"
-#include "service/wire/job_spec.h"
 
 namespace laneway::wire {
 
@@ -19,12 +18,6 @@ inline service::BlockLayout block_layout(const GraphInfo& graph) {
     outputs.push_back({output.kind == ValueKind::tensor, output.bytes});
   }
   return service::block_layout(inputs, outputs);
-}
-
-inline service::SlotOffsets slot_offsets(const std::vector<ImageSlot>& slots) {
-  std::vector<uint64_t> bytes;
-  for (const ImageSlot& slot : slots) bytes.push_back(slot.bytes);
-  return service::slot_offsets(bytes);
 }
 
 }  // namespace laneway::wire

@@ -108,7 +108,7 @@ void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, La
   job->torch->bind_image(image);
   {
     const BookkeepingLock lock(context_.mutex);
-    job->initial = InitialImage();
+    job->initial = pipeline::InitialImage();
     job->phase = WorkerJob::Phase::placed;
     job->placing = false;
     job->prefix = {};
@@ -162,7 +162,7 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
   job->arrival.finish(true);
 }
 
-OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
+pipeline::OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
   return [this, &job, &noting](Bytes moved) {
     noting.progress();
     job.moved_bytes.store(moved.count(), std::memory_order_relaxed);
@@ -175,15 +175,15 @@ OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noti
 
 Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting) {
   memory::PoolAccess& pool = context_.backend.pool_access();
-  const OutsideImages::GoesOn goes_on = while_wanted(job, noting);
+  const pipeline::OutsideImages::GoesOn goes_on = while_wanted(job, noting);
   if (job.clean) return load(job, image, size, goes_on, {});
   return job.initial.write_to(pool, image, size, job.torch->layout(), goes_on);
 }
 
 Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
-                         const OutsideImages::GoesOn& goes_on,
-                         const OutsideImages::Started& started) {
-  OutsideImages::Prefix prefix;
+                         const pipeline::OutsideImages::GoesOn& goes_on,
+                         const pipeline::OutsideImages::Started& started) {
+  pipeline::OutsideImages::Prefix prefix;
   {
     const BookkeepingLock lock(context_.mutex);
     // Its checksum is the whole image's: the CPU must see what stayed.
@@ -248,7 +248,7 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
   bool whole = false;
   if (begun) {
     noting.begin(LaneDoing::copying, job->id);
-    const OutsideImages::GoesOn wanted = while_wanted(*job, noting);
+    const pipeline::OutsideImages::GoesOn wanted = while_wanted(*job, noting);
     const Status saved = save_image(*job, to, size, [&](Bytes moved) {
       if (!wanted(moved)) return false;
       const BookkeepingLock lock(context_.mutex);
@@ -308,7 +308,7 @@ void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
 }
 
 Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
-                               const OutsideImages::GoesOn& goes_on) {
+                               const pipeline::OutsideImages::GoesOn& goes_on) {
   if (job.clean && job.copy == to) return {};
   {
     const BookkeepingLock lock(context_.mutex);

@@ -18,9 +18,9 @@
 
 #include "base/bytes.h"
 #include "lanes/state/action.h"
+#include "pipeline/image_arrival.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/device_health.h"
-#include "service/worker/image_arrival.h"
 #include "service/worker/image_mover.h"
 #include "service/worker/lane_noting.h"
 #include "service/worker/link_watcher.h"
@@ -86,15 +86,16 @@ class ImageCopies {
   bool may_arrive(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
   void arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
   // Its copy outside and what stayed of it come together at `image`.
-  Status load(WorkerJob& job, std::byte* image, Bytes size, const OutsideImages::GoesOn& goes_on,
-              const OutsideImages::Started& started);
+  Status load(WorkerJob& job, std::byte* image, Bytes size,
+              const pipeline::OutsideImages::GoesOn& goes_on,
+              const pipeline::OutsideImages::Started& started);
   void leave(const JobHandle& job, Bytes size, LaneNoting& noting);
   void save_unused(const JobHandle& job, Bytes size, LaneNoting& noting);
   // Success: the copy is whole.
   Status save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
-                    const OutsideImages::GoesOn& goes_on);
+                    const pipeline::OutsideImages::GoesOn& goes_on);
   void stay(const JobHandle& job, const Error& why);
-  OutsideImages::GoesOn while_wanted(WorkerJob& job, LaneNoting& noting);
+  pipeline::OutsideImages::GoesOn while_wanted(WorkerJob& job, LaneNoting& noting);
   // Every byte of the image, so nothing of its former owner is left. Cancelled when the job ends.
   Status write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting);
   void drop_unplaced(const JobHandle& job, const Error& why);

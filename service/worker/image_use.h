@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "service/worker/image_arrival.h"
+#include "service/worker/arriving_runner.h"
 
 namespace laneway::service {
 

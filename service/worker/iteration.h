@@ -18,7 +18,7 @@
 #include "lanes/run/graph_runner.h"
 #include "memory/lane_arena.h"
 #include "service/wire/iteration_note.h"
-#include "service/worker/image_arrival.h"
+#include "service/worker/arriving_runner.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/worker_graph.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "memory/os/owned_descriptor.h"
 #include "service/wire/limits.h"
 #include "service/worker/graph_file.h"
 #include "service/worker/job_json.h"
@@ -32,18 +33,22 @@ Error wrong_descriptors(const char* what, size_t wanted, size_t got) {
 }
 
 // A job's first bytes: what came behind its graph.
-Result<InitialImage> initial_image(const wire::JobSpec& spec, std::vector<Descriptor> fds) {
-  InitialImage initial;
+Result<pipeline::InitialImage> initial_image(const wire::JobSpec& spec,
+                                             std::vector<Descriptor> fds) {
+  pipeline::InitialImage initial;
   if (spec.has_initial) {
-    auto mapped = InitialImage::map(spec.slots, fds[1].release());
+    auto mapped = pipeline::InitialImage::map(spec.slots, fds[1].release());
     if (!mapped) return mapped;
     initial = std::move(mapped).value();
   } else {
-    initial = InitialImage(spec.slots);
+    initial = pipeline::InitialImage(spec.slots);
   }
   if (spec.weights.files.empty()) return initial;
-  fds.erase(fds.begin(), fds.begin() + (spec.has_initial ? 2 : 1));
-  auto files = WeightFileReader::make(spec.slots, spec.weights, std::move(fds));
+  std::vector<memory::OwnedDescriptor> opened;
+  for (size_t i = spec.has_initial ? 2 : 1; i < fds.size(); ++i) {
+    opened.emplace_back(fds[i].release());
+  }
+  auto files = pipeline::WeightFileReader::make(spec.slots, spec.weights, std::move(opened));
   if (!files) return files.error();
   initial.set_files(std::move(files).value());
   return initial;
@@ -132,7 +137,7 @@ Result<JobHandle> JobService::make_job(const wire::to_worker::AddJob& message,
     if (Status set = made.set_random_state(random); !set) return set.error();
   }
   // One that is larger than the pool will be refused, and has no use for its bytes.
-  InitialImage initial;
+  pipeline::InitialImage initial;
   if (made.layout().total() <= worker_.usable()) {
     auto given = initial_image(spec, std::move(fds));
     if (!given) return given.error();

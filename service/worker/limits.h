@@ -57,14 +57,6 @@ inline constexpr Duration kLeastPause = milliseconds(100);
 // The iteration of one request is given up for more urgent jobs at most so often.
 inline constexpr uint32_t kMostAbandons = 2;
 
-// So many bytes of an image that comes back are on their way at a time: enough that the link of a
-// device is never without work, and so few (1.2 ms of a link of 55 GB/s) that a lane whose nodes
-// are enqueued ahead of their bytes keeps its device waiting no longer.
-inline constexpr Bytes kLoadAhead = mib(64);
-// Memory of the store is pinned in pieces of this size when images first use them: 53 ms a GiB, and
-// as much again and more for pages that nobody had touched.
-inline constexpr Bytes kStorePin = mib(16);
-
 // A standby runs graphs over memory of its own, so that libraries are warm: at most so much of it,
 // and never more than half of what is free. Larger steps take long even where they are warm.
 inline constexpr Bytes kMostScratch = gib(1);

@@ -170,7 +170,9 @@ Status RingWork::prepare_access() {
                                    limits::kRandomStateBytes > room - header_.random_offset))) {
     return outside("a random state", header_.random_offset, limits::kRandomStateBytes, room);
   }
-  access_ = [this](const SlotPlaces& places) { return is_write() ? write(places) : read(places); };
+  access_ = [this](const pipeline::SlotPlaces& places) {
+    return is_write() ? write(places) : read(places);
+  };
   return {};
 }
 
@@ -191,7 +193,7 @@ Status RingWork::check_entry(const StateEntry& entry, uint64_t room) const {
   return outside("slot '" + layout.slot(entry.slot).name + "'", entry.offset, entry.bytes, room);
 }
 
-Status RingWork::read(const SlotPlaces& places) {
+Status RingWork::read(const pipeline::SlotPlaces& places) {
   for (const StateEntry& entry : entries_) {
     if (Status read = places.read(entry.slot, block() + entry.offset, entry.bytes); !read) {
       return read;
@@ -207,7 +209,7 @@ Status RingWork::read(const SlotPlaces& places) {
 }
 
 // The random state first: it may be refused, and then nothing has changed.
-Status RingWork::write(const SlotPlaces& places) {
+Status RingWork::write(const pipeline::SlotPlaces& places) {
   if (header_.has_random != 0) {
     std::vector<std::byte> state(limits::kRandomStateBytes);
     std::memcpy(state.data(), block() + header_.random_offset, state.size());

@@ -57,8 +57,8 @@ class RingWork final : public Work {
   Status prepare_iteration();
   Status prepare_access();
   Status check_entry(const StateEntry& entry, uint64_t room) const;
-  Status read(const SlotPlaces& places);
-  Status write(const SlotPlaces& places);
+  Status read(const pipeline::SlotPlaces& places);
+  Status write(const pipeline::SlotPlaces& places);
   // The block begins inside of the segment and has room for `bytes`.
   Status check_block(uint64_t bytes) const;
   std::byte* block() const { return segment_->data() + request_.offset; }

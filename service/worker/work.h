@@ -17,13 +17,13 @@
 #include "base/time.h"
 #include "lanes/graph/graph.h"
 #include "lanes/run/graph_runner.h"
-#include "service/worker/initial_image.h"
+#include "pipeline/initial_image.h"
 #include "service/worker/worker_graph.h"
 
 namespace laneway::service {
 
 // Called with the places of the job's slots.
-using StateAccess = std::function<Status(const SlotPlaces& places)>;
+using StateAccess = std::function<Status(const pipeline::SlotPlaces& places)>;
 
 // Longer limits of waits are none.
 inline constexpr Duration kLongestWait = seconds(int64_t{365} * 86'400);

@@ -139,7 +139,7 @@ class Worker final : public lanes::ActionSink, private LaneHost {
   // Requires of both: there is no job yet. The rule says how much of an image that leaves should
   // stay; `outside`, where images can be that are not in the pool.
   void set_prefix_rule(const pipeline::PrefixRule& rule) { context_.prefix_rule = rule; }
-  void set_outside(OutsideImages outside) { context_.outside = std::move(outside); }
+  void set_outside(pipeline::OutsideImages outside) { context_.outside = std::move(outside); }
   // After a predecessor's death, when all jobs, graphs, links and segments are known again: images
   // are bound where they lie, lanes opened, and what the journal says of each job is done.
   void recover();

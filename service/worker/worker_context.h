@@ -12,6 +12,7 @@
 #include "adaptor/device/backend.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "pipeline/outside_images.h"
 #include "pipeline/prefix.h"
 #include "service/journal/journal.h"
 #include "service/journal/recovery_memory.h"
@@ -21,7 +22,6 @@
 #include "service/worker/iteration_observer.h"
 #include "service/worker/kept_plans.h"
 #include "service/worker/lane_teams.h"
-#include "service/worker/outside_images.h"
 #include "service/worker/plan_cache.h"
 #include "service/worker/preemption.h"
 #include "service/worker/recovery_choice.h"
@@ -56,7 +56,7 @@ struct WorkerContext {
   bool shares_process = false;                      // with the user's own threads
   std::optional<WantedRecovery> wanted_recovery{};  // nothing: each job's costs choose
   bool images_die_with_worker = false;              // the pool is this process's own
-  OutsideImages outside{};
+  pipeline::OutsideImages outside{};
   pipeline::PrefixRule prefix_rule{};
 
   // What jobs can have of the pool.

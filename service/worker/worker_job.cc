@@ -103,9 +103,11 @@ std::shared_ptr<RingWork> WorkerJob::free_work(Link& link) {
       std::make_shared<RingWork>(*this, link.number, link.is_owners, link.ring));
 }
 
-SlotPlaces WorkerJob::places(memory::PoolAccess& pool, const OutsideImages& outside) const {
+pipeline::SlotPlaces WorkerJob::places(memory::PoolAccess& pool,
+                                       const pipeline::OutsideImages& outside) const {
   if (phase == Phase::placed) return {pool, image, torch->layout()};
-  return is_away() ? SlotPlaces(outside.in_memory(copy), torch->layout()) : initial.places();
+  return is_away() ? pipeline::SlotPlaces(outside.in_memory(copy), torch->layout())
+                   : initial.places();
 }
 
 bool WorkerJob::is_accessible(bool writes) const {

@@ -22,16 +22,16 @@
 #include "lanes/state/iteration_sum.h"
 #include "lanes/state/job_offered.h"
 #include "lanes/state/reason.h"
+#include "pipeline/image_arrival.h"
+#include "pipeline/initial_image.h"
+#include "pipeline/outside_images.h"
 #include "service/journal/journal.h"
 #include "service/wire/job_spec.h"
 #include "service/worker/bookkeeping.h"
 #include "service/worker/guarded_state.h"
-#include "service/worker/image_arrival.h"
-#include "service/worker/initial_image.h"
 #include "service/worker/learnt_of_job.h"
 #include "service/worker/link.h"
 #include "service/worker/open_turn.h"
-#include "service/worker/outside_images.h"
 #include "service/worker/work.h"
 #include "service/worker/worker_graph.h"
 
@@ -45,9 +45,9 @@ struct NewJob {
   // What the core is told of it, also a core that comes later; `ephemeral` is the worker's to set.
   lanes::JobOffered offer;
   adaptor::MadeJob torch;
-  GraphOrigin origin{};  // of its first graph
-  InitialImage initial;  // of no bytes when the job is larger than the pool
-  uint32_t user = 0;     // uid
+  GraphOrigin origin{};            // of its first graph
+  pipeline::InitialImage initial;  // of no bytes when the job is larger than the pool
+  uint32_t user = 0;               // uid
   // Of jobs of other processes: where the job's steps are written down.
   std::optional<JobJournal> journal{};
   bool recovered = false;  // the journal tells of a predecessor's work
@@ -72,8 +72,8 @@ struct WorkerJob {
   // --- changed with the mutex held, by the thread that has set `running` or when none has: to read
   // them, either is enough --------------------------------------------------------------------
   Phase phase = Phase::waiting;
-  InitialImage initial;        // the image's bytes until it is placed
-  std::byte* image = nullptr;  // where they are then
+  pipeline::InitialImage initial;  // the image's bytes until it is placed
+  std::byte* image = nullptr;      // where they are then
   // The copy of the image outside of the pool. It is the image while `clean` and not placed: away.
   lanes::OutsidePlace copy;
   uint64_t copy_checksum = 0;
@@ -106,7 +106,8 @@ struct WorkerJob {
   bool placing LW_GUARDED_BY(kBookkeeping) = false;  // its image is on its way into the pool
   // … and iterations may run, which wait for `arrival`; nothing else may use the image.
   bool arriving LW_GUARDED_BY(kBookkeeping) = false;
-  ImageArrival arrival;  // whole a moment later than `arriving` ends, when the core was told
+  pipeline::ImageArrival
+      arrival;  // whole a moment later than `arriving` ends, when the core was told
   // … or out of it, to that place.
   std::optional<lanes::OutsidePlace> leaving_to LW_GUARDED_BY(kBookkeeping);
   std::optional<Bytes> moving_to LW_GUARDED_BY(kBookkeeping);  // … or to another place of the pool
@@ -155,7 +156,8 @@ struct WorkerJob {
   // nothing is before it.
   std::shared_ptr<Work> take_access() LW_REQUIRES(kBookkeeping);
   // `pool`: the one that the image is placed in. Requires: is_accessible.
-  SlotPlaces places(memory::PoolAccess& pool, const OutsideImages& outside) const;
+  pipeline::SlotPlaces places(memory::PoolAccess& pool,
+                              const pipeline::OutsideImages& outside) const;
   // Whether the state can be accessed where it is: that of an away job is only read, and in memory;
   // first bytes in files not at all.
   bool is_accessible(bool writes) const;

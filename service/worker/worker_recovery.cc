@@ -90,7 +90,7 @@ void WorkerRecovery::find_copy(WorkerJob& job) {
   job.copy = {static_cast<lanes::Tier>(copy->tier), copy->offset};
   job.copy_checksum = copy->checksum;
   job.clean = true;
-  job.initial = InitialImage();
+  job.initial = pipeline::InitialImage();
   // The pool went with the worker; the copy did not.
   if (context_.images_die_with_worker && job.journal->is_placed()) job.journal->left();
 }
@@ -112,7 +112,7 @@ Status WorkerRecovery::bind_image(WorkerJob& job) {
   }
   job.image = context_.pool + job.image_offset.count();
   job.torch->bind_image(job.image);
-  job.initial = InitialImage();
+  job.initial = pipeline::InitialImage();
   job.phase = WorkerJob::Phase::placed;
   return {};
 }

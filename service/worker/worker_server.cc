@@ -138,9 +138,9 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
   return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
 }
 
-Result<OutsideImages> WorkerServer::attach_outside(std::span<Descriptor> fds) const {
-  OutsideImages::Store store;
-  OutsideImages::Spill spill;
+Result<pipeline::OutsideImages> WorkerServer::attach_outside(std::span<Descriptor> fds) const {
+  pipeline::OutsideImages::Store store;
+  pipeline::OutsideImages::Spill spill;
   if (config_.store_bytes > 0) {
     auto attached = memory::SharedMemory::attach(fds.front().release(),
                                                  Bytes(static_cast<int64_t>(config_.store_bytes)));
@@ -153,7 +153,7 @@ Result<OutsideImages> WorkerServer::attach_outside(std::span<Descriptor> fds) co
     if (!attached) return attached.error();
     spill.emplace(std::move(attached).value());
   }
-  return OutsideImages(std::move(store), std::move(spill));
+  return pipeline::OutsideImages(std::move(store), std::move(spill));
 }
 
 Status WorkerServer::open_device(const wire::ServiceConfig& config) {

@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "memory/os/shared_memory.h"
+#include "pipeline/outside_images.h"
 #include "service/journal/journal.h"
 #include "service/journal/recovery_memory.h"
 #include "service/transport/channel.h"
@@ -28,7 +29,6 @@
 #include "service/worker/crash_notes.h"
 #include "service/worker/iteration_sender.h"
 #include "service/worker/job_service.h"
-#include "service/worker/outside_images.h"
 #include "service/worker/prepared_jobs.h"
 #include "service/worker/task_thread.h"
 #include "service/worker/worker.h"
@@ -57,7 +57,7 @@ class WorkerServer final : private EventSink {
   Result<bool> read_supervisor();
   Status on_start(const wire::supervisor_to_worker::Start& message, std::vector<Descriptor> fds);
   // Host store and spill file, of which the config says the sizes.
-  Result<OutsideImages> attach_outside(std::span<Descriptor> fds) const;
+  Result<pipeline::OutsideImages> attach_outside(std::span<Descriptor> fds) const;
   Status open_device(const wire::ServiceConfig& config);
   // A worker that makes the pool of a device for those that serve.
   Status on_make_pool(const wire::ServiceConfig& config);
@@ -99,7 +99,7 @@ class WorkerServer final : private EventSink {
   std::unique_ptr<Journal> journal_;
   std::optional<CrashNotes> crash_notes_;
   std::unique_ptr<RecoveryMemory> recovery_;   // null: there is none
-  OutsideImages outside_;                      // until the worker is activated
+  pipeline::OutsideImages outside_;            // until the worker is activated
   std::optional<IterationSender> iterations_;  // while a trace is written
   std::unique_ptr<Worker> worker_;             // once activated
   const std::shared_ptr<GraphCache> graphs_ = std::make_shared<GraphCache>();

@@ -154,7 +154,7 @@ service::JobHandle EnqueueService::add_job(const std::string& name,
   const service::JobHandle job =
       worker_->add_job({.offer = std::move(offer),
                         .torch = std::move(torch).value(),
-                        .initial = service::InitialImage(adding_slots(kCount)),
+                        .initial = pipeline::InitialImage(adding_slots(kCount)),
                         .journal = journal});
   post(job->offer);
   LW_CHECK(worker_->wait_placed(*job, Duration(-1))->ok(), "there is room for the job");
@@ -173,7 +173,7 @@ std::shared_ptr<service::Work> EnqueueService::submit(const service::JobHandle& 
 
 std::shared_ptr<service::Work> EnqueueService::read(const service::JobHandle& job, float* into) {
   auto work = std::make_shared<service::Work>(
-      [into](const service::SlotPlaces& places) { return places.read(0, into, sizeof(float)); });
+      [into](const pipeline::SlotPlaces& places) { return places.read(0, into, sizeof(float)); });
   const Status queued = worker_->access_state(job, work);
   LW_CHECK(queued.ok(), "the job is open");
   return work;

@@ -78,7 +78,7 @@ class CopiesTest : public ::testing::Test, private EventSink {
   // The figure of which the whole state is made; NaN when there are several.
   float state(const JobHandle& job) {
     std::vector<float> figures(kCount);
-    auto work = std::make_shared<Work>([&figures](const SlotPlaces& places) {
+    auto work = std::make_shared<Work>([&figures](const pipeline::SlotPlaces& places) {
       return places.read(0, figures.data(), figures.size() * sizeof(float));
     });
     EXPECT_TRUE(worker_->access_state(job, work));
@@ -101,7 +101,7 @@ class CopiesTest : public ::testing::Test, private EventSink {
   std::atomic<int> answers_{0};  // to MoveImage, and that an image was placed
 
  private:
-  InitialImage from_file() {
+  pipeline::InitialImage from_file() {
     struct stat now {};
     EXPECT_EQ(::stat(path_.c_str(), &now), 0);
     WeightFiles files{.files = {{.name = "a.weights",
@@ -112,11 +112,12 @@ class CopiesTest : public ::testing::Test, private EventSink {
                                   .slot_offset = 0,
                                   .file_offset = 0,
                                   .bytes = static_cast<uint64_t>(now.st_size)}}};
-    std::vector<Descriptor> opened;
+    std::vector<memory::OwnedDescriptor> opened;
     opened.emplace_back(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    InitialImage initial(testing::adding_slots(kCount));
+    pipeline::InitialImage initial(testing::adding_slots(kCount));
     initial.set_files(
-        WeightFileReader::make(testing::adding_slots(kCount), files, std::move(opened)).value());
+        pipeline::WeightFileReader::make(testing::adding_slots(kCount), files, std::move(opened))
+            .value());
     return initial;
   }
   void post(lanes::Event event) override {

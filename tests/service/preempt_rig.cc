@@ -142,7 +142,7 @@ PreemptRig::GatedJob PreemptRig::add_job(const std::string& name, int32_t priori
                           .context_key = torch.value().job->context_key()};
   made.job = worker_->add_job({.offer = offer,
                                .torch = std::move(torch).value(),
-                               .initial = service::InitialImage(adding_slots(kCount))});
+                               .initial = pipeline::InitialImage(adding_slots(kCount))});
   loop_->post(std::move(offer));
   LW_CHECK(worker_->wait_placed(*made.job, Duration(-1))->ok(), "there is room for the job");
   for (int i = 0; i < 2; ++i) {

@@ -68,7 +68,7 @@ Status TinyJob::wait(const Pending& pending, float expected) {
 
 Result<float> TinyJob::read() {
   std::vector<float> state(input_.size());
-  auto work = std::make_shared<service::Work>([&state](const service::SlotPlaces& places) {
+  auto work = std::make_shared<service::Work>([&state](const pipeline::SlotPlaces& places) {
     return places.read(0, state.data(), state.size() * sizeof(float));
   });
   if (Status queued = worker().access_state(job_, work); !queued) return queued.error();
@@ -89,7 +89,7 @@ struct Blocker::State {
 };
 
 Blocker::Blocker(TinyJob& job) : state_(std::make_shared<State>()) {
-  auto hold = std::make_shared<service::Work>([state = state_](const service::SlotPlaces&) {
+  auto hold = std::make_shared<service::Work>([state = state_](const pipeline::SlotPlaces&) {
     MutexLock lock(state->mutex);
     state->entered = true;
     state->changed.notify_all();

@@ -82,7 +82,7 @@ TEST(Work, CopiesOutputsOnlyToFittingPlaces) {
 }
 
 TEST(Work, CompletesOnce) {
-  Work work([](const SlotPlaces&) { return Status(); });
+  Work work([](const pipeline::SlotPlaces&) { return Status(); });
   EXPECT_FALSE(work.is_iteration());
   EXPECT_FALSE(work.wait(Duration()).has_value());
   EXPECT_FALSE(work.wait(microseconds(50)).has_value());
@@ -96,7 +96,7 @@ TEST(Work, CompletesOnce) {
 }
 
 TEST(Work, WakesThoseWhoWaitWithoutALimit) {
-  Work work([](const SlotPlaces&) { return Status(); });
+  Work work([](const pipeline::SlotPlaces&) { return Status(); });
   std::vector<std::thread> waiters;
   for (const int64_t limit : {int64_t{-1}, INT64_MAX, seconds(3600).ns()}) {
     waiters.emplace_back([&work, limit] { EXPECT_TRUE(work.wait(Duration(limit)).value().ok()); });

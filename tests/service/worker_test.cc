@@ -162,7 +162,7 @@ TEST(Worker, AJobMayHaveNoState) {
   const JobHandle job = service->create_job(request, lanes::encode_graph(graph)).value();
   Worker& worker = service->worker();
   for (int i = 0; i < 3; ++i) {
-    auto access = std::make_shared<Work>([](const SlotPlaces&) { return Status(); });
+    auto access = std::make_shared<Work>([](const pipeline::SlotPlaces&) { return Status(); });
     ASSERT_TRUE(worker.access_state(job, access));
     EXPECT_TRUE(access->wait(Duration(-1))->ok());
     const float in[2] = {1, 2};

@@ -6,15 +6,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_SERVICE = Path(__file__).resolve().parents[3] / "service"
+_ROOT = Path(__file__).resolve().parents[3]
+_FOLDERS = [_ROOT / "service", _ROOT / "pipeline"]
 
 
 def fault_points(program: str) -> list[str]:
     """ "PROGRAM.POINT" for every point that the program may pass, in alphabetical order. Raises
     ValueError when there is none, because then the tests would try nothing."""
     found = set()
-    for path in _SERVICE.rglob("*.cc"):
-        found |= set(re.findall(rf'fault_point\("({program}\.\w+)"\)', path.read_text()))
+    for folder in _FOLDERS:
+        for path in folder.rglob("*.cc"):
+            found |= set(re.findall(rf'fault_point\("({program}\.\w+)"\)', path.read_text()))
     if not found:
-        raise ValueError(f"{_SERVICE} has no fault point {program}.NAME")
+        raise ValueError(f"{_FOLDERS} have no fault point {program}.NAME")
     return sorted(found)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/check.h"
+#include "base/slot_offsets.h"
 #include "service/wire/codec.h"
 #include "service/wire/layout.h"
 
@@ -172,7 +173,7 @@ wire::AnyReply FakeService::create(const wire::CreateJob& create, std::vector<De
   job.slots = create.spec.slots;
   LW_CHECK(message.size() == (create.spec.has_initial ? 2u : 1u), "graph and initial bytes");
   if (create.spec.has_initial) {
-    const uint64_t bytes = wire::slot_offsets(create.spec.slots).total;
+    const uint64_t bytes = slot_offsets(create.spec.slots).total;
     std::memcpy(job.slot.data(), attach(message[1], bytes).data(), kBytes);
   }
   auto ring = memory::SharedMemory::create("fake-ring", Bytes(service::kRingBytes)).value();

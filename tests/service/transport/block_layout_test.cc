@@ -31,12 +31,5 @@ TEST(BlockLayout, TheLargestDoesNotOverflow) {
       (uint64_t{limits::kMaxGraphInputs} + limits::kMaxGraphOutputs) * limits::kMaxTensorBytes);
 }
 
-TEST(SlotOffsets, FollowEachOther) {
-  const std::vector<uint64_t> bytes{1, 64, 0, 65};
-  const SlotOffsets slots = slot_offsets(bytes);
-  EXPECT_EQ(slots.offsets, (std::vector<uint64_t>{0, 64, 128, 128}));
-  EXPECT_EQ(slots.total, 256U);
-}
-
 }  // namespace
 }  // namespace laneway::service

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/slot_offsets.h"
 
 namespace laneway::testing {
 
@@ -34,7 +35,7 @@ ProcessClient::ProcessClient(ProcessJob& job, uint32_t blocks)
     stride = std::max(stride, wire::block_layout(graph.info).stride);
   }
   state_block_ = stride * blocks;
-  const uint64_t state = wire::slot_offsets(job.message_.spec.slots).total;
+  const uint64_t state = slot_offsets(job.message_.spec.slots).total;
   const uint64_t header =
       sizeof(service::StateHeader) + job.message_.spec.slots.size() * sizeof(service::StateEntry);
   const uint64_t room = state_block_ + header + state + limits::kRandomStateRoom + 128;
@@ -92,7 +93,7 @@ Result<std::vector<float>> ProcessClient::run(float value, uint32_t graph) {
 
 uint64_t ProcessClient::write_header(bool random) {
   const auto& slots = job_.message_.spec.slots;
-  const service::SlotOffsets offsets = wire::slot_offsets(slots);
+  const SlotOffsets offsets = slot_offsets(slots);
   const uint64_t begin = sizeof(service::StateHeader) + slots.size() * sizeof(service::StateEntry);
   std::byte* const block = segment_->data() + state_block_;
   const service::StateHeader header{.count = static_cast<uint32_t>(slots.size()),
@@ -114,7 +115,7 @@ Result<std::vector<std::byte>> ProcessClient::read_state(std::vector<std::byte>*
                                    .segment = kSegment,
                                    .offset = state_block_}));
   if (!done) return done.error();
-  const uint64_t total = wire::slot_offsets(job_.message_.spec.slots).total;
+  const uint64_t total = slot_offsets(job_.message_.spec.slots).total;
   const std::byte* const from = segment_->data() + state_block_ + begin;
   if (random != nullptr) random->assign(from + total, from + total + limits::kRandomStateBytes);
   return std::vector<std::byte>(from, from + total);

@@ -1,7 +1,7 @@
 // Shows that an iteration runs behind its arriving image: no node before its bytes, no write and no
 // output before the whole; that waits are told and counted; and that an image which never comes
 // ends the iteration without a trace.
-#include "service/worker/image_arrival.h"
+#include "service/worker/arriving_runner.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 // Notes what was there of the image when each step ran.
 class SeeingRunner final : public lanes::GraphRunner {
  public:
-  SeeingRunner(const ImageArrival& arrival, std::array<Bytes, 4> needs)
+  SeeingRunner(const pipeline::ImageArrival& arrival, std::array<Bytes, 4> needs)
       : arrival_(arrival), needs_(needs) {}
 
   size_t node_count() const override { return 3; }
@@ -46,7 +46,7 @@ class SeeingRunner final : public lanes::GraphRunner {
   bool abandoned() const { return abandoned_; }
 
  private:
-  const ImageArrival& arrival_;
+  const pipeline::ImageArrival& arrival_;
   const std::array<Bytes, 4> needs_;
   const Error none_{ErrorCode::internal, "none"};
   int ran_ = 0;
@@ -90,7 +90,7 @@ class ImageArrivalTest : public ::testing::Test {
   SteadyClock clock_;
   memory::SyntheticDevice device_;
   NotingLane lane_{device_, device_.create_stream().value(), clock_};
-  ImageArrival arrival_;
+  pipeline::ImageArrival arrival_;
   SeeingRunner runner_{arrival_, kNeeds};
   int waits_ = 0;
   int begun_ = 0;

@@ -1,7 +1,7 @@
 // Shows that an image gets the bytes of the files that its client opened, and zeros around them;
 // and that files which were changed, cut short or damaged, and descriptors that are none of regular
 // files, are refused in words.
-#include "service/worker/weight_file_reader.h"
+#include "pipeline/weight_file_reader.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "memory/host_pool_access.h"
-#include "service/worker/initial_image.h"
+#include "pipeline/initial_image.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 namespace {
 
 using ::testing::HasSubstr;
@@ -32,14 +32,15 @@ class WeightFileReaderTest : public ::testing::Test {
   WeightFileReaderTest() : path_(::testing::TempDir() + "weights-" + std::to_string(::getpid())) {
     for (size_t i = 0; i < content_.size(); ++i)
       content_[i] = static_cast<std::byte>(i * 7 + i / 999);
-    Descriptor made(::open(path_.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600));
+    const memory::OwnedDescriptor made(
+        ::open(path_.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600));
     EXPECT_EQ(::write(made.get(), content_.data(), content_.size()),
               static_cast<ssize_t>(content_.size()));
   }
   ~WeightFileReaderTest() override { ::unlink(path_.c_str()); }
 
-  std::vector<Descriptor> opened(int flags = O_RDONLY) const {
-    std::vector<Descriptor> all;
+  std::vector<memory::OwnedDescriptor> opened(int flags = O_RDONLY) const {
+    std::vector<memory::OwnedDescriptor> all;
     all.emplace_back(::open(path_.c_str(), flags | O_CLOEXEC));
     return all;
   }
@@ -75,7 +76,7 @@ class WeightFileReaderTest : public ::testing::Test {
                             layout_, goes_on);
   }
   void damage(off_t at) const {
-    const std::vector<Descriptor> file = opened(O_RDWR);
+    const std::vector<memory::OwnedDescriptor> file = opened(O_RDWR);
     ASSERT_EQ(::pwrite(file[0].get(), "?", 1, at), 1);
   }
 
@@ -87,7 +88,7 @@ class WeightFileReaderTest : public ::testing::Test {
       {.name = "third", .kind = SlotKind::buffer, .bytes = 8},
   };
   const std::array<uint32_t, 3> order_ = {1, 0, 2};
-  const pipeline::ImageLayout layout_{slots_, order_, 64};
+  const ImageLayout layout_{slots_, order_, 64};
   const std::vector<std::byte> first_ = std::vector<std::byte>(100, std::byte{1});
   std::vector<std::byte> image_ = std::vector<std::byte>(kSlotBytes + 1024, std::byte{0xee});
 };
@@ -166,12 +167,13 @@ TEST_F(WeightFileReaderTest, OnlyRegularFilesThatCanBeReadAreTaken) {
     EXPECT_THAT(refused.error().message, HasSubstr("'a.weights' is no regular file"));
   }
   for (const char* other : {"/dev/zero", "/proc", "/"}) {
-    std::vector<Descriptor> given;
+    std::vector<memory::OwnedDescriptor> given;
     given.emplace_back(::open(other, O_RDONLY | O_CLOEXEC));
     EXPECT_FALSE(WeightFileReader::make(slots_, weights, std::move(given))) << other;
   }
   EXPECT_FALSE(WeightFileReader::make(slots_, weights, {}));
-  std::vector<Descriptor> none(1);
+  std::vector<memory::OwnedDescriptor> none;
+  none.emplace_back(-1);
   EXPECT_FALSE(WeightFileReader::make(slots_, weights, std::move(none)));
   FileRange outside = most();
   outside.file_offset = kFileBytes - 10;
@@ -179,4 +181,4 @@ TEST_F(WeightFileReaderTest, OnlyRegularFilesThatCanBeReadAreTaken) {
 }
 
 }  // namespace
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

@@ -1,4 +1,4 @@
-#include "service/worker/weight_file_reader.h"
+#include "pipeline/weight_file_reader.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 
 #include "base/fault_point.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 namespace {
 
 constexpr uint64_t kPiece = uint64_t{1} << 20;
@@ -28,7 +28,7 @@ bool is_readable_file(int descriptor) {
 
 Result<WeightFileReader> WeightFileReader::make(std::span<const ImageSlot> slots,
                                                 WeightFiles weights,
-                                                std::vector<Descriptor> descriptors) {
+                                                std::vector<memory::OwnedDescriptor> descriptors) {
   if (Status right = check_weight_files(slots, weights); !right) return right.error();
   if (descriptors.size() != weights.files.size()) {
     return Error{ErrorCode::invalid_argument,
@@ -111,4 +111,4 @@ Status WeightFileReader::check_unchanged() const {
   return {};
 }
 
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

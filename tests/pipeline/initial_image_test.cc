@@ -1,6 +1,6 @@
 // Shows how a job's first bytes come into the pool: every byte of the image is written, and the
 // slots' bytes take the link's time, told by a manual clock that the link's own sleep advances.
-#include "service/worker/initial_image.h"
+#include "pipeline/initial_image.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "memory/host_pool_access.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 namespace {
 
 TEST(InitialImage, IsWrittenWholeAtTheLinksBandwidth) {
@@ -24,7 +24,7 @@ TEST(InitialImage, IsWrittenWholeAtTheLinksBandwidth) {
   const std::array<const void*, 3> bytes = {a.data(), nullptr, b.data()};
   InitialImage initial(slots, bytes);
   const std::array<uint32_t, 2> first_use = {2, 0};
-  const pipeline::ImageLayout layout(slots, first_use, 64);
+  const ImageLayout layout(slots, first_use, 64);
 
   ManualClock clock;
   memory::HostPoolAccess pool(std::make_shared<memory::CopyEngine>(
@@ -42,4 +42,4 @@ TEST(InitialImage, IsWrittenWholeAtTheLinksBandwidth) {
 }
 
 }  // namespace
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

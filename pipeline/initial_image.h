@@ -18,19 +18,18 @@
 #include "memory/os/shared_memory.h"
 #include "memory/pool_access.h"
 #include "pipeline/image.h"
-#include "service/worker/weight_file_reader.h"
+#include "pipeline/weight_file_reader.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 
 // Borrowed: valid as long as what it was made from.
 class SlotPlaces {
  public:
   // In an image that lies at `image` in the pool.
-  SlotPlaces(memory::PoolAccess& pool, std::byte* image, const pipeline::ImageLayout& layout)
+  SlotPlaces(memory::PoolAccess& pool, std::byte* image, const ImageLayout& layout)
       : pool_(&pool), base_(image), layout_(&layout) {}
   // In an image in the CPU's memory.
-  SlotPlaces(std::byte* image, const pipeline::ImageLayout& layout)
-      : base_(image), layout_(&layout) {}
+  SlotPlaces(std::byte* image, const ImageLayout& layout) : base_(image), layout_(&layout) {}
   // In the CPU's memory.
   SlotPlaces(std::byte* base, std::span<const uint64_t> offsets) : base_(base), offsets_(offsets) {}
 
@@ -47,7 +46,7 @@ class SlotPlaces {
 
   memory::PoolAccess* pool_ = nullptr;  // none: the bytes are the CPU's
   std::byte* base_;
-  const pipeline::ImageLayout* layout_ = nullptr;
+  const ImageLayout* layout_ = nullptr;
   std::span<const uint64_t> offsets_;
 };
 
@@ -76,8 +75,8 @@ class InitialImage {
   using GoesOn = std::function<bool(Bytes)>;
   // Writes all `size` bytes of the image in `pool`: the slots', and zeros between and behind them.
   // Errors: cancelled, when the image is not wanted; failed, with what is wrong with a file.
-  Status write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
-                  const pipeline::ImageLayout& layout, const GoesOn& goes_on);
+  Status write_to(memory::PoolAccess& pool, std::byte* image, Bytes size, const ImageLayout& layout,
+                  const GoesOn& goes_on);
 
  private:
   struct Free {
@@ -92,4 +91,4 @@ class InitialImage {
   WeightFileReader files_;
 };
 
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

@@ -13,9 +13,9 @@
 
 #include "base/result.h"
 #include "base/weight_files.h"
-#include "service/transport/descriptor.h"
+#include "memory/os/owned_descriptor.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 
 class WeightFileReader {
  public:
@@ -26,7 +26,7 @@ class WeightFileReader {
   // By file, as many as `weights` has. Nothing is believed of what a client says: invalid_argument
   // when ranges lie elsewhere, or a descriptor is none of a regular file that can be read.
   static Result<WeightFileReader> make(std::span<const ImageSlot> slots, WeightFiles weights,
-                                       std::vector<Descriptor> descriptors);
+                                       std::vector<memory::OwnedDescriptor> descriptors);
 
   bool empty() const { return weights_.ranges.empty(); }
   std::span<const FileRange> ranges() const { return weights_.ranges; }
@@ -45,8 +45,8 @@ class WeightFileReader {
 
   WeightFiles weights_;
   std::vector<std::string> slot_names_;  // of those in files, by range
-  std::vector<Descriptor> descriptors_;
+  std::vector<memory::OwnedDescriptor> descriptors_;
   std::vector<std::byte> piece_;
 };
 
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

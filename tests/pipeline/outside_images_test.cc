@@ -1,6 +1,6 @@
 // Images outside of the pool come back as they were, from the store and from the file; what the
 // file gives back changed is noticed, what is not wanted any more stops, and no place is believed.
-#include "service/worker/outside_images.h"
+#include "pipeline/outside_images.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "memory/stream_pool_access.h"
 #include "tests/support/synthetic_device.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 namespace {
 
 using lanes::Tier;
@@ -284,4 +284,4 @@ TEST_F(OutsideImagesTest, WhereMemoryIsPinnedInPartNoPieceIsAheadOfThoseBeforeIt
 }
 
 }  // namespace
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

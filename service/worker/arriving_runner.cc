@@ -1,32 +1,6 @@
-#include "service/worker/image_arrival.h"
-
-#include <algorithm>
-#include <utility>
+#include "service/worker/arriving_runner.h"
 
 namespace laneway::service {
-
-void ImageArrival::advance(Bytes arrived, std::shared_ptr<memory::Event> there) {
-  if (there != nullptr) {
-    const MutexLock lock(mutex_);
-    coming_.push_back({.bytes = arrived, .there = std::move(there)});
-  }
-  set(arrived.count());
-}
-
-void ImageArrival::finish(bool whole) {
-  {
-    const MutexLock lock(mutex_);
-    coming_.clear();
-  }
-  set(whole ? kWhole : kLost);
-}
-
-ImageArrival::Coming ImageArrival::coming(Bytes bytes) const {
-  const MutexLock lock(mutex_);
-  const auto found = std::find_if(coming_.begin(), coming_.end(),
-                                  [&](const Coming& piece) { return piece.bytes >= bytes; });
-  return found != coming_.end() ? *found : Coming{.bytes = bytes, .there = nullptr};
-}
 
 template <class Wait>
 bool ArrivingRunner::wait(const Wait& wait) {
@@ -63,13 +37,13 @@ lanes::NodeOutcome ArrivingRunner::run_node(size_t index) {
 }
 
 Status ArrivingRunner::order_behind(Bytes need) {
-  const ImageArrival::Coming coming = image_.arrival.coming(need);
+  const pipeline::ImageArrival::Coming coming = image_.arrival.coming(need);
   ordered_ = coming.bytes;
   return coming.there != nullptr ? lane_.wait_for(*coming.there) : Status();
 }
 
 bool ArrivingRunner::may_write() {
-  const ImageArrival& arrival = image_.arrival;
+  const pipeline::ImageArrival& arrival = image_.arrival;
   if (!arrival.is_whole() && !wait([&] { return arrival.wait_whole(); })) return false;
   image_.before_writes();
   return true;
@@ -77,7 +51,7 @@ bool ArrivingRunner::may_write() {
 
 // An answer is given when all bytes are known to be right, not when they are there.
 Status ArrivingRunner::finish(std::span<const lanes::OutputView> outputs) {
-  const ImageArrival& arrival = image_.arrival;
+  const pipeline::ImageArrival& arrival = image_.arrival;
   if (!arrival.is_whole() && !wait([&] { return arrival.wait_whole(); })) return error_;
   note_start();
   return ForwardingRunner::finish(outputs);

@@ -20,7 +20,7 @@
 #include "memory/os/spill_file.h"
 #include "memory/pool_access.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 
 class OutsideImages {
  public:
@@ -82,4 +82,4 @@ class OutsideImages {
   bool can_pin_ = true;
 };
 
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

@@ -1,4 +1,4 @@
-#include "service/worker/initial_image.h"
+#include "pipeline/initial_image.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,20 +6,13 @@
 #include <utility>
 
 #include "base/limits.h"
-#include "service/transport/block_layout.h"
+#include "base/slot_offsets.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 namespace {
 
 // What is copied at least of an image that nobody wants any more.
 constexpr Bytes kPiece = mib(1);
-
-SlotOffsets offsets_of(std::span<const lanes::ImageSlot> slots) {
-  std::vector<uint64_t> bytes;
-  bytes.reserve(slots.size());
-  for (const lanes::ImageSlot& slot : slots) bytes.push_back(slot.bytes);
-  return slot_offsets(bytes);
-}
 
 Bytes bytes_of(uint64_t count) { return Bytes(static_cast<int64_t>(count)); }
 
@@ -65,7 +58,7 @@ struct Target {
 }  // namespace
 
 InitialImage::InitialImage(std::span<const lanes::ImageSlot> slots) {
-  SlotOffsets places = offsets_of(slots);
+  SlotOffsets places = slot_offsets(slots);
   offsets_ = std::move(places.offsets);
   own_.reset(static_cast<std::byte*>(std::calloc(std::max<uint64_t>(places.total, 1), 1)));
   if (own_ == nullptr) throw std::bad_alloc();
@@ -81,7 +74,7 @@ InitialImage::InitialImage(std::span<const lanes::ImageSlot> slots,
 }
 
 Result<InitialImage> InitialImage::map(std::span<const lanes::ImageSlot> slots, int descriptor) {
-  SlotOffsets places = offsets_of(slots);
+  SlotOffsets places = slot_offsets(slots);
   // A job without bytes still sends memory, which cannot be empty.
   const uint64_t total =
       std::max<uint64_t>(places.total, static_cast<uint64_t>(limits::kHostAlignment));
@@ -94,7 +87,7 @@ Result<InitialImage> InitialImage::map(std::span<const lanes::ImageSlot> slots, 
 }
 
 Status InitialImage::write_to(memory::PoolAccess& pool, std::byte* image, Bytes size,
-                              const pipeline::ImageLayout& layout, const GoesOn& goes_on) {
+                              const ImageLayout& layout, const GoesOn& goes_on) {
   const Target target{pool, image, goes_on};
   const int64_t alignment = layout.alignment();
   for (const uint32_t slot : layout.by_offset()) {
@@ -128,4 +121,4 @@ Status SlotPlaces::write(uint32_t slot, const void* from, uint64_t bytes) const 
   return {};
 }
 
-}  // namespace laneway::service
+}  // namespace laneway::pipeline

@@ -1,4 +1,4 @@
-#include "service/worker/outside_images.h"
+#include "pipeline/outside_images.h"
 
 #include <zlib.h>
 
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "service/worker/limits.h"
+#include "pipeline/limits.h"
 
-namespace laneway::service {
+namespace laneway::pipeline {
 namespace {
 
 using lanes::Tier;
@@ -235,4 +235,4 @@ Status OutsideImages::load_from_file(memory::PoolAccess& pool, std::byte* image,
                "your last state_dict()"};
 }
 
-}  // namespace laneway::service
+}  // namespace laneway::pipeline
