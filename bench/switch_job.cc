@@ -14,7 +14,7 @@
 #include "lanes/run/control_word.h"
 #include "lanes/run/executor.h"
 #include "pipeline/arrival.h"
-#include "service/worker/plan_cache.h"
+#include "service/worker/run/plan_cache.h"
 
 namespace laneway::bench {
 namespace {

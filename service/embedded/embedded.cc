@@ -19,8 +19,8 @@
 #include "policies/registry.h"
 #include "service/status/status.h"
 #include "service/wire/job_ref.h"
-#include "service/worker/default_pool.h"
-#include "service/worker/job_json.h"
+#include "service/worker/images/default_pool.h"
+#include "service/worker/jobs/job_json.h"
 
 namespace laneway::service {
 namespace {

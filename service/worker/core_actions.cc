@@ -6,7 +6,7 @@
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "lanes/state/reason.h"
-#include "service/worker/job_lane.h"
+#include "service/worker/jobs/job_lane.h"
 
 namespace laneway::service {
 

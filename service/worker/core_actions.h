@@ -9,13 +9,13 @@
 
 #include "base/mutex.h"
 #include "lanes/state/action.h"
-#include "service/worker/image_copies.h"
-#include "service/worker/link_watcher.h"
-#include "service/worker/pool_return.h"
-#include "service/worker/worker_context.h"
-#include "service/worker/worker_job.h"
-#include "service/worker/worker_jobs.h"
-#include "service/worker/worker_lanes.h"
+#include "service/worker/images/image_copies.h"
+#include "service/worker/images/pool_return.h"
+#include "service/worker/jobs/link_watcher.h"
+#include "service/worker/jobs/worker_context.h"
+#include "service/worker/jobs/worker_job.h"
+#include "service/worker/jobs/worker_jobs.h"
+#include "service/worker/lanes/worker_lanes.h"
 
 namespace laneway::service {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/limits.h"
-#include "service/worker/job_lane.h"
-#include "service/worker/job_undo.h"
-#include "service/worker/ring_work.h"
+#include "service/worker/jobs/job_lane.h"
+#include "service/worker/jobs/ring_work.h"
+#include "service/worker/state/job_undo.h"
 
 namespace laneway::service {
 namespace {

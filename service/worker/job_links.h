@@ -10,11 +10,11 @@
 #include "base/result.h"
 #include "memory/os/shared_memory.h"
 #include "service/transport/ring_server.h"
-#include "service/worker/device_health.h"
-#include "service/worker/link_watcher.h"
-#include "service/worker/worker_context.h"
-#include "service/worker/worker_job.h"
-#include "service/worker/worker_jobs.h"
+#include "service/worker/jobs/device_health.h"
+#include "service/worker/jobs/link_watcher.h"
+#include "service/worker/jobs/worker_context.h"
+#include "service/worker/jobs/worker_job.h"
+#include "service/worker/jobs/worker_jobs.h"
 
 namespace laneway::service {
 

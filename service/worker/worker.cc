@@ -5,10 +5,10 @@
 
 #include "base/limits.h"
 #include "service/api/job_form.h"
-#include "service/worker/job_lane.h"
-#include "service/worker/job_snapshot.h"
-#include "service/worker/plan_sharing.h"
-#include "service/worker/thread_team.h"
+#include "service/worker/common/thread_team.h"
+#include "service/worker/jobs/job_lane.h"
+#include "service/worker/jobs/plan_sharing.h"
+#include "service/worker/state/job_snapshot.h"
 
 namespace laneway::service {
 namespace {

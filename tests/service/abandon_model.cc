@@ -20,8 +20,8 @@
 #include "adaptor/host/host_backend.h"
 #include "adaptor/run/torch_job.h"
 #include "base/limits.h"
-#include "service/worker/iteration.h"
-#include "service/worker/work.h"
+#include "service/worker/run/iteration.h"
+#include "service/worker/run/work.h"
 
 namespace laneway {
 namespace {

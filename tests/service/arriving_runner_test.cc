@@ -1,7 +1,7 @@
 // Shows that an iteration runs behind its arriving image: no node before its bytes, no write and no
 // output before the whole; that waits are told and counted; and that an image which never comes
 // ends the iteration without a trace.
-#include "service/worker/arriving_runner.h"
+#include "service/worker/run/arriving_runner.h"
 
 #include <gtest/gtest.h>
 

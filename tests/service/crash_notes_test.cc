@@ -1,7 +1,7 @@
 // Shows which signals are noted as a lane's, and that the process still dies of them: what a lane's
 // thread, or one that it started, brings upon itself, also when its stack is used up. What another
 // thread does, or another process sends, is not. The ones that die are forked children.
-#include "service/worker/crash_notes.h"
+#include "service/worker/common/crash_notes.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

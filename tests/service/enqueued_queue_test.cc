@@ -1,7 +1,7 @@
 // Shows that iterations in flight retire in their order, that the times which they had to
 // themselves add up to the time that passed, and that a failure is told, with iterations that take
 // as long as the test says.
-#include "service/worker/enqueued_queue.h"
+#include "service/worker/lanes/enqueued_queue.h"
 
 #include <gtest/gtest.h>
 

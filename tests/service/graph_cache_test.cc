@@ -1,14 +1,14 @@
 // Shows that graphs are shared by their bytes and slots and by nothing else: hashes that are all
 // equal mix nothing up; that a graph is known while somebody has it, and afterwards within the
 // limits; and that what jobs of one user measured is not given to another's.
-#include "service/worker/graph_cache.h"
+#include "service/worker/run/graph_cache.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "lanes/graph/graph_codec.h"
-#include "service/worker/limits.h"
+#include "service/worker/common/limits.h"
 #include "tests/service/tiny_graphs.h"
 
 namespace laneway::service {

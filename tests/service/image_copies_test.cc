@@ -2,7 +2,7 @@
 // actions: one that carries them out itself (embedded mode drains the core on whatever thread
 // posts) is not asked to end itself, and none posts to an owner whose worker was closed. And that
 // an image moves whole, or not at all when a new core is told where it is.
-#include "service/worker/image_copies.h"
+#include "service/worker/images/image_copies.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Shows that an iteration in a lane of any size either completes or leaves no trace: every lane
 // from one allocation unit to the need, as a probe and planned, then a larger one, with the same
 // bits as undisturbed. And that a plan gives the same addresses every time.
-#include "service/worker/iteration.h"
+#include "service/worker/run/iteration.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

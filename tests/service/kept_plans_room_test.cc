@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
 #include "service/transport/descriptor.h"
-#include "service/worker/kept_plans.h"
+#include "service/worker/run/kept_plans.h"
 #include "tests/service/tiny_graphs.h"
 
 namespace laneway::service {

@@ -1,5 +1,5 @@
 // What a lane's notes say is of the work that it does now, and of no other.
-#include "service/worker/lane_noting.h"
+#include "service/worker/common/lane_noting.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // Shows what ends the wait of a lane's thread: an arrival, and a request of the job that it
 // follows. Each comes when the thread is inside of the wait; a wake-up that is lost shows as a test
 // that does not end.
-#include "service/worker/lane_wait.h"
+#include "service/worker/lanes/lane_wait.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <thread>
 
-#include "service/worker/thread_team.h"
+#include "service/worker/common/thread_team.h"
 #include "tests/service/link_rig.h"
 
 namespace laneway::service {

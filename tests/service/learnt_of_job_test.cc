@@ -1,5 +1,5 @@
 // What a worker keeps of what cores have learnt: the latest of each pair, of the pairs told last.
-#include "service/worker/learnt_of_job.h"
+#include "service/worker/jobs/learnt_of_job.h"
 
 #include <gtest/gtest.h>
 

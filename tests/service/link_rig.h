@@ -9,9 +9,9 @@
 #include "adaptor/device/backend.h"
 #include "base/clock.h"
 #include "service/transport/ring_client.h"
-#include "service/worker/link.h"
-#include "service/worker/worker_context.h"
-#include "service/worker/worker_job.h"
+#include "service/worker/jobs/link.h"
+#include "service/worker/jobs/worker_context.h"
+#include "service/worker/jobs/worker_job.h"
 
 namespace laneway::testing {
 

@@ -1,6 +1,6 @@
 // Shows that the watcher tells of the jobs whose links have a request, and of no others, with
 // clients that submit to rings of their own.
-#include "service/worker/link_watcher.h"
+#include "service/worker/jobs/link_watcher.h"
 
 #include <gtest/gtest.h>
 

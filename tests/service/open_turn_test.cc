@@ -1,6 +1,6 @@
 // Shows that a turn's budget is used up by iterations or by time, whichever comes first, and that
 // its report says what was done in it, by cranking a clock.
-#include "service/worker/open_turn.h"
+#include "service/worker/jobs/open_turn.h"
 
 #include <gtest/gtest.h>
 

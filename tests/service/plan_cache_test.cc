@@ -1,11 +1,11 @@
 // Shows that equal tapes share one plan, that other tapes never get it, and that the cache stays
 // within its limit.
-#include "service/worker/plan_cache.h"
+#include "service/worker/run/plan_cache.h"
 
 #include <gtest/gtest.h>
 
 #include "base/limits.h"
-#include "service/worker/limits.h"
+#include "service/worker/common/limits.h"
 #include "tests/support/plan_check.h"
 
 namespace laneway::service {

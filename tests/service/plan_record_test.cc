@@ -1,6 +1,6 @@
 // Shows that a plan comes back from its bytes as it was, and that no other bytes become a plan: cut
 // short anywhere, with any byte changed, or of another graph, they are none, or one that is sound.
-#include "service/worker/plan_record.h"
+#include "service/worker/run/plan_record.h"
 
 #include <gtest/gtest.h>
 

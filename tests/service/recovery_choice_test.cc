@@ -1,4 +1,4 @@
-#include "service/worker/recovery_choice.h"
+#include "service/worker/jobs/recovery_choice.h"
 
 #include <gtest/gtest.h>
 

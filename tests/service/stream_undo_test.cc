@@ -2,7 +2,7 @@
 // it, whatever piece of the device's work was the last one that was done: on a device whose work
 // runs when the crank is turned, streams in an order of chance, while the CPU has enqueued
 // everything.
-#include "service/worker/stream_undo.h"
+#include "service/worker/state/stream_undo.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // TaskThread: what it is given runs in order, and on the caller where nothing else is to be done.
-#include "service/worker/task_thread.h"
+#include "service/worker/common/task_thread.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

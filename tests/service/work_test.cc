@@ -1,6 +1,6 @@
 // Shows that work keeps copies of its inputs at aligned addresses, has room for every output, and
 // completes once, for whoever waits.
-#include "service/worker/work.h"
+#include "service/worker/run/work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 #include "base/limits.h"
 #include "lanes/graph/graph_codec.h"
-#include "service/worker/iteration_observer.h"
+#include "service/worker/common/iteration_observer.h"
 #include "service/worker/worker.h"
 #include "tests/service/service_rig.h"
 #include "tests/service/tiny_graphs.h"

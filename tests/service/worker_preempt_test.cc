@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "policies/registry.h"
-#include "service/worker/limits.h"
+#include "service/worker/common/limits.h"
 #include "tests/service/preempt_rig.h"
 
 namespace laneway::service {

@@ -1,6 +1,6 @@
 // Shows when a worker's iterations are told, that they are kept while there is no broker, and that
 // what has no room is counted.
-#include "service/worker/iteration_sender.h"
+#include "service/worker/process/iteration_sender.h"
 
 #include <gtest/gtest.h>
 

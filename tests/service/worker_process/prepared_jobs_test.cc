@@ -1,7 +1,7 @@
 // Shows that what a standby prepared is what would be made when it is asked for: given away only
 // for exactly what it was made from, with the random state of a fresh job, and gone when it was
 // forgotten. And that a stop leaves nothing half done.
-#include "service/worker/prepared_jobs.h"
+#include "service/worker/process/prepared_jobs.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

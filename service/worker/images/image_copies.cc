@@ -1,0 +1,367 @@
+#include "service/worker/images/image_copies.h"
+
+#include <utility>
+
+#include "base/fault_point.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "service/worker/images/image_use.h"
+#include "service/worker/jobs/job_lane.h"
+#include "service/worker/state/job_snapshot.h"
+
+namespace laneway::service {
+void ImageCopies::place(const lanes::PlaceImage& action) {
+  std::vector<std::unique_ptr<Way>> idle;  // joined without the mutex
+  const BookkeepingLock lock(context_.mutex);
+  idle = take_idle_readers();
+  const JobHandle job = jobs_.get(action.job);
+  // Closed meanwhile: the core hears of it next. Or a new core asks again.
+  if (job == nullptr || job->phase != WorkerJob::Phase::waiting || job->placing) return;
+  job->placing = true;
+  job->image_offset = action.offset;
+  job->image_size = action.size;
+  job->prefix = action.prefix;
+  if (job->journal) job->journal->placing(job->admitted, action.offset, action.size);
+  Way& way = way_in(*job);
+  way.thread.post([this, job, &noting = *way.noting] { copy(job, noting); });
+}
+
+ImageCopies::Way& ImageCopies::way_in(const WorkerJob& job) {
+  if (job.clean) return way_of(job.copy.tier);
+  if (!job.initial.lies_in_files()) return way_of(lanes::Tier::none);
+  std::unique_ptr<Way>& way = readers_[job.id];
+  if (way == nullptr) {
+    way = std::make_unique<Way>();
+    way->noting.emplace(nullptr);
+  }
+  return *way;
+}
+
+std::vector<std::unique_ptr<ImageCopies::Way>> ImageCopies::take_idle_readers() {
+  std::vector<std::unique_ptr<Way>> idle;
+  for (auto at = readers_.begin(); at != readers_.end();) {
+    const JobHandle job = jobs_.get(at->first);
+    if ((job != nullptr && job->placing) || at->second->thread.is_current()) {
+      ++at;
+      continue;
+    }
+    idle.push_back(std::move(at->second));
+    at = readers_.erase(at);
+  }
+  return idle;
+}
+
+void ImageCopies::stop() {
+  std::vector<std::unique_ptr<Way>> all;  // joined without the mutex
+  const BookkeepingLock lock(context_.mutex);
+  for (auto& [job, way] : readers_) all.push_back(std::move(way));
+  readers_.clear();
+  all.push_back(std::move(memory_));
+  all.push_back(std::move(disk_));
+}
+
+ImageCopies::Way& ImageCopies::way_of(lanes::Tier tier) {
+  const bool disk = tier == lanes::Tier::spill;
+  std::unique_ptr<Way>& way = disk ? disk_ : memory_;
+  if (way != nullptr) return *way;
+  Journal* const journal = disk ? nullptr : context_.journal;
+  way = std::make_unique<Way>();
+  way->noting.emplace(journal != nullptr ? &journal->notes(limits::kMaxLanes) : nullptr);
+  return *way;
+}
+
+void ImageCopies::copy(const JobHandle& job, LaneNoting& noting) {
+  Bytes offset;
+  Bytes size;
+  bool arrives = false;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    while (job->running) context_.mutex.wait(job->changed);
+    if (job->phase != WorkerJob::Phase::waiting || job->closing) return;
+    job->running = true;
+    offset = job->image_offset;
+    size = job->image_size;
+    arrives = may_arrive(*job);
+  }
+  noting.begin(LaneDoing::copying, job->id);
+  if (arrives) {
+    arrive_noted(job, offset, size, noting);
+  } else {
+    place_noted(job, offset, size, noting);
+  }
+  noting.end();
+}
+
+void ImageCopies::place_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting) {
+  std::byte* const image = context_.pool + offset.count();
+  if (const Status written = write_image(*job, image, size, noting); !written) {
+    return drop_unplaced(job, written.error());
+  }
+  fault_point("worker.image_written");
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->image = image;
+  }
+  keep_placed_image(context_, *job);
+  if (job->journal) job->journal->placed();
+  fault_point("worker.image_placed");
+  job->torch->bind_image(image);
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->initial = pipeline::InitialImage();
+    job->phase = WorkerJob::Phase::placed;
+    job->placing = false;
+    job->prefix = {};
+    job->running = false;
+    job->changed.notify_all();
+  }
+  context_.events.post(lanes::ImagePlaced{.job = job->id});
+  wish_for_share(context_, *job);
+}
+
+// A device copies by itself from memory alone; and what it keeps on the CPU of the job's state is
+// taken from there.
+bool ImageCopies::may_arrive(const WorkerJob& job) const {
+  const bool copies_by_itself = context_.outside.in_memory(job.copy) != nullptr;
+  // What dies with the worker must be kept before it is used.
+  return job.clean && !job.guard.restore_pending && !job.quarantined &&
+         !context_.images_die_with_worker &&
+         (copies_by_itself || context_.backend.device().capabilities().pool_is_addressable);
+}
+
+void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting) {
+  std::byte* const image = context_.pool + offset.count();
+  job->arrival.begin();
+  const bool reached = context_.backend.device().capabilities().pool_is_addressable;
+  job->torch->bind_arriving_image(image, reached ? nullptr : context_.outside.in_memory(job->copy));
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->image = image;
+    job->phase = WorkerJob::Phase::placed;
+    job->arriving = true;
+    job->running = false;
+    job->changed.notify_all();
+  }
+  context_.events.post(lanes::ImagePlaced{.job = job->id, .whole = false});
+  const Status loaded = load(*job, image, size, while_wanted(*job, noting),
+                             [&job](Bytes bytes, std::shared_ptr<memory::Event> there) {
+                               job->arrival.advance(bytes, std::move(there));
+                             });
+  if (!loaded) return drop_unplaced(job, loaded.error());
+  fault_point("worker.image_written");
+  if (job->journal) job->journal->placed();
+  fault_point("worker.image_placed");
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->placing = job->arriving = false;
+    job->prefix = {};
+    job->changed.notify_all();
+  }
+  // Before anybody writes the image: that it is dirty must not be heard of before that it is whole.
+  context_.events.post(lanes::ImagePlaced{.job = job->id});
+  job->arrival.finish(true);
+}
+
+pipeline::OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
+  return [this, &job, &noting](Bytes moved) {
+    noting.progress();
+    job.moved_bytes.store(moved.count(), std::memory_order_relaxed);
+    if (job.journal) job.journal->show_moved(moved);
+    fault_point("worker.image_part");
+    const BookkeepingLock lock(context_.mutex);
+    return !job.closing;
+  };
+}
+
+Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting) {
+  memory::PoolAccess& pool = context_.backend.pool_access();
+  const pipeline::OutsideImages::GoesOn goes_on = while_wanted(job, noting);
+  if (job.clean) return load(job, image, size, goes_on, {});
+  return job.initial.write_to(pool, image, size, job.torch->layout(), goes_on);
+}
+
+Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
+                         const pipeline::OutsideImages::GoesOn& goes_on,
+                         const pipeline::OutsideImages::Started& started) {
+  pipeline::OutsideImages::Prefix prefix;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    // Its checksum is the whole image's: the CPU must see what stayed.
+    const bool usable = context_.outside.in_memory(job.copy) != nullptr ||
+                        context_.backend.device().capabilities().pool_is_addressable;
+    if (!usable) job.prefix = {};
+    prefix = {context_.pool + job.prefix.offset.count(), job.prefix.size};
+  }
+  const TimePoint begun = context_.clock.now();
+  memory::PoolAccess& pool = context_.backend.pool_access();
+  Status loaded = context_.outside.load(pool, image, size, job.copy, job.copy_checksum, goes_on,
+                                        prefix, started);
+  if (loaded) note_link_rate(job, size - prefix.size, context_.clock.now() - begun);
+  return loaded;
+}
+
+void ImageCopies::evict(const lanes::EvictImage& action) {
+  const BookkeepingLock lock(context_.mutex);
+  const JobHandle job = jobs_.get(action.job);
+  // Closed meanwhile: the core hears of it next.
+  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->leaving_to) return;
+  job->leaving_to = action.to;
+  job->keeps = action.keep;
+  Way& way = way_of(action.to.tier);
+  way.thread.post(
+      [this, job, size = action.size, &noting = *way.noting] { leave(job, size, noting); });
+}
+
+void ImageCopies::move(const lanes::MoveImage& action) {
+  const BookkeepingLock lock(context_.mutex);
+  const JobHandle job = jobs_.get(action.job);
+  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->moving_to) return;
+  job->moving_to = action.offset;
+  Way& way = way_of(lanes::Tier::none);
+  way.thread.post(
+      [this, job, size = action.size, &noting = *way.noting] { mover_.move(job, size, noting); });
+}
+
+void ImageCopies::save(const lanes::SaveImage& action) {
+  const BookkeepingLock lock(context_.mutex);
+  const JobHandle job = jobs_.get(action.job);
+  if (job == nullptr || job->phase != WorkerJob::Phase::placed || job->saving_to) return;
+  job->saving_to = action.to;
+  Way& way = way_of(action.to.tier);
+  way.thread.post(
+      [this, job, size = action.size, &noting = *way.noting] { save_unused(job, size, noting); });
+}
+
+void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noting) {
+  const auto is_used = [&job]() LW_REQUIRES(kBookkeeping) {
+    return job->closing || job->lane != nullptr || job->visitors > 0 || job->ready();
+  };
+  lanes::OutsidePlace to;
+  bool begun = false;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    to = *job->saving_to;
+    begun = job->phase == WorkerJob::Phase::placed && !job->running && !job->arriving && !is_used();
+    if (begun) job->running = true;
+    if (!begun) job->saving_to.reset();
+  }
+  bool whole = false;
+  if (begun) {
+    noting.begin(LaneDoing::copying, job->id);
+    const pipeline::OutsideImages::GoesOn wanted = while_wanted(*job, noting);
+    const Status saved = save_image(*job, to, size, [&](Bytes moved) {
+      if (!wanted(moved)) return false;
+      const BookkeepingLock lock(context_.mutex);
+      return !is_used();
+    });
+    noting.end();
+    whole = saved.ok();
+    if (!whole && saved.error().code != ErrorCode::cancelled) {
+      log_warning("the image of job '" + job->name + "' has no copy: " + saved.error().message);
+    }
+    const BookkeepingLock lock(context_.mutex);
+    job->saving_to.reset();
+  }
+  // Before anybody writes the image: its copy's end must not be heard of before its beginning.
+  context_.events.post(lanes::ImageSaved{.job = job->id, .whole = whole});
+  if (!begun) return;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->running = false;
+    if (job->closing) job->close_links();
+    job->changed.notify_all();
+    if (job->lane != nullptr) job->lane->work_arrived();
+  }
+  attend_(job);
+}
+
+void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
+  lanes::OutsidePlace to;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    while (job->running || job->arriving) context_.mutex.wait(job->changed);
+    if (job->phase != WorkerJob::Phase::placed || job->closing) return;
+    job->running = true;
+    to = *job->leaving_to;
+  }
+  noting.begin(LaneDoing::copying, job->id);
+  const Status saved = save_image(*job, to, size, while_wanted(*job, noting));
+  noting.end();
+  if (!saved) return stay(job, saved.error());
+  fault_point("worker.image_saved");
+  if (job->journal) job->journal->left();
+  fault_point("worker.image_left");
+  // The copy is the state, and is all that a successor needs.
+  if (!job->guard.restore_pending) drop_snapshot(*job);
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->image = nullptr;
+    job->phase = WorkerJob::Phase::waiting;
+    job->admitted = {};
+    job->leaving_to.reset();
+    job->prefix = {job->image_offset, job->keeps};
+    job->running = false;
+    job->changed.notify_all();
+  }
+  context_.events.post(lanes::ImageLeft{.job = job->id});
+  attend_(job);
+}
+
+Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
+                               const pipeline::OutsideImages::GoesOn& goes_on) {
+  if (job.clean && job.copy == to) return {};
+  {
+    const BookkeepingLock lock(context_.mutex);
+    (void)job.outdate_copy();
+  }
+  const auto sum =
+      context_.outside.save(context_.backend.pool_access(), job.image, size, to, goes_on);
+  if (!sum) return sum.error();
+  fault_point("worker.image_copied");
+  const BookkeepingLock lock(context_.mutex);
+  job.copy = to;
+  job.copy_checksum = sum.value();
+  if (job.journal) {
+    job.journal->keep_copy(
+        {.tier = static_cast<uint32_t>(to.tier), .offset = to.offset, .checksum = sum.value()});
+  }
+  job.clean = true;
+  return {};
+}
+
+void ImageCopies::stay(const JobHandle& job, const Error& why) {
+  const bool ended = why.code == ErrorCode::cancelled;
+  Error reason = why;
+  if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
+  if (!ended) {
+    log_warning("the image of job '" + job->name + "' stays in the pool: " + reason.message);
+  }
+  {
+    const BookkeepingLock lock(context_.mutex);
+    job->leaving_to.reset();
+    job->running = false;
+    if (job->closing) job->close_links();
+    job->changed.notify_all();
+  }
+  if (!ended) context_.events.post(lanes::CopyFailed{.job = job->id});
+  device_.tell_of_lost_jobs();
+}
+
+void ImageCopies::drop_unplaced(const JobHandle& job, const Error& why) {
+  Error reason = why;
+  if (why.code == ErrorCode::device_lost) reason = device_.failed(why, *job, "");
+  const bool ended = why.code == ErrorCode::cancelled;
+  {
+    const BookkeepingLock lock(context_.mutex);
+    if (!ended && !job->end_reason) job->end_reason = reason;
+    if (!job->arriving) job->running = false;  // else it is a lane's
+    job->placing = job->arriving = false;
+    job->changed.notify_all();
+  }
+  job->arrival.finish(false);
+  if (ended) return;  // whoever ended it waits
+  jobs_.begin_close(job, reason);
+  device_.tell_of_lost_jobs();
+}
+
+}  // namespace laneway::service
