@@ -1,5 +1,6 @@
 """Shows that whatever holds a value that a step reads, another value is used by the next call:
-slots, properties, enums, closures, weak references, context variables and the like."""
+slots, properties, enums, closures, weak references, context variables, Python modules that the step
+imports and the like. So it is on each Python that captures know."""
 
 from __future__ import annotations
 
@@ -8,9 +9,15 @@ import contextvars
 import dataclasses
 import enum
 import functools
+import importlib
+import operator
 import os
+import sys
+import tempfile
+import types
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,6 +174,81 @@ def recursive():
     return lambda: of.inner[1]["again"].inner[0].factor, attribute(of)[1]
 
 
+@functools.cache
+def _folder() -> str:
+    """On sys.path: for Python modules of the test's own."""
+    folder = tempfile.mkdtemp()
+    sys.path.insert(0, folder)
+    return folder
+
+
+def by_import(line: str, ahead: bool = True):
+    """A function with this line in its body, and the name of a Python module in it. `ahead`: that
+    has been imported before."""
+    name = f"read_{len(list(Path(_folder()).glob('*.py')))}"
+    Path(_folder(), f"{name}.py").write_text("factor = 1.0\n")
+    importlib.invalidate_caches()
+    if ahead:
+        importlib.import_module(name)
+    made: dict[str, Any] = {}
+    code = f"def read():\n    {line.format(name)}\n    return factor\n"
+    exec(compile(code, __file__, "exec"), made)
+    return made["read"], lambda value: setattr(importlib.import_module(name), "factor", value)
+
+
+def by_names_in_a_tuple():
+    global settings
+    settings = types.ModuleType("settings")
+    settings.__file__, settings.factor = __file__, 1.0
+
+    def read():
+        factor = 1.0
+        for name in ("factor", "other"):
+            factor *= getattr(settings, name, 1.0)
+        return factor
+
+    return read, lambda value: setattr(settings, "factor", value)
+
+
+def above_an_object_in_a_closure():
+    """The object is a variable of an inner function, so the code names it before the attribute."""
+
+    class Above:
+        factor = 1.0
+
+    class Below(Above):
+        factor = 7.0
+
+        def both(self):
+            return super().factor, lambda: self
+
+    of = Below()
+    return lambda: of.both()[0], lambda value: setattr(Above, "factor", value)
+
+
+def of_a_namespace(read: Callable[[Any], float]):
+    of = types.SimpleNamespace(factor=1.0)
+    return lambda: read(of), lambda value: setattr(of, "factor", value)
+
+
+def by_a_pattern(of: Any) -> float:
+    match of:
+        case types.SimpleNamespace(factor=factor):
+            return factor
+    return 0.0
+
+
+def by_globals():
+    global GIVEN
+    GIVEN = 1.0
+
+    def put(value):
+        global GIVEN
+        GIVEN = value
+
+    return lambda: globals()["GIVEN"], put
+
+
 READS = {
     "a slot": lambda: attribute(Slotted()),
     "a dataclass": lambda: attribute(Config()),
@@ -183,6 +265,16 @@ READS = {
     "objects in objects": three_objects_deep,
     "a numpy array": a_numpy_array,
     "objects that hold themselves": recursive,
+    "an import in the step": lambda: by_import("import {0}; factor = {0}.factor"),
+    "an import of a name": lambda: by_import("from {0} import factor"),
+    "an import that the step makes first": lambda: by_import("from {0} import factor", ahead=False),
+    "names in a tuple": by_names_in_a_tuple,
+    "super() of an object in a closure": above_an_object_in_a_closure,
+    "a pattern": lambda: of_a_namespace(by_a_pattern),
+    "vars()": lambda: of_a_namespace(lambda of: vars(of)["factor"]),
+    "__dict__": lambda: of_a_namespace(lambda of: of.__dict__["factor"]),
+    "attrgetter": lambda: of_a_namespace(lambda of: operator.attrgetter("factor")(of)),
+    "globals()": by_globals,
 }
 
 

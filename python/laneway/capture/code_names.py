@@ -2,36 +2,37 @@
 
 Python's own objects tell of each read of an attribute while they are watched (use_watch.py). Global
 variables, variables of outer functions, and attributes of classes, Python modules and namespaces do
-not: of those, the code says what it may read.
+not: of those, the code says what it may read. byte_code.py reads the code.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import dis
 import functools
 import os
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from laneway.capture.byte_code import OF_ANYTHING, reads_of
 from laneway.capture.user_lines import is_internal, is_internal_file
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _EMPTY = object()  # no variable holds it
-_OF_ANYTHING = ""  # stands for an object that the code does not name
-_BY_TEXT = ("getattr", "hasattr", "setattr", "attrgetter")
+# Code that names these may name attributes by texts.
+_BY_TEXT = frozenset({"getattr", "hasattr", "setattr", "attrgetter", "vars", "__dict__"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Named:
     """`globals` and `stored` are names of global variables (of outer functions too, in `stored`);
-    `attributes` are pairs of what an attribute is of ("" when that has no name) and its name."""
+    `attributes` are pairs of what an attribute is of ("" when that has no name) and its name;
+    `imports` are pairs of a Python module's name and the dots before it."""
 
     globals: tuple[str, ...]
     stored: frozenset[str]
     attributes: frozenset[tuple[str, str]]
-    lines: dict[str, int]
+    imports: frozenset[tuple[str, int]]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -40,37 +41,38 @@ def named_in(code: types.CodeType) -> Named:
     names: dict[str, None] = {}
     stored: set[str] = set()
     attributes: set[tuple[str, str]] = set()
-    lines: dict[str, int] = {}
-    before, line = _OF_ANYTHING, code.co_firstlineno
-    for instruction in dis.get_instructions(code):
-        kind, name = instruction.opname, instruction.argval
-        line = getattr(getattr(instruction, "positions", None), "lineno", None) or line
-        if kind in ("CACHE", "EXTENDED_ARG", "PRECALL", "NOP", "PUSH_NULL"):
-            continue
-        if kind.startswith(("LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR")):
-            attributes.add((before, name))
-            before = name
-            continue
-        before = _OF_ANYTHING
-        if kind.startswith(("LOAD_GLOBAL", "LOAD_NAME")):
-            names[name] = None
-            before = name
-        elif kind.startswith(("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT")):
-            before = name
-        elif kind.startswith(("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF")):
-            names.update({name: None} if "GLOBAL" in kind else {})
-            stored.add(name)
-        lines.setdefault(before, line)
-    inner = [named_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]
-    for other in inner:
-        names.update(dict.fromkeys(other.globals))
-        stored |= other.stored
-        attributes |= other.attributes
-        lines = other.lines | lines
-    if any(name in names for name in _BY_TEXT):
-        texts = (c for c in code.co_consts if isinstance(c, str) and c.isidentifier())
-        attributes |= {(_OF_ANYTHING, text) for text in texts}
-    return Named(tuple(names), frozenset(stored), frozenset(attributes), lines)
+    imports: set[tuple[str, int]] = set()
+    by_text = False
+    for read in reads_of(code):
+        if read.kind == "attribute":
+            attributes.add((read.of, read.name))
+        elif read.kind == "import":
+            imports.add((read.name, read.of))
+        if read.kind in ("global", "set global"):
+            names[read.name] = None
+        if read.kind in ("set global", "set outer"):
+            stored.add(read.name)
+        by_text |= read.kind == "pattern"
+    for inner in [named_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]:
+        names.update(dict.fromkeys(inner.globals))
+        stored |= inner.stored
+        attributes |= inner.attributes
+        imports |= inner.imports
+    texts = set(_texts(code.co_consts))
+    if by_text or not _BY_TEXT.isdisjoint({*names, *(name for _, name in attributes)}):
+        attributes |= {(OF_ANYTHING, text) for text in texts}
+    if "globals" in names:
+        names.update(dict.fromkeys(sorted(texts)))
+    return Named(tuple(names), frozenset(stored), frozenset(attributes), frozenset(imports))
+
+
+def _texts(constants: Iterable[Any]) -> Iterator[str]:
+    """The constants that may be names of attributes: also those in a tuple or a set of them."""
+    for constant in constants:
+        if isinstance(constant, str) and constant.isidentifier():
+            yield constant
+        elif isinstance(constant, (tuple, frozenset)):
+            yield from _texts(constant)
 
 
 def named_by(function: types.FunctionType) -> Iterable[tuple[str, Any]]:

@@ -6,8 +6,10 @@ iterators, caches.
 from __future__ import annotations
 
 import collections
+import contextlib
 import contextvars
 import functools
+import importlib.util
 import operator
 import os
 import random
@@ -20,7 +22,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from laneway.capture.code_names import is_users
+from laneway.capture.code_names import Named, is_users
 from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
 from laneway.errors import CaptureError
 
@@ -68,6 +70,7 @@ class Reach:
         self._held: list[Any] = []  # keeps those ids taken
         self._parts = 0
         self._array_bytes = 0  # of large arrays
+        self._imports: set[str] = set()  # names of Python modules that are not there yet
         self.caches: list[tuple[Any, int]] = []  # of functools, with their misses before
 
     def value(self, value: Any, place: Place) -> None:
@@ -164,6 +167,21 @@ class Reach:
         """The step may read environment variables."""
         place = Place(None, "environment", None, "the environment variables")
         self._watch.container(ENVIRONMENT, place)
+
+    def imports(self, named: Named, scope: dict[str, Any]) -> None:
+        """The Python modules that a function imports when it runs. The first run imports them:
+        those that are not there yet are looked for again behind it (imported())."""
+        for name, dots in named.imports:
+            package = scope.get("__package__") or ""
+            with contextlib.suppress(ImportError):  # the step itself says so
+                self._imports.add(importlib.util.resolve_name("." * dots + name, package))
+        self.imported()
+
+    def imported(self) -> None:
+        for name in self._imports & set(sys.modules):
+            self._imports.discard(name)
+            place = Place(None, "modules", None, "").then("entry", name, name)
+            self.value(sys.modules[name], place)
 
     def _object(self, of: Any, place: Place) -> None:
         if not (type(of).__module__ or "").startswith("laneway"):

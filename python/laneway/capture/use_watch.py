@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import Optimizer
 
 from laneway.capture import code_names
+from laneway.capture.byte_code import refuse_unknown_python
 from laneway.capture.chance import Chance
 from laneway.capture.code_names import Named, is_users, named_in
 from laneway.capture.fake_keys import FakeKeys
@@ -41,7 +42,7 @@ from laneway.capture.uses import (
 OF_EVERY_MODULE = frozenset(torch.nn.Module().__dict__)
 _HOLDERS = ("_parameters", "_buffers", "_modules")
 _WHOLE = frozenset({"__dict__", "__reduce_ex__", "__getstate__", "__deepcopy__", "__copy__"})
-_ENVIRONMENT = {("os", "environ"), ("os", "getenv")}
+_ENVIRONMENT = {(of, name) for of in ("os", "") for name in ("environ", "getenv")}
 
 
 class _Known:
@@ -69,6 +70,7 @@ class Watch:
         optimizers: Sequence[Optimizer] = (),
         fakes: dict[int, torch.Tensor] | None = None,
     ) -> None:
+        refuse_unknown_python()
         self.guards: dict[tuple[int, Any], Guard] = {}
         self.objects: dict[int, _Known] = {}
         self._by_entries: dict[int, _Known] = {}
@@ -104,6 +106,7 @@ class Watch:
                 self.alone = "an optimizer has hooks"
             try:
                 yield
+                self.reach.imported()
             finally:
                 self._keys.remove()
 
@@ -272,6 +275,7 @@ class Watch:
         for number, (name, cell) in cells:
             self._variable(cell, place.then("cell", number, name), name in named.stored)
         self._globals(function, place, named)
+        self.reach.imports(named, function.__globals__)
         if named.attributes & _ENVIRONMENT:
             self.reach.environment()
         new = named.attributes - self._pairs

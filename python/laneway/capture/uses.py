@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import os
 import struct
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -20,14 +21,15 @@ import torch
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _VALUES = (range, torch.device)
 ENVIRONMENT: Any = os.environ._data  # type: ignore[attr-defined]
+_OF_PROCESS: dict[str, Any] = {"environment": ENVIRONMENT, "modules": sys.modules}
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "not there"})()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Place:
-    """`parent` is None for a root, whose number is `key`, or the
-    process's environment variables. `words` name the object for a message:
-    "self.beta"; "" for what needs no name."""
+    """`parent` is None for a root, whose number is `key`, or for what the process has one of: its
+    environment variables, its Python modules. `words` name the object for a message: "self.beta";
+    "" for what needs no name."""
 
     parent: Place | None
     kind: str
@@ -46,7 +48,7 @@ class Place:
         """The object. Raises what looking for it raises, where it is not there."""
         if self not in found:
             if self.parent is None:
-                found[self] = ENVIRONMENT if self.kind == "environment" else roots[self.key]
+                found[self] = _OF_PROCESS.get(self.kind) or roots[self.key]
             else:
                 found[self] = _LOOK[self.kind](self.parent.find(roots, found), self.key)
         return found[self]

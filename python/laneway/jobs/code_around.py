@@ -7,13 +7,13 @@ read, so the code that calls the step is looked at, and the functions that it na
 
 from __future__ import annotations
 
-import dis
 import functools
 import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from laneway.capture.byte_code import reads_of
 from laneway.capture.code_names import is_empty, is_installed
 from laneway.capture.uses import MISSING
 
@@ -90,16 +90,8 @@ def _codes_of(function: Callable[..., Any] | None) -> set[types.CodeType]:
 @functools.lru_cache(maxsize=1024)
 def _named(code: types.CodeType) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
     """The variables that the code itself reads, and its attributes with what they are of."""
-    names: set[str] = set()
-    attributes: set[tuple[str, str]] = set()
-    before = ""
-    for instruction in dis.get_instructions(code):
-        kind, name = instruction.opname, instruction.argval
-        if kind in ("CACHE", "EXTENDED_ARG", "PRECALL", "NOP", "PUSH_NULL"):
-            continue
-        if kind.startswith(("LOAD_ATTR", "LOAD_METHOD")):
-            attributes.add((before, name))
-        elif kind.startswith(("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_DEREF")):
-            names.add(name)
-        before = name if isinstance(name, str) else ""
-    return frozenset(names), frozenset(attributes)
+    reads = list(reads_of(code))
+    return (
+        frozenset(read.name for read in reads if read.kind in ("global", "outer")),
+        frozenset((read.of, read.name) for read in reads if read.kind == "attribute"),
+    )

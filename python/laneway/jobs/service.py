@@ -13,6 +13,7 @@ import time
 import weakref
 from typing import Any
 
+from laneway.capture.byte_code import refuse_unknown_python
 from laneway.errors import InvalidInput, ServiceUnavailable
 from laneway.jobs import job_ref, pool_size, residency
 from laneway.jobs.scheduling import settings_text
@@ -215,8 +216,10 @@ def embedded(
       as much as the pool; it is used only when images leave. 0: no image leaves.
     - `spill`: "FOLDER:SIZE", a file for images that find no room there. None: no file.
 
-    Raises InvalidInput, Refused or ServiceUnavailable; the message says what to change.
+    Raises InvalidInput, Refused, ServiceUnavailable or, on a Python that captures do not know,
+    CaptureError; the message says what to change.
     """
+    refuse_unknown_python()
     library = bindings.embedded_library()
     import torch
 

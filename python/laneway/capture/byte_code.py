@@ -1,0 +1,148 @@
+"""What byte code names, on each Python that captures know. Needs no torch.
+
+The table below is the only place that knows the instructions of Python's versions. A name that it
+missed would be a value that a capture takes for a constant: so a Python with an instruction that is
+not in the table, or whose code says something else than the probe's source, gets no captures.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import dis
+import functools
+import platform
+import types
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from laneway.errors import CaptureError
+
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # those that the tests of captures have passed on
+
+Kind = Literal["global", "outer", "attribute", "set global", "set outer", "import", "pattern", ""]
+OF_ANYTHING = ""  # stands for an object that the code does not name
+
+# Instructions that name something, from 3.11 to 3.14. "outer" is a variable of an outer function;
+# "" tells nothing of what is there before the step.
+_KINDS: dict[str, Kind] = {
+    "LOAD_GLOBAL": "global",
+    "LOAD_NAME": "global",
+    "LOAD_FROM_DICT_OR_GLOBALS": "global",
+    "LOAD_DEREF": "outer",
+    "LOAD_CLASSDEREF": "outer",
+    "LOAD_FROM_DICT_OR_DEREF": "outer",
+    "LOAD_ATTR": "attribute",
+    "LOAD_METHOD": "attribute",
+    "IMPORT_FROM": "attribute",
+    "LOAD_SUPER_ATTR": "attribute",
+    "LOAD_SUPER_METHOD": "attribute",
+    "LOAD_ZERO_SUPER_ATTR": "attribute",
+    "LOAD_ZERO_SUPER_METHOD": "attribute",
+    "STORE_GLOBAL": "set global",
+    "DELETE_GLOBAL": "set global",
+    "STORE_DEREF": "set outer",
+    "DELETE_DEREF": "set outer",
+    "IMPORT_NAME": "import",
+    "MATCH_CLASS": "pattern",  # its attributes are a constant
+    "STORE_ATTR": "",
+    "DELETE_ATTR": "",
+    "STORE_NAME": "",
+    "DELETE_NAME": "",
+    "MAKE_CELL": "",
+    "LOAD_CLOSURE": "",
+}
+# Between a name and the attribute that is read of it.
+_NOTHING = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOP", "PUSH_NULL"})
+# The object whose attribute these read is not what the instruction before them names.
+_OF_OTHERS = frozenset({"IMPORT_FROM"} | {name for name in _KINDS if "SUPER" in name})
+
+
+@dataclasses.dataclass(frozen=True)
+class Read:
+    """One instruction. `of` is the variable or attribute that an attribute is read of, or
+    OF_ANYTHING; of an import, the number of its dots."""
+
+    kind: Kind
+    name: str
+    of: Any = OF_ANYTHING
+
+
+def reads_of(code: types.CodeType) -> Iterator[Read]:
+    """What the code itself names, without that of the functions that it makes."""
+    before, values = OF_ANYTHING, (0, 0)
+    for instruction in dis.get_instructions(code):
+        word = instruction.opname
+        if word in _NOTHING:
+            continue
+        kind, name = _KINDS.get(word, ""), instruction.argval
+        if kind == "attribute":
+            yield Read(kind, name, OF_ANYTHING if word in _OF_OTHERS else before)
+        elif kind == "import":
+            yield Read(kind, name, values[0])  # on the stack: the dots, then what is taken from it
+        elif kind:
+            yield Read(kind, "" if kind == "pattern" else name)
+        before = name if kind in ("global", "outer", "attribute") else OF_ANYTHING
+        values = values[1], name
+
+
+_PROBE = """
+def probe(argument):
+    global written, deleted
+    from .package import taken
+    import package.module
+    outer = held = argument
+    written = config["scale"]
+    del deleted
+    config.first.second(argument.third, config.fourth().fifth)
+    for part in config.sixth:
+        part.seventh += "eighth".ninth
+    if argument > 1 and config.tenth is None:
+        with config.eleventh as part, outer.twelfth:
+            raise Error
+    def inner():
+        nonlocal outer
+        outer = super().above, super(Base, held).other
+        match config:
+            case Base(thirteenth=1):
+                return outer
+    return inner
+"""
+_EXPECTED = """
+import:package:1 attribute:taken: import:package.module:0 global:config: set_global:written:
+set_global:deleted: global:config: attribute:first:config attribute:second:first attribute:third:
+global:config: attribute:fourth:config attribute:fifth: global:config: attribute:sixth:config
+attribute:seventh: attribute:ninth: global:config: attribute:tenth:config global:config:
+attribute:eleventh:config outer:outer: attribute:twelfth:outer global:Error: set_outer:outer:
+global:super: attribute:above: global:Base: outer:held: attribute:other: outer:outer:
+set_outer:held: global:config: global:Base: pattern::
+"""
+
+
+@functools.cache
+def found_unknown() -> str:
+    """What byte code of this Python has that the table does not know; "" when nothing."""
+    names = (dis.opname[number] for number in (*dis.hasname, *dis.hasfree))
+    names = (name.removeprefix("INSTRUMENTED_") for name in names if not name.startswith("<"))
+    if unknown := sorted({name for name in names if name not in _KINDS}):
+        return f"its byte code has {', '.join(unknown)}"
+    scope: dict[str, Any] = {}
+    exec(compile(_PROBE, "<probe>", "exec"), scope)
+    probe = scope["probe"].__code__
+    inner = [part for part in probe.co_consts if isinstance(part, types.CodeType)]
+    found = {_words(read) for code in (probe, *inner) for read in reads_of(code)}
+    if differing := sorted(found ^ set(_EXPECTED.split())):
+        return f"its byte code says otherwise what a function reads: {', '.join(differing)}"
+    return ""
+
+
+def _words(read: Read) -> str:
+    return f"{read.kind.replace(' ', '_')}:{read.name}:{read.of}"
+
+
+def refuse_unknown_python() -> None:
+    """Raises CaptureError on a Python that captures do not know."""
+    if unknown := found_unknown():
+        raise CaptureError(
+            f"captures do not know Python {platform.python_version()}: {unknown}",
+            remedy=f"run with one of Python {', '.join(PYTHONS)}, or with a newer Laneway",
+        )
