@@ -121,6 +121,16 @@ FIXTURES = [
         {"tests/base/a_test.cc": "#ifdef __SANITIZE_ADDRESS__\n#endif\n"},
         "[sanitized]",
     ),
+    Fixture(
+        "code for one version of torch in the worker",
+        {"service/worker/a.cc": "#if TORCH_VERSION_MINOR >= 12\n#endif\n"},
+        "[torch-version]",
+    ),
+    Fixture(
+        "code for one version of torch in the plugin",
+        {"adaptor/cuda/a.cc": "#if TORCH_VERSION_MINOR >= 12\n#endif\n"},
+        None,
+    ),
     Fixture("print in a library", {"memory/a.cc": "std::cout << 1;\n"}, "[print]"),
     Fixture("print in a main", {"service/broker/main.cc": "std::cout << 1;\n"}, None),
     Fixture("delete by hand", {"memory/a.cc": "void f(int* p) { delete p; }\n"}, "[raw-delete]"),
