@@ -72,7 +72,8 @@ typedef struct laneway_embedded_options {
   uint64_t pool_bytes;       /* 0: half of the memory that is free now; 90 % of a CUDA device's */
   const char* policy;        /* "fifo", "srtf", "NAME:key=value"; NULL: fifo */
   const char* device;        /* "host", "cuda:N"; NULL: host */
-  const char* torch_version; /* of the process; refused when it is not the one built against */
+  const char* torch_version; /* of the process; refused when its minor version is not the one built
+                                against. NULL: not compared */
   /* since laneway_service_kernels; an options struct that ends before them is taken too */
   uint32_t lane_sms; /* multiprocessors that each lane has to itself; 0: lanes share all. Devices
                         that cannot be divided refuse any other value */

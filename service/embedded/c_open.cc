@@ -1,8 +1,10 @@
 // How liblaneway_embedded.so opens a service: core and worker inside this process. The rest of
 // laneway.h is in service/api/.
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "service/api/c_border.h"
@@ -16,6 +18,23 @@ using laneway::service::report;
 namespace service_ns = laneway::service;
 
 namespace {
+
+// An ELF note: Python reads it before it loads this file, because a binary for another minor
+// version of torch must not even be tried (python/laneway/native/torch_versions.py).
+struct TorchNote {
+  uint32_t name_bytes;
+  uint32_t version_bytes;
+  uint32_t type;
+  char name[8];
+  char version[(sizeof LANEWAY_TORCH_VERSION + 3) / 4 * 4];
+};
+[[gnu::section(".note.laneway"), gnu::used, gnu::aligned(4)]] const TorchNote torch_note = {
+    8, sizeof LANEWAY_TORCH_VERSION, 1, "LANEWAY", LANEWAY_TORCH_VERSION};
+
+// "2.11" of "2.11.0+cu130". Patch releases and builds for other devices have the same interface.
+std::string_view minor_of(std::string_view version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
+}
 
 // Before `lane_sms` was appended.
 constexpr uint32_t kFirstEmbeddedOptions = 40;
@@ -55,7 +74,7 @@ int laneway_embedded_open(const laneway_embedded_options* options, laneway_servi
                     "the service");
     }
     if (options->torch_version != nullptr &&
-        std::strcmp(options->torch_version, LANEWAY_TORCH_VERSION) != 0) {
+        minor_of(options->torch_version) != minor_of(LANEWAY_TORCH_VERSION)) {
       return report(error, LANEWAY_UNSUPPORTED,
                     std::string("this library was built against torch ") + LANEWAY_TORCH_VERSION +
                         ", the process has torch " + options->torch_version +

@@ -16,6 +16,7 @@ import build
 import laneway
 import make_wheel
 from laneway.native import launch
+from laneway.native.torch_versions import Torch
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -82,47 +83,22 @@ def test_the_checkout_registers_as_an_installed_package_does(tmp_path):
     assert all((tmp_path / file).exists() for file in found.files or () if "dist-info" in str(file))
 
 
-def environment_with(folder, torch_version):
-    """A site-packages that has metadata of laneway, and of this torch (None: no torch)."""
-    build.write_metadata(folder)
-    if torch_version:
-        info = folder / f"torch-{torch_version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: torch\nVersion: {torch_version}\n"
-        )
-
-
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [
-        (None, ["has none", "pip install torch==2.11.0"]),
-        ("2.10.0", ["2.11.0", "2.10.0", "pip install torch==2.11.0"]),
-        ("2.11.0", None),
-        ("2.11.0+cpu", None),
-    ],
-)
-def test_lanewayd_names_the_torch_that_is_missing(tmp_path, monkeypatch, version, words):
-    environment_with(tmp_path, version)
+def test_lanewayd_names_the_torch_that_is_missing(tmp_path, monkeypatch):
+    """Which torch works: test_torch_versions.py."""
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    importlib.invalidate_caches()
-    problem = launch.torch_problem()
-    if words is None:
-        assert problem is None
-    else:
-        assert all(word in problem for word in words)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    with pytest.raises(SystemExit, match=r"^lanewayd: .* has no torch, .*: pip install .torch=="):
+        launch.lanewayd()
 
 
 def test_workers_are_told_where_torch_is_when_it_is_not_beside_the_package(tmp_path, monkeypatch):
-    elsewhere = tmp_path / "elsewhere" / "torch"
-    elsewhere.mkdir(parents=True)
-    (elsewhere / "__init__.py").write_text("")
-    monkeypatch.setattr(sys, "path", [str(elsewhere.parent)])
-    monkeypatch.delitem(sys.modules, "torch")
+    elsewhere = Torch("2.11.0", tmp_path / "elsewhere" / "torch")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/before")
-    assert launch.library_path() == {"LD_LIBRARY_PATH": f"{elsewhere / 'lib'}:/before"}
-    monkeypatch.setattr(launch, "PACKAGE", elsewhere.parent / "laneway")
-    assert launch.library_path() == {}
+    assert launch.library_path(elsewhere) == {
+        "LD_LIBRARY_PATH": f"{elsewhere.folder / 'lib'}:/before"
+    }
+    monkeypatch.setattr(launch, "PACKAGE", elsewhere.folder.parent / "laneway")
+    assert launch.library_path(elsewhere) == {}
 
 
 def test_a_package_without_its_programs_says_so(tmp_path, monkeypatch):
@@ -147,10 +123,13 @@ def test_a_command_becomes_the_program_with_its_arguments(tmp_path):
     assert (done.returncode, done.stdout) == (7, "a b c\n")
 
 
-def test_the_build_takes_a_torch_that_is_there_before_it_downloads_one(tmp_path, monkeypatch):
+@pytest.mark.parametrize("device", ["", "+cpu", "+cu126"])
+def test_the_build_takes_a_torch_that_is_there_before_it_downloads_one(
+    device, tmp_path, monkeypatch
+):
     packages = tmp_path / "packages"
     wanted = backend.torch_requirement().partition("==")[2]
-    (packages / f"torch-{wanted}.dist-info").mkdir(parents=True)
+    (packages / f"torch-{wanted}{device}.dist-info").mkdir(parents=True)
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\necho {packages}\n")
     python.chmod(0o755)

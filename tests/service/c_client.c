@@ -159,7 +159,10 @@ int main(int argc, char** argv) {
   laneway_service* service = NULL;
   int code = laneway_embedded_open(&options, &service, &error);
   if (code != LANEWAY_UNSUPPORTED) return failed("open with another torch");
-  options.torch_version = laneway_torch_version();
+  /* Another build of the same minor version. */
+  char torch_version[64];
+  snprintf(torch_version, sizeof torch_version, "%s.other", laneway_torch_version());
+  options.torch_version = torch_version;
   /* As a program that was compiled before `lane_sms` was there. */
   options.size = offsetof(laneway_embedded_options, lane_sms);
   if (laneway_embedded_open(&options, &service, &error) != LANEWAY_OK) return failed("open");

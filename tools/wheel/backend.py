@@ -43,8 +43,12 @@ def _site_packages(python: pathlib.Path) -> pathlib.Path | None:
 
 
 def _has_torch(packages: pathlib.Path | None) -> bool:
-    wanted = torch_requirement().partition("==")[2]
-    return packages is not None and (packages / f"torch-{wanted}.dist-info").is_dir()
+    """Whether the version is there that is pinned, for whatever device ("2.11.0+cpu")."""
+    if packages is None:
+        return False
+    folder = f"torch-{torch_requirement().partition('==')[2]}"
+    found = [packages / f"{folder}.dist-info", *packages.glob(f"{folder}+*.dist-info")]
+    return any(path.is_dir() for path in found)
 
 
 def _with_torch(settings: dict[str, Any] | None) -> dict[str, Any]:

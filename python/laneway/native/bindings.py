@@ -1,14 +1,15 @@
 """The C interface of Laneway (service/api/laneway.h) through cffi, loaded on demand.
 
 Two shared objects implement it. The embedded library contains the engine and links the libtorch
-that `import torch` has loaded, so both must have the same torch version; that is checked before the
-first call. The client library talks to a lanewayd and does not use torch. An environment variable
-names the path of each; without it the path is lib/ beside this package.
+that `import torch` has loaded, so it must be for that torch's minor version: torch_versions.py says
+which is, before either is loaded. The client library talks to a lanewayd and does not use torch. An
+environment variable names the path of each; without it the path is lib/ beside this package.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import pathlib
 from typing import Any
@@ -16,6 +17,9 @@ from typing import Any
 import cffi
 
 from laneway import errors
+from laneway.native import torch_versions
+
+LIB = pathlib.Path(__file__).parent.parent / "lib"
 
 # The header's declarations, without the preprocessor's lines; a test compares the two.
 # Addresses of tensor bytes are integers here: that is what Tensor.data_ptr() gives.
@@ -189,49 +193,50 @@ class Library:
         return text
 
 
-def library_path(kind: str = "embedded") -> pathlib.Path:
-    """Where the shared object of this kind ("embedded", "client") is expected."""
+def library_path(kind: str = "embedded", minor: str = "") -> pathlib.Path:
+    """Where the shared object of this kind ("embedded", "client") is expected; `minor` is the
+    version of torch that the embedded one is for."""
     named = os.environ.get(f"LANEWAY_{kind.upper()}_LIBRARY")
     if named:
         return pathlib.Path(named)
-    return pathlib.Path(__file__).parent.parent / "lib" / f"liblaneway_{kind}.so"
+    folder = LIB if not minor else torch_versions.library_folder(LIB, minor)
+    return folder / f"liblaneway_{kind}.so"
 
 
 @functools.cache
 def embedded_library() -> Library:
-    """The library of embedded services. Raises ServiceUnavailable, saying what to do, when it is
-    not there or was built for another torch."""
-    import torch  # the library needs its libtorch in the process
-
-    library = _load("embedded")
-    built = ffi.string(library.lib.laneway_torch_version()).decode()
-    if built != str(torch.__version__):
-        raise errors.ServiceUnavailable(
-            f"{library.path} was built against torch {built}, this process has torch "
-            f"{torch.__version__}: install that version, or build again with ./dev build"
-        )
-    return library
+    """The library of embedded services. Raises ServiceUnavailable, saying what to do, when there is
+    none for the torch of this process; then neither was loaded."""
+    torch = torch_versions.usable_torch()
+    path = _existing("embedded", library_path("embedded", torch.minor))
+    torch_versions.check_library(path, torch)
+    importlib.import_module("torch")  # the library needs its libtorch in the process
+    return _load(path)
 
 
 @functools.cache
 def client_library() -> Library:
     """The library that speaks to a lanewayd. Raises ServiceUnavailable when it is not there."""
-    return _load("client")
+    return _load(_existing("client", library_path("client")))
 
 
-def _load(kind: str) -> Library:
-    path = library_path(kind)
+def _existing(kind: str, path: pathlib.Path) -> pathlib.Path:
     if not path.exists():
         raise errors.ServiceUnavailable(
             f"Laneway's library is not at {path}: build it with ./dev build, or name it in "
             f"LANEWAY_{kind.upper()}_LIBRARY"
         )
+    return path
+
+
+def _load(path: pathlib.Path) -> Library:
     try:
         loaded = ffi.dlopen(str(path))
     except OSError as error:
-        raise errors.ServiceUnavailable(
-            f"{path} cannot be loaded: {error}. Build it again with ./dev build in this environment"
-        ) from error
+        words = torch_versions.loader_words(str(error)) or (
+            f"{error}. Build it again with ./dev build in this environment"
+        )
+        raise errors.ServiceUnavailable(f"{path} cannot be loaded: {words}") from error
     if loaded.laneway_abi_version() != ABI_VERSION:
         raise errors.ServiceUnavailable(
             f"{path} speaks version {loaded.laneway_abi_version()} of the C interface, this "

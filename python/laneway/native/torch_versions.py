@@ -1,0 +1,135 @@
+"""Which torch works with this package, and which binary is for it: read from files, before torch or
+a binary is loaded.
+
+A binary is for one minor version of torch, because its code has torch's layouts inside. To add a
+minor version, add it to MINORS, and its folder torch-MINOR to lib/ beside this package. Patch
+releases, and builds for other devices ("+cpu"), count as their minor version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+from laneway.errors import ServiceUnavailable
+from laneway.native.elf_note import Damaged, note_of
+
+MINORS = ("2.11",)  # oldest first, without gaps
+
+_RELEASE = re.compile(r"([0-9]+\.[0-9]+)(\.[0-9]+)*(\.post[0-9]+)?(\+.*)?")
+_VERSION_LINE = re.compile(r"^__version__\s*=\s*['\"]([^'\"]*)['\"]", re.MULTILINE)
+_TOO_OLD = re.compile(r"version `(GLIBC|GLIBCXX|CXXABI)_([0-9.]+)' not found")
+
+
+@dataclasses.dataclass(frozen=True)
+class Torch:
+    """The torch that `import torch` gives. `version` is "" where it says none."""
+
+    version: str
+    folder: Path
+
+    @property
+    def minor(self) -> str:
+        """ "2.11" of "2.11.0+cu130"; "" of a pre-release, and of what is no version."""
+        return minor_of(self.version)
+
+
+def minor_of(version: str) -> str:
+    match = _RELEASE.fullmatch(version)
+    return match.group(1) if match else ""
+
+
+def found_torch() -> Torch | None:
+    """The torch of this process: the one that is imported, or the first on sys.path. None: there is
+    none."""
+    loaded = sys.modules.get("torch")
+    file, version = getattr(loaded, "__file__", None), getattr(loaded, "__version__", None)
+    if file and version:
+        return Torch(str(version), Path(file).parent)
+    try:
+        spec = importlib.util.find_spec("torch")
+    except ValueError:  # a module that somebody put there
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    try:
+        line = _VERSION_LINE.search((folder / "version.py").read_text())
+    except (OSError, UnicodeDecodeError):
+        line = None
+    return Torch(line.group(1) if line else "", folder)
+
+
+def usable_torch() -> Torch:
+    """Raises ServiceUnavailable when there is no torch that works: one sentence that says what is
+    there, what works and what to install."""
+    found = found_torch()
+    if found is not None and found.minor in MINORS:
+        return found
+    remedy = f'this Laneway works with torch {_range()}: pip install "{_requirement()}"'
+    if found is None:
+        raise ServiceUnavailable(f"{sys.prefix} has no torch, and {remedy}")
+    if not found.version:
+        raise ServiceUnavailable(f"{found.folder} says no version in version.py, and {remedy}")
+    kind = "" if found.minor else ", which is no released version"
+    raise ServiceUnavailable(f"{found.folder} is torch {found.version}{kind}, and {remedy}")
+
+
+def library_folder(lib: Path, minor: str) -> Path:
+    """Where binaries for this minor version are: lib/torch-MINOR, or in lib itself where that has
+    no such folders, as in a checkout. Raises ServiceUnavailable when only others are there."""
+    folder = lib / f"torch-{minor}"
+    if folder.is_dir():
+        return folder
+    others = sorted(path.name for path in lib.glob("torch-*"))
+    if others:
+        raise ServiceUnavailable(
+            f"{folder} is missing, only {', '.join(others)} is there: install the package laneway "
+            "again (pip install --force-reinstall --no-deps laneway)"
+        )
+    return lib
+
+
+def check_library(path: Path, found: Torch) -> None:
+    """Raises ServiceUnavailable unless the shared object says that it is for this torch."""
+    try:
+        built = note_of(path, b"LANEWAY")
+    except (Damaged, OSError) as error:
+        raise ServiceUnavailable(
+            f"{path} is damaged: the file {error}. Install the package laneway again, or build it "
+            "with ./dev build"
+        ) from error
+    if built is None or minor_of(built) != found.minor:
+        says = "does not say for which torch it is" if built is None else f"is for torch {built}"
+        raise ServiceUnavailable(
+            f"{path} {says}, and {found.folder} is torch {found.version}: name a library for torch "
+            f"{found.minor} in LANEWAY_EMBEDDED_LIBRARY, or build it in this environment with "
+            "./dev build"
+        )
+
+
+def loader_words(message: str) -> str | None:
+    """What the dynamic loader's message means, where the system's libraries are too old."""
+    match = _TOO_OLD.search(message)
+    if match is None:
+        return None
+    library = "glibc" if match.group(1) == "GLIBC" else "libstdc++"
+    return (
+        f"it needs {library} with {match.group(1)}_{match.group(2)}, and the one that this process "
+        "has loaded is older: use Debian 12, Ubuntu 22.04 or a newer system"
+        + ("" if library == "glibc" else ", or load no older libstdc++ before (conda has its own)")
+    )
+
+
+def _range() -> str:
+    return MINORS[0] if len(MINORS) == 1 else f"{MINORS[0]} to {MINORS[-1]}"
+
+
+def _requirement() -> str:
+    if len(MINORS) == 1:
+        return f"torch=={MINORS[0]}.*"
+    major, minor = MINORS[-1].split(".")
+    return f"torch>={MINORS[0]},<{major}.{int(minor) + 1}"
