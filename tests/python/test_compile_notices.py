@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import laneway
-from laneway.compile import compiled_graph, graph_results
+from laneway.compile import compile_notices, compiled_graph, graph_results
 from laneway.compile.graph_job import GraphJob
 from support.compiled import (
     compiled,
@@ -332,3 +332,19 @@ def test_a_wrong_shape_is_eagers_error_and_the_next_call_is_a_job():
             made(X, torch.ones(7))
         assert torch.equal(made(X, X), X + X)
     assert running()
+
+
+OPTION = "Set torch._dynamo.config.allow_rnn=True to enable experimental support for RNN"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"Attempted to wrap RNN\n  Explanation: no RNN.\n  Hint: {OPTION}\n",  # torch 2.11
+        f"Unsupported call\n  Explanation: calling `fn`. Reason: no RNN. {OPTION}\n",  # torch 2.15
+    ],
+)
+def test_an_option_that_torch_names_is_a_hint_in_each_version(said):
+    hint = "; torch._dynamo.config.allow_rnn = True lets torch try"
+    assert hint in compile_notices._said([said], has_graph=False)
+    assert "allow_rnn" not in compile_notices._said(["graph break"], has_graph=False)

@@ -30,8 +30,9 @@ from laneway.errors import CaptureError, Error
 
 # Torch's name for the rest of a function behind a graph break.
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
+# What torch itself says would help: as a hint in some versions, in the explanation in others.
+_OPTION = re.compile(r"\bSet (torch\._dynamo\.config\.\w+) ?= ?(\w+) to enable\b")
 _HINTS = {
-    "LSTM": "torch._dynamo.config.allow_rnn = True lets torch try",
     "recompile_limit": "pass what changes from call to call as a tensor, or raise "
     "torch._dynamo.config.recompile_limit",
 }
@@ -148,7 +149,9 @@ def _reasons() -> collections.Counter[str]:
 
 def _said(reasons: list[str], has_graph: bool) -> str:
     texts = dict.fromkeys(map(_first_words, reasons))
-    hints = [hint for word, hint in _HINTS.items() if any(word in reason for reason in reasons)]
+    options = dict.fromkeys(option for reason in reasons for option in _OPTION.findall(reason))
+    hints = [f"{name} = {value} lets torch try" for name, value in options]
+    hints += [hint for word, hint in _HINTS.items() if any(word in reason for reason in reasons)]
     what = (
         "torch.compile gave several graphs, and what is between them is part of none"
         if has_graph

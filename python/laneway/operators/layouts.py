@@ -4,9 +4,10 @@ A capture decides by the strides of fakes: whether a result is a view or a copy,
 the user. For most operators fakes have the strides and the dtypes of the CPU's kernels. For the
 operators listed here they have not, so the kernel itself runs once on stand-ins for its operands.
 The lists come from PyTorch's own operator database, run on both
-(tests/python/test_fake_layouts.py). The job finds an operator that the lists miss: its first
-iteration compares every result's layout, sizes and dtype with the graph's. If one differs, this
-process measures the operator from then on (`distrust`) and captures the call again.
+(tests/python/test_fake_layouts.py), and are those of torch 2.11. Another version needs none of its
+own: where its fakes are right, a kernel runs for nothing. The job finds an operator that the lists
+miss: its first iteration compares every result's layout, sizes and dtype with the graph's. If one
+differs, this process measures the operator from then on (`distrust`) and captures the call again.
 """
 
 from __future__ import annotations
