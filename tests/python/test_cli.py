@@ -169,6 +169,12 @@ def test_help_is_0(words):
     assert run(*words).returncode == 0
 
 
+def test_the_version_says_which_torch_it_is_for_and_which_is_there():
+    said = run("--version").stdout.strip()
+    here = torch.__version__
+    assert said == f"laneway {laneway.__version__}, for torch 2.11, and here is {here}"
+
+
 def test_no_service_at_the_address_is_3(tmp_path):
     for words in (["status"], ["jobs", "--json"], ["kill", "1"], ["shutdown"]):
         done = run(*words, address=f"ipc://{tmp_path}/none.sock")

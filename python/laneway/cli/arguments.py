@@ -8,6 +8,7 @@ from typing import Any
 import laneway
 from laneway.cli import completion, simulate
 from laneway.jobs import scheduling
+from laneway.native import torch_versions
 
 _EXIT_CODES = """exit codes:
   0  done
@@ -109,8 +110,8 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument(
         "--version",
         action="version",
-        version=f"laneway {laneway.__version__}",
-        help="print the version and exit",
+        version=f"laneway {laneway.__version__}, {torch_versions.told()}",
+        help="print the version, and which torch it is for, and exit",
     )
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
 

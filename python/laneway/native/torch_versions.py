@@ -63,6 +63,12 @@ def found_torch() -> Torch | None:
     return Torch(line.group(1) if line else "", folder)
 
 
+def told() -> str:
+    """Which torch works, and which is there; for people."""
+    found = found_torch()
+    return f"for torch {_range()}, and here is {found.version if found else 'none'}"
+
+
 def usable_torch() -> Torch:
     """Raises ServiceUnavailable when there is no torch that works: one sentence that says what is
     there, what works and what to install."""

@@ -26,6 +26,16 @@ OPTIMIZERS: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
 }
 
 
+def fused_adagrad(m: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adagrad(m.parameters(), lr=0.1, fused=True)
+
+
+# Torch's fused Adagrad takes the loss scale itself from 2.15 on.
+ADAGRAD_IS_SCALED = getattr(fused_adagrad(nn.Linear(1, 1)), "_step_supports_amp_scaling", False)
+if ADAGRAD_IS_SCALED:
+    OPTIMIZERS["adagrad"] = fused_adagrad
+
+
 def make_model() -> nn.Module:
     return nn.Sequential(nn.Linear(WIDTH, 16), nn.Tanh(), nn.Dropout(0.25), nn.Linear(16, CLASSES))
 
