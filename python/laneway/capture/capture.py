@@ -32,7 +32,7 @@ from laneway.capture.late_form import Draft, drop_dead, finish, merge_views, ord
 from laneway.capture.loss_scaling import CapturedScaler
 from laneway.capture.number_inputs import learning_rate_inputs
 from laneway.capture.numeric_context import current_numeric_context
-from laneway.capture.optimizers import OptimizerLayout
+from laneway.capture.optimizers import OptimizerLayout, check_state
 from laneway.capture.outer import outer_tensors
 from laneway.capture.random_state import drop_idle_states
 from laneway.capture.recorder import StaleGradient
@@ -43,6 +43,7 @@ from laneway.capture.signature import (
     bind_outputs,
     fake_inputs,
 )
+from laneway.capture.survivors import none_survive
 from laneway.capture.uses import Uses
 from laneway.graph.graph_encode import encode_graph
 from laneway.graph.graph_ir import Graph, GraphKind, StorageKind
@@ -112,6 +113,7 @@ class _Training:
     floats: Collection[int]
 
 
+@none_survive
 def capture_train_step(
     model: torch.nn.Module,
     loss_fn: Callable[..., Any] | None,
@@ -157,6 +159,7 @@ def capture_train_step(
         return _capture_once(training, _accumulated(training))
 
 
+@none_survive
 def capture_inference(
     model: torch.nn.Module,
     example_inputs: tuple,
@@ -328,7 +331,7 @@ def _run_once(
     functions = [training.loss_fn, training.closure]
     result = job.run(lambda: step(training.model, optimizer, *args, **kwargs), functions)
     for layout, copied in added:
-        job.check_optimizer(copied, layout)
+        check_state(copied, layout, job.recorder.table)
     return job, layouts, signature, inputs, result
 
 

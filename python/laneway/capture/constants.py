@@ -69,5 +69,9 @@ class Constants:
         self._fakes[id(tensor)] = (tensor, fake)
         return fake, slot
 
+    def end(self) -> None:
+        """Lets go of all fakes."""
+        self._fakes.clear()
+
     def _path(self) -> tuple:
         return ("constant", sum(s.kind == SlotKind.constant for s in self._slots.slots))

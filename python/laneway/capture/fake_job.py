@@ -19,6 +19,7 @@ from laneway.capture import (
     optimizers,
     random_state,
     side_effects,
+    survivors,
     texts,
 )
 from laneway.capture.effects import Effects
@@ -75,6 +76,7 @@ class FakeJob:
         for _, module in modules:
             check_module(module)
         self.recorder = Recorder(fake_mode, slots, target, shares_random)
+        survivors.note(self)
         self._target = target
         self.scaler: loss_scaling.CapturedScaler | None = None  # the scaler that run() found
         self.gradients = Gradients(self.recorder, kept_gradients)
@@ -184,6 +186,7 @@ class FakeJob:
                 self.left = effects.left
             finally:
                 effects.restore()
+                watch.end()
         return result
 
     def _run(self, step: Callable[[], Any], modules: list[torch.nn.Module]) -> Any:
@@ -240,34 +243,6 @@ class FakeJob:
         self.modes = side_effects.changed_modes(modes)
         return result
 
-    def check_optimizer(self, copied: Optimizer, layout: OptimizerLayout) -> None:
-        """Raises CaptureError when the step made state that has no slot."""
-        name = type(copied).__name__
-        for index, parameter in enumerate(optimizers.parameters_of(copied)):
-            known = layout.entries.get(index, {})
-            for key, entry in copied.state.get(parameter, {}).items():
-                if key not in known:
-                    raise CaptureError(
-                        f"{name} makes its state {key!r} in its first step, which cannot be made "
-                        "beforehand",
-                        remedy="run one eager step first, then make the captured step",
-                    )
-                if not isinstance(entry, torch.Tensor):
-                    if entry is not known[key] and entry != known[key]:
-                        raise CaptureError(
-                            f"{name} changes its state {key!r}, which is no tensor but "
-                            f"{type(entry).__name__}, in every step",
-                            remedy="keep it as a tensor that the step updates in place",
-                        )
-                    continue
-                value = self.recorder.table.find(entry)
-                if value is None or not self.recorder.table.is_persistent(value):
-                    raise CaptureError(
-                        f"{name} replaces its state {key!r} in every step instead of updating it "
-                        "in place",
-                        remedy="write into it, with copy_(), or use an optimizer of torch.optim",
-                    )
-
     def write_rebound_buffers(self) -> None:
         """Adds the writes of buffers that the step assigned anew to the end of the graph."""
         self.recorder.phase = "tail"
@@ -282,6 +257,14 @@ class FakeJob:
         Gradients.write_back."""
         self.recorder.phase = "tail"
         return self.gradients.write_back()
+
+    def end(self) -> None:
+        """Lets go of all fakes."""
+        for _, copied in self._optimizers:
+            copied.__dict__.clear()
+        for held in (self._optimizers, self._fakes, self._by_path, self._rebound, self.left):
+            held.clear()
+        self.recorder.constants.end()
 
     def _add(self, tensor: torch.Tensor, path: tuple, kind: SlotKind) -> None:
         self.recorder.slots.add(tensor, path, kind)

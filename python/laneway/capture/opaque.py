@@ -51,27 +51,33 @@ def is_whole(leaf: Any) -> bool:
     return isinstance(leaf, _WHOLE)
 
 
+class _Pickler(pickle.Pickler):
+    """Leaves out tensors and numbers of a step, and has them in `found`."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.found: list[Any] = []
+        self._places: dict[int, int] = {}
+
+    def persistent_id(self, part: Any) -> int | None:
+        if not isinstance(part, (torch.Tensor, *SYMBOLS)):
+            return None
+        if id(part) not in self._places:
+            self._places[id(part)] = len(self.found)
+            self.found.append(part)
+        return self._places[id(part)]
+
+
 def take_apart(value: Any) -> tuple[bytes, list[Any]]:
     """The object without its tensors (and numbers that a step computes), and these in the order in
     which they were found, each once. Raises NotCopyable."""
-    found: list[Any] = []
-    places: dict[int, int] = {}
     without = io.BytesIO()
-
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, part: Any) -> int | None:
-            if not isinstance(part, (torch.Tensor, *SYMBOLS)):
-                return None
-            if id(part) not in places:
-                places[id(part)] = len(found)
-                found.append(part)
-            return places[id(part)]
-
+    pickler = _Pickler(without)
     try:
-        Pickler(without).dump(value)
+        pickler.dump(value)
     except Exception as error:  # a class that cannot be pickled may raise any exception
-        raise NotCopyable(f"{type(error).__name__}: {error}", found) from error
-    return without.getvalue(), found
+        raise NotCopyable(f"{type(error).__name__}: {error}", pickler.found) from error
+    return without.getvalue(), pickler.found
 
 
 def put_together(without: bytes, part: Callable[[int], Any]) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.optim import SGD, Optimizer
 
+from laneway.capture.value_table import ValueTable
 from laneway.errors import CaptureError
 from laneway.graph.graph_ir import SlotKind
 from laneway.graph.slots import Path, Slot, SlotTable
@@ -148,6 +149,35 @@ def replace_parameters(copied: Optimizer, by_id: dict[int, torch.Tensor]) -> Non
         group["params"] = [by_id[id(p)] for p in group["params"]]
 
 
+def check_state(copied: Optimizer, layout: OptimizerLayout, table: ValueTable) -> None:
+    """Raises CaptureError when the step made state without a slot; `table` is that of its run."""
+    name = type(copied).__name__
+    for index, parameter in enumerate(parameters_of(copied)):
+        known = layout.entries.get(index, {})
+        for key, entry in copied.state.get(parameter, {}).items():
+            if key not in known:
+                raise CaptureError(
+                    f"{name} makes its state {key!r} in its first step, which cannot be made "
+                    "beforehand",
+                    remedy="run one eager step first, then make the captured step",
+                )
+            if not isinstance(entry, torch.Tensor):
+                if entry is not known[key] and entry != known[key]:
+                    raise CaptureError(
+                        f"{name} changes its state {key!r}, which is no tensor but "
+                        f"{type(entry).__name__}, in every step",
+                        remedy="keep it as a tensor that the step updates in place",
+                    )
+                continue
+            value = table.find(entry)
+            if value is None or not table.is_persistent(value):
+                raise CaptureError(
+                    f"{name} replaces its state {key!r} in every step instead of updating it "
+                    "in place",
+                    remedy="write into it, with copy_(), or use an optimizer of torch.optim",
+                )
+
+
 def add_state_slots(
     optimizer: Optimizer, slots: SlotTable, prefix: Path
 ) -> tuple[OptimizerLayout, dict[tuple[int, str], torch.Tensor]]:
@@ -190,7 +220,7 @@ def _create_group_state(copied: Optimizer, group: dict[str, Any]) -> None:
         return
     create = getattr(copied, "_init_group", None)
     if create is None:
-        return  # FakeJob.check_optimizer refuses other state that the step makes
+        return  # check_state() refuses other state that the step makes
     lists = len(inspect.signature(create).parameters) - 1
     with torch.no_grad():
         create(group, *([] for _ in range(lists)))

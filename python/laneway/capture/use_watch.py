@@ -110,6 +110,12 @@ class Watch:
             finally:
                 self._keys.remove()
 
+    def end(self) -> None:
+        """Lets go of all that was seen, but for the guards."""
+        for seen in (self.objects, self._by_entries, self.containers, self.named, self.classes):
+            seen.clear()
+        self.variables.clear()
+
     # What happens in the step.
 
     def read(self, of: Any, name: str) -> None:

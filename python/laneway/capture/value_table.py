@@ -6,6 +6,8 @@ known by its address, which a weak reference keeps from being given to another.
 
 from __future__ import annotations
 
+import weakref
+
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -18,9 +20,11 @@ _NUMBER = "_laneway_value"  # attribute of a fake tensor: (table, index of its v
 
 class ValueTable:
     """Storages and values in the order in which they appear. `lazy` are values that are conjugated
-    or negated only when they are read, so that their layout does not describe them completely."""
+    or negated only when they are read, so that their layout does not describe them completely.
+    `made` has each tensor, weakly, with its value."""
 
     def __init__(self) -> None:
+        self.made: list[tuple[weakref.ref[torch.Tensor], int]] = []
         self.storages: list[Storage] = []
         self.values: list[Value] = []
         self.lazy: set[int] = set()
@@ -41,6 +45,7 @@ class ValueTable:
         key = tensor.untyped_storage()
         storage = self.values[index].storage
         self._storage_numbers.setdefault(key._cdata, (StorageWeakRef(key), storage))
+        self.made.append((weakref.ref(tensor), index))
         tensor.__dict__[_NUMBER] = (self, index)
 
     def add(self, tensor: torch.Tensor) -> int:
