@@ -29,6 +29,7 @@ ARRAYS = {
     "12 MiB, of bytes": lambda: numpy.ones(12 * MIB + 3, dtype=numpy.uint8),
     "a transposed one": lambda: numpy.ones((700, 900)).T,
     "a part of another": lambda: numpy.ones((900, 900))[:, ::2],
+    "of bytes, at an odd place": lambda: numpy.ones(12 * MIB + 3, dtype=numpy.uint8)[3:],
     "of objects": lambda: numpy.array([1.0, None, 1.0], dtype=object),
 }
 
@@ -48,6 +49,31 @@ def test_an_array_that_is_written_to(name, service):
         return found
 
     check_equal(job, service)
+
+
+def test_a_read_only_view_of_an_array_that_is_written_to(service):
+    def job(lane):
+        array, model = numpy.ones(MIB // 4), net()
+        shown = array.view()
+        shown.flags.writeable = False
+        plain = model.forward
+        model.forward = lambda x: plain(x) * _factor(shown)
+        predict, found = lane.inference(model), []
+        for number in (1, 3, 2, 3):
+            array[-1] = number
+            found.append(predict(torch.ones(2, 8)))
+        return found
+
+    check_equal(job, service)
+
+
+@pytest.mark.parametrize("name", ["2 MiB", "12 MiB, of bytes", "a transposed one", "read only"])
+def test_an_array_is_compared_in_its_own_memory(name):
+    array = ARRAYS.get(name, ARRAYS["2 MiB"])()
+    array.flags.writeable = name != "read only"
+    numbers = use_reach._numbers(array)
+    assert numbers.data_ptr() == array.ctypes.data
+    assert numbers.numel() * numbers.element_size() == array.nbytes
 
 
 class Number:

@@ -76,6 +76,8 @@ def test_it_is_a_list_in_what_it_says(watched):
     assert own[0] in own and own[-1] is parameters[-1] and own.index(own[0]) == 0
     assert own[:1].count(own[0]) == own.__class__([own[0]]).count(own[0]) == 1
     assert repr(own) == repr(parameters)
+    assert own <= parameters and parameters >= own and not own < parameters and not own > own
+    assert own < [*parameters, own[0]] and [*parameters, own[0]] > own
     assert isinstance(own, list) and type(own.copy()) is list
     for made in (copy.copy(own), copy.deepcopy(own), pickle.loads(pickle.dumps(own))):
         assert type(made) is list and torch.equal(made[0], parameters[0])
@@ -112,6 +114,7 @@ def test_other_c_code_fails_loudly(watched):
     """What goes past torch's way of asking has stand-ins, which say what they are."""
     own, _ = watched
     taken = list.copy(own)
-    with pytest.raises(laneway.Error, match=r"list\(group\['params'\]\)"):
-        torch._foreach_norm(taken)
+    for use in (torch._foreach_norm, lambda held: held[0].grad, lambda held: hasattr(held[0], "d")):
+        with pytest.raises(laneway.Error, match=r"list\(group\['params'\]\)"):
+            use(taken)
     assert "of a Laneway step" in repr(taken[0])

@@ -59,9 +59,7 @@ def reaches(tensor: torch.Tensor, place: int) -> bool:
 
 
 def placed(tensor: torch.Tensor, place: int) -> torch.Tensor:
-    """The tensor, or a copy at that place where its memory begins with its first element."""
-    if reaches(tensor, place):
-        return tensor
+    """A copy at that place, with memory before it."""
     before = place // tensor.element_size()
     steps = zip(tensor.shape, tensor.stride())
     count = before + 1 + sum((size - 1) * stride for size, stride in steps)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import contextvars
+import ctypes
 import functools
 import importlib.util
 import operator
@@ -253,11 +254,16 @@ class _IsStill:
 
 
 def _numbers(array: Any) -> torch.Tensor:
-    """The array's bytes as numbers; its own memory where that can be."""
-    flags = array.flags
-    if not (flags.c_contiguous and flags.aligned and flags.writeable) or array.nbytes % 8:
-        return torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
-    return torch.from_numpy(array.reshape(-1).view("int64"))
+    """The array's bytes as numbers, in its own memory where its elements lie together; read only
+    arrays too."""
+    if array.flags.f_contiguous:
+        array = array.T
+    if not array.flags.c_contiguous:
+        array = array.copy()
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    memory.of = array  # type: ignore[attr-defined]  # keeps it alive
+    whole = array.nbytes % 8 == 0 and array.ctypes.data % 8 == 0
+    return torch.frombuffer(memory, dtype=torch.int64 if whole else torch.uint8)
 
 
 def _is_numpy_generator(kind: type) -> bool:

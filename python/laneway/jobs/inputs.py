@@ -6,6 +6,7 @@ shape and strides); everything else goes through InputSignature, which converts 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,6 +63,7 @@ class Binder:
         self._written, self._gradients = written, gradients
         self.count = len(signature.specs) + len(fixed)
         self._frames: list[Frame] = []
+        self._told_of_copy = False
         specs = signature.specs
         self._arguments = [s for s in specs if s.source[0] == "input"]
         self._quick = signature.takes_plain_tensors()
@@ -157,11 +159,24 @@ class Binder:
         values = self._signature.values(args, kwargs, self._optimizers)
         for position, (value, place) in enumerate(zip(values, self._places)):
             if isinstance(value, torch.Tensor):
-                value = placed(value, place) if place else value
+                if place and not reaches(value, place):
+                    self._tell_of_copy(position, place)
+                    value = placed(value, place)
                 frame.inputs[position].data = value.data_ptr() - place
                 frame.keep.append(value)
             elif value is not None:
                 frame.inputs[position].real = value
+
+    def _tell_of_copy(self, position: int, place: int) -> None:
+        if not self._told_of_copy:
+            self._told_of_copy = True
+            warnings.warn(
+                f"input {position} begins {place} bytes behind a multiple of 16, and nothing of "
+                "its memory lies before it: bits of products depend on that, so each call copies "
+                "it to such a place; pass it with .clone(), in eager code too",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _place(spec: InputSpec) -> tuple[int, int]:

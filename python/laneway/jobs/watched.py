@@ -201,16 +201,24 @@ class _Behind:
     def __torch_function__(cls, function: Any, _: Any, args: tuple, kwargs: Any = None) -> Any:
         given = [*args, *(kwargs or {}).values()]
         if not any(isinstance(argument, WatchedList) for argument in given):
-            name = getattr(function, "__name__", function)
-            raise InvalidInput(
-                f"{name} was given a list that C code copied from an optimizer's group while its "
-                "parameters are in a job; copy it by list(group['params'])"
-            )
+            raise _copied(f"{getattr(function, '__name__', function)} was given")
         named = {name: _plain(value) for name, value in (kwargs or {}).items()}
         return function(*map(_plain, args), **named)
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise _copied(f"{name!r} was looked up in")
+
     def __repr__(self) -> str:
         return "<a parameter of an optimizer of a Laneway step: take list(group['params'])>"
+
+
+def _copied(what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what} a list that C code copied from an optimizer's group while its parameters are in a "
+        "job; copy it by list(group['params'])"
+    )
 
 
 _BEHIND = _Behind()
@@ -253,6 +261,18 @@ class WatchedList(list):
 
     def __ne__(self, other: object) -> bool:
         return not self == other
+
+    def __lt__(self, other: Any) -> bool:
+        return self._told() < _plain(other)
+
+    def __le__(self, other: Any) -> bool:
+        return self._told() <= _plain(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._told() > _plain(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._told() >= _plain(other)
 
     __hash__ = None  # type: ignore[assignment]
 
