@@ -1,6 +1,8 @@
 """Inputs that begin between two multiples of 16 bytes, as slices of a table do: bits of matrix
 products depend on the place, in eager PyTorch too."""
 
+import warnings
+
 import numpy
 import pytest
 import torch
@@ -63,6 +65,16 @@ class Applied(nn.Module):
         return self.function(x)
 
 
+class Applied2(nn.Module):
+    def forward(self, x, y):
+        return x @ y
+
+
+class Applied3(nn.Module):
+    def forward(self, x, y, z):
+        return (x @ y.t()) + (x @ z.t())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_inputs_at_all_places(name, dtype):
@@ -121,6 +133,41 @@ def test_a_memory_that_begins_between(service):
     assert len([w for w in told if "multiple of 16" in str(w.message)]) == 1
 
 
+def _between(tensor):
+    """A copy whose memory begins 4 bytes behind a multiple of 16."""
+    size = tensor.numel() * 4
+    numbers = numpy.zeros(size + 32, dtype=numpy.uint8)
+    begin = (4 - numbers.ctypes.data) % 16
+    made = torch.from_numpy(numbers[begin : begin + size].view(numpy.float32)).view(tensor.shape)
+    return made.copy_(tensor)
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["a whole memory", "a slice"])
+@pytest.mark.parametrize("kind", ["a parameter", "a tensor outside"])
+def test_other_tensors_that_begin_between_are_told_of(kind, is_whole, service):
+    """Eager's bits may be others; with the remedy they are eager's, and nothing is told."""
+    wanted = torch.randn(9, 33)
+    odd = _between(wanted) if is_whole else at(wanted, 4)
+    model = nn.Linear(33, 9, bias=False)
+
+    def job(clones, lane):
+        tensor = odd.clone() if clones else odd
+        if kind == "a parameter":
+            model.weight = nn.Parameter(tensor)
+            return lane.inference(model)(torch.ones(3, 33))
+        return lane.inference(Applied(lambda x: x @ tensor.t()))(torch.ones(3, 33))
+
+    name = "weight" if kind == "a parameter" else "constant/0"
+    if kind == "a parameter" and not is_whole:  # it lies in its memory as in the user's
+        check_equal(lambda lane: job(False, lane), service)
+    else:
+        with pytest.warns(RuntimeWarning, match=rf"{name} begins 4 bytes behind .*\.clone\(\)"):
+            job(False, Served(service))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_equal(lambda lane: job(True, lane), service)
+
+
 def test_what_a_step_leaves_in_such_an_input(service):
     """Writes to it and its gradient reach the caller's tensor, and numbers that the step decides by
     are read from it."""
@@ -147,6 +194,42 @@ def test_what_a_step_leaves_in_such_an_input(service):
         return out, model
 
     check_equal(job, service)
+
+
+@pytest.mark.parametrize("limit", [1, 8])
+def test_two_inputs_at_places_of_chance(limit):
+    """Sixteen graphs, which count as one, are captured once each."""
+    torch.manual_seed(0)
+    x, y = torch.randn(5, 33), torch.randn(33, 5)
+    pairs = [(a, b) for a in range(0, 16, 4) for b in range(0, 16, 4)]
+    with laneway.embedded("64MiB") as service, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predict = laneway.inference(Applied2(), service, max_variants=limit)
+        for first, second in (*pairs, *pairs):
+            given = at(x, first), at(y, second)
+            assert_same(predict(*given), given[0] @ given[1])
+        assert predict._variants.counts() == {"made": 16, "kept": 16, "dropped": 0}
+        predict(x[:4], y)
+        assert predict._variants.counts()["kept"] == (1 if limit == 1 else 17)
+
+
+def test_more_places_than_are_kept_are_told_of():
+    inputs = [torch.randn(1, 33) for _ in range(3)]
+    places = [(a, b, c) for a in (0, 4) for b in range(0, 16, 4) for c in range(0, 16, 4)]
+    with laneway.embedded("64MiB") as service:
+        predict = laneway.inference(Applied3(), service, max_variants=1)
+        for each in places[:17]:
+            predict(*map(at, inputs, each))
+        assert predict._variants.counts()["dropped"] > 0
+        with pytest.warns(
+            RuntimeWarning, match=r"captured a form .* again .*\.clone\(\) begins at 0"
+        ):
+            for each in places[:17]:
+                predict(*map(at, inputs, each))
+        made = predict._variants.counts()["made"]
+        for each in places:
+            predict(*[at(tensor, place).clone() for tensor, place in zip(inputs, each)])  # remedy
+        assert predict._variants.counts()["made"] <= made + 1
 
 
 def test_a_transposed_slice(service):

@@ -207,7 +207,7 @@ def capture_inference(
     draft = _draft(job, inputs, outputs)
     generators += shared_random.add_default(job.recorder, draft, signature, keeps_own=True)
     graph, kept = _finish(job, draft, name, GraphKind.inference, keep_slots=True)
-    place_inputs(graph, signature, target)
+    place_inputs(graph, signature, job.recorder, kept)
     job.uses.tensors = outer_tensors(job.recorder, kept)
     captured = CapturedJobGraph(
         graph,
@@ -270,7 +270,7 @@ def _capture_once(
     draft = _draft(job, inputs, outputs)
     generators += shared_random.add_default(job.recorder, draft, signature)
     graph, kept = _finish(job, draft, training.name, GraphKind.train, not first, held)
-    place_inputs(graph, signature, training.target)
+    place_inputs(graph, signature, job.recorder, kept)
     job.uses.tensors = outer_tensors(job.recorder, kept)
     captured = CapturedJobGraph(
         graph,

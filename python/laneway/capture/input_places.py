@@ -10,9 +10,11 @@ as there are to the multiple of 16, and the first node is the view behind them.
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import torch
 
+from laneway.capture.recorder import Recorder
 from laneway.capture.signature import InputSignature, TensorInput
 from laneway.graph.graph_ir import (
     TORCH_OF_DTYPE,
@@ -33,10 +35,16 @@ _BY_ADDRESS = (
 )  # fmt: skip
 
 
-def place_inputs(graph: Graph, signature: InputSignature, target: Target) -> None:
+def place_inputs(
+    graph: Graph, signature: InputSignature, recorder: Recorder, kept: list[int]
+) -> None:
     """Changes both: an input that the graph gives to such an operator has its place in its spec,
-    and begins there; of the others any place is right."""
-    wanted = _given_by_address(graph) if target is Target.cpu else set()
+    and begins there; of the others any place is right. `kept` are the numbers that the recorder has
+    for the graph's slots: a tensor in a slot begins elsewhere than the user's, which is told."""
+    on_cpu = recorder.target is Target.cpu
+    wanted = _given_by_address(graph, StorageKind.input) if on_cpu else set()
+    if on_cpu:
+        _tell_of_slots(_given_by_address(graph, StorageKind.persistent), recorder, kept)
     views: list[Node] = []
     for position, spec in enumerate(signature.specs):
         if not isinstance(spec, TensorInput) or spec.place is None:
@@ -70,8 +78,8 @@ def placed(tensor: torch.Tensor, place: int) -> torch.Tensor:
     return made
 
 
-def _given_by_address(graph: Graph) -> set[int]:
-    """The positions of the inputs whose memory such an operator gets."""
+def _given_by_address(graph: Graph, kind: StorageKind) -> set[int]:
+    """The positions of the inputs, or slots, whose memory such an operator gets."""
     found: set[int] = set()
     for node in graph.nodes:
         words = node.op.partition("::")[2].partition(".")[0]
@@ -79,9 +87,28 @@ def _given_by_address(graph: Graph) -> set[int]:
             continue
         for value in node.reads():
             storage = graph.storages[graph.values[value].storage]
-            if storage.kind == StorageKind.input:
+            if storage.kind == kind:
                 found.add(storage.index)
     return found
+
+
+def _tell_of_slots(numbers: set[int], recorder: Recorder, kept: list[int]) -> None:
+    """Warns of tensors that begin between two multiples of 16: a slot begins at one."""
+    slots = [recorder.slots.slots[kept[number]] for number in sorted(numbers)]
+    parts = {slot.index: tensor for tensor, slot, is_part in recorder.constants.outer if is_part}
+    for slot in slots:
+        part = parts.get(slot.index)
+        of = slot.initial.untyped_storage() if part is None else part
+        place = of.data_ptr() % 16
+        if place:
+            warnings.warn(
+                f"{slot.name} begins {place} bytes behind a multiple of 16 in memory and its copy "
+                "in the job at one, and bits of matrix products depend on that: results may differ "
+                "from eager's in their last bits; give it memory of its own with .clone(), in "
+                "eager code too",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 def _may_begin_before(graph: Graph, position: int, place: int) -> bool:

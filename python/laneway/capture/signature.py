@@ -9,6 +9,7 @@ Tensors inside other objects are found in results (opaque.py) and refused in arg
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -89,6 +90,15 @@ class InputSignature:
             and plain == self.structure
             and all(isinstance(x, TensorInput) for x in self.leaves)
         )
+
+    def places(self) -> tuple[int | None, ...]:
+        """Where the tensors among the inputs begin."""
+        return tuple(spec.place for spec in self.specs if isinstance(spec, TensorInput))
+
+    def is_like(self, other: InputSignature) -> bool:
+        """Whether the other one differs in nothing but places."""
+        pairs = zip(self.leaves, other.leaves)
+        return self.structure == other.structure and all(itertools.starmap(_are_like, pairs))
 
     def difference(self, args: tuple, kwargs: dict[str, Any] | None = None) -> str | None:
         """The difference between a call's arguments and those of the capture, in words; None when
@@ -366,6 +376,16 @@ def _check_class(tensor: torch.Tensor, position: int) -> None:
             remedy="pass argument.as_subclass(torch.Tensor), and do inside the step what "
             f"{name} does",
         )
+
+
+def _are_like(one: InputSpec | tuple, other: InputSpec | tuple) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return _equal(one[1], other[1]) and one[2] == other[2]
+    return _anywhere(one) == _anywhere(other)
+
+
+def _anywhere(leaf: InputSpec | tuple) -> InputSpec | tuple:
+    return dataclasses.replace(leaf, place=None) if isinstance(leaf, TensorInput) else leaf
 
 
 def _short(value: Any) -> str:

@@ -64,7 +64,7 @@ def train_step(
       raises Refused. None: without a limit. 0: it does not wait.
     - `keep_gradients`: True: gradients are state of the job. None: if the first call reads older
       ones, leaves some of parameters that it does not update, or the code around reads `.grad`.
-    - `max_variants`: how many forms of call stay captured at a time.
+    - `max_variants`: how many forms of call stay captured; other places of inputs count as one.
     - `shared`: other clients of the same user may join the job by its name: see laneway.attach.
     - `replay`: whether a device records an iteration's work and replays it, where the work needs
       nothing of the CPU: "auto" (the service decides), "on" or "off".

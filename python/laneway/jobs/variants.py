@@ -4,11 +4,13 @@ A call has another form when its tensors have other shapes, dtypes or strides, i
 other values, what the step decides by in its inputs is otherwise (see Guards), or what it was
 captured under has changed (see Conditions). Such a call is captured
 again, over the same image. The variants used last are kept, at most `limit`; the others are
-dropped, and captured anew should they come back, which is told once.
+dropped, and captured anew should they come back, which is told once. Variants for inputs that begin
+at other places (input_places.py) count as one: there are 16 for two inputs of float32.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import re
 import warnings
@@ -16,7 +18,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from laneway.capture.signature import OtherForm
+from laneway.capture.signature import InputSignature, OtherForm
 from laneway.capture.user_lines import is_raised_by_user
 from laneway.errors import Error, InvalidInput, LayoutError
 from laneway.jobs.capture_gate import CaptureGate, JointGate
@@ -35,6 +37,8 @@ _LAID_OUT = re.compile(r"', node \d+ \((aten::[\w.]+)\): gave [^;]*, the graph d
 
 # Captures of one step after which it is told that its calls rarely look alike.
 _MANY_CAPTURES = 32
+# Graphs for inputs at several places that count as one: of two inputs of float32 all places.
+_MOST_PLACES = 16
 
 
 class Variants:
@@ -177,16 +181,30 @@ class Variants:
             self._captures += 1
             if returns:
                 self._told_of_drops = True
-                self._warn_of_drops()
+                self._warn_of_drops(difference)
             if self._captures == _MANY_CAPTURES and difference is not None:
                 self._warn(difference)
             # A variant's graph is dropped when nobody is inside a call of it any more.
-            while len(self._known) >= self._limit:
+            while self._known and self._counted(call) > self._limit:
                 self._dropped.add(self._known.pop(0))
             with self._gate.reading:
                 with quietly():
                     call.conditions = self._snapshot()
                 return self._use(call), call.take_known(args, kwargs)
+
+    def _counted(self, call: GraphCall) -> int:
+        """How many graphs count, with `call` among them: those that differ in the places alone at
+        which inputs begin count as one, up to _MOST_PLACES."""
+        families: list[tuple[InputSignature, collections.Counter[tuple]]] = []
+        for signature in (known.captured.inputs for known in (*self._known, call)):
+            found = (places for first, places in families if first.is_like(signature))
+            places = next(found, None)
+            if places is None:
+                places = collections.Counter()
+                families.append((signature, places))
+            places[signature.places()] += 1
+        counts = (max(-(-len(p) // _MOST_PLACES), *p.values()) for _, p in families)
+        return sum(counts)
 
     def _snapshot(self) -> Snapshot:
         """What the conditions are now. Variants captured under the same ones share it."""
@@ -261,12 +279,13 @@ class Variants:
             stacklevel=5,
         )
 
-    def _warn_of_drops(self) -> None:
+    def _warn_of_drops(self, difference: str | None) -> None:
+        cause = "" if difference is None else f", lately because {difference}"
         warnings.warn(
             f"this {self._what} captured a form of call again that it had dropped for lack of room "
-            f"(max_variants = {self._limit}); every capture takes as long as the first call: pad "
-            "inputs to a few sizes, or raise max_variants; prepare_many() of a step or inference "
-            "captures all forms before the loop",
+            f"(max_variants = {self._limit}){cause}; every capture takes as long as the first "
+            "call: pad inputs to a few sizes, or raise max_variants; prepare_many() of a step or "
+            "inference captures all forms before the loop",
             RuntimeWarning,
             stacklevel=5,
         )
