@@ -138,6 +138,11 @@ BETWEEN.each(
 )
 
 
+@torch.no_grad()
+def shrink(model: nn.Module, optimizer: Any) -> None:
+    torch._foreach_mul_(optimizer.param_groups[0]["params"], 0.75)
+
+
 def halve(model: nn.Module, optimizer: Any) -> None:
     for parameter in model.parameters():
         parameter.data.mul_(0.5)
@@ -172,6 +177,7 @@ BETWEEN.each(
     {
         "the model run, in training mode": run_in_training_mode,
         "the weights changed through .data": halve,
+        "the weights changed by C code that gets a group's list (torch._foreach_mul_)": shrink,
         "a checkpoint loaded into model and optimizer": start_again,
         "the state of the optimizer cleared": lambda m, o: o.state.clear(),
         "the optimizer stepped eagerly": step_eagerly,

@@ -113,6 +113,21 @@ def _in_inference_mode() -> torch.Tensor:
         return torch.arange(24.0).view(4, 6)
 
 
+@INPUTS("two slices of tables that begin between multiples of 16 bytes, in a matrix product")
+def between(trial: Trial) -> None:
+    class Product(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x @ y
+
+    table = torch.randn(20 * 33)
+    calls = [
+        (table[n : n + 99].view(3, 33), table[m : m + 99].view(33, 3))
+        for n in range(4)
+        for m in range(4)
+    ]
+    trial.infer(Product, [*calls, *calls])
+
+
 @INPUTS("channels-last images")
 def channels_last(trial: Trial) -> None:
     x = torch.randn(2, 4, 8, 8).to(memory_format=torch.channels_last)
