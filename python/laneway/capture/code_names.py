@@ -27,12 +27,14 @@ _BY_TEXT = frozenset({"getattr", "hasattr", "setattr", "attrgetter", "vars", "__
 class Named:
     """`globals` and `stored` are names of global variables (of outer functions too, in `stored`);
     `attributes` are pairs of what an attribute is of ("" when that has no name) and its name;
-    `imports` are pairs of a Python module's name and the dots before it."""
+    `imports` are pairs of a Python module's name and the dots before it; `by_text`: attributes are
+    looked up by texts, too, which may stand elsewhere."""
 
     globals: tuple[str, ...]
     stored: frozenset[str]
     attributes: frozenset[tuple[str, str]]
     imports: frozenset[tuple[str, int]]
+    by_text: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -42,7 +44,7 @@ def named_in(code: types.CodeType) -> Named:
     stored: set[str] = set()
     attributes: set[tuple[str, str]] = set()
     imports: set[tuple[str, int]] = set()
-    by_text = False
+    by_text = has_pattern = False
     for read in reads_of(code):
         if read.kind == "attribute":
             attributes.add((read.of, read.name))
@@ -52,25 +54,30 @@ def named_in(code: types.CodeType) -> Named:
             names[read.name] = None
         if read.kind in ("set global", "set outer"):
             stored.add(read.name)
-        by_text |= read.kind == "pattern"
+        has_pattern |= read.kind == "pattern"
     for inner in [named_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]:
         names.update(dict.fromkeys(inner.globals))
         stored |= inner.stored
         attributes |= inner.attributes
         imports |= inner.imports
+        by_text |= inner.by_text
     texts = set(_texts(code.co_consts))
-    if by_text or not _BY_TEXT.isdisjoint({*names, *(name for _, name in attributes)}):
+    by_text |= not _BY_TEXT.isdisjoint({*names, *(name for _, name in attributes)})
+    if by_text or has_pattern:
         attributes |= {(OF_ANYTHING, text) for text in texts}
     if "globals" in names:
         names.update(dict.fromkeys(sorted(texts)))
-    return Named(tuple(names), frozenset(stored), frozenset(attributes), frozenset(imports))
+    return Named(
+        tuple(names), frozenset(stored), frozenset(attributes), frozenset(imports), by_text
+    )
 
 
 def _texts(constants: Iterable[Any]) -> Iterator[str]:
-    """The constants that may be names of attributes: also those in a tuple or a set of them."""
+    """The constants that may be names of attributes, with dots between (of an attrgetter), or in a
+    tuple or a set."""
     for constant in constants:
-        if isinstance(constant, str) and constant.isidentifier():
-            yield constant
+        if isinstance(constant, str):
+            yield from (part for part in constant.split(".") if part.isidentifier())
         elif isinstance(constant, (tuple, frozenset)):
             yield from _texts(constant)
 

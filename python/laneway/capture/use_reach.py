@@ -72,11 +72,15 @@ class Reach:
         self._parts = 0
         self._array_bytes = 0  # of large arrays
         self._imports: set[str] = set()  # names of Python modules that are not there yet
+        self._texts: set[str] = set()  # that were read, and may be names of attributes
+        self._by_text = False
         self.caches: list[tuple[Any, int]] = []  # of functools, with their misses before
 
     def value(self, value: Any, place: Place) -> None:
         """A read gave `value`."""
         kind = type(value)
+        if kind is str:
+            self._text(value)
         if kind in PLAIN or id(value) in self._seen or isinstance(value, FakeTensor):
             return
         self._seen.add(id(value))
@@ -106,6 +110,17 @@ class Reach:
             self._module(value, place)
         else:
             self._other(value, kind, place)
+
+    def by_text(self) -> None:
+        """Code of the user's looks up attributes by texts."""
+        self._by_text = True
+        self._watch.names({("", text) for text in self._texts})
+
+    def _text(self, text: str) -> None:
+        if text.isidentifier() and text not in self._texts:
+            self._texts.add(text)
+            if self._by_text:
+                self._watch.names({("", text)})
 
     def parts(self, container: Any, place: Place) -> None:
         """The parts of a container that is read."""
@@ -217,10 +232,18 @@ class Reach:
                 self._watch.chance.add_iterator(value, place)
         elif kind.__module__ == "numpy" and kind.__name__ == "ndarray":
             self._array(value, place)
+        elif kind in (operator.attrgetter, operator.methodcaller):
+            self._getter(value, place)
         elif value is os.environ:
             self.environment()
         elif is_watchable(kind):
             self._watch.know(value, place)
+
+    def _getter(self, getter: Any, place: Place) -> None:
+        """C code that looks up attributes by the names that it was made with."""
+        texts = [part for part in getter.__reduce__()[1] if isinstance(part, str)]
+        names = {name for text in texts for name in text.split(".")}
+        self._watch.names({("", name) for name in names})
 
     def _array(self, array: Any, place: Place) -> None:
         words = f"the array {place.words}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any
 
 import torch
@@ -186,16 +186,8 @@ class Watch:
         value = look(known.of)
         place = known.place.then("own", name, known.place.attribute(name).words)
         self._guard("look", known.place, known.of, look, value, place.words, name)
-        self.variables.append(
-            (
-                "slot",
-                known.place,
-                known.of,
-                name,
-                value,
-                f"the attribute {name!r} of a {type(known.of).__name__}",
-            )
-        )
+        words = f"the attribute {name!r} of a {type(known.of).__name__}"
+        self.variables.append(("slot", known.place, known.of, name, value, words))
         self.reach.value(value, place)
 
     def _part(self, known: _Known, name: str) -> tuple[Any, Place] | None:
@@ -267,6 +259,14 @@ class Watch:
             elif type(entries) is dict:
                 self._may_change(place, entries, name, value)
 
+    def names(self, attributes: Set[tuple[str, str]]) -> None:
+        """What may be read of these, as pairs of what an attribute is of ("": of anything) and its
+        name."""
+        new = attributes - self._pairs
+        self._pairs |= new
+        for entries, at, last in list(self.named.values()):
+            self._read_named(entries, at, last, new)
+
     def function(self, function: types.FunctionType, place: Place) -> None:
         """The function may run in the step."""
         code = function.__code__
@@ -284,10 +284,9 @@ class Watch:
         self.reach.imports(named, function.__globals__)
         if named.attributes & _ENVIRONMENT:
             self.reach.environment()
-        new = named.attributes - self._pairs
-        self._pairs |= new
-        for entries, at, last in list(self.named.values()):
-            self._read_named(entries, at, last, new)
+        self.names(named.attributes)
+        if named.by_text and not code_names.is_installed(code):
+            self.reach.by_text()
         words = f"a default argument of {function.__name__}"
         self.reach.value(function.__defaults__, place.then("own", "__defaults__", words))
         self.reach.value(function.__kwdefaults__, place.then("own", "__kwdefaults__", words))

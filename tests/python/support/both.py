@@ -148,3 +148,33 @@ def batches(count: int = 6) -> list[tuple[torch.Tensor, torch.Tensor]]:
         )
         for _ in range(count)
     ]
+
+
+def trained(
+    lane: Any,
+    loss_of: Callable[..., torch.Tensor],
+    model: nn.Module | None = None,
+    between: Callable[[int], Any] = lambda number: None,
+    count: int = 5,
+    after: Callable[[torch.Tensor], Any] | None = None,
+) -> tuple[list[torch.Tensor], nn.Module]:
+    """The losses and weights of a training by loss_of(model, x, y); between(n) is called before the
+    n-th iteration, after(loss) in each."""
+    model = net() if model is None else model
+    optimizer = sgd(model)
+
+    @lane.step(model, optimizer)
+    def train(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(model, x, y)
+        loss.backward()
+        optimizer.step()
+        if after is not None:
+            after(loss)
+        return loss
+
+    losses = []
+    for number, batch in enumerate(batches(count)):
+        between(number)
+        losses.append(train(*batch))
+    return losses, model
