@@ -57,7 +57,7 @@ class Run:
         self._nodes, self._made = job.recorder.nodes, job.recorder.table.made
         # Nothing of the step refers to it: who holds it took it from the collector's lists.
         with job.recorder.fake_mode:
-            self.bait = torch.empty(0)
+            self.bait = torch.empty(0, device="cpu")
 
     def end(self) -> None:
         job, self._job = self._job, None
