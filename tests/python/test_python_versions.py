@@ -15,16 +15,17 @@ from laneway.capture.byte_code import Read, found_unknown, reads_of
 
 
 @pytest.fixture
-def asked_again():
-    """The answer about this Python is kept: not that of a test."""
+def asked_again(service):
+    """The answer about this Python is kept: not that of a test. The service is open before."""
     found_unknown.cache_clear()
     yield
     found_unknown.cache_clear()
 
 
-def refused(what: str) -> None:
+def refused(what: str, service: laneway.Service) -> None:
+    predict = laneway.inference(nn.Linear(2, 2), service)
     with pytest.raises(laneway.CaptureError, match=f"do not know Python 3.*{what}.*3.11") as error:
-        laneway.inference(nn.Linear(2, 2)).capture(torch.ones(1, 2))
+        predict(torch.ones(1, 2))
     assert "run with one of Python" in str(error.value)
 
 
@@ -32,25 +33,26 @@ def test_this_python_is_known(asked_again):
     assert found_unknown() == ""
 
 
-def test_an_instruction_that_names_something_unknown(asked_again, monkeypatch):
+def test_an_instruction_that_names_something_unknown(asked_again, service, monkeypatch):
     monkeypatch.delitem(byte_code._KINDS, "LOAD_ATTR")
-    refused("its byte code has LOAD_ATTR")
+    refused("its byte code has LOAD_ATTR", service)
 
 
-def test_an_instruction_of_a_newer_python(asked_again, monkeypatch):
+def test_an_instruction_of_a_newer_python(asked_again, service, monkeypatch):
     number = dis.opmap["NOP"]
     names = [*dis.opname[:number], "LOAD_BY_MAGIC", *dis.opname[number + 1 :]]
     monkeypatch.setattr(dis, "opname", names)
     monkeypatch.setattr(dis, "hasname", [*dis.hasname, number])
-    refused("LOAD_BY_MAGIC")
+    refused("LOAD_BY_MAGIC", service)
 
 
-def test_code_that_says_otherwise_what_it_reads(asked_again, monkeypatch):
+def test_code_that_says_otherwise_what_it_reads(asked_again, service, monkeypatch):
     """As where one instruction takes the place of two."""
     monkeypatch.setitem(byte_code._KINDS, "LOAD_ATTR", "")
-    refused("attribute:first:config")
+    refused("attribute:first:config", service)
 
 
+@pytest.mark.embedded_only("about opening one")
 def test_no_service_opens_in_the_process(asked_again, monkeypatch):
     monkeypatch.setitem(byte_code._KINDS, "LOAD_GLOBAL", "")
     with pytest.raises(laneway.CaptureError, match="do not know Python"):
