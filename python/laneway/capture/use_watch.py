@@ -35,6 +35,7 @@ from laneway.capture.uses import (
     attributes_of,
     content_of,
     entry_of,
+    in_class,
     parts_of,
 )
 
@@ -130,7 +131,7 @@ class Watch:
         if name.startswith("__") or (is_module and known.is_own and name in OF_EVERY_MODULE):
             return
         entries = known.entries
-        found = _in_class(type(of), name)
+        found = in_class(type(of), name)
         if found is not None and (hasattr(type(found[1]), "__set__") or entries is None):
             self._read_class(known, name, found)
         elif entries is not None and name in entries:
@@ -392,12 +393,3 @@ def is_plain_code(value: Any) -> bool:
 def _is_installed(owner: type) -> bool:
     module = sys.modules.get(owner.__module__)
     return module is not None and not is_users(module)
-
-
-def _in_class(kind: type, name: str) -> tuple[type, Any] | None:
-    """Which class of an object has an attribute, and what is there."""
-    for owner in kind.__mro__:
-        entries = type.__getattribute__(owner, "__dict__")
-        if name in entries:
-            return owner, entries[name]
-    return None

@@ -59,6 +59,15 @@ def entry_of(holder: Any, key: Any) -> Any:
     return dict.__getitem__(holder, key) if isinstance(holder, dict) else holder[key]
 
 
+def in_class(kind: type, name: str) -> tuple[type, Any] | None:
+    """Which class of an object has an attribute, and what is there."""
+    for owner in kind.__mro__:
+        entries = type.__getattribute__(owner, "__dict__")
+        if name in entries:
+            return owner, entries[name]
+    return None
+
+
 def attributes_of(of: Any) -> Any:
     """The object's own dictionary; None when it has none."""
     try:
