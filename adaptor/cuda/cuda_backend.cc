@@ -3,7 +3,9 @@
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/Exception.h>
+#include <cuda_runtime_api.h>
 
+#include <string>
 #include <utility>
 
 #include "adaptor/cuda/cuda_lane.h"
@@ -16,6 +18,22 @@ Error no_torch(const std::string& device, const std::string& why) {
   return Error{ErrorCode::unsupported, device + ": torch cannot use it: " + why};
 }
 
+// This library's calls of the CUDA runtime bind to the one that torch brings, which may be another
+// than that of the headers here.
+Status same_runtime(const std::string& device) {
+  constexpr int kMajor = CUDART_VERSION / 1000;
+  int there = 0;
+  if (const cudaError_t failed = ::cudaRuntimeGetVersion(&there); failed != cudaSuccess) {
+    return no_torch(device, std::string("no version of the runtime: ") + cudaGetErrorName(failed));
+  }
+  if (there / 1000 == kMajor) return {};
+  return Error{ErrorCode::unsupported,
+               device + ": this Laneway was built for CUDA " + std::to_string(kMajor) +
+                   ", and torch here brings the runtime of CUDA " + std::to_string(there / 1000) +
+                   "; install the build of torch for CUDA " + std::to_string(kMajor) +
+                   ", or use the device host"};
+}
+
 // After the driver was asked, whose refusals say more.
 Status wake_torch_cuda(uint32_t index) {
   const std::string device = "cuda:" + std::to_string(index);
@@ -25,6 +43,7 @@ Status wake_torch_cuda(uint32_t index) {
                       "its CUDA side was loaded after this process had used torch, or has no "
                       "device: open the device first, and look at torch.cuda.is_available()");
     }
+    if (Status same = same_runtime(device); !same) return same;
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);
     const auto count = static_cast<uint32_t>(static_cast<int>(c10::cuda::device_count()));
     if (index >= count) {

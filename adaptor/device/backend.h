@@ -54,7 +54,7 @@ class Backend {
   int64_t alignment() { return device().capabilities().alignment; }
 };
 
-// Opens "host" or "cuda:N". The process-wide state of the libraries that compute there exists from
+// Opens "host" or "KIND:N". The process-wide state of the libraries that compute there exists from
 // then on, so it is destroyed after handlers that are registered later to run at exit. Errors:
 // invalid_argument for any other name and for options that the device does not have; unsupported,
 // with what is missing, where there is no such device.

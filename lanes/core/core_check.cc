@@ -1,6 +1,7 @@
 #include "lanes/core/core_check.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -167,7 +168,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     check_members(core, lane, &members);
   }
   uint32_t held = 0;
-  uint32_t leaving = 0;
+  std::set<JobId> leaving;
   uint32_t saving = 0;
   uint32_t moving = 0;
   uint32_t homeless = 0;
@@ -178,7 +179,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     const bool has_copy = core.outside.place_of(id).tier != Tier::none;
     check_alone(job, has_copy);
     held += job.state() == JobState::held;
-    leaving += job.leaves;
+    if (job.leaves) leaving.insert(id);
     saving += job.saving;
     moving += job.state() == JobState::moving;
     copies += has_copy;
@@ -208,7 +209,9 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   }
   LW_CHECK(members == core.jobs.size(), "the view does not show every job exactly once");
   LW_CHECK(held == core.held_jobs, "held jobs are miscounted");
-  LW_CHECK(leaving == core.leaving.size(), "leaving jobs are miscounted");
+  LW_CHECK(std::set(core.leaving.begin(), core.leaving.end()) == leaving &&
+               leaving.size() == core.leaving.size(),
+           "other jobs leave than is noted");
   LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
   LW_CHECK(moving == core.moving_jobs, "jobs that move are miscounted");
   LW_CHECK(homeless == core.homeless_jobs, "jobs without a home are miscounted");

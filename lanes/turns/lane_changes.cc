@@ -199,17 +199,20 @@ void LaneChanges::look(const Lane& lane) {
 }
 
 void LaneChanges::look_at_touched() {
+  LaneSet looked = 0;
   for (const LaneId id : core_.touched) {
     Lane& lane = core_.lane_of(id);
     if (!std::exchange(lane.is_news, false)) continue;
+    looked |= set_of(id);
     look(lane);
     note(idle_, id, lane.state() == LaneState::idle);
     note(closed_, id, lane.state() == LaneState::closed);
   }
   // A job that waits for its numeric context keeps its lane by its rank, which changes meanwhile.
-  for (LaneSet idle = idle_; idle != 0; idle &= idle - 1) {
+  for (LaneSet idle = idle_ & ~looked; idle != 0; idle &= idle - 1) {
     const Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(idle))];
-    if (!core_.view.lane(lane.id)->ready.empty()) look(lane);
+    const policies::LaneView* view = core_.view.lane(lane.id);
+    if (view != nullptr && !view->ready.empty()) look(lane);
   }
   core_.work_is_kept_waiting = has_waiting_ != 0;
 }

@@ -32,7 +32,8 @@ constexpr const char* kFooter =
     "Exit codes: 0 ended as asked, 1 failed, 2 wrong usage, 5 already running.";
 
 void declare(CLI::App& app, Texts& texts) {
-  app.add_option("--device", texts.device, "the device: host (default), or cuda:N")
+  app.add_option("--device", texts.device,
+                 "the device: host (default), or KIND:N of a plugin, such as cuda:0")
       ->type_name("DEVICE");
   app.add_option("--pool", texts.pool,
                  "memory that is handed out to jobs; default: half of what is free, of a CUDA "

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "tests/fake_cuda/gpu.h"
 #include "tests/fake_cuda/hopper.h"
 #include "tests/fake_cuda/runtime.h"
 
@@ -123,7 +124,8 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
   return runtime("cudaRuntimeGetVersion", Wants::nothing, [&] {
-    *version = CUDART_VERSION;
+    const int said = laneway::fake_cuda::Gpu::get().settings.runtime_version;
+    *version = said != 0 ? said : CUDART_VERSION;
     return CUDA_SUCCESS;
   });
 }

@@ -21,6 +21,7 @@ Settings Settings::from_environment() {
   settings.fill = static_cast<int>(number("FAKE_CUDA_FILL", settings.fill));
   settings.fault_after = number("FAKE_CUDA_FAULT_AFTER", -1);
   settings.fault_error = static_cast<int>(number("FAKE_CUDA_FAULT_ERROR", settings.fault_error));
+  settings.runtime_version = static_cast<int>(number("FAKE_CUDA_RUNTIME_VERSION", 0));
   settings.quiet = number("FAKE_CUDA_QUIET", 0) != 0;
   if (const char* path = std::getenv("FAKE_CUDA_NOTES")) settings.notes_path = path;
   if (const char* list = std::getenv("FAKE_CUDA_FORBID")) {

@@ -20,8 +20,9 @@ struct Settings {
   int fill = 0xDB;           // fresh memory begins with a MiB of it; -1: zero
   int64_t fault_after = -1;  // this piece of work, counted from 0, fails the device
   int fault_error = 710;
-  std::string notes_path;  // notes are appended to this file as they are made
-  bool quiet = false;      // complaints go to stderr otherwise
+  int runtime_version = 0;  // that the runtime says it has; 0: that of the headers
+  std::string notes_path;   // notes are appended to this file as they are made
+  bool quiet = false;       // complaints go to stderr otherwise
 
   bool device = true;
   bool vmm = true;

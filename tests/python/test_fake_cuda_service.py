@@ -215,3 +215,22 @@ def test_an_embedded_service_without_a_driver_refuses_in_words():
     assert not os.environ.get("LD_PRELOAD")
     with pytest.raises(Refused, match=r"libcuda\.so\.1"):
         laneway.embedded(device="cuda:0", pool="64MiB")
+
+
+def test_a_runtime_of_another_cuda_is_refused_by_both_versions():
+    """The build of torch for another CUDA passes for the same torch where no device is used."""
+    on_fake(
+        """
+        try:
+            laneway.embedded(device="cuda:0", pool="64MiB")
+        except laneway.errors.Error as error:
+            assert "was built for CUDA" in str(error), error
+            assert "brings the runtime of CUDA 12" in str(error), error
+        else:
+            raise AssertionError("it was opened")
+        with laneway.embedded(pool="64MiB") as service:
+            job = laneway.inference(torch.nn.Linear(4, 4), service=service, name="one")
+            assert job(torch.ones(1, 4)).shape == (1, 4)
+        """,
+        environment={"FAKE_CUDA_RUNTIME_VERSION": "12080"},
+    )

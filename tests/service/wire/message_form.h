@@ -1,9 +1,12 @@
-// form_of<T>: how a value of T lies in a message, as a text: "{u4,text,[{i8,enum}]}". Two types
-// with the same text have the same bytes on the wire for the same content.
+// form_of<T>: how a value of T lies in a message, as a text: "{u4,text,[{size,enum laneway::A}]}".
+// Two types with the same text have the same bytes on the wire for the same content. Ids, sizes,
+// times and enums have texts of their own, so that two of them that change places are another form;
+// two members of one type that do are seen by nobody but the reader.
 #pragma once
 
 #include <array>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -32,6 +35,14 @@ std::string forms_of(const char* open, const char* close) {
   return open + text + close;
 }
 
+// By the compiler: "laneway::lanes::JobState".
+template <class T>
+std::string name_of() {
+  const std::string_view all = __PRETTY_FUNCTION__;
+  const size_t from = all.find("T = ") + 4;
+  return std::string(all.substr(from, all.find_first_of(";]", from) - from));
+}
+
 template <class T>
 struct Form {
   static std::string text() {
@@ -39,7 +50,7 @@ struct Form {
     if constexpr (std::is_same_v<T, bool>) {
       return "bool";
     } else if constexpr (std::is_enum_v<T>) {
-      return "enum";  // more enumerators are no other form
+      return "enum " + name_of<T>();  // more enumerators are no other form
     } else if constexpr (std::is_floating_point_v<T>) {
       return "f" + size;
     } else if constexpr (std::is_arithmetic_v<T>) {
@@ -69,19 +80,19 @@ struct Form<std::variant<T...>> {
 };
 template <class Tag>
 struct Form<Id<Tag>> {
-  static std::string text() { return "id"; }
+  static std::string text() { return "id of " + name_of<Tag>(); }
 };
 template <>
 struct Form<Bytes> {
-  static std::string text() { return "i8"; }
+  static std::string text() { return "size"; }
 };
 template <>
 struct Form<Duration> {
-  static std::string text() { return "i8"; }
+  static std::string text() { return "duration"; }
 };
 template <>
 struct Form<TimePoint> {
-  static std::string text() { return "i8"; }
+  static std::string text() { return "time"; }
 };
 
 }  // namespace laneway::testing
