@@ -213,6 +213,20 @@ def test_two_inputs_at_places_of_chance(limit):
         assert predict._variants.counts()["kept"] == (1 if limit == 1 else 17)
 
 
+def test_one_shape_more_drops_the_shape_that_was_used_longest_ago():
+    """With all its places, and no graph of another."""
+    pairs = [(a, b) for a in range(0, 16, 4) for b in range(0, 16, 4)]
+    with laneway.embedded("64MiB") as service:
+        predict = laneway.inference(Applied2(), service)
+        for rows in range(2, 12):
+            x, y = torch.randn(rows, 33), torch.randn(33, 5)
+            for first, second in pairs:
+                given = at(x, first), at(y, second)
+                assert_same(predict(*given), given[0] @ given[1])
+            assert predict._variants.counts()["kept"] == min(16 * (rows - 1), 32)
+        assert predict._variants.counts() == {"made": 160, "kept": 32, "dropped": 128}
+
+
 def test_more_places_than_are_kept_are_told_of():
     inputs = [torch.randn(1, 33) for _ in range(3)]
     places = [(a, b, c) for a in (0, 4) for b in range(0, 16, 4) for c in range(0, 16, 4)]

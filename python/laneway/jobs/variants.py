@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from laneway.capture.signature import InputSignature, OtherForm
+from laneway.capture.signature import OtherForm
 from laneway.capture.user_lines import is_raised_by_user
 from laneway.errors import Error, InvalidInput, LayoutError
 from laneway.jobs.capture_gate import CaptureGate, JointGate
@@ -39,6 +39,9 @@ _LAID_OUT = re.compile(r"', node \d+ \((aten::[\w.]+)\): gave [^;]*, the graph d
 _MANY_CAPTURES = 32
 # Graphs for inputs at several places that count as one: of two inputs of float32 all places.
 _MOST_PLACES = 16
+# Graphs that one step keeps at most, unless `limit` is more: half of what the service keeps of a
+# job (base/limits.h), which an inference of the same job shares.
+_MOST_KEPT = 32
 
 
 class Variants:
@@ -184,27 +187,40 @@ class Variants:
                 self._warn_of_drops(difference)
             if self._captures == _MANY_CAPTURES and difference is not None:
                 self._warn(difference)
-            # A variant's graph is dropped when nobody is inside a call of it any more.
-            while self._known and self._counted(call) > self._limit:
-                self._dropped.add(self._known.pop(0))
+            self._make_room(call)
             with self._gate.reading:
                 with quietly():
                     call.conditions = self._snapshot()
                 return self._use(call), call.take_known(args, kwargs)
 
-    def _counted(self, call: GraphCall) -> int:
-        """How many graphs count, with `call` among them: those that differ in the places alone at
-        which inputs begin count as one, up to _MOST_PLACES."""
-        families: list[tuple[InputSignature, collections.Counter[tuple]]] = []
-        for signature in (known.captured.inputs for known in (*self._known, call)):
-            found = (places for first, places in families if first.is_like(signature))
-            places = next(found, None)
-            if places is None:
-                places = collections.Counter()
-                families.append((signature, places))
-            places[signature.places()] += 1
-        counts = (max(-(-len(p) // _MOST_PLACES), *p.values()) for _, p in families)
-        return sum(counts)
+    def _make_room(self, call: GraphCall) -> None:
+        """Drops what was used longest ago until `call` has room. The service drops a graph when
+        nobody is inside a call of it any more."""
+        while self._known:
+            families = self._families(call)
+            kept = sum(map(len, families)) <= max(self._limit, _MOST_KEPT)
+            if kept and sum(map(_counted, families)) <= self._limit:
+                return
+            last_used = {id(known): n for n, known in enumerate((*self._known, call))}
+            units = [unit for family in families for unit in _units(family)]
+            unit = min(units, key=lambda unit: max(last_used[id(known)] for known in unit))
+            for known in unit if call not in unit else unit[:1]:
+                self._known.remove(known)
+                self._dropped.add(known)
+
+    def _families(self, call: GraphCall) -> list[list[GraphCall]]:
+        """The graphs, `call` last: those together that differ in nothing but the places at which
+        inputs begin and what they were captured under."""
+        families: list[list[GraphCall]] = []
+        for known in (*self._known, call):
+            inputs = known.captured.inputs
+            found = (family for family in families if family[0].captured.inputs.is_like(inputs))
+            family = next(found, None)
+            if family is None:
+                families.append([known])
+            else:
+                family.append(known)
+        return families
 
     def _snapshot(self) -> Snapshot:
         """What the conditions are now. Variants captured under the same ones share it."""
@@ -289,3 +305,18 @@ class Variants:
             RuntimeWarning,
             stacklevel=5,
         )
+
+
+def _places(family: list[GraphCall]) -> collections.Counter[tuple]:
+    return collections.Counter(known.captured.inputs.places() for known in family)
+
+
+def _counted(family: list[GraphCall]) -> int:
+    """As how many graphs the family counts: those for other places as one, up to _MOST_PLACES."""
+    places = _places(family)
+    return max(-(-len(places) // _MOST_PLACES), *places.values())
+
+
+def _units(family: list[GraphCall]) -> list[list[GraphCall]]:
+    """What is dropped together: graphs for other places, which count as one."""
+    return [family] if len(_places(family)) > 1 else [[known] for known in family]
