@@ -142,6 +142,33 @@ def test_a_queue_of_the_function_around_is_named(service):
     check_refused(job, service, "the step changes the SimpleQueue losses: it stores what the step")
 
 
+class _Trainer:
+    """Keeps its losses, and is itself kept by very many others."""
+
+    def __init__(self, others):
+        self.losses, self.model = queue.SimpleQueue(), net()
+        self.optimizer = sgd(self.model)
+        self.others = [[self] for _ in range(others)]
+
+    def train(self, x, y):
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), y)
+        self.losses.put(loss.detach())
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+
+@pytest.mark.parametrize("others", [0, 6000])
+def test_a_queue_of_the_object_whose_method_the_step_is(others, service):
+    def job(lane):
+        trainer = _Trainer(others)
+        train = lane.step(trainer.model, trainer.optimizer)(trainer.train)
+        return [train(x, y) for x, y in batches(2)], trainer.model
+
+    check_refused(job, service, "the step changes the SimpleQueue losses: it stores what the step")
+
+
 def test_nothing_is_changed_by_the_refusal_but_the_store(service):
     model, losses = net(), queue.SimpleQueue()
     optimizer = torch.optim.AdamW(model.parameters())

@@ -9,6 +9,8 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+
 from laneway.capture.recorder import Recorder
 from laneway.capture.uses import attributes_of
 from laneway.capture.varying import SYMBOLS
@@ -35,8 +37,9 @@ def read_at(way: Sequence[Any]) -> str | None:
 def store_words(way: Sequence[Any]) -> str:
     """The store: "the SimpleQueue losses", "the attribute 'last' of a Tensor"."""
     of_number = (Recorder, ScalarNode, types.MethodType, *SYMBOLS)
-    last = max((n for n, step in enumerate(way) if isinstance(step, of_number)), default=0)
-    way = way[last:]
+    if not isinstance(way[0], torch.Tensor):  # what of a number is held leads to the number
+        inner = enumerate(way[:-1])
+        way = way[max((n for n, step in inner if isinstance(step, of_number)), default=0) :]
     if isinstance(way[-1], contextvars.Context):
         return f"the context variable {_variable(way)!r}"
     key, owner = _attribute(way)

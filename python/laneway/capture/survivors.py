@@ -30,7 +30,8 @@ from laneway.capture.recorder import Recorder
 from laneway.graph.graph_ir import NO_VALUE
 
 _MOST_LEVELS = 16  # of holders, from a tensor to what code can reach; each is a look at all objects
-_MOST_LOOKED_AT = 5000  # objects of one level
+_MOST_LOOKED_AT = 2000  # objects of one level, beside those of functions
+_OF_FUNCTIONS = (types.CellType, types.FunctionType, types.MethodType, tuple)
 _CONTAINERS = (dict, list, set, tuple)
 
 Given = ParamSpec("Given")
@@ -124,17 +125,18 @@ def _check(runs: list[Run], roots: Iterable[Any]) -> None:
                 _take_apart(part)
     gc.collect()
     parts: list[Any] = []
-    sources: dict[int, str | None] = {}
+    origins: dict[int, tuple[Run, int]] = {}
     for run in runs:
         for part, value in run.alive():
             parts.append(part)
-            sources[id(part)] = run.source(value)
+            origins[id(part)] = run, value
     if not parts:
         return
     way = _Search(parts, [run.bait for run in runs], roots).way()
     if way:
         reason = "it stores what the step computes, and has that of the capture now"
-        raise refusal(store_words(way), reason, sources.get(id(way[0])) or read_at(way))
+        run, value = origins[id(way[0])]
+        raise refusal(store_words(way), reason, run.source(value) or read_at(way))
 
 
 def _take_apart(fake: torch.Tensor) -> None:
@@ -183,7 +185,7 @@ class _Search:
             self._seen[id(holder)], self._below[id(holder)] = holder, number
             if self._can_be_reached(holder):
                 return holder
-            if len(self._level) < _MOST_LOOKED_AT:
+            if len(self._level) < _MOST_LOOKED_AT or isinstance(holder, _OF_FUNCTIONS):
                 self._level.append(holder)
         return None
 
