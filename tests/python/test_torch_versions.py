@@ -175,6 +175,18 @@ def test_a_library_for_another_torch(changed):
     assert "is for torch 2.99.0" in said and f"is torch {torch.__version__}: name a lib" in said
 
 
+def test_a_pre_release_that_the_library_was_built_with(found_in, tmp_path):
+    real = Path(os.environ.get("LANEWAY_EMBEDDED_LIBRARY") or bindings.library_path())
+    version, path = "2.11.0a0+git", tmp_path / "changed.so"
+    mark = b"LANEWAY\0" + torch.__version__.encode()
+    text = version[: len(torch.__version__)].encode().ljust(len(torch.__version__), b"\0")
+    found_in(folder_with(tmp_path, text.rstrip(b"\0").decode()))
+    path.write_bytes(real.read_bytes().replace(mark, b"LANEWAY\0" + text))
+    torch_versions.check_library(path, usable_torch(path))
+    with pytest.raises(laneway.ServiceUnavailable, match=INSTALL):
+        usable_torch(real)
+
+
 def test_a_library_that_does_not_say_for_which_torch_it_is(changed):
     said = changed(lambda library: library.replace(b"LANEWAY\0", b"NOBODY'S"))
     assert "does not say for which torch it is" in said and "LANEWAY_EMBEDDED_LIBRARY" in said
@@ -189,6 +201,10 @@ def test_a_library_that_does_not_say_for_which_torch_it_is(changed):
             "has 23 bytes and does not begin as a shared object",
         ),
         (lambda library: library[:100], "ends after 100 bytes, in its table of segments"),
+        (
+            lambda library: library[:32] + b"\xff" * 8 + library[40:],  # where that table is
+            "ends after [0-9]+ bytes, in its table of segments",
+        ),
         (lambda library: library[: len(library) // 2], "has [0-9]+ bytes of [0-9]+"),
     ],
 )

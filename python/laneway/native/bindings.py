@@ -207,7 +207,7 @@ def library_path(kind: str = "embedded", minor: str = "") -> pathlib.Path:
 def embedded_library() -> Library:
     """The library of embedded services. Raises ServiceUnavailable, saying what to do, when there is
     none for the torch of this process; then neither was loaded."""
-    torch = torch_versions.usable_torch()
+    torch = torch_versions.usable_torch(library_path("embedded"))
     path = _existing("embedded", library_path("embedded", torch.minor))
     torch_versions.check_library(path, torch)
     importlib.import_module("torch")  # the library needs its libtorch in the process

@@ -42,12 +42,11 @@ def _note_segments(file: BinaryIO, size: int) -> list[tuple[int, int]]:
     )
     ends = [sections + section_size * section_count]
     found = []
+    if segments + count * _SEGMENT.size > size:
+        raise Damaged(f"ends after {size} bytes, in its table of segments")
     for number in range(count):
         file.seek(segments + number * _SEGMENT.size)
-        entry = file.read(_SEGMENT.size)
-        if len(entry) < _SEGMENT.size:
-            raise Damaged(f"ends after {size} bytes, in its table of segments")
-        kind, _, start, _, _, bytes_there, *_ = _SEGMENT.unpack(entry)
+        kind, _, start, _, _, bytes_there, *_ = _SEGMENT.unpack(file.read(_SEGMENT.size))
         ends.append(start + bytes_there)
         if kind == _PT_NOTE:
             found.append((start, bytes_there))

@@ -3,7 +3,8 @@ a binary is loaded.
 
 A binary is for one minor version of torch, because its code has torch's layouts inside. To add a
 minor version, add it to MINORS, and its folder torch-MINOR to lib/ beside this package. Patch
-releases, and builds for other devices ("+cpu"), count as their minor version.
+releases, and builds for other devices ("+cpu"), count as their minor version; a pre-release of one
+works with what was built with it alone.
 """
 
 from __future__ import annotations
@@ -69,11 +70,12 @@ def told() -> str:
     return f"for torch {_range()}, and here is {found.version if found else 'none'}"
 
 
-def usable_torch() -> Torch:
+def usable_torch(library: Path | None = None) -> Torch:
     """Raises ServiceUnavailable when there is no torch that works: one sentence that says what is
-    there, what works and what to install."""
+    there, what works and what to install. A pre-release works with a `library` that was built with
+    that very one."""
     found = found_torch()
-    if found is not None and found.minor in MINORS:
+    if found is not None and (found.minor in MINORS or _is_of_prerelease(library, found)):
         return found
     remedy = f'this Laneway works with torch {_range()}: pip install "{_requirement()}"'
     if found is None:
@@ -82,6 +84,15 @@ def usable_torch() -> Torch:
         raise ServiceUnavailable(f"{found.folder} says no version in version.py, and {remedy}")
     kind = "" if found.minor else ", which is no released version"
     raise ServiceUnavailable(f"{found.folder} is torch {found.version}{kind}, and {remedy}")
+
+
+def _is_of_prerelease(library: Path | None, found: Torch) -> bool:
+    if library is None or not found.version.startswith(tuple(f"{minor}." for minor in MINORS)):
+        return False
+    try:
+        return note_of(library, b"LANEWAY") == found.version
+    except (Damaged, OSError):
+        return False
 
 
 def library_folder(lib: Path, minor: str) -> Path:
@@ -108,7 +119,7 @@ def check_library(path: Path, found: Torch) -> None:
             f"{path} is damaged: the file {error}. Install the package laneway again, or build it "
             "with ./dev build"
         ) from error
-    if built is None or minor_of(built) != found.minor:
+    if built != found.version and (built is None or minor_of(built) != found.minor):
         says = "does not say for which torch it is" if built is None else f"is for torch {built}"
         raise ServiceUnavailable(
             f"{path} {says}, and {found.folder} is torch {found.version}: name a library for torch "
