@@ -15,6 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
+from laneway.capture import uses
 from laneway.jobs import step_capture
 from support.eager import assert_same, eager_step
 
@@ -294,3 +295,8 @@ def test_like_takes_a_step(service) -> None:
     model = Net()
     with pytest.raises(laneway.InvalidInput, match="like is a Net: give a step"):
         laneway.train_step(model, loss_of, adam(model), service, like=model)
+
+
+def test_an_empty_environment_is_found(monkeypatch) -> None:
+    monkeypatch.setitem(uses._OF_PROCESS, "environment", empty := {})
+    assert uses.Place(None, "environment", None, "").find([], {}) is empty

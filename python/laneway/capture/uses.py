@@ -44,11 +44,14 @@ class Place:
         """The dictionary's entry that is an attribute of the object before it."""
         return self.then("entry", name, f"{self.words}.{name}" if self.words else name)
 
+    def _root(self, roots: list[Any]) -> Any:
+        return _OF_PROCESS[self.kind] if self.kind in _OF_PROCESS else roots[self.key]
+
     def find(self, roots: list[Any], found: dict[Place, Any]) -> Any:
         """The object. Raises what looking for it raises, where it is not there."""
         if self not in found:
             if self.parent is None:
-                found[self] = _OF_PROCESS.get(self.kind) or roots[self.key]
+                found[self] = self._root(roots)
             else:
                 found[self] = _LOOK[self.kind](self.parent.find(roots, found), self.key)
         return found[self]
