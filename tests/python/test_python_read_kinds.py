@@ -35,6 +35,10 @@ class Colour(enum.Enum):
     blue = 2.0
 
 
+class Named(enum.StrEnum):
+    first = "factor"
+
+
 class Slotted:
     __slots__ = ("factor",)
 
@@ -183,10 +187,12 @@ def _folder() -> str:
 
 
 def by_import(line: str, ahead: bool = True):
-    """A function with this line in its body, and the name of a Python module in it. `ahead`: that
-    has been imported before."""
-    name = f"read_{len(list(Path(_folder()).glob('*.py')))}"
-    Path(_folder(), f"{name}.py").write_text("factor = 1.0\n")
+    """A function with this line in its body, and the name of a package in it. `ahead`: that has
+    been imported before."""
+    name = f"read_{len(list(Path(_folder()).glob('read_*')))}"
+    Path(_folder(), name).mkdir()
+    Path(_folder(), name, "__init__.py").write_text("factor = 1.0\n")
+    Path(_folder(), name, "part.py").touch()
     importlib.invalidate_caches()
     if ahead:
         importlib.import_module(name)
@@ -226,6 +232,11 @@ def above_an_object_in_a_closure():
     return lambda: of.both()[0], lambda value: setattr(Above, "factor", value)
 
 
+def by_keys_of_a_dictionary():
+    table = {"factor": 0, "other": 1}
+    return of_a_namespace(lambda of: next(getattr(of, name) for name in table))
+
+
 def of_a_namespace(read: Callable[[Any], float]):
     of = types.SimpleNamespace(factor=1.0)
     return lambda: read(of), lambda value: setattr(of, "factor", value)
@@ -249,6 +260,21 @@ def by_globals():
     return lambda: globals()["GIVEN"], put
 
 
+def looked_up(of: Any, name: str) -> float:
+    return getattr(of, name)
+
+
+def by_partial_of_getattr():
+    of = types.SimpleNamespace(factor=1.0)
+    return functools.partial(getattr, of, "factor"), lambda value: setattr(of, "factor", value)
+
+
+def by_methodcaller():
+    methods = {1.0: lambda by: by, 2.0: lambda by: by * 2}
+    of, call = types.SimpleNamespace(method=methods[1.0]), operator.methodcaller("method", by=1.0)
+    return lambda: call(of), lambda value: setattr(of, "method", methods[value])
+
+
 READS = {
     "a slot": lambda: attribute(Slotted()),
     "a dataclass": lambda: attribute(Config()),
@@ -268,6 +294,14 @@ READS = {
     "an import in the step": lambda: by_import("import {0}; factor = {0}.factor"),
     "an import of a name": lambda: by_import("from {0} import factor"),
     "an import that the step makes first": lambda: by_import("from {0} import factor", ahead=False),
+    "an import of a package's part": lambda: by_import("import {0}.part; factor = {0}.factor"),
+    "__import__()": lambda: by_import("factor = __import__('{0}').factor"),
+    "sys.modules": lambda: by_import("import sys; factor = sys.modules['{0}'].factor"),
+    "keys of a dictionary": by_keys_of_a_dictionary,
+    "a name that is an enum": lambda: of_a_namespace(lambda of: getattr(of, Named.first)),
+    "a name given to a function": lambda: of_a_namespace(lambda of: looked_up(of, "factor")),
+    "a partial of getattr": by_partial_of_getattr,
+    "a methodcaller with keywords": by_methodcaller,
     "names in a tuple": by_names_in_a_tuple,
     "super() of an object in a closure": above_an_object_in_a_closure,
     "a pattern": lambda: of_a_namespace(by_a_pattern),

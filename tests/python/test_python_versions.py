@@ -11,7 +11,14 @@ from torch import nn
 
 import laneway
 from laneway.capture import byte_code
-from laneway.capture.byte_code import Read, found_unknown, reads_of
+from laneway.capture.byte_code import (
+    COMPUTED,
+    Read,
+    arguments_of,
+    constants_given,
+    found_unknown,
+    reads_of,
+)
 
 
 @pytest.fixture
@@ -73,3 +80,37 @@ def test_the_module_and_the_dots_of_an_import():
         Read("import", "", 2),
         Read("attribute", "taken"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ('getattr(x, "a")', [COMPUTED, "a"]),
+        ('getattr(x.b["c"], "a", f(n, key=1) + 1)', [COMPUTED, "a", COMPUTED]),
+        ('getattr("a", n, None)', ["a", COMPUTED, None]),
+        ('getattr(x["a"], n, x)', [COMPUTED, COMPUTED, COMPUTED]),
+        ('getattr(x, "a" + n)', [COMPUTED, COMPUTED]),
+        ('getattr(x, f"a{n}")', [COMPUTED, COMPUTED]),
+        ('getattr(x, "a".lower())', [COMPUTED, COMPUTED]),
+        ('x.getattr("a", "b")', ["a", "b"]),
+        ('getattr(x, "a" if n else "b")', None),
+        ('getattr(*x, "a")', None),
+        ('map(getattr, x, "a")', None),
+        ('x + getattr or f("a")', None),
+    ],
+)
+def test_the_constants_that_a_call_is_given(call, given):
+    scope = {}
+    exec(f"def function(f, x, n):\n    return {call}", scope)
+    found = list(arguments_of(scope["function"].__code__, {"getattr"}))
+    assert found == [("getattr", given)]
+
+
+def test_the_constants_that_go_to_functions():
+    def function(f, x):
+        """Text"""
+        x["no"] = {"nor": f("one", x, named="two"), "this": x.f(x["no"])}
+        for name in ("three", "four"):
+            f(x, name)
+
+    assert set(constants_given(function.__code__)) == {"one", "two", ("three", "four")}

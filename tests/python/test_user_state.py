@@ -248,3 +248,20 @@ EQUAL = [
 @pytest.mark.parametrize("job", EQUAL, ids=lambda job: job.__name__)
 def test_a_loop_gives_eagers_bits(job, service):
     check_equal(job, service)
+
+
+def test_a_constant_name_is_of_that_attribute_alone(service):
+    """What other texts name, a count of the loop here, is not captured."""
+    meters, names = types.SimpleNamespace(beta=0.5, loss=0.0), ["loss"]
+
+    def scaled(x):
+        return x * getattr(meters, "beta") if hasattr(x, "shape") else x  # noqa: B009
+
+    def loss_of(model, x, y):
+        return {name: F.cross_entropy(scaled(model(x)), y) for name in names}["loss"]
+
+    def between(number):
+        meters.loss, meters.beta = float(number), 0.5 + number // 2
+
+    lane = check_equal(lambda lane: trained(lane, loss_of, between=between), service)
+    assert lane.graphs() == len({number // 2 for number in range(5)})

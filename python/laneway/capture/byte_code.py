@@ -12,7 +12,7 @@ import dis
 import functools
 import platform
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Literal
 
 from laneway.errors import CaptureError
@@ -21,6 +21,7 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # those that the tests of captures h
 
 Kind = Literal["global", "outer", "attribute", "set global", "set outer", "import", "pattern", ""]
 OF_ANYTHING = ""  # stands for an object that the code does not name
+COMPUTED: Any = type("Computed", (), {"__repr__": lambda self: "computed"})()
 
 # Instructions that name something, from 3.11 to 3.14. "outer" is a variable of an outer function;
 # "" tells nothing of what is there before the step.
@@ -51,6 +52,7 @@ _KINDS: dict[str, Kind] = {
     "MAKE_CELL": "",
     "LOAD_CLOSURE": "",
 }
+_NO_EFFECT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "RESUME"})
 # Between a name and the attribute that is read of it.
 _NOTHING = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOP", "PUSH_NULL"})
 # The object whose attribute these read is not what the instruction before them names.
@@ -60,29 +62,87 @@ _OF_OTHERS = frozenset({"IMPORT_FROM"} | {name for name in _KINDS if "SUPER" in 
 @dataclasses.dataclass(frozen=True)
 class Read:
     """One instruction. `of` is the variable or attribute that an attribute is read of, or
-    OF_ANYTHING; of an import, the number of its dots."""
+    OF_ANYTHING; of an import, the number of its dots. `local` is the function's own variable that
+    an attribute is read of."""
 
     kind: Kind
     name: str
     of: Any = OF_ANYTHING
+    local: str = ""
 
 
 def reads_of(code: types.CodeType) -> Iterator[Read]:
     """What the code itself names, without that of the functions that it makes."""
-    before, values = OF_ANYTHING, (0, 0)
+    before, local, values = OF_ANYTHING, "", (0, 0)
     for instruction in dis.get_instructions(code):
         word = instruction.opname
         if word in _NOTHING:
             continue
         kind, name = _KINDS.get(word, ""), instruction.argval
         if kind == "attribute":
-            yield Read(kind, name, OF_ANYTHING if word in _OF_OTHERS else before)
+            yield Read(kind, name, *(() if word in _OF_OTHERS else (before, local)))
         elif kind == "import":
             yield Read(kind, name, values[0])  # on the stack: the dots, then what is taken from it
         elif kind:
             yield Read(kind, "" if kind == "pattern" else name)
         before = name if kind in ("global", "outer", "attribute") else OF_ANYTHING
+        local = ""
+        if "LOAD_FAST" in word:  # one, or the last of two
+            local = name if isinstance(name, str) else name[-1]
         values = values[1], name
+
+
+def arguments_of(code: types.CodeType, names: Set[str]) -> Iterator[tuple[str, list[Any] | None]]:
+    """Each place where the code itself names one of these as a variable or an attribute, with what
+    it is called with there: constants, and COMPUTED for all else. None: it is not called there, or
+    one cannot tell."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in _NO_EFFECT]
+    for at, instruction in enumerate(instructions):
+        is_named = _KINDS.get(instruction.opname) in ("global", "outer", "attribute")
+        if is_named and instruction.argval in names:
+            yield instruction.argval, _arguments(instructions[at + 1 :])
+
+
+def _arguments(instructions: list[dis.Instruction]) -> list[Any] | None:
+    """Follows the height of the stack from a function that was put there to its call. The last
+    instruction that leaves as many values there as an argument's number gave that argument."""
+    height, given = 0, dict[int, Any]()
+    for number, each in enumerate(instructions):
+        if each.opname == "PUSH_NULL" and number == 0:
+            continue
+        if each.opname == "SWAP" or each.opcode in dis.hasjrel or each.opcode in dis.hasjabs:
+            return None
+        before, height = height, height + dis.stack_effect(each.opcode, each.arg)
+        if height < 0:
+            is_call = each.opname == "CALL" and height == -1
+            count = each.argval if is_call else 0
+            return [given.get(n, COMPUTED) for n in range(1, count + 1)] if is_call else None
+        given |= dict.fromkeys(range(before + 1, height), COMPUTED)  # some give two values
+        given[height] = each.argval if each.opname == "LOAD_CONST" else COMPUTED
+    return None
+
+
+def constants_given(code: types.CodeType) -> Iterator[Any]:
+    """Constants that the code itself gives to functions or loops over; those too of which one
+    cannot tell what becomes of them."""
+    instructions = [i for i in dis.get_instructions(code) if i.opname not in _NO_EFFECT]
+    for at, instruction in enumerate(instructions):
+        if instruction.opname == "LOAD_CONST" and _is_given(instructions[at + 1 :]):
+            yield instruction.argval
+
+
+def _is_given(instructions: list[dis.Instruction]) -> bool:
+    """Whether what was put on the stack before these goes to a call."""
+    height = 0
+    for number, each in enumerate(instructions):
+        if each.opname == "SWAP" or each.opcode in dis.hasjrel or each.opcode in dis.hasjabs:
+            return True
+        if each.opname == "GET_ITER" and height == 0:
+            return True
+        height += dis.stack_effect(each.opcode, each.arg)
+        if height < 0:  # before the instruction itself: names of keywords
+            return "CALL" in each.opname and not (each.opname == "CALL_KW" and number == 0)
+    return False
 
 
 _PROBE = """

@@ -14,27 +14,32 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from laneway.capture.byte_code import OF_ANYTHING, reads_of
+from laneway.capture.byte_code import OF_ANYTHING, arguments_of, constants_given, reads_of
 from laneway.capture.user_lines import is_internal, is_internal_file
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _EMPTY = object()  # no variable holds it
-# Code that names these may name attributes by texts.
-_BY_TEXT = frozenset({"getattr", "hasattr", "setattr", "attrgetter", "vars", "__dict__"})
+# Code that names these may name attributes by texts, where it does not call them with constants.
+_CALLED = frozenset({"getattr", "hasattr", "setattr", "attrgetter"})
+_BY_TEXT = frozenset({"vars", "__dict__", "__getattribute__"})
+# With these, code may name Python modules by texts.
+_MODULES = frozenset({"import_module", "__import__", "modules"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Named:
     """`globals` and `stored` are names of global variables (of outer functions too, in `stored`);
     `attributes` are pairs of what an attribute is of ("" when that has no name) and its name;
-    `imports` are pairs of a Python module's name and the dots before it; `by_text`: attributes are
-    looked up by texts, too, which may stand elsewhere."""
+    `imports` are pairs of what may be a Python module's name and the dots before it; `by_text`:
+    attributes are looked up by texts, too, which may stand elsewhere; `texts` are given to
+    functions, which may do so."""
 
     globals: tuple[str, ...]
     stored: frozenset[str]
     attributes: frozenset[tuple[str, str]]
     imports: frozenset[tuple[str, int]]
     by_text: bool
+    texts: frozenset[str]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -44,6 +49,7 @@ def named_in(code: types.CodeType) -> Named:
     stored: set[str] = set()
     attributes: set[tuple[str, str]] = set()
     imports: set[tuple[str, int]] = set()
+    given = set(_texts(constants_given(code)))
     by_text = has_pattern = False
     for read in reads_of(code):
         if read.kind == "attribute":
@@ -55,21 +61,47 @@ def named_in(code: types.CodeType) -> Named:
         if read.kind in ("set global", "set outer"):
             stored.add(read.name)
         has_pattern |= read.kind == "pattern"
+    for texts_given in _texts_given(code):
+        by_text |= texts_given is None
+        attributes |= {(OF_ANYTHING, text) for text in texts_given or ()}
     for inner in [named_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]:
         names.update(dict.fromkeys(inner.globals))
         stored |= inner.stored
         attributes |= inner.attributes
         imports |= inner.imports
         by_text |= inner.by_text
+        given |= inner.texts
     texts = set(_texts(code.co_consts))
-    by_text |= not _BY_TEXT.isdisjoint({*names, *(name for _, name in attributes)})
+    by_names = {*names, *(name for _, name in attributes)}
+    by_text |= not _BY_TEXT.isdisjoint(by_names)
     if by_text or has_pattern:
         attributes |= {(OF_ANYTHING, text) for text in texts}
     if "globals" in names:
         names.update(dict.fromkeys(sorted(texts)))
+    if not _MODULES.isdisjoint(by_names):
+        imports |= {(text, 0) for text in code.co_consts if _is_path(text)}
     return Named(
-        tuple(names), frozenset(stored), frozenset(attributes), frozenset(imports), by_text
+        tuple(names),
+        frozenset(stored),
+        frozenset(attributes),
+        frozenset(imports),
+        by_text,
+        frozenset(given),
     )
+
+
+def _texts_given(code: types.CodeType) -> Iterator[set[str] | None]:
+    """The names that are given to each call of _CALLED; None where they are not constants."""
+    if _CALLED.isdisjoint((*code.co_names, *code.co_freevars, *code.co_cellvars)):
+        return
+    for name, arguments in arguments_of(code, _CALLED):
+        given = arguments if name == "attrgetter" or arguments is None else arguments[1:2]
+        is_known = given and all(isinstance(text, str) for text in given)
+        yield set(_texts(given)) if is_known else None
+
+
+def _is_path(constant: Any) -> bool:
+    return isinstance(constant, str) and all(map(str.isidentifier, constant.split(".")))
 
 
 def _texts(constants: Iterable[Any]) -> Iterator[str]:

@@ -17,6 +17,7 @@ import random
 import sys
 import types
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -79,7 +80,7 @@ class Reach:
     def value(self, value: Any, place: Place) -> None:
         """A read gave `value`."""
         kind = type(value)
-        if kind is str:
+        if issubclass(kind, str):
             self._text(value)
         if kind in PLAIN or id(value) in self._seen or isinstance(value, FakeTensor):
             return
@@ -95,6 +96,8 @@ class Reach:
             self.value(value.__func__, place.then("own", "__func__"))
             self._object(value.__self__, place.then("own", "__self__"))
         elif kind is types.BuiltinFunctionType:
+            if value in (getattr, hasattr, setattr):  # in a partial, for example
+                self.by_text()
             self.value(value.__self__, place.then("own", "__self__"))
         elif kind in (staticmethod, classmethod):
             self.value(value.__func__, place.then("own", "__func__"))
@@ -116,7 +119,13 @@ class Reach:
         self._by_text = True
         self._watch.names({("", text) for text in self._texts})
 
+    def texts(self, texts: Iterable[str]) -> None:
+        """Code of the user's gives these to functions, which may look up attributes by them."""
+        for text in texts:
+            self._text(text)
+
     def _text(self, text: str) -> None:
+        text = str.__str__(text)  # of a class of the user's, too
         if text.isidentifier() and text not in self._texts:
             self._texts.add(text)
             if self._by_text:
@@ -134,6 +143,8 @@ class Reach:
             )
         if isinstance(container, (dict, types.MappingProxyType)):
             for key, part in list(container.items()):
+                if issubclass(type(key), str):
+                    self._text(key)
                 words = f"{place.words}[{key!r}]" if type(key) in PLAIN else place.words
                 self.value(part, place.then("entry", key, words))
         elif isinstance(container, (set, frozenset)):
@@ -190,7 +201,9 @@ class Reach:
         for name, dots in named.imports:
             package = scope.get("__package__") or ""
             with contextlib.suppress(ImportError):  # the step itself says so
-                self._imports.add(importlib.util.resolve_name("." * dots + name, package))
+                parts = importlib.util.resolve_name("." * dots + name, package).split(".")
+                # `import a.b` gives `a`.
+                self._imports |= {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
         self.imported()
 
     def imported(self) -> None:
@@ -241,7 +254,9 @@ class Reach:
 
     def _getter(self, getter: Any, place: Place) -> None:
         """C code that looks up attributes by the names that it was made with."""
-        texts = [part for part in getter.__reduce__()[1] if isinstance(part, str)]
+        made_by, made_of = getter.__reduce__()[:2]
+        given = (*getattr(made_by, "args", ()), *made_of)  # a partial, where it has keywords
+        texts = [part for part in given if isinstance(part, str)]
         names = {name for text in texts for name in text.split(".")}
         self._watch.names({("", name) for name in names})
 

@@ -286,8 +286,10 @@ class Watch:
         if named.attributes & _ENVIRONMENT:
             self.reach.environment()
         self.names(named.attributes)
-        if named.by_text and not code_names.is_installed(code):
-            self.reach.by_text()
+        if not code_names.is_installed(code):
+            self.reach.texts(named.texts)
+            if named.by_text:
+                self.reach.by_text()
         words = f"a default argument of {function.__name__}"
         self.reach.value(function.__defaults__, place.then("own", "__defaults__", words))
         self.reach.value(function.__kwdefaults__, place.then("own", "__kwdefaults__", words))
