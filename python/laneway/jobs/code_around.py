@@ -93,5 +93,10 @@ def _named(code: types.CodeType) -> tuple[frozenset[str], frozenset[tuple[str, s
     reads = list(reads_of(code))
     return (
         frozenset(read.name for read in reads if read.kind in ("global", "outer")),
-        frozenset((read.of, read.name) for read in reads if read.kind == "attribute"),
+        frozenset(
+            # A variable of the function's own may be any object, unless it has such a name.
+            (read.local if read.local in _NOT_OF_TENSORS else read.of, read.name)
+            for read in reads
+            if read.kind == "attribute"
+        ),
     )
