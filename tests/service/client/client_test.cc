@@ -239,6 +239,19 @@ TEST_F(ClientTest, AServiceThatVanishesIsHeardByAll) {
   EXPECT_NE(std::string(error_.message).find(fake_.address().text()), std::string::npos);
 }
 
+TEST_F(ClientTest, AServiceThatVanishesBeforeItsAnswerIsReadWasShutDown) {
+  fake_.lose_replies(1);
+  const int before = fake_.requests;
+  std::jthread end([this, before] {
+    while (fake_.requests == before) std::this_thread::yield();
+    fake_.vanish();
+  });
+  EXPECT_EQ(laneway_service_command(service_, "shutdown", nullptr, &error_), LANEWAY_OK)
+      << error_.message;
+  laneway_service_close(service_);
+  EXPECT_EQ(laneway_service_command(service_, "shutdown", nullptr, &error_), LANEWAY_UNAVAILABLE);
+}
+
 TEST_F(ClientTest, AClosedJobAnswersTheRest) {
   fake_.hold_back(true);
   laneway_submission* submission = submit({1, 0, 0, 0});
