@@ -74,8 +74,8 @@ Result<RingClient::Handle> RingClient::submit(const Request& request,
   harvest();
   if (over_) return *over_;
   if (in_flight_.size() >= kRingSlots) return too_many();
-  entry->sequence = submitted_;
-  entry->keeps = std::move(keeps);
+  entry->sequence_ = submitted_;
+  entry->keeps_ = std::move(keeps);
   RingSlot& slot = ring().slot(submitted_);
   slot.kind.store(static_cast<uint32_t>(request.kind), relaxed);
   slot.graph.store(request.graph, relaxed);
@@ -94,8 +94,8 @@ Result<RingClient::Handle> RingClient::submit(const Request& request,
 
 std::optional<Status> RingClient::wait(const Handle& entry, Duration timeout) {
   MutexLock lock(mutex_);
-  if (entry->answer) return entry->answer;
-  return wait_until(timeout, [&entry] { return entry->answer; });
+  if (entry->answer_) return entry->answer_;
+  return wait_until(timeout, [&entry] { return entry->answer_; });
 }
 
 std::optional<Status> RingClient::wait_for_room(Duration timeout) {
@@ -178,17 +178,17 @@ void RingClient::harvest() {
   // What was answered before the ring was closed keeps its answer.
   const bool closed = shared.header.closed.load(std::memory_order_acquire) != 0;
   const uint64_t done = shared.header.done.load(std::memory_order_acquire);
-  while (!in_flight_.empty() && in_flight_.front()->sequence < done) {
+  while (!in_flight_.empty() && in_flight_.front()->sequence_ < done) {
     Entry& entry = *in_flight_.front();
-    if (!entry.answer) {
-      const RingSlot& slot = shared.slot(entry.sequence);
+    if (!entry.answer_) {
+      const RingSlot& slot = shared.slot(entry.sequence_);
       const uint32_t status = slot.status.load(relaxed);
-      entry.answer =
+      entry.answer_ =
           status == 0
               ? Status()
               : Status(Error{ring_error(status), slot.text.load(slot.text_bytes.load(relaxed))});
     }
-    entry.keeps.reset();
+    entry.keeps_.reset();
     in_flight_.pop_front();
   }
   if (!closed || over_) return;
@@ -199,8 +199,8 @@ void RingClient::harvest() {
 void RingClient::answer_rest(const Error& reason) {
   if (!over_) over_ = reason;
   for (const Handle& entry : in_flight_) {
-    if (!entry->answer) entry->answer = *over_;
-    entry->keeps.reset();
+    if (!entry->answer_) entry->answer_ = *over_;
+    entry->keeps_.reset();
   }
   in_flight_.clear();
 }
@@ -208,17 +208,17 @@ void RingClient::answer_rest(const Error& reason) {
 bool RingClient::cancel(const Handle& entry) {
   MutexLock lock(mutex_);
   harvest();
-  if (entry->answer) return entry->cancelled;
+  if (entry->answer_) return entry->cancelled_;
   auto open = static_cast<uint32_t>(RingClaim::open);
-  entry->cancelled =
+  entry->cancelled_ =
       ring()
-          .slot(entry->sequence)
+          .slot(entry->sequence_)
           .claim.compare_exchange_strong(open, static_cast<uint32_t>(RingClaim::cancelled));
-  if (entry->cancelled) {
-    entry->answer = Error{ErrorCode::cancelled, "it was cancelled before it ran"};
+  if (entry->cancelled_) {
+    entry->answer_ = Error{ErrorCode::cancelled, "it was cancelled before it ran"};
     looked_.notify_all();
   }
-  return entry->cancelled;
+  return entry->cancelled_;
 }
 
 Status RingClient::check_open() {

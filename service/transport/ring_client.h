@@ -34,10 +34,10 @@ class RingClient {
   class Entry {
    private:
     friend class RingClient;
-    uint64_t sequence = 0;
-    std::shared_ptr<const void> keeps;  // given back when the service is through with it
-    std::optional<Status> answer;       // guarded by the ring's mutex
-    bool cancelled = false;             // answered, but the service has not passed it yet
+    uint64_t sequence_ = 0;
+    std::shared_ptr<const void> keeps_;  // given back when the service is through with it
+    std::optional<Status> answer_;       // guarded by the ring's mutex
+    bool cancelled_ = false;             // answered, but the service has not passed it yet
   };
   using Handle = std::shared_ptr<Entry>;
 

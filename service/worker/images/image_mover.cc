@@ -48,7 +48,7 @@ Status ImageMover::copy(WorkerJob& job, Bytes from, Bytes to, Bytes size, LaneNo
   memory::PoolAccess& pool = context_.backend.pool_access();
   for (Bytes at; at < size; at += kAtOnce) {
     std::byte* const base = context_.pool + at.count();
-    const Status copied =
+    Status copied =
         pool.copy_within(base + to.count(), base + from.count(), std::min(kAtOnce, size - at));
     if (!copied) return copied;
     noting.progress();

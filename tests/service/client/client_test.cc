@@ -25,6 +25,13 @@ laneway_input input_of(const Floats& floats) {
 laneway_output output_of(Floats& floats) { return {.data = floats.data(), .bytes = sizeof floats}; }
 
 class ClientTest : public ::testing::Test {
+ public:
+  ~ClientTest() override {
+    laneway_job_release(job_);
+    laneway_service_close(service_);
+    laneway_service_release(service_);
+  }
+
  protected:
   ClientTest() {
     const std::string address = fake_.address().text();
@@ -45,12 +52,6 @@ class ClientTest : public ::testing::Test {
     EXPECT_EQ(laneway_job_create(service_, &job, "graph", 5, &job_, &error_), LANEWAY_OK)
         << error_.message;
   }
-  ~ClientTest() override {
-    laneway_job_release(job_);
-    laneway_service_close(service_);
-    laneway_service_release(service_);
-  }
-
   int run(const Floats& add, Floats* sum) {
     const laneway_input input = input_of(add);
     const laneway_output output = output_of(*sum);
