@@ -41,6 +41,7 @@ void read_laneway(Row& row, Estimates estimates, SimJob& job) {
   if (estimates == Estimates::trace) {
     job.estimate = Duration(row.number("estimate_ms", kMillisecond, 0, job.iteration.ns()));
   }
+  job.kind = row.text("model_name");
   job.options.priority = row.priority();
   job.options.weight = row.real("weight", 1);
   job.options.deadline = Duration(row.number("deadline_s", kSecond, 0, 0));

@@ -5,8 +5,9 @@
 // persistent_mb, ephemeral_mb (MB = 2^20 bytes), duration_s. Needed are submit_time_s, iterations
 // and iteration_ms, and the sizes where memory matters; a length is iterations x iteration_ms, and
 // duration_s, which says it again, is not read. More columns, each of which may be left out:
-// estimate_ms (of an iteration, as its client tells it), priority, weight, deadline_s, job_class,
-// host_gap_ms (from a result to the next submission). Fields of these may be empty.
+// model_name (a job's kind), estimate_ms (of an iteration, as its client tells it), priority,
+// weight, deadline_s, job_class, host_gap_ms (from a result to the next submission). Fields of
+// these may be empty.
 //
 // `philly`: timestamp (wall time), duration (s), num_gpus; iterations are taken to be of about 0.1
 // s. `tiresias`: submit_time (s), duration (s), num_gpu, iterations. Both know nothing of memory,

@@ -39,10 +39,12 @@ int simulate(const Options& options) {
     std::fprintf(stderr, "%zu jobs have no length: each is an iteration of a nanosecond\n",
                  trace.value().without_length);
   }
+  const auto speeds = read_speeds(options, jobs);
+  if (!speeds) return complain(kExitUsage, speeds.error().message);
   std::vector<PolicyRun> runs;
   for (const std::string& policy : options.policies) {
     std::fprintf(stderr, "%s: %zu jobs\n", policy.c_str(), jobs.size());
-    auto run = run_policy(options, policy, jobs);
+    auto run = run_policy(options, policy, jobs, speeds.value());
     if (!run) return complain(kExitFailed, run.error().message);
     runs.push_back(std::move(run).value());
     tell_refused(runs.back());

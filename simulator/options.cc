@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "base/version.h"
 #include "policies/registry.h"
+#include "simulator/pair_speeds.h"
 
 namespace laneway::simulator {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 // As given; empty: not given.
 struct Texts {
   std::string trace, generate, save_trace, format, rows, policy, lanes, memory, reserve,
-      copy_bandwidth, store, seed, estimates, json, csv;
+      copy_bandwidth, store, seed, estimates, json, csv, pairs, open_lanes;
   std::vector<std::string> where;
 };
 
@@ -46,6 +47,16 @@ void declare(CLI::App& app, Texts& texts) {
                  "who runs next: NAME[:key=value...], several with commas; default: fifo")
       ->type_name("POLICY,...");
   app.add_option("--lanes", texts.lanes, "equal lanes of the device; default: 1")->type_name("N");
+  app.add_option("--pairs", texts.pairs,
+                 "how fast two jobs compute beside each other: CSV with the columns job_a, job_b "
+                 "(as the trace's model_name), norm_a, norm_b (of the speed alone); default: each "
+                 "lane is at full speed")
+      ->type_name("FILE");
+  app.add_option(
+         "--open-lanes", texts.open_lanes,
+         "with --pairs: all (default), or measured: only as many as pay, found as a service "
+         "does")
+      ->type_name("all|measured");
   app.add_option("--memory", texts.memory,
                  "of the device, for images and regions; default: so much that it does not matter")
       ->type_name("SIZE");
@@ -201,6 +212,30 @@ Status read_source(const Texts& texts, Options& options) {
   return {};
 }
 
+// Who computes beside whom, and how fast.
+Status read_company(const Texts& texts, Options& options) {
+  if (!texts.lanes.empty()) {
+    const auto lanes = whole_number("--lanes", texts.lanes, 1, limits::kMaxLanes);
+    if (!lanes) return lanes.error();
+    options.lanes = static_cast<uint32_t>(lanes.value());
+  }
+  options.pairs = texts.pairs;
+  options.measure_lanes = texts.open_lanes == "measured";
+  if (!texts.open_lanes.empty() && !options.measure_lanes && texts.open_lanes != "all") {
+    return bad_value("--open-lanes", texts.open_lanes, "give all or measured");
+  }
+  if (!options.pairs.empty() && options.lanes > PairSpeeds::kLanes) {
+    return bad_value("--lanes", texts.lanes,
+                     "--pairs says what two jobs do at a time: give 2 at most");
+  }
+  if (options.pairs.empty() && options.measure_lanes) {
+    return Error{ErrorCode::invalid_argument,
+                 "--open-lanes measured: without --pairs lanes are equal servers, and all of them "
+                 "pay: give --pairs FILE, or leave it out"};
+  }
+  return {};
+}
+
 Result<Options> read(const Texts& texts) {
   Options options;
   if (Status status = read_source(texts, options); !status) return status.error();
@@ -209,11 +244,7 @@ Result<Options> read(const Texts& texts) {
     return status.error();
   }
   if (Status status = read_sizes(texts, options); !status) return status.error();
-  if (!texts.lanes.empty()) {
-    const auto lanes = whole_number("--lanes", texts.lanes, 1, limits::kMaxLanes);
-    if (!lanes) return lanes.error();
-    options.lanes = static_cast<uint32_t>(lanes.value());
-  }
+  if (Status status = read_company(texts, options); !status) return status.error();
   if (!texts.seed.empty()) {
     const auto seed = whole_number("--seed", texts.seed, 0, UINT64_MAX);
     if (!seed) return seed.error();

@@ -25,6 +25,8 @@ struct Options {
   TraceChoice choice;
   std::vector<std::string> policies = {"fifo"};  // as given; no two are equal
   uint32_t lanes = 1;
+  bool measure_lanes = false;   // … at most: as many as pay, found by measure as a service does
+  std::string pairs;            // who slows whom down (pair_speeds.h); empty: nobody does
   std::optional<Bytes> memory;  // of the device; none: memory does not constrain
   Bytes reserve;
   int64_t copy_bytes_per_s = 0;  // 0: copies take no time

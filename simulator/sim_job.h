@@ -25,6 +25,7 @@ struct SimJob {
   uint64_t in_flight = 1;  // iterations that a client with a gap has submitted at a time
   bool writes = true;      // its iterations change its image
   uint64_t context_key = 0;
+  std::string kind = {};  // the model that it trains; empty: not known
 };
 
 struct JobResult {

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "simulator/generator.h"
+#include "simulator/pair_speeds.h"
 
 namespace laneway::simulator {
 namespace {
@@ -40,8 +42,8 @@ SimulatorConfig config_of(const Options& options, const std::string& policy,
   SimulatorConfig config;
   config.core.capacity = options.memory.value_or(kAllTheMemory);
   config.core.reserve = options.reserve;
-  // Lanes are equal servers: all of them pay.
   config.core.set_lanes(options.lanes, options.lanes);
+  if (options.measure_lanes) config.core.lane_limit = {.measured = true, .first = 1};
   // The service's own limit is of processes and links, which there are none of here.
   config.core.max_jobs = static_cast<uint32_t>(std::max(jobs.size(), size_t{1}));
   if (options.store) {
@@ -56,9 +58,20 @@ SimulatorConfig config_of(const Options& options, const std::string& policy,
   return config;
 }
 
+Result<SpeedRule> read_speeds(const Options& options, const std::vector<SimJob>& jobs) {
+  if (options.pairs.empty()) return SpeedRule();
+  const auto table = Table::read(options.pairs);
+  if (!table) return table.error();
+  const auto pairs = PairSpeeds::of(table.value());
+  if (!pairs) return pairs.error();
+  return pairs.value().rule(jobs);
+}
+
 Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
-                             const std::vector<SimJob>& jobs) {
-  Simulator simulator(config_of(options, policy, jobs));
+                             const std::vector<SimJob>& jobs, const SpeedRule& speeds) {
+  SimulatorConfig config = config_of(options, policy, jobs);
+  config.speeds = speeds;
+  Simulator simulator(std::move(config));
   for (const SimJob& job : jobs) simulator.add(job);
   if (Status status = simulator.run(); !status) return status.error();
   PolicyRun run{policy, summary_of(simulator), {}};

@@ -20,9 +20,12 @@ Result<JobTrace> read_jobs(const Options& options);
 SimulatorConfig config_of(const Options& options, const std::string& policy,
                           const std::vector<SimJob>& jobs);
 
+// How fast these jobs compute beside each other; without --pairs a rule that is none.
+Result<SpeedRule> read_speeds(const Options& options, const std::vector<SimJob>& jobs);
+
 // Error internal when jobs never end (Simulator::run).
 Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
-                             const std::vector<SimJob>& jobs);
+                             const std::vector<SimJob>& jobs, const SpeedRule& speeds = {});
 
 // Writes the file whole or not at all; the error names it.
 Status write_file(const std::string& path, const std::string& text);

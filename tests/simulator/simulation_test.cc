@@ -89,6 +89,10 @@ TEST(SimulateOptions, AreReadAsGiven) {
   EXPECT_EQ(options.choice.first, 10u);
   EXPECT_EQ(options.choice.last, 20u);
   EXPECT_FALSE(options_of({"--rows", "5:"}).choice.last.has_value());
+  const Options two = options_of({"--lanes", "2", "--pairs", "p.csv", "--open-lanes", "measured"});
+  EXPECT_EQ(two.pairs, "p.csv");
+  EXPECT_TRUE(two.measure_lanes);
+  EXPECT_FALSE(options_of({"--pairs", "p.csv", "--open-lanes", "all"}).measure_lanes);
 }
 
 TEST(SimulateOptions, WhatIsWrongIsNamed) {
@@ -111,6 +115,9 @@ TEST(SimulateOptions, WhatIsWrongIsNamed) {
   EXPECT_THAT(refusal_of({"--rows", "7:7"}), HasSubstr("--rows 7: give a whole number from 8"));
   EXPECT_THAT(refusal_of({"--seed", "-1"}), HasSubstr("--seed -1"));
   EXPECT_THAT(refusal_of({"--gpus", "4"}), HasSubstr("--gpus"));
+  EXPECT_THAT(refusal_of({"--pairs", "p.csv", "--lanes", "3"}), HasSubstr("give 2 at most"));
+  EXPECT_THAT(refusal_of({"--open-lanes", "measured"}), HasSubstr("give --pairs FILE"));
+  EXPECT_THAT(refusal_of({"--open-lanes", "few"}), HasSubstr("give all or measured"));
 }
 
 TEST(Simulate, WithoutMemoryNothingEverWaitsForIt) {

@@ -25,6 +25,8 @@ OPTIONS = (
     ("--rows", "A:B", "of these, by submission time, those from A on up to B, exclusive"),
     ("--policy", "POLICY,…", "who runs next: NAME[:key=value…], several with commas"),
     ("--lanes", "N", "equal lanes of the device; default: 1"),
+    ("--pairs", "FILE", "how fast two jobs compute beside each other: CSV, as measured"),
+    ("--open-lanes", "all|measured", "with --pairs: only as many lanes as pay, by measure"),
     ("--memory", "SIZE", "of the device; default: so much that it does not matter"),
     ("--reserve", "SIZE", "of it, never given to jobs; default: 0"),
     ("--copy-bandwidth", "BYTES", "a second, of images; default: copies take no time"),
