@@ -29,6 +29,7 @@ class Options:
     threads: int = 1
     samples: int | None = None  # of what a database has of a kind, for the bench operators
     other: Path | None = None  # another checkout of the project, for comparisons with it
+    traces: Path | None = None  # a folder of public traces that are not in the repository
     cores: tuple[int, ...] = ()  # pin everything measured to these; empty: wherever it may run
 
     def wants(self, case: str) -> bool:

@@ -1,7 +1,8 @@
 """lanes: does the number of lanes that a service finds by measure do as much as the best number?
 
 Trainings with iterations of 3 to 30 ms, two submissions in flight each, under `fair`. `one_thread`:
-six jobs of one thread; `all_threads`: four jobs of which each uses all processors. Variants: the
+six jobs of one thread; `all_threads`: four jobs of which each uses all processors; `mixed`: two of
+all processors and two of one thread, which fit badly beside the others. Variants: the
 default (as many lanes as measured), and `--lanes` 1, 2 and 64, each a service of its own, in
 rounds (A B B A). What is compared is the work done from 10 s after the begin on: iterations times
 their time alone, of all jobs, over the time; time alone is a job's shortest call in any of the
@@ -29,7 +30,12 @@ from .report import Report, at_least
 
 ITERATIONS_S = (0.003, 0.005, 0.008, 0.012, 0.020, 0.030)
 VARIANTS = ("measured", "1", "2", "64")
-CASES = {"one_thread": 6, "all_threads": 4}  # how many jobs
+# Whether each job uses all processors, else one thread.
+CASES = {
+    "one_thread": (False,) * 6,
+    "all_threads": (True,) * 4,
+    "mixed": (True, False, True, False),
+}
 IN_FLIGHT = 2
 ROUNDS = 3
 SETTLE_S, RUN_S = 10.0, 10.0
@@ -57,6 +63,7 @@ def run(options: Options) -> Report:
     for case in filter(options.wants, cases()):
         calibration.sample()
         seen: dict[str, list[Seen]] = {variant: [] for variant in VARIANTS}
+        torch.set_num_threads(threads_of(all(CASES[case])))
         product = product_s()
         for number in range(1 if options.quick else ROUNDS):
             for variant in VARIANTS if number % 2 == 0 else VARIANTS[::-1]:
@@ -67,18 +74,22 @@ def run(options: Options) -> Report:
     return report
 
 
+def threads_of(all_processors: bool) -> int:
+    return (os.cpu_count() or 1) if all_processors else 1
+
+
 def measure(case: str, variant: str, product: float, quick: bool) -> Seen:
-    torch.set_num_threads(1 if case == "one_thread" else os.cpu_count() or 1)
     lanes = () if variant == "measured" else ("--lanes", variant)
     with ExitStack() as stack:
         daemon = Daemon("1GiB", words=("--standby", "0", "--policy", "fair", *lanes))
         daemon = stack.enter_context(daemon)
         service = stack.enter_context(laneway.connect(daemon.address))
-        jobs = [
-            Client(service, f"job{i}", seconds, product)
-            for i, seconds in enumerate(ITERATIONS_S[: CASES[case]])
-        ]
-        alone = {job.name: min(job.once() for _ in range(6)) for job in jobs}
+        jobs, alone = [], {}
+        for i, all_processors in enumerate(CASES[case]):
+            torch.set_num_threads(threads_of(all_processors))  # a capture has those of its moment
+            job = Client(service, f"job{i}", ITERATIONS_S[i], product)
+            alone[job.name] = min(job.once() for _ in range(6))
+            jobs.append(job)
         for job in jobs:
             stack.callback(job.end)
             job.begin(IN_FLIGHT)

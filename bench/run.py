@@ -49,6 +49,7 @@ BENCHES = {
     "schedules": "which schedule of copying and computing answers first?",
     "residency": "what does a model that is resident, or a part of it, save of a switch?",
     "neighbours": "what do other jobs notice while images are copied into the pool?",
+    "pairs": "is who computes beside whom chosen well, by speeds measured on GPUs?",
     "lanes": "does the number of lanes by measure do as much as the best number?",
     "fairness": "is a lane's device time shared by weight, whatever iterations take?",
     "starvation": "does anybody wait for ever, under any policy?",
@@ -90,6 +91,9 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, argparse.ArgumentPa
     parser.add_argument(
         "--other", type=Path, metavar="DIR", help="another checkout, built: for the bench against"
     )
+    parser.add_argument(
+        "--traces", type=Path, metavar="DIR", help="public traces that are not in the repository"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
     parser.add_argument("--list", action="store_true", help="names the benches and their cases")
     return parser.parse_args(arguments), parser
@@ -111,6 +115,7 @@ def options_of(args: argparse.Namespace) -> Options:
         out=args.out,
         threads=args.threads,
         samples=args.samples,
+        traces=args.traces.resolve() if args.traces else None,
         other=args.other.resolve() if args.other else None,
         cores=args.cores,
     )
