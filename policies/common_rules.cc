@@ -23,16 +23,8 @@ CommonRules::CommonRules(PolicyOptions& options, std::unique_ptr<Policy> rule)
     : rule_(std::move(rule)),
       ages_(options.choice("age", {"on", "off"}) == 0),
       age_(options.time("age_s", seconds(1), seconds(1'000'000))),
-      reserve_(options.time("reserve_s", seconds(600), seconds(100'000'000))),
-      share_(options.flag("share", true)) {
-  if (rule_->separates()) return;
-  if (options.choice("beside", {"always", "measured"}) == 1) pairs_.emplace(options);
-}
-
-Beside CommonRules::beside(TimePoint now, const View& view, const JobView& running,
-                           const JobView& wants) {
-  if (!pairs_) return rule_->beside(now, view, running, wants);
-  return pairs_->beside(now, view, running, wants, Oracle());
+      reserve_(options.time("reserve_s", seconds(600), seconds(100'000'000))) {
+  shares_ = options.flag("share", true);
 }
 
 const JobView* CommonRules::eldest(const View& view) {
@@ -99,7 +91,7 @@ AdmitDecision CommonRules::admit(TimePoint now, const View& view) {
     if (ages_ && !view.waiting().empty()) again = outside_due(now, view, *eldest(view));
   }
   decision.again = std::min(decision.again, again);
-  decision.may_share = decision.may_share && share_;
+  decision.may_share = decision.may_share && shares();
   return decision;
 }
 

@@ -23,10 +23,6 @@
 // 4. A job that another one with work may interrupt (Policy::urgency) gets no turn before it,
 //    ageing excepted.
 // 5. share=no: a job is admitted to a new lane or not at all, and lanes never become one.
-// 6. beside=measured (default always): lanes compute beside each other where measured speeds say
-//    that it pays, as pair_rule.h says (option margin), and take turns elsewhere; packing, which
-//    does that by itself, has no such option. A turn may then wait for one, of the core's own
-//    budget, of each other lane, which the bound on waiting has in addition.
 //
 // With age=off the policy's own bound is all there is.
 #pragma once
@@ -37,7 +33,6 @@
 #include <span>
 #include <vector>
 
-#include "policies/pair_rule.h"
 #include "policies/policy.h"
 #include "policies/policy_options.h"
 
@@ -45,8 +40,7 @@ namespace laneway::policies {
 
 class CommonRules final : public Policy {
  public:
-  // Takes the options age, age_s, reserve_s, share, beside and margin. Requires: `rule` is not
-  // null.
+  // Takes the options age, age_s, reserve_s and share. Requires: `rule` is not null.
   CommonRules(PolicyOptions& options, std::unique_ptr<Policy> rule);
 
   // Shorter turns are not asked for.
@@ -63,10 +57,6 @@ class CommonRules final : public Policy {
     return rule_->urgency(now, view, job);
   }
   TurnRank turn_rank(TimePoint now, const View& view, const JobView& job) const override;
-  bool shares() const override { return share_ && rule_->shares(); }
-  bool separates() const override { return pairs_ || rule_->separates(); }
-  Beside beside(TimePoint now, const View& view, const JobView& running,
-                const JobView& wants) override;
   EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   // Those with a reservation first, by `queue`.
   int64_t admission_rank(TimePoint now, const View& view, const JobView& job) const override;
@@ -108,9 +98,7 @@ class CommonRules final : public Policy {
   bool ages_;
   Duration age_;
   Duration reserve_;
-  bool share_;
-  std::optional<PairRule> pairs_;  // beside=measured
-  uint64_t overdue_ = 0;           // by `queue`: whom overdue_outside named the last time
+  uint64_t overdue_ = 0;     // by `queue`: whom overdue_outside named the last time
   std::vector<JobId> aged_;  // by lane slot: whose turn it is because it was due; none: nobody's
   std::vector<const JobView*> foremost_;  // ask_rule's, kept for its memory
 };

@@ -47,11 +47,6 @@ struct PickDecision {
   TurnBudget budget = {};
 };
 
-// Whether two jobs of different lanes, neither of which may interrupt the other, compute at the
-// same time. The tries arrange turns so that what is not known gets measured: short ones, of the
-// pair and of nobody else, or of each of them by itself.
-enum class Beside : uint8_t { together, apart, try_together, try_apart };
-
 // Where a job that is in stands in the one order over all lanes in which jobs with work are meant
 // to have turns: the lowest first, then by arrival.
 struct TurnRank {

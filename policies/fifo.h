@@ -22,7 +22,7 @@
 
 namespace laneway::policies {
 
-class Fifo final : public Policy {
+class Fifo : public Policy {
  public:
   Fifo() = default;
   explicit Fifo(PolicyOptions& options)
@@ -42,6 +42,9 @@ class Fifo final : public Policy {
     return by_request_ ? static_cast<int64_t>(job.queue) : 0;
   }
   EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) override;
+
+ protected:
+  explicit Fifo(bool fills_gaps) : fills_gaps_(fills_gaps) {}
 
  private:
   bool by_request_ = false;

@@ -35,11 +35,6 @@ struct MovingMean {
     count += many;
     sum += took;
   }
-  // Whether it can be one: it may come from another process.
-  bool is_possible(Duration longest) const {
-    const bool counted = count > 0 && count <= 2 * kWindow;
-    return counted && sum >= Duration() && sum <= longest;
-  }
   // Zero: nothing was added.
   Duration mean() const {
     return count == 0 ? Duration() : Duration(sum.ns() / static_cast<int64_t>(count));

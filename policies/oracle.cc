@@ -21,11 +21,6 @@ double Oracle::factor(uint64_t subject) const {
   return std::pow(1 + error_, 2 * random.unit() - 1);
 }
 
-double Oracle::told_sum(const JobView& one, const JobView& other, double sum) const {
-  if (error_ <= 0) return sum;
-  return sum * factor(one.id.value() * other.id.value());
-}
-
 Duration Oracle::told(const JobView& job, Duration time) const {
   if (error_ <= 0) return within(time);
   const double wrong = static_cast<double>(within(time).ns()) * factor(job.id.value());

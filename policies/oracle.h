@@ -44,9 +44,6 @@ class Oracle {
   // Whether it could be told of the job anything but a guess that nothing stands behind.
   static bool knows(const JobView& job) { return job.iterations > 0 || job.remaining(); }
 
-  // What is told of a pair's measured sum of speeds.
-  double told_sum(const JobView& one, const JobView& other, double sum) const;
-
   // The first unmeasured one among the candidates for a turn; null: there is none. One that had
   // several turns and did nothing in them counts no more.
   static const JobView* unmeasured(std::span<const JobView* const> candidates);

@@ -49,19 +49,6 @@ class Policy {
     return job.options.priority;
   }
 
-  // Whether `wants`, whose lane is idle, gets a turn while the one of `running` in another lane is
-  // open; or that lane waits, behind those that wait already, for turns that end soon. Asked only
-  // of a policy that says that it separates jobs.
-  virtual bool separates() const { return false; }
-  virtual Beside beside(TimePoint /*now*/, const View& /*view*/, const JobView& /*running*/,
-                        const JobView& /*wants*/) {
-    return Beside::together;
-  }
-
-  // Whether jobs that are in already may be put into one lane: where memory is short, or for their
-  // order.
-  virtual bool shares() const { return true; }
-
   // The order in which jobs that wait are meant to be admitted, as far as is known now: the lowest
   // first, ties by turn_of (first_to_leave.h). Asked when somebody looks, for the positions that
   // people see; it decides nothing.
@@ -89,6 +76,13 @@ class Policy {
                                        const JobView& /*job*/) const {
     return std::nullopt;
   }
+
+  // Whether jobs that are in already may be put into one lane: where memory is short, or for their
+  // order. Not a rule's matter: option share=no (common_rules.h).
+  bool shares() const { return shares_; }
+
+ protected:
+  bool shares_ = true;
 };
 
 }  // namespace laneway::policies

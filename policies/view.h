@@ -16,7 +16,6 @@
 #include "base/job_options.h"
 #include "base/time.h"
 #include "policies/moving_mean.h"
-#include "policies/speeds.h"
 #include "policies/transfer_rates.h"
 
 namespace laneway::policies {
@@ -50,7 +49,6 @@ struct JobView {
   Duration busy;                // device time spent on them, without waits and pauses
   uint64_t counted = 0;         // of them, those that count against options.total_iterations
   MovingMean counted_time;      // device time of these lately, without those that were probes
-  MovingMean alone_time;        // … and of them, of those beside which no other lane computed
   Duration iteration_estimate;  // as measured by jobs with equal graphs; 0: unknown
   TimePoint placed_at;          // since when its image is in the pool
   TimePoint used_at;            // when its last iteration ended, or its image was placed
@@ -108,8 +106,6 @@ class View {
     bool may_leave = false;  // there is a tier outside: images can leave
   };
   const Pool& pool() const { return pool_; }
-  // How fast jobs compute beside each other.
-  const Speeds& speeds() const { return speeds_; }
   // How long images are on their way.
   const TransferRates& transfers() const { return transfers_; }
 
@@ -125,7 +121,6 @@ class View {
   void add_ready(const JobView& job);
   void remove_ready(const JobView& job);
   void set_pool(const Pool& pool) { pool_ = pool; }
-  Speeds& learnt_speeds() { return speeds_; }
   TransferRates& learnt_transfers() { return transfers_; }
   // Memory or lanes changed in a way that may let somebody in: forgets who was tried.
   void forget_tries() { ++version_; }
@@ -141,7 +136,6 @@ class View {
   std::vector<LaneView> lanes_;
   uint32_t open_lanes_ = 0;
   Pool pool_;
-  Speeds speeds_;
   TransferRates transfers_;
   uint64_t version_ = 1;
 };

@@ -57,7 +57,6 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   core_.ended.push_back(core_.status_of(job));
   if (core_.ended.size() > kEndedRemembered) core_.ended.pop_front();
   core_.jobs.remove(id);
-  core_.view.learnt_speeds().forget(id);
   policy_.gone(id);
 }
 

@@ -34,7 +34,9 @@ void Restore::take_over(WorkerReport report) {
                    [](const auto& a, const auto& b) { return a.offer.job < b.offer.job; });
   for (const ReportedJob& job : report.jobs) restore_job(job);
   for (const ReportedJob& reported : report.jobs) {
-    if (Job* job = core_.find_job(reported.offer.job)) restore_learnt(*job, reported);
+    if (Job* job = core_.find_job(reported.offer.job)) {
+      policy_.recall(core_, job->view, reported.learnt);
+    }
   }
   exchange_.settle_restored();
   for (Lane& lane : core_.lanes) {
@@ -119,16 +121,6 @@ void Restore::restore_job(const ReportedJob& reported) {
   if (!kept.queued()) return;
   core_.view.add_waiting(kept.view);
   core_.to_tell.push_back(offer.job);
-}
-
-void Restore::restore_learnt(Job& job, const ReportedJob& reported) {
-  if (reported.learnt.alone.is_possible(kLongestBusy)) job.view.alone_time = reported.learnt.alone;
-  for (const LearntBeside& beside : reported.beside) {
-    const bool is_other = beside.other != job.view.id && core_.find_job(beside.other) != nullptr;
-    if (!is_other || !beside.time.is_possible(kLongestBusy)) continue;
-    core_.view.learnt_speeds().recall(core_.now, job.view.id, beside.other, beside.time);
-  }
-  policy_.recall(core_, job.view, reported.learnt);
 }
 
 void Restore::restore_admitted(Job job, const ReportedJob& reported) {

@@ -33,9 +33,6 @@ class Restore {
   void restore_region(const ReportedRegion& reported);
   void restore_job(const ReportedJob& reported);
   void restore_admitted(Job job, const ReportedJob& reported);
-  // What is possible of what the core before this one learnt of the job. Requires: all jobs are
-  // restored.
-  void restore_learnt(Job& job, const ReportedJob& reported);
   // Claims the place of the job's copy. Returns false and changes nothing when it contradicts the
   // tiers or an earlier copy; true when the job has no copy.
   bool restore_copy(const ReportedJob& reported);

@@ -170,7 +170,6 @@ void Scheduler::on(const TurnEnded& event) {
   Job& job = core_.job_of(lane.turn.job);
   const Stretch stretch = turns_.close_turn(lane);
   const IterationSum measured = account_for(core_.now, core_.now - lane.granted_at, event, job);
-  learn_speed(core_.now, stretch, event.busy, measured, job, core_.view.learnt_speeds());
   trials_.turn_ended(job, lane.id, stretch, event.busy, measured);
   job.abandoned += event.abandoned;
   if (job.ending) {

@@ -143,7 +143,6 @@ struct RecallTurn {
 struct KeepLearnt {
   JobId job;
   Learnt learnt;
-  LearntBeside beside;  // of one other job; none: nothing new
 };
 
 using Action =

@@ -110,12 +110,8 @@ void CheckedPolicy::gone(JobId job) {
 
 std::optional<Learnt> CheckedPolicy::learnt(const policies::JobView& job) const {
   const std::optional<policies::PolicyNote> note = policy_->note(job);
-  const bool separates = policy_->separates();
-  if (!note && !separates) return std::nullopt;
-  Learnt learnt{.policy = note ? note_key_ : 0, .lane = job.lane, .note = {}, .alone = {}};
-  if (note) learnt.note = *note;
-  if (separates) learnt.alone = job.alone_time;
-  return learnt;
+  if (!note) return std::nullopt;
+  return Learnt{.policy = note_key_, .lane = job.lane, .note = *note};
 }
 
 void CheckedPolicy::recall(const CoreState& core, const policies::JobView& job,
@@ -127,14 +123,6 @@ void CheckedPolicy::recall(const CoreState& core, const policies::JobView& job,
 std::optional<Duration> CheckedPolicy::late(const CoreState& core,
                                             const policies::JobView& job) const {
   return policy_->late(core.now, core.view, job);
-}
-
-policies::Beside CheckedPolicy::beside(const CoreState& core, const policies::JobView& running,
-                                       const policies::JobView& wants) {
-  const policies::Beside answer = policy_->beside(core.now, core.view, running, wants);
-  if (answer <= policies::Beside::try_apart) return answer;
-  ++faults_;
-  return policies::Beside::together;
 }
 
 }  // namespace laneway::lanes

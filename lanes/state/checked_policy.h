@@ -48,18 +48,14 @@ class CheckedPolicy {
   }
   // Whether jobs may be put into one lane.
   bool shares() const { return policy_->shares(); }
-  // Whether these jobs of two lanes compute at the same time.
-  bool separates() const { return policy_->separates(); }
-  policies::Beside beside(const CoreState& core, const policies::JobView& running,
-                          const policies::JobView& wants);
   // The waiting jobs in the order in which the policy means to admit them.
   std::vector<const policies::JobView*> admission_order(const CoreState& core) const;
   // The place of a waiting job in that order, from 1.
   uint32_t position_of(const CoreState& core, const policies::JobView& job) const;
   // The job is over.
   void gone(JobId job);
-  // What the policy keeps of a job whose turn begins, for a core after this one: its note, its
-  // lane, and the time alone if it separates jobs. Nothing if it keeps nothing.
+  // What the policy keeps of a job whose turn begins, for a core after this one: its note and its
+  // lane. Nothing if it keeps nothing.
   std::optional<Learnt> learnt(const policies::JobView& job) const;
   // The same, as the core before this one learnt it, if by this policy in the job's lane.
   void recall(const CoreState& core, const policies::JobView& job, const Learnt& learnt);

@@ -114,7 +114,6 @@ struct alignas(64) Job {
   uint64_t abandoned = 0;  // iterations that were given up for more urgent jobs
   TimePoint paused_since;
   Learnt learnt;             // as the last KeepLearnt had it
-  JobId learnt_beside;       // whose company was measured since
   TimePoint save_no_sooner;  // after a copy ahead that failed, or was stopped
   TimePoint move_no_sooner;  // after its image moved, or could not
 

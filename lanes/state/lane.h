@@ -55,7 +55,6 @@ struct alignas(64) Lane {
   bool brief = false;    // … of the core's own, because lanes that it keeps apart wait
   // … not for the lane, but for memory or other lanes: it ends when its job has had nothing to run.
   bool lingers = false;
-  JobId tried_with;  // the turn measures this pair: nobody else computes meanwhile
   TimePoint granted_at;
   bool hurried = false;  // … and was asked to end soon, because a more urgent job waits
   // True when a job got ready while a turn is open: the policy is asked whether that goes on.

@@ -55,9 +55,8 @@ struct ReportedJob {
   Duration busy;
   uint64_t uncounted = 0;      // as in TurnEnded
   IterationSum measured = {};  // of those that count, all but the probes, as far as they are known
-  // As the last KeepLearnt had them.
+  // As the last KeepLearnt had it.
   Learnt learnt = {};
-  std::vector<LearntBeside> beside = {};
   TurnId turn;          // the open turn, or none
   bool paused = false;  // … in which an iteration is held: TurnResumed comes
 };

@@ -266,7 +266,7 @@ void LaneChanges::find_misplaced() {
 void LaneChanges::put_in_order() {
   // Each change puts an earlier job of the order first in a lane, so this ends; a policy whose
   // ranks are nonsense is stopped.
-  size_t most = ordered() ? core_.lanes.size() * 4 : 0;
+  size_t most = policy_.shares() ? core_.lanes.size() * 4 : 0;
   for (find_misplaced(); misplaced_ != 0 && most > 0; --most, find_misplaced()) {
     const LaneId lane(static_cast<uint64_t>(std::countr_zero(misplaced_)) + 1);
     misplaced_ &= ~set_of(lane);

@@ -63,8 +63,6 @@ class LaneChanges {
   bool has_nothing_to_run(const Lane& lane) const;
   void merge(Lane& from, Lane& into);
   void fold(Lane& lane, std::span<Lane* const> into);
-  // Whether jobs with work displace others: where who computes beside whom does not matter.
-  bool ordered() const { return policy_.shares() && !policy_.separates(); }
   void look(const Lane& lane);
   // What the lanes that were touched have for others.
   void look_at_touched();

@@ -8,7 +8,7 @@
 namespace laneway::lanes {
 
 void LaneTrials::follow_policy() {
-  core_.lane_limit.set_wanted(core_.now, policy_.shares() && !policy_.separates());
+  core_.lane_limit.set_wanted(core_.now, policy_.shares());
   core_.fold_wanted = true;
   follow();
 }

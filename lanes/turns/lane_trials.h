@@ -20,8 +20,7 @@ class LaneTrials {
     follow_policy();
   }
 
-  // Another policy decides from now on: one that gives each job its lane, or says itself which of
-  // them compute beside each other, leaves nothing to measure.
+  // Another policy decides from now on: one that gives each job its lane leaves nothing to measure.
   void follow_policy();
   // A turn of the job has ended, in which so much was measured.
   void turn_ended(const Job& job, LaneId lane, const Stretch& stretch, Duration busy,

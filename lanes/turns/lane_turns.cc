@@ -4,15 +4,14 @@
 
 namespace laneway::lanes {
 
-bool LaneTurns::wait(const Waiting& waiting) {
+void LaneTurns::wait(const Waiting& waiting) {
   const auto known = std::find_if(queue_.begin(), queue_.end(),
                                   [&](const Waiting& one) { return one.lane == waiting.lane; });
   if (known != queue_.end()) {
     *known = waiting;
-    return false;
+  } else {
+    queue_.push_back(waiting);
   }
-  queue_.push_back(waiting);
-  return true;
 }
 
 void LaneTurns::leave(LaneId lane) {

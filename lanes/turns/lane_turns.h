@@ -1,7 +1,6 @@
-// LaneTurns: lanes that don't run beside each other now take turns: a lane that may not begin yet
-// waits here, first come, first served. Nobody who conflicts with one that waits begins before it,
-// so each waits for turns that are open already, and for one of each lane before it. Plain data;
-// not thread-safe.
+// LaneTurns: lanes take turns in a trial: a lane that may not begin yet waits here, first come,
+// first served. So each waits for turns that are open already, and for one of each lane before it.
+// Plain data; not thread-safe.
 #pragma once
 
 #include <vector>
@@ -14,12 +13,11 @@ class LaneTurns {
  public:
   struct Waiting {
     LaneId lane;
-    JobId job;         // that would run
-    JobId tried_with;  // beside this one alone; none: beside everybody with whom it may
+    JobId job;  // that would run
   };
 
-  // It waits from now on, or keeps its place. Returns whether it came new.
-  bool wait(const Waiting& waiting);
+  // It waits from now on, or keeps its place.
+  void wait(const Waiting& waiting);
   void leave(LaneId lane);
   void clear() { queue_.clear(); }
   bool empty() const { return queue_.empty(); }

@@ -1,14 +1,9 @@
-// LanesApart: which lanes compute at the same time. A job may not begin beside one from which the
-// policy keeps it apart, nor in a trial (lane_limit.h) beside as many as its level says: then its
-// lane waits (lane_turns.h), and turns that are in the way end soon. Of two jobs of which one may
-// interrupt the other neither waits for the other. Part of the core; not thread-safe.
+// LanesApart: in a trial (lane_limit.h) a job may not begin beside as many as its level says: then
+// its lane waits (lane_turns.h), and the turns of jobs that are counted end soon. Of two jobs of
+// which one may interrupt the other neither waits for the other. Part of the core; not thread-safe.
 #pragma once
 
-#include <array>
-#include <utility>
-
 #include "base/ids.h"
-#include "base/limits.h"
 #include "lanes/state/checked_policy.h"
 #include "lanes/state/core_state.h"
 #include "lanes/turns/lane_turns.h"
@@ -34,17 +29,9 @@ class LanesApart {
   const LaneTurns& waiting() const { return waiting_; }
 
  private:
-  // Who is in the job's way, and whether to measure the two; with whom it is to be measured.
-  struct Obstacle {
-    JobId job;
-    bool is_try = false;
-    JobId tried_with;
-    LaneSet in_the_way = 0;
-  };
-  Obstacle among_open(const Lane& lane, const Job& job);
-  JobId among_waiting(const Lane& lane, const Job& job, bool is_tried);
-  // A trial lets no more compute.
-  Obstacle beyond_level(const Lane& lane, const Job& job) const;
+  // The first of those that compute, or wait to, before it, if they are as many as the level says;
+  // else none.
+  JobId behind(const Lane& lane, const Job& job) const;
   // The job at the head of a lane that waits; null: it has no work any more.
   const policies::JobView* head_of(const LaneTurns::Waiting& waiting) const;
   const policies::JobView& running(const Lane& lane) const {

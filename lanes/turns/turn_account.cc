@@ -32,15 +32,4 @@ IterationSum account_for(TimePoint now, Duration open_for, const TurnEnded& ende
   return measured;
 }
 
-void learn_speed(TimePoint now, const Stretch& stretch, Duration busy, const IterationSum& measured,
-                 Job& job, policies::Speeds& speeds) {
-  if (measured.count == 0) return;
-  if (stretch.was_alone(busy)) {
-    job.view.alone_time.add(measured.count, measured.busy);
-  } else if (stretch.other.valid() && stretch.was_beside(busy)) {
-    speeds.add(now, job.view.id, stretch.other, measured.count, measured.busy);
-    job.learnt_beside = stretch.other;
-  }
-}
-
 }  // namespace laneway::lanes

@@ -6,8 +6,6 @@
 #include "base/time.h"
 #include "lanes/state/event.h"
 #include "lanes/state/job.h"
-#include "lanes/turns/company.h"
-#include "policies/speeds.h"
 
 namespace laneway::lanes {
 
@@ -15,9 +13,5 @@ namespace laneway::lanes {
 // none; it stood still meanwhile.
 // Returns those of its iterations whose time says something of the next ones'.
 IterationSum account_for(TimePoint now, Duration open_for, const TurnEnded& ended, Job& job);
-
-// If the turn ran alone, or beside one other job, so did those iterations of it.
-void learn_speed(TimePoint now, const Stretch& stretch, Duration busy, const IterationSum& measured,
-                 Job& job, policies::Speeds& speeds);
 
 }  // namespace laneway::lanes

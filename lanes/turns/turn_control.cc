@@ -95,7 +95,7 @@ void TurnControl::begin_turn(Lane& lane, Job& job, TurnId turn, const TurnBudget
   if (!lane.bounded) unbounded_ |= set_of(lane.id);
   contexts_.opened(job.view.context_key, lane.id);
   const bool counts = is_counted(job.view);
-  company_.opened(lane.id, {job.view.id, budget.is_bound() && !lane.lingers, counts}, core_.now);
+  company_.opened(lane.id, counts, core_.now);
   if (counts) note_load(lane);
   core_.note_order(lane);  // who waits there may go elsewhere
 }
@@ -176,7 +176,6 @@ Stretch TurnControl::close_turn(Lane& lane) {
   deadlines_.clear(slot);
   lane.move_to(LaneState::idle);
   lane.bounded = lane.brief = lane.lingers = false;
-  lane.tried_with = {};
   core_.view.set_running(lane.id, {});
   job.view.running = false;
   job.move_to(job.at_rest());
@@ -301,7 +300,7 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
   job.work_announced = false;
   job.reason = {};
   const bool is_tried = core_.lane_limit.trying() && is_counted(job.view);
-  lane.brief = !apart_.waiting().empty() || lane.tried_with.valid() || is_tried;
+  lane.brief = !apart_.waiting().empty() || is_tried;
   const bool has_rivals = lane.brief || job.unloaded || !core_.view.lane(lane.id)->ready.empty() ||
                           contexts_.contended();
   lane.bounded = has_rivals || core_.memory_wanted() || core_.work_is_kept_waiting;
@@ -318,14 +317,9 @@ void TurnControl::grant(Lane& lane, const policies::PickDecision& decision) {
 
 void TurnControl::keep_learnt(Job& job) {
   const std::optional<Learnt> learnt = policy_.learnt(job.view);
-  if (!learnt) return;
-  LearntBeside beside;
-  if (const JobId other = std::exchange(job.learnt_beside, {}); other.valid()) {
-    beside = {.other = other, .time = core_.view.speeds().time_of(job.view.id, other)};
-  }
-  if (*learnt == job.learnt && beside.time.count == 0) return;
+  if (!learnt || *learnt == job.learnt) return;
   job.learnt = *learnt;
-  core_.actions.push_back(KeepLearnt{job.view.id, *learnt, beside});
+  core_.actions.push_back(KeepLearnt{job.view.id, *learnt});
 }
 
 void TurnControl::forget_old_recalls() {

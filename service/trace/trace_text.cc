@@ -131,8 +131,7 @@ class Words {
     return "ChangeLane " + job(action.job) + " to lane " + text(action.lane.value());
   }
   std::string operator()(const lanes::KeepLearnt& action) const {
-    return "KeepLearnt of " + job(action.job) +
-           (action.beside.other.valid() ? " beside " + job(action.beside.other) : "");
+    return "KeepLearnt of " + job(action.job);
   }
   std::string operator()(const lanes::QueueJob& action) const {
     return "QueueJob " + job(action.job) + " at position " + text(action.reason.position) +

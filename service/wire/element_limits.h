@@ -69,8 +69,6 @@ inline constexpr uint32_t kMaxElements<ImageSlot> = limits::kMaxImageSlots;
 template <>
 inline constexpr uint32_t kMaxElements<lanes::ReportedJob> = limits::kMaxJobs;
 template <>
-inline constexpr uint32_t kMaxElements<lanes::LearntBeside> = lanes::kMostLearntBeside;
-template <>
 inline constexpr uint32_t kMaxElements<lanes::ReportedRegion> = limits::kMaxLanes;
 template <>
 inline constexpr uint32_t kMaxElements<lanes::Event> = limits::kMaxPostedEvents;

@@ -106,7 +106,7 @@ struct JobReport {  // -> JobText or Reply
 };
 
 struct Actions {  // of the core, to be carried out in order
-  static constexpr MessageType kType{.number = 210, .version = 5, .name = "to_worker::Actions"};
+  static constexpr MessageType kType{.number = 210, .version = 6, .name = "to_worker::Actions"};
   std::vector<lanes::Action> actions;
 };
 
@@ -172,7 +172,7 @@ struct GraphAdded {
 };
 
 struct Events {  // for the core, in order
-  static constexpr MessageType kType{.number = 254, .version = 4, .name = "from_worker::Events"};
+  static constexpr MessageType kType{.number = 254, .version = 5, .name = "from_worker::Events"};
   std::vector<lanes::Event> events;
 };
 
@@ -195,7 +195,7 @@ struct JobText {
 // Events that were sent before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{
-      .number = 257, .version = 6 + kJobOptionsVersion, .name = "from_worker::Report"};
+      .number = 257, .version = 7 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
 };
 

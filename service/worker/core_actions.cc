@@ -143,7 +143,7 @@ void CoreActions::perform(const lanes::RecallTurn& action) {
 
 void CoreActions::perform(const lanes::KeepLearnt& action) {
   const BookkeepingLock lock(context_.mutex);
-  if (const JobHandle job = jobs_.get(action.job)) job->learnt.take(action);
+  if (const JobHandle job = jobs_.get(action.job)) job->learnt = action.learnt;
 }
 
 void CoreActions::stop() {

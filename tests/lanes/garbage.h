@@ -96,13 +96,7 @@ class Garbage {
     job.learnt.policy = known_policy_;
     job.learnt.lane = random_.chance(0.8) ? job.lane : LaneId(number(6));
     const auto any = [this] { return static_cast<int64_t>(random_.next()); };
-    const auto mean = [&] {
-      const uint64_t count = random_.chance(0.7) ? random_.below(80) : random_.next();
-      return policies::MovingMean{.count = count, .sum = Duration(any())};
-    };
     job.learnt.note = {random_.chance(0.3) ? 1 : any(), random_.chance(0.3) ? 0 : any()};
-    job.learnt.alone = mean();
-    if (random_.chance(0.3)) job.beside.push_back({JobId(number(14)), mean()});
     return job;
   }
 

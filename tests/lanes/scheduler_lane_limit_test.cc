@@ -150,14 +150,14 @@ TEST_F(SchedulerLaneLimitTest, WhoWaitsInATrialIsToldForWhom) {
   EXPECT_EQ(open_.at(waits).envelope.budget.slice, milliseconds(20));
 }
 
-TEST_F(SchedulerLaneLimitTest, ALostWorkerOrAPolicyThatSeparatesEndsATrial) {
+TEST_F(SchedulerLaneLimitTest, ALostWorkerOrAPolicyThatSharesNoLanesEndsATrial) {
   make_limited(2);
   start_as(1, JobClass::training);
   start_as(2, JobClass::training);
   now_ = scheduler_->next_wakeup();
   follow(send(TimerFired{}));
   ASSERT_TRUE(scheduler_->lane_limit().trying());
-  scheduler_->set_policy(policies::make_policy("packing").value());
+  scheduler_->set_policy(policies::make_policy("fair:share=no").value());
   EXPECT_FALSE(scheduler_->lane_limit().trying());
   EXPECT_EQ(scheduler_->snapshot().lane_limit, std::nullopt);
   scheduler_->set_policy(policies::make_policy("fair").value());

@@ -292,8 +292,7 @@ TEST_F(RestoreTest, WhatThePolicyOfTheCoreBeforeNotedDecidesOn) {
       const Duration busy_then = job.busy - milliseconds(is_first ? 20 : 200);
       job.learnt = {.policy = note_key(noted_by),
                     .lane = LaneId(lane),
-                    .note = {.first = std::bit_cast<int64_t>(tag), .second = busy_then.ns()},
-                    .alone = {}};
+                    .note = {.first = std::bit_cast<int64_t>(tag), .second = busy_then.ns()}};
     }
     std::vector<Action> actions = restore();
     std::string turns;

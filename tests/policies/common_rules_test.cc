@@ -71,16 +71,6 @@ TEST_P(CommonRulesTest, ARuleWhoseUrgenciesChangeIsStillAskedToPickSomebody) {
   EXPECT_EQ(pick(rules, 0).job, JobId(1)) << "the first answer was the highest";
 }
 
-TEST_P(CommonRulesTest, LanesComputeBesideEachOtherWithoutBeingAskedUnlessThatIsMeasured) {
-  const bool packs = GetParam() == "packing";
-  EXPECT_EQ(make(GetParam())->separates(), packs);
-  EXPECT_EQ(make_policy(GetParam() + ":beside=measured:margin=0.1").ok(), !packs);
-  const auto measured = make(GetParam() + (packs ? "" : ":beside=measured"));
-  EXPECT_TRUE(measured->separates());
-  const JobView& other = scene_.in_lane(4, 2, /*ready=*/true);
-  EXPECT_EQ(measured->beside(at(0), scene_.view, job(1), other), Beside::try_apart);
-}
-
 TEST_P(CommonRulesTest, WhoWaitedLongEnoughGetsAnIterationBeforeAnybodyElse) {
   const auto policy = make(GetParam() + ":age_s=0.1");
   job(1).ready_since = at(150);

@@ -34,9 +34,6 @@ void ActionHash::mix(const KeepLearnt& action) {
   mix(action.learnt.lane.value());
   mix(static_cast<uint64_t>(action.learnt.note.first));
   mix(static_cast<uint64_t>(action.learnt.note.second));
-  mix(action.learnt.alone.count);
-  mix(action.beside.other.value());
-  mix(static_cast<uint64_t>(action.beside.time.sum.ns()));
 }
 
 void ActionHash::add(const Action& action) {

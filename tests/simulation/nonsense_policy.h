@@ -37,12 +37,6 @@ class NonsensePolicy final : public policies::Policy {
                   const policies::JobView& /*job*/) const override {
     return std::array{INT64_MIN, int64_t{0}, int64_t{1}, INT64_MAX}.at(urgencies_.below(4));
   }
-  bool separates() const override { return true; }
-  policies::Beside beside(TimePoint /*now*/, const policies::View& /*view*/,
-                          const policies::JobView& /*running*/,
-                          const policies::JobView& /*wants*/) override {
-    return static_cast<policies::Beside>(random_.below(6));
-  }
   policies::EvictDecision evict(TimePoint /*now*/, const policies::View& /*view*/,
                                 const policies::EvictQuestion& question) override {
     if (random_.chance(0.5)) return {.job = any()};

@@ -181,9 +181,7 @@ void World::carry_out(const Action& action) {
     clients_.at(prefix->job).prefix = {};
   } else if (const auto* keep = std::get_if<KeepLearnt>(&action)) {
     ++outcome_.counts["learnt"];
-    Client& client = clients_.at(keep->job);
-    client.learnt = keep->learnt;
-    if (keep->beside.other.valid()) client.beside[keep->beside.other] = keep->beside.time;
+    clients_.at(keep->job).learnt = keep->learnt;
   } else if (std::holds_alternative<ChangeLane>(action)) {
     ++outcome_.counts["changed lanes"];
   } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {

@@ -23,7 +23,6 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kOptions = {
     {"fair", {":quantum_s=0.0005", ":quantum_s=0.003"}},
     {"fifo", {":by=request", ":admit=fit", ":admit=fit:by=request"}},
     {"las", {":threshold_s=0.0001", ":threshold_s=0.002"}},
-    {"packing", {":margin=0", ":oracle_error=3:seed=2"}},
     {"sjf", {":oracle_error=0.5:seed=7"}},
     {"srtf", {":oracle_error=0.5", ":oracle_error=20:seed=3"}},
 };
@@ -55,11 +54,6 @@ std::string World::draw_policy() {
   for (const auto& [name, options] : kOptions) {
     if (name == text && random_.chance(0.5)) text += options[random_.below(options.size())];
   }
-  const bool packs = text.substr(0, text.find(':')) == "packing";
-  if (!packs && random_.chance(0.3)) {
-    ++outcome_.counts["policies with lanes beside by measure"];
-    text += ":beside=measured";
-  }
   if (random_.chance(0.2)) return text + ":age=off" + sharing;
   const int64_t age_ms = random_.between(1, 9);
   age_ = milliseconds(age_ms);
@@ -84,8 +78,7 @@ void World::change_policy() {
 
 void World::watch_waits() {
   const auto policy = make_policy();
-  // By itself, or in the trials of the core's own.
-  keeps_apart_ = policy->separates() || (config_.lane_limit.measured && policy->shares());
+  keeps_apart_ = config_.lane_limit.measured && policy->shares();
   // Numeric contexts take turns by a rule of the core's.
   waiting_ = nullptr;
   if (age_ == Duration() || !one_context_) return;

@@ -25,7 +25,6 @@ WorkerReport World::report() const {
     job.measured = client.ended_measured;
     job.quarantined = client.quarantined;
     job.learnt = client.learnt;
-    for (const auto& [other, time] : client.beside) job.beside.push_back({other, time});
     if (seen.lane.valid()) {
       const Range& image = seen_->images.at(id);
       job.lane = seen.lane;

@@ -43,8 +43,7 @@ struct World::Client {
   lanes::IterationSum ended_uncounted;
   lanes::IterationSum ended_measured;  // of those that count, all but the probes
   lanes::Learnt learnt;                // as the core told last
-  std::map<JobId, policies::MovingMean> beside;
-  uint64_t unheard_iterations = 0;  // of those, what is still on its way to the core
+  uint64_t unheard_iterations = 0;     // of those, what is still on its way to the core
   bool gone = false;
   uint32_t abandons = 0;  // of its first queued iteration
 };

@@ -221,14 +221,9 @@ def _refusals() -> Iterator[None]:
 
 
 def command(service: Service, name: str, argument: str | None) -> None:
-    """Calls laneway_service_command. Raises Refused also for InvalidInput of the service."""
-    error = bindings.new_error()
-    text = ffi.NULL if argument is None else ffi.new("char[]", argument.encode())
-    lib = service.library.lib
-    code = lib.laneway_service_command(service.native_handle(), name.encode(), text, error)
-    if code != bindings.OK:
-        with _refusals():
-            raise bindings.exception_of(code, error)
+    """Service.command. Raises Refused also for InvalidInput of the service."""
+    with _refusals():
+        service.command(name, argument)
 
 
 def job_report(service: Service, job: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -26,7 +26,6 @@ from laneway.native.process import ProcessLock
 
 if TYPE_CHECKING:
     from laneway.jobs.inputs import Frame
-    from laneway.jobs.job import Future, Job
 
 STATE_BYTES = bindings.RANDOM_STATE_BYTES
 # In place of a state: the job's generator stays as the submission before left it.
@@ -66,12 +65,20 @@ def is_shared(random: str | None, target: Target) -> bool:
     return random != "own" and target is Target.cpu
 
 
+class Future(Protocol):
+    """Of an iteration (laneway.jobs.job), seen from below."""
+
+    def wait(self) -> object: ...
+
+    def done(self) -> bool: ...
+
+
 class Drawn:
     """One iteration that draws: the states that its generators are left in, once it ended well."""
 
     __slots__ = ("job", "generators", "left", "future")
 
-    def __init__(self, job: Job, generators: list[torch.Generator]) -> None:
+    def __init__(self, job: object, generators: list[torch.Generator]) -> None:
         self.job, self.generators = job, generators
         self.left: list[torch.Tensor] | None = None
         self.future: Future | None = None  # where the iteration was submitted
@@ -80,7 +87,9 @@ class Drawn:
 class Draws:
     """The draws of one graph. `positions` are those of the states among its inputs. Thread-safe."""
 
-    def __init__(self, job: Job, generators: list[torch.Generator], positions: list[int]) -> None:
+    def __init__(
+        self, job: object, generators: list[torch.Generator], positions: list[int]
+    ) -> None:
         self._job, self._generators, self._positions = job, generators, positions
         self._default_alone = generators == [torch.default_generator]
 
@@ -143,7 +152,7 @@ class _Client:
             self._expected = dict(zip(drawn.generators, given))
         self._pending.append(drawn)
 
-    def leads(self, job: Job) -> bool:
+    def leads(self, job: object) -> bool:
         """Whether the next submission of `job` may go on where what is pending leaves the default
         generator, and does so in the order of all draws."""
         default = torch.default_generator

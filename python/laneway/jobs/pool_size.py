@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from laneway.errors import Refused
-from laneway.native import bindings
-from laneway.native.bindings import ffi
-
-if TYPE_CHECKING:
-    from laneway.jobs.service import Service
+from laneway.jobs.commanded import Commanded
 
 _LOOK_FIRST_S, _LOOK_AGAIN_S = 0.001, 0.05
 
 
-def resize(service: Service, size: int, timeout: float | None) -> None:
+def resize(service: Commanded, size: int, timeout: float | None) -> None:
     """Waits until the pool has the size, or somebody has asked for another one. Refused after
     `timeout` seconds."""
-    error = bindings.new_error()
-    text = ffi.new("char[]", str(size).encode())
-    lib = service.library.lib
-    code = lib.laneway_service_command(service.native_handle(), b"pool", text, error)
-    if code != bindings.OK:
-        raise bindings.exception_of(code, error)
+    service.command("pool", str(size))
     until = None if timeout is None else time.monotonic() + timeout
     pause = _LOOK_FIRST_S
     while True:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laneway.errors import Refused
 from laneway.jobs import job_ref
-from laneway.native import bindings
-from laneway.native.bindings import ffi
-
-if TYPE_CHECKING:
-    from laneway.jobs.service import Service
+from laneway.jobs.commanded import Commanded
 
 # A device moves a GiB in 20 ms. Where bytes come so slowly that it takes longer, there are as many
 # looks as are needed to hit the end: each costs some of what other jobs use.
@@ -19,17 +15,12 @@ _LOOK_FIRST_S, _LOOK_AGAIN_S, _LOOK_LAST_S = 0.0005, 0.01, 0.25
 _IN_POOL = ("resident", "running", "held", "quarantined")
 
 
-def ask(service: Service, what: str, job: str | int) -> None:
+def ask(service: Commanded, what: str, job: str | int) -> None:
     """Sends the wish: "load", "unload", "pin" or "unpin"."""
-    error = bindings.new_error()
-    text = ffi.new("char[]", job_ref.text_of(job).encode())
-    lib = service.library.lib
-    code = lib.laneway_service_command(service.native_handle(), what.encode(), text, error)
-    if code != bindings.OK:
-        raise bindings.exception_of(code, error)
+    service.command(what, job_ref.text_of(job))
 
 
-def load(service: Service, job: str | int, timeout: float | None) -> None:
+def load(service: Commanded, job: str | int, timeout: float | None) -> None:
     """Waits until all of the image is in the pool. Refused with the reason after `timeout`
     seconds."""
 
@@ -40,7 +31,7 @@ def load(service: Service, job: str | int, timeout: float | None) -> None:
     _wait(service, job, "in the pool", there, timeout)
 
 
-def unload(service: Service, job: str | int, timeout: float | None) -> None:
+def unload(service: Commanded, job: str | int, timeout: float | None) -> None:
     """Waits until the image has left the pool, but for what stays of it until others need the room.
     Refused when it is pinned, or after `timeout` seconds."""
 
@@ -53,13 +44,15 @@ def unload(service: Service, job: str | int, timeout: float | None) -> None:
     _wait(service, job, "out of the pool", gone, timeout)
 
 
-def line_of(service: Service, job: str | int) -> dict[str, Any]:
+def line_of(service: Commanded, job: str | int) -> dict[str, Any]:
     """The line of the status of a job that is not over. Raises what job_ref.line_of does."""
     over = ("finished", "failed", "cancelled", "refused")
     return job_ref.line_of([j for j in service.status()["jobs"] if j["state"] not in over], job)
 
 
-def _wait(service: Service, job: str | int, where: str, there: Any, timeout: float | None) -> None:
+def _wait(
+    service: Commanded, job: str | int, where: str, there: Any, timeout: float | None
+) -> None:
     until = None if timeout is None else time.monotonic() + timeout
     looks = Looks()
     while True:

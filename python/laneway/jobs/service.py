@@ -115,6 +115,15 @@ class Service:
         (None: waits without a limit), and the wish stays; InvalidInput when the size is none."""
         pool_size.resize(self, parse_bytes(size), timeout)
 
+    def command(self, what: str, text: str | None = None) -> None:
+        """Sends a command of laneway_service_command (laneway.h), for the package itself."""
+        error = bindings.new_error()
+        argument = ffi.NULL if text is None else ffi.new("char[]", text.encode())
+        lib = self.library.lib
+        code = lib.laneway_service_command(self.native_handle(), what.encode(), argument, error)
+        if code != bindings.OK:
+            raise bindings.exception_of(code, error)
+
     def set(self, job: str | int, **changes: Any) -> None:
         """Changes what the policy is told of `job`, one's own or, for an operator, anybody's: see
         TrainStep.set."""

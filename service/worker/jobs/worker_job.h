@@ -29,7 +29,6 @@
 #include "service/wire/job_spec.h"
 #include "service/worker/common/bookkeeping.h"
 #include "service/worker/jobs/guarded_state.h"
-#include "service/worker/jobs/learnt_of_job.h"
 #include "service/worker/jobs/link.h"
 #include "service/worker/jobs/open_turn.h"
 #include "service/worker/run/work.h"
@@ -95,7 +94,7 @@ struct WorkerJob {
   Duration busy LW_GUARDED_BY(kBookkeeping);            //
   uint64_t uncounted LW_GUARDED_BY(kBookkeeping) = 0;   // as in ReportedJob
   lanes::IterationSum measured LW_GUARDED_BY(kBookkeeping);
-  LearntOfJob learnt LW_GUARDED_BY(kBookkeeping);
+  lanes::Learnt learnt LW_GUARDED_BY(kBookkeeping);    // for a core that takes over
   bool recovered LW_GUARDED_BY(kBookkeeping) = false;  // until the journal was looked at
   bool running LW_GUARDED_BY(kBookkeeping) =
       false;  // an iteration or a state access is under way, or in flight

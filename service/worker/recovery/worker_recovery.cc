@@ -189,8 +189,7 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.busy = job->busy;
     told.uncounted = job->uncounted;
     told.measured = job->measured;
-    told.learnt = job->learnt.learnt();
-    told.beside = job->learnt.beside();
+    told.learnt = job->learnt;
     if (job->lane != nullptr) {
       told.turn = job->lane->turn();
       told.paused = job->lane->is_paused();
