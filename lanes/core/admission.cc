@@ -32,6 +32,10 @@ void Admission::admit_waiting() {
       return;
     }
     Job& job = core_.job_of(decision.job);
+    if (!decision.overdue && is_room_of_others(job)) {
+      put_off(job, ReasonCode::behind_others);
+      continue;
+    }
     const ReasonCode code = try_admit_with_home(job, decision);
     if (code == ReasonCode::none) {
       job.was_overdue = decision.overdue;
@@ -49,10 +53,23 @@ void Admission::admit_waiting() {
       const Eviction::Outcome leaving = eviction_.make_room(wish);
       if (leaving != Eviction::Outcome::under_way) (void)changes_.merge_for(wish);
     }
-    job.reason = core_.make_reason(code, job);
-    job.view.tried_version = core_.view.version();
-    core_.to_tell.push_back(decision.job);
+    put_off(job, code);
   }
+}
+
+void Admission::put_off(Job& job, ReasonCode code) {
+  job.reason = core_.make_reason(code, job);
+  job.view.tried_version = core_.view.version();
+  core_.to_tell.push_back(job.view.id);
+}
+
+bool Admission::is_room_of_others(const Job& job) const {
+  return std::any_of(core_.leaving.begin(), core_.leaving.end(), [&](JobId leaves) {
+    const Job* const other = core_.jobs.find(core_.job_of(leaves).leaves_for);
+    return other != nullptr && other != &job && other->queued() &&
+           eviction_.is_making_room_for(other->view.id) &&
+           policy_.goes_before(core_, other->view, job.view);
+  });
 }
 
 void Admission::on_timer() {

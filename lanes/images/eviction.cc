@@ -53,7 +53,7 @@ void Eviction::unload(Job& job) {
 
 Eviction::Outcome Eviction::make_room(const Wish& wish) {
   if (!core_.worker_up || core_.moving_jobs > 0) return Outcome::under_way;
-  if (const TimePoint until = leave_already_until(wish); until > core_.now) {
+  if (const TimePoint until = leave_already_until(wish.job.view.id); until > core_.now) {
     wakeup_ = std::min(wakeup_, until);
     return Outcome::under_way;
   }
@@ -231,13 +231,13 @@ RoomTrial::Keeps Eviction::what_stays(const Wish* wish, const Leaving& leaving) 
   return keeps;
 }
 
-TimePoint Eviction::leave_already_until(const Wish& wish) const {
+TimePoint Eviction::leave_already_until(JobId wants) const {
   TimePoint until;
   if (core_.leaving.empty()) return until;
   const CopiesOut to_store = copies_out(core_, Tier::store);
   const CopiesOut to_spill = copies_out(core_, Tier::spill);
   for (const JobId id : core_.leaving) {
-    if (core_.job_of(id).leaves_for != wish.job.view.id) continue;
+    if (core_.job_of(id).leaves_for != wants) continue;
     const bool spills = core_.outside.place_of(id).tier == Tier::spill;
     until = std::max(until, (spills ? to_spill : to_store).late_from);
   }

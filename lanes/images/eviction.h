@@ -46,6 +46,8 @@ class Eviction {
   bool give_up_prefixes(const Wish& wish);
   // Images leave for the wish, if that helps.
   Outcome make_room(const Wish& wish);
+  // Images leave for the job, and none of them is late: what they give up is for it.
+  bool is_making_room_for(JobId job) const { return leave_already_until(job) > core_.now; }
   // Nobody else's leaving would help the held job: its own does, if it may, because it comes back
   // to where its lane has room.
   void leave_to_return(const Job& held);
@@ -103,8 +105,8 @@ class Eviction {
   bool give_up_for_moves(const Wish& wish);
   // Returns false, and nothing changes, if one of them has no home (exchange.h).
   bool let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, JobId wants = {});
-  // Images leave for the wish already: until when they are in time. The past: none do.
-  TimePoint leave_already_until(const Wish& wish) const;
+  // Images leave for the job already: until when they are in time. The past: none do.
+  TimePoint leave_already_until(JobId wants) const;
   // When all of them may be sent where they go; now, if nothing is in the way.
   TimePoint may_be_sent(const Leaving& leaving) const;
   void ended(Job& job);

@@ -50,6 +50,11 @@ class CheckedPolicy {
   bool shares() const { return policy_->shares(); }
   // The waiting jobs in the order in which the policy means to admit them.
   std::vector<const policies::JobView*> admission_order(const CoreState& core) const;
+  // Whether the first of two waiting jobs comes earlier in it.
+  bool goes_before(const CoreState& core, const policies::JobView& one,
+                   const policies::JobView& other) const {
+    return place_of(core, one) < place_of(core, other);
+  }
   // The place of a waiting job in that order, from 1.
   uint32_t position_of(const CoreState& core, const policies::JobView& job) const;
   // The job is over.

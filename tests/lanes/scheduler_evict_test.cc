@@ -67,6 +67,18 @@ TEST_F(EvictTest, ItsFormerPlaceIsTheFirstChoice) {
   EXPECT_EQ(of<PlaceImage>(ready(2)).at(0).offset, units(10)) << "0 is free too";
 }
 
+TEST_F(EvictTest, WhatSeveralGiveUpForOneIsHisAlsoUnderAPolicyThatFillsGaps) {
+  make(100, 1, 0, policies::make_policy("packing").value());
+  idle(1, 30);
+  idle(2, 30);
+  EXPECT_EQ(leaving(offer(3, 80, 10)), (Jobs{1, 2}));
+  EXPECT_TRUE(of<AdmitJob>(offer(4, 25, 10)).empty());
+  EXPECT_TRUE(of<AdmitJob>(left(1)).empty()) << "job 4 would fit, and have to leave again";
+  const auto admitted = of<AdmitJob>(left(2));
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted.front().job, JobId(3));
+}
+
 TEST_F(EvictTest, NobodyLeavesInVainNorMoreThanAreNeeded) {
   make(100, 8);
   idle(1, 10);
