@@ -21,8 +21,6 @@
 namespace laneway::service {
 namespace {
 
-constexpr int kExecFailed = 127;  // as a shell has it
-
 struct Launch {
   const char* program;
   char* const* arguments;
@@ -36,7 +34,7 @@ struct Launch {
 [[noreturn]] void become(const Launch& launch) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != launch.parent) ::_exit(kExecFailed);  // it died before the line above
+  if (::getppid() != launch.parent) ::_exit(kExitNotLoaded);  // it died before the line above
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -50,7 +48,7 @@ struct Launch {
   }
   ::syscall(SYS_close_range, kSupervisorDescriptor + 1, ~0U, 0U);
   ::execve(launch.program, launch.arguments, launch.environment);
-  ::_exit(kExecFailed);
+  ::_exit(kExitNotLoaded);
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ void Supervisor::tend_running(TimePoint now) {
     if (!status) return stop(now, kExitFailed, status.error().message);
   }
   if (broker_.given_up()) return stop(now, kExitFailed, "the broker dies again and again");
-  if (workers_.given_up()) return stop(now, kExitFailed, "workers die again and again");
+  if (workers_.given_up()) return stop(now, kExitFailed, workers_.why_given_up());
   if (on_ready_ && broker_.serving() && workers_.serving()) std::exchange(on_ready_, nullptr)();
 }
 

@@ -21,7 +21,22 @@ namespace from_worker = wire::worker_to_supervisor;
 
 namespace {
 
+constexpr const char* kNeverLoaded =
+    "workers die again and again: their program cannot be loaded, and the log has the loader's "
+    "message; was torch or Laneway replaced or removed while lanewayd ran?";
+
 std::string name_of(pid_t pid) { return "worker " + std::to_string(pid); }
+
+std::string torch_name(const TorchVersions& torch) {
+  return torch.built.empty() ? std::string("no torch") : "torch " + torch.built;
+}
+
+std::string other_torch(const TorchVersions& there, const TorchVersions& service) {
+  return "it was built for " + torch_name(there) + ", and the service began with " +
+         torch_name(service) +
+         ": jobs do not go on with another minor version; install that one again, or start "
+         "lanewayd anew";
+}
 
 }  // namespace
 
@@ -169,6 +184,8 @@ WorkerProcesses::Worker* WorkerProcesses::active() {
 
 void WorkerProcesses::activate(Worker& worker, TimePoint now) {
   worker.active = true;
+  if (!torch_) torch_ = worker.torch;
+  if (standby_at_ == TimePoint::never()) standby_at_ = now;
   const SupervisorTimes& times = setup_.times;
   worker.kill_at = now + (setup_.config.pool_is_shared ? times.activation : times.worker_start);
   watch_.begin_worker();
@@ -217,7 +234,8 @@ void WorkerProcesses::announce(const Worker& worker, std::vector<Descriptor> fds
                                      .role = worker.active ? wire::WorkerRole::active
                                                            : wire::WorkerRole::standby,
                                      .state = worker.state,
-                                     .epoch = worker.active ? active_epoch_ : 0},
+                                     .epoch = worker.active ? active_epoch_ : 0,
+                                     .torch = worker.torch},
                  std::move(fds));
 }
 
@@ -266,14 +284,34 @@ void WorkerProcesses::read(Worker& worker, TimePoint now) {
       worker.kill_at = TimePoint::never();
       continue;
     }
-    if (!std::holds_alternative<from_worker::Ready>(message.value())) {
-      return kill(worker, "it made a pool that nobody asked for");
+    if (const auto* unfit = std::get_if<from_worker::Unfit>(&message.value())) {
+      return refuse(worker, unfit->why);
     }
-    unready_deaths_ = 0;
-    worker.state = wire::WorkerState::ready;
-    worker.kill_at = TimePoint::never();
-    announce(worker);
+    const auto* ready = std::get_if<from_worker::Ready>(&message.value());
+    if (ready == nullptr) return kill(worker, "it made a pool that nobody asked for");
+    on_ready(worker, ready->torch);
   }
+}
+
+void WorkerProcesses::on_ready(Worker& worker, const TorchVersions& torch) {
+  if (torch_ && !same_torch_minor(torch.built, torch_->built)) {
+    return refuse(worker, other_torch(torch, *torch_));
+  }
+  worker.torch = torch;
+  unready_deaths_ = 0;
+  worker.state = wire::WorkerState::ready;
+  worker.kill_at = TimePoint::never();
+  announce(worker);
+}
+
+void WorkerProcesses::refuse(Worker& worker, const std::string& why) {
+  worker.unfit = why;
+  kill(worker, why);
+}
+
+void WorkerProcesses::give_up(const std::string& why) {
+  start_at_ = TimePoint::never();
+  why_given_up_ = why;
 }
 
 void WorkerProcesses::kill(Worker& worker, const std::string& why) {
@@ -294,6 +332,7 @@ void WorkerProcesses::reap(TimePoint now) {
       continue;
     }
     const bool standby = !worker->active && active() != nullptr;
+    const std::string unfit = worker->unfit;
     const bool was_ready = worker->state == wire::WorkerState::ready;
     if (worker->active) {
       connected_epoch_ = 0;
@@ -305,7 +344,10 @@ void WorkerProcesses::reap(TimePoint now) {
           WIFEXITED(end->status) && WEXITSTATUS(end->status) == kExitDeviceLost;
       log_warning(name_of(pid) + " ended: " + end->text() +
                   (device_lost ? ", because its device failed" : ""));
-      if (standby) {
+      if (standby && !unfit.empty()) {
+        standby_at_ = TimePoint::never();  // until another worker is active
+        log_error("the service goes on without a standby: " + unfit);
+      } else if (standby) {
         // Never the end of a service that works; as late as there is a delay for.
         const TimePoint latest = now + setup_.times.restart.longest_delay;
         delay_standby(std::min(standby_rule_.died(now), latest), now, "standbys die");
@@ -313,7 +355,13 @@ void WorkerProcesses::reap(TimePoint now) {
         start_at_ = rule_.died(now, setup_.requests_ended());
         // However long each of them took.
         const bool cannot_start = !was_ready && ++unready_deaths_ >= setup_.times.restart.deaths;
-        if (cannot_start) start_at_ = TimePoint::never();
+        const bool not_loaded =
+            WIFEXITED(end->status) && WEXITSTATUS(end->status) == kExitNotLoaded;
+        if (!unfit.empty()) {
+          give_up("no worker can serve it: " + unfit);
+        } else if (cannot_start || given_up()) {
+          give_up(not_loaded ? kNeverLoaded : "workers die again and again");
+        }
       }
     }
     if (introduced_epoch_ == broker_.epoch()) {

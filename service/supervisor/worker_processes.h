@@ -1,8 +1,9 @@
 // WorkerProcesses: the workers' processes as the supervisor sees them: one active, which has pool,
 // journal and rings to itself, and standbys that are loaded and wait. An active worker that died is
 // fenced by having been reaped; only then is a standby activated. Each is connected to the broker:
-// an activated worker to run jobs, a standby to prepare them. Dead ones are replaced. Not
-// thread-safe; acts only when it is called.
+// an activated worker to run jobs, a standby to prepare them. Dead ones are replaced. All workers
+// of a service have one minor version of torch, that of the first: what jobs have computed with one
+// does not go on with another. Not thread-safe; acts only when it is called.
 #pragma once
 
 #include <poll.h>
@@ -51,6 +52,8 @@ class WorkerProcesses {
   void handle_ready(const std::vector<pollfd>& entries, TimePoint now);
 
   bool given_up() const { return start_at_ == TimePoint::never(); }
+  // In a sentence. Requires: given_up().
+  const std::string& why_given_up() const { return why_given_up_; }
   // An active worker and the present broker are connected.
   bool serving() const { return connected_epoch_ == broker_.epoch() && connected_epoch_ != 0; }
   bool empty() const { return workers_.empty(); }
@@ -70,6 +73,9 @@ class WorkerProcesses {
     std::optional<TimePoint> stopped_since{};
     uint64_t connected_to = 0;          // the broker, by its epoch
     std::optional<TimePoint> pinged{};  // and nothing came from it since
+    TorchVersions torch{};              // of one that is ready
+    // Why it never serves, and the next one of its program would not either; empty: it may.
+    std::string unfit{};
   };
 
   static LaneWatch::Times lane_times(const SupervisorSetup& setup);
@@ -92,6 +98,9 @@ class WorkerProcesses {
   void connect(Worker& worker);
   void announce(const Worker& worker, std::vector<Descriptor> fds = {});
   void read(Worker& worker, TimePoint now);
+  void on_ready(Worker& worker, const TorchVersions& torch);
+  void refuse(Worker& worker, const std::string& why);
+  void give_up(const std::string& why);
   void kill(Worker& worker, const std::string& why);
   template <class M>
   void notify(Worker& worker, const M& message, std::vector<Descriptor> fds = {});
@@ -109,6 +118,8 @@ class WorkerProcesses {
   TimePoint standby_at_;
   size_t started_ = 0;           // workers, so far
   uint32_t unready_deaths_ = 0;  // in a row, of workers that never got ready
+  std::string why_given_up_;
+  std::optional<TorchVersions> torch_;  // of the first active worker
   bool stopping_ = false;
   uint64_t active_epoch_ = 0;
   uint64_t introduced_epoch_ = 0;  // the broker that was notified of all workers

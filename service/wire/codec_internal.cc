@@ -32,6 +32,7 @@ LW_MESSAGE(worker_to_supervisor::PoolMade);
 LW_MESSAGE(worker_to_supervisor::PoolRefused);
 LW_MESSAGE(worker_to_supervisor::Activated);
 LW_MESSAGE(worker_to_supervisor::Pong);
+LW_MESSAGE(worker_to_supervisor::Unfit);
 LW_MESSAGE(to_worker::AddJob);
 LW_MESSAGE(to_worker::AddGraph);
 LW_MESSAGE(to_worker::DropGraph);

@@ -8,6 +8,7 @@
 
 #include "base/limits.h"
 #include "base/result.h"
+#include "base/torch_version.h"
 #include "service/wire/message.h"
 
 namespace laneway::wire {
@@ -72,11 +73,13 @@ struct HeldEnd {  // that was all
 // A worker's state changed. + [channel to it] when it is active and ready, and when it is a standby
 // that is ready and is to prepare jobs.
 struct WorkerUp {
-  static constexpr MessageType kType{.number = 304, .name = "supervisor_to_broker::WorkerUp"};
+  static constexpr MessageType kType{
+      .number = 304, .version = 2, .name = "supervisor_to_broker::WorkerUp"};
   int32_t pid = 0;
   WorkerRole role = WorkerRole::active;
   WorkerState state = WorkerState::starting;
-  uint64_t epoch = 0;  // of the active worker: a new one has a higher number
+  uint64_t epoch = 0;   // of the active worker: a new one has a higher number
+  TorchVersions torch;  // of one that is ready
   friend bool operator==(const WorkerUp&, const WorkerUp&) = default;
 };
 
@@ -196,7 +199,9 @@ using Any = std::variant<Start, Activate, BrokerChannel, Stop, MakePool, Ping>;
 namespace laneway::wire::worker_to_supervisor {
 
 struct Ready {  // loaded and mapped; a standby waits from here
-  static constexpr MessageType kType{.number = 381, .name = "worker_to_supervisor::Ready"};
+  static constexpr MessageType kType{
+      .number = 381, .version = 2, .name = "worker_to_supervisor::Ready"};
+  TorchVersions torch;
   friend bool operator==(const Ready&, const Ready&) = default;
 };
 
@@ -226,6 +231,12 @@ struct Pong {
   friend bool operator==(const Pong&, const Pong&) = default;
 };
 
-using Any = std::variant<Ready, PoolMade, PoolRefused, Activated, Pong>;
+struct Unfit {  // instead of Ready: no other process of this program would be of use either
+  static constexpr MessageType kType{.number = 386, .name = "worker_to_supervisor::Unfit"};
+  std::string why;
+  friend bool operator==(const Unfit&, const Unfit&) = default;
+};
+
+using Any = std::variant<Ready, PoolMade, PoolRefused, Activated, Pong, Unfit>;
 
 }  // namespace laneway::wire::worker_to_supervisor

@@ -16,6 +16,7 @@
 #include <utility>
 #include <variant>
 
+#include "adaptor/device/loaded_torch.h"
 #include "base/fault_point.h"
 #include "base/log.h"
 #include "service/supervisor/limits.h"
@@ -111,6 +112,12 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
     return Error{ErrorCode::invalid_argument, "the supervisor's journal is of another version"};
   }
   config_ = message.config;
+  const TorchVersions torch = adaptor::loaded_torch();
+  if (Status right = check_loaded_torch(torch); !right) {
+    const wire::worker_to_supervisor::Unfit unfit{.why = right.error().message};
+    if (Status told = supervisor_.send(wire::encode(unfit)); !told) return told;
+    return right;
+  }
   // All that takes long is done before it is needed: a standby has context and libraries.
   if (Status opened = open_device(message.config); !opened) return opened;
   if (config_.pool_is_shared) {
@@ -135,7 +142,7 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
   if (!config_.trace_file.empty()) iterations_.emplace(broker_);
   prepared_.emplace(*backend_, *graphs_,
                     usable_of(pool_bytes(), reserve_bytes(), backend_->alignment()), pool_.get());
-  return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{}));
+  return supervisor_.send(wire::encode(wire::worker_to_supervisor::Ready{.torch = torch}));
 }
 
 Result<pipeline::OutsideImages> WorkerServer::attach_outside(std::span<Descriptor> fds) const {
@@ -167,6 +174,7 @@ Status WorkerServer::open_device(const wire::ServiceConfig& config) {
 
 Result<PoolMade> WorkerServer::make_pool(const wire::ServiceConfig& config,
                                          std::vector<Descriptor>& fds) {
+  if (Status right = check_loaded_torch(adaptor::loaded_torch()); !right) return right.error();
   if (Status opened = open_device(config); !opened) return opened.error();
   Bytes size(static_cast<int64_t>(config.pool_bytes));
   if (size == Bytes(0)) size = default_pool(*backend_);

@@ -41,7 +41,10 @@ class PuppetBroker final : public Puppet {
     report("worker up " + std::to_string(up.pid) +
            (up.role == wire::WorkerRole::active ? " active " : " standby ") +
            states[static_cast<int>(up.state)] + " epoch " + std::to_string(up.epoch) +
-           (fds_.empty() ? "" : " connected"));
+           (fds_.empty() ? "" : " connected") +
+           (up.torch == TorchVersions()
+                ? ""
+                : " torch " + up.torch.built + " runs " + up.torch.running));
     // That of a standby is for jobs to be prepared.
     const bool active = up.role == wire::WorkerRole::active;
     if (!fds_.empty() && active) set_peer(std::move(fds_[0]));

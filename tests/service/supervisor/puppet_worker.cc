@@ -69,8 +69,12 @@ class PuppetWorker final : public Puppet {
       notes.bound_ms.store(static_cast<uint32_t>(std::stoul(words[4])));
     } else if (words[0] == "ended") {  // so many requests
       journal().header.ended.fetch_add(std::stoull(words[1]));
-    } else if (words[0] == "ready") {
-      (void)supervisor().send(wire::encode(out::Ready{}));
+    } else if (words[0] == "ready") {  // nothing, or BUILT RUNNING, versions of torch
+      out::Ready ready;
+      if (words.size() == 3) ready.torch = {.built = words[1], .running = words[2]};
+      (void)supervisor().send(wire::encode(ready));
+    } else if (words[0] == "unfit") {  // WHY
+      (void)supervisor().send(wire::encode(out::Unfit{.why = words[1]}));
     } else if (words[0] == "pool") {  // SIZE, then "shared" or "own"
       made(std::stoull(words[1]), words[2] == "shared");
     } else if (words[0] == "refuse") {

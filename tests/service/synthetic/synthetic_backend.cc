@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "adaptor/device/loaded_torch.h"
 #include "adaptor/scope/core_shortage.h"
 #include "adaptor/scope/lane_blocks.h"
 #include "adaptor/scope/thread_team.h"
@@ -37,6 +38,8 @@ Result<std::unique_ptr<Backend>> open_backend(std::string_view name,
   backend->pool_access().set_bandwidth(options.copy_bandwidth_per_s);
   return std::unique_ptr<Backend>(std::move(backend));
 }
+
+TorchVersions loaded_torch() { return {}; }  // there is none
 
 // The synthetic device computes without OpenMP, so no thread keeps a team.
 void gather_thread_team(TimePoint /*now*/, uint32_t /*threads*/) {}
