@@ -100,6 +100,10 @@ typedef struct laneway_connect_options {
   const char* address; /* "ipc://PATH"; NULL: $LANEWAY_ADDRESS, else the default one */
   const char* name;    /* how the service shows this client; NULL: the program's name */
   int64_t timeout_ns;  /* to wait for a service that is not there yet; < 0: no limit */
+  /* since laneway_job_options.iteration_ns; an options struct that ends before it is taken too */
+  const char* torch_version; /* with which this process captures graphs: a graph that the service's
+                                torch refuses is refused with both versions, and the status shows
+                                it. NULL or "": not known */
 } laneway_connect_options;
 
 /* A session with a running lanewayd; `options` may be NULL. LANEWAY_UNAVAILABLE, with what to do,

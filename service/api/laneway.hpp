@@ -170,7 +170,8 @@ class Service {
                                           .reserved = 0,
                                           .address = address.empty() ? nullptr : address.c_str(),
                                           .name = nullptr,
-                                          .timeout_ns = 0};
+                                          .timeout_ns = 0,
+                                          .torch_version = nullptr};
     laneway_service* service = nullptr;
     detail::done([&](laneway_error* error) { return laneway_connect(&options, &service, error); });
     return Service(service);

@@ -241,7 +241,7 @@ Status Broker::on(const to_broker::WorkerUp& message, std::vector<Descriptor> fd
   registry_.standbys().activated(message.pid);
   log_info("worker " + std::to_string(message.pid) + " is active");
   active_up_ = true;
-  registry_.worker_connected(Channel(std::move(fds[0])));
+  registry_.worker_connected(Channel(std::move(fds[0])), message.torch);
   return {};
 }
 
@@ -317,6 +317,7 @@ std::string Broker::status_json() {
       known.jobs_to_prepare = preparation->jobs;
       known.jobs_prepared = preparation->prepared;
     }
+    known.torch = worker.torch;
     facts.workers.push_back(std::move(known));
   }
   for (const auto& [id, job] : registry_.table().all()) {
@@ -324,6 +325,7 @@ std::string Broker::status_json() {
     line.user = user_name(job.record.user);
     line.blame = registry_.suspicion(id);
     line.moved = registry_.moved(id);
+    line.client_torch = job.record.torch_version;
     if (const auto wait = lanes::estimate_wait(snapshot, id)) line.wait_s = wait->seconds();
   }
   for (const JobTable::End& end : registry_.table().ends()) {

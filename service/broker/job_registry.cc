@@ -74,6 +74,9 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
   if (Status valid = check_job_options(request.spec.options); !valid) {
     return replies_.fail(from.to, valid.error());
   }
+  if (Status valid = check_torch_version_text(request.torch_version); !valid) {
+    return replies_.fail(from.to, valid.error());
+  }
   if (Status valid = check_weight_files(request.spec.slots, request.spec.weights); !valid) {
     return replies_.fail(from.to, valid.error());
   }
@@ -89,7 +92,8 @@ void JobRegistry::create(const Requester& from, const wire::CreateJob& request,
                   .last_link = 0,
                   .first_graph_dropped = false,
                   .offered_ns = clock_.now().ns(),
-                  .spec = request.spec};
+                  .spec = request.spec,
+                  .torch_version = request.torch_version};
   std::string& name = entry.record.spec.options.name;
   if (name.empty()) name = "job-" + std::to_string(id.value());
   GraphEntry graph;

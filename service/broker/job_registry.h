@@ -22,6 +22,7 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "base/torch_version.h"
 #include "lanes/core/core_loop.h"
 #include "lanes/state/report.h"
 #include "lanes/state/snapshot.h"
@@ -73,7 +74,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   bool empty() const { return table_.all().empty(); }
 
   // ---- The worker.
-  void worker_connected(Channel channel);
+  void worker_connected(Channel channel, TorchVersions torch = {});
   void worker_gone();
   void read_worker() { reader_.read(); }
   void carry_out(const std::vector<lanes::Action>& actions) override;

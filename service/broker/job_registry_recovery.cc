@@ -24,8 +24,9 @@ void JobRegistry::restored(const std::set<SessionId>& sessions) {
 }
 
 // Everything that is held, again: what it has already it answers as the first time.
-void JobRegistry::worker_connected(Channel channel) {
+void JobRegistry::worker_connected(Channel channel, TorchVersions torch) {
   worker_.connect(std::move(channel));
+  reader_.set_torch(std::move(torch));
   core_->worker_lost();
   requests_.forget_additions();
   for (auto& [id, job] : table_.all()) {

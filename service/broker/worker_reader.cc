@@ -77,12 +77,25 @@ void WorkerReader::on_reply(const WorkerRequests::Question& question,
   to_.replies.answer(to, wire::Done{});
 }
 
+// What a graph is refused for may be a difference between two versions of torch.
+Error WorkerReader::with_torch(const wire::from_worker::Reply& message,
+                               const std::string& client) const {
+  Error error{message.code, message.message};
+  const bool differ =
+      !client.empty() && !torch_.running.empty() && !same_torch_minor(client, torch_.running);
+  if (message.code != ErrorCode::invalid_graph || !differ) return error;
+  error.message += "; the graph was captured with torch " + client +
+                   ", and the service runs torch " + torch_.running +
+                   ": use the same minor version on both sides, or leave out what only one has";
+  return error;
+}
+
 void WorkerReader::on_reply(const WorkerRequests::Addition& added,
                             const wire::from_worker::Reply& message) {
   JobEntry* job = to_.table.find(added.job);
   if (job == nullptr) return;
   std::optional<Error> refused;
-  if (!message.ok) refused = Error{message.code, message.message};
+  if (!message.ok) refused = with_torch(message, job->record.torch_version);
   if (added.part != WorkerRequests::Addition::Part::job) {
     to_.parts.on_addition(*job, added, refused);
   } else if (refused) {
@@ -133,7 +146,8 @@ void WorkerReader::on(const wire::from_worker::JobText& message) {
   const JobFacts facts{.user = job == nullptr ? "" : user_name(job->record.user),
                        .wait_s = {},
                        .blame = to_.progress.suspicion(question->job),
-                       .moved = to_.progress.moved(question->job)};
+                       .moved = to_.progress.moved(question->job),
+                       .client_torch = job == nullptr ? "" : job->record.torch_version};
   const std::string line = job_line_json(to_.progress.snapshot(), question->job, facts);
   to_.replies.send(question->to, wire::Text{with_status(message.text, line)});
 }

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/torch_version.h"
 #include "lanes/state/event.h"
 #include "lanes/state/report.h"
 #include "service/broker/job_parts.h"
@@ -52,6 +55,8 @@ class WorkerReader {
   explicit WorkerReader(const Parties& parties) : to_(parties) {}
   // Gets the iterations that the worker reports; null, or must outlive this object.
   void set_trace(TraceLog* trace) { trace_ = trace; }
+  // That of the worker that is read from now on.
+  void set_torch(TorchVersions torch) { torch_ = std::move(torch); }
 
   // All messages that are there now. Events that no request's answer parts are those of one
   // instant.
@@ -69,9 +74,11 @@ class WorkerReader {
   void on_reply(const WorkerRequests::Addition& added, const wire::from_worker::Reply& message);
   void on_reply(const WorkerRequests::Question& question, const wire::from_worker::Reply& message);
 
+  Error with_torch(const wire::from_worker::Reply& message, const std::string& client) const;
   void hand_events_on();
 
   const Parties to_;
+  TorchVersions torch_;
   std::vector<lanes::Event> events_;  // that were read, and not handed on yet
   TraceLog* trace_ = nullptr;         // none: no trace is written
 };

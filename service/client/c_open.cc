@@ -1,6 +1,8 @@
 // How liblaneway_client.so opens a service: a connection to a running lanewayd. The rest of
 // laneway.h is in service/api/.
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "service/api/c_border.h"
@@ -12,6 +14,14 @@ using laneway::Duration;
 using laneway::service::guarded;
 using laneway::service::report;
 namespace service_ns = laneway::service;
+
+namespace {
+
+// Before `torch_version` was appended.
+constexpr uint32_t kFirstConnectOptions = 32;
+static_assert(offsetof(laneway_connect_options, torch_version) == kFirstConnectOptions);
+
+}  // namespace
 
 extern "C" {
 
@@ -30,17 +40,21 @@ int laneway_embedded_open(const laneway_embedded_options*, laneway_service**,
 int laneway_connect(const laneway_connect_options* options, laneway_service** service,
                     laneway_error* error) {
   return guarded(error, [&] {
-    if (service == nullptr || (options != nullptr && options->size < sizeof *options)) {
+    if (service == nullptr || (options != nullptr && options->size < kFirstConnectOptions)) {
       return report(error, LANEWAY_INVALID_ARGUMENT,
                     "laneway_connect needs options with their size set, or none, and a "
                     "place for the service");
     }
-    service_ns::Connection::Options wanted{
-        .address = {}, .program = program_invocation_short_name, .timeout = Duration()};
+    service_ns::Connection::Options wanted{.address = {},
+                                           .program = program_invocation_short_name,
+                                           .timeout = Duration(),
+                                           .torch_version = {}};
     if (options != nullptr) {
       if (options->address != nullptr) wanted.address = options->address;
       if (options->name != nullptr) wanted.program = options->name;
       wanted.timeout = Duration(options->timeout_ns);
+      const bool has_torch = options->size >= sizeof *options && options->torch_version != nullptr;
+      if (has_torch) wanted.torch_version = options->torch_version;
     }
     auto connected = service_ns::ClientService::connect(wanted);
     if (!connected) return report(error, connected.error());

@@ -69,7 +69,7 @@ Result<std::shared_ptr<ClientJob>> ClientJob::create(std::shared_ptr<Connection>
                                                      const Clock& clock) {
   auto graph_bytes = graph_memory(graph);
   if (!graph_bytes) return graph_bytes.error();
-  wire::CreateJob create{.spec = spec_of(request)};
+  wire::CreateJob create{.spec = spec_of(request), .torch_version = connection->torch_version()};
   std::vector<int> fds = {graph_bytes.value().descriptor()};
   std::optional<memory::SharedMemory> initial;
   if (create.spec.has_initial) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/torch_version.h"
 #include "base/version.h"
 #include "memory/os/child_descriptors.h"
 #include "service/client/limits.h"
@@ -62,6 +63,7 @@ bool brings_descriptor_message(const wire::AnyReply& reply) {
 }  // namespace
 
 Result<std::unique_ptr<Connection>> Connection::open(const Options& options, const Clock& clock) {
+  if (Status valid = check_torch_version_text(options.torch_version); !valid) return valid.error();
   Result<Address> address = Address::parse_or_standard(options.address);
   if (!address) return address.error();
   const bool unlimited = options.timeout.ns() < 0;
@@ -78,8 +80,8 @@ Result<std::unique_ptr<Connection>> Connection::open(const Options& options, con
   }
   Result<ZmqClient> socket = ZmqClient::open(address.value());
   if (!socket) return socket.error();
-  std::unique_ptr<Connection> made(
-      new Connection(std::move(address).value(), std::move(socket).value(), clock));
+  std::unique_ptr<Connection> made(new Connection(
+      std::move(address).value(), std::move(socket).value(), options.torch_version, clock));
   if (Status greeted = made->greet(std::move(lifeline).value(), options.program); !greeted) {
     return greeted.error();
   }

@@ -35,9 +35,10 @@ struct Reply {
 class Connection {
  public:
   struct Options {
-    std::string address;  // empty: Address::standard()
-    std::string program;  // for logs and status
-    Duration timeout;     // how long to look for a service; zero: it must be there
+    std::string address;          // empty: Address::standard()
+    std::string program;          // for logs and status
+    Duration timeout;             // how long to look for a service; zero: it must be there
+    std::string torch_version{};  // of this process; empty: not known
   };
 
   // unavailable, with what to do, when there is none.
@@ -60,6 +61,7 @@ class Connection {
   }
 
   const wire::Welcome& welcome() const { return welcome_; }
+  const std::string& torch_version() const { return torch_version_; }
   // Says goodbye, which ends the session's jobs, and hangs up. Waits `patience` for the answer.
   // Idempotent.
   void close(Duration patience) LW_EXCLUDES(mutex_);
@@ -67,8 +69,11 @@ class Connection {
   Error closed_error() const;
 
  private:
-  Connection(Address address, ZmqClient socket, const Clock& clock)
-      : address_(std::move(address)), clock_(clock), socket_(std::move(socket)) {}
+  Connection(Address address, ZmqClient socket, std::string torch_version, const Clock& clock)
+      : address_(std::move(address)),
+        torch_version_(std::move(torch_version)),
+        clock_(clock),
+        socket_(std::move(socket)) {}
 
   // One request as it travels.
   struct Outgoing {
@@ -95,6 +100,7 @@ class Connection {
   void end_turn() LW_EXCLUDES(mutex_);
 
   const Address address_;
+  const std::string torch_version_;
   const Clock& clock_;
   wire::Welcome welcome_;
   std::atomic<bool> closed_{false};

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
+#include "base/torch_version.h"
 #include "service/api/c_border.h"
 #include "service/api/c_handles.h"
 #include "service/api/close_at_exit.h"
@@ -30,11 +30,6 @@ struct TorchNote {
 };
 [[gnu::section(".note.laneway"), gnu::used, gnu::aligned(4)]] const TorchNote torch_note = {
     8, sizeof LANEWAY_TORCH_VERSION, 1, "LANEWAY", LANEWAY_TORCH_VERSION};
-
-// "2.11" of "2.11.0+cu130". Patch releases and builds for other devices have the same interface.
-std::string_view minor_of(std::string_view version) {
-  return version.substr(0, version.find('.', version.find('.') + 1));
-}
 
 // Before `lane_sms` was appended.
 constexpr uint32_t kFirstEmbeddedOptions = 40;
@@ -74,7 +69,7 @@ int laneway_embedded_open(const laneway_embedded_options* options, laneway_servi
                     "the service");
     }
     if (options->torch_version != nullptr &&
-        minor_of(options->torch_version) != minor_of(LANEWAY_TORCH_VERSION)) {
+        !laneway::same_torch_minor(options->torch_version, LANEWAY_TORCH_VERSION)) {
       return report(error, LANEWAY_UNSUPPORTED,
                     std::string("this library was built against torch ") + LANEWAY_TORCH_VERSION +
                         ", the process has torch " + options->torch_version +

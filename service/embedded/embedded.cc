@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "adaptor/device/device_job.h"
+#include "adaptor/device/loaded_torch.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
@@ -78,7 +79,8 @@ Result<pipeline::InitialImage> initial_image(const JobRequest& request) {
 JobFacts facts_of(const WorkerJob& job) {
   return {.user = user_name(),
           .wait_s = {},
-          .moved = Bytes(job.moved_bytes.load(std::memory_order_relaxed))};
+          .moved = Bytes(job.moved_bytes.load(std::memory_order_relaxed)),
+          .client_torch = adaptor::loaded_torch().running};
 }
 
 }  // namespace
@@ -277,7 +279,10 @@ Result<std::string> EmbeddedService::status() {
                      .user = user_name(),
                      .uptime_s = (clock_.now() - start_).seconds(),
                      .pool_made = pool_size_,
-                     .workers = {{::getpid(), "active", "ready"}},
+                     .workers = {{.pid = ::getpid(),
+                                  .role = "active",
+                                  .state = "ready",
+                                  .torch = adaptor::loaded_torch()}},
                      .jobs = {}};
   {
     MutexLock lock(jobs_mutex_);

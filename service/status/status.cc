@@ -13,6 +13,8 @@ Json id_or_null(IdType id) {
   return id.valid() ? Json(id.value()) : Json(nullptr);
 }
 
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
 template <class IdType>
 Json ids(const std::vector<IdType>& list) {
   Json array = Json::array();
@@ -107,7 +109,8 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now)
           {"deadline_s", told_json(job.options.deadline)},
           {"deadline_left_s", deadline_left_json(job, now)},
           {"deadline_missed_by_s", late_json(job)},
-          {"waiting_s", waiting_json(job, now)}};
+          {"waiting_s", waiting_json(job, now)},
+          {"client_torch", text_or_null(facts.client_torch)}};
 }
 
 int64_t claimed(const lanes::Snapshot& snapshot, memory::ClaimClass claim_class) {
@@ -162,6 +165,10 @@ JobFacts facts_of(const ServiceFacts& service, JobId job) {
   return found == service.jobs.end() ? JobFacts{.user = service.user, .wait_s = {}} : found->second;
 }
 
+Json torch_json(const TorchVersions& torch) {
+  return {{"built", text_or_null(torch.built)}, {"running", text_or_null(torch.running)}};
+}
+
 Json count_or_null(const std::optional<uint32_t>& count) {
   return count ? Json(*count) : Json(nullptr);
 }
@@ -173,7 +180,8 @@ Json workers_json(const std::vector<WorkerFacts>& workers) {
                     {"role", worker.role},
                     {"state", worker.state},
                     {"jobs_to_prepare", count_or_null(worker.jobs_to_prepare)},
-                    {"jobs_prepared", count_or_null(worker.jobs_prepared)}});
+                    {"jobs_prepared", count_or_null(worker.jobs_prepared)},
+                    {"torch", torch_json(worker.torch)}});
   }
   return list;
 }

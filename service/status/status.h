@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/torch_version.h"
 #include "lanes/state/snapshot.h"
 
 namespace laneway::service {
@@ -22,6 +23,7 @@ struct WorkerFacts {
   // Of a standby that prepares the service's jobs: how many there are, and how many are done.
   std::optional<uint32_t> jobs_to_prepare{};
   std::optional<uint32_t> jobs_prepared{};
+  TorchVersions torch{};
 };
 
 // What the core does not know of a job.
@@ -30,7 +32,8 @@ struct JobFacts {
   std::optional<double> wait_s;  // until there is likely to be room, while it waits
   // What it did to its workers, of one that is quarantined.
   std::optional<std::string> blame{};
-  Bytes moved{};  // of its image, by the copy that is under way
+  Bytes moved{};               // of its image, by the copy that is under way
+  std::string client_torch{};  // version with which its graphs are captured; empty: not known
 };
 
 struct RecoveryFacts {

@@ -33,10 +33,11 @@ struct Bye {  // -> Done: the session ends and its jobs with it
 
 struct CreateJob {  // + [graph memfd, initial memfd if spec.has_initial, files] -> JobCreated
   static constexpr MessageType kType{.number = 3,
-                                     .version = 3 + kJobOptionsVersion,
+                                     .version = 4 + kJobOptionsVersion,
                                      .name = "CreateJob",
                                      .max_bytes = limits::kMaxRequestBytes};
   JobSpec spec;
+  std::string torch_version;  // with which its graphs are captured; empty: not known
   friend bool operator==(const CreateJob&, const CreateJob&) = default;
 };
 

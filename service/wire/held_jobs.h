@@ -14,7 +14,7 @@ namespace laneway::wire::held {
 
 struct Job {  // + [graph 0, initial bytes while spec.has_initial, files]
   static constexpr MessageType kType{
-      .number = 411, .version = 4 + kJobOptionsVersion, .name = "held::Job"};
+      .number = 411, .version = 5 + kJobOptionsVersion, .name = "held::Job"};
   uint64_t job = 0;
   uint64_t session = 0;
   uint64_t request = 0;
@@ -25,6 +25,7 @@ struct Job {  // + [graph 0, initial bytes while spec.has_initial, files]
   // When its client asked for it, on the machine's steady clock.
   int64_t offered_ns = 0;
   JobSpec spec;  // with the name that was given; first bytes only until the image is placed
+  std::string torch_version;  // of CreateJob
   friend bool operator==(const Job&, const Job&) = default;
 };
 

@@ -132,6 +132,14 @@ def test_a_waiting_job_has_its_position_reason_and_estimate():
     assert view.worker_text({**standby, "jobs_to_prepare": 3, "jobs_prepared": 2}) == (
         "7 standby ready (prepared 2 of 3 jobs)"
     )
+    torch = {"built": "2.11.0", "running": "2.11.0"}
+    assert view.worker_text({**standby, "torch": torch}) == "7 standby ready, torch 2.11.0"
+    assert view.worker_text({**standby, "torch": {**torch, "running": "2.11.1"}}) == (
+        "7 standby ready, torch 2.11.1 (built for 2.11.0)"
+    )
+    assert view.worker_text({**standby, "torch": {"built": None, "running": None}}) == (
+        "7 standby ready"
+    )
     lines = view.job_lines({"jobs": [job(), waiting]})
     assert lines[0].split()[:7] == ["ID", "NAME", "USER", "CLASS", "STATE", "IMAGE", "LANE"]
     assert lines[1].split()[5:] == ["pool", "1", "0", "1.00", "-", "1,234", "1.5", "s", "-"]

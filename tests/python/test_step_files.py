@@ -42,6 +42,19 @@ def test_a_run_goes_on_from_its_file(service, tmp_path):
         assert [step(*BATCH).item() for _ in range(3)] == expected
 
 
+def test_a_file_of_another_torch_is_loaded(service, tmp_path, monkeypatch):
+    """Nothing in it depends on the version that wrote it."""
+    path = tmp_path / "run.pt"
+    with step_of(service) as step:
+        step(*BATCH)
+        step.save(path)
+        expected = step(*BATCH).item()
+    monkeypatch.setattr(torch, "__version__", "2.99.0+cpu")
+    with step_of(service, seed=2) as step:
+        step.load(path)
+        assert step(*BATCH).item() == expected
+
+
 def test_a_failed_save_leaves_the_file_that_was_there(service, tmp_path, monkeypatch):
     path = tmp_path / "run.pt"
     with step_of(service) as step:

@@ -24,6 +24,7 @@ static_assert(offsetof(laneway_job_options, replay) == 68, "laneway_job_options"
 static_assert(offsetof(laneway_job_options, deadline_ns) == 96, "laneway_job_options");
 static_assert(sizeof(laneway_connect_options) >= 32, "laneway_connect_options");
 static_assert(offsetof(laneway_connect_options, timeout_ns) == 24, "laneway_connect_options");
+static_assert(offsetof(laneway_connect_options, torch_version) == 32, "laneway_connect_options");
 
 static laneway_error error;
 
@@ -161,7 +162,7 @@ int main(int argc, char** argv) {
   if (code != LANEWAY_UNSUPPORTED) return failed("open with another torch");
   /* Another build of the same minor version. */
   char torch_version[64];
-  snprintf(torch_version, sizeof torch_version, "%s.other", laneway_torch_version());
+  snprintf(torch_version, sizeof torch_version, "%s+other", laneway_torch_version());
   options.torch_version = torch_version;
   /* As a program that was compiled before `lane_sms` was there. */
   options.size = offsetof(laneway_embedded_options, lane_sms);

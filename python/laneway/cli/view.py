@@ -50,8 +50,14 @@ def status_lines(status: Document) -> list[str]:
 
 
 def worker_text(worker: Document) -> str:
-    """A worker's part of the line; of a standby, how many jobs it has prepared."""
+    """A worker's part of the line, with the torch that it runs; of a standby, how many jobs it has
+    prepared."""
     text = f"{worker['pid']} {worker['role']} {worker['state']}"
+    torch = worker.get("torch") or {}
+    if torch.get("running"):
+        text += f", torch {torch['running']}"
+        if torch["built"] != torch["running"]:
+            text += f" (built for {torch['built']})"
     jobs = worker.get("jobs_to_prepare")
     if not jobs:
         return text

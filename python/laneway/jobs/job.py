@@ -337,6 +337,7 @@ def create_job(
     """Offers a job with its first graph. `job_class` is what the job is, unless `scheduling` names
     another class; `weights` has the first bytes of some slots. Raises OutOfMemory when it can never
     fit, GraphError when the graph is refused."""
+    service.torch_notice.heed(service)
     native_slots = ffi.new("laneway_slot[]", max(1, len(slots)))
     names = [ffi.new("char[]", slot.name.encode()) for slot in slots]
     for i, slot in enumerate(slots):

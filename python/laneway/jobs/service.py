@@ -17,9 +17,11 @@ from laneway.capture.byte_code import refuse_unknown_python
 from laneway.errors import InvalidInput, ServiceUnavailable
 from laneway.jobs import job_ref, pool_size, residency
 from laneway.jobs.scheduling import settings_text
+from laneway.jobs.torch_notice import TorchNotice
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.process import ProcessLock, run_interruptibly
+from laneway.native.torch_versions import found_torch
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20}
 _UNITS |= {"g": 1 << 30, "gib": 1 << 30, "t": 1 << 40, "tib": 1 << 40}
@@ -44,10 +46,13 @@ def parse_bytes(size: str | int) -> int:
 class Service:
     """A running service; a context manager. Thread-safe. `library` is the C library that opened
     `handle` and serves the jobs. The service belongs to the process that opened it: in a child made
-    by fork(), close() has no effect and every other method raises ServiceUnavailable."""
+    by fork(), close() has no effect and every other method raises ServiceUnavailable.
 
-    def __init__(self, handle: Any, library: bindings.Library) -> None:
+    `torch_version` is the torch of this process where the service has one of its own."""
+
+    def __init__(self, handle: Any, library: bindings.Library, torch_version: str = "") -> None:
         self.library = library
+        self.torch_notice = TorchNotice(torch_version)
         self._handle: Any = ffi.gc(handle, library.lib.laneway_service_release)
         self._lock = ProcessLock()
         self._jobs: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -278,9 +283,11 @@ def connect(address: str | None = None, timeout: float = 0.0) -> Service:
     library = bindings.client_library()
     options = ffi.new("laneway_connect_options *")
     options.size = ffi.sizeof("laneway_connect_options")
-    texts = [ffi.new("char[]", t.encode()) for t in (address or "", _program())]
+    torch = found_torch()
+    version = "" if torch is None else torch.version
+    texts = [ffi.new("char[]", t.encode()) for t in (address or "", _program(), version)]
     options.address = texts[0] if address else ffi.NULL
-    options.name = texts[1]
+    options.name, options.torch_version = texts[1:]
     handle, error = ffi.new("laneway_service **"), bindings.new_error()
     until = time.monotonic() + timeout
     while True:  # short waits: between them Python handles Ctrl-C
@@ -288,7 +295,7 @@ def connect(address: str | None = None, timeout: float = 0.0) -> Service:
         options.timeout_ns = int(max(0.0, min(left, 0.1)) * 1e9)
         code = library.lib.laneway_connect(options, handle, error)
         if code == bindings.OK:
-            return Service(handle[0], library)
+            return Service(handle[0], library, version)
         if code != bindings.UNAVAILABLE or left <= 0:
             raise bindings.exception_of(code, error)
 

@@ -122,6 +122,9 @@ void FakeWorker::on(const wire::to_worker::AddGraph& message) {
   EXPECT_TRUE(message.numbered);
   Job* job = find(message.job);
   if (job == nullptr) return reply(message.request, kWhichJob);
+  if (job->message.spec.options.name == "one graph") {
+    return reply(message.request, Error{ErrorCode::invalid_graph, "node 3 is not allowed"});
+  }
   job->graphs.insert(message.number);
   wire::from_worker::GraphAdded answer;
   answer.request = message.request;

@@ -65,7 +65,7 @@ void RegistryRig::start() {
   registry_->restored(sessions);
   auto ends = Channel::pair();
   worker.connect(std::move(ends.value().second));
-  registry_->worker_connected(std::move(ends.value().first));
+  registry_->worker_connected(std::move(ends.value().first), torch);
 }
 
 void RegistryRig::settle() {
@@ -86,7 +86,7 @@ void RegistryRig::restart_worker() {
   registry_->worker_gone();
   auto ends = Channel::pair();
   worker.connect(std::move(ends.value().second));
-  registry_->worker_connected(std::move(ends.value().first));
+  registry_->worker_connected(std::move(ends.value().first), torch);
 }
 
 wire::CreateJob RegistryRig::job(const std::string& name, uint64_t bytes, bool has_initial) {

@@ -101,6 +101,7 @@ class RegistryRig {
 
   Death death;
   ManualClock clock;
+  TorchVersions torch;  // of the worker that is connected next
   HeldThings held{death};
   FakeWorker worker;
   std::set<SessionId> sessions{SessionId(1), SessionId(2)};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -39,7 +40,8 @@ class ClientTest : public ::testing::Test {
                                           .reserved = 0,
                                           .address = address.c_str(),
                                           .name = "test",
-                                          .timeout_ns = 0};
+                                          .timeout_ns = 0,
+                                          .torch_version = nullptr};
     EXPECT_EQ(laneway_connect(&options, &service_, &error_), LANEWAY_OK) << error_.message;
     const Floats initial = {1, 2, 3, 4};
     const laneway_slot slot{
@@ -301,13 +303,56 @@ TEST(Wrapper, RunsReadsAndThrows) {
   }
 }
 
+// Makes a job with these options; what the service heard of the client's torch.
+std::string torch_that_is_told(laneway_connect_options options) {
+  FakeService fake;
+  const std::string address = fake.address().text();
+  options.address = address.c_str();
+  laneway_service* service = nullptr;
+  laneway_error error{};
+  EXPECT_EQ(laneway_connect(&options, &service, &error), LANEWAY_OK) << error.message;
+  laneway_job_options job{};
+  job.size = sizeof job;
+  laneway_job* made = nullptr;
+  EXPECT_EQ(laneway_job_create(service, &job, "graph", 5, &made, &error), LANEWAY_OK)
+      << error.message;
+  laneway_job_release(made);
+  laneway_service_close(service);
+  laneway_service_release(service);
+  return fake.torch_version();
+}
+
+TEST(Connect, TheTorchOfTheClientIsToldWithItsJobs) {
+  laneway_connect_options options{};
+  options.size = sizeof options;
+  EXPECT_EQ(torch_that_is_told(options), "");
+  options.torch_version = "2.15.0+cu132";
+  EXPECT_EQ(torch_that_is_told(options), "2.15.0+cu132");
+  // As a program that was compiled before the field was there: what lies behind is not read.
+  options.size = offsetof(laneway_connect_options, torch_version);
+  EXPECT_EQ(torch_that_is_told(options), "");
+}
+
+TEST(Connect, ATorchVersionThatIsNoneIsRefused) {
+  laneway_connect_options options{};
+  options.size = sizeof options;
+  options.torch_version = "2.15 or so";
+  laneway_service* service = nullptr;
+  laneway_error error{};
+  EXPECT_EQ(laneway_connect(&options, &service, &error), LANEWAY_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(error.message).find("torch_version of 10 bytes is no version"),
+            std::string::npos)
+      << error.message;
+}
+
 int connect_to(const FakeService& fake, laneway_error* error) {
   const std::string address = fake.address().text();
   const laneway_connect_options options{.size = sizeof options,
                                         .reserved = 0,
                                         .address = address.c_str(),
                                         .name = nullptr,
-                                        .timeout_ns = 0};
+                                        .timeout_ns = 0,
+                                        .torch_version = nullptr};
   laneway_service* service = nullptr;
   return laneway_connect(&options, &service, error);
 }
@@ -338,7 +383,8 @@ TEST(Connect, NobodyThereIsToldWithWhatToDo) {
                                         .reserved = 0,
                                         .address = text.c_str(),
                                         .name = nullptr,
-                                        .timeout_ns = 0};
+                                        .timeout_ns = 0,
+                                        .torch_version = nullptr};
   laneway_service* service = nullptr;
   laneway_error error{};
   EXPECT_EQ(laneway_connect(&options, &service, &error), LANEWAY_UNAVAILABLE);

@@ -168,6 +168,10 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
 
 wire::AnyReply FakeService::create(const wire::CreateJob& create, std::vector<Descriptor> message) {
   const uint64_t number = static_cast<uint64_t>(++jobs_made);
+  {
+    const MutexLock lock(torch_mutex_);
+    torch_version_ = create.torch_version;
+  }
   Job& job = jobs_[number];
   job.name = create.spec.options.name.empty() ? "job-1" : create.spec.options.name;
   job.slots = create.spec.slots;

@@ -39,6 +39,11 @@ class FakeService {
   const service::Address& address() const { return *address_; }
   // So many replies are lost from now on.
   void lose_replies(int count) { to_lose_ = count; }
+  // What the last job's client said of its torch.
+  std::string torch_version() {
+    const MutexLock lock(torch_mutex_);
+    return torch_version_;
+  }
   // As if every process of it had been killed.
   void vanish();
   // No iteration is begun while it is held back.
@@ -86,6 +91,8 @@ class FakeService {
   std::map<uint64_t, std::vector<service::Descriptor>> descriptor_messages_;
   std::map<uint64_t, wire::AnyReply> replies_;  // by request: nothing is done twice
   std::map<uint64_t, Job> jobs_;
+  Mutex torch_mutex_;
+  std::string torch_version_ LW_GUARDED_BY(torch_mutex_);
   std::atomic<int> to_lose_{0};
   std::atomic<bool> held_{false};
   std::atomic<bool> refuses_segments_{false};

@@ -45,16 +45,19 @@ class StatusTest : public testing::Test {
 };
 
 TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
-  facts_.workers = {{81, "active", "ready", {}, {}}, {82, "standby", "ready", 3, 2}};
+  facts_.workers = {{81, "active", "ready", {}, {}, {.built = "2.11.0", .running = "2.11.1"}},
+                    {82, "standby", "ready", 3, 2, {}}};
   offer(1, 640, 1280);
   const json status = document();
   EXPECT_EQ(status["service"], json::parse(R"({"pid": 77, "version": "1.2.3", "device": "host",
                                                "kernels": "cpu", "policy": "fifo",
                                                "uptime_s": 2.5})"));
   EXPECT_EQ(status["workers"], json::parse(R"([{"pid": 81, "role": "active", "state": "ready",
-                             "jobs_to_prepare": null, "jobs_prepared": null},
+                             "jobs_to_prepare": null, "jobs_prepared": null,
+                             "torch": {"built": "2.11.0", "running": "2.11.1"}},
                             {"pid": 82, "role": "standby", "state": "ready",
-                             "jobs_to_prepare": 3, "jobs_prepared": 2}])"));
+                             "jobs_to_prepare": 3, "jobs_prepared": 2,
+                             "torch": {"built": null, "running": null}}])"));
   EXPECT_EQ(status["pool"], json::parse(R"({"capacity_bytes": 6400, "wanted_bytes": 6400,
       "made_bytes": 12800, "persistent_bytes": 640,
       "region_bytes": 1280, "other_bytes": 0, "reserve_bytes": 0, "free_bytes": 4480})"));
@@ -83,7 +86,7 @@ TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
   offer(1, 3200, 1280);
   offer(2, 3200, 1280);
   offer(3, 64, 64);
-  facts_.jobs[JobId(2)] = {.user = "somebody", .wait_s = 4.5};
+  facts_.jobs[JobId(2)] = {.user = "somebody", .wait_s = 4.5, .client_torch = "2.15.0+cu132"};
   const json jobs = document()["jobs"];
   ASSERT_EQ(jobs.size(), 3u);
   EXPECT_EQ(jobs[0]["user"], "owner");
@@ -93,7 +96,9 @@ TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
   EXPECT_EQ(jobs[0]["reason"], nullptr);
   EXPECT_EQ(jobs[0]["position"], nullptr);
   EXPECT_EQ(jobs[0]["wait_estimate_s"], nullptr);
+  EXPECT_EQ(jobs[0]["client_torch"], nullptr);
   EXPECT_EQ(jobs[1]["user"], "somebody");
+  EXPECT_EQ(jobs[1]["client_torch"], "2.15.0+cu132");
   EXPECT_EQ(jobs[1]["lane"], nullptr);
   EXPECT_EQ(jobs[1]["position"], 1);
   EXPECT_EQ(jobs[1]["wait_estimate_s"], 4.5);
