@@ -131,6 +131,16 @@ FIXTURES = [
         {"adaptor/cuda/a.cc": "#if TORCH_VERSION_MINOR >= 12\n#endif\n"},
         None,
     ),
+    Fixture(
+        "the version of torch in the supervisor",
+        {"service/supervisor/a.cc": "const char* a() { return TORCH_VERSION; }\n"},
+        "[torch-version-text]",
+    ),
+    Fixture(
+        "the version of torch in the adaptor",
+        {"adaptor/device/a.cc": "const char* a() { return TORCH_VERSION; }\n"},
+        None,
+    ),
     Fixture("print in a library", {"memory/a.cc": "std::cout << 1;\n"}, "[print]"),
     Fixture("print in a main", {"service/broker/main.cc": "std::cout << 1;\n"}, None),
     Fixture("delete by hand", {"memory/a.cc": "void f(int* p) { delete p; }\n"}, "[raw-delete]"),
