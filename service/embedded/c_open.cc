@@ -19,18 +19,6 @@ namespace service_ns = laneway::service;
 
 namespace {
 
-// An ELF note: Python reads it before it loads this file, because a binary for another minor
-// version of torch must not even be tried (python/laneway/native/torch_versions.py).
-struct TorchNote {
-  uint32_t name_bytes;
-  uint32_t version_bytes;
-  uint32_t type;
-  char name[8];
-  char version[(sizeof LANEWAY_TORCH_VERSION + 3) / 4 * 4];
-};
-[[gnu::section(".note.laneway"), gnu::used, gnu::aligned(4)]] const TorchNote torch_note = {
-    8, sizeof LANEWAY_TORCH_VERSION, 1, "LANEWAY", LANEWAY_TORCH_VERSION};
-
 // Before `lane_sms` was appended.
 constexpr uint32_t kFirstEmbeddedOptions = 40;
 static_assert(offsetof(laneway_embedded_options, lane_sms) == kFirstEmbeddedOptions);

@@ -4,9 +4,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -52,6 +54,10 @@ std::string programs_of(const Options& options) {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
+std::string worker_of(const Options& options) {
+  return options.worker.empty() ? programs_of(options) + "/laneway-worker" : options.worker;
+}
+
 // As far as it is known before there is a pool.
 wire::ServiceConfig config_of(const Options& options) {
   wire::ServiceConfig config;
@@ -72,7 +78,7 @@ wire::ServiceConfig config_of(const Options& options) {
 }
 
 Result<MadePool> pool_of_device(const Options& options) {
-  auto pool = make_device_pool(programs_of(options), config_of(options),
+  auto pool = make_device_pool(worker_of(options), config_of(options),
                                SupervisorTimes::scaled(options.time_scale).worker_start);
   if (!pool) {
     return Error{pool.error().code, "--device " + options.device + ": " + pool.error().message};
@@ -141,6 +147,7 @@ int serve(const Options& options, MadePool pool, const Shares& shares,
   const SupervisorSetup setup{
       .config = std::move(config),
       .programs = programs_of(options),
+      .worker = worker_of(options),
       .standby = options.standby,
       .standbys_prepare = !options.unprepared_standby,
       .vmstat = options.vmstat,
@@ -171,6 +178,11 @@ int run(const Options& options) {
     }
   }
   set_log_level(options.log_level);
+  if (const std::string worker = worker_of(options); ::access(worker.c_str(), X_OK) != 0) {
+    return complain(kExitUsage, "--worker " + worker + ": " + std::strerror(errno) +
+                                    ": give the laneway-worker for the torch that is installed, "
+                                    "as the command lanewayd of the Python package does");
+  }
   const auto memory = MachineMemory::read();
   if (!memory) return complain(kExitFailed, memory.error().message);
   Bytes host_pool;

@@ -22,7 +22,7 @@ namespace {
 struct Texts {
   std::string address, device, pool, policy, standby, lanes, lane_sms, reserve, recovery_memory,
       recovery, prefix, copy_bandwidth, staging, spill;
-  std::string log_level, log_file, trace, programs, time_scale, vmstat;
+  std::string log_level, log_file, trace, worker, programs, time_scale, vmstat;
   bool unprepared_standby = false;
 };
 
@@ -84,6 +84,11 @@ void declare(CLI::App& app, Texts& texts) {
                  "write down what the core hears and decides, and every iteration; read it with "
                  "laneway-trace")
       ->type_name("FILE");
+  app.add_option("--worker", texts.worker,
+                 "the laneway-worker for the torch that is installed; default: the one beside "
+                 "lanewayd; the command of the Python package sets the variable")
+      ->type_name("FILE")
+      ->envname("LANEWAY_WORKER");
   app.add_option("--programs", texts.programs)->group("");
   app.add_option("--recovery", texts.recovery)->group("");
   app.add_option("--prefix", texts.prefix)->group("");
@@ -223,6 +228,7 @@ Status read_names(const Texts& texts, Options& options) {
     options.log_level = level.value();
   }
   options.log_file = texts.log_file;
+  options.worker = texts.worker;
   options.programs = texts.programs;
   options.recovery = texts.recovery;
   options.prefix = texts.prefix;

@@ -38,6 +38,9 @@ struct Options {
   std::string log_file;  // empty: standard error
   std::string trace;     // empty: none; else absolute
 
+  // The program laneway-worker; empty: the one in `programs`.
+  std::string worker;
+
   // For tests and benches. Standbys wait, and prepare nothing.
   bool unprepared_standby = false;
   // Where laneway-broker and laneway-worker are; empty: beside lanewayd itself.

@@ -60,13 +60,13 @@ Result<MadePool> make_host_pool(Bytes size) {
   return pool;
 }
 
-Result<MadePool> make_device_pool(const std::string& programs, const wire::ServiceConfig& config,
+Result<MadePool> make_device_pool(const std::string& worker, const wire::ServiceConfig& config,
                                   Duration patience) {
   auto ends = Channel::pair();
   if (!ends) return ends.error();
   Channel channel = std::move(ends.value().first);
-  auto maker = ChildProcess::spawn(programs + "/laneway-worker", child_environment(1),
-                                   std::move(ends.value().second).release());
+  auto maker =
+      ChildProcess::spawn(worker, child_environment(1), std::move(ends.value().second).release());
   if (!maker) return maker.error();
   const wire::supervisor_to_worker::MakePool message{.config = config};
   if (Status sent = channel.send(wire::encode(message)); !sent) {

@@ -24,10 +24,10 @@ struct MadePool {
 // `size`: as choose_pool gave it.
 Result<MadePool> make_host_pool(Bytes size);
 
-// By the laneway-worker in the folder `programs`, within `patience`. `config` names the device and
+// By the program `worker`, within `patience`. `config` names the device and
 // the size (0: most of what is free). What the device refused, in its words: invalid_argument,
 // unsupported or out_of_memory; else failed or timed_out.
-Result<MadePool> make_device_pool(const std::string& programs, const wire::ServiceConfig& config,
+Result<MadePool> make_device_pool(const std::string& worker, const wire::ServiceConfig& config,
                                   Duration patience);
 
 }  // namespace laneway::service

@@ -37,7 +37,8 @@ struct SupervisorTimes {
 
 struct SupervisorSetup {
   wire::ServiceConfig config;
-  std::string programs;  // the folder of laneway-broker and laneway-worker
+  std::string programs;  // the folder of laneway-broker
+  std::string worker;    // the program laneway-worker
   uint32_t standby = 1;
   bool standbys_prepare = true;         // the jobs that the broker names
   std::string vmstat = "/proc/vmstat";  // MemoryPressure looks there

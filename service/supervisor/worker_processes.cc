@@ -158,9 +158,8 @@ Status WorkerProcesses::start(TimePoint now) {
     if (!copy) return copy.error();
     fds.push_back(std::move(copy).value());
   }
-  auto process =
-      ChildProcess::spawn(setup_.programs + "/laneway-worker", child_environment(started_),
-                          std::move(ends.value().second).release());
+  auto process = ChildProcess::spawn(setup_.worker, child_environment(started_),
+                                     std::move(ends.value().second).release());
   if (!process) return process.error();
   ++started_;
   workers_.push_back(Worker{.process = std::move(process).value(),

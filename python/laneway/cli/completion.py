@@ -12,7 +12,7 @@ LANEWAYD_OPTIONS = (
     *("--help", "--device", "--pool", "--address", "--policy", "--standby", "--lanes"),
     *("--lane-sms", "--reserve", "--recovery-memory", "--staging", "--spill"),
     "--copy-bandwidth",
-    *("--log-level", "--log-file", "--trace"),
+    *("--log-level", "--log-file", "--trace", "--worker"),
     *("--config", "--version"),
 )
 

@@ -190,11 +190,34 @@ TEST(Daemon, RefusesAPoolThatIsLargerThanTheMemory) {
 
 TEST(Daemon, ProgramsThatAreNotThereAreNamed) {
   const Stage stage;
-  const auto [code, said] =
-      stage.run({"--address", stage.address(), "--pool", "16MiB", "--programs", "/nowhere"});
+  const std::string worker = stage.programs() + "/laneway-worker";
+  const auto [code, said] = stage.run({"--address", stage.address(), "--pool", "16MiB",
+                                       "--programs", "/nowhere", "--worker", worker});
   EXPECT_EQ(code, 1);
   EXPECT_THAT(said, HasSubstr("/nowhere/laneway-broker cannot be started"));
   EXPECT_THAT(stage.files(), ElementsAre());
+}
+
+TEST(Daemon, AWorkerThatIsNotThereIsNamedBeforeAnythingIsMade) {
+  const Stage stage;
+  const auto [code, said] =
+      stage.run({"--address", stage.address(), "--pool", "16MiB", "--programs", "/nowhere"});
+  EXPECT_EQ(code, 2);
+  EXPECT_THAT(said, HasSubstr("--worker /nowhere/laneway-worker: No such file or directory: give"));
+  const std::filesystem::path socket = stage.address().substr(std::strlen("ipc://"));
+  EXPECT_FALSE(std::filesystem::exists(socket.parent_path()));
+}
+
+// A package has a worker for each torch, none of them beside lanewayd.
+TEST(Daemon, TheWorkerMayLieElsewhere) {
+  Stage stage;
+  const std::string elsewhere = stage.programs() + "/torch-2.11";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::rename(stage.programs() + "/laneway-worker", elsewhere + "/laneway-worker");
+  stage.start({"--worker", elsewhere + "/laneway-worker"});
+  Actor broker = stage.serving_broker();
+  Actor worker = stage.ready_worker();
+  worker.expect("broker channel 1");
 }
 
 TEST(Daemon, TellsTheServiceManagerThatItIsReady) {

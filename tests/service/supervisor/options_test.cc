@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "service/supervisor/exit_codes.h"
@@ -64,6 +65,14 @@ TEST(Options, ADeviceIsNamedAndAWorkerSaysWhetherItIsThere) {
   const Options options = read({"--device", "cuda:12", "--lane-sms", "16"});
   EXPECT_EQ(options.device, "cuda:12");
   EXPECT_EQ(options.lane_sms, 16u);
+}
+
+TEST(Options, TheWorkerIsNamedByTheEnvironmentAndTheCommandLineWins) {
+  EXPECT_EQ(read({}).worker, "");
+  ::setenv("LANEWAY_WORKER", "/lib/torch-2.11/laneway-worker", 1);
+  EXPECT_EQ(read({}).worker, "/lib/torch-2.11/laneway-worker");
+  EXPECT_EQ(read({"--worker", "/mine"}).worker, "/mine");
+  ::unsetenv("LANEWAY_WORKER");
 }
 
 TEST(Options, TheFileOfConfigIsReadAndTheCommandLineWins) {
