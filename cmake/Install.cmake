@@ -1,32 +1,37 @@
 # Install rules, which the wheel is made by (./dev wheel, pip install). Everything lies inside of the
 # package laneway, so that it works wherever the package does:
-#   laneway/bin      the programs, started through commands of the same names
-#   laneway/lib      the shared objects, and the system's libraries that they need
-#   laneway/include  laneway.h and laneway.hpp
-#   laneway/share    the unit file for systemd
-# torch is found beside the package: laneway/../torch/lib.
+#   laneway/bin             the programs, started through commands of the same names
+#   laneway/lib             the shared objects, and the system's libraries that they need
+#   laneway/lib/torch-2.11  the embedded library, the worker and the plugin for that torch, which is
+#                           found beside the package: laneway/../torch/lib
+#   laneway/include         laneway.h and laneway.hpp
+#   laneway/share           the unit file for systemd
+# Component "torch" is the third of them, component "wheel" the rest.
 set(_programs lanewayd laneway-broker laneway-trace laneway-simulate)
-set(_libraries laneway_client)
 if(TARGET laneway_embedded)
-  list(APPEND _programs laneway-worker)
-  list(APPEND _libraries laneway_embedded)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" _minor "${TORCH_WHEEL_VERSION}")
+  set(_torch_targets laneway_embedded laneway-worker)
+  if(TARGET laneway_cuda)
+    list(APPEND _torch_targets laneway_cuda)
+  endif()
+  set_target_properties(${_torch_targets} PROPERTIES
+    INSTALL_RPATH "$ORIGIN/..:$ORIGIN/../../../torch/lib")
+  install(TARGETS ${_torch_targets}
+          RUNTIME DESTINATION laneway/lib/torch-${_minor} COMPONENT torch
+          LIBRARY DESTINATION laneway/lib/torch-${_minor} COMPONENT torch)
 endif()
-if(TARGET laneway_cuda)
-  list(APPEND _libraries laneway_cuda)
-endif()
-set_target_properties(${_programs} PROPERTIES
-  INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../../torch/lib")
-set_target_properties(${_libraries} PROPERTIES
-  INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib")
+set_target_properties(${_programs} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+set_target_properties(laneway_client PROPERTIES INSTALL_RPATH "$ORIGIN")
 if(SKBUILD)
   # DT_RPATH, not DT_RUNPATH: it also holds for what our libraries bring along (libzmq's libsodium).
-  # Only in a wheel: it comes before LD_LIBRARY_PATH, which tests use.
-  set_property(TARGET ${_programs} ${_libraries} APPEND PROPERTY
+  # Only in a wheel: it comes before LD_LIBRARY_PATH, which tests use, and by which a worker is told
+  # of a torch that is not beside the package.
+  set_property(TARGET ${_programs} laneway_client APPEND PROPERTY
                LINK_OPTIONS "LINKER:--disable-new-dtags")
 endif()
 
 install(TARGETS ${_programs} RUNTIME DESTINATION laneway/bin COMPONENT wheel)
-install(TARGETS ${_libraries} LIBRARY DESTINATION laneway/lib COMPONENT wheel)
+install(TARGETS laneway_client LIBRARY DESTINATION laneway/lib COMPONENT wheel)
 
 # In the checkout laneway.hpp includes laneway.h from the repository root, in the wheel from beside it.
 file(READ service/api/laneway.hpp _header)

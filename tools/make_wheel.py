@@ -105,7 +105,8 @@ def check_libraries(venv: pathlib.Path) -> None:
     (package,) = (venv / "lib").glob("python3*/site-packages/laneway")
     inside = (str(package.resolve()), str(VENV.resolve()))  # torch is a link into the checkout's
     strangers = []
-    for path in [*(package / "bin").iterdir(), *(package / "lib").glob("liblaneway_*.so")]:
+    ours = [*(package / "bin").iterdir(), *(package / "lib").rglob("*laneway[-_]*")]
+    for path in ours:
         found = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False)
         for name, where in re.findall(r"^\s*(\S+) => (not found|\S+)", found.stdout, re.MULTILINE):
             resolved = os.path.realpath(where)

@@ -292,8 +292,9 @@ def running(pid):
 
 
 def program_in(folder, monkeypatch, script):
-    """A lanewayd of the test's own."""
+    """A lanewayd of the test's own, beside the real worker."""
     (folder / "bin").mkdir()
+    (folder / "bin/laneway-worker").symlink_to(processes.program("laneway-worker"))
     for name in processes.PROGRAMS:
         (folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
         (folder / "bin" / name).chmod(0o755)

@@ -172,7 +172,7 @@ def test_a_library_for_another_torch(changed):
     mark = b"LANEWAY\0" + torch.__version__.encode()
     other = re.sub(rb"[.]([0-9]+)[.]", rb".99.", mark)
     said = changed(lambda library: library.replace(mark, other))
-    assert "is for torch 2.99.0" in said and f"is torch {torch.__version__}: name a lib" in said
+    assert "is for torch 2.99.0" in said and f"is torch {torch.__version__}: name one for" in said
 
 
 def test_a_pre_release_that_the_library_was_built_with(found_in, tmp_path):
@@ -182,7 +182,7 @@ def test_a_pre_release_that_the_library_was_built_with(found_in, tmp_path):
     text = version[: len(torch.__version__)].encode().ljust(len(torch.__version__), b"\0")
     found_in(folder_with(tmp_path, text.rstrip(b"\0").decode()))
     path.write_bytes(real.read_bytes().replace(mark, b"LANEWAY\0" + text))
-    torch_versions.check_library(path, usable_torch(path))
+    torch_versions.check_binary(path, usable_torch(path), "LANEWAY_EMBEDDED_LIBRARY")
     with pytest.raises(laneway.ServiceUnavailable, match=INSTALL):
         usable_torch(real)
 
@@ -211,7 +211,7 @@ def test_a_library_that_does_not_say_for_which_torch_it_is(changed):
 def test_a_damaged_library(change, words, changed):
     """Loading the last one would end the process: pages of its mapping have no file behind them."""
     said = changed(change)
-    assert re.search(f"is damaged: the file {words}.*Install the package laneway again", said)
+    assert re.search(f"is damaged: the file {words}.*: install the package laneway again", said)
 
 
 @pytest.mark.parametrize(

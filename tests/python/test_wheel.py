@@ -15,7 +15,7 @@ import pytest
 import build
 import laneway
 import make_wheel
-from laneway.native import launch
+from laneway.native import launch, programs
 from laneway.native.torch_versions import Torch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,12 +62,13 @@ def test_what_is_installed_into_the_wheel_is_what_the_package_looks_for():
         "laneway-simulate",
     ):
         assert re.search(rf"\b{program}\b", rules), program
-    assert "DESTINATION laneway/bin" in rules and "DESTINATION laneway/lib" in rules
+    for folder in ("bin", "lib", "lib/torch-"):
+        assert f"DESTINATION laneway/{folder}" in rules
     for kind in ("embedded", "client"):
         assert f"laneway_{kind}" in rules
     for header in ("laneway.h", "laneway.hpp", "lanewayd.service"):
         assert header in rules
-    assert Path(laneway.__file__).parent == launch.PACKAGE
+    assert Path(laneway.__file__).parent == programs.PACKAGE
 
 
 def test_the_checkout_registers_as_an_installed_package_does(tmp_path):
@@ -97,12 +98,16 @@ def test_workers_are_told_where_torch_is_when_it_is_not_beside_the_package(tmp_p
     assert launch.library_path(elsewhere) == {
         "LD_LIBRARY_PATH": f"{elsewhere.folder / 'lib'}:/before"
     }
-    monkeypatch.setattr(launch, "PACKAGE", elsewhere.folder.parent / "laneway")
+    monkeypatch.setattr(programs, "PACKAGE", elsewhere.folder.parent / "laneway")
+    assert launch.library_path(elsewhere) == {
+        "LD_LIBRARY_PATH": f"{elsewhere.folder / 'lib'}:/before"  # may have another torch
+    }
+    monkeypatch.delenv("LD_LIBRARY_PATH")
     assert launch.library_path(elsewhere) == {}
 
 
 def test_a_package_without_its_programs_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "PACKAGE", tmp_path)
+    monkeypatch.setattr(programs, "PACKAGE", tmp_path)
     with pytest.raises(SystemExit, match=r"laneway-trace: .*bin/laneway-trace is missing: install"):
         launch.laneway_trace()
 
@@ -113,7 +118,7 @@ def test_a_command_becomes_the_program_with_its_arguments(tmp_path):
     program.write_text('#!/bin/sh\necho "$@"\nexit 7\n')
     program.chmod(0o755)
     code = "import sys, pathlib; from laneway.native import launch; sys.argv = ['x', 'a', 'b c']; "
-    code += f"launch.PACKAGE = pathlib.Path({str(tmp_path)!r}); launch.laneway_trace()"
+    code += f"launch.programs.PACKAGE = pathlib.Path({str(tmp_path)!r}); launch.laneway_trace()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -28,7 +28,7 @@ def licence_of(library: pathlib.Path) -> pathlib.Path | None:
 
 def bundle(package: pathlib.Path) -> list[str]:
     """Copies them into `package`/lib; their names. Raises LibraryMissing."""
-    ours = [p for folder in ("bin", "lib") for p in (package / folder).iterdir() if p.is_file()]
+    ours = [p for folder in ("bin", "lib") for p in (package / folder).rglob("*") if p.is_file()]
     binaries = [path for path in ours if pack_libraries.is_elf(path)]
     needed = pack_libraries.closure(binaries, {path.name for path in binaries}).libraries
     for name, path in sorted(needed.items()):

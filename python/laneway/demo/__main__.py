@@ -6,6 +6,8 @@ import argparse
 import signal
 import sys
 
+from laneway.errors import ServiceUnavailable
+
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
@@ -50,6 +52,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ndemo: interrupted; the jobs have ended and the pool is closed", file=sys.stderr)
         return 130
+    except ServiceUnavailable as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 1
 
 
 def _show(options: argparse.Namespace) -> int:

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from laneway.demo.show import Failed
-from laneway.native import bindings
+from laneway.native import bindings, launch, programs
 from laneway.native.programs import program
+from laneway.native.torch_versions import found_torch
 
-PROGRAMS = ("lanewayd", "laneway-broker", "laneway-worker")
+PROGRAMS = ("lanewayd", "laneway-broker")
 READY_S = 120.0
 END_S = 15.0
 
@@ -33,6 +34,10 @@ _PR_SET_PDEATHSIG = 1
 def missing_programs() -> str | None:
     """The programs of the service that are not built, in words; None when all are there."""
     missing = [name for name in PROGRAMS if program(name) is None]
+    torch = found_torch()
+    worker = programs.worker(torch.minor if torch else "")
+    if worker is None or not worker.exists():
+        missing.append("laneway-worker")
     if not bindings.library_path("client").exists():
         missing.append("liblaneway_client.so")
     return ", ".join(missing) or None
@@ -54,6 +59,7 @@ class Lanewayd:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                env=launch.service_environment(),
                 start_new_session=True,  # Ctrl-C is for the demo
                 preexec_fn=_end_with_parent,
             )

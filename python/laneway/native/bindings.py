@@ -209,8 +209,8 @@ def embedded_library() -> Library:
     """The library of embedded services. Raises ServiceUnavailable, saying what to do, when there is
     none for the torch of this process; then neither was loaded."""
     torch = torch_versions.usable_torch(library_path("embedded"))
-    path = _existing("embedded", library_path("embedded", torch.minor))
-    torch_versions.check_library(path, torch)
+    path = library_path("embedded", torch.minor)
+    torch_versions.check_binary(path, torch, "LANEWAY_EMBEDDED_LIBRARY")
     importlib.import_module("torch")  # the library needs its libtorch in the process
     return _load(path)
 
@@ -218,16 +218,13 @@ def embedded_library() -> Library:
 @functools.cache
 def client_library() -> Library:
     """The library that speaks to a lanewayd. Raises ServiceUnavailable when it is not there."""
-    return _load(_existing("client", library_path("client")))
-
-
-def _existing(kind: str, path: pathlib.Path) -> pathlib.Path:
+    path = library_path("client")
     if not path.exists():
         raise errors.ServiceUnavailable(
-            f"Laneway's library is not at {path}: build it with ./dev build, or name it in "
-            f"LANEWAY_{kind.upper()}_LIBRARY"
+            f"{path} is missing: {torch_versions.REINSTALL}, build it with ./dev build, or name "
+            "one in LANEWAY_CLIENT_LIBRARY"
         )
-    return path
+    return _load(path)
 
 
 def _load(path: pathlib.Path) -> Library:

@@ -1,27 +1,25 @@
 """The commands `lanewayd`, `laneway-trace` and `laneway-simulate` of an installed package: each
-becomes the program of its name in laneway/bin; lanewayd needs the libraries of the torch that is
-installed beside it."""
+becomes the program of its name in laneway/bin. lanewayd is told which of the package's workers is
+for the torch that is installed, and where that torch is."""
 
 from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 from laneway.errors import ServiceUnavailable
-from laneway.native.torch_versions import Torch, usable_torch
-
-PACKAGE = Path(__file__).resolve().parents[1]
+from laneway.native import programs, torch_versions
+from laneway.native.torch_versions import Torch
 
 
 def lanewayd() -> None:
     """Becomes lanewayd. Exits with 1, and a message, when there is no torch that its workers can
-    load."""
+    load, or no worker for it."""
     try:
-        torch = usable_torch()
+        environment = service_environment()
     except ServiceUnavailable as error:
         sys.exit(f"lanewayd: {error}")
-    _become("lanewayd", os.environ | library_path(torch))
+    _become("lanewayd", environment)
 
 
 def laneway_trace() -> None:
@@ -34,21 +32,34 @@ def laneway_simulate() -> None:
     _become("laneway-simulate", dict(os.environ))
 
 
-def library_path(torch: Torch) -> dict[str, str]:
-    """The change of the environment that a worker needs when torch is not installed beside this
-    package: LD_LIBRARY_PATH with torch's libraries in front. Empty when torch is beside it."""
-    if torch.folder.parent == PACKAGE.parent:
-        return {}
-    before = os.environ.get("LD_LIBRARY_PATH")
-    return {
-        "LD_LIBRARY_PATH": os.pathsep.join(
-            [str(torch.folder / "lib"), *([before] if before else [])]
+def service_environment() -> dict[str, str]:
+    """The environment of a lanewayd whose workers load the torch of this Python. Raises
+    ServiceUnavailable, in one sentence, when none works or its worker is missing, damaged or for
+    another torch."""
+    torch = torch_versions.usable_torch(programs.worker(""))
+    worker = programs.worker(torch.minor)
+    if worker is None:
+        raise ServiceUnavailable(
+            "there is no program laneway-worker: build it with ./dev build, or name it in "
+            "LANEWAY_WORKER"
         )
-    }
+    torch_versions.check_binary(worker, torch, "LANEWAY_WORKER")
+    return os.environ | {"LANEWAY_WORKER": str(worker)} | library_path(torch)
+
+
+def library_path(torch: Torch) -> dict[str, str]:
+    """The change of the environment by which a worker loads this torch and no other: torch's
+    libraries in front of LD_LIBRARY_PATH. Empty when torch is beside this package, where the
+    worker looks by itself, and the variable is not set."""
+    before = os.environ.get("LD_LIBRARY_PATH")
+    if torch.folder.parent == programs.PACKAGE.parent and not before:
+        return {}
+    folders = [str(torch.folder / "lib"), *([before] if before else [])]
+    return {"LD_LIBRARY_PATH": os.pathsep.join(folders)}
 
 
 def _become(name: str, environment: dict[str, str]) -> None:
-    program = PACKAGE / "bin" / name
+    program = programs.PACKAGE / "bin" / name
     if not program.exists():
-        sys.exit(f"{name}: {program} is missing: install the package laneway again")
+        sys.exit(f"{name}: {program} is missing: {torch_versions.REINSTALL}")
     os.execve(program, [name, *sys.argv[1:]], environment)

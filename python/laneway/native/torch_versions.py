@@ -19,6 +19,7 @@ from laneway.errors import ServiceUnavailable
 from laneway.native.elf_note import Damaged, note_of
 
 MINORS = ("2.11",)  # oldest first, without gaps
+REINSTALL = "install the package laneway again (pip install --force-reinstall --no-deps laneway)"
 
 _RELEASE = re.compile(r"([0-9]+\.[0-9]+)(\.[0-9]+)*(\.post[0-9]+)?(\+.*)?")
 _VERSION_LINE = re.compile(r"^__version__\s*=\s*['\"]([^'\"]*)['\"]", re.MULTILINE)
@@ -104,27 +105,29 @@ def library_folder(lib: Path, minor: str) -> Path:
     others = sorted(path.name for path in lib.glob("torch-*"))
     if others:
         raise ServiceUnavailable(
-            f"{folder} is missing, only {', '.join(others)} is there: install the package laneway "
-            "again (pip install --force-reinstall --no-deps laneway)"
+            f"{folder} is missing, only {', '.join(others)} is there: {REINSTALL}"
         )
     return lib
 
 
-def check_library(path: Path, found: Torch) -> None:
-    """Raises ServiceUnavailable unless the shared object says that it is for this torch."""
+def check_binary(path: Path, found: Torch, variable: str) -> None:
+    """Raises ServiceUnavailable unless the embedded library, or the worker, is whole and says that
+    it is for this torch. `variable` is the environment's, which can name another one."""
+    if not path.exists():
+        raise ServiceUnavailable(
+            f"{path} is missing: {REINSTALL}, build it with ./dev build, or name one in {variable}"
+        )
     try:
         built = note_of(path, b"LANEWAY")
     except (Damaged, OSError) as error:
         raise ServiceUnavailable(
-            f"{path} is damaged: the file {error}. Install the package laneway again, or build it "
-            "with ./dev build"
+            f"{path} is damaged: the file {error}: {REINSTALL}, or build it with ./dev build"
         ) from error
     if built != found.version and (built is None or minor_of(built) != found.minor):
         says = "does not say for which torch it is" if built is None else f"is for torch {built}"
         raise ServiceUnavailable(
-            f"{path} {says}, and {found.folder} is torch {found.version}: name a library for torch "
-            f"{found.minor} in LANEWAY_EMBEDDED_LIBRARY, or build it in this environment with "
-            "./dev build"
+            f"{path} {says}, and {found.folder} is torch {found.version}: name one for torch "
+            f"{found.minor} in {variable}, or build it in this environment with ./dev build"
         )
 
 
