@@ -19,6 +19,7 @@ if(TARGET laneway_embedded)
   install(TARGETS ${_torch_targets}
           RUNTIME DESTINATION laneway/lib/torch-${_minor} COMPONENT torch
           LIBRARY DESTINATION laneway/lib/torch-${_minor} COMPONENT torch)
+  add_custom_target(laneway_torch_binaries DEPENDS ${_torch_targets})
 endif()
 set_target_properties(${_programs} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 set_target_properties(laneway_client PROPERTIES INSTALL_RPATH "$ORIGIN")
@@ -30,6 +31,8 @@ if(SKBUILD)
                LINK_OPTIONS "LINKER:--disable-new-dtags")
 endif()
 
+# Everything that is installed, and nothing else.
+add_custom_target(laneway_wheel DEPENDS ${_programs} laneway_client ${_torch_targets})
 install(TARGETS ${_programs} RUNTIME DESTINATION laneway/bin COMPONENT wheel)
 install(TARGETS laneway_client LIBRARY DESTINATION laneway/lib COMPONENT wheel)
 
@@ -43,7 +46,7 @@ install(FILES docs/lanewayd.service
         DESTINATION laneway/share COMPONENT wheel)
 if(SKBUILD)
   install(CODE "execute_process(COMMAND ${LANEWAY_PYTHON} ${PROJECT_SOURCE_DIR}/tools/wheel/bundle.py
-                                        \"\${CMAKE_INSTALL_PREFIX}/laneway\"
+                                        \"\${CMAKE_INSTALL_PREFIX}/laneway\" ${LANEWAY_ZEROMQ}
                                 COMMAND_ERROR_IS_FATAL ANY)"
           COMPONENT wheel)
 endif()

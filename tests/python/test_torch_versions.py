@@ -19,7 +19,10 @@ from laneway.native import bindings, torch_versions
 from laneway.native.torch_versions import Torch, found_torch, library_folder, usable_torch
 
 ROOT = Path(__file__).resolve().parents[2]
-INSTALL = re.escape('this Laneway works with torch 2.11: pip install "torch==2.11.*"')
+INSTALL = re.escape(
+    f"this Laneway works with torch {torch_versions._range()}: "
+    f'pip install "{torch_versions.requirement()}"'
+)
 
 
 def folder_with(path: Path, version: str | None) -> Path:
@@ -145,10 +148,22 @@ def test_another_minor_version_is_a_line_and_a_folder(monkeypatch, found_in, tmp
         usable_torch()
 
 
+def test_a_folder_without_its_library(monkeypatch, tmp_path):
+    folder = tmp_path / "lib" / f"torch-{torch_versions.minor_of(torch.__version__)}"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(bindings, "LIB", tmp_path / "lib")
+    monkeypatch.delenv("LANEWAY_EMBEDDED_LIBRARY", raising=False)
+    words = f"{folder}/liblaneway_embedded.so is missing: install the package laneway again"
+    with pytest.raises(laneway.ServiceUnavailable, match=re.escape(words)):
+        bindings.embedded_library.__wrapped__()
+
+
 def test_the_package_requires_a_torch_that_works():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = next(line for line in project["dependencies"] if line.startswith("torch"))
-    assert torch_versions.minor_of(required.removeprefix("torch==")) in torch_versions.MINORS
+    assert required == torch_versions.requirement()
+    first, last = torch_versions.MINORS[0], torch_versions.MINORS[-1]
+    assert required.startswith(f"torch>={first},<") and f"<{last}" not in required
 
 
 @pytest.fixture

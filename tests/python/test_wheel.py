@@ -2,6 +2,7 @@
 of an installed package say what is wrong with that environment. Building and using it for real is
 `./dev wheel --check`."""
 
+import hashlib
 import importlib.metadata
 import os
 import re
@@ -14,15 +15,15 @@ import pytest
 
 import build
 import laneway
-import make_wheel
 from laneway.native import launch, programs
-from laneway.native.torch_versions import Torch
+from laneway.native.torch_versions import MINORS, Torch, minor_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 sys.path.append(str(ROOT / "tools/wheel"))
 import backend  # noqa: E402
+import messages  # noqa: E402
 
 
 def test_the_version_stands_in_one_place():
@@ -42,9 +43,12 @@ def test_the_version_stands_in_one_place():
     assert others == []
 
 
-def test_the_wheel_requires_the_torch_of_the_checkout():
-    pinned = (ROOT / "requirements.txt").read_text().splitlines()
-    assert backend.torch_requirement() in pinned
+def test_the_torch_of_the_checkout_is_one_that_the_wheel_is_for():
+    """What the wheel requires: test_torch_versions.py."""
+    (pinned,) = (
+        line for line in (ROOT / "requirements.txt").read_text().splitlines() if "torch==" in line
+    )
+    assert minor_of(pinned.removeprefix("torch==")) in MINORS
 
 
 def test_every_entry_point_leads_to_something_callable():
@@ -88,7 +92,9 @@ def test_lanewayd_names_the_torch_that_is_missing(tmp_path, monkeypatch):
     """Which torch works: test_torch_versions.py."""
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    with pytest.raises(SystemExit, match=r"^lanewayd: .* has no torch, .*: pip install .torch=="):
+    with pytest.raises(
+        SystemExit, match=r"^lanewayd: .* has no torch, .*: pip install .torch>=2.11,<"
+    ):
         launch.lanewayd()
 
 
@@ -133,25 +139,39 @@ def test_the_build_takes_a_torch_that_is_there_before_it_downloads_one(
     device, tmp_path, monkeypatch
 ):
     packages = tmp_path / "packages"
-    wanted = backend.torch_requirement().partition("==")[2]
-    (packages / f"torch-{wanted}{device}.dist-info").mkdir(parents=True)
+    (packages / f"torch-{MINORS[-1]}.3{device}.dist-info").mkdir(parents=True)
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\necho {packages}\n")
     python.chmod(0o755)
     monkeypatch.setenv("LANEWAY_PYTHON", str(python))
     assert backend.python_with_torch() == python
-    assert backend._with_torch({})["cmake.define.LANEWAY_PYTHON"] == str(python)
-    monkeypatch.setattr(backend, "_has_torch", lambda packages: False)
+    monkeypatch.setattr(messages, "requirements", lambda: [])
+    assert backend._settings({})["cmake.define.LANEWAY_PYTHON"] == str(python)
+    (packages / f"torch-{MINORS[-1]}.3{device}.dist-info").rename(
+        packages / "torch-2.9.0.dist-info"
+    )
+    assert backend.torch_minor(packages) == ""
+    monkeypatch.setattr(backend, "torch_minor", lambda packages: "")
     assert backend.python_with_torch() is None
 
 
-def test_a_wheel_whose_libraries_come_from_the_system_does_not_pass(tmp_path, monkeypatch):
-    package = tmp_path / "lib/python3.11/site-packages/laneway"
-    (package / "bin").mkdir(parents=True)
-    (package / "lib").mkdir()
-    (package / "bin/lanewayd").write_text("")
-    table = "\tlibc.so.6 => /lib/libc.so.6 (0x0)\n\tlibzmq.so.5 => /usr/lib/libzmq.so.5 (0x0)\n"
-    done = subprocess.CompletedProcess([], 0, table, "")
-    monkeypatch.setattr(make_wheel.subprocess, "run", lambda *a, **k: done)
-    with pytest.raises(make_wheel.WheelError, match=r"lanewayd takes libzmq.so.5 from /usr/lib"):
-        make_wheel.check_libraries(tmp_path)
+def test_a_libzmq_that_is_not_the_pinned_one_is_not_packed(tmp_path, monkeypatch):
+    """And its licence says where its source is."""
+    contents = {name: name.encode() for name in messages.SHA256}
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    monkeypatch.setattr(messages, "SHA256", digests)
+    folder = tmp_path / "pyzmq.libs"
+    folder.mkdir()
+    for name, content in contents.items():
+        with pytest.raises(messages.WrongLibrary, match="has SHA-256 missing, and pyzmq=="):
+            messages.checked(folder)
+        (folder / name).write_bytes(content)
+    library = messages.checked(folder)
+    assert library.name.startswith("libzmq-")
+    licences = tmp_path / "pyzmq-1.dist-info/licenses"
+    licences.mkdir(parents=True)
+    (licences / "LICENSE.zeromq.txt").write_text("MPL")
+    assert messages.licence_of(library).endswith("github.com/jedisct1/libsodium (ISC).\n\nMPL")
+    library.write_bytes(b"other")
+    with pytest.raises(messages.WrongLibrary, match=f"{library} has SHA-256 d9298a10d1b07358"):
+        messages.checked(folder)

@@ -78,7 +78,7 @@ def usable_torch(library: Path | None = None) -> Torch:
     found = found_torch()
     if found is not None and (found.minor in MINORS or _is_of_prerelease(library, found)):
         return found
-    remedy = f'this Laneway works with torch {_range()}: pip install "{_requirement()}"'
+    remedy = f'this Laneway works with torch {_range()}: pip install "{requirement()}"'
     if found is None:
         raise ServiceUnavailable(f"{sys.prefix} has no torch, and {remedy}")
     if not found.version:
@@ -148,8 +148,7 @@ def _range() -> str:
     return MINORS[0] if len(MINORS) == 1 else f"{MINORS[0]} to {MINORS[-1]}"
 
 
-def _requirement() -> str:
-    if len(MINORS) == 1:
-        return f"torch=={MINORS[0]}.*"
+def requirement() -> str:
+    """As pip takes it, and as pyproject.toml has it."""
     major, minor = MINORS[-1].split(".")
     return f"torch>={MINORS[0]},<{major}.{int(minor) + 1}"
