@@ -185,6 +185,7 @@ def check_in(wheel: pathlib.Path, python: pathlib.Path) -> None:
         place.write_text(f"{packages}\n")
         use(wheel, without, site_packages(python))
         use(wheel, with_torch, site_packages(python))
+        check_refusals(with_torch, packages, torch_minor(python))
 
 
 def use(wheel: pathlib.Path, folder: pathlib.Path, lent: pathlib.Path) -> None:
@@ -207,6 +208,40 @@ def use(wheel: pathlib.Path, folder: pathlib.Path, lent: pathlib.Path) -> None:
     with_service(folder, str(fresh), at)
     if times_in(site_packages(fresh) / "laneway") != files:
         raise WheelError(f"files in {site_packages(fresh)}/laneway changed while it was used")
+
+
+def check_refusals(folder: pathlib.Path, packages: pathlib.Path, minor: str) -> None:
+    """What is missing or damaged in the installed package is refused in one sentence, by lanewayd
+    and embedded. Spoils the environment. Raises WheelError."""
+    binaries = packages / f"laneway/lib/torch-{minor}"
+    for name in ("laneway-worker", "liblaneway_embedded.so"):
+        (binaries / name).write_bytes((binaries / name).read_bytes()[:4096])
+    refuse(
+        folder, "is damaged: the file has 4096 bytes of ", "laneway-worker", "liblaneway_embedded"
+    )
+    for name in ("laneway-worker", "liblaneway_embedded.so"):
+        (binaries / name).unlink()
+    refuse(folder, "is missing: install the package laneway again", "worker", "liblaneway_embedded")
+    binaries.rename(binaries.with_name("torch-0.0"))
+    refuse(folder, f"torch-{minor} is missing, only ", "torch-0.0", "torch-0.0")
+    (packages / "torch").unlink()
+    refuse(
+        folder, " has no torch, and this Laneway works with torch ", "pip install", "pip install"
+    )
+
+
+def refuse(folder: pathlib.Path, words: str, daemon: str, embedded: str) -> None:
+    """Raises WheelError unless lanewayd and an embedded service end with one line that has `words`,
+    and the one's has `daemon`, the other's `embedded`."""
+    bare = {k: v for k, v in os.environ.items() if not k.startswith(("LANEWAY_", "PYTHON"))}
+    code = "import laneway\ntry: laneway.embedded('16MiB')\nexcept laneway.Error as e: exit(str(e))"
+    for more, command in ((daemon, ["lanewayd"]), (embedded, ["python", "-c", code])):
+        command[0] = str(folder / "venv/bin" / command[0])
+        done = subprocess.run(command, cwd=folder, env=bare, capture_output=True, text=True)
+        said = done.stderr.strip()
+        if done.returncode != 1 or "\n" in said or words not in said or more not in said:
+            raise WheelError(f"{command} ended with {done.returncode}, and said: {said}")
+        print(f"dev: refused: {said}")
 
 
 def times_in(folder: pathlib.Path) -> dict[str, int]:
