@@ -1,14 +1,15 @@
 # The wheel's binaries for further versions of torch. LANEWAY_MORE_TORCHES lists folders, each with an
 # unpacked torch wheel: include/, version.py and the libraries c10, torch_cpu, c10_cuda, torch_cuda
-# are enough. What links torch is built again for each, by a build of its own in torch-N/ of this
-# build folder, with CUDA's headers and runtime of the first, and installed beside it.
+# are enough. What links torch is built again for each, in a build folder of its own beside this one
+# (as deep, so that the compiler's cache knows its files), with CUDA's headers and runtime of the
+# first, and installed beside it.
 set(LANEWAY_MORE_TORCHES "" CACHE STRING "Folders with unpacked torch wheels, further ones")
 include(ExternalProject)
 
 function(laneway_add_torch folder)
   file(STRINGS "${folder}/torch/version.py" line REGEX "^__version__")
   string(REGEX MATCH "[0-9]+\\.[0-9]+" minor "${line}")
-  set(tree "${CMAKE_BINARY_DIR}/torch-${minor}")
+  set(tree "${CMAKE_BINARY_DIR}-torch-${minor}")
   ExternalProject_Add(torch-${minor}
     SOURCE_DIR "${PROJECT_SOURCE_DIR}"
     BINARY_DIR "${tree}"
@@ -17,8 +18,6 @@ function(laneway_add_torch folder)
       "-DCMAKE_BUILD_TYPE:STRING=${CMAKE_BUILD_TYPE}"
       "-DCMAKE_C_COMPILER:FILEPATH=${CMAKE_C_COMPILER}"
       "-DCMAKE_CXX_COMPILER:FILEPATH=${CMAKE_CXX_COMPILER}"
-      # LibTorch's own needs (the CUDA runtime, CUPTI) are not in the folder.
-      "-DCMAKE_EXE_LINKER_FLAGS:STRING=-Wl,--allow-shlib-undefined"
       "-DLANEWAY_CHECKED:BOOL=${LANEWAY_CHECKED}"
       "-DBUILD_TESTING:BOOL=OFF"
       "-DLANEWAY_PYTHON:FILEPATH=${LANEWAY_PYTHON}"
@@ -32,8 +31,12 @@ function(laneway_add_torch folder)
     USES_TERMINAL_BUILD ON
     DEPENDS laneway_torch_binaries)
   add_dependencies(laneway_wheel torch-${minor})
-  install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} --install ${tree} --component torch
-                                        --prefix \"\${CMAKE_INSTALL_PREFIX}\"
+  install(CODE "set(_strip \"\")
+                if(CMAKE_INSTALL_DO_STRIP)
+                  set(_strip --strip)
+                endif()
+                execute_process(COMMAND ${CMAKE_COMMAND} --install ${tree} --component torch
+                                        --prefix \"\${CMAKE_INSTALL_PREFIX}\" \${_strip}
                                 COMMAND_ERROR_IS_FATAL ANY)"
           COMPONENT torch)
 endfunction()

@@ -178,7 +178,7 @@ def check_in(wheel: pathlib.Path, python: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory(prefix="laneway-wheel-") as name:
         with_torch, without = pathlib.Path(name) / "beside", pathlib.Path(name) / "elsewhere"
         for folder in (with_torch, without):
-            run([str(python), "-m", "venv", str(folder / "venv")])
+            run([str(python), "-m", "venv", "--without-pip", str(folder / "venv")])
         packages = site_packages(with_torch / "venv/bin/python")
         borrow_packages(site_packages(python), packages)
         place = site_packages(without / "venv/bin/python") / "torch-is-elsewhere.pth"
@@ -310,7 +310,7 @@ def with_service(folder: pathlib.Path, python: str, at: dict) -> None:
 
 
 def borrow_packages(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Links the packages of `source` into `target`, but not what the wheel brings, nor pip."""
+    """Links the packages of `source`, pip among them, into `target`; not what the wheel brings."""
     for path in source.iterdir():
         brought = path.name.lstrip("_").startswith(tuple(BROUGHT))
         if not brought and not (target / path.name).exists():

@@ -146,7 +146,11 @@ def test_the_build_takes_a_torch_that_is_there_before_it_downloads_one(
     monkeypatch.setenv("LANEWAY_PYTHON", str(python))
     assert backend.python_with_torch() == python
     monkeypatch.setattr(messages, "requirements", lambda: [])
-    assert backend._settings({})["cmake.define.LANEWAY_PYTHON"] == str(python)
+    settings = backend._settings({})
+    assert settings["cmake.define.LANEWAY_PYTHON"] == str(python)
+    assert settings["cmake.define.LANEWAY_MORE_TORCHES"] == ""  # not those of an earlier build
+    given = {"cmake.define.LANEWAY_MORE_TORCHES": "/a;/b"}
+    assert backend._settings(given).items() >= given.items()
     (packages / f"torch-{MINORS[-1]}.3{device}.dist-info").rename(
         packages / "torch-2.9.0.dist-info"
     )

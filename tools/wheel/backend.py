@@ -52,7 +52,7 @@ def torch_minor(packages: pathlib.Path | None) -> str:
 
 
 def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
-    settings = dict(given or {})
+    settings = {"cmake.define.LANEWAY_MORE_TORCHES": ""} | dict(given or {})
     library = messages.library()
     if library is not None:
         settings.setdefault("cmake.define.LANEWAY_ZEROMQ", str(library))
