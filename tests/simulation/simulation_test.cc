@@ -54,7 +54,6 @@ void expect_reached(std::map<std::string, uint64_t>& counts, uint64_t last) {
                            "behind_others",
                            "policy faults",
                            "policies changed",
-                           "policies with lanes beside by measure",
                            "lanes opened by measure",
                            "lanes closed by measure",
                            "steps in trials",
