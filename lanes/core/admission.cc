@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/check.h"
 #include "lanes/state/counted.h"
 
 namespace laneway::lanes {
@@ -93,20 +92,10 @@ ReasonCode Admission::try_admit_with_home(Job& job, const policies::AdmitDecisio
   return breaks_exchange_ ? ReasonCode::exchange_full : code;
 }
 
-std::optional<Admission::Before> Admission::before_homeless(const Job& job,
-                                                            const Lane& lane) const {
-  const bool comes_back = job.state() == JobState::away;
-  const bool has_home = core_.outside.home_of(job.view.id).tier != Tier::none;
-  if (comes_back || has_home || !core_.outside.exists()) return std::nullopt;
-  return Before{core_.pool, lane.region};
-}
-
-bool Admission::may_stay(const Job& job, Lane& lane, std::optional<Before>& before) {
-  if (!before || exchange_.holds_with(job, lane.id, may_share_)) return true;
-  core_.pool = std::move(before->pool);
-  lane.region = before->region;
-  breaks_exchange_ = true;
-  return false;
+bool Admission::may_stay(const Job& job, const Lane& lane) {
+  if (!core_.outside.exists() || job.state() == JobState::away) return true;
+  breaks_exchange_ = !exchange_.holds_with(job, lane.id, may_share_);
+  return !breaks_exchange_;
 }
 
 ReasonCode Admission::try_admit(Job& job, const policies::AdmitDecision& decision) {
@@ -146,13 +135,16 @@ LaneId Admission::closed_lane() const {
 ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
   Lane& lane = core_.lane_of(id);
   const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
-  std::optional<Before> before = before_homeless(job, lane);
-  Room room = Room::fragmented;
-  for (const Way way : kWays) {
-    if ((room = open_lane_beside(job, lane, way)) == Room::done) break;
-  }
+  PoolAttempt attempt(core_.pool);
+  Region region{.id = {}, .lane = id, .offset = {}, .size = {}, .claim = {}};
+  const Room room = enter(job, region);
   if (room != Room::done) return reason_of(room);
-  if (!may_stay(job, lane, before)) return ReasonCode::exchange_full;
+  lane.region = region;
+  if (!may_stay(job, lane)) {
+    lane.region = {};
+    return ReasonCode::exchange_full;
+  }
+  attempt.keep();
   lane.move_to(LaneState::idle);
   core_.view.open_lane(id, lane.region.size);
   admit(job, lane, stayed);
@@ -161,17 +153,26 @@ ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
   return ReasonCode::none;
 }
 
-Room Admission::open_lane_beside(Job& job, Lane& lane, Way way) {
-  const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
+Room Admission::enter(Job& job, Region& region) {
+  Room room = Room::fragmented;
+  for (const Way way : kWays) {
+    if ((room = enter_as(job, region, way)) == Room::done) break;
+  }
+  return room;
+}
+
+Room Admission::enter_as(Job& job, Region& region, Way way) {
+  PoolAttempt attempt(core_.pool);
   Room room = place(job, way);
   if (room != Room::done) return room;
-  lane.region = Region{};
-  lane.region.id = core_.region_ids.next();
-  lane.region.lane = lane.id;
-  room = core_.pool.open_region(lane.region, job.view.ephemeral);
-  if (room == Room::done) return room;
-  take_back(job, stayed);
-  lane.region = Region{};
+  const Bytes need = job.view.ephemeral;
+  if (region.size == Bytes()) {
+    region.id = core_.region_ids.next();
+    room = core_.pool.open_region(region, need);
+  } else if (core_.pool.rounded(need) > region.size) {
+    room = core_.pool.resize_region(region, need);
+  }
+  if (room == Room::done) attempt.keep();
   return room;
 }
 
@@ -192,46 +193,21 @@ Room Admission::place(Job& job, Way way) {
     case Way::moved:
       placed = stayed.exists() && core_.pool.place_image(id, size, &job.image_offset) == Room::done;
       break;
-    case Way::anew: {
+    case Way::anew:
       core_.pool.drop_prefix(id);
-      const Room room = core_.pool.place_image(id, size, &job.image_offset);
       job.prefix = {};
-      if (room != Room::done && stayed.exists()) {
-        LW_CHECK(core_.pool.claim_prefix(id, stayed), "the prefix's own range was free");
-      }
-      return room;
-    }
+      return core_.pool.place_image(id, size, &job.image_offset);
   }
   job.prefix = stayed;
   return placed ? Room::done : Room::fragmented;
 }
 
-void Admission::take_back(Job& job, const ImagePrefix& stayed) {
-  core_.pool.drop_image(job.view.id);
-  core_.pool.drop_prefix(job.view.id);
-  if (!stayed.exists()) return;
-  LW_CHECK(core_.pool.claim_prefix(job.view.id, stayed), "the prefix's own range was free");
-}
-
-Room Admission::join_lane(Job& job, Lane& lane, Way way) {
-  const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
-  const Bytes need = job.view.ephemeral;
-  Room room = place(job, way);
-  if (room != Room::done || core_.pool.rounded(need) <= lane.region.size) return room;
-  room = lane.open() ? core_.pool.could_resize(lane.region, need)
-                     : core_.pool.resize_region(lane.region, need);
-  if (room != Room::done || lane.open()) take_back(job, stayed);
-  return room;
-}
-
 ReasonCode Admission::admit_to_lane(Job& job, Lane& lane, bool* asked) {
   const ImagePrefix stayed = core_.pool.prefix_of(job.view.id);
-  std::optional<Before> before = before_homeless(job, lane);
   const bool grows = core_.pool.rounded(job.view.ephemeral) > lane.region.size;
-  Room room = Room::fragmented;
-  for (const Way way : kWays) {
-    if ((room = join_lane(job, lane, way)) == Room::done) break;
-  }
+  PoolAttempt attempt(core_.pool);
+  Region region = lane.region;
+  const Room room = enter(job, region);
   if (room != Room::done) return reason_of(room);
   if (grows && lane.open()) {
     // Only between two turns: that is all that is missing, so ask for the boundary.
@@ -240,7 +216,12 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane, bool* asked) {
     *asked = true;
     return ReasonCode::pool_full;
   }
-  if (!may_stay(job, lane, before)) return ReasonCode::exchange_full;
+  std::swap(lane.region, region);
+  if (!may_stay(job, lane)) {
+    lane.region = region;
+    return ReasonCode::exchange_full;
+  }
+  attempt.keep();
   admit(job, lane, stayed);
   if (grows) core_.report_region(lane);
   enter_lane(job, lane);

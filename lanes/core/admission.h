@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
 #include "lanes/core/exchange.h"
 #include "lanes/core/region_control.h"
@@ -52,14 +51,9 @@ class Admission {
   ReasonCode try_admit(Job& job, const policies::AdmitDecision& decision);
   // Only if all jobs can change places then.
   ReasonCode try_admit_with_home(Job& job, const policies::AdmitDecision& decision);
-  // What is as before again if a job without a home may not stay where it was placed; nothing for
-  // others.
-  struct Before {
-    PoolMap pool;
-    Region region;
-  };
-  std::optional<Before> before_homeless(const Job& job, const Lane& lane) const;
-  bool may_stay(const Job& job, Lane& lane, std::optional<Before>& before);
+  // Whether others could change places beside the job, which was placed, as far as the pool's map
+  // is concerned.
+  bool may_stay(const Job& job, const Lane& lane);
   ReasonCode admit_to_new_lane(Job& job, LaneId lane);
   // Where an image may be placed, by preference: around what stayed of it; at its former place,
   // because what was recorded for its addresses holds; elsewhere, where what stayed is copied to;
@@ -67,12 +61,10 @@ class Admission {
   enum class Way : uint8_t { grown, former, moved, anew };
   static constexpr std::array kWays{Way::grown, Way::former, Way::moved, Way::anew};
   Room place(Job& job, Way way);
-  // The image has no place again; what stayed of it is there as before.
-  void take_back(Job& job, const ImagePrefix& stayed);
-  Room open_lane_beside(Job& job, Lane& lane, Way way);
-  // The image placed, and the region as large as the job needs; where it has to grow and a turn is
-  // open, nothing changes, and the result says whether there would be room.
-  Room join_lane(Job& job, Lane& lane, Way way);
+  // The image placed, and a region as large as the job needs: a new one where the lane is closed.
+  // Where there is no room nothing has changed.
+  Room enter_as(Job& job, Region& region, Way way);
+  Room enter(Job& job, Region& region);
   // `asked`: set where the lane's turn was asked to end, which is all that is missing.
   ReasonCode admit_to_lane(Job& job, Lane& lane, bool* asked);
   // Tries in this order: the lane with the fewest jobs among those with a region that is large

@@ -156,10 +156,11 @@ void PoolMap::keep_prefix(JobId job, Bytes size) {
 bool PoolMap::grow_prefix(JobId job, Bytes size) {
   const ImagePrefix prefix = prefix_of(job);
   if (!prefix.exists()) return false;
+  PoolAttempt attempt(*this);
   drop_prefix(job);
-  if (claim_image(job, size, prefix.offset, rounded(size))) return true;
-  LW_CHECK(claim_prefix(job, prefix), "the prefix's own range was free");
-  return false;
+  if (!claim_image(job, size, prefix.offset, rounded(size))) return false;
+  attempt.keep();
+  return true;
 }
 
 bool PoolMap::claim_prefix(JobId job, const ImagePrefix& prefix) {
@@ -223,37 +224,30 @@ void PoolMap::close_region(Region& region) {
   region = Region{};
 }
 
-std::optional<Bytes> PoolMap::refit(Bytes offset, Bytes old_size, Bytes size) {
+std::optional<Bytes> PoolMap::refit(Bytes offset, Bytes size) {
   if (const auto place = record_.stretch(offset, size, Placement::highest)) return place;
   if (const auto place = record_.stretch(offset, size, Placement::lowest)) return place;
   record_.give(offset);
-  const std::optional<Bytes> moved = record_.take(size, Placement::highest);
-  if (!moved) LW_CHECK(record_.take_at(offset, old_size), "the old range was free");
-  return moved;
+  return record_.take(size, Placement::highest);
 }
 
 Room PoolMap::resize_region(Region& region, Bytes size) {
   const Bytes bytes = rounded(size);
   if (bytes == region.size) return Room::done;
+  PoolAttempt attempt(*this);
   if (record_.hold(region.claim, bytes) != LedgerOutcome::done) return Room::full;
-  const std::optional<Bytes> place = refit(region.offset, region.size, bytes);
-  if (!place) {
-    LW_CHECK(record_.hold(region.claim, region.size) == LedgerOutcome::done);
-    return Room::fragmented;
-  }
+  const std::optional<Bytes> place = refit(region.offset, bytes);
+  if (!place) return Room::fragmented;
+  attempt.keep();
   region.offset = *place;
   region.size = bytes;
   return Room::done;
 }
 
 Room PoolMap::could_resize(const Region& region, Bytes size) {
-  Region trial = region;
-  const Room room = resize_region(trial, size);
-  if (room != Room::done) return room;
-  record_.give(trial.offset);
-  LW_CHECK(record_.take_at(region.offset, region.size), "the old range was free");
-  LW_CHECK(record_.hold(region.claim, region.size) == LedgerOutcome::done);
-  return Room::done;
+  const PoolAttempt attempt(*this);
+  Region tried = region;
+  return resize_region(tried, size);
 }
 
 bool PoolMap::slide_up(std::vector<Region*> regions, Region* lowest, Bytes least) {

@@ -84,7 +84,7 @@ class PoolMap {
   // Grows or shrinks the region in place where that is possible (its high end stays), else moves
   // it. Shrinking always succeeds. Requires: nothing in the region is alive.
   Room resize_region(Region& region, Bytes size);
-  // Whether resize_region would succeed now; changes nothing.
+  // Whether resize_region would succeed now.
   Room could_resize(const Region& region, Bytes size);
   // Moves `lowest`, if there is one, as low as it can go, then each of the regions as high as it
   // can go, until none can go higher. Carried out in that order, the highest first, no two ranges
@@ -108,6 +108,7 @@ class PoolMap {
   void take_back(Mark mark) { record_.take_back(mark); }
   void end_trial() { record_.end_trial(); }
   bool trying() const { return record_.trying(); }
+  bool take_freed() { return record_.take_freed(); }
 
   Bytes capacity() const { return ledger().capacity(); }
   Bytes reserve() const { return reserve_; }
@@ -126,13 +127,42 @@ class PoolMap {
   const Image& image_of(JobId job) const;
   void release(const Place& place);
 
-  // Moves the range at `offset` to a place with room for `size` bytes. Returns nothing and changes
-  // nothing when there is none.
-  std::optional<Bytes> refit(Bytes offset, Bytes old_size, Bytes size);
+  // Moves the range at `offset` to a place with room for `size` bytes. Nothing: there is none, and
+  // what is under way must be taken back.
+  std::optional<Bytes> refit(Bytes offset, Bytes size);
 
   int64_t alignment_;
   Bytes reserve_;
   PoolRecord record_;
+};
+
+// What is changed in the map while it lives is taken back at its end, unless it was kept: a trial
+// of its own, or a part of the one that is under way.
+class PoolAttempt {
+ public:
+  explicit PoolAttempt(PoolMap& pool)
+      : pool_(pool), outermost_(!pool.trying()), begin_(pool.mark()) {
+    if (outermost_) pool_.begin_trial();
+  }
+  ~PoolAttempt() {
+    if (kept_) return;
+    pool_.take_back(begin_);
+    if (outermost_) pool_.end_trial();
+  }
+  PoolAttempt(const PoolAttempt&) = delete;
+  PoolAttempt& operator=(const PoolAttempt&) = delete;
+
+  // Requires: none that began later lives.
+  void keep() {
+    kept_ = true;
+    if (outermost_) pool_.end_trial();
+  }
+
+ private:
+  PoolMap& pool_;
+  const bool outermost_;
+  const PoolMap::Mark begin_;
+  bool kept_ = false;
 };
 
 }  // namespace laneway::lanes

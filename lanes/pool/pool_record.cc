@@ -41,6 +41,8 @@ void PoolRecord::begin_trial() {
 
 void PoolRecord::end_trial() {
   trying_ = false;
+  freed_ = freed_ || first_freed_ < changes_.size();
+  first_freed_ = SIZE_MAX;
   changes_.clear();
 }
 
@@ -49,6 +51,7 @@ void PoolRecord::take_back(Mark mark) {
   for (; changes_.size() > mark; changes_.pop_back()) {
     undo(changes_.back());
   }
+  if (first_freed_ >= mark) first_freed_ = SIZE_MAX;
 }
 
 void PoolRecord::undo(const Change& change) {
@@ -69,8 +72,13 @@ void PoolRecord::undo(const Change& change) {
   std::visit(back, change);
 }
 
-void PoolRecord::note(Change change) {
-  if (trying_) changes_.push_back(std::move(change));
+void PoolRecord::note(Change change, bool frees) {
+  if (!trying_) {
+    freed_ = freed_ || frees;
+    return;
+  }
+  if (frees) first_freed_ = std::min(first_freed_, changes_.size());
+  changes_.push_back(std::move(change));
 }
 
 memory::Ledger::Made PoolRecord::enter(const memory::Claim& wanted) {
@@ -104,15 +112,16 @@ bool PoolRecord::take_at(Bytes offset, Bytes size) {
 }
 
 void PoolRecord::give(Bytes offset) {
-  if (trying_) note(Given{offset, ranges_.size_of(offset)});
+  note(Given{offset, trying_ ? ranges_.size_of(offset) : Bytes()}, /*frees=*/true);
   ranges_.free(offset);
 }
 
 std::optional<Bytes> PoolRecord::stretch(Bytes offset, Bytes size, memory::Placement kept_end) {
-  const Bytes before = trying_ ? ranges_.size_of(offset) : Bytes();
+  const Bytes before = ranges_.size_of(offset);
   const std::optional<Bytes> place = ranges_.resize(offset, size, kept_end);
-  if (place && trying_) {
-    note(Given{offset, before});
+  if (place) {
+    const bool holds_all = *place <= offset && *place + size >= offset + before;
+    note(Given{offset, before}, /*frees=*/!holds_all);
     note(Taken{*place});
   }
   return place;
@@ -151,8 +160,9 @@ const std::vector<PoolRecord::ImageSize>& PoolRecord::image_sizes() {
 void PoolRecord::take_from(Bytes lowest, std::span<const memory::FreeList::Range> ranges) {
   if (trying_) {
     const auto first = ranges_.taken().lower_bound(lowest.count());
-    note(RangesSet{lowest, {first, ranges_.taken().end()}});
+    note(RangesSet{lowest, {first, ranges_.taken().end()}}, /*frees=*/true);
   }
+  freed_ = freed_ || !trying_;
   ranges_.set_taken_from(lowest, ranges);
 }
 
@@ -180,7 +190,10 @@ bool PoolRecord::set_capacity(Bytes capacity) {
   LW_CHECK(!trying_, "a trial does not change the capacity");
   const Bytes before = ledger_.capacity();
   if (ledger_.set_capacity(capacity) != memory::LedgerOutcome::done) return false;
-  if (ranges_.set_capacity(capacity)) return true;
+  if (ranges_.set_capacity(capacity)) {
+    freed_ = true;
+    return true;
+  }
   LW_CHECK(ledger_.set_capacity(before) == memory::LedgerOutcome::done);
   return false;
 }

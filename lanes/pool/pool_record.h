@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -75,6 +76,10 @@ class PoolRecord {
   void end_trial();
   bool trying() const { return trying_; }
 
+  // Whether something that was taken is free since this was asked last, or the capacity is another
+  // one; what was taken back does not count. Requires: no trial.
+  bool take_freed() { return std::exchange(freed_, false); }
+
  private:
   // Returns what was there before.
   std::optional<Image> put_image(JobId job, const std::optional<Image>& image);
@@ -110,7 +115,8 @@ class PoolRecord {
     std::vector<memory::FreeList::Range> before;
   };
   using Change = std::variant<Taken, Given, RangesSet, Entered, Left, Held, ImageSet, PrefixSet>;
-  void note(Change change);
+  // `frees`: what was taken before is free now.
+  void note(Change change, bool frees = false);
   void undo(const Change& change);
 
   memory::Ledger ledger_;
@@ -123,7 +129,9 @@ class PoolRecord {
   std::vector<ImageSize> unsorted_;
   FlatMap<JobId, Place> prefixes_;
   bool trying_ = false;
-  std::vector<Change> changes_;  // of the trial, the last one last
+  std::vector<Change> changes_;    // of the trial, the last one last
+  size_t first_freed_ = SIZE_MAX;  // of them; none: SIZE_MAX
+  bool freed_ = false;
 };
 
 }  // namespace laneway::lanes

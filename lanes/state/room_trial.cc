@@ -64,25 +64,9 @@ bool frees_enough(CoreState& core, const Wish& wish, const PoolMap& pool,
   return wanted <= free;
 }
 
-RoomTrial::RoomTrial(CoreState& core)
-    : core_(core), pool_(core.pool), outermost_(true), begin_(pool_.mark()) {
-  pool_.begin_trial();
+RoomTrial::RoomTrial(CoreState& core) : core_(core), pool_(core.pool), attempt_(core.pool) {
   regions_.reserve(core.lanes.size());
   for (const Lane& lane : core.lanes) regions_.push_back(lane.region);
-}
-
-RoomTrial::RoomTrial(CoreState& core, const std::vector<Region>& regions)
-    : core_(core), pool_(core.pool), regions_(regions), outermost_(false), begin_(pool_.mark()) {}
-
-RoomTrial::~RoomTrial() {
-  if (!pool_.trying()) return;  // kept
-  pool_.take_back(begin_);
-  if (outermost_) pool_.end_trial();
-}
-
-void RoomTrial::keep() {
-  LW_CHECK(outermost_, "a nested trial is part of another one");
-  pool_.end_trial();
 }
 
 bool RoomTrial::may_slide(const Wish& wish) const {

@@ -38,7 +38,6 @@ class RoomTrial {
   // As the pool is now. While the object lives the core's pool is what was tried; nothing else of
   // the core may change, and no other trial begin but a nested one.
   explicit RoomTrial(CoreState& core);
-  ~RoomTrial();
   RoomTrial(const RoomTrial&) = delete;
   RoomTrial& operator=(const RoomTrial&) = delete;
 
@@ -68,20 +67,19 @@ class RoomTrial {
   // Where the lanes' regions are in this trial, in the order of CoreState::lanes; one without a
   // size is closed.
   const std::vector<Region>& regions() const { return regions_; }
-  // The core's pool stays as it was tried; the core must make its lanes agree. Requires: the trial
-  // is not nested. It is of no use afterwards.
-  void keep();
+  // The core's pool stays as it was tried; the core must make its lanes agree.
+  void keep() { attempt_.keep(); }
 
  private:
-  RoomTrial(CoreState& core, const std::vector<Region>& regions);
+  RoomTrial(CoreState& core, const std::vector<Region>& regions)
+      : core_(core), pool_(core.pool), regions_(regions), attempt_(core.pool) {}
   bool finds_lane(const Wish& wish);
   bool slide(const Wish& wish, bool idle_ones_only, Bytes least);
 
   CoreState& core_;
   PoolMap& pool_;
   std::vector<Region> regions_;
-  const bool outermost_;
-  const PoolMap::Mark begin_;
+  PoolAttempt attempt_;
 };
 
 }  // namespace laneway::lanes
