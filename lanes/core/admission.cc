@@ -22,12 +22,12 @@ ReasonCode reason_of(Room room) {
 }  // namespace
 
 void Admission::admit_waiting() {
-  wakeup_ = TimePoint::never();
+  core_.retry_at[static_cast<size_t>(CoreState::Wait::admission)] = TimePoint::never();
   // Every round admits a job or marks one as tried, so this ends.
   while (!core_.admission_closed() && !core_.view.waiting().empty()) {
     const policies::AdmitDecision decision = policy_.admit(core_);
     if (!decision.job.valid()) {
-      wakeup_ = std::max(decision.again, core_.now);
+      core_.retry_by(CoreState::Wait::admission, std::max(decision.again, core_.now));
       return;
     }
     Job& job = core_.job_of(decision.job);
@@ -69,12 +69,6 @@ bool Admission::is_room_of_others(const Job& job) const {
            eviction_.is_making_room_for(other->view.id) &&
            policy_.goes_before(core_, other->view, job.view);
   });
-}
-
-void Admission::on_timer() {
-  if (wakeup_ > core_.now) return;
-  wakeup_ = TimePoint::never();
-  core_.memory_changed();
 }
 
 ReasonCode Admission::try_admit_with_home(Job& job, const policies::AdmitDecision& decision) {
@@ -144,7 +138,7 @@ ReasonCode Admission::admit_to_new_lane(Job& job, LaneId id) {
     lane.region = {};
     return ReasonCode::exchange_full;
   }
-  attempt.keep();
+  attempt.keep(/*frees=*/false);  // the job takes more than it gave up
   lane.move_to(LaneState::idle);
   core_.view.open_lane(id, lane.region.size);
   admit(job, lane, stayed);
@@ -221,7 +215,7 @@ ReasonCode Admission::admit_to_lane(Job& job, Lane& lane, bool* asked) {
     lane.region = region;
     return ReasonCode::exchange_full;
   }
-  attempt.keep();
+  attempt.keep(/*frees=*/false);
   admit(job, lane, stayed);
   if (grows) core_.report_region(lane);
   enter_lane(job, lane);
@@ -289,8 +283,7 @@ void Admission::admit(const Job& job, const Lane& lane, const ImagePrefix& staye
 
 void Admission::enter_lane(Job& job, Lane& lane) {
   core_.view.remove_waiting(job.view);
-  job.view.lane = lane.id;
-  core_.view.add_to_lane(job.view);
+  core_.enter_lane(job, lane);
   job.reason = {};
   job.told = ReasonCode::none;
   job.wanted_in = false;
@@ -299,7 +292,6 @@ void Admission::enter_lane(Job& job, Lane& lane) {
   job.move_to(job.state() == JobState::away ? JobState::restoring : JobState::staged);
   core_.actions.push_back(PlaceImage{job.view.id, job.image_offset,
                                      core_.pool.rounded(job.view.persistent), job.prefix});
-  core_.touch(lane);
 }
 
 void Admission::tell_queue() {

@@ -34,9 +34,6 @@ class Admission {
   // Admits jobs as long as the policy names one and there is room. Lanes become one, and
   // images move or leave, for one that finds none.
   void admit_waiting();
-  // The policy may answer otherwise then.
-  TimePoint next_wakeup() const { return wakeup_; }
-  void on_timer();
   // Emits QueueJob for every waiting job with another reason than it was told; costs nothing for
   // those about whom nothing changed.
   void tell_queue();
@@ -93,7 +90,6 @@ class Admission {
   // from a place where there was room, because others could not change places beside it.
   bool may_share_ = true;
   bool breaks_exchange_ = false;
-  TimePoint wakeup_ = TimePoint::never();
 };
 
 }  // namespace laneway::lanes

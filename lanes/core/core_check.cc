@@ -208,12 +208,12 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     LW_CHECK(core.job_of(job->id).queued(), "a job that is not queued waits");
   }
   LW_CHECK(members == core.jobs.size(), "the view does not show every job exactly once");
-  LW_CHECK(held == core.held_jobs, "held jobs are miscounted");
+  LW_CHECK(held == core.held_jobs(), "held jobs are miscounted");
   LW_CHECK(std::set(core.leaving.begin(), core.leaving.end()) == leaving &&
                leaving.size() == core.leaving.size(),
            "other jobs leave than is noted");
   LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
-  LW_CHECK(moving == core.moving_jobs, "jobs that move are miscounted");
+  LW_CHECK(moving == core.moving_jobs(), "jobs that move are miscounted");
   LW_CHECK(homeless == core.homeless_jobs, "jobs without a home are miscounted");
   LW_CHECK(aside == core.jobs_aside, "jobs aside are miscounted");
   LW_CHECK(homes == core.outside.homes(), "a home outside of the pool belongs to no job");

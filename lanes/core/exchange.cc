@@ -221,7 +221,7 @@ void Exchange::turn_down(Job& job, bool may_share) {
 
 void Exchange::changed() {
   // Another answer, perhaps, for those in the queue as well.
-  if (!core_.view.waiting().empty()) core_.memory_changed();
+  if (!core_.view.waiting().empty()) core_.changes.note(Changed::jobs);
   // Whose pin still stands is wanted in again; an iteration or a load asks anew by itself.
   if (std::exchange(gave_up_, false)) {
     for (auto& [id, job] : core_.jobs) {
@@ -235,11 +235,10 @@ void Exchange::changed() {
     if (job.aside) {
       job.aside = false;
       --core_.jobs_aside;
-      core_.view.add_waiting(job.view);
-      core_.to_tell.push_back(id);
-      core_.queue_has_changed = true;
+      core_.join_queue(job);
     } else if (core_.is_homeless(job) && (give_home(job) || give_home_by_swaps(job))) {
       --core_.homeless_jobs;
+      core_.changes.note(Changed::jobs);  // it may leave now
     }
   }
 }
@@ -262,9 +261,9 @@ void Exchange::settle_restored() {
 
 bool Exchange::refuse_stuck() {
   const auto& waiting = core_.view.waiting();
-  const bool moves = !core_.leaving.empty() || core_.saving_jobs > 0 || core_.moving_jobs > 0;
+  const bool moves = !core_.leaving.empty() || core_.saving_jobs > 0 || core_.moving_jobs() > 0;
   if (waiting.empty() || !core_.outside.exists() || !core_.worker_up || moves ||
-      core_.held_jobs > 0) {
+      core_.held_jobs() > 0) {
     return false;
   }
   for (const auto& [id, job] : core_.jobs) {
@@ -284,14 +283,13 @@ bool Exchange::refuse_stuck() {
                      .alone = true};
     if (all_find_room(alone)) continue;
     const Reason why = core_.make_reason(ReasonCode::no_way_back, job);
-    core_.view.remove_waiting(job.view);
+    core_.quit_queue(job);
     job.wanted_in = false;
     gave_up_ = true;
     core_.actions.push_back(RefuseWork{job.view.id, why});
     // Who was only asked to be loaded has no iteration that says why.
     job.reason = std::exchange(job.work_announced, false) ? Reason{} : why;
     job.told = job.reason.code;
-    core_.queue_has_changed = true;
     return true;
   }
   return false;

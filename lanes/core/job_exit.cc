@@ -15,45 +15,34 @@ void JobExit::end_job(Job& job, JobState end_state) {
     forget_job(job, end_state);
     return;
   }
-  job.ending = true;
-  job.end_state = end_state;
+  job.end_later(end_state);
   turns_.recall(core_.lane_of(job.view.lane));
-  core_.memory_changed();  // who counted on its leaving counts on others
 }
 
 void JobExit::forget_job(Job& job, JobState end_state) {
   const JobId id = job.view.id;
   if (is_counted(job.view)) core_.lane_limit.jobs_changed(core_.now);
-  if (job.queued()) {
-    core_.view.remove_waiting(job.view);
-    core_.queue_has_changed = true;
-  }
+  if (job.queued()) core_.quit_queue(job);
   if (job.aside) --core_.jobs_aside;
   if (core_.is_homeless(job)) --core_.homeless_jobs;
   if (job.leaves) std::erase(core_.leaving, id);
   if (job.saving) --core_.saving_jobs;
-  if (job.state() == JobState::moving) --core_.moving_jobs;
   if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});
   if (job.view.lane.valid()) {
-    if (job.state() == JobState::held) --core_.held_jobs;
+    const uint32_t held = core_.held_jobs() - (job.state() == JobState::held ? 1 : 0);
     Lane& lane = core_.lane_of(job.view.lane);
-    if (job.view.ready) core_.view.remove_ready(job.view);
-    core_.view.remove_from_lane(job.view);
+    core_.quit_lane(job);
     core_.actions.push_back(DropImage{id});
     core_.pool.drop_image(id);
-    lane.fit_wanted = true;
-    core_.touch(lane);
     // The lane's region may shrink: between two turns, and soon if others wait for memory.
-    if (lane.open() && (!core_.view.waiting().empty() || core_.held_jobs > 0)) turns_.recall(lane);
-    core_.memory_changed();
+    if (lane.open() && (!core_.view.waiting().empty() || held > 0)) turns_.recall(lane);
   }
-  if (core_.pool.drop_prefix(id)) core_.memory_changed();
-  if (core_.outside.drop(id).tier != Tier::none) core_.memory_changed();
-  if (core_.outside.drop_home(id)) core_.memory_changed();
-  core_.exchange_has_changed = true;
+  core_.pool.drop_prefix(id);
+  const bool had_copy = core_.outside.drop(id).tier != Tier::none;
+  // OutsideMap can't note it: homes are given and taken back in each try to admit a job.
+  if (core_.outside.drop_home(id) || had_copy) core_.changes.note(Changed::jobs);
   job.clean = job.saving = job.arriving = false;
   job.move_to(end_state);
-  job.view.lane = {};
   core_.ended.push_back(core_.status_of(job));
   if (core_.ended.size() > kEndedRemembered) core_.ended.pop_front();
   core_.jobs.remove(id);

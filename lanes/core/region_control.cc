@@ -45,15 +45,10 @@ Bytes RegionControl::wanted_size(const Lane& lane) const {
 }
 
 Room RegionControl::resize_region(Lane& lane, Bytes size) {
-  const Region before = lane.region;
   const Room room = core_.pool.resize_region(lane.region, size);
   if (room != Room::done) return room;
   core_.report_region(lane);
-  // One that shrank or moved left bytes behind that somebody may need, and who finds no room may
-  // share one that has grown.
-  if (lane.region.offset != before.offset || lane.region.size != before.size) {
-    core_.memory_changed();
-  }
+  core_.changes.note(Changed::regions);
   return room;
 }
 
@@ -64,20 +59,14 @@ void RegionControl::mark_held(Lane& lane) {
     if (too_large ? known.state() != JobState::resident : known.state() != JobState::held) continue;
     Job& job = core_.job_of(view->id);
     if (too_large) {
-      if (view->ready) core_.view.remove_ready(job.view);
-      job.view.ready = false;
+      core_.set_unready(job);
       job.reason = core_.make_reason(ReasonCode::region_too_small, job);
       job.move_to(JobState::held);
-      core_.touch(lane);  // it may have nothing to run now
-      ++core_.held_jobs;
-      core_.memory_changed();  // somebody may leave for it
     } else {
       job.reason = {};
       job.move_to(JobState::resident);
       // Now it can run: it is not to leave before it did.
       job.leave_no_sooner = std::max(job.leave_no_sooner, core_.now + core_.config.left_alone);
-      --core_.held_jobs;
-      core_.memory_changed();  // admission may be open again
       if (job.work_announced) turns_.announce_work(job);
     }
   }
@@ -90,7 +79,6 @@ void RegionControl::close_lane(Lane& lane) {
   core_.forget_needs(lane);
   lane.move_to(LaneState::closed);
   lane.wants_more = false;
-  core_.memory_changed();
 }
 
 void RegionControl::set_need(Job& job, Bytes ephemeral) {
@@ -99,23 +87,17 @@ void RegionControl::set_need(Job& job, Bytes ephemeral) {
     return;
   }
   if (ephemeral == job.view.ephemeral) return;
-  job.view.ephemeral = ephemeral;
-  core_.exchange_has_changed = true;
-  job.must = std::min(job.must, ephemeral);
+  job.set_need(ephemeral);
   if (!core_.pool.could_ever_fit(job.view.persistent, ephemeral)) {
     exit_.refuse_for_good(job);
     return;
   }
-  if (!job.view.lane.valid()) {
-    core_.memory_changed();
-    return;
-  }
+  if (!job.view.lane.valid()) return;
   Lane& lane = core_.lane_of(job.view.lane);
-  lane.fit_wanted = true;
-  core_.touch(lane);
+  core_.want_fit(lane);
   if (!lane.open()) return;
   const bool too_large = core_.pool.rounded(ephemeral) > lane.region.size;
-  if (too_large || !core_.view.waiting().empty() || core_.held_jobs > 0) turns_.recall(lane);
+  if (too_large || core_.memory_wanted()) turns_.recall(lane);
 }
 
 void RegionControl::retry_held() {
@@ -124,7 +106,7 @@ void RegionControl::retry_held() {
     if (lane.state() == LaneState::idle) fit_region(lane);
     lane.fit_wanted = lane.open();
   }
-  if (core_.held_jobs == 0) return;
+  if (core_.held_jobs() == 0) return;
   std::vector<const policies::JobView*> held;
   for (const policies::LaneView& lane : core_.view.lane_slots()) {
     for (const policies::JobView* job : lane.jobs) {
@@ -194,16 +176,14 @@ void RegionControl::recall_to_slide(const std::vector<Region>& then) {
   for (size_t i = 0; i < then.size(); ++i) {
     Lane& lane = core_.lanes[i];
     if (!lane.open() || then[i].offset == lane.region.offset) continue;
-    lane.admission_wanted = true;  // tried again then
-    turns_.recall(lane);
+    turns_.ask_boundary(lane);
   }
 }
 
 bool RegionControl::refuse_stuck() {
-  const bool moves = !core_.leaving.empty() || core_.saving_jobs > 0 || core_.moving_jobs > 0 ||
-                     eviction_.next_wakeup() != TimePoint::never() ||
-                     moves_.next_wakeup() != TimePoint::never();
-  if (core_.held_jobs == 0 || !core_.worker_up || moves) return false;
+  const bool moves = !core_.leaving.empty() || core_.saving_jobs > 0 || core_.moving_jobs() > 0 ||
+                     core_.leaves_or_moves_later();
+  if (core_.held_jobs() == 0 || !core_.worker_up || moves) return false;
   Job* last = nullptr;
   std::vector<JobId> resting;
   for (auto& [id, job] : core_.jobs) {
@@ -264,7 +244,6 @@ bool RegionControl::slide_as_tried(RoomTrial& now) {
   }
   now.keep();
   --core_.slides_left;
-  core_.memory_changed();
   return true;
 }
 
@@ -279,10 +258,10 @@ void RegionControl::apply_capacity() {
     }
   }
   if (!core_.pool.set_capacity(core_.wanted_capacity)) return;
+  core_.show_pool();
   core_.actions.push_back(ResizePool{core_.wanted_capacity});
-  core_.exchange_has_changed = true;
+  core_.changes.note(Changed::ended);  // as many jobs as before find room outside, or not
   if (shrinks) refuse_too_large();
-  core_.memory_changed();
 }
 
 void RegionControl::make_room_below(Bytes limit) {
@@ -291,11 +270,9 @@ void RegionControl::make_room_below(Bytes limit) {
     if (lane.region.offset + lane.region.size <= limit) continue;
     if (lane.open()) {
       if (!core_.pool.could_move_below(lane.region, limit)) continue;
-      lane.admission_wanted = true;
-      turns_.recall(lane);
+      turns_.ask_boundary(lane);
     } else if (core_.pool.move_below(lane.region, limit)) {
       core_.report_region(lane);
-      core_.memory_changed();
     }
   }
 }
@@ -319,7 +296,7 @@ bool RegionControl::sink_for_moves(Bytes limit) {
 }
 
 void RegionControl::recall_unfitted() {
-  if (core_.view.waiting().empty() && core_.held_jobs == 0) return;
+  if (!core_.memory_wanted()) return;
   for (LaneSet some = core_.all_lanes() & ~core_.regions_needed; some != 0; some &= some - 1) {
     Lane& lane = core_.lanes[static_cast<size_t>(std::countr_zero(some))];
     if (lane.state() != LaneState::granted || !lane.fit_wanted) continue;

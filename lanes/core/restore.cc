@@ -46,8 +46,8 @@ void Restore::take_over(WorkerReport report) {
     Job* over = job.over ? core_.find_job(job.offer.job) : nullptr;
     if (over != nullptr) exit_.end_job(*over, JobState::failed);
   }
-  core_.queue_has_changed = core_.fold_wanted = true;
-  core_.memory_changed();
+  core_.changes.note(Changed::lanes);
+  core_.changes.note(Changed::bounds);
 }
 
 void Restore::restore_region(const ReportedRegion& reported) {
@@ -117,10 +117,8 @@ void Restore::restore_job(const ReportedJob& reported) {
   if (prefix.exists() && !(is_part && core_.pool.claim_prefix(offer.job, prefix))) {
     core_.actions.push_back(DropPrefix{offer.job});
   }
-  const Job& kept = core_.jobs.add(std::move(job));
-  if (!kept.queued()) return;
-  core_.view.add_waiting(kept.view);
-  core_.to_tell.push_back(offer.job);
+  Job& kept = core_.jobs.add(std::move(job));
+  if (kept.queued()) core_.join_queue(kept);
 }
 
 void Restore::restore_admitted(Job job, const ReportedJob& reported) {
@@ -154,7 +152,7 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   job.image_offset = reported.image_offset;
   job.view.lane = reported.lane;
   Job& kept = core_.jobs.add(std::move(job));
-  core_.view.add_to_lane(kept.view);
+  core_.view.add_to_lane(kept.view);  // all lanes are looked at, in their order
   if (has_copy(reported)) kept.move_to(JobState::away);
   kept.move_to(has_copy(reported) ? JobState::restoring : JobState::staged);
   if (reported.placed) {

@@ -5,7 +5,6 @@
 #include <utility>
 #include <variant>
 
-#include "base/limits.h"
 #include "lanes/core/core_check.h"
 #include "lanes/turns/turn_account.h"
 
@@ -43,13 +42,8 @@ const std::vector<Action>& Scheduler::look_again() {
   // Who waits aside is tried again when others end (exchange.h); and while images are under way, or
   // a timer is set for those who wait for memory, nobody is forgotten.
   const bool looks_by_itself =
-      !core_.leaving.empty() || core_.moving_jobs > 0 ||
-      std::min(eviction_.next_wakeup(), moves_.next_wakeup()) != TimePoint::never();
-  if (!looks_by_itself) {
-    core_.memory_changed();
-    core_.queue_has_changed = true;
-  }
-  core_.spread_all = core_.reorder_all = true;
+      !core_.leaving.empty() || core_.moving_jobs() > 0 || core_.leaves_or_moves_later();
+  core_.changes.note_all(/*but_room=*/looks_by_itself);
   settle();
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
   core_.touched.clear();
@@ -57,8 +51,8 @@ const std::vector<Action>& Scheduler::look_again() {
 }
 
 TimePoint Scheduler::next_wakeup() const {
-  return std::min({turns_.next_wakeup(), eviction_.next_wakeup(), moves_.next_wakeup(),
-                   admission_.next_wakeup(), changes_.next_wakeup(), trials_.next_wakeup(),
+  const TimePoint retry = *std::min_element(core_.retry_at.begin(), core_.retry_at.end());
+  return std::min({retry, turns_.next_wakeup(), changes_.next_wakeup(), trials_.next_wakeup(),
                    save_ahead_.next_wakeup()});
 }
 
@@ -67,7 +61,7 @@ void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   policy_changed_ = true;
   trials_.follow_policy();
   // Another policy may let in whom this one kept waiting: asked again with the next event.
-  core_.memory_changed();
+  core_.changes.note(Changed::order);
 }
 
 void Scheduler::settle_once() {
@@ -77,13 +71,12 @@ void Scheduler::settle_once() {
       Lane& lane = core_.lane_of(core_.touched[i]);
       if (lane.state() != LaneState::idle) continue;
       if (lane.fit_wanted) regions_.fit_region(lane);
-      if (std::exchange(lane.admission_wanted, false)) core_.memory_changed();
+      if (std::exchange(lane.admission_wanted, false)) core_.changes.note(Changed::boundary);
     }
-    if (std::exchange(core_.exchange_has_changed, false)) exchange_.changed();
-    if (!core_.memory_has_changed && !core_.queue_has_changed) break;
-    if (core_.memory_has_changed) core_.view.forget_tries();
-    core_.memory_has_changed = false;
-    core_.queue_has_changed = false;
+    if (core_.changes.take(Changed::ended)) exchange_.changed();
+    const bool room = core_.take_room();
+    if (!core_.changes.take(Changed::queue) && !room) break;
+    if (room) core_.view.forget_tries();
     regions_.apply_capacity();
     regions_.retry_held();
     admission_.admit_waiting();
@@ -107,13 +100,12 @@ void Scheduler::settle() {
     settle_once();
     // What went on may let others go on.
   } while ((core_.actions.size() != done && ++rounds < kMostRounds) ||
-           (core_.held_jobs > 0 && regions_.refuse_stuck()) || refuse_stuck());
+           (core_.held_jobs() > 0 && regions_.refuse_stuck()) || refuse_stuck());
 }
 
 bool Scheduler::refuse_stuck() {
-  const TimePoint next =
-      std::min({eviction_.next_wakeup(), moves_.next_wakeup(), changes_.next_wakeup()});
-  return next == TimePoint::never() && exchange_.refuse_stuck();
+  const TimePoint next = std::min(core_.retries_at(CoreState::Wait::merge), changes_.next_wakeup());
+  return !core_.leaves_or_moves_later() && next == TimePoint::never() && exchange_.refuse_stuck();
 }
 
 void Scheduler::check(std::span<const Event> events) {
@@ -147,10 +139,7 @@ void Scheduler::on(const JobOffered& event) {
     core_.actions.push_back(RefuseJob{event.job, core_.make_reason(code, job)});
     return;
   }
-  const Job& kept = core_.jobs.add(std::move(job));
-  core_.view.add_waiting(kept.view);
-  core_.to_tell.push_back(event.job);
-  core_.queue_has_changed = true;
+  core_.join_queue(core_.jobs.add(std::move(job)));
 }
 
 void Scheduler::on(const JobEnded& event) {
@@ -201,7 +190,7 @@ void Scheduler::on(const TurnEnded& event) {
   if (core_.find_job(id) == nullptr) return;  // it can never fit any more
   if (event.end == TurnEnd::out_of_lane && !job.quarantined) {
     job.must = must;
-    lane.fit_wanted = true;
+    core_.want_fit(lane);
   }
   if (job.leaves) return eviction_.leave_now(job);
   const bool was_for_nothing = event.iterations == 0 && !job.work_announced;
@@ -211,7 +200,7 @@ void Scheduler::on(const TurnEnded& event) {
   } else {
     // Who has nothing to run may leave sooner, if there is a place to go to. To move it could be
     // asked before.
-    if (core_.outside.exists() || core_.held_jobs > 0) retry_those_who_wait();
+    if (core_.outside.exists() || core_.held_jobs() > 0) retry_those_who_wait();
     save_ahead_.look_soon();
   }
 }
@@ -226,9 +215,9 @@ void Scheduler::on(const TurnResumed& event) {
   lane != nullptr ? turns_.resume(*lane, event.paused) : static_cast<void>(++core_.ignored_events);
 }
 
-// Somebody may leave for them now, or soon.
+// Somebody may leave for them now, or soon. The job can't note it: at each turn's end it would.
 void Scheduler::retry_those_who_wait() {
-  if (!core_.view.waiting().empty() || core_.held_jobs > 0) core_.memory_changed();
+  if (core_.memory_wanted()) core_.changes.note(Changed::jobs);
 }
 
 void Scheduler::on(const JobReleased& event) {
@@ -238,37 +227,29 @@ void Scheduler::on(const JobReleased& event) {
     ++core_.ignored_events;
     return;
   }
-  job->quarantined = false;
-  if (job->state() == JobState::quarantined) job->move_to(JobState::resident);
+  job->release();
   regions_.set_need(*job, job->need_when_released);
-  core_.memory_changed();  // its image may leave or move again
 }
 
 void Scheduler::rank_changed(const Job& job) {
-  if (job.view.lane.valid()) {
-    Lane& lane = core_.lane_of(job.view.lane);
-    lane.rival_came = lane.rival_came || lane.open();
-    core_.touch(lane);
-  }
-  core_.memory_changed();
+  if (!job.view.lane.valid()) return;
+  Lane& lane = core_.lane_of(job.view.lane);
+  lane.rival_came = lane.rival_came || lane.open();
+  core_.touch(lane);
 }
 
 void Scheduler::on(const TimeLearnt& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  job->view.iteration_estimate = std::clamp(event.iteration, Duration(), limits::kMaxIterationTime);
-  job->view.update_remaining();
+  job->learn_iteration_time(event.iteration);
   rank_changed(*job);
 }
 
 void Scheduler::on(const JobChanged& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  event.changes.apply_to(job->view.options);
-  job->view.update_remaining();
+  job->change(event.changes);
   turns_.ask_urgencies();
-  core_.exchange_has_changed = true;
-  core_.fold_wanted = true;  // of another class it may be one of those that the limit is about
   rank_changed(*job);
 }
 
@@ -277,7 +258,7 @@ void Scheduler::on(const WorkerLost& /*event*/) {
   trials_.worker_lost();
   // Its successor does not know what stayed of whom.
   for (const auto& [id, job] : core_.jobs) core_.pool.drop_prefix(id);
-  core_.memory_changed();
+  core_.changes.note(Changed::bounds);
   for (Lane& lane : core_.lanes) {
     if (!lane.open()) continue;
     Job& job = core_.job_of(lane.turn.job);
@@ -297,14 +278,12 @@ void Scheduler::on(const CapacityChanged& event) {
     return;
   }
   core_.wanted_capacity = wanted;
-  core_.memory_changed();
+  core_.changes.note(Changed::bounds);
 }
 
 void Scheduler::on(const TimerFired& /*event*/) {
   turns_.recall_overdue();
-  admission_.on_timer();
-  eviction_.on_timer();
-  moves_.on_timer();
+  core_.on_timer();
   changes_.on_timer();
   trials_.on_timer();
   save_ahead_.on_timer();

@@ -9,12 +9,12 @@
 //  - turns of jobs with different context keys are never open at the same time;
 //  - regions change only while no turn is open in their lane.
 //
-// How the events of an instant are handled: on(event) changes state and marks what it touched, for
-// each of them; settle() then, once, fits regions at turn boundaries, retries held and waiting jobs
-// when memory or lanes changed, and gives the next turns. So whoever gets a turn was chosen among
-// all who were there at that instant, in whatever order their messages came. Every change that can
-// free memory goes through the same settle(), so no job waits for something that has happened
-// already.
+// How the events of an instant are handled: on(event) changes state, and the owner of what changed
+// notes that (changes.h), for each of them; settle() then, once, fits regions at turn boundaries,
+// retries held and waiting jobs when something may give them room, and gives the next turns. So
+// whoever gets a turn was chosen among all who were there at that instant, in whatever order their
+// messages came. Every change that can free memory goes through the same settle(), so no job waits
+// for something that has happened already.
 //
 // Its parts, each over the same CoreState: turn_control (turns), job_exit (the end of jobs),
 // region_control (places and sizes of regions), lane_changes, lane_trials, admission, eviction
@@ -37,6 +37,7 @@
 #include "lanes/images/pool_size.h"
 #include "lanes/images/save_ahead.h"
 #include "lanes/state/action.h"
+#include "lanes/state/changes.h"
 #include "lanes/state/checked_policy.h"
 #include "lanes/state/core_state.h"
 #include "lanes/state/event.h"
@@ -66,6 +67,8 @@ class Scheduler {
   // For checkers: looks at everything as if it had changed, at the instant of the last events.
   // Returns what goes on then, and should have without; valid until the next call.
   const std::vector<Action>& look_again();
+  // For tests: what changes of this kind is not noted from now on.
+  void lose(Changed what) { core_.changes.lose(what); }
   // The time at which handle(now, TimerFired) is due; TimePoint::never() when nothing waits for a
   // time.
   TimePoint next_wakeup() const;

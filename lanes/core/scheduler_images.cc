@@ -24,7 +24,7 @@ void Scheduler::on(const ImagePlaced& event) {
     rest(*job);
   }
   if (!event.whole) return;
-  if (core_.pool.drop_prefix(event.job)) core_.memory_changed();  // what stayed was copied
+  core_.pool.drop_prefix(event.job);  // what stayed was copied
   retry_those_who_wait();
   if (job->wanted_out) eviction_.unload(*job);
 }
@@ -40,8 +40,7 @@ void Scheduler::rest(Job& job) {
   Lane& lane = core_.lane_of(job.view.lane);
   if (core_.pool.rounded(job.view.ephemeral) > lane.region.size) {
     // Its need grew while its image was on the way.
-    lane.fit_wanted = true;
-    core_.touch(lane);
+    core_.want_fit(lane);
     if (!lane.open()) {
       regions_.fit_region(lane);
     } else {
@@ -113,14 +112,13 @@ void Scheduler::on(const ResidencyWanted& event) {
     case Residency::load: load(); break;
     case Residency::unload:
       if (std::exchange(job->wanted_in, false) && !job->queued()) {
-        core_.view.remove_waiting(job->view);
-        core_.queue_has_changed = true;
+        core_.quit_queue(*job);
       }
       eviction_.unload(*job);
       break;
   }
   // A pin that is gone may let somebody leave.
-  core_.memory_changed();
+  core_.changes.note(Changed::jobs);
 }
 
 }  // namespace laneway::lanes

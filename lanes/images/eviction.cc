@@ -37,7 +37,7 @@ void Eviction::leave_to_return(const Job& held) {
   if (held.leave_no_sooner <= core_.now) {
     (void)let_go({held.view.id}, {});
   } else {
-    wakeup_ = std::min(wakeup_, held.leave_no_sooner);
+    retry_by(held.leave_no_sooner);
   }
 }
 
@@ -52,9 +52,9 @@ void Eviction::unload(Job& job) {
 }
 
 Eviction::Outcome Eviction::make_room(const Wish& wish) {
-  if (!core_.worker_up || core_.moving_jobs > 0) return Outcome::under_way;
+  if (!core_.worker_up || core_.moving_jobs() > 0) return Outcome::under_way;
   if (const TimePoint until = leave_already_until(wish.job.view.id); until > core_.now) {
-    wakeup_ = std::min(wakeup_, until);
+    retry_by(until);
     return Outcome::under_way;
   }
   Candidates found = candidates(wish);
@@ -65,7 +65,7 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
   }
   if (now.suffices) {
     if (const TimePoint from = may_be_sent(now.leaving); from > core_.now) {
-      wakeup_ = std::min(wakeup_, from);
+      retry_by(from);
     } else {
       LW_CHECK(let_go(now.leaving, what_stays(&wish, now.leaving), wish.job.view.id), "they can");
     }
@@ -73,20 +73,20 @@ Eviction::Outcome Eviction::make_room(const Wish& wish) {
   }
   if (!core_.leaving.empty()) return Outcome::under_way;  // perhaps they suffice
   if (give_up_for_moves(wish)) return Outcome::under_way;
-  wakeup_ = std::min(wakeup_, now.again);
+  retry_by(now.again);
   if (found.later.empty())
     return now.again == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
   found.later.insert(found.later.end(), found.now.begin(), found.now.end());
   std::sort(found.later.begin(), found.later.end(), by_arrival);
   const Choice later = choose(wish, found.later);
   const TimePoint again = later.suffices ? found.next : std::min(now.again, later.again);
-  wakeup_ = std::min(wakeup_, again);
+  retry_by(again);
   return again == TimePoint::never() ? Outcome::nobody : Outcome::under_way;
 }
 
 void Eviction::make_room_without_leaving() {
   prefixes_.give_up_all();
-  if (!core_.memory_has_changed) wakeup_ = std::min(wakeup_, core_.now + kTryAgain);
+  if (!core_.may_give_room()) retry_by(core_.now + kTryAgain);
 }
 
 bool Eviction::give_up_prefixes(const Wish& wish) {
@@ -283,18 +283,12 @@ bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, Job
 }
 
 void Eviction::leave_now(Job& job) {
-  if (job.view.ready) core_.view.remove_ready(job.view);
-  job.view.ready = false;
-  core_.touch(core_.lane_of(job.view.lane));  // it may have nothing to run now
-  if (job.state() == JobState::held) {
-    --core_.held_jobs;
-    core_.memory_changed();
-  }
+  core_.set_unready(job);
   job.reason = {};
   job.leaving_since = core_.now;
   job.move_to(JobState::evicting);
   const Tier tier = core_.outside.place_of(job.view.id).tier;
-  wakeup_ = std::min(wakeup_, copies_out(core_, tier).late_from);
+  retry_by(copies_out(core_, tier).late_from);
   core_.actions.push_back(EvictImage{job.view.id, core_.outside.place_of(job.view.id),
                                      core_.pool.rounded(job.view.persistent), job.keeps});
 }
@@ -303,7 +297,6 @@ void Eviction::ended(Job& job) {
   job.leaves = false;
   job.leaves_for = {};
   std::erase(core_.leaving, job.view.id);
-  core_.memory_changed();
 }
 
 void Eviction::left(Job& job) {
@@ -314,16 +307,12 @@ void Eviction::left(Job& job) {
         to_spill ? policies::Way::to_spill : policies::Way::to_store, job.view.persistent,
         core_.now - job.leaving_since);
   }
-  Lane& lane = core_.lane_of(job.view.lane);
-  core_.view.remove_from_lane(job.view);
+  core_.quit_lane(job);
   if (job.keeps > Bytes()) {
     core_.pool.keep_prefix(job.view.id, job.keeps);
   } else {
     core_.pool.drop_image(job.view.id);
   }
-  lane.fit_wanted = true;
-  core_.touch(lane);
-  job.view.lane = {};
   job.clean = true;
   job.move_to(JobState::away);
   if (job.pinned) job.wanted_in = true;
@@ -341,12 +330,6 @@ void Eviction::failed(Job& job) {
 void Eviction::dirty(Job& job) {
   job.clean = false;
   if (!job.leaves && !job.saving) core_.outside.drop(job.view.id);
-}
-
-void Eviction::on_timer() {
-  if (wakeup_ > core_.now) return;
-  wakeup_ = TimePoint::never();
-  core_.memory_changed();
 }
 
 }  // namespace laneway::lanes

@@ -65,9 +65,6 @@ class Eviction {
   // The image in the pool differs from the copy outside from now on.
   void dirty(Job& job);
 
-  TimePoint next_wakeup() const { return wakeup_; }
-  void on_timer();
-
  private:
   using Leaving = std::vector<JobId>;
   // By arrival.
@@ -110,12 +107,12 @@ class Eviction {
   // When all of them may be sent where they go; now, if nothing is in the way.
   TimePoint may_be_sent(const Leaving& leaving) const;
   void ended(Job& job);
+  void retry_by(TimePoint time) { core_.retry_by(CoreState::Wait::eviction, time); }
 
   CoreState& core_;
   CheckedPolicy& policy_;
   TurnControl& turns_;
   PrefixControl prefixes_{core_};
-  TimePoint wakeup_ = TimePoint::never();
 };
 
 }  // namespace laneway::lanes

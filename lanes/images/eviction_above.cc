@@ -20,7 +20,7 @@ void Eviction::empty_above(Bytes limit) {
     if (job.leave_no_sooner <= core_.now) {
       above.push_back(id);
     } else {
-      wakeup_ = std::min(wakeup_, job.leave_no_sooner);
+      retry_by(job.leave_no_sooner);
       later = true;
     }
   }
@@ -48,7 +48,7 @@ JobId Eviction::first_to_leave() {
   for (const auto& [id, job] : core_.jobs) {
     if (!could_leave(job, /*also_pinned=*/true) || core_.is_homeless(job)) continue;
     if (job.leave_no_sooner > core_.now) {
-      wakeup_ = std::min(wakeup_, job.leave_no_sooner);
+      retry_by(job.leave_no_sooner);
       continue;
     }
     const auto order = [](const Job& one) {

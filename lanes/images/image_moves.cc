@@ -22,7 +22,7 @@ bool suffices(RoomTrial& trial, const Wish& wish) {
 }  // namespace
 
 bool ImageMoves::make_room(const Wish& wish) {
-  if (core_.moving_jobs > 0) return true;
+  if (core_.moving_jobs() > 0) return true;
   if (!core_.worker_up || !core_.leaving.empty()) return false;
   std::vector<const Job*> all = candidates();
   if (all.empty() || !may_help(wish, all)) return false;
@@ -61,7 +61,7 @@ bool ImageMoves::could_move(const Job& job) {
   if (!there || !job.view.lane.valid() || job.arriving || job.leaves || job.saving || job.ending)
     return false;
   if (job.move_no_sooner <= core_.now) return true;
-  wakeup_ = std::min(wakeup_, job.move_no_sooner);
+  core_.retry_by(CoreState::Wait::move, job.move_no_sooner);
   return false;
 }
 
@@ -93,7 +93,7 @@ ImageMoves::Step ImageMoves::compaction(const Wish& wish,
 }
 
 bool ImageMoves::make_room_above(Bytes limit) {
-  if (core_.moving_jobs > 0) return true;
+  if (core_.moving_jobs() > 0) return true;
   if (!core_.worker_up || !core_.leaving.empty()) return false;
   const JobTable& jobs = core_.jobs;
   const auto goes = [&](const auto& known) {
@@ -109,7 +109,7 @@ bool ImageMoves::make_room_above(Bytes limit) {
 }
 
 void ImageMoves::move_down() {
-  if (!core_.worker_up || !core_.leaving.empty() || core_.moving_jobs > 0) return;
+  if (!core_.worker_up || !core_.leaving.empty() || core_.moving_jobs() > 0) return;
   const JobTable& jobs = core_.jobs;
   // Each step goes down, so this ends.
   const auto goes = [&](const auto& known) {
@@ -146,38 +146,24 @@ bool ImageMoves::finds_place(RoomTrial& trial, const Job& job, Bytes limit) cons
 bool ImageMoves::begin(const Step& step) {
   Job& job = core_.job_of(step.job->view.id);
   if (job.view.running) {
-    Lane& lane = core_.lane_of(job.view.lane);
-    lane.admission_wanted = true;  // tried again then
-    turns_.recall(lane);
+    turns_.ask_boundary(core_.lane_of(job.view.lane));
     return true;
   }
   const std::optional<Bytes> place = core_.pool.begin_move(job.view.id, step.to);
   if (!place) return false;
-  if (job.view.ready) core_.view.remove_ready(job.view);
-  job.view.ready = false;
-  core_.touch(core_.lane_of(job.view.lane));  // it may have nothing to run now
-  if (job.state() == JobState::held) --core_.held_jobs;
+  core_.set_unready(job);
   job.reason = {};
   job.moves_to = *place;
   job.move_to(JobState::moving);
-  ++core_.moving_jobs;
   core_.actions.push_back(MoveImage{job.view.id, *place, core_.pool.rounded(job.view.persistent)});
   return true;
 }
 
 void ImageMoves::ended(Job& job, bool moved) {
-  --core_.moving_jobs;
   core_.pool.end_move(job.view.id, moved);
   if (moved) job.image_offset = job.moves_to;
   // Two jobs with different wishes do not move it to and fro for ever.
   job.move_no_sooner = core_.now + (moved ? core_.config.left_alone : kAfterFailure);
-  core_.memory_changed();
-}
-
-void ImageMoves::on_timer() {
-  if (wakeup_ > core_.now) return;
-  wakeup_ = TimePoint::never();
-  core_.memory_changed();
 }
 
 }  // namespace laneway::lanes

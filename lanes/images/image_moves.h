@@ -33,9 +33,6 @@ class ImageMoves {
   // The image lies where it was to go; or the copy failed, and it lies where it was.
   void ended(Job& job, bool moved);
 
-  TimePoint next_wakeup() const { return wakeup_; }
-  void on_timer();
-
  private:
   // Whether it could move, and does not lie below the limit; finds a place there.
   bool lies_above(const Job& job, Bytes limit);
@@ -60,7 +57,6 @@ class ImageMoves {
 
   CoreState& core_;
   TurnControl& turns_;
-  TimePoint wakeup_ = TimePoint::never();
 };
 
 }  // namespace laneway::lanes

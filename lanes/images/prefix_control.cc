@@ -49,7 +49,6 @@ void PrefixControl::give_up_all() {
 void PrefixControl::give_up(JobId job) {
   core_.pool.drop_prefix(job);
   core_.actions.push_back(DropPrefix{job});
-  core_.memory_changed();
 }
 
 Bytes PrefixControl::wanted(const Job& job) const {

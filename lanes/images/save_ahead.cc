@@ -75,9 +75,9 @@ void SaveAhead::saved(Job& job, bool whole) {
   --core_.saving_jobs;
   look_soon();
   // A copy that nobody needs gives its place to who waits aside for one.
-  if (core_.jobs_aside > 0) core_.exchange_has_changed = true;
+  if (core_.jobs_aside > 0) core_.changes.note(Changed::ended);
   // It may move again.
-  if (core_.wanted_capacity != core_.pool.capacity()) core_.memory_changed();
+  if (core_.wanted_capacity != core_.pool.capacity()) core_.changes.note(Changed::jobs);
   if (job.leaves || job.clean) return;  // its place is needed all the same
   const bool in_pool = job.view.lane.valid() && job.state() != JobState::staged &&
                        job.state() != JobState::restoring;
@@ -85,7 +85,7 @@ void SaveAhead::saved(Job& job, bool whole) {
   if (job.clean) return;
   core_.outside.drop(job.view.id);
   outdated(job);
-  core_.memory_changed();
+  core_.changes.note(Changed::jobs);  // room outside is free
 }
 
 void SaveAhead::outdated(Job& job) {

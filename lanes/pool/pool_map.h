@@ -106,8 +106,9 @@ class PoolMap {
   void begin_trial() { record_.begin_trial(); }
   Mark mark() const { return record_.mark(); }
   void take_back(Mark mark) { record_.take_back(mark); }
-  void end_trial() { record_.end_trial(); }
+  void end_trial(bool frees = true) { record_.end_trial(frees); }
   bool trying() const { return record_.trying(); }
+  bool freed() const { return record_.freed(); }
   bool take_freed() { return record_.take_freed(); }
 
   Bytes capacity() const { return ledger().capacity(); }
@@ -153,9 +154,9 @@ class PoolAttempt {
   PoolAttempt& operator=(const PoolAttempt&) = delete;
 
   // Requires: none that began later lives.
-  void keep() {
+  void keep(bool frees = true) {
     kept_ = true;
-    if (outermost_) pool_.end_trial();
+    if (outermost_) pool_.end_trial(frees);
   }
 
  private:

@@ -39,9 +39,9 @@ void PoolRecord::begin_trial() {
   trying_ = true;
 }
 
-void PoolRecord::end_trial() {
+void PoolRecord::end_trial(bool frees) {
   trying_ = false;
-  freed_ = freed_ || first_freed_ < changes_.size();
+  freed_ = freed_ || (frees && first_freed_ < changes_.size());
   first_freed_ = SIZE_MAX;
   changes_.clear();
 }

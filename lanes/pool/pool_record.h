@@ -72,12 +72,13 @@ class PoolRecord {
   Mark mark() const { return changes_.size(); }
   // Everything is as it was at the mark, which must be of this trial.
   void take_back(Mark mark);
-  // What was changed and not taken back stays.
-  void end_trial();
+  // What was changed and not taken back stays. Not `frees`: what that freed does not count.
+  void end_trial(bool frees = true);
   bool trying() const { return trying_; }
 
   // Whether something that was taken is free since this was asked last, or the capacity is another
   // one; what was taken back does not count. Requires: no trial.
+  bool freed() const { return freed_; }
   bool take_freed() { return std::exchange(freed_, false); }
 
  private:

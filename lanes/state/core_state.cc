@@ -32,7 +32,9 @@ CoreState::CoreState(const SchedulerConfig& wanted)
            "a turn's budget needs a bound");
   LW_CHECK(wanted.check_every > 0, "the state must be checked some time");
   for (size_t i = 0; i < lanes.size(); ++i) lanes[i].id = LaneId(i + 1);
-  memory_changed();
+  retry_at.fill(TimePoint::never());
+  show_pool();
+  changes.note(Changed::bounds);
 }
 
 Job* CoreState::find_job(JobId id) { return jobs.find(id); }
@@ -76,9 +78,37 @@ Job CoreState::new_job(const JobOffered& offer) {
 void CoreState::enqueue(Job& job) {
   job.view.queue = ++arrivals;
   job.view.queued_at = now;
+  join_queue(job);
+}
+
+void CoreState::join_queue(Job& job) {
   view.add_waiting(job.view);
   to_tell.push_back(job.view.id);
-  queue_has_changed = true;
+  changes.note(Changed::queue);
+}
+
+void CoreState::quit_queue(Job& job) {
+  view.remove_waiting(job.view);
+  changes.note(Changed::queue);
+}
+
+void CoreState::enter_lane(Job& job, Lane& lane) {
+  job.view.lane = lane.id;
+  view.add_to_lane(job.view);
+  touch(lane);
+}
+
+void CoreState::quit_lane(Job& job) {
+  set_unready(job);
+  view.remove_from_lane(job.view);
+  want_fit(lane_of(job.view.lane));
+  job.view.lane = {};
+}
+
+void CoreState::set_unready(Job& job) {
+  if (job.view.ready) view.remove_ready(job.view);
+  job.view.ready = false;
+  touch(lane_of(job.view.lane));  // it may have nothing to run now
 }
 
 bool CoreState::needs_region(Lane& lane, std::span<const JobId> gone) {
@@ -107,9 +137,14 @@ void CoreState::touch(Lane& lane) {
 
 void CoreState::note_order(Lane& lane) {
   lane.is_news = true;
-  if (lane.touched) return;
+  if (lane.touched || !changes.hears(Changed::lane)) return;
   lane.touched = true;
   touched.push_back(lane.id);
+}
+
+void CoreState::want_fit(Lane& lane) {
+  lane.fit_wanted = changes.hears(Changed::fit);
+  touch(lane);
 }
 
 void CoreState::report_region(Lane& lane) {
@@ -118,8 +153,23 @@ void CoreState::report_region(Lane& lane) {
   view.set_region(lane.id, lane.region.size);
 }
 
-void CoreState::memory_changed() {
-  memory_has_changed = spread_all = true;
+bool CoreState::take_room() {
+  if (pool.take_freed()) changes.note(Changed::pool);
+  if (!changes.take_room()) return false;
+  changes.note(Changed::spread);
+  show_pool();
+  return true;
+}
+
+void CoreState::on_timer() {
+  for (TimePoint& at : retry_at) {
+    if (at > now) continue;
+    at = TimePoint::never();
+    changes.note(Changed::time);
+  }
+}
+
+void CoreState::show_pool() {
   view.set_pool({.capacity = pool.capacity(),
                  .claimed = pool.claimed(),
                  .largest_free = pool.largest_free(),
@@ -129,7 +179,7 @@ void CoreState::memory_changed() {
 void CoreState::outside_taken() {
   Bytes largest;
   for (const policies::JobView* one : view.waiting()) largest = std::max(largest, one->persistent);
-  if (!outside.has_a_home_for(largest)) memory_changed();
+  if (!outside.has_a_home_for(largest)) changes.note(Changed::jobs);
 }
 
 Reason CoreState::make_reason(ReasonCode code, const Job& job) const {
@@ -162,7 +212,7 @@ Bytes CoreState::staying() const {
 }
 
 bool CoreState::admission_closed() const {
-  return held_jobs > 0 || wanted_capacity < pool.capacity();
+  return held_jobs() > 0 || wanted_capacity < pool.capacity();
 }
 
 JobStatus CoreState::status_of(const Job& job) const {

@@ -5,6 +5,8 @@
 // thread-safe.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -17,6 +19,7 @@
 #include "lanes/pool/outside_map.h"
 #include "lanes/pool/pool_map.h"
 #include "lanes/state/action.h"
+#include "lanes/state/changes.h"
 #include "lanes/state/job.h"
 #include "lanes/state/job_offered.h"
 #include "lanes/state/job_table.h"
@@ -83,6 +86,14 @@ struct CoreState {
   Job new_job(const JobOffered& offer);
   // Its image is outside and is wanted in the pool: it waits, behind all who wait now.
   void enqueue(Job& job);
+  // It stands among those that want to be admitted, by its place there; and does no more.
+  void join_queue(Job& job);
+  void quit_queue(Job& job);
+  // The job is in that lane from now on; and in none.
+  void enter_lane(Job& job, Lane& lane);
+  void quit_lane(Job& job);
+  // It has no turn to come in its lane, though it has work.
+  void set_unready(Job& job);
   LaneSet all_lanes() const { return ~LaneSet{0} >> (64 - lanes.size()); }
   // Whether a job of the lane, but for those of `gone` (ascending), needs its region whole.
   bool needs_region(Lane& lane, std::span<const JobId> gone = {});
@@ -95,14 +106,33 @@ struct CoreState {
   void touch(Lane& lane);
   // … when its jobs and their needs are the same, but whose turn it is, or their order, is not.
   void note_order(Lane& lane);
-  // Must be called when memory or a lane was freed: jobs without room are tried again when the
-  // event has been handled.
-  void memory_changed();
+  // Touches it, and its region is fitted to its jobs when no turn is open.
+  void want_fit(Lane& lane);
+  // Whether something has changed that may give room to those who wait.
+  bool may_give_room() const { return changes.may_give_room() || pool.freed(); }
+  // The same, once.
+  bool take_room();
+  // Must be called when the pool has another capacity.
+  void show_pool();
+  // Who waits is tried again at that time. What is noted last of each kind of wait holds.
+  enum class Wait : uint8_t { admission, eviction, move, merge };
+  void retry_by(Wait wait, TimePoint time) {
+    TimePoint& at = retry_at[static_cast<size_t>(wait)];
+    at = std::min(at, time);
+  }
+  TimePoint retries_at(Wait wait) const { return retry_at[static_cast<size_t>(wait)]; }
+  // Images leave or move then, perhaps.
+  bool leaves_or_moves_later() const {
+    return std::min(retries_at(Wait::eviction), retries_at(Wait::move)) != TimePoint::never();
+  }
+  void on_timer();
   // Must be called when room outside was taken: those who wait may find no home any more, and wait
-  // aside then.
+  // aside then. (A note of OutsideMap would come from each try to admit one of them as well.)
   void outside_taken();
+  uint32_t held_jobs() const { return jobs.count_in(JobState::held); }
+  uint32_t moving_jobs() const { return jobs.count_in(JobState::moving); }
   // Whether somebody waits for memory: then whoever has nothing to run must be known.
-  bool memory_wanted() const { return !view.waiting().empty() || held_jobs > 0; }
+  bool memory_wanted() const { return !view.waiting().empty() || held_jobs() > 0; }
   // Whether lanes may take memory so that work waits less: nobody waits for it, and the pool is as
   // large as it is to be.
   bool memory_to_spare() const { return !memory_wanted() && wanted_capacity == pool.capacity(); }
@@ -125,7 +155,9 @@ struct CoreState {
   PoolMap pool;
   OutsideMap outside;
   policies::View view;
-  JobTable jobs;
+  Changes changes;
+  std::array<TimePoint, 4> retry_at;  // by Wait
+  JobTable jobs{changes};
   std::vector<Lane> lanes;     // slot i is lane i + 1
   LaneSet regions_needed = 0;  // those with a Lane::needs_region
   LaneLimit lane_limit;
@@ -137,20 +169,12 @@ struct CoreState {
   uint64_t arrivals = 0;
   TimePoint now;
   bool worker_up = true;
-  bool memory_has_changed = false;
-  bool queue_has_changed = false;     // a waiting job came or went
-  bool exchange_has_changed = false;  // a job ended or has other needs, or the pool another size
-  bool spread_all = true;    // memory or contexts changed: LaneChanges::spread looks at all
-  bool reorder_all = false;  // contexts changed: … and at the order over all lanes
   bool work_is_kept_waiting = false;  // some lane keeps work waiting that another could do
-  bool fold_wanted = false;           // lanes may be more than the limit: LaneChanges::fold looks
   // How often regions may still slide before the event has been handled: jobs with different wishes
   // could move them to and fro for ever.
   uint32_t slides_left = 0;
-  uint32_t held_jobs = 0;
   std::vector<JobId> leaving;  // whose image leaves, or will at the end of a turn
   uint32_t saving_jobs = 0;    // whose image is copied out ahead of need
-  uint32_t moving_jobs = 0;    // whose image moves inside the pool
   uint32_t homeless_jobs = 0;  // see is_homeless
   uint32_t jobs_aside = 0;     // that wait, and not in the queue
   Bytes wanted_capacity;       // as CapacityChanged asked; equal to the pool's capacity when done

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "base/limits.h"
 
 namespace laneway::lanes {
 namespace {
@@ -109,12 +110,53 @@ void Job::quarantine() {
   must = Bytes();
 }
 
+void Job::release() {
+  quarantined = false;
+  if (state_ == JobState::quarantined) move_to(JobState::resident);
+  note(Changed::jobs);  // its image may leave or move again
+}
+
+void Job::set_need(Bytes ephemeral) {
+  view.ephemeral = ephemeral;
+  must = std::min(must, ephemeral);
+  note(Changed::ended);
+  if (!view.lane.valid()) note(Changed::jobs);
+}
+
+void Job::end_later(JobState state) {
+  ending = true;
+  end_state = state;
+  note(Changed::jobs);  // who counted on its leaving counts on others
+}
+
+void Job::change(const JobChanges& changes) {
+  changes.apply_to(view.options);
+  view.update_remaining();
+  note(Changed::order);
+  note(Changed::ended);
+  note(Changed::lanes);  // of another class it may be one of those that the limit is about
+}
+
+void Job::learn_iteration_time(Duration time) {
+  view.iteration_estimate = std::clamp(time, Duration(), limits::kMaxIterationTime);
+  view.update_remaining();
+  note(Changed::order);
+}
+
 void Job::move_to(JobState state) {
   if (!job_transition_allowed(state_, state)) {
     check_failed("job_transition_allowed", __FILE__, __LINE__,
                  "job " + std::to_string(view.id.value()) + " can't go from '" +
                      job_state_name(state_) + "' to '" + job_state_name(state) + "'");
   }
+  if (tally_ != nullptr) {
+    --tally_->in_state[static_cast<size_t>(state_)];
+    ++tally_->in_state[static_cast<size_t>(state)];
+  }
+  // Somebody may leave for it; or admission may be open again, at a move's end as the pool notes.
+  const bool held_no_more = state_ == JobState::held && state != JobState::moving;
+  if (state == JobState::held || held_no_more) note(Changed::held);
+  if (state_ == JobState::evicting) note(Changed::jobs);  // who counted on it counts on others
   state_ = state;
 }
 

@@ -8,8 +8,10 @@
 
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "base/job_changes.h"
 #include "base/result.h"
 #include "lanes/pool/image_prefix.h"
+#include "lanes/state/changes.h"
 #include "lanes/state/learnt.h"
 #include "lanes/state/reason.h"
 #include "policies/view.h"
@@ -39,6 +41,13 @@ const char* job_state_name(JobState state);
 // The table of the state machine.
 bool job_transition_allowed(JobState from, JobState to);
 
+// What the jobs of a table have in common: how many are in each state, and where they note what
+// changed.
+struct JobTally {
+  Changes& changes;
+  std::array<uint32_t, kJobStateCount> in_state{};
+};
+
 // What the view begins with lies in one line of the cache, and what is asked of most jobs besides
 // it in the one behind the view.
 struct alignas(64) Job {
@@ -57,6 +66,13 @@ struct alignas(64) Job {
   Bytes need() const { return quarantined ? need_when_released : view.ephemeral; }
   // Requires: it has no turn.
   void quarantine();
+  void release();
+  // What it needs of its lane's region from now on.
+  void set_need(Bytes ephemeral);
+  // It ends when its turn has ended.
+  void end_later(JobState state);
+  void change(const JobChanges& changes);
+  void learn_iteration_time(Duration time);
   // Its state with its image in the pool, no turn, and room enough in its lane.
   JobState at_rest() const { return quarantined ? JobState::quarantined : JobState::resident; }
   // Whether it stands in the queue of those that want to be admitted: a job that is away does when
@@ -69,6 +85,12 @@ struct alignas(64) Job {
   void move_to(JobState state);
 
  private:
+  friend class JobTable;
+  void note(Changed what) {
+    if (tally_ != nullptr) tally_->changes.note(what);
+  }
+
+  JobTally* tally_ = nullptr;  // of its table; none: it is in no table yet
   JobState state_ = JobState::waiting;
 
  public:

@@ -16,13 +16,19 @@ Job& JobTable::add(Job job) {
   const auto [at, is_new] = jobs_.emplace(id, std::move(job));
   LW_CHECK(is_new, "the core knows a job of this id already");
   places_[place(id)] = &at->second;
+  at->second.tally_ = &tally_;
+  ++tally_.in_state[static_cast<size_t>(at->second.state())];
   return at->second;
 }
 
 void JobTable::remove(JobId id) {
   Job*& in_place = places_[place(id)];
   if (in_place != nullptr && in_place->view.id == id) in_place = nullptr;
-  LW_CHECK(jobs_.erase(id) == 1, "the core knows no job of this id");
+  const auto found = jobs_.find(id);
+  LW_CHECK(found != jobs_.end(), "the core knows no job of this id");
+  --tally_.in_state[static_cast<size_t>(found->second.state())];
+  tally_.changes.note(Changed::ended);
+  jobs_.erase(found);
 }
 
 }  // namespace laneway::lanes

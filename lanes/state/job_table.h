@@ -14,7 +14,8 @@ namespace laneway::lanes {
 
 class JobTable {
  public:
-  JobTable() = default;
+  // What changes of the jobs is noted in `changes`, which must outlive the object.
+  explicit JobTable(Changes& changes) : tally_{.changes = changes} {}
   JobTable(const JobTable&) = delete;  // the places point into the jobs
   JobTable& operator=(const JobTable&) = delete;
 
@@ -29,6 +30,7 @@ class JobTable {
   // Requires: it is in the table.
   void remove(JobId id);
 
+  uint32_t count_in(JobState state) const { return tally_.in_state[static_cast<size_t>(state)]; }
   size_t size() const { return jobs_.size(); }
   bool empty() const { return jobs_.empty(); }
   // Pairs of id and job, by id.
@@ -42,6 +44,7 @@ class JobTable {
   static size_t place(JobId id) { return id.value() % kPlaces; }
   Job* find_shadowed(JobId id);
 
+  JobTally tally_;
   std::map<JobId, Job> jobs_;
   // In front of it, by the last bits of the id: ids come one after the other, so that few jobs of a
   // time share a place; the last one that was added has it.

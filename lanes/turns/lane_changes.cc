@@ -44,23 +44,19 @@ void LaneChanges::change(Job& job, Lane& to) {
            "a job changes its lane while it has no turn");
   Lane& from = core_.lane_of(job.view.lane);
   const bool ready = job.view.ready;
-  if (ready) core_.view.remove_ready(job.view);
-  core_.view.remove_from_lane(job.view);
-  job.view.lane = to.id;
-  core_.view.add_to_lane(job.view);
+  core_.quit_lane(job);
+  core_.enter_lane(job, to);
+  job.view.ready = ready;
   if (ready) core_.view.add_ready(job.view);
   core_.actions.push_back(ChangeLane{job.view.id, to.id});
   // Somebody who waits may be let into another lane; or may find room beside a homeless job now, or
   // not any more.
   const bool other_lane = core_.lane_limit.on() && !is_counted(core_, from.id);
-  if (other_lane || core_.is_homeless(job)) core_.memory_changed();
-  from.fit_wanted = true;
-  core_.touch(from);
+  if (other_lane || core_.is_homeless(job)) core_.changes.note(Changed::jobs);
   // It may be held no more, or the region wants to grow.
   to.fit_wanted = to.fit_wanted || job.state() == JobState::held ||
                   core_.pool.rounded(job.view.ephemeral) > to.region.size;
   to.rival_came = to.rival_came || (ready && to.open());
-  core_.touch(to);
 }
 
 bool LaneChanges::may_share(const Wish& wish) const {
@@ -127,7 +123,7 @@ size_t LaneChanges::most_for(const Wish& wish) {
     const bool is_early = waited < config.merge_after;
     if (waited < config.merge_all_after) {
       const Duration due = is_early ? config.merge_after : config.merge_all_after;
-      merge_at_ = std::min(merge_at_, wish.job.view.queued_at + due);
+      core_.retry_by(CoreState::Wait::merge, wish.job.view.queued_at + due);
       stay = is_early ? exist : std::max(config.keep_lanes, 1U);
     }
   }
@@ -230,12 +226,11 @@ void LaneChanges::spread() {
   const bool spare = core_.memory_to_spare();
   const bool more_spare = spare && !had_spare_;
   had_spare_ = spare;
-  if (std::exchange(core_.spread_all, false) || more_spare) {
-    all = true;
-    // Regions may grow now that could not.
-    core_.reorder_all = core_.reorder_all || spare;
-  }
-  if (std::exchange(core_.reorder_all, false)) later_ = misplaced_ = core_.all_lanes();
+  const bool contexts = core_.changes.take(Changed::contexts);
+  const bool looks_at_all = core_.changes.take(Changed::spread) || contexts || more_spare;
+  all = all || looks_at_all;
+  // Regions may grow now that could not.
+  if (contexts || (looks_at_all && spare)) later_ = misplaced_ = core_.all_lanes();
   if (all) from = has_waiting_;
   if (from != 0) fill_lanes(from);
   put_in_order();
@@ -283,8 +278,7 @@ void LaneChanges::let_in(const policies::JobView& job, Lane& lane) {
 }
 
 void LaneChanges::fold() {
-  if (!core_.fold_wanted) return;
-  core_.fold_wanted = false;
+  if (!core_.changes.take(Changed::lanes)) return;
   if (!core_.lane_limit.on() || !core_.worker_up) return;
   std::vector<Lane*> counted;
   for (Lane& lane : core_.lanes) {
@@ -304,7 +298,7 @@ void LaneChanges::fold(Lane& lane, std::span<Lane* const> into) {
     if (!is_counted(*job)) continue;
     if (job->running) {
       turns_.recall(lane);
-      core_.fold_wanted = true;
+      core_.changes.note(Changed::lanes);
       continue;
     }
     Lane* found = nullptr;
@@ -327,15 +321,10 @@ void LaneChanges::ask_unbounded() {
 }
 
 void LaneChanges::on_timer() {
-  if (merge_at_ <= core_.now) {
-    merge_at_ = TimePoint::never();
-    core_.memory_changed();
-  }
-  if (ask_at_ <= core_.now) {
-    ask_at_ = TimePoint::never();
-    ask_now_ = true;
-    core_.spread_all = true;  // to be asked again, if somebody waits still
-  }
+  if (ask_at_ > core_.now) return;
+  ask_at_ = TimePoint::never();
+  ask_now_ = true;
+  core_.changes.note(Changed::spread);  // to be asked again, if somebody waits still
 }
 
 }  // namespace laneway::lanes

@@ -9,7 +9,6 @@
 // Part of the core; not thread-safe.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -41,9 +40,8 @@ class LaneChanges {
   // Jobs of lanes that the limit (lane_limit.h) does not allow go to those that it does.
   void fold();
 
-  // When merge_for is due for somebody for whom it was too early, or turns are to be asked whether
-  // they have work; TimePoint::never() when nobody waits for either.
-  TimePoint next_wakeup() const { return std::min(merge_at_, ask_at_); }
+  // When turns are to be asked whether they have work; TimePoint::never() when nobody waits for it.
+  TimePoint next_wakeup() const { return ask_at_; }
   void on_timer();
 
  private:
@@ -86,7 +84,6 @@ class LaneChanges {
   CheckedPolicy& policy_;
   TurnControl& turns_;
   LaneOrder order_;
-  TimePoint merge_at_ = TimePoint::never();
   TimePoint ask_at_ = TimePoint::never();
   bool ask_now_ = false;
   // As of when lanes were touched last.

@@ -9,7 +9,7 @@ namespace laneway::lanes {
 
 void LaneTrials::follow_policy() {
   core_.lane_limit.set_wanted(core_.now, policy_.shares());
-  core_.fold_wanted = true;
+  core_.changes.note(Changed::lanes);
   follow();
 }
 
@@ -62,8 +62,8 @@ void LaneTrials::follow() {
     turns_.watch_level(level_);
   }
   const uint32_t lanes = limit.lanes();
-  if (lanes > lanes_) core_.memory_changed();  // jobs go there, or are admitted
-  if (lanes < lanes_) core_.fold_wanted = true;
+  if (lanes > lanes_) core_.changes.note(Changed::bounds);  // jobs go there, or are admitted
+  if (lanes < lanes_) core_.changes.note(Changed::lanes);
   lanes_ = lanes;
 }
 

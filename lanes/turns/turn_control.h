@@ -40,7 +40,12 @@ class TurnControl {
   void settle_lane(Lane& lane);
   // Asks the lane's open turn to end. Does nothing when no turn is open, or it was asked already.
   void recall(Lane& lane);
-  // The same because of what `wants` needs: if that job may interrupt the turn's, soon.
+  // Somebody who waits needs the lane between two turns, and is tried again then.
+  void ask_boundary(Lane& lane) {
+    lane.admission_wanted = true;
+    recall(lane);
+  }
+  // As recall, because of what `wants` needs: if that job may interrupt the turn's, soon.
   void recall_for(Lane& lane, const Job& wants);
   // The iteration of the lane's open turn is held, or goes on after so long. Held time is no part
   // of the turn's slice. Requires: lane.open().

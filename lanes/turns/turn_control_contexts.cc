@@ -72,13 +72,13 @@ bool TurnControl::settle_contexts() {
   for (Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::idle) try_grant(lane);
   }
-  core_.spread_all = core_.reorder_all = true;
+  core_.changes.note(Changed::contexts);
   return true;
 }
 
 void TurnControl::grant_context(uint64_t key) {
   set_period(key);
-  core_.spread_all = core_.reorder_all = true;  // more of it may begin in other lanes
+  core_.changes.note(Changed::contexts);  // more of it may begin in other lanes
   for (Lane& lane : core_.lanes) {
     if (lane.state() == LaneState::idle) grant_one_of(lane, key);
   }

@@ -22,7 +22,8 @@ Job job_of(uint64_t id) {
 
 TEST(JobTable, FindsWhatIsInItAndNothingElse) {
   Random random(testing::seed_from_environment(612));
-  JobTable table;
+  Changes changes;
+  JobTable table(changes);
   std::map<uint64_t, const Job*> naive;
   std::vector<uint64_t> ids;  // few places, many ids in each
   for (uint64_t place = 1; place <= 5; ++place) {

@@ -11,7 +11,8 @@ namespace laneway::simulation {
 
 using namespace lanes;  // NOLINT: the vocabulary of this file
 
-World::World(uint64_t seed, Kind kind) : random_(seed), seed_(seed), kind_(kind) {
+World::World(uint64_t seed, Kind kind, std::optional<Changed> lost)
+    : random_(seed), seed_(seed), kind_(kind), lost_(lost) {
   SchedulerConfig config;
   capacity_ = 64 * (kind == Kind::exchange ? 100 : random_.between(40, 4000));
   config.capacity = Bytes(capacity_);
@@ -54,7 +55,7 @@ World::World(uint64_t seed, Kind kind) : random_(seed), seed_(seed), kind_(kind)
   faults_end_ = TimePoint(milliseconds(random_.between(20, 400)).ns());
   config_ = config;
   policy_ = draw_policy();
-  scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
+  make_core();
   seen_ = std::make_unique<Observed>(capacity_, config.reserve.count(), config.alignment);
   seen_->store = config.store.count();
   seen_->spill = config.spill.count();
@@ -79,6 +80,11 @@ World::World(uint64_t seed, Kind kind) : random_(seed), seed_(seed), kind_(kind)
 }
 
 World::~World() = default;
+
+void World::make_core() {
+  scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
+  if (lost_) scheduler_->lose(*lost_);
+}
 
 void World::at(Duration from_now, std::function<void()> what) {
   queue_.push({now_ + from_now, ++happenings_, std::move(what)});

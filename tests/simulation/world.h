@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "base/random.h"
 #include "base/time.h"
 #include "lanes/core/scheduler.h"
+#include "lanes/state/changes.h"
 #include "tests/simulation/action_hash.h"
 #include "tests/simulation/checker.h"
 #include "tests/simulation/observed.h"
@@ -37,7 +39,8 @@ enum class Kind : uint8_t { any, exchange };
 
 class World {
  public:
-  explicit World(uint64_t seed, Kind kind = Kind::any);
+  // `lost`: changes of this kind are not noted by the core, whose rules must break then.
+  explicit World(uint64_t seed, Kind kind = Kind::any, std::optional<lanes::Changed> lost = {});
   ~World();
   Outcome run();
 
@@ -112,6 +115,7 @@ class World {
   Order draw_order();
   std::string draw_policy();
   std::unique_ptr<policies::Policy> make_policy() const;
+  void make_core();
   void change_policy();
   // From now on the bound on waiting of `policy_` is held.
   void watch_waits();
@@ -157,6 +161,7 @@ class World {
   uint64_t seed_;
   bool looks_again_ = false;
   Kind kind_;
+  std::optional<lanes::Changed> lost_;
   lanes::SchedulerConfig config_;
   bool one_context_ = false;
   std::string policy_;        // "nonsense", or as the registry reads it

@@ -61,7 +61,7 @@ void World::restart_core() {
   const WorkerReport known = report();
   config_.capacity = Bytes(seen_->capacity);
   config_.wanted_capacity = Bytes(seen_->wanted_capacity);
-  scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
+  make_core();
   // It remembers which turns have a bound; a core made anew does not.
   checkers_[1] = std::make_unique<TurnChecker>(&keeps_apart_, &outcome_.counts["kept apart"]);
   for (auto& [id, client] : clients_) client.unheard_iterations = 0;
