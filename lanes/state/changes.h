@@ -25,7 +25,6 @@ enum class Changed : uint8_t {
   contexts,  // the same, because other numeric contexts may begin
   lane,      // a lane's jobs, their order or its turn (CoreState::touch)
   fit,       // the needs of a lane's jobs (CoreState::want_fit)
-  kinds
 };
 
 class Changes {
