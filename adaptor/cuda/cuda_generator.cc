@@ -3,8 +3,11 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
+#include <torch/headeronly/version.h>
 
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -107,7 +110,7 @@ std::vector<std::byte> CudaGenerator::state_bytes() const {
 
 // What is done here happens once, and would not in further launches.
 void CudaGenerator::refuse_while_recording() const {
-  TORCH_CHECK(!torch_state_->capturing_,
+  TORCH_CHECK(!recording_,
               "a job's random state cannot be read or set in an iteration that is recorded as a "
               "CUDA graph");
 }
@@ -126,16 +129,54 @@ c10::intrusive_ptr<c10::TensorImpl> CudaGenerator::get_state() const {
 }
 
 void CudaGenerator::begin_recording(const at::TensorBase& seed, const at::TensorBase& offset) {
-  LW_CHECK(!torch_state_->capturing_, "a generator's draws are recorded twice at once");
+  LW_CHECK(!recording_, "a generator's draws are recorded twice at once");
+  begin_draws(seed, offset);
+  recording_ = true;
+}
+
+uint64_t CudaGenerator::end_recording() {
+  recording_ = false;
+  return end_draws();
+}
+
+#if TORCH_VERSION_MINOR >= 12
+
+// Kernels look for the state of the capture that their stream is in. torch's own functions for the
+// map are not exported, and would give the state tensors of its own.
+void CudaGenerator::begin_draws(const at::TensorBase& seed, const at::TensorBase& offset) {
+  capture_ = c10::cuda::currentStreamCaptureIdMayInitCtx();
+  if (!capture_) return;  // another thread has spoilt the capture: its end will say so
+  auto draws = c10::make_intrusive<at::CUDAGeneratorCaptureState>();
+  draws->rng_state_seed_extragraph_ = seed;
+  draws->rng_state_offset_extragraph_ = offset;
+  const std::lock_guard<std::mutex> lock(torch_state_->capture_states_mutex_);
+  torch_state_->capture_states_[*capture_] = std::move(draws);
+}
+
+uint64_t CudaGenerator::end_draws() {
+  if (!capture_) return 0;
+  const std::lock_guard<std::mutex> lock(torch_state_->capture_states_mutex_);
+  const auto found = torch_state_->capture_states_.find(*capture_);
+  const uint64_t drawn = found->second->offset_intragraph_;
+  torch_state_->capture_states_.erase(found);
+  capture_.reset();
+  return drawn;
+}
+
+#else
+
+void CudaGenerator::begin_draws(const at::TensorBase& seed, const at::TensorBase& offset) {
   torch_state_->seed_extragraph_ = seed;
   torch_state_->offset_extragraph_ = offset;
   torch_state_->offset_intragraph_ = 0;
   torch_state_->capturing_ = true;
 }
 
-uint64_t CudaGenerator::end_recording() {
+uint64_t CudaGenerator::end_draws() {
   torch_state_->capturing_ = false;
   return torch_state_->offset_intragraph_;
 }
+
+#endif
 
 }  // namespace laneway::adaptor

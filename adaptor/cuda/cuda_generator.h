@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,7 +42,7 @@ class CudaGenerator final : public at::CUDAGeneratorImpl {
 
   // From begin_recording to end_recording, kernels are recorded (CUDA graphs): they read seed and
   // offset from `seed` and `offset` when they run. Requires: both are int64 tensors of one element
-  // on the device.
+  // on the device; torch's current stream is the one that is recorded. Throws what torch throws.
   void begin_recording(const at::TensorBase& seed, const at::TensorBase& offset);
   // Returns by how much the recorded draws advance the offset.
   uint64_t end_recording();
@@ -49,11 +50,15 @@ class CudaGenerator final : public at::CUDAGeneratorImpl {
  private:
   CudaGenerator(c10::DeviceIndex index, c10::intrusive_ptr<at::CUDAGeneratorState> state);
   void refuse_while_recording() const;
+  void begin_draws(const at::TensorBase& seed, const at::TensorBase& offset);
+  uint64_t end_draws();
 
   const c10::intrusive_ptr<at::CUDAGeneratorState> torch_state_;
   // The state of a CPU generator that was seeded with form_seed_.
   mutable std::vector<std::byte> form_;
   mutable uint64_t form_seed_ = 0;
+  bool recording_ = false;
+  std::optional<unsigned long long> capture_;  // CUDA's number of it, where torch asks for one
 };
 
 }  // namespace laneway::adaptor

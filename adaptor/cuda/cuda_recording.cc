@@ -91,8 +91,13 @@ Result<std::unique_ptr<Recording>> CudaRecording::start(StreamLane& lane, cudaSt
   if (begun != cudaSuccess) return failure("beginning to record a CUDA graph", begun);
   made->recording_ = true;
   lane.set_recording(true);
-  const at::Tensor& position = random.recorded_position();
-  random.implementation().begin_recording(position.select(0, 0), position.select(0, 1));
+  try {
+    const at::Tensor& position = random.recorded_position();
+    random.implementation().begin_recording(position.select(0, 0), position.select(0, 1));
+  } catch (const c10::Error& error) {
+    return Error{ErrorCode::failed,
+                 std::string("beginning a recording: ") + error.what_without_backtrace()};
+  }
   return std::unique_ptr<Recording>(std::move(made));
 }
 

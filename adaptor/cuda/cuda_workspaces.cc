@@ -20,12 +20,19 @@ namespace {
 // The thread's handle: torch keeps it until the thread ends.
 thread_local cublasHandle_t handle_of_thread = nullptr;
 
+// What torch keeps of a workspace: the memory, from 2.13 on with its size.
+const void* memory_of(const at::DataPtr& workspace) { return workspace.get(); }
+template <class Sized>
+const void* memory_of(const Sized& workspace) {
+  return workspace.first.get();
+}
+
 // Torch uses `own` for this thread's handle and the stream.
 bool is_lent(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream,
              const KeptMemory::Block& own) {
   const std::shared_lock<std::shared_mutex> lock(workspaces.mutex);
   const auto entry = workspaces.map.find({handle_of_thread, stream});
-  return entry != workspaces.map.end() && entry->second.get() == own.data();
+  return entry != workspaces.map.end() && memory_of(entry->second) == own.data();
 }
 
 void take_back(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream) {

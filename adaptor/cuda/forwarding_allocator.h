@@ -1,9 +1,14 @@
 // ForwardingAllocator: torch's whole CUDA allocator interface, with every call passed on to another
 // allocator: functions that CudaLaneAllocator does not override behave as before. As thread-safe as
 // the other allocator.
+//
+// Most functions that newer versions of torch have in it do nothing by default: without one here,
+// torch's own captures and snapshots would lose theirs without a word. A test compares this class
+// with torch's header (tests/adaptor/allocator_overrides.py).
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/headeronly/version.h>
 
 #include <functional>
 #include <memory>
@@ -21,6 +26,9 @@ class ForwardingAllocator : public c10::cuda::CUDACachingAllocator::CUDAAllocato
 
   c10::DataPtr allocate(size_t bytes) override { return base_.allocate(bytes); }
   c10::DeleterFnPtr raw_deleter() const override { return base_.raw_deleter(); }
+  bool is_simple_data_ptr(const c10::DataPtr& block) const override {
+    return base_.is_simple_data_ptr(block);
+  }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     base_.copy_data(to, from, bytes);
   }
@@ -144,6 +152,29 @@ class ForwardingAllocator : public c10::cuda::CUDACachingAllocator::CUDAAllocato
     return base_.setCheckpointPoolState(device, std::move(state));
   }
   std::string name() override { return base_.name(); }
+
+#if TORCH_VERSION_MINOR >= 12
+  void attachOomRejectionObserver(
+      c10::cuda::CUDACachingAllocator::OomRejectionObserver observer) override {
+    base_.attachOomRejectionObserver(std::move(observer));
+  }
+  std::shared_ptr<c10::GatheredContext> getContextForPointer(const void* block) override {
+    return base_.getContextForPointer(block);
+  }
+#endif
+#if TORCH_VERSION_MINOR >= 13
+  void markCaptureBegin(c10::DeviceIndex device) override { base_.markCaptureBegin(device); }
+  void markCaptureEnd(c10::DeviceIndex device) override { base_.markCaptureEnd(device); }
+  c10::DataPtr allocateWithAddress(size_t bytes, void* address) override {
+    return base_.allocateWithAddress(bytes, address);
+  }
+#endif
+#if TORCH_VERSION_MINOR >= 14
+  bool supportsUserMetadata() override { return base_.supportsUserMetadata(); }
+  void annotateMemory(const void* block, const std::string& text) override {
+    base_.annotateMemory(block, text);
+  }
+#endif
 
  protected:
   CUDAAllocator& base_;
