@@ -1,6 +1,7 @@
 // The driver API: cuGetProcAddress. A function is known by its name without suffix and by the CUDA
 // version that it came with in this form, as cudaTypedefs.h says; the newest form that is not newer
 // than the version asked for is given. The casts through the header's types prove each signature.
+// Whoever asks for a form that is not there gets none: an older one takes other arguments.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
@@ -24,6 +25,11 @@ using Entries = std::multimap<std::string, std::pair<int, void*>>;
 #define ENTRY_AS(name, version, function)                                                        \
   {                                                                                              \
 #name, { version, reinterpret_cast<void*>(static_cast<PFN_##name##_v##version>(&function)) } \
+  }
+
+#define LACKING(name, version)  \
+  {                             \
+#name, { version, nullptr } \
   }
 
 Entries of_device_and_streams() {
@@ -68,7 +74,9 @@ Entries of_device_and_streams() {
       ENTRY(cuStreamGetFlags, 5050),
       ENTRY(cuStreamGetId, 12000),
       ENTRY(cuStreamGetCtx, 9020),
+      LACKING(cuStreamGetCtx, 12050),
       ENTRY(cuLaunchHostFunc, 10000),
+      LACKING(cuLaunchHostFunc, 13010),
       ENTRY(cuStreamBeginCapture, 10010),
       ENTRY(cuStreamEndCapture, 10000),
       ENTRY(cuStreamIsCapturing, 10000),
@@ -169,15 +177,20 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuui
     const auto [begin, end] = entries().equal_range(symbol);
     for (auto entry = begin; entry != end; ++entry) {
       const auto& [since, pointer] = entry->second;
-      if (*function == nullptr) status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+      if (newest == 0) status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
       if (since > version || since < newest) continue;
       newest = since;
       *function = pointer;
-      status = CU_GET_PROC_ADDRESS_SUCCESS;
+      status =
+          pointer != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     }
     if (found != nullptr) *found = status;
     if (*function != nullptr) return CUDA_SUCCESS;
     gpu.journal.note(std::string("missing ") + symbol + " " + std::to_string(version));
+    if (newest != 0) {
+      gpu.journal.complain(std::string(symbol) + ": the fake lacks its form of CUDA " +
+                           std::to_string(newest));
+    }
     // With a place for the reason, a name that is not known is no error.
     return found != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
   });
