@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace laneway::adaptor {
@@ -31,10 +32,17 @@ at::Float32Precision effective(Use use) {
   return at::globalContext().float32Precision(use.backend, use.op);
 }
 
+// What graphs have no word for, such as "bfx9" of torch 2.15: equal to none that a graph wants.
+constexpr auto kOther = static_cast<Float32Precision>(UINT8_MAX);
+
 Float32Precision precision_of(at::Float32Precision precision) {
-  if (precision == at::Float32Precision::TF32) return Float32Precision::tf32;
-  if (precision == at::Float32Precision::BF16) return Float32Precision::bf16;
-  return Float32Precision::full;
+  switch (precision) {
+    case at::Float32Precision::NONE:
+    case at::Float32Precision::IEEE: return Float32Precision::full;
+    case at::Float32Precision::TF32: return Float32Precision::tf32;
+    case at::Float32Precision::BF16: return Float32Precision::bf16;
+    default: return kOther;
+  }
 }
 
 at::Float32Precision torch_precision(Float32Precision precision) {
@@ -48,7 +56,8 @@ void set_own(Use use, at::Float32Precision precision) {
 }
 
 // The setting itself, which torch does not tell: where it has the value of the one that it may
-// follow, that one is changed for a moment.
+// follow, that one is changed for a moment. From torch 2.15 on cuDNN's two begin as TF32 that gives
+// way to their library's setting, which nobody can set again: they become TF32 of their own.
 at::Float32Precision own(Use use) {
   const at::Float32Precision now = effective(use);
   if (use.backend == Float32Backend::GENERIC || now == at::Float32Precision::NONE) return now;

@@ -247,3 +247,13 @@ def test_an_exception_of_the_users_comes_through_unchanged() -> None:
         capture_train_step(model, F.cross_entropy, optimizer, example())
     assert_same(before["parameters"], _fingerprint(model, optimizer)["parameters"])
     assert type(model.linear.weight) is nn.Parameter
+
+
+def test_a_float32_precision_that_graphs_have_no_word_for_is_refused(monkeypatch):
+    # "bfx9" of torch 2.15, which needs a CUDA of its own.
+    def said(library: str, kind: str) -> str:
+        return "bfx9" if (library, kind) == ("cuda", "matmul") else "none"
+
+    monkeypatch.setattr("laneway.capture.numeric_context._fp32_precision", said)
+    with pytest.raises(CaptureError, match=r"'bfx9' of cuda's matmul .*none, ieee, tf32, bf16"):
+        capture_inference(nn.Linear(2, 2), (torch.ones(1, 2),))

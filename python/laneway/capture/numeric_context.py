@@ -24,9 +24,21 @@ def current_numeric_context() -> NumericContext:
         deterministic=torch.are_deterministic_algorithms_enabled(),
         deterministic_warn_only=torch.is_deterministic_algorithms_warn_only_enabled(),
         flush_denormal=_flushes_denormals(),
-        float32=tuple(_PRECISIONS[_fp32_precision(*use)] for use in FLOAT32_USES),
+        float32=tuple(_precision(*use) for use in FLOAT32_USES),
         default_dtype=DTYPE_OF_TORCH[default],
     )
+
+
+def _precision(library: str, kind: str) -> int:
+    said = _fp32_precision(library, kind)
+    if said not in _PRECISIONS:
+        raise CaptureError(
+            f"the float32 precision {said!r} of {library}'s {kind} has no counterpart in a graph, "
+            f"which knows {', '.join(_PRECISIONS)}",
+            remedy="set fp32_precision in torch.backends to one of these before the step is "
+            "captured",
+        )
+    return _PRECISIONS[said]
 
 
 def _fp32_precision(library: str, kind: str) -> str:
