@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <dlfcn.h>
+#include <torch/headeronly/version.h>
 
 #include <map>
 #include <mutex>
@@ -44,9 +45,18 @@ void take_back(at::cuda::WorkspaceMapWithMutex& workspaces, cudaStream_t stream)
 
 }  // namespace
 
+bool torch_keeps_workspaces() {
+#if TORCH_VERSION_MINOR >= 15
+  return at::cuda::isCUDABlasWorkspaceCachingEnabled();
+#else
+  return true;
+#endif
+}
+
 // Looked up in torch's tables every time, because torch._C._cuda_clearCublasWorkspaces empties
 // them.
 void CudaWorkspaces::prepare() {
+  if (handle_of_thread != nullptr && !torch_keeps_workspaces()) return;
   at::cuda::WorkspaceMapWithMutex& blas = at::cuda::cublas_handle_stream_to_workspace();
   at::cuda::WorkspaceMapWithMutex& blas_lt = at::cuda::cublaslt_handle_stream_to_workspace();
   if (handle_of_thread != nullptr && is_lent(blas, stream_, blas_) &&
@@ -59,6 +69,7 @@ void CudaWorkspaces::prepare() {
     const LentMemory lent(device_, [this](size_t bytes) { return lend(blas_, bytes); });
     handle_of_thread = at::cuda::getCurrentCUDABlasHandle();
   }
+  if (!torch_keeps_workspaces()) return;
   const LentMemory lent(device_, [this](size_t bytes) { return lend(blas_lt_, bytes); });
   at::cuda::getCUDABlasLtWorkspace();
 }

@@ -9,6 +9,10 @@
 // and stay valid when torch drops the loan, as torch.compile makes it do. The lane's end hands them
 // on to the next one.
 //
+// From torch 2.15 on this is so only in a process with TORCH_CUBLAS_WORKSPACE_CACHE=1. Else torch
+// keeps none: an operator allocates its workspace and frees it again, as it does with cuDNN's, and
+// in a lane that is an allocation of the iteration like any other.
+//
 // cuDNN's handle takes nothing from torch's allocator and is made when it is needed. Only a
 // recording needs it before, because the calls that make it are forbidden during a capture.
 #pragma once
@@ -19,6 +23,9 @@
 #include "adaptor/cuda/kept_memory.h"
 
 namespace laneway::adaptor {
+
+// Whether torch keeps workspaces in this process.
+bool torch_keeps_workspaces();
 
 // The workspaces of one lane. One thread at a time.
 class CudaWorkspaces {
@@ -31,8 +38,8 @@ class CudaWorkspaces {
   CudaWorkspaces(const CudaWorkspaces&) = delete;
   CudaWorkspaces& operator=(const CudaWorkspaces&) = delete;
 
-  // Lends torch the workspaces that this thread lacks. Throws what torch and KeptMemory throw.
-  // Requires: device and stream are torch's current ones.
+  // Makes this thread's handle and lends torch the workspaces that it lacks. Throws what torch and
+  // KeptMemory throw. Requires: device and stream are torch's current ones.
   void prepare();
 
  private:

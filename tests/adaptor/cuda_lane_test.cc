@@ -21,6 +21,7 @@
 #include <tuple>
 #include <vector>
 
+#include "adaptor/cuda/cuda_workspaces.h"
 #include "adaptor/host/cpu_lane_allocator.h"
 #include "tests/adaptor/cuda_rig.h"
 #include "tests/fake_cuda/fake_cuda.h"
@@ -32,6 +33,13 @@ using testing::CudaRig;
 using ::testing::HasSubstr;
 
 const at::TensorOptions kCuda = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
+
+// torch 2.11 and 2.12 keep a workspace, later ones a pair with its size.
+const void* memory_of(const at::DataPtr& workspace) { return workspace.get(); }
+template <class Sized>
+const void* memory_of(const Sized& workspace) {
+  return workspace.first.get();
+}
 
 int64_t bytes_of_torch() {
   return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocated_bytes[0].current;
@@ -78,8 +86,7 @@ TEST(CudaLane, AThreadFindsTorchAsItLeftIt) {
   c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream());
 }
 
-// cuBLAS's workspaces are kept by torch for each thread's handle and stream.
-TEST(CudaLane, WorkspacesAreNeverOfTheLane) {
+TEST(CudaLane, WorkspacesNeverOutliveAnIteration) {
   CudaRig rig;
   CudaRig::Lane lane = rig.make_lane();
   const auto multiply = [] {
@@ -91,11 +98,31 @@ TEST(CudaLane, WorkspacesAreNeverOfTheLane) {
   std::thread([&] { EXPECT_EQ(lane.run(multiply).live_count, 0u); }).join();
   at::cuda::clearCublasWorkspaces();
   EXPECT_EQ(lane.run(multiply).live_count, 0u);
-  EXPECT_EQ(rig.backend().escaped_within(rig.pool(), mib(64)), 0u);
+  EXPECT_EQ(rig.backend().escaped_within(rig.pool(), CudaRig::kPoolSize), 0u);
 }
 
-// What was recorded holds their address.
+// From torch 2.15 on, without TORCH_CUBLAS_WORKSPACE_CACHE.
+TEST(CudaLane, AWorkspaceThatTorchDoesNotKeepIsAnAllocationOfTheIteration) {
+  if (torch_keeps_workspaces()) GTEST_SKIP() << "torch keeps its workspaces in this process";
+  CudaRig rig;
+  CudaRig::Lane lane = rig.make_lane();
+  lane.run([] {});
+  const int64_t outside = bytes_of_torch();
+  const auto multiply = [] {
+    const at::Tensor x = at::empty({32, 32}, kCuda);
+    at::mm(x, x);
+  };
+  const memory::LaneArena::Use use = lane.run(multiply);
+  EXPECT_GE(use.peak, Bytes(static_cast<int64_t>(at::cuda::getChosenWorkspaceSize())));
+  EXPECT_EQ(use.live_count, 0u);
+  EXPECT_EQ(bytes_of_torch(), outside);
+  EXPECT_EQ(lane.run(multiply).allocations, use.allocations);
+  EXPECT_TRUE(at::cuda::cublas_handle_stream_to_workspace().map.empty());
+}
+
+// torch keeps them for each thread's handle and stream. What was recorded holds their address.
 TEST(CudaLane, ItsWorkspacesAreTheSameForAllItsThreadsAndWhenTorchForgotThem) {
+  if (!torch_keeps_workspaces()) GTEST_SKIP() << "torch keeps no workspaces in this process";
   CudaRig rig;
   CudaRig::Lane lane = rig.make_lane();
   std::set<const void*> used;
@@ -107,7 +134,7 @@ TEST(CudaLane, ItsWorkspacesAreTheSameForAllItsThreadsAndWhenTorchForgotThem) {
       size_t of_lane = 0;
       for (const auto& [key, memory] : known.map) {
         if (std::get<1>(key) != static_cast<void*>(lane.cuda().native())) continue;
-        used.insert(memory.get());
+        used.insert(memory_of(memory));
         ++of_lane;
       }
       EXPECT_GE(of_lane, 1u);
@@ -123,6 +150,26 @@ TEST(CudaLane, ItsWorkspacesAreTheSameForAllItsThreadsAndWhenTorchForgotThem) {
   use();
   EXPECT_EQ(used.size(), 1u);
   EXPECT_EQ(used.count(users.const_data_ptr()), 0u);
+}
+
+// "bfx9" of torch 2.15, which no graph can want.
+TEST(CudaLane, APrecisionThatGraphsHaveNoWordForIsNotTheLanes) {
+  at::Context& torch = at::globalContext();
+  const auto of_products = [&] {
+    return torch.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL);
+  };
+  at::Float32Precision unknown;
+  try {
+    unknown = at::str2precision("bfx9");
+    torch.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL, unknown);
+  } catch (const c10::Error& error) {
+    GTEST_SKIP() << error.what_without_backtrace();
+  }
+  CudaRig rig;
+  rig.make_lane().run([&] { EXPECT_NE(of_products(), unknown); });
+  EXPECT_EQ(of_products(), unknown);
+  torch.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL,
+                            at::Float32Precision::NONE);
 }
 
 TEST(CudaLane, EqualIterationsLieAtEqualAddresses) {

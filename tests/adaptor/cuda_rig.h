@@ -18,7 +18,7 @@ class CudaRig {
  public:
   explicit CudaRig(const adaptor::BackendOptions& options = {})
       : backend_(adaptor::CudaBackend::open(0, options).value()),
-        pool_(backend_->device().allocate_pool(mib(64)).value()) {}
+        pool_(backend_->device().allocate_pool(kPoolSize).value()) {}
 
   // CudaBackend::open gives one of torch's.
   adaptor::TorchBackend& backend() { return static_cast<adaptor::TorchBackend&>(*backend_); }
@@ -50,7 +50,9 @@ class CudaRig {
     return made;
   }
 
-  static constexpr Bytes kLaneSize = mib(8);
+  // With room for a workspace of cuBLAS.
+  static constexpr Bytes kLaneSize = mib(48);
+  static constexpr Bytes kPoolSize = kLaneSize * 8;
 
  private:
   std::unique_ptr<adaptor::Backend> backend_;
