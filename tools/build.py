@@ -13,6 +13,8 @@ import sys
 import sysconfig
 import tomllib
 
+import torch_minors
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRESETS = ("release", "dev", "asan", "tsan")
 EMBEDDED_LIBRARY = "service/liblaneway_embedded.so"
@@ -41,6 +43,9 @@ def configure(preset: str, quiet: bool = False) -> None:
     if configured and all(c.stat().st_mtime <= stamp.stat().st_mtime for c in causes):
         return
     command = ["cmake", "--preset", preset]
+    python = torch_minors.python_of(preset)
+    if python is not None:
+        command = ["cmake", "--preset", "dev", "-B", str(directory), f"-DLANEWAY_PYTHON={python}"]
     if configured:
         command.append("--fresh")
     run(command, quiet)
@@ -157,6 +162,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--preset", choices=PRESETS, default="release", help="default: release")
     parser.add_argument("--target", action="append", help="build only this target (repeatable)")
     parser.add_argument("--quiet", action="store_true", help="say nothing when nothing is to do")
+    torch_minors.add_option(parser, "build as the preset dev does, but")
     parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -165,11 +171,15 @@ def main() -> int:
     arguments = parse_arguments()
     if arguments.check_usage:
         return 0
+    minors = torch_minors.chosen(arguments.torch)
     try:
-        build(arguments.preset, arguments.target, arguments.quiet)
+        for name in [torch_minors.build_name(minor) for minor in minors] or [arguments.preset]:
+            build(name, arguments.target, arguments.quiet)
     except BuildError as error:
         print(f"dev: {error}", file=sys.stderr)
         return 1
+    if minors:  # .venv has another torch
+        return 0
     if arguments.preset in ("release", "dev"):
         link_package_libraries(arguments.preset)
         link_into_venv(arguments.preset)

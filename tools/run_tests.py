@@ -21,16 +21,13 @@ import time
 import build
 import left_out
 import lint
+import torch_minors
 import unseen_lines
-from test_report import Part, read_junit, slowest, without_long_form, write_times
+from test_report import Part, slowest, without_long_form, write_times
+from test_runs import PYTHON_PARTS, TESTS_OF, run_ctest, run_pytest
 
 ROOT = build.ROOT
 PRESETS = ("dev", "asan", "tsan")
-# On request: the preset's folder of tests, which alone is built and run.
-TESTS_OF = {"asan-torch": "tests/adaptor"}
-# Seconds that one C++ test may take before it counts as hung; the sanitizers slow it about tenfold.
-TEST_TIMEOUT_S = 600
-LONG_TEST_TIMEOUT_S = 7200  # with --long, under sanitizers, on a small machine
 # Sources that clang-tidy reads in one run, of those that changed: each takes up to half a minute.
 MOST_TIDY_SOURCES = 12
 
@@ -51,7 +48,8 @@ def run_preset(
     if part.built and preset == "dev":
         offer_package(preset)
     if part.built:
-        run_ctest(part, label, without or [])
+        selection = ["-L", f"^{re.escape(label)}$"] if label else []
+        run_ctest(part, selection + left_out.ctest_arguments(without or []))
     part.seconds = time.monotonic() - started
     print("\n".join([*slowest(part), part.line()]), flush=True)
     return part
@@ -67,111 +65,6 @@ def build_part(preset: str, without: list[left_out.Program]) -> Part:
     except build.BuildError as error:
         part.failures.append(f"build of preset {preset}: {error}")
         part.built = False
-    return part
-
-
-def run_ctest(part: Part, label: str | None, without: list[left_out.Program]) -> None:
-    directory = build.build_directory(part.name) / TESTS_OF.get(part.name, "")
-    report = directory / "ctest.xml"
-    report.unlink(missing_ok=True)
-    part.at_a_time = os.cpu_count() or 1
-    command = ["ctest", "--test-dir", str(directory), f"-j{part.at_a_time}", "--no-label-summary"]
-    timeout = LONG_TEST_TIMEOUT_S if os.environ.get("LANEWAY_LONG") == "1" else TEST_TIMEOUT_S
-    command += ["--output-junit", str(report), "--timeout", str(timeout), "--progress"]
-    if label:
-        command += ["-L", f"^{re.escape(label)}$"]
-    command += left_out.ctest_arguments(without)
-    started = time.monotonic()
-    log_path = directory / "ctest.log"
-    with log_path.open("w") as log:
-        output = None if sys.stdout.isatty() else log
-        done = subprocess.run(
-            address_space(part.name) + command, cwd=ROOT, stdout=output, stderr=output, check=False
-        )
-    part.tests_seconds = time.monotonic() - started
-    if not report.exists():
-        part.failures.append(f"ctest of preset {part.name} wrote no report (see {log_path})")
-        return
-    read_junit(part, report)
-    if done.returncode != 0 and not part.failures:
-        part.failures.append(f"ctest of preset {part.name} exited with {done.returncode}")
-
-
-def address_space(preset: str) -> list[str]:
-    """The thread sanitizer needs a plain layout of the address space, which newer kernels
-    randomise further than it knows."""
-    if preset != "tsan":
-        return []
-    prefix = ["setarch", "--addr-no-randomize"]
-    usable = shutil.which("setarch") and subprocess.run([*prefix, "true"], check=False).returncode
-    return prefix if usable == 0 else []
-
-
-# What is run again with a lanewayd in the place of the embedded service.
-DAEMON_TESTS = (
-    "test_attach.py",
-    "test_bad_inputs.py",
-    "test_bad_inputs_forms.py",
-    "test_bad_inputs_operators.py",
-    "test_engine_gradients.py",
-    "test_engine_loss_scaling.py",
-    "test_engine_models.py",
-    "test_engine_service.py",
-    "test_engine_variants.py",
-    "test_inference_modes.py",
-    "test_loop_faults.py",
-    "test_process_numeric.py",
-    "test_step_by_hand.py",
-    "test_step_saves.py",
-    "test_step_several.py",
-    "test_sync_loops.py",
-    "test_sync_on_read.py",
-)
-
-# What is run again on the stand-in for a device that is not the host (tests/remote_backend).
-REMOTE_TESTS = (
-    "test_engine_gradients.py",
-    "test_engine_loss_scaling.py",
-    "test_engine_models.py",
-    "test_engine_service.py",
-    "test_engine_variants.py",
-    "test_sync_loops.py",
-    "test_sync_on_read.py",
-)
-# By the name of a part: what pytest is told, and the files that it runs; none: all of them.
-PYTHON_PARTS: dict[str, tuple[list[str], tuple[str, ...]]] = {
-    "python": ([], ()),
-    "daemon": (["--service", "daemon"], DAEMON_TESTS),
-    "remote": (["--device", "remote"], REMOTE_TESTS),
-}
-
-
-def run_pytest(arguments: list[str], name: str = "python") -> Part:
-    """The Python tests of a part, against what the dev preset built."""
-    part = Part(name)
-    folder = ROOT / "tests/python"
-    if not any(folder.rglob("test_*.py")):
-        return part
-    report = build.build_directory("dev") / f"pytest-{part.name}.xml"
-    report.unlink(missing_ok=True)
-    built = build.build_directory("dev")
-    environment = dict(
-        os.environ,
-        LANEWAY_BUILD=str(built),  # where the programs of the service are
-        LANEWAY_EMBEDDED_LIBRARY=str(built / build.EMBEDDED_LIBRARY),
-        LANEWAY_CLIENT_LIBRARY=str(built / build.CLIENT_LIBRARY),
-    )
-    command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"]
-    options, files = PYTHON_PARTS[name]
-    command += [*options, *([str(folder / file) for file in files] or [str(folder)])]
-    started = time.monotonic()
-    done = subprocess.run([*command, *arguments], cwd=ROOT, env=environment, check=False)
-    part.seconds = part.tests_seconds = time.monotonic() - started
-    if report.exists():
-        read_junit(part, report, show=False)
-        print("\n".join(slowest(part)), flush=True)
-    if done.returncode != 0 and not part.failures:
-        part.failures.append(f"pytest exited with {done.returncode}")
     return part
 
 
@@ -251,13 +144,35 @@ class PresetsBeside:
 
 
 def run_python(arguments: argparse.Namespace) -> list[Part]:
-    parts = [run_pytest(arguments.pytest, name) for name in PYTHON_PARTS]
+    parts = [run_pytest(arguments.pytest, name) for name in PYTHON_PARTS if name != "torch"]
     if arguments.label is None:
         parts.append(run_clang_tidy())
     return parts
 
 
+# What of C++ depends on torch.
+TORCH_PROGRAMS = ("adaptor_test", "adaptor_input_test", "cuda_allocator_test", "cuda_lane_test")
+
+
+def run_torch(minor: str, pytest: list[str]) -> list[Part]:
+    """Builds with another minor version of torch what is for one, and runs what depends on it."""
+    print(f"dev: torch {minor}", flush=True)
+    part, started = Part(torch_minors.build_name(minor)), time.monotonic()
+    try:
+        build.build(part.name, [*TORCH_PROGRAMS, *torch_minors.STARTED_TARGETS], quiet=True)
+    except build.BuildError as error:
+        part.failures.append(f"build with torch {minor}: {error}")
+        return [part]
+    run_ctest(part, ["-L", f"^({'|'.join(TORCH_PROGRAMS)})$"])
+    part.seconds = time.monotonic() - started
+    print("\n".join([*slowest(part), part.line()]), flush=True)
+    return [part, run_pytest(pytest, "torch", part.name)]
+
+
 def run_parts(arguments: argparse.Namespace) -> list[Part]:
+    minors = torch_minors.chosen(arguments.torch)
+    if minors:
+        return [part for minor in minors for part in run_torch(minor, arguments.pytest)]
     parts = []
     without: list[left_out.Program] = []
     if {"dev", left_out.PRESET} <= set(arguments.presets) and arguments.label is None:
@@ -329,6 +244,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--pytest", action="append", default=[], metavar="ARG", help="an argument for pytest"
     )
+    torch_minors.add_option(parser, "instead: what depends on torch,")
     parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
     # Where the parts are written as JSON, for the run that this one is a part of.
     parser.add_argument("--parts", type=pathlib.Path, help=argparse.SUPPRESS)
@@ -355,7 +271,7 @@ def main() -> int:
     if arguments.parts:
         arguments.parts.write_text(json.dumps([dataclasses.asdict(part) for part in parts]))
         return 0
-    if arguments.label is None:
+    if arguments.label is None and arguments.torch is None:
         write_times(parts, build.build_directory("dev") / "times.json")
     print("\nSummary")
     for part in parts:

@@ -17,7 +17,9 @@ fail() {
 }
 have_command() { command -v "$1" >/dev/null 2>&1; }
 
-# set_up GROUP…: packages of the groups (build, check), then .venv. One set-up at a time.
+# set_up GROUP…: packages of the groups (build, check), then .venv and the environments of
+# TORCH_MINORS, each in build/env-MINOR. One set-up at a time.
+TORCH_MINORS=()
 set_up() {
   local packages=() group
   for group in "$@"; do
@@ -33,8 +35,21 @@ set_up() {
     flock 9
   fi
   install_packages "${packages[@]}"
-  make_venv
+  make_venv "$ROOT/.venv" "$ROOT/requirements.txt"
+  local minor
+  for minor in "${TORCH_MINORS[@]}"; do
+    mkdir -p "$ROOT/build"
+    requirements_of "$minor" >"$ROOT/build/env-$minor.txt"
+    make_venv "$ROOT/build/env-$minor" "$ROOT/build/env-$minor.txt"
+  done
   exec 9>&-
+}
+
+# requirements_of MINOR: requirements.txt with the newest torch of that minor version, and of what is
+# for one torch only, the one that pip finds for it.
+requirements_of() {
+  grep -vE '^(torch|torchvision|triton)==' "$ROOT/requirements.txt"
+  printf 'torch==%s.*\ntorchvision\n' "$1"
 }
 
 install_packages() {
@@ -68,15 +83,15 @@ install_packages() {
     fail "apt-get install failed (its reason is above): ${missing[*]}"
 }
 
-# .venv with exactly what requirements.txt pins; a stamp inside says which version of it was
-# installed by which Python.
+# make_venv FOLDER REQUIREMENTS: an environment with exactly what the file pins; a stamp inside says
+# which version of it was installed by which Python.
 make_venv() {
-  local venv="$ROOT/.venv" stamp="$ROOT/.venv/.laneway-requirements" hash
-  hash=$(sha256sum <"$ROOT/requirements.txt")
+  local venv=$1 requirements=$2 stamp="$1/.laneway-requirements" hash name=${1#"$ROOT/"}
+  hash=$(sha256sum <"$requirements")
   if [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null; then
     if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$hash" ]; then return; fi
   else
-    say "making .venv with $(python3 --version)"
+    say "making $name with $(python3 --version)"
     python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
       fail "Laneway needs Python 3.11 or newer; python3 on the PATH is $(python3 --version)"
     rm -rf "$venv"
@@ -88,8 +103,8 @@ make_venv() {
     fail "the Python packages (torch above all) need about 9 GiB while they are installed;" \
       "$((free_kib >> 20)) GiB are free under $ROOT"
   fi
-  say "installing Python packages into .venv (torch is a download of 2.7 GB the first time)"
-  "$venv/bin/python" -m pip install --disable-pip-version-check -r "$ROOT/requirements.txt" ||
+  say "installing Python packages into $name (torch is a download of 2.7 GB the first time)"
+  "$venv/bin/python" -m pip install --disable-pip-version-check -r "$requirements" ||
     fail "pip failed (its reason is above): check the network and pip's configuration, then run" \
       "this again; what was installed so far is kept"
   printf '%s\n' "$hash" >"$stamp"
