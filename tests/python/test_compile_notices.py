@@ -7,6 +7,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -74,8 +75,17 @@ def ctc(x):
 
 
 def flat_copy(x):
-    """Torch's fake kernel refuses what the real one takes, and so does Dynamo."""
+    """Torch's fake kernel refuses what the real one takes, and so does Dynamo: in 2.11."""
     return torch.ops.aten.view_copy(x.t(), (15,))
+
+
+def fakes_take(code):
+    try:
+        with FakeTensorMode() as mode:
+            code(mode.from_tensor(X))
+    except (RuntimeError, ValueError):
+        return False
+    return True
 
 
 def keeps_memory_of_a_lane(x):
@@ -97,7 +107,9 @@ CASES = [
     split,
     gaussian,
     ctc,
-    flat_copy,
+    pytest.param(
+        flat_copy, marks=pytest.mark.skipif(fakes_take(flat_copy), reason="torch's fakes take it")
+    ),
     keeps_memory_of_a_lane,
     lambda x: torch.unique(x),
     lambda x: torch.nonzero(x > 0),
