@@ -13,7 +13,7 @@ namespace laneway::testing {
 namespace {
 
 constexpr Bytes kImage = mib(1);
-constexpr Bytes kLane = mib(2);
+constexpr Bytes kLane = mib(48);  // with room for a workspace of cuBLAS
 
 class AlwaysGo final : public lanes::ExecutorHooks {
  public:
