@@ -94,8 +94,10 @@ def link_package_libraries(preset: str) -> None:
 
 
 def link_into_venv(preset: str) -> None:
-    """Makes `import laneway`, the command laneway and the built programs available in .venv."""
-    venv = ROOT / ".venv"
+    """Makes `import laneway`, the command laneway and the built programs available in the
+    environment of the preset: .venv, or that of a minor version of torch."""
+    python = torch_minors.python_of(preset)
+    venv = ROOT / ".venv" if python is None else python.parent.parent
     if not venv.exists():
         return
     packages = sysconfig.get_path(
@@ -178,7 +180,9 @@ def main() -> int:
     except BuildError as error:
         print(f"dev: {error}", file=sys.stderr)
         return 1
-    if minors:  # .venv has another torch
+    for minor in minors:
+        link_into_venv(torch_minors.build_name(minor))
+    if minors:  # what is linked into python/laneway/lib/ is for .venv
         return 0
     if arguments.preset in ("release", "dev"):
         link_package_libraries(arguments.preset)

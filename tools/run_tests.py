@@ -163,6 +163,7 @@ def run_torch(minor: str, pytest: list[str]) -> list[Part]:
     except build.BuildError as error:
         part.failures.append(f"build with torch {minor}: {error}")
         return [part]
+    build.link_into_venv(part.name)
     run_ctest(part, ["-L", f"^({'|'.join(TORCH_PROGRAMS)})$"])
     part.seconds = time.monotonic() - started
     print("\n".join([*slowest(part), part.line()]), flush=True)

@@ -127,8 +127,6 @@ def run_pytest(arguments: list[str], name: str = "python", preset: str = "dev") 
         LANEWAY_EMBEDDED_LIBRARY=str(built / build.EMBEDDED_LIBRARY),
         LANEWAY_CLIENT_LIBRARY=str(built / build.CLIENT_LIBRARY),
     )
-    if preset != "dev":  # the environment is another one, which knows nothing of this checkout
-        environment["PYTHONPATH"] = str(ROOT / "python")
     python = torch_minors.python_of(preset) or sys.executable
     command = [str(python), "-m", "pytest", "-q", f"--junitxml={report}"]
     options, files = PYTHON_PARTS[name]
