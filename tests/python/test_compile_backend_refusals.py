@@ -106,7 +106,8 @@ def test_the_same_model_without_gradients_is_a_job():
 
 
 def test_code_that_torch_makes_no_graph_of_is_said():
-    """Also in the first compilation after a reset, when no graph has come yet."""
+    """Also in the first compilation after a reset, when no graph has come yet. From torch 2.15 on a
+    layer before it is a graph."""
 
     class Recurrent(nn.Module):
         def __init__(self):
@@ -118,7 +119,7 @@ def test_code_that_torch_makes_no_graph_of_is_said():
 
     for model, x in ((Recurrent().eval(), X[None]), (nn.GRU(4, 3).eval(), X)):
         torch._dynamo.reset()
-        with torch.no_grad(), pytest.warns(RuntimeWarning, match="no graph.*allow_rnn"):
+        with torch.no_grad(), pytest.warns(RuntimeWarning, match="(no|several) graph.*allow_rnn"):
             compare(model, [(x,)])
     assert running() == []
 
