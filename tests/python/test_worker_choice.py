@@ -89,7 +89,7 @@ def test_a_folder_without_its_worker(package):
     (package / f"lib/torch-{MINOR}/laneway-worker").unlink()
     said = refusal()
     assert f"torch-{MINOR}/laneway-worker is missing: install the package laneway again" in said
-    assert processes.missing_programs().startswith("laneway-broker, laneway-worker")
+    assert "laneway-worker" in processes.missing_programs().split(", ")
 
 
 def test_a_package_without_the_folder_for_this_torch(package):
