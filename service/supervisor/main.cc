@@ -58,6 +58,13 @@ std::string worker_of(const Options& options) {
   return options.worker.empty() ? programs_of(options) + "/laneway-worker" : options.worker;
 }
 
+// 0, or the errno of what an attempt to start the program would meet.
+int why_not_started(const std::string& program) {
+  if (::access(program.c_str(), X_OK) != 0) return errno;
+  std::error_code ignored;
+  return std::filesystem::is_directory(program, ignored) ? EISDIR : 0;
+}
+
 // As far as it is known before there is a pool.
 wire::ServiceConfig config_of(const Options& options) {
   wire::ServiceConfig config;
@@ -178,8 +185,9 @@ int run(const Options& options) {
     }
   }
   set_log_level(options.log_level);
-  if (const std::string worker = worker_of(options); ::access(worker.c_str(), X_OK) != 0) {
-    return complain(kExitUsage, "--worker " + worker + ": " + std::strerror(errno) +
+  const std::string worker = worker_of(options);
+  if (const int error = why_not_started(worker); error != 0) {
+    return complain(kExitUsage, "--worker " + worker + ": " + std::strerror(error) +
                                     ": give the laneway-worker for the torch that is installed, "
                                     "as the command lanewayd of the Python package does");
   }

@@ -206,6 +206,10 @@ TEST(Daemon, AWorkerThatIsNotThereIsNamedBeforeAnythingIsMade) {
   EXPECT_THAT(said, HasSubstr("--worker /nowhere/laneway-worker: No such file or directory: give"));
   const std::filesystem::path socket = stage.address().substr(std::strlen("ipc://"));
   EXPECT_FALSE(std::filesystem::exists(socket.parent_path()));
+  const auto [folder_code, folder_said] =
+      stage.run({"--address", stage.address(), "--pool", "16MiB", "--worker", stage.programs()});
+  EXPECT_EQ(folder_code, 2);
+  EXPECT_THAT(folder_said, HasSubstr("--worker " + stage.programs() + ": Is a directory: give"));
 }
 
 // A package has a worker for each torch, none of them beside lanewayd.
