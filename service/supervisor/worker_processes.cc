@@ -181,6 +181,12 @@ WorkerProcesses::Worker* WorkerProcesses::active() {
   return found == workers_.end() ? nullptr : &*found;
 }
 
+bool WorkerProcesses::has_ready() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.state == wire::WorkerState::ready && !worker.killed;
+  });
+}
+
 void WorkerProcesses::activate(Worker& worker, TimePoint now) {
   worker.active = true;
   if (!torch_) torch_ = worker.torch;
@@ -356,7 +362,7 @@ void WorkerProcesses::reap(TimePoint now) {
         const bool cannot_start = !was_ready && ++unready_deaths_ >= setup_.times.restart.deaths;
         const bool not_loaded =
             WIFEXITED(end->status) && WEXITSTATUS(end->status) == kExitNotLoaded;
-        if (!unfit.empty()) {
+        if (!unfit.empty() && !has_ready()) {
           give_up("no worker can serve it: " + unfit);
         } else if (cannot_start || given_up()) {
           give_up(not_loaded ? kNeverLoaded : "workers die again and again");

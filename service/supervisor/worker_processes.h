@@ -90,6 +90,7 @@ class WorkerProcesses {
 
   Status start(TimePoint now);
   Worker* active();
+  bool has_ready() const;
   void activate(Worker& worker, TimePoint now);
   void introduce_all();
   // Standbys that are ready prepare what the broker names them.

@@ -78,6 +78,31 @@ TEST(SupervisorTorch, AStandbyOfAnotherMinorIsRefusedAndTheServiceGoesOnWithoutO
   broker.expect("worker up " + next.pid_text() + " standby ready");
 }
 
+TEST(SupervisorTorch, AStandbyThatIsReadyTakesOverWhenAnUnfitOneEndsWithTheActiveWorker) {
+  Stage stage;
+  stage.start({"--standby", "2"});
+  Actor broker = stage.serving_broker();
+  Actor active = worker_with(stage, "2.11.0 2.11.0");
+  active.expect("broker channel 1");
+  Actor standby = worker_with(stage, "2.11.0 2.11.0");
+  standby.expect("broker channel 1");
+  Actor unfit = stage.worker();
+  unfit.expect("start");
+  // lanewayd finds both ends at once, the active worker's first.
+  stage.daemon().kill(SIGSTOP);
+  stage.daemon().wait_until_stopped();
+  unfit.say("unfit it-has-loaded-torch-2.12.1");
+  active.process().kill(SIGKILL);
+  unfit.process().kill(SIGKILL);
+  active.process().wait_until_gone();
+  unfit.process().wait_until_gone();
+  stage.daemon().kill(SIGCONT);
+  standby.expect("activate 2");
+  Actor next = worker_with(stage, "2.11.0 2.11.0");
+  broker.expect("worker up " + next.pid_text() + " standby ready");
+  EXPECT_THAT(stage.log(), Not(HasSubstr("the service ends")));
+}
+
 TEST(SupervisorTorch, AServiceWhoseTorchWasReplacedEndsWithBothVersions) {
   Stage stage;
   stage.start({"--standby", "0"});
