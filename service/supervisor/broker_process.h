@@ -48,6 +48,7 @@ class BrokerProcess {
   bool informed() const { return feeding_ == Feeding::done && channel_.valid(); }
   // Sends the message to an informed broker; another one needs none: it gets everything first.
   template <class M>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): clang-tidy 14 sees no move in a template
   void notify(const M& message, std::vector<Descriptor> fds = {}) {
     if (informed()) send(wire::encode(message), std::move(fds));
   }

@@ -4,8 +4,7 @@
 // there are other threads.
 #pragma once
 
-#include <signal.h>
-
+#include <csignal>
 #include <vector>
 
 #include "base/result.h"

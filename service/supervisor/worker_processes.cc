@@ -59,7 +59,7 @@ Status WorkerProcesses::tend(TimePoint now) {
   if (broker_.informed() && introduced_epoch_ != broker_.epoch()) introduce_all();
   connect_standbys();
   while (!stopping_ && due() <= now) {
-    const Status status = start(now);
+    Status status = start(now);
     if (status) continue;
     if (active() == nullptr) return status;
     delay_standby(now + setup_.times.restart.longest_delay, now, status.error().message);
@@ -245,6 +245,7 @@ void WorkerProcesses::announce(const Worker& worker, std::vector<Descriptor> fds
 }
 
 template <class M>
+// NOLINTNEXTLINE(performance-unnecessary-value-param): clang-tidy 14 sees no move in a template
 void WorkerProcesses::notify(Worker& worker, const M& message, std::vector<Descriptor> fds) {
   if (!worker.channel.valid()) return;
   const Status status = worker.channel.send(wire::encode(message), std::move(fds));

@@ -1,8 +1,7 @@
 // ScratchFolder: an empty folder for one test, gone with the object.
 #pragma once
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 

@@ -3,8 +3,8 @@
 // ends with a sentence that says so. With the real lanewayd and puppets for broker and workers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
