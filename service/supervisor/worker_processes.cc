@@ -22,8 +22,8 @@ namespace from_worker = wire::worker_to_supervisor;
 namespace {
 
 constexpr const char* kNeverLoaded =
-    "workers die again and again: their program cannot be loaded, and the log has the loader's "
-    "message; was torch or Laneway replaced or removed while lanewayd ran?";
+    "workers die again and again: their program cannot be loaded: it is gone, or the log has the "
+    "loader's message; was torch or Laneway replaced or removed while lanewayd ran?";
 
 std::string name_of(pid_t pid) { return "worker " + std::to_string(pid); }
 
