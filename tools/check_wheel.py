@@ -1,7 +1,7 @@
 """Tries a wheel as its users will: what it holds, and, for each environment with a torch, installed
 by pip into a fresh one that has the same packages, where it trains embedded and through lanewayd.
 
-Used by ./dev wheel --check. Standard library only.
+Used by ./dev wheel --check, with python/ on its path. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 import zipfile
 
 import pack_libraries
+from laneway.native import torch_versions
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 READY_S = 120  # loading torch from a cold disk is slow
@@ -155,13 +156,7 @@ def _numbers(match: re.Match[str]) -> tuple[int, ...]:
 
 def torch_minor(python: pathlib.Path) -> str:
     """The minor version of the torch in this Python's environment; "" when it has none."""
-    path = site_packages(python) / "torch/version.py"
-    line = (
-        re.search(r"^__version__ = '(\d+\.\d+)\.", path.read_text(), re.M)
-        if path.exists()
-        else None
-    )
-    return line.group(1) if line else ""
+    return torch_versions.minor_of(torch_versions.version_in(site_packages(python) / "torch"))
 
 
 def site_packages(python: pathlib.Path) -> pathlib.Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
-import re
 import shlex
 import subprocess
 import sys
@@ -35,12 +34,10 @@ def own_minor() -> str:
 
 def version_in(packages: pathlib.Path) -> str:
     """The minor version of the torch in this folder. Raises WheelError."""
-    path = packages / "torch/version.py"
-    line = path.read_text() if path.exists() else ""
-    found = re.search(r"^__version__ = '([^']*)'", line, re.MULTILINE)
-    minor = torch_versions.minor_of(found.group(1)) if found else ""
+    version = torch_versions.version_in(packages / "torch")
+    minor = torch_versions.minor_of(version)
     if minor not in torch_versions.MINORS:
-        words = f"torch {found.group(1)}" if found else "no torch/version.py"
+        words = f"torch {version}" if version else "no torch/version.py"
         raise WheelError(f"{packages} has {words}, and Laneway works with {torch_versions.MINORS}")
     return minor
 

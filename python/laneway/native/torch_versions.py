@@ -58,11 +58,16 @@ def found_torch() -> Torch | None:
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent
+    return Torch(version_in(folder), folder)
+
+
+def version_in(folder: Path) -> str:
+    """What version.py of the torch in this folder says; "" where it says none, or is missing."""
     try:
         line = _VERSION_LINE.search((folder / "version.py").read_text())
     except (OSError, UnicodeDecodeError):
-        line = None
-    return Torch(line.group(1) if line else "", folder)
+        return ""
+    return line.group(1) if line else ""
 
 
 def told() -> str:
