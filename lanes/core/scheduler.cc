@@ -160,6 +160,7 @@ void Scheduler::on(const TurnEnded& event) {
   const Stretch stretch = turns_.close_turn(lane);
   const IterationSum measured = account_for(core_.now, core_.now - lane.granted_at, event, job);
   trials_.turn_ended(job, lane.id, stretch, event.busy, measured);
+  ask_about_work_in_front(job);
   job.abandoned += event.abandoned;
   if (job.ending) {
     exit_.forget_job(job, job.end_state);
@@ -218,6 +219,14 @@ void Scheduler::on(const TurnResumed& event) {
 // Somebody may leave for them now, or soon. The job can't note it: at each turn's end it would.
 void Scheduler::retry_those_who_wait() {
   if (core_.memory_wanted()) core_.changes.note(Changed::jobs);
+}
+
+// The policy said when it lets somebody in whoever else waits; where no image can leave, that is
+// by the known work in front of it (common_rules.h), which is less now. No room was freed.
+void Scheduler::ask_about_work_in_front(const Job& job) {
+  const bool waits = core_.retries_at(CoreState::Wait::admission) != TimePoint::never();
+  if (!waits || core_.outside.exists() || job.view.options.total_iterations == 0) return;
+  core_.changes.note(Changed::queue);
 }
 
 void Scheduler::on(const JobReleased& event) {

@@ -126,6 +126,7 @@ class Scheduler {
   // Its image, which was moving, is where it was to go, or still where it was.
   void move_ended(Job& job, bool moved);
   void retry_those_who_wait();
+  void ask_about_work_in_front(const Job& job);
   // Everything that may go on goes on.
   void settle_once();
   void settle();

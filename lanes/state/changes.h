@@ -18,7 +18,7 @@ enum class Changed : uint8_t {
   bounds,    // the worker, the wanted capacity, or how many lanes may be
   time,      // a moment has come that somebody waits for (CoreState::retry_by)
   // The rest:
-  queue,     // a waiting job came or went (CoreState)
+  queue,     // a waiting job came or went (CoreState), or work in front of one (Scheduler)
   ended,     // a job ended, or what jobs need outside of the pool is another sum (JobTable, Job)
   lanes,     // lanes may be more than the limit: LaneChanges::fold
   spread,    // … may have something for others: LaneChanges::spread looks at all

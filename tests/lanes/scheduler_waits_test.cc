@@ -2,6 +2,9 @@
 // bytes in pieces. Small scenes whose arithmetic can be done by hand.
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
@@ -258,6 +261,33 @@ TEST_F(WaitsTest, TheQueueIsToldOnlyOfOtherReasonsAndStatusCountsThePositions) {
   EXPECT_EQ(told[0].reason.code, ReasonCode::pool_full);
   EXPECT_EQ(told[0].reason.position, 1u);
   EXPECT_EQ(job(9).reason.position, 7u);
+}
+
+// The long job 2 waits for longest, behind job 3, which finds no room. It has its reservation after
+// 20 times the work in front of it: of job 1, that a turn may do much of.
+TEST_F(WaitsTest, WorkThatIsDoneInFrontBringsAReservationForward) {
+  make(100, 4, 0, policies::make_policy("sjf:reserve_s=1").value());
+  JobOffered job;
+  job.session = SessionId(1);
+  job.iteration_estimate = milliseconds(1);
+  job.ephemeral = units(10);
+  const auto offered = [&](uint64_t id, int64_t persistent, uint64_t iterations) {
+    job.job = JobId(id);
+    job.persistent = units(persistent);
+    job.options.total_iterations = iterations;
+    return job;
+  };
+  send(offered(1, 60, 1'000));
+  place(1);
+  const TurnId turn = of<GrantTurn>(ready(1)).at(0).turn.id;
+  const std::array<Event, 2> both{offered(2, 10, 100'000), offered(3, 60, 10)};
+  ASSERT_TRUE(of<AdmitJob>(scheduler_->handle(now_, both)).empty());
+  now_ = now_ + seconds(2);
+  EXPECT_TRUE(of<AdmitJob>(send(TimerFired{})).empty()) << "20 s are not over";
+  const auto admitted =
+      of<AdmitJob>(end_turn(turn, TurnEnd::budget, /*more_ready=*/true, Bytes(), 990));
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted.front().job, JobId(2));
 }
 
 }  // namespace
