@@ -25,7 +25,10 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, std::span<const Even
   core_.slides_left = core_.config.max_lanes;
   for (const Event& event : events) std::visit([this](const auto& what) { on(what); }, event);
   if (events.size() > 1) turns_.forget_old_recalls();
-  if (std::exchange(policy_changed_, false)) turns_.follow_policy();
+  if (std::exchange(policy_changed_, false)) {
+    turns_.follow_policy();
+    changes_.follow_policy();
+  }
   settle();
   check(events);
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;

@@ -22,7 +22,7 @@ enum class Changed : uint8_t {
   ended,     // a job ended, or what jobs need outside of the pool is another sum (JobTable, Job)
   lanes,     // lanes may be more than the limit: LaneChanges::fold
   spread,    // … may have something for others: LaneChanges::spread looks at all
-  contexts,  // the same, because other numeric contexts may begin
+  contexts,  // the same, because other numeric contexts may begin, or another policy ranks
   lane,      // a lane's jobs, their order or its turn (CoreState::touch)
   fit,       // the needs of a lane's jobs (CoreState::want_fit)
 };

@@ -277,6 +277,13 @@ void LaneChanges::let_in(const policies::JobView& job, Lane& lane) {
   turns_.recall_for(lane, core_.job_of(job.id));  // idle, it gets this one
 }
 
+void LaneChanges::follow_policy() {
+  for (Lane& lane : core_.lanes) {
+    if (lane.state() != LaneState::closed) core_.note_order(lane);
+  }
+  core_.changes.note(Changed::contexts);
+}
+
 void LaneChanges::fold() {
   if (!core_.changes.take(Changed::lanes)) return;
   if (!core_.lane_limit.on() || !core_.worker_up) return;

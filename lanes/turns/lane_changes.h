@@ -40,6 +40,9 @@ class LaneChanges {
   // Jobs of lanes that the limit (lane_limit.h) does not allow go to those that it does.
   void fold();
 
+  // Another policy decides from now on, whose ranks say nothing beside those of before.
+  void follow_policy();
+
   // When turns are to be asked whether they have work; TimePoint::never() when nobody waits for it.
   TimePoint next_wakeup() const { return ask_at_; }
   void on_timer();

@@ -3,12 +3,23 @@
 // scenes whose arithmetic can be done by hand.
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "base/job_changes.h"
 #include "policies/registry.h"
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
 namespace {
+
+// Of three jobs the third goes first, and the second last.
+class ThirdFirst final : public policies::Fifo {
+ public:
+  policies::TurnRank turn_rank(TimePoint /*now*/, const policies::View& /*view*/,
+                               const policies::JobView& job) const override {
+    return {.value = static_cast<int64_t>(job.id.value() * 2 % 5)};
+  }
+};
 
 class LaneChangesTest : public SchedulerTest {
  protected:
@@ -245,6 +256,19 @@ TEST_F(LaneChangesTest, WhoSharesNoLaneKeepsHisOwn) {
   offer(3, 40, 10);
   EXPECT_EQ(scheduler_->next_wakeup(), now_ + seconds(600)) << "when it is overdue, and not before";
   EXPECT_TRUE(of<ChangeLane>(send(JobChanged{JobId(1), {}})).empty());
+}
+
+TEST_F(LaneChangesTest, AnotherPolicysOrderHoldsOverAllLanesAtOnce) {
+  make(100, 2);
+  begin(1, 10, 20);
+  begin(2, 10, 20);
+  start(3, 10, 20);
+  ASSERT_EQ(job(3).lane, LaneId(1)) << "behind the first one";
+  scheduler_->set_policy(std::make_unique<ThirdFirst>());
+  const auto changed = of<ChangeLane>(send(TimerFired{}));
+  ASSERT_EQ(changed.size(), 1u);
+  EXPECT_EQ(changed[0].job, JobId(3));
+  EXPECT_EQ(changed[0].lane, LaneId(2)) << "whose job is the last now";
 }
 
 }  // namespace
