@@ -3,9 +3,9 @@
 The core in virtual time (simulator/), in two lanes that slow each other down as Gavel measured it
 for 26 kinds of trainings on three GPUs (Narayanan et al., OSDI 2020): a CSV file
 gavel_colocation_pairs.csv in the folder that `--traces` names, with the columns gpu, job_a, job_b,
-iso_a_it_s, norm_a, norm_b; without it rows are null. Of each seed a hundred jobs, each of a kind by
-chance and of 100 to 1,000 s alone, come at once. What is compared is the makespan over that of one
-lane, for the mean of all seeds:
+iso_a_it_s, iso_b_it_s, norm_a, norm_b; without it rows are null. Of each seed a hundred jobs, each
+of a kind by chance and of 100 to 1,000 s alone, come at once. What is compared is the makespan over
+that of one lane, for the mean of all seeds:
 
 `known`: an event simulation of its own in which who comes first takes the next free lane, pairs
 whose sum of speeds is above 1.05 compute together, and others take turns; it knows all speeds from

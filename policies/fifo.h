@@ -5,9 +5,9 @@
 // (inferences without a total take turns); by=request, they take turns, the one that has been in
 // the pool for longest leaves. Who has nothing to run leaves first (first_to_leave.h).
 //
-// Source: the FIFO and PACK policies of Salus (Yu and Chowdhury, "Fine-Grained GPU Sharing
-// Primitives for Deep Learning Applications", MLSys 2020, section 4): by=job in a single lane is
-// its FIFO, lanes beside each other with by=request its PACK.
+// Source: the FIFO policy of Salus (Yu and Chowdhury, "Fine-Grained GPU Sharing Primitives for Deep
+// Learning Applications", MLSys 2020, section 4), which is by=job in a single lane. Its PACK:
+// packing.h.
 // Knows: arrival, since when work waits, and when an image was used last.
 // Options: by=job|request; admit=strict|fit: whether, while the earliest waiting job finds no
 // room, nobody behind it is admitted, or the first that fits is.

@@ -50,8 +50,8 @@ class Policy {
   }
 
   // The order in which jobs that wait are meant to be admitted, as far as is known now: the lowest
-  // first, ties by turn_of (first_to_leave.h). Asked when somebody looks, for the positions that
-  // people see; it decides nothing.
+  // first, ties by turn_of (first_to_leave.h). By it are the positions that people see, the work in
+  // front of a job (common_rules.h), and whose the room is that leaving images give up.
   virtual int64_t admission_rank(TimePoint /*now*/, const View& /*view*/,
                                  const JobView& /*job*/) const {
     return 0;

@@ -114,7 +114,7 @@ struct CoreState {
   bool take_room();
   // Must be called when the pool has another capacity.
   void show_pool();
-  // Who waits is tried again at that time. What is noted last of each kind of wait holds.
+  // Who waits is tried again at that time. Of each kind of wait the earliest holds.
   enum class Wait : uint8_t { admission, eviction, move, merge };
   void retry_by(Wait wait, TimePoint time) {
     TimePoint& at = retry_at[static_cast<size_t>(wait)];

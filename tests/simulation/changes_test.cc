@@ -16,7 +16,7 @@ namespace {
 
 using lanes::Changed;
 
-// Of each kind of world, in which that must have happened; it takes 43.
+// Of each kind of world, in which that must have happened; it takes 114.
 constexpr uint64_t kWorlds = 200;
 
 bool is_found(Changed lost, std::string* where) {

@@ -78,9 +78,8 @@ TEST_P(MeasuredLanes, UnderEveryPolicyLanesThatDoNotPayCloseAndNobodyStarves) {
   for (uint64_t job = 1; job <= 4; ++job) EXPECT_LE(load.longest_wait(job), seconds(5)) << job;
 }
 
-// Packing says itself which of them compute beside each other.
 INSTANTIATE_TEST_SUITE_P(All, MeasuredLanes,
-                         testing::Values("edf", "fair", "fifo", "fifo:by=request", "las",
+                         testing::Values("edf", "fair", "fifo", "fifo:by=request", "las", "packing",
                                          "priority", "sjf", "srtf"));
 
 TEST(LaneLimitLoad, ThePolicySaysWhoGetsOnThoughEachJobHadALaneAtFirst) {
