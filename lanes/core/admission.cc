@@ -63,6 +63,11 @@ void Admission::put_off(Job& job, ReasonCode code) {
 }
 
 bool Admission::is_room_of_others(const Job& job) const {
+  // Its own image gave up room for one that still waits.
+  const Job* const served = core_.jobs.find(job.left_for);
+  if (served != nullptr && served->queued() && policy_.goes_before(core_, served->view, job.view)) {
+    return true;
+  }
   return std::any_of(core_.leaving.begin(), core_.leaving.end(), [&](JobId leaves) {
     const Job* const other = core_.jobs.find(core_.job_of(leaves).leaves_for);
     return other != nullptr && other != &job && other->queued() &&

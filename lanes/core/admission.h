@@ -41,8 +41,8 @@ class Admission {
  private:
   // It was tried, and waits for that reason until memory changes.
   void put_off(Job& job, ReasonCode code);
-  // Whether images leave for one that goes before it. A policy that fills gaps would let it into
-  // what the first of them gives up, and it would have to leave again.
+  // Whether images leave, or its own left, for one that goes before it and still waits. A policy
+  // that fills gaps would let it into what they give up, and it would have to leave again.
   bool is_room_of_others(const Job& job) const;
   // Returns ReasonCode::none when the job is admitted, else why not.
   ReasonCode try_admit(Job& job, const policies::AdmitDecision& decision);

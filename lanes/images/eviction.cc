@@ -269,7 +269,7 @@ bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, Job
       LW_CHECK(core_.outside.claim(id, job.view.persistent, place), "the place was free");
     }
     job.leaves = true;
-    job.leaves_for = wants;
+    job.leaves_for = job.left_for = wants;
     const auto kept = keeps.find(id);
     job.keeps = kept == keeps.end() ? Bytes() : kept->second;
     core_.leaving.push_back(id);

@@ -124,6 +124,7 @@ struct alignas(64) Job {
   TimePoint admitted_at;               // the last time
   TimePoint leaving_since;             // while its image is on its way out
   JobId leaves_for;                    // who gets the room; none: nobody in particular
+  JobId left_for;                      // … the last time
 
   Bytes need_when_released;
   Bytes moves_to;       // while it is moving

@@ -96,7 +96,11 @@ TEST(Simulation, EveryRuleHoldsAndEverySeedDecidesTheSameTwice) {
               static_cast<unsigned long long>(last));
   std::map<std::string, uint64_t> counts;
   uint64_t all_actions = 0;  // to compare with another build: equal if every seed decides as there
-  for (uint64_t seed = first; seed <= last; ++seed) {
+  std::vector<uint64_t> seeds(last - first + 1);
+  std::iota(seeds.begin(), seeds.end(), first);
+  // Rare cases that once forgot somebody, or went round in a circle.
+  if (only == 0) seeds.insert(seeds.end(), {2451, 11987, 15011});
+  for (const uint64_t seed : seeds) {
     const Outcome outcome = World(seed).run();
     ASSERT_EQ(outcome.violation, "") << "run again with LANEWAY_SEED=" << seed;
     const Outcome again = World(seed).run();
