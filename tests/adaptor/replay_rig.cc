@@ -13,7 +13,6 @@ namespace laneway::testing {
 namespace {
 
 constexpr Bytes kImage = mib(1);
-constexpr Bytes kLane = mib(48);  // with room for a workspace of cuBLAS
 
 class AlwaysGo final : public lanes::ExecutorHooks {
  public:
@@ -26,10 +25,10 @@ class AlwaysGo final : public lanes::ExecutorHooks {
 ReplayJob::ReplayJob(std::unique_ptr<adaptor::Backend> backend, const lanes::Graph& graph,
                      const std::vector<lanes::ImageSlot>& slots)
     : backend_(std::move(backend)),
-      pool_(backend_->device().allocate_pool(kImage + kLane).value()),
+      pool_(backend_->device().allocate_pool(kImage + kLaneSize).value()),
       lane_(backend_->make_lane().value()),
       arena_(backend_->alignment()) {
-  auto made = adaptor::make_job(*backend_, slots, lanes::encode_graph(graph), kImage + kLane);
+  auto made = adaptor::make_job(*backend_, slots, lanes::encode_graph(graph), kImage + kLaneSize);
   job_ = std::move(made.value().job);
   graph_ = std::move(made.value().graph);
   for (uint32_t slot = 0; slot < job_->layout().slot_count(); ++slot) {
@@ -40,7 +39,7 @@ ReplayJob::ReplayJob(std::unique_ptr<adaptor::Backend> backend, const lanes::Gra
     EXPECT_TRUE(backend_->pool_access().write(place(slot), numbers.data(), bytes(slot)));
   }
   job_->bind_image(pool_->data());
-  arena_.bind(pool_->data() + kImage.count(), kLane);
+  arena_.bind(pool_->data() + kImage.count(), kLaneSize);
 }
 
 Left ReplayJob::run(std::span<const lanes::InputView> inputs,

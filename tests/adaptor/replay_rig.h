@@ -29,6 +29,8 @@ class ReplayJob {
   // one.
   static constexpr int kBefore = 1 + static_cast<int>(limits::kReplayAfter) + 1;
 
+  static constexpr Bytes kLaneSize = mib(48);  // with room for a workspace of cuBLAS
+
   // The image's slots hold small numbers that depend on their place.
   ReplayJob(std::unique_ptr<adaptor::Backend> backend, const lanes::Graph& graph,
             const std::vector<lanes::ImageSlot>& slots);

@@ -115,7 +115,7 @@ TEST_F(RemoteReplay, IsNotDoneInALaneOfAnotherSize) {
   remote_->resize_lane(mib(1));
   expect_equal_runs(kIterations, kIterations + 1);
   EXPECT_EQ(replayed(), kReplays);
-  remote_->resize_lane(mib(2));
+  remote_->resize_lane(ReplayJob::kLaneSize);
   expect_equal_runs(kIterations + 1, kIterations + 2);
   EXPECT_EQ(replayed(), kReplays + 1);
 }
