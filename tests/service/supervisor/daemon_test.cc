@@ -156,7 +156,8 @@ TEST(Daemon, ASecondOneAtTheSameAddressSaysWhoIsThere) {
   Stage stage;
   stage.start();
   const Cast cast(stage);
-  const auto [code, said] = stage.run({"--address", stage.address(), "--pool", "16MiB"});
+  const auto [code, said] =
+      stage.run({"--address", stage.address(), "--pool", "16MiB", "--programs", stage.programs()});
   EXPECT_EQ(code, 5);
   EXPECT_THAT(said, HasSubstr("already running: pid " + std::to_string(stage.daemon().pid()) +
                               " at " + stage.address()));
@@ -176,14 +177,16 @@ TEST(Daemon, RefusesAFolderThatOthersCanWrite) {
   const std::string folder = std::filesystem::path(stage.socket()).parent_path().string();
   std::filesystem::create_directory(folder);
   ASSERT_EQ(::chmod(folder.c_str(), 0777), 0);
-  const auto [code, said] = stage.run({"--address", stage.address(), "--pool", "16MiB"});
+  const auto [code, said] =
+      stage.run({"--address", stage.address(), "--pool", "16MiB", "--programs", stage.programs()});
   EXPECT_EQ(code, 1);
   EXPECT_THAT(said, HasSubstr("can be written by others"));
 }
 
 TEST(Daemon, RefusesAPoolThatIsLargerThanTheMemory) {
   const Stage stage;
-  const auto [code, said] = stage.run({"--address", stage.address(), "--pool", "1000000GiB"});
+  const auto [code, said] = stage.run(
+      {"--address", stage.address(), "--pool", "1000000GiB", "--programs", stage.programs()});
   EXPECT_EQ(code, 2);
   EXPECT_THAT(said, HasSubstr("are free here. Give --pool"));
 }
