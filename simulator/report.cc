@@ -71,6 +71,7 @@ std::string json_of(const Options& options, const std::vector<PolicyRun>& runs) 
                    {"generated", options.generate > 0 ? Json(options.generate) : Json(nullptr)},
                    {"seed", options.seed},
                    {"lanes", options.lanes},
+                   {"open_lanes", options.measure_lanes ? "measured" : "all"},
                    {"pairs", options.pairs.empty() ? Json(nullptr) : Json(options.pairs)},
                    {"memory_bytes", nullptr}};
   if (options.memory) document["memory_bytes"] = options.memory->count();

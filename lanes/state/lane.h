@@ -52,7 +52,7 @@ struct alignas(64) Lane {
   // While a turn is open:
   Turn turn;
   bool bounded = false;  // the turn has a budget because other jobs wait
-  bool brief = false;    // … of the core's own, because lanes that it keeps apart wait
+  bool brief = false;    // … a short one, because lanes take turns in a trial
   // … not for the lane, but for memory or other lanes: it ends when its job has had nothing to run.
   bool lingers = false;
   TimePoint granted_at;

@@ -71,9 +71,8 @@ std::string takes_turns_text(const Reason& reason) {
   text += " takes turns with that of ";
   text += reason.behind.valid() ? "job " + std::to_string(reason.behind.value()) : "another job";
   return text +
-         ", because the two compute no more beside each other than one after the other, as far as "
-         "was measured, or are being measured. `laneway policy` with another policy runs all lanes "
-         "beside each other.";
+         ", while it is measured how many lanes together do most. It goes on after a turn of each "
+         "other lane at most; lanewayd with --lanes N measures nothing.";
 }
 
 std::string no_room_text(const Reason& reason) {

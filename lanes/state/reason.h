@@ -29,7 +29,7 @@ enum class ReasonCode : uint8_t {
   worker_starting,  // there is no worker now
   paused,           // its iteration is held for one of a more urgent job
   no_room_to_grow,  // its iteration is refused: all who could make room for it wait for room too
-  takes_turns,  // resident: its lane waits for a turn of another lane, which it does not run beside
+  takes_turns,  // resident: its lane waits for a turn of another lane, in a trial (lane_limit.h)
   no_exchange,  // refused: as exchange_full, and no training's end would help
   no_way_back,  // its iterations are refused: its image is outside, and finds no room any more
 };

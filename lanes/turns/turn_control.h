@@ -1,7 +1,7 @@
 // TurnControl: grants and recalls turns. A turn without a rival stays open; when a rival gets ready
 // the policy is asked whether it goes on, and while rivals exist turns have a budget: the policy's,
-// or config.budget when it names none. Lanes whose jobs the policy keeps apart take turns, which
-// have config.budget. Part of the core; not thread-safe.
+// or config.budget when it names none. In a trial (lane_limit.h) lanes take turns too. Part of the
+// core; not thread-safe.
 #pragma once
 
 #include <array>
@@ -101,8 +101,8 @@ class TurnControl {
   void hurry(Lane& lane, const policies::JobView& wants);
   void try_grant(Lane& lane);
   void reconsider(Lane& lane);
-  // Whether `job` may not begin in its lane, because the policy keeps it apart from one whose turn
-  // is open, or that waits already. If so the lane waits, and turns that are in its way end soon.
+  // Whether `job` may not begin in its lane, because in a trial others compute, or wait already. If
+  // so the lane waits, and turns that are in its way end soon.
   bool must_wait(Lane& lane, Job& job);
   // These turns end soon, if they do not anyway.
   void shorten(LaneSet lanes);

@@ -142,6 +142,7 @@ TEST_F(SchedulerLaneLimitTest, WhoWaitsInATrialIsToldForWhom) {
   ASSERT_EQ(open_.size(), 1u);
   const uint64_t waits = open_.count(1) > 0 ? 2 : 1;
   EXPECT_EQ(job(waits).reason.code, ReasonCode::takes_turns);
+  EXPECT_NE(reason_text(job(waits).reason).find("takes turns with that of job"), std::string::npos);
   EXPECT_EQ(job(waits).reason.behind, JobId(3 - waits));
   EXPECT_TRUE(scheduler_->snapshot().lane_trial);
   end_a_turn(1);

@@ -15,7 +15,7 @@ namespace laneway::simulation {
 
 class TurnChecker final : public Checker {
  public:
-  // `keeps_apart`: whether the policy of the moment may keep lanes apart; `seen_apart` counts how
+  // `keeps_apart`: whether lanes may have to take turns, in trials; `seen_apart` counts how
   // often one waits so. Both must outlive the object.
   TurnChecker(const bool* keeps_apart, uint64_t* seen_apart)
       : keeps_apart_(keeps_apart), seen_apart_(seen_apart) {}

@@ -147,6 +147,7 @@ TEST(Simulate, ItsResultsAreThereAsJsonAndAsALineAJob) {
   EXPECT_EQ(row["turns"], 3) << "the first is asked once whether it has work";
   EXPECT_EQ(json["memory_bytes"], mib(100).count());
   EXPECT_EQ(json["lanes"], 1);
+  EXPECT_EQ(json["open_lanes"], "all");
   EXPECT_THAT(csv_of(jobs, runs),
               HasSubstr("\nfifo:share=no,b,0.100000000,1.000000000,1.000000000,2.000000000,"
                         "1.900000000,0.900000000,1.000000000,100,0,0,0\n"));
