@@ -294,6 +294,7 @@ void Admission::enter_lane(Job& job, Lane& lane) {
   job.wanted_in = false;
   job.admitted_at = core_.now;
   if (is_counted(job.view)) core_.lane_limit.jobs_changed(core_.now);
+  if (job.state() == JobState::away) core_.coming.push_back(job.view.id);
   job.move_to(job.state() == JobState::away ? JobState::restoring : JobState::staged);
   core_.actions.push_back(PlaceImage{job.view.id, job.image_offset,
                                      core_.pool.rounded(job.view.persistent), job.prefix});

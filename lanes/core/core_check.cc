@@ -169,6 +169,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   }
   uint32_t held = 0;
   std::set<JobId> leaving;
+  std::set<JobId> coming;
   uint32_t saving = 0;
   uint32_t moving = 0;
   uint32_t homeless = 0;
@@ -180,6 +181,7 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     check_alone(job, has_copy);
     held += job.state() == JobState::held;
     if (job.leaves) leaving.insert(id);
+    if (job.state() == JobState::restoring || job.arriving) coming.insert(id);
     saving += job.saving;
     moving += job.state() == JobState::moving;
     copies += has_copy;
@@ -212,6 +214,9 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(std::set(core.leaving.begin(), core.leaving.end()) == leaving &&
                leaving.size() == core.leaving.size(),
            "other jobs leave than is noted");
+  LW_CHECK(std::set(core.coming.begin(), core.coming.end()) == coming &&
+               coming.size() == core.coming.size(),
+           "other jobs come back than is noted");
   LW_CHECK(saving == core.saving_jobs, "jobs that are saved are miscounted");
   LW_CHECK(moving == core.moving_jobs(), "jobs that move are miscounted");
   LW_CHECK(homeless == core.homeless_jobs, "jobs without a home are miscounted");

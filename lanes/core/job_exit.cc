@@ -26,6 +26,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   if (job.aside) --core_.jobs_aside;
   if (core_.is_homeless(job)) --core_.homeless_jobs;
   if (job.leaves) std::erase(core_.leaving, id);
+  std::erase(core_.coming, id);
   if (job.saving) --core_.saving_jobs;
   if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});
   if (job.view.lane.valid()) {

@@ -162,6 +162,7 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
     core_.actions.push_back(
         PlaceImage{offer.job, kept.image_offset, reported.image_size, reported.prefix});
   }
+  if (comes) core_.coming.push_back(kept.view.id);
   if (reported.saving) {
     kept.saving = true;
     ++core_.saving_jobs;

@@ -24,6 +24,7 @@ void Scheduler::on(const ImagePlaced& event) {
     rest(*job);
   }
   if (!event.whole) return;
+  std::erase(core_.coming, event.job);
   core_.pool.drop_prefix(event.job);  // what stayed was copied
   retry_those_who_wait();
   if (job->wanted_out) eviction_.unload(*job);

@@ -129,8 +129,8 @@ bool Eviction::give_up_for_moves(const Wish& wish) {
 Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   Candidates all;
   if (!core_.outside.exists()) return all;
-  const bool store_stalls = copies_out(core_, Tier::store).stall(core_.now);
-  const bool spill_stalls = copies_out(core_, Tier::spill).stall(core_.now);
+  const bool store_stalls = stalls(core_, Tier::store);
+  const bool spill_stalls = stalls(core_, Tier::spill);
   const auto goes_nowhere = [&](const Job& job) {
     if (job.clean || (!store_stalls && !spill_stalls)) return false;
     const Tier tier = core_.outside.place_for(job.view.id).tier;

@@ -1,7 +1,7 @@
 // CopiesOut: what is on its way out of the pool to one tier, and whether it is late. Copies have a
 // deadline of ten times what all that go there should take by lately measured rates, and at least
-// kLeastCopyPatience; a tier whose copy is late stalls, and nobody else is sent there until it has
-// ended.
+// kLeastCopyPatience, and so have those that come back from there. A tier one of whose copies is
+// late stalls: nobody else is sent there until it has ended.
 #pragma once
 
 #include "base/time.h"
@@ -14,9 +14,9 @@ inline constexpr Duration kLeastCopyPatience = seconds(5);
 struct CopiesOut {
   bool any = false;                          // some are under way
   TimePoint late_from = TimePoint::never();  // counted from the one that began first
-  bool stall(TimePoint now) const { return any && late_from <= now; }
 };
 
 CopiesOut copies_out(const CoreState& core, Tier tier);
+bool stalls(const CoreState& core, Tier tier);
 
 }  // namespace laneway::lanes

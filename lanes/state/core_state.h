@@ -174,6 +174,7 @@ struct CoreState {
   // could move them to and fro for ever.
   uint32_t slides_left = 0;
   std::vector<JobId> leaving;  // whose image leaves, or will at the end of a turn
+  std::vector<JobId> coming;   // whose copy outside is on its way into the pool
   uint32_t saving_jobs = 0;    // whose image is copied out ahead of need
   uint32_t homeless_jobs = 0;  // see is_homeless
   uint32_t jobs_aside = 0;     // that wait, and not in the queue

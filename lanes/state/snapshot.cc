@@ -88,7 +88,7 @@ Snapshot take_snapshot(const CoreState& core) {
     return Snapshot::Outside{.capacity = ledger.capacity(),
                              .claimed = ledger.claimed(),
                              .used = {},
-                             .stalls = copies_out(core, which).stall(core.now)};
+                             .stalls = stalls(core, which)};
   };
   all.store = tier(Tier::store);
   all.spill = tier(Tier::spill);

@@ -95,7 +95,7 @@ struct Snapshot {
     Bytes capacity;
     Bytes claimed;        // for jobs that may leave to there, or have
     Bytes used;           // by images that are there
-    bool stalls = false;  // a copy to it is late: nobody else is sent there until it has ended
+    bool stalls = false;  // a copy to or from it is late: nobody else is sent there meanwhile
   };
   Outside store;  // the tiers outside of the pool; a capacity of 0: there is none
   Outside spill;

@@ -73,5 +73,30 @@ TEST_F(CopiesOutTest, WhileTheFileStallsOthersLeaveToTheStore) {
   EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
 }
 
+TEST_F(CopiesOutTest, ACopyThatComesBackLateMakesItsTierStallToo) {
+  store_ = units(30);
+  spill_ = units(200);
+  make(100, 8);
+  idle(1, 50);
+  now_ = now_ + seconds(10);
+  idle(2, 30);
+  now_ = now_ + seconds(100);
+  ASSERT_EQ(leaving(offer(3, 30, 5)), Jobs{1}) << "to the file";
+  left(1);
+  send(JobEnded{JobId(3)});
+  ready(1);
+  ASSERT_EQ(job(1).state, JobState::restoring);
+  now_ = now_ + (kLeastCopyPatience - microseconds(21));
+  send(TimerFired{});
+  EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
+  send(TimerFired{});
+  EXPECT_TRUE(scheduler_->snapshot().spill.stalls);
+  EXPECT_FALSE(scheduler_->snapshot().store.stalls);
+  send(ImagePlaced{.job = JobId(1), .whole = false});
+  EXPECT_TRUE(scheduler_->snapshot().spill.stalls) << "its bytes are on their way";
+  place(1);
+  EXPECT_FALSE(scheduler_->snapshot().spill.stalls);
+}
+
 }  // namespace
 }  // namespace laneway::lanes
