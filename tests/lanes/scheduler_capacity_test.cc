@@ -79,6 +79,26 @@ TEST_F(CapacityTest, APinnedImageAboveMovesIntoRoomThatOthersMake) {
   EXPECT_EQ(sizes(place(2)), Sizes{units(60)});
 }
 
+TEST_F(CapacityTest, APinnedImageThatIsBeingSavedGoesAwayWithItsCopyAndComesBackBelow) {
+  for (const bool whole : {true, false}) {
+    make(100, 4);
+    idle(1, 20);
+    idle(2, 20);
+    send(ResidencyWanted{JobId(1), Residency::unload});
+    left(1);
+    now_ = now_ + seconds(1);
+    ASSERT_EQ(of<SaveImage>(send(TimerFired{})).size(), 1u);
+    send(ResidencyWanted{JobId(2), Residency::pin});
+    EXPECT_EQ(leaving(resize(35)), Jobs{2}) << "what is copied does not move";
+    EXPECT_EQ(sizes(send(ImageSaved{JobId(2), whole})), Sizes{}) << whole;
+    const auto smaller = left(2);
+    EXPECT_EQ(sizes(smaller), Sizes{units(35)});
+    ASSERT_EQ(of<AdmitJob>(smaller).size(), 1u) << reason_text(job(2).reason);
+    EXPECT_EQ(of<AdmitJob>(smaller)[0].job, JobId(2));
+    now_ = TimePoint();
+  }
+}
+
 TEST_F(CapacityTest, APinnedImageThatCannotMoveLeavesLastAndComesBack) {
   make(100, 4);
   idle(1, 20);
