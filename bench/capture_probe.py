@@ -26,8 +26,8 @@ PARTS = {
     "capture": ("jobs.step_capture", "capture_train_step"),
     "encode": ("capture.capture", "encode_graph"),
     "admit": ("jobs.step", "create_job"),
-    "place": ("jobs.job", "Job.wait_until_placed"),
-    "iteration": ("jobs.graph_call", "GraphCall.run"),
+    "place": ("jobs.calls.job", "Job.wait_until_placed"),
+    "iteration": ("jobs.calls.graph_call", "GraphCall.run"),
 }
 
 

@@ -28,7 +28,7 @@ import torchvision
 from torch import nn
 
 import laneway
-from laneway.jobs import residency
+from laneway.jobs.control import residency
 
 from . import stats
 from .daemon import Daemon, daemon_program

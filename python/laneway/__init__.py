@@ -33,12 +33,12 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from laneway.jobs.attachment import Attachment, attach
+    from laneway.jobs.calls.job import Future
+    from laneway.jobs.calls.weight_files import save_weights
     from laneway.jobs.inference_job import Inference, inference
-    from laneway.jobs.job import Future
     from laneway.jobs.service import Service, connect, embedded
     from laneway.jobs.step import TrainStep
     from laneway.jobs.training import step, train_step
-    from laneway.jobs.weight_files import save_weights
 
 __version__: str  # of the file VERSION, which is read at the first use
 
@@ -73,7 +73,7 @@ __all__ = [
 # importing a module sets an attribute of the package.
 _HOMES = {
     "Attachment": "jobs.attachment",
-    "Future": "jobs.job",
+    "Future": "jobs.calls.job",
     "Inference": "jobs.inference_job",
     "Service": "jobs.service",
     "TrainStep": "jobs.step",
@@ -81,7 +81,7 @@ _HOMES = {
     "connect": "jobs.service",
     "embedded": "jobs.service",
     "inference": "jobs.inference_job",
-    "save_weights": "jobs.weight_files",
+    "save_weights": "jobs.calls.weight_files",
     "step": "jobs.training",
     "train_step": "jobs.training",
 }

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from laneway.capture.hook_marks import without_effect
-from laneway.jobs.conditions import Conditions
+from laneway.jobs.forms.conditions import Conditions
 
 
 class Watched:

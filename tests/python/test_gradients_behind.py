@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from laneway.jobs.code_around import reads_gradients
+from laneway.jobs.forms.code_around import reads_gradients
 from support.both import batches, check_equal, net
 
 

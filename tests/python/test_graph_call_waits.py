@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import laneway
-from laneway.jobs.graph_call import GraphCall
-from laneway.jobs.job import Future, Outputs
+from laneway.jobs.calls.graph_call import GraphCall
+from laneway.jobs.calls.job import Future, Outputs
 from laneway.native import bindings
 
 REFUSED = 5

@@ -22,7 +22,7 @@ from transformers import (
 
 import laneway
 from laneway.integrations.transformers import LanewayTrainer
-from laneway.jobs.mirrored_model import ModelMirror
+from laneway.jobs.mirrors.mirrored_model import ModelMirror
 from support.eager import assert_same
 from support.small_bert import classifier
 

@@ -9,8 +9,8 @@ from torch import nn
 import laneway
 from laneway.capture import use_reach
 from laneway.compile import tracked_weights
-from laneway.jobs import outer_tensors
-from laneway.jobs.slot_contents import Sums
+from laneway.jobs.calls import outer_tensors
+from laneway.jobs.calls.slot_contents import Sums
 from support.both import check_equal, check_refused, net
 from support.compiled import compiled, own_service, running  # noqa: F401
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import laneway
-from laneway.jobs.references import References
+from laneway.jobs.watch.references import References
 from support.both import batches, check_equal, net
 
 

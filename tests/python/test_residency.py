@@ -10,7 +10,7 @@ from torch import nn
 
 import laneway
 from laneway.errors import InvalidInput, JobFailed, Refused
-from laneway.jobs.residency import Looks
+from laneway.jobs.control.residency import Looks
 from support.cli import run
 from support.crowd import ROOM, Crowd, lines, places
 from support.daemon import Lanewayd, wait_until

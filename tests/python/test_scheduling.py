@@ -14,9 +14,9 @@ from torch import nn
 
 import laneway
 from laneway.errors import InvalidInput
-from laneway.jobs import scheduling
-from laneway.jobs.job import Job
-from laneway.jobs.scheduling import Scheduling
+from laneway.jobs.calls.job import Job
+from laneway.jobs.control import scheduling
+from laneway.jobs.control.scheduling import Scheduling
 
 TOLD = {
     "priority": -3,

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import laneway
-from laneway.jobs.surroundings import Surroundings
+from laneway.jobs.forms.surroundings import Surroundings
 from support.both import batches, check_equal, net
 from support.eager import assert_same, eager_step
 

@@ -17,7 +17,7 @@ from torch import nn
 
 import laneway
 from laneway.errors import InvalidInput, ServiceUnavailable
-from laneway.jobs.watched import WatchedList, WatchedState, WatchedTensors
+from laneway.jobs.watch.watched import WatchedList, WatchedState, WatchedTensors
 from support.eager import assert_same
 from support.loop import Loop, batch, body_of, made
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 import laneway
 from laneway.errors import InvalidInput, VerificationError
-from laneway.jobs.bit_compare import first_difference
+from laneway.jobs.verify.bit_compare import first_difference
 from support.both import batches, check_equal, net, sgd
 from support.eager import assert_same
 

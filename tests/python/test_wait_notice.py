@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import laneway
-from laneway.jobs import wait_notice
+from laneway.jobs.calls import wait_notice
 from support.daemon import wait_until
 
 pytestmark = pytest.mark.embedded_only("pools of their own sizes")

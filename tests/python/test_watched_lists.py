@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 import laneway
-from laneway.jobs.watched import WatchedList
+from laneway.jobs.watch.watched import WatchedList
 from support.both import batches, check_equal, net
 
 

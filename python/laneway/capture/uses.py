@@ -1,8 +1,8 @@
 """What one run of a step used of Python: where it read, what it found there, and what it changed.
 
 A place says how an object is reached from the step's own models and functions, so that what a
-capture used can be found again in a step that is like it (jobs/alike.py). Guards and effects name
-their holders by objects and by places; Uses.unbound() drops the objects.
+capture used can be found again in a step that is like it (jobs/forms/alike.py). Guards and effects
+name their holders by objects and by places; Uses.unbound() drops the objects.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 import laneway
 from laneway.cli import completion, simulate
-from laneway.jobs import scheduling
+from laneway.jobs.control import scheduling
 from laneway.native import torch_versions
 
 _EXIT_CODES = """exit codes:

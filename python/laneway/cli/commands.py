@@ -17,7 +17,7 @@ from laneway import errors
 from laneway.cli import completion, simulate, view
 from laneway.cli.arguments import parser
 from laneway.cli.tables import mebibytes
-from laneway.jobs import job_ref, scheduling
+from laneway.jobs.control import job_ref, scheduling
 from laneway.jobs.service import Service, connect, parse_bytes
 from laneway.native import bindings
 from laneway.native.bindings import ffi

@@ -8,7 +8,7 @@ import threading
 from typing import Any
 
 from laneway.errors import InvalidInput, ServiceUnavailable
-from laneway.jobs.scheduling import Scheduling
+from laneway.jobs.control.scheduling import Scheduling
 from laneway.jobs.service import Service, connect, default_service
 
 

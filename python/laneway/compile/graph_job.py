@@ -15,11 +15,11 @@ from laneway.compile.graph_results import Planner, ResultPlan, Unfit
 from laneway.compile.weight_image import WeightImage
 from laneway.graph.graph_ir import GeneratorArgument, Node, StorageKind
 from laneway.graph.target import Target
-from laneway.jobs.capture_gate import gate_of
-from laneway.jobs.conditions import Conditions
-from laneway.jobs.graph_call import GraphCall
-from laneway.jobs.variants import Variants
-from laneway.jobs.written_inputs import share_memory
+from laneway.jobs.calls.graph_call import GraphCall
+from laneway.jobs.calls.written_inputs import share_memory
+from laneway.jobs.forms.conditions import Conditions
+from laneway.jobs.forms.variants import Variants
+from laneway.jobs.watch.capture_gate import gate_of
 
 
 class GraphJob:

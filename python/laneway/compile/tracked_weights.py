@@ -17,7 +17,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from laneway.jobs.slot_contents import Bytes, Sums
+from laneway.jobs.calls.slot_contents import Bytes, Sums
 
 # Weights of so many bytes are compared in some microseconds.
 _FEW_BYTES = 256 << 10

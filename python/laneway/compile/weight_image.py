@@ -14,10 +14,10 @@ from laneway.capture.capture import CapturedJobGraph
 from laneway.compile.compile_options import CompileOptions
 from laneway.compile.tracked_weights import TrackedWeights
 from laneway.graph.slots import Slot
-from laneway.jobs.graph_call import GraphCall, call_of
-from laneway.jobs.job import Job, create_job
-from laneway.jobs.owned_job import OwnedJob
-from laneway.jobs.scheduling import Scheduling
+from laneway.jobs.calls.graph_call import GraphCall, call_of
+from laneway.jobs.calls.job import Job, create_job
+from laneway.jobs.calls.owned_job import OwnedJob
+from laneway.jobs.control.scheduling import Scheduling
 from laneway.jobs.service import Service
 from laneway.native.process import ProcessLock
 

@@ -43,7 +43,7 @@ from accelerate import Accelerator
 from accelerate.optimizer import AcceleratedOptimizer
 
 from laneway.errors import InvalidInput
-from laneway.jobs.job import Future
+from laneway.jobs.calls.job import Future
 from laneway.jobs.step import TrainStep
 from laneway.jobs.training import train_step
 

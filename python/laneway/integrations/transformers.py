@@ -33,7 +33,7 @@ from transformers import Trainer, TrainerCallback
 from laneway.errors import InvalidInput
 from laneway.jobs.step import TrainStep
 from laneway.jobs.training import train_step
-from laneway.jobs.watched import quietly
+from laneway.jobs.watch.watched import quietly
 
 
 class LanewayTrainer(Trainer):

@@ -11,10 +11,10 @@ import torch
 from laneway.errors import InvalidInput
 from laneway.graph.graph_ir import SlotKind
 from laneway.graph.slots import Slot, SlotTensor
+from laneway.jobs.calls.job import Job
 from laneway.jobs.image import JoinedImage
 from laneway.jobs.inference_job import Inference
 from laneway.jobs.inference_options import InferenceOptions
-from laneway.jobs.job import Job
 from laneway.jobs.service import Service, connect
 from laneway.native import bindings
 from laneway.native.bindings import ffi

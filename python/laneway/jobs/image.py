@@ -8,8 +8,8 @@ from typing import Protocol
 import torch
 
 from laneway.graph.slots import HasSlots, Slot
-from laneway.jobs.job import Job
-from laneway.jobs.mirror import Mirror
+from laneway.jobs.calls.job import Job
+from laneway.jobs.mirrors.mirror import Mirror
 from laneway.jobs.service import Service
 
 

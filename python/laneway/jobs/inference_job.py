@@ -16,28 +16,29 @@ from laneway.capture.capture import CapturedJobGraph, capture_inference, infer
 from laneway.errors import InvalidInput
 from laneway.graph.slots import HasSlots, OtherImage
 from laneway.graph.target import Target
-from laneway.jobs import draws, lazy_modules
-from laneway.jobs.capture_gate import gate_of
-from laneway.jobs.conditions import Conditions
-from laneway.jobs.eager_copies import State
-from laneway.jobs.eager_run import EagerRun
-from laneway.jobs.float_arguments import FloatArguments
-from laneway.jobs.graph_call import GraphCall, call_of
+from laneway.jobs.calls import draws
+from laneway.jobs.calls.graph_call import GraphCall, call_of
+from laneway.jobs.calls.job import Future, Job, check_replay, create_job
+from laneway.jobs.calls.owned_job import OwnedJob
+from laneway.jobs.calls.weight_files import Paths, WeightFiles
+from laneway.jobs.control.scheduling import Scheduling
+from laneway.jobs.forms import lazy_modules
+from laneway.jobs.forms.conditions import Conditions
+from laneway.jobs.forms.float_arguments import FloatArguments
+from laneway.jobs.forms.preparation import Preparation
+from laneway.jobs.forms.variants import Variants
 from laneway.jobs.image import Image
 from laneway.jobs.inference_options import MODES, InferenceOptions
-from laneway.jobs.job import Future, Job, check_replay, create_job
-from laneway.jobs.mirror import Mirror, bring_up_to_date, check_sync, written_slots
-from laneway.jobs.mirrored_model import check_watchable
+from laneway.jobs.mirrors.mirror import Mirror, bring_up_to_date, check_sync, written_slots
+from laneway.jobs.mirrors.mirrored_model import check_watchable
 from laneway.jobs.not_pickled import NotPickled
-from laneway.jobs.owned_job import OwnedJob
-from laneway.jobs.preparation import Preparation
-from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import Service, default_service
 from laneway.jobs.settable import Settable
 from laneway.jobs.step import TrainStep
-from laneway.jobs.variants import Variants
-from laneway.jobs.verification import Check, Verification, verification_of
-from laneway.jobs.weight_files import Paths, WeightFiles
+from laneway.jobs.verify.eager_copies import State
+from laneway.jobs.verify.eager_run import EagerRun
+from laneway.jobs.verify.verification import Check, Verification, verification_of
+from laneway.jobs.watch.capture_gate import gate_of
 from laneway.native.process import ProcessLock
 
 

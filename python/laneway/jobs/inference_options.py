@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from laneway.errors import InvalidInput
-from laneway.jobs.scheduling import UNSAID, Scheduling
+from laneway.jobs.calls.weight_files import Paths
+from laneway.jobs.control.scheduling import UNSAID, Scheduling
 from laneway.jobs.service import Service
-from laneway.jobs.verification import check_verify
-from laneway.jobs.weight_files import Paths
+from laneway.jobs.verify.verification import check_verify
 
 # What capture_inference gets as train_mode, by the names that users give.
 MODES: dict[str, bool | None] = {"eval": False, "as_is": None}

@@ -15,9 +15,9 @@ from typing import Any
 
 from laneway.capture.byte_code import refuse_unknown_python
 from laneway.errors import InvalidInput, ServiceUnavailable
-from laneway.jobs import job_ref, pool_size, residency
-from laneway.jobs.scheduling import settings_text
-from laneway.jobs.torch_notice import TorchNotice
+from laneway.jobs.control import job_ref, pool_size, residency
+from laneway.jobs.control.scheduling import settings_text
+from laneway.jobs.control.torch_notice import TorchNotice
 from laneway.native import bindings
 from laneway.native.bindings import ffi
 from laneway.native.process import ProcessLock, run_interruptibly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laneway.jobs.owned_job import OwnedJob
+from laneway.jobs.calls.owned_job import OwnedJob
 
 
 class Settable:

@@ -17,33 +17,33 @@ from laneway.capture.kept_gradients import begun
 from laneway.errors import InvalidInput
 from laneway.graph.slots import OtherImage, Path
 from laneway.graph.target import Target
-from laneway.jobs import draws
-from laneway.jobs.alike import Alike
-from laneway.jobs.capture_gate import gate_of
-from laneway.jobs.client_state import ClientState
-from laneway.jobs.conditions import Conditions
-from laneway.jobs.eager_copies import State
-from laneway.jobs.eager_run import EagerRun
-from laneway.jobs.graph_call import UNDER_WAY, GraphCall, call_of
-from laneway.jobs.job import Future, Job, create_job
-from laneway.jobs.job_state import release_created
-from laneway.jobs.mirror import Mirror, bring_up_to_date
+from laneway.jobs.calls import draws
+from laneway.jobs.calls.client_state import ClientState
+from laneway.jobs.calls.graph_call import UNDER_WAY, GraphCall, call_of
+from laneway.jobs.calls.job import Future, Job, create_job
+from laneway.jobs.calls.job_state import release_created
+from laneway.jobs.calls.owned_job import OwnedJob
+from laneway.jobs.control.scheduling import Scheduling
+from laneway.jobs.files.progress import Progress
+from laneway.jobs.files.step_files import StepFiles
+from laneway.jobs.forms.alike import Alike
+from laneway.jobs.forms.conditions import Conditions
+from laneway.jobs.forms.preparation import Preparation
+from laneway.jobs.forms.variants import Variants
+from laneway.jobs.mirrors.mirror import Mirror, bring_up_to_date
 from laneway.jobs.not_pickled import NotPickled
-from laneway.jobs.owned_job import OwnedJob
-from laneway.jobs.preparation import Preparation
-from laneway.jobs.progress import Progress
-from laneway.jobs.references import References
-from laneway.jobs.scheduling import Scheduling
 from laneway.jobs.service import default_service
 from laneway.jobs.settable import Settable
-from laneway.jobs.stale_weights import StaleWeights
 from laneway.jobs.step_capture import StepCapture
-from laneway.jobs.step_files import StepFiles
 from laneway.jobs.step_options import StepOptions
 from laneway.jobs.step_state import StepState
-from laneway.jobs.variants import Variants
-from laneway.jobs.verification import Check, Verification, verification_of
-from laneway.jobs.watched import quietly
+from laneway.jobs.verify.eager_copies import State
+from laneway.jobs.verify.eager_run import EagerRun
+from laneway.jobs.verify.verification import Check, Verification, verification_of
+from laneway.jobs.watch.capture_gate import gate_of
+from laneway.jobs.watch.references import References
+from laneway.jobs.watch.stale_weights import StaleWeights
+from laneway.jobs.watch.watched import quietly
 from laneway.native.process import ProcessLock
 
 

@@ -16,12 +16,13 @@ from laneway.capture.recorder import StaleGradient
 from laneway.errors import CaptureError, InvalidInput
 from laneway.graph.slots import OtherImage, Slot
 from laneway.graph.target import Target
-from laneway.jobs import draws, lazy_modules
-from laneway.jobs.alike import Alike, Kept, bound
-from laneway.jobs.client_state import ClientState
-from laneway.jobs.code_around import reads_gradients
-from laneway.jobs.float_arguments import FloatArguments
-from laneway.jobs.likeness import Likeness, TooMuch
+from laneway.jobs.calls import draws
+from laneway.jobs.calls.client_state import ClientState
+from laneway.jobs.forms import lazy_modules
+from laneway.jobs.forms.alike import Alike, Kept, bound
+from laneway.jobs.forms.code_around import reads_gradients
+from laneway.jobs.forms.float_arguments import FloatArguments
+from laneway.jobs.forms.likeness import Likeness, TooMuch
 from laneway.jobs.step_options import StepOptions
 
 # The same for all jobs: what the graph's bytes have of names keeps a service from seeing that two

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from laneway.jobs import draws
-from laneway.jobs.alike import Alike
-from laneway.jobs.job import check_replay
-from laneway.jobs.mirror import check_sync
-from laneway.jobs.scheduling import Scheduling
+from laneway.jobs.calls import draws
+from laneway.jobs.calls.job import check_replay
+from laneway.jobs.control.scheduling import Scheduling
+from laneway.jobs.forms.alike import Alike
+from laneway.jobs.mirrors.mirror import check_sync
 from laneway.jobs.service import Service
-from laneway.jobs.verification import check_verify
+from laneway.jobs.verify.verification import check_verify
 
 
 @dataclasses.dataclass(frozen=True)

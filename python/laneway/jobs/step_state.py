@@ -11,15 +11,15 @@ from torch.optim import Optimizer
 from laneway.capture import given
 from laneway.capture.capture import CapturedJobGraph
 from laneway.graph.slots import Path
-from laneway.jobs import client_state, draws
-from laneway.jobs.client_state import ClientState
-from laneway.jobs.job import Job
-from laneway.jobs.job_state import JobState, parts_of
-from laneway.jobs.mirror import Mirror
-from laneway.jobs.stale_weights import StaleWeights
+from laneway.jobs.calls import client_state, draws
+from laneway.jobs.calls.client_state import ClientState
+from laneway.jobs.calls.job import Job
+from laneway.jobs.calls.job_state import JobState, parts_of
+from laneway.jobs.forms.variants import Variants
+from laneway.jobs.mirrors.mirror import Mirror
 from laneway.jobs.step_capture import StepCapture
-from laneway.jobs.variants import Variants
-from laneway.jobs.watched import quietly
+from laneway.jobs.watch.stale_weights import StaleWeights
+from laneway.jobs.watch.watched import quietly
 from laneway.native.process import ProcessLock
 
 

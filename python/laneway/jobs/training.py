@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 
 from laneway.capture import given
 from laneway.errors import InvalidInput
-from laneway.jobs.alike import Alike
-from laneway.jobs.scheduling import Scheduling
+from laneway.jobs.control.scheduling import Scheduling
+from laneway.jobs.forms.alike import Alike
 from laneway.jobs.service import Service
 from laneway.jobs.step import TrainStep
 from laneway.jobs.step_options import StepOptions

@@ -1,0 +1,280 @@
+"""GraphCall: one graph of a job as something to call: inputs in, outputs back, at once or later."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from laneway.capture.border import can_be_laid_out
+from laneway.capture.capture import CapturedJobGraph
+from laneway.capture.guards import Guards
+from laneway.capture.signature import InputSignature, OtherForm
+from laneway.errors import LayoutError
+from laneway.graph.graph_ir import TORCH_OF_DTYPE, ValueKind
+from laneway.jobs.calls import written_inputs
+from laneway.jobs.calls.draws import Drawn, Draws
+from laneway.jobs.calls.inputs import Binder, Frame
+from laneway.jobs.calls.job import Future, Job
+from laneway.jobs.calls.outer_tensors import OuterTensors
+from laneway.jobs.calls.outputs import Buffers, Outputs
+from laneway.jobs.calls.use_guards import UseGuards
+from laneway.native import bindings
+
+# The attribute of a KeyboardInterrupt that ended the wait for an iteration, which goes on.
+UNDER_WAY = "laneway_iteration"
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """Which calls a graph is for."""
+
+    signature: InputSignature
+    guards: Guards | None
+
+    def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
+        """In what the arguments are not of this form, in words; None when in nothing."""
+        difference = self.signature.difference(args, kwargs)
+        if difference is not None or self.guards is None:
+            return difference
+        return self.guards.difference(self.signature.tensors(args, kwargs))
+
+
+class GraphCall:
+    """Thread-safe. A call is two: take() its arguments, which looks at the user's optimizers, and
+    run() or submit() the frame, once, which does not."""
+
+    def __init__(
+        self,
+        job: Job,
+        index: int,
+        captured: CapturedJobGraph,
+        optimizers: Sequence[Optimizer] = (),
+    ) -> None:
+        self._job = job
+        self._index = index
+        self.captured = captured
+        self.form = Form(captured.inputs, captured.guards)
+        self.conditions: Any = None  # what the capture took as constant: see Variants
+        left = captured.written_inputs, captured.input_gradients
+        self._binder = Binder(captured.inputs, optimizers, captured.fixed, *left)
+        self._warned = False  # that submit() writes no argument
+        self._guards = captured.guards
+        self._outer: OuterTensors | None = None
+        if captured.uses.tensors:
+            tensors, contents = captured.uses.tensors, job.outer_contents
+            self._outer = OuterTensors(tensors, captured.slots, captured.fixed, job, contents)
+        replaced = None if self._outer is None else self._outer.replaced
+        self.reads = UseGuards(captured.uses, replaced)
+        self._effects = captured.uses.effects
+        specs = [_output_spec(captured, value) for value in captured.graph.outputs]
+        generators = captured.generators
+        strides = _unusual_strides(captured)
+        self._outputs = Outputs(specs, captured.outputs.rebuild, len(generators), strides)
+        positions = self._binder.generator_positions
+        self._draws = Draws(job, generators, positions) if generators else None
+        # Bound here: looking them up is part of every call.
+        self._run = job.library.lib.laneway_run
+        self._submit = job.library.lib.laneway_submit
+
+    def holds(self) -> bool:
+        """Whether what the capture read of Python is as it was."""
+        if not self.reads.hold():
+            return False
+        return self._outer is None or self._outer.difference() is None
+
+    def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
+        """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
+        the graph was captured for, or guards tell them apart."""
+        if self._guards is None:
+            return self._binder.take(args, kwargs)
+        frame = self._binder.take(args, kwargs)
+        difference = self._guards.difference(frame.keep)
+        if difference is not None:
+            self._binder.give_back(frame)
+            raise OtherForm(difference)
+        return frame
+
+    def take_known(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
+        """The same for arguments that difference() found nothing in, or that the graph was just
+        captured for: guards are not asked again."""
+        return self._binder.take(args, kwargs)
+
+    def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
+        """In what the call is not the graph's, in words; None when in nothing."""
+        difference = self.reads.difference() or self.form.difference(args, kwargs)
+        if difference is None and self._outer is not None:
+            return self._outer.difference()
+        return difference
+
+    def run(self, frame: Frame) -> Any:
+        """Runs one iteration and waits for its result."""
+        if self._draws is None:
+            result = self._run_once(frame)
+        else:
+            result = self._draws.run(frame, self._run_once)
+        self._change()
+        return result
+
+    def _change(self) -> None:
+        """Makes the changes that the step makes in Python."""
+        for effect in self._effects:
+            effect.do()
+        if self._outer is not None:
+            self._outer.write_back()
+
+    def _run_once(self, frame: Frame, drawn: Drawn | None = None) -> Any:
+        buffers = self._outputs.buffers()
+        code = self._run(
+            self._job.handle(),
+            self._index,
+            frame.inputs,
+            self._binder.count,
+            buffers.native,
+            len(buffers.tensors),
+            frame.pending,
+            frame.error,
+        )
+        if code == bindings.OK:
+            targets = frame.targets
+            self._binder.give_back(frame)
+            return self._outputs.rebuild(buffers, targets, drawn)
+        if code == bindings.PENDING:
+            future = Future(
+                self._job,
+                frame.pending[0],
+                self._outputs,
+                frame.targets,
+                buffers=buffers,
+                drawn=drawn,
+            )
+            self._binder.give_back(frame)
+            return _result_of(future)
+        if code == bindings.BUSY:
+            return _result_of(self._submitted(frame, frame.targets, buffers=buffers, drawn=drawn))
+        error = bindings.exception_of(code, frame.error)
+        self._binder.give_back(frame)
+        raise error
+
+    def run_beside(self, frame: Frame, other: Callable[[], None]) -> Any:
+        """run(frame), and other() while the service runs the iteration."""
+        future = self._start(frame)
+        try:
+            other()
+        except KeyboardInterrupt as interrupt:
+            setattr(interrupt, UNDER_WAY, future)
+            raise
+        result = _result_of(future)
+        self._change()
+        return result
+
+    def _start(self, frame: Frame) -> Future:
+        targets = frame.targets
+        if self._draws is None:
+            return self._submitted(frame, targets)
+        return self._draws.submit(frame, lambda drawn: self._submitted(frame, targets, drawn=drawn))
+
+    def submit(
+        self, frame: Frame, on_other_layout: Callable[[LayoutError], None] | None = None
+    ) -> Future:
+        """Queues one iteration; the inputs are copied. Waits while as many as the service takes are
+        in flight. `on_other_layout` is told of an iteration that was taken back because of that."""
+        if frame.targets and not self._warned:
+            self._warned = True
+            written_inputs.warn_of_submit()
+        if self._draws is None:
+            future = self._submitted(frame, [], on_other_layout)
+        else:
+            future = self._draws.submit(
+                frame, lambda drawn: self._submitted(frame, [], on_other_layout, drawn=drawn)
+            )
+        self._change()
+        return future
+
+    def _submitted(
+        self,
+        frame: Frame,
+        targets: list[torch.Tensor],
+        on_other_layout: Callable[[LayoutError], None] | None = None,
+        buffers: Buffers | None = None,
+        drawn: Drawn | None = None,
+    ) -> Future:
+        try:
+            while True:
+                code = self._submit(
+                    self._job.handle(),
+                    self._index,
+                    frame.inputs,
+                    self._binder.count,
+                    frame.pending,
+                    frame.error,
+                )
+                if code == bindings.OK:
+                    break
+                if code != bindings.BUSY:
+                    raise bindings.exception_of(code, frame.error)
+                self._job.wait_for_room()
+            future = Future(
+                self._job,
+                frame.pending[0],
+                self._outputs,
+                targets,
+                on_other_layout,
+                buffers,
+                drawn,
+            )
+            future.keep(self)  # its graph is not dropped before the iteration has run
+            return future
+        finally:
+            self._binder.give_back(frame)
+
+
+def _result_of(future: Future) -> Any:
+    try:
+        return future.result()
+    except KeyboardInterrupt as interrupt:
+        setattr(interrupt, UNDER_WAY, future)
+        raise
+
+
+def call_of(
+    job: Job, index: int, captured: CapturedJobGraph, optimizers: Sequence[Optimizer] = ()
+) -> GraphCall:
+    """The call of graph `index`, which the service drops when the result is gone, and with it
+    whoever could be inside a call. A job's last graph stays with the job."""
+    call = GraphCall(job, index, captured, optimizers)
+    weakref.finalize(call, job.drop_graph, index).atexit = False
+    return call
+
+
+def _unusual_strides(captured: CapturedJobGraph) -> dict[int, tuple[int, ...]]:
+    """By its position, the strides of each result that are not those of a new tensor, and that a
+    new tensor can have: elements do not overlap, and memory between them is not most of it."""
+    graph = captured.graph
+    behind = captured.written_inputs, captured.input_gradients, captured.generators
+    count = len(graph.outputs) - sum(map(len, behind))
+    found: dict[int, tuple[int, ...]] = {}
+    for position, number in enumerate(graph.outputs[:count]):
+        value = graph.values[number]
+        if value.kind != ValueKind.tensor or 0 in value.sizes:
+            continue
+        plain = torch.empty(value.sizes, device="meta").stride()
+        own = [(s, n) for n, s, p in zip(value.sizes, value.strides, plain) if n > 1 and s != p]
+        if own and can_be_laid_out(value.sizes, value.strides, TORCH_OF_DTYPE[value.dtype]):
+            found[position] = tuple(value.strides)
+    return found
+
+
+def _output_spec(
+    captured: CapturedJobGraph, number: int
+) -> tuple[torch.dtype, tuple[int, ...], type | None]:
+    value = captured.graph.values[number]
+    if value.kind == ValueKind.tensor:
+        return TORCH_OF_DTYPE[value.dtype], tuple(value.sizes), None
+    if value.kind == ValueKind.real:
+        return torch.float64, (), float
+    return torch.int64, (), bool if value.kind == ValueKind.boolean else int

@@ -1,0 +1,1 @@
+"""What a client asks of a service: the handle of it, and what a user says of a job."""

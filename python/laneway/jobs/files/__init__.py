@@ -1,0 +1,1 @@
+"""What a step writes to files as it goes."""

@@ -1,0 +1,1 @@
+"""The client's objects follow the job that trains them."""

@@ -1,0 +1,1 @@
+"""Iterations in eager execution, on copies, beside those of a job."""
