@@ -200,8 +200,10 @@ def test_one_that_waits_for_an_iteration_says_so_and_can_be_taken_back():
 
 
 def _is_held_up(service, step, batch):
-    """Whether the iteration had begun when the pool was to shrink."""
-    answer = step.submit(*batch)
+    """Whether an iteration was under way when the pool was to shrink: asked in one moment with the
+    submission it would have shrunk before."""
+    answers = [step.submit(*batch) for _ in range(3)]
+    wait_until(lambda: service.status()["lanes"][0]["running"] is not None, "its turn")
     try:
         with pytest.raises(Refused, match="what lies above has not left yet"):
             service.resize_pool("200MiB", timeout=0)
@@ -209,5 +211,6 @@ def _is_held_up(service, step, batch):
         return False
     finally:
         service.resize_pool("256MiB")
-        answer.result().item()
+        for answer in answers:
+            answer.result().item()
     return True
