@@ -7,16 +7,14 @@ import warnings
 import pytest
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 import laneway
 from laneway.errors import LayoutError
 from laneway.operators import layouts
 from support.compiled import compare, eager_reasons, own_service, running  # noqa: F401
 from support.eager import assert_same
+from support.lying_fakes import lying_about
 
 SCALAR = torch.tensor(2.0)
 TRANSPOSED = torch.linspace(-2, 3, 50).reshape(5, 10).t()  # strides (1, 10)
@@ -181,36 +179,7 @@ def test_norms_of_mixed_precision_train(how, dtype, listed, monkeypatch):
     assert ("aten::native_layer_norm" in layouts.distrusted()) is not listed
 
 
-# What an operator does of which nobody knows that it lies: the lists are taken away. Of which the
-# fakes lie depends on the version of torch: 2.15's do so of fewer than 2.11's.
-
-
-class Lies(TorchDispatchMode):
-    """Notes the operators of which a fake has other strides than the kernel."""
-
-    def __init__(self):
-        super().__init__()
-        self.of = set()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        with FakeTensorMode() as mode:
-            taken = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs or {}))
-            fake = func(*taken[0], **taken[1])
-        real = func(*args, **(kwargs or {}))
-        strides = [
-            [t.stride() for t in tree_leaves(given) if isinstance(t, torch.Tensor)]
-            for given in (real, fake)
-        ]
-        if strides[0] != strides[1]:
-            self.of.add(str(func))
-        return real
-
-
-def skip_unless_it_lies(code, *inputs):
-    with torch.no_grad(), Lies() as lies:
-        code(*inputs)
-    if not lies.of:
-        pytest.skip(f"the fakes of torch {torch.__version__} tell the truth of this")
+# What an operator does of which nobody knows that it lies: the lists are taken away.
 
 
 @pytest.fixture
@@ -233,8 +202,7 @@ NOT_FOUND = (
 @pytest.mark.parametrize("name", [name for name in LYING if name not in NOT_FOUND])
 def test_an_operator_that_lies_is_found_and_captured_again(name, unlisted):
     code, x = LYING[name]
-    skip_unless_it_lies(code, x)
-    with warnings.catch_warnings(), torch.no_grad():
+    with lying_about(code, x), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("error")
         compare(code, [(x,), (x + 1,)])
         assert eager_reasons() == []
@@ -267,11 +235,13 @@ def test_a_training_step_is_captured_again_with_nothing_trained(unlisted):
             return self.norm(self.linear(torch.fft.rfft(x, dim=1).abs().flatten(1)))
 
     x = torch.linspace(-1, 1, 40).reshape(2, 5, 4)
-    skip_unless_it_lies(lambda x: torch.fft.rfft(x, dim=1), x)
     model, twin = Model(), Model()
     optimizer = torch.optim.AdamW(model.parameters())
     twins = torch.optim.AdamW(twin.parameters())
-    with laneway.embedded("64MiB") as service:
+    with (
+        lying_about(lambda x: torch.fft.rfft(x, dim=1), x),
+        laneway.embedded("64MiB") as service,
+    ):
         step = laneway.train_step(model, lambda y, _: y.square().sum(), optimizer, service)
         for _ in range(3):
             twins.zero_grad()
@@ -287,9 +257,12 @@ def test_a_training_step_is_captured_again_with_nothing_trained(unlisted):
 
 def test_what_measuring_does_not_show_is_refused_in_words(unlisted, monkeypatch):
     code, x = LYING["fft over an inner dimension"]
-    skip_unless_it_lies(code, x)
     monkeypatch.setattr(layouts, "measured", lambda *_: NotImplemented)
-    with laneway.embedded("64MiB") as service, pytest.raises(LayoutError) as refused:
+    with (
+        lying_about(code, x),
+        laneway.embedded("64MiB") as service,
+        pytest.raises(LayoutError) as refused,
+    ):
         laneway.inference(Module(code), service)(x)
     assert "aten::_fft_r2c" in str(refused.value)
     assert "gave a tensor with strides" in str(refused.value)
@@ -297,8 +270,7 @@ def test_what_measuring_does_not_show_is_refused_in_words(unlisted, monkeypatch)
 
 def test_an_iteration_that_is_not_waited_for_says_that_it_is_to_be_submitted_again(unlisted):
     code, x = LYING["fft over an inner dimension"]
-    skip_unless_it_lies(code, x)
-    with laneway.embedded("64MiB") as service:
+    with lying_about(code, x), laneway.embedded("64MiB") as service:
         predict = laneway.inference(Module(code), service)
         # Each operator that lies costs one submission.
         for _ in range(3):
