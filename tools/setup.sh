@@ -4,7 +4,7 @@
 
 # What compiling needs; what tests and lint need on top.
 PACKAGES_BUILD=(g++ cmake ninja-build ccache git ca-certificates libgtest-dev libgmock-dev
-  libspdlog-dev nlohmann-json3-dev libzmq3-dev cppzmq-dev libcereal-dev libcli11-dev
+  libspdlog-dev nlohmann-json3-dev libzmq3-dev libcereal-dev libcli11-dev
   zlib1g-dev)
 # clang without what its packages recommend has no sanitizers (libclang-rt-dev), and their reports no
 # names (llvm: its symbolizer).

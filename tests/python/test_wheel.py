@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 sys.path.append(str(ROOT / "tools/wheel"))
 import backend  # noqa: E402
+import build_needs  # noqa: E402
 import messages  # noqa: E402
 
 
@@ -159,6 +161,29 @@ def test_the_build_takes_a_torch_that_is_there_before_it_downloads_one(
     assert backend.python_with_torch() is None
 
 
+def test_a_torch_without_cuda_is_built_with_headers_from_elsewhere(tmp_path, monkeypatch):
+    """As torch of another index, "+cpu", has none."""
+    fake = types.SimpleNamespace(get_requires_for_build_wheel=lambda _: ["cmake"])
+    monkeypatch.setitem(sys.modules, "scikit_build_core", types.SimpleNamespace(build=fake))
+    monkeypatch.setattr(build_needs, "check", lambda: None)
+    monkeypatch.setattr(messages, "requirements", lambda: [])
+    monkeypatch.setattr(backend, "python_with_torch", lambda: Path("/python"))
+    monkeypatch.setattr(backend, "_site_packages", lambda python: tmp_path / "packages")
+    monkeypatch.setattr(backend, "TOOLKIT", tmp_path / "none")
+    assert backend.get_requires_for_build_wheel() == ["cmake", backend.CUDA_REQUIREMENT]
+    built_in = tmp_path / "isolated/nvidia/cu13/include"
+    built_in.mkdir(parents=True)
+    (built_in / "cuda.h").write_text("")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "isolated")])
+    assert backend._settings({})["cmake.define.CUDA_HEADERS_INCLUDE"] == str(built_in)
+    (tmp_path / "isolated").rename(tmp_path / "packages")  # a torch with CUDA
+    assert backend.get_requires_for_build_wheel() == ["cmake"]
+    assert "cmake.define.CUDA_HEADERS_INCLUDE" not in backend._settings({})
+    version = backend.CUDA_REQUIREMENT.partition("==")[2]
+    monkeypatch.undo()
+    assert importlib.metadata.version("nvidia-cuda-runtime") == version
+
+
 def test_a_libzmq_that_is_not_the_pinned_one_is_not_packed(tmp_path, monkeypatch):
     """And its licence says where its source is."""
     contents = {name: name.encode() for name in messages.SHA256}
@@ -179,3 +204,61 @@ def test_a_libzmq_that_is_not_the_pinned_one_is_not_packed(tmp_path, monkeypatch
     library.write_bytes(b"other")
     with pytest.raises(messages.WrongLibrary, match=f"{library} has SHA-256 d9298a10d1b07358"):
         messages.checked(folder)
+
+
+NO_HEADERS = "c++ -nostdinc"  # finds those in CPATH alone
+
+
+def refused_build() -> str:
+    with pytest.raises(SystemExit) as end:
+        backend.get_requires_for_build_wheel()
+    return str(end.value)
+
+
+def test_a_build_without_a_compiler_says_so(tmp_path, monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    said = refused_build()
+    assert said.startswith("Laneway's build needs a C++ compiler (no c++ or g++ on the PATH): ")
+    assert "apt-get install --no-install-recommends g++ has it" in said
+
+
+@pytest.mark.parametrize("words", ["exit 1", "cat >/dev/null; echo old"])
+def test_a_build_with_a_compiler_of_yesterday_says_so(words, tmp_path, monkeypatch):
+    compiler = tmp_path / "c++"
+    compiler.write_text(f"#!/bin/sh\n{words}\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    assert f"a compiler that knows C++20, which {compiler} does not" in refused_build()
+    monkeypatch.setenv("CXX", str(tmp_path / "none"))
+    assert "that CXX names does not start: " in refused_build()
+
+
+def test_a_build_without_headers_names_them_and_their_packages(tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", NO_HEADERS)
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    said = refused_build()
+    for header, package in build_needs.HEADERS.items():
+        assert header in said and f" {package} " in said
+    for header in build_needs.HEADERS:
+        (tmp_path / header).parent.mkdir(exist_ok=True)
+        (tmp_path / header).write_text("")
+    build_needs.check()
+    (tmp_path / "zmq.h").unlink()
+    said = refused_build()
+    assert said.startswith("Laneway's build needs the headers zmq.h: apt-get install ")
+    assert " libzmq3-dev has it" in said and "spdlog" not in said
+    assert "in CPATH and its usr in CMAKE_PREFIX_PATH" in said
+
+
+def test_the_build_looks_for_all_that_sources_of_the_product_include():
+    """Torch and CUDA come with torch's wheel, some with the compiler; GoogleTest is for tests."""
+    layers = tomllib.loads((ROOT / "tests/tidy/layers.toml").read_text())["third_party"]
+    elsewhere = {"LibTorch", "CUDA", "GoogleTest", "the threads library", "the processor"}
+    elsewhere |= {"loading of shared objects", "the operating system"}
+    wanted = {row["name"]: row["headers"] for row in layers if row["name"] not in elsewhere}
+    assert len(wanted) == len(build_needs.HEADERS)
+    for name, (prefix, *_) in wanted.items():
+        assert any(header.startswith(prefix) for header in build_needs.HEADERS), name
+    setup = (ROOT / "tools/setup.sh").read_text()
+    assert all(package in setup for package in build_needs.HEADERS.values())

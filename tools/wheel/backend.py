@@ -2,8 +2,10 @@
 
 Building needs the headers and libraries of a torch that works with this package. The first of these
 that has one is used: the Python that LANEWAY_PYTHON names, the environment that is installed into,
-.venv of the checkout. pip downloads torch (2.7 GB) only where none of them has it. `./dev wheel`
-names further ones by the setting cmake.define.LANEWAY_MORE_TORCHES (cmake/MoreTorches.cmake).
+.venv of the checkout. pip downloads torch (2.7 GB) only where none of them has it, and CMake and
+Ninja where the machine has none; what else is missing is said first (build_needs.py). `./dev wheel`
+names further torches by the setting cmake.define.LANEWAY_MORE_TORCHES (cmake/MoreTorches.cmake).
+A torch without CUDA ("+cpu") brings none of CUDA's headers: they are required for the build.
 """
 
 from __future__ import annotations
@@ -13,14 +15,19 @@ import pathlib
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(pathlib.Path(__file__).resolve().parent)]
 
+import build_needs  # noqa: E402
 import messages  # noqa: E402
 
 from laneway.native import torch_versions  # noqa: E402
+
+CUDA_REQUIREMENT = "nvidia-cuda-runtime==13.0.96"  # that of the torch in requirements.txt
+TOOLKIT = pathlib.Path("/usr/local/cuda/include")  # where CMake looks, too
 
 
 def python_with_torch() -> pathlib.Path | None:
@@ -51,6 +58,16 @@ def torch_minor(packages: pathlib.Path | None) -> str:
     return ""
 
 
+def cuda_headers(folders: Iterable[pathlib.Path | None]) -> pathlib.Path | None:
+    """Where the first of these site-packages has CUDA's headers."""
+    found = (p for folder in folders if folder for p in folder.glob("nvidia/cu*/include/cuda.h"))
+    return next((path.parent for path in found), None)
+
+
+def _lacks_cuda(python: pathlib.Path) -> bool:
+    return cuda_headers([_site_packages(python)]) is None and not (TOOLKIT / "cuda.h").exists()
+
+
 def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
     settings = {"cmake.define.LANEWAY_MORE_TORCHES": ""} | dict(given or {})
     library = messages.library()
@@ -59,6 +76,9 @@ def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
     python = python_with_torch()
     if python is not None:
         settings.setdefault("cmake.define.LANEWAY_PYTHON", str(python))
+        headers = cuda_headers(map(pathlib.Path, sys.path)) if _lacks_cuda(python) else None
+        if headers is not None:
+            settings.setdefault("cmake.define.CUDA_HEADERS_INCLUDE", str(headers))
         return settings
     import torch  # the isolated environment has it: it was required for the build
 
@@ -69,10 +89,18 @@ def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    """pip's first question: what is missing is said before torch is downloaded."""
+    try:
+        build_needs.check()
+    except build_needs.BuildNeeds as missing:
+        raise SystemExit(str(missing)) from None
     from scikit_build_core import build
 
     needs = build.get_requires_for_build_wheel(config_settings) + messages.requirements()
-    return needs if python_with_torch() is not None else [*needs, torch_versions.requirement()]
+    python = python_with_torch()
+    if python is None:
+        return [*needs, torch_versions.requirement()]
+    return [*needs, CUDA_REQUIREMENT] if _lacks_cuda(python) else needs
 
 
 def get_requires_for_build_sdist(config_settings: dict[str, Any] | None = None) -> list[str]:
