@@ -17,6 +17,7 @@ if __name__ == "__main__":
 
 from bench.harness import Options, pin  # noqa: E402
 from bench.report import Report  # noqa: E402
+from laneway.native.torch_versions import found_torch, minor_of  # noqa: E402
 
 BENCHES = {
     "overhead": "does a training step cost less through Laneway than in the eager loop?",
@@ -94,6 +95,9 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, argparse.ArgumentPa
     parser.add_argument(
         "--traces", type=Path, metavar="DIR", help="public traces that are not in the repository"
     )
+    parser.add_argument(
+        "--torch", metavar="MINOR", help="with this torch: ./dev makes its environment and builds"
+    )
     parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed")
     parser.add_argument("--list", action="store_true", help="names the benches and their cases")
     return parser.parse_args(arguments), parser
@@ -121,6 +125,11 @@ def options_of(args: argparse.Namespace) -> Options:
     )
 
 
+def torch_version() -> str:
+    found = found_torch()
+    return found.version if found else "no torch"
+
+
 def list_benches() -> None:
     for name, question in BENCHES.items():
         cases = importlib.import_module(f"bench.{name}").cases()
@@ -143,6 +152,8 @@ def main(arguments: list[str]) -> int:
         parser.error(f"--trials {args.trials}: at least 1")
     if args.samples is not None and args.samples < 1:
         parser.error(f"--samples {args.samples}: at least 1")
+    if args.torch and args.torch != minor_of(torch_version()):
+        parser.error(f"--torch {args.torch}: this Python has {torch_version()}; run ./dev bench")
     options = options_of(args)
     modules = {name: module_of(name, args.device) for name in args.names}
     known = {case for module in modules.values() for case in module.cases()}

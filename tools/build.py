@@ -164,7 +164,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--preset", choices=PRESETS, default="release", help="default: release")
     parser.add_argument("--target", action="append", help="build only this target (repeatable)")
     parser.add_argument("--quiet", action="store_true", help="say nothing when nothing is to do")
-    torch_minors.add_option(parser, "build as the preset dev does, but")
+    torch_minors.add_option(parser, "build programs and libraries as the preset dev does, but")
     parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -174,9 +174,10 @@ def main() -> int:
     if arguments.check_usage:
         return 0
     minors = torch_minors.chosen(arguments.torch)
+    targets = arguments.target or ([torch_minors.PROGRAMS] if minors else None)
     try:
         for name in [torch_minors.build_name(minor) for minor in minors] or [arguments.preset]:
-            build(name, arguments.target, arguments.quiet)
+            build(name, targets, arguments.quiet)
     except BuildError as error:
         print(f"dev: {error}", file=sys.stderr)
         return 1

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 import build
 import pack_libraries
 import pack_wheels
+import torch_minors
 
 ROOT = build.ROOT
 LIMIT_MIB = 60
@@ -34,6 +35,8 @@ SOURCES = ("python/laneway", "bench", "tests/gpu", "tests/python/support", "tool
 ENTRY = "dev"
 NOT_PACKED = ("__pycache__", "lib", "results")
 TEST_LABEL = "gpu"
+# Of a build for another torch (--torch), which has everything in one folder.
+TORCH_TARGETS = (torch_minors.PROGRAMS, "bench/all")
 
 
 class PackError(Exception):
@@ -87,9 +90,16 @@ def collect(release: pathlib.Path, tests: pathlib.Path, stage: pathlib.Path) -> 
     }
 
 
-def collect_packages(stage: pathlib.Path, cache: pathlib.Path) -> dict[str, dict]:
-    """Each package in a folder of its own under packages/."""
-    versions, account = pack_wheels.pinned(ROOT / "requirements.txt"), {}
+def collect_packages(
+    stage: pathlib.Path, cache: pathlib.Path, python: pathlib.Path | None
+) -> dict[str, dict]:
+    """Each package in a folder of its own under packages/, in the version that the environment of
+    `python` has; None: that requirements.txt pins."""
+    account: dict[str, dict] = {}
+    if python is None:
+        versions = pack_wheels.pinned(ROOT / "requirements.txt")
+    else:
+        versions = pack_wheels.installed(python)
     for package in pack_wheels.PACKAGES:
         version = versions[package.name.lower()]
         wheel = pack_wheels.fetch(package, version, cache)
@@ -118,14 +128,13 @@ def source_state() -> dict:
     return {"commit": head.stdout.strip() if known else None, "dirty": bool(changed.stdout)}
 
 
-def torch_version(release: pathlib.Path) -> str:
-    """What the packed library was built against: its own answer."""
+def torch_version(release: pathlib.Path, python: pathlib.Path | None) -> str:
+    """What the packed library was built against: its own answer, in a process with that torch."""
     code = "import ctypes, sys, torch; l = ctypes.CDLL(sys.argv[1]); "
     code += "f = l.laneway_torch_version; f.restype = ctypes.c_char_p; print(f().decode())"
     library = release / build.EMBEDDED_LIBRARY
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(library)], capture_output=True, text=True, check=False
-    )
+    command = [str(python or sys.executable), "-c", code, str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise PackError(f"{library} does not load: {done.stderr.strip().splitlines()[-1:]}")
     return done.stdout.strip()
@@ -156,25 +165,30 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def pack(release: pathlib.Path, tests: pathlib.Path, output: pathlib.Path) -> pathlib.Path:
-    """Makes the archive of what the two build directories hold."""
+def pack(
+    release: pathlib.Path,
+    tests: pathlib.Path,
+    archive: pathlib.Path,
+    python: pathlib.Path | None = None,
+) -> None:
+    """Makes the archive of what the two build directories hold; `python` is that of the environment
+    that they were built for, None: this one."""
+    output = archive.parent
     with tempfile.TemporaryDirectory(
         dir=output.parent if output.parent.is_dir() else None
     ) as folder:
         stage = pathlib.Path(folder) / NAME
         manifest = source_state() | {
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "torch": torch_version(release),
+            "torch": torch_version(release, python),
             "python": pack_wheels.PYTHON,
         }
         manifest |= collect(release, tests, stage)
-        manifest["packages"] = collect_packages(stage, ROOT / ".cache/gpu-pack")
+        manifest["packages"] = collect_packages(stage, ROOT / ".cache/gpu-pack", python)
         manifest["bytes"] = sizes(stage)
         (stage / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-        archive = output / f"{NAME}.tar.xz"
         size = write_archive(stage, archive)
     tell(archive, size, manifest)
-    return archive
 
 
 def sizes(stage: pathlib.Path) -> dict[str, int]:
@@ -215,20 +229,41 @@ def parse_arguments() -> argparse.Namespace:
         metavar="DIR",
         help="default: build/gpu-pack",
     )
+    parser.add_argument(
+        "--torch",
+        choices=torch_minors.MINORS,
+        help=f"for this torch, as {NAME}-torch-MINOR.tar.xz: what ./dev build --torch builds, with "
+        "checked containers, so that its figures are not those of a release build",
+    )
     parser.add_argument("--check-usage", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def build_parts(minor: str | None) -> tuple[pathlib.Path, pathlib.Path]:
+    """The build directories of what is packed and of its tests. Raises BuildError."""
+    if minor is None:
+        build.build("release", quiet=True)
+        build.configure("dev", quiet=True)
+        tests = build.build_directory("dev")
+        build.build("dev", test_programs(tests), quiet=True)
+        return build.build_directory("release"), tests
+    name = torch_minors.build_name(minor)
+    build.configure(name, quiet=True)
+    built = build.build_directory(name)
+    build.build(name, [*TORCH_TARGETS, *test_programs(built)], quiet=True)
+    return built, built
 
 
 def main() -> int:
     arguments = parse_arguments()
     if arguments.check_usage:
         return 0
-    release, tests = build.build_directory("release"), build.build_directory("dev")
+    minor = arguments.torch
+    name = NAME if minor is None else f"{NAME}-torch-{minor}"
+    python = None if minor is None else torch_minors.python_of(torch_minors.build_name(minor))
     try:
-        build.build("release", quiet=True)
-        build.configure("dev", quiet=True)
-        build.build("dev", test_programs(tests), quiet=True)
-        pack(release, tests, arguments.output.resolve())
+        archive = arguments.output.resolve() / f"{name}.tar.xz"
+        pack(*build_parts(minor), archive, python)
     except (
         build.BuildError,
         PackError,

@@ -6,6 +6,7 @@ Wheels are fetched by pip as it is configured here, for the Python of that machi
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import re
 import subprocess
@@ -56,6 +57,15 @@ def pinned(requirements: pathlib.Path) -> dict[str, str]:
     """The exact versions of requirements.txt, by lower-case name."""
     lines = re.findall(r"^([A-Za-z0-9_.-]+)==(\S+)", requirements.read_text(), re.MULTILINE)
     return {name.lower(): version for name, version in lines}
+
+
+def installed(python: pathlib.Path) -> dict[str, str]:
+    """The versions in the environment of `python`, by lower-case name. A build of torchvision for
+    one device ("+cu132") is the release on PyPI."""
+    command = [str(python), "-m", "pip", "list", "--disable-pip-version-check", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = {row["name"].lower(): row["version"] for row in json.loads(done.stdout)}
+    return {name: version.partition("+")[0] for name, version in found.items()}
 
 
 def fetch(package: Package, version: str, cache: pathlib.Path) -> pathlib.Path:

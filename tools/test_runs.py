@@ -90,11 +90,15 @@ REMOTE_TESTS = (
 TORCH_TESTS = (
     "test_capture_*.py",
     "test_compile_*.py",
+    "test_engine_models.py",
     "test_layouts.py",
     "test_loops.py",
+    "test_mixed_torch.py",
+    "test_package_places.py",
     "test_process_float32.py",
     "test_step_*.py",
     "test_torch_versions.py",
+    "test_worker_choice.py",
 )
 
 

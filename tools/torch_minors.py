@@ -1,5 +1,5 @@
-"""--torch of ./dev build and ./dev test: another minor version of torch than requirements.txt pins,
-with an environment and a build folder of its own. Standard library only.
+"""--torch of ./dev build, test, bench and gpu-pack: another minor version of torch than
+requirements.txt pins, with an environment and a build folder of its own. Standard library only.
 
 `torch_minors.py ARGUMENT…` prints, one a line, which minor versions the arguments of a command ask
 for: ./dev makes their environments.
@@ -13,15 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # For which adaptor/ is written, oldest first. Those that a package works with are MINORS in
 # python/laneway/native/torch_versions.py: a minor version stands there once its tests have passed.
 MINORS = ("2.11", "2.12", "2.13", "2.14", "2.15")
-# What its Python tests start and load.
-STARTED_TARGETS = (
-    "laneway_embedded",
-    "laneway_client",
-    "laneway_cuda",
-    "laneway-worker",
-    "laneway-broker",
-    "lanewayd",
-)
+PROGRAMS = "laneway_wheel"  # the target of all programs and libraries, without tests
 PREFIX = "torch-"  # of the name that stands for such a build where a preset's is expected
 
 

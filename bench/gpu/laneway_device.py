@@ -32,11 +32,14 @@ def embedded(
     return laneway.embedded(pool=pool, lanes=lanes, device=device, **more)
 
 
-def train_step(work: Workload, service: Any, name: str = "", replay: str = "auto") -> Any:
-    """The step of `work`; `replay` is "auto", "on" or "off"."""
+def train_step(
+    work: Workload, service: Any, name: str = "", replay: str = "auto", random: str | None = None
+) -> Any:
+    """The step of `work`; `replay` is "auto", "on" or "off", `random` "own", "shared" or None."""
     import laneway
 
     more = {} if replay == "auto" else {"replay": replay}
+    more |= {} if random is None else {"random": random}
     return laneway.train_step(
         work.model,
         work.loss_fn,

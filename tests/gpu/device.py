@@ -119,12 +119,18 @@ def note_replay(service: Any, step: Any, record: Any) -> None:
 
 
 def make_step(
-    service: Any, name: str, seed: int = 1, replay: str = "auto", draws: bool = False
+    service: Any,
+    name: str,
+    seed: int = 1,
+    replay: str = "auto",
+    draws: bool = False,
+    random: str | None = None,
 ) -> Any:
     """A job of the same workload as `train_plain` has, or of one that draws random numbers."""
     work = made(name, seed, draws)
     torch.manual_seed(seed + 100)
-    step = laneway_device.train_step(work, service, name=f"{name}-{seed}-{replay}", replay=replay)
+    title = f"{name}-{seed}-{replay}"
+    step = laneway_device.train_step(work, service, title, replay, random)
     _service_of[step] = service
     return step
 

@@ -92,6 +92,7 @@ def test_wrong_usage_exits_2_and_says_what_there_is():
         (["overhead", "--only", "nonsense"], "no case 'nonsense'"),
         (["overhead", "--trials", "0"], "at least 1"),
         (["overhead", "--cores", "x"], "--cores"),
+        (["overhead", "--torch", "2.99"], "--torch 2.99: this Python has 2."),
     ):
         done = command(*arguments)
         assert done.returncode == 2, done.stderr

@@ -120,6 +120,46 @@ def test_every_package_of_the_pack_is_pinned():
     assert all(package.name.lower() in versions for package in pack_wheels.PACKAGES)
 
 
+def test_packages_for_another_torch_are_those_of_its_environment(tmp_path, monkeypatch):
+    """torchvision goes with torch; pip says what is there."""
+    python = tmp_path / "python"
+    rows = [{"name": "torchvision", "version": "0.29.2+cu132"}, {"name": "Pillow", "version": "13"}]
+    python.write_text(f"#!/bin/sh\necho '{json.dumps(rows)}'\n")
+    python.chmod(0o755)
+    packages = [p for p in pack_wheels.PACKAGES if p.name in ("torchvision", "pillow")]
+    monkeypatch.setattr(pack_wheels, "PACKAGES", packages)
+    monkeypatch.setattr(pack_wheels, "fetch", lambda package, version, cache: tmp_path / "none")
+    monkeypatch.setattr(pack_wheels, "unpack", lambda wheel, folder: None)
+    account = gpu_pack.collect_packages(tmp_path, tmp_path, python)
+    assert {name: row["version"] for name, row in account.items()} == {
+        "torchvision": "0.29.2",
+        "pillow": "13",
+    }
+
+
+def test_a_pack_for_another_torch_is_made_of_its_build(tmp_path, monkeypatch):
+    """And of nothing that was built for the checkout's torch."""
+    folder = tmp_path / "torch-2.15"
+    folder.mkdir()
+    text = 'set_tests_properties(${all} PROPERTIES LABELS "unit;gpu")\n'
+    (folder / "b_test_labels.cmake").write_text(text)
+    asked = []
+    monkeypatch.setattr(gpu_pack.build, "build_directory", lambda name: tmp_path / name)
+    monkeypatch.setattr(gpu_pack.build, "configure", lambda name, quiet: asked.append(name))
+    monkeypatch.setattr(
+        gpu_pack.build, "build", lambda name, targets, quiet: asked.append((name, targets))
+    )
+    made = []
+    monkeypatch.setattr(gpu_pack, "pack", lambda *words: made.append(words))
+    words = ["gpu_pack.py", "--torch", "2.15", "--output", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", words)
+    assert gpu_pack.main() == 0
+    assert asked == ["torch-2.15", ("torch-2.15", [*gpu_pack.TORCH_TARGETS, "b_test"])]
+    python = ROOT / "build/env-2.15/bin/python"
+    archive = tmp_path / "out/laneway-gpu-torch-2.15.tar.xz"
+    assert made == [(folder, folder, archive, python)]
+
+
 @pytest.mark.parametrize(
     ("name", "kept"),
     [
@@ -142,7 +182,8 @@ def test_a_pack_runs_apart_from_the_checkout(tmp_path, monkeypatch, capsys):
     its daemon starts with nothing of the checkout on any path."""
     monkeypatch.setattr(pack_wheels, "PACKAGES", ())
     monkeypatch.setattr(gpu_pack, "XZ_PRESET", 0)
-    archive = gpu_pack.pack(Path(BUILT), Path(BUILT), tmp_path / "out")
+    archive = tmp_path / "out/pack.tar.xz"
+    gpu_pack.pack(Path(BUILT), Path(BUILT), archive)
     assert archive.stat().st_size < gpu_pack.LIMIT_MIB << 20
     assert "MiB (at most 60)" in capsys.readouterr().out
     with tarfile.open(archive) as tar:
