@@ -37,18 +37,21 @@ def read(path: Path) -> list[Job]:
         ]
 
 
-# Of a job that waits or runs: its length, what is left of it, whether it has begun; the least goes
-# first, then who came first.
-Rank = Callable[[int, int, bool], int]
+# Of a job that waits or runs: its length, what is left of it, whether it has begun, and its place
+# in the order of arrival; the least goes first, then who came first.
+Rank = Callable[[int, int, bool, int], int]
 ORDERS: dict[str, Rank] = {
-    "fifo": lambda length, left, begun: 0,
-    "sjf": lambda length, left, begun: -1 if begun else length,
-    "srtf": lambda length, left, begun: left,
+    "fifo": lambda length, left, begun, place: 0,
+    "sjf": lambda length, left, begun, place: -1 if begun else length,
+    "srtf": lambda length, left, begun, place: left,
+    "shortest_job": lambda length, left, begun, place: length,
+    "latest_first": lambda length, left, begun, place: -place,
 }
 
 
 def serve(jobs: list[Job], order: str, servers: int = 1) -> Outcome:
-    """`fifo`, `sjf` (who has begun goes on to its end) or `srtf` (preemptive)."""
+    """`fifo`, `sjf` (who has begun goes on to its end), or preemptive: `srtf`, `shortest_job`,
+    `latest_first`."""
     rank = ORDERS[order]
     coming = sorted(range(len(jobs)), key=lambda one: jobs[one].submit_ns)
     left = [job.length_ns for job in jobs]
@@ -68,15 +71,18 @@ def serve(jobs: list[Job], order: str, servers: int = 1) -> Outcome:
                 del running[one]
         while come < len(coming) and jobs[coming[come]].submit_ns <= now:
             one = coming[come]
-            heapq.heappush(waiting, (rank(jobs[one].length_ns, left[one], False), come, one))
+            heapq.heappush(waiting, (rank(jobs[one].length_ns, left[one], False, come), come, one))
             come += 1
         while waiting and len(running) < servers:
             _, place, one = heapq.heappop(waiting)
             running[one] = place
         # Who waits and goes before one of those that run takes its server.
         while waiting:
-            last = max(running, key=lambda r: (rank(jobs[r].length_ns, left[r], True), running[r]))
-            held = (rank(jobs[last].length_ns, left[last], True), running[last], last)
+            held = max(
+                (rank(jobs[one].length_ns, left[one], True, place), place, one)
+                for one, place in running.items()
+            )
+            last = held[2]
             if waiting[0] > held:
                 break
             _, place, one = heapq.heapreplace(waiting, held)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,12 @@ class Simulated:
         return [float(job["ended_s"]) for job in self.jobs]
 
 
+def _environment() -> dict[str, str]:
+    """In which the python3 of a policy's file is this one, and has this checkout's laneway."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(TRACES.parents[1] / "python")}
+
+
 def simulate(trace: Path, policy: str, *flags: str) -> Simulated:
     """One policy over the trace. RuntimeError with the program's reason when it fails."""
     program = find_program("laneway-simulate", "bin")
@@ -33,7 +41,7 @@ def simulate(trace: Path, policy: str, *flags: str) -> Simulated:
         results, lines = Path(folder) / "results.json", Path(folder) / "jobs.csv"
         command = [str(program), "--trace", str(trace), "--policy", policy, *flags]
         command += ["--json", str(results), "--csv", str(lines)]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=_environment())
         if done.returncode != 0:
             said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
             raise RuntimeError(said[-1])

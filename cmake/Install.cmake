@@ -4,7 +4,7 @@
 #   laneway/lib             the shared objects, and the system's libraries that they need
 #   laneway/lib/torch-2.11  the embedded library, the worker and the plugin for that torch, which is
 #                           found beside the package: laneway/../torch/lib
-#   laneway/include         laneway.h and laneway.hpp
+#   laneway/include         laneway.h, laneway.hpp and laneway_policy.hpp
 #   laneway/share           the unit file for systemd
 # Component "torch" is the third of them, component "wheel" the rest.
 set(_programs lanewayd laneway-broker laneway-trace laneway-simulate)
@@ -41,6 +41,7 @@ file(READ service/api/laneway.hpp _header)
 string(REPLACE "#include \"service/api/laneway.h\"" "#include \"laneway.h\"" _header "${_header}")
 file(CONFIGURE OUTPUT include/laneway.hpp CONTENT "${_header}" @ONLY)
 install(FILES service/api/laneway.h ${CMAKE_CURRENT_BINARY_DIR}/include/laneway.hpp
+              plugin/laneway_policy.hpp
         DESTINATION laneway/include COMPONENT wheel)
 install(FILES docs/lanewayd.service
         DESTINATION laneway/share COMPONENT wheel)

@@ -111,6 +111,13 @@ uint64_t PolicyOptions::count(const std::string& key, uint64_t otherwise, uint64
   return otherwise;
 }
 
+std::string PolicyOptions::take_rest() {
+  std::string rest;
+  for (const auto& [key, value] : left_) rest += (rest.empty() ? "" : ":") + key + "=" + value;
+  left_.clear();
+  return rest;
+}
+
 Status PolicyOptions::finish() const {
   if (!error_.empty()) return bad(error_);
   if (left_.empty()) return {};

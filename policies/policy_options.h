@@ -31,6 +31,9 @@ class PolicyOptions {
   // A whole number.
   uint64_t count(const std::string& key, uint64_t otherwise, uint64_t least, uint64_t most);
 
+  // The options that nobody took, as text, for somebody else; none is wrong then.
+  std::string take_rest();
+
   // Error invalid_argument names the key, the value and what it may be; or a key that nobody took,
   // and those that there are.
   Status finish() const;

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "policies/advised.h"
 #include "policies/common_rules.h"
 #include "policies/edf.h"
 #include "policies/fair.h"
@@ -46,25 +47,55 @@ std::string known_names() {
   return names;
 }
 
+// A file is named with a path, so that no name of the table is one.
+bool is_file(std::string_view name) {
+  return name.starts_with("/") || name.starts_with("./") || name.starts_with("../");
+}
+
+struct Made {
+  std::unique_ptr<Policy> policy;
+  std::string options;  // for a file
+};
+
+Result<Made> read(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string name(text.substr(0, colon));
+  PolicyOptions options;
+  if (colon != std::string_view::npos) {
+    Result<PolicyOptions> parsed = PolicyOptions::parse(name, text.substr(colon + 1));
+    if (!parsed.ok()) return parsed.error();
+    options = std::move(parsed).value();
+  }
+  std::unique_ptr<Policy> rule;
+  if (is_file(name)) rule = std::make_unique<Advised>(name);
+  for (const Entry& entry : kEntries) {
+    if (name == entry.name) rule = entry.make(options);
+  }
+  if (rule == nullptr) {
+    return Error{ErrorCode::invalid_argument, "no policy is called '" + name +
+                                                  "'; known policies are: " + known_names() +
+                                                  ", and files, such as ./mine.py"};
+  }
+  Made made{std::make_unique<CommonRules>(options, std::move(rule)), {}};
+  if (is_file(name)) made.options = options.take_rest();
+  if (Status all_known = options.finish(); !all_known.ok()) return all_known.error();
+  return made;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Policy>> make_policy(std::string_view text) {
-  const size_t colon = text.find(':');
-  const std::string name(text.substr(0, colon));
-  for (const Entry& entry : kEntries) {
-    if (name != entry.name) continue;
-    PolicyOptions options;
-    if (colon != std::string_view::npos) {
-      Result<PolicyOptions> parsed = PolicyOptions::parse(name, text.substr(colon + 1));
-      if (!parsed.ok()) return parsed.error();
-      options = std::move(parsed).value();
-    }
-    auto policy = std::make_unique<CommonRules>(options, entry.make(options));
-    if (Status all_known = options.finish(); !all_known.ok()) return all_known.error();
-    return std::unique_ptr<Policy>(std::move(policy));
-  }
-  return Error{ErrorCode::invalid_argument,
-               "no policy is called '" + name + "'; known policies are: " + known_names()};
+  Result<Made> made = read(text);
+  if (!made) return made.error();
+  return std::move(made.value().policy);
+}
+
+std::optional<PluginText> plugin_of(std::string_view text) {
+  if (!is_file(text)) return std::nullopt;
+  Result<Made> made = read(text);
+  if (!made) return std::nullopt;
+  return PluginText{.file = std::string(text.substr(0, text.find(':'))),
+                    .options = std::move(made.value().options)};
 }
 
 std::vector<std::string> policy_names() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,16 @@
 
 namespace laneway::policies {
 
+// A policy from outside of the tree: an executable file, which plugin/ starts and talks to.
+struct PluginText {
+  std::string file;     // begins with /, ./ or ../
+  std::string options;  // for the file, "key=value:key=value": those that CommonRules has not
+};
+// Nothing: the text names none, or is wrong.
+std::optional<PluginText> plugin_of(std::string_view text);
+
+// `text` may name such a file too; whether that is there and may be started is not looked at: the
+// policy is Advised (advised.h), and whoever runs the core must start its adviser (plugin_of).
 // Error invalid_argument names the unknown policy, key or value, and what is known instead.
 Result<std::unique_ptr<Policy>> make_policy(std::string_view text);
 

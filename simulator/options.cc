@@ -8,6 +8,7 @@
 
 #include "base/limits.h"
 #include "base/version.h"
+#include "plugin/plugin_process.h"
 #include "policies/registry.h"
 #include "simulator/pair_speeds.h"
 
@@ -17,7 +18,7 @@ namespace {
 // As given; empty: not given.
 struct Texts {
   std::string trace, generate, save_trace, format, rows, policy, lanes, memory, reserve,
-      copy_bandwidth, store, seed, estimates, json, csv, pairs, open_lanes;
+      copy_bandwidth, store, seed, estimates, json, csv, pairs, open_lanes, policy_patience;
   std::vector<std::string> where;
 };
 
@@ -44,8 +45,12 @@ void declare(CLI::App& app, Texts& texts) {
                  "starts with the first of them")
       ->type_name("A:B");
   app.add_option("--policy", texts.policy,
-                 "who runs next: NAME[:key=value...], several with commas; default: fifo")
+                 "who runs next: NAME[:key=value...], or the file of a policy, such as ./mine.py; "
+                 "several with commas; default: fifo")
       ->type_name("POLICY,...");
+  app.add_option("--policy-patience", texts.policy_patience,
+                 "how long a policy's file may think about one instant; default: 10")
+      ->type_name("SECONDS");
   app.add_option("--lanes", texts.lanes, "equal lanes of the device; default: 1")->type_name("N");
   app.add_option("--pairs", texts.pairs,
                  "how fast two jobs compute beside each other: CSV with the columns job_a, job_b "
@@ -112,6 +117,10 @@ Status read_policies(const std::string& text, std::vector<std::string>& into) {
   for (std::string one; std::getline(list, one, ',');) {
     if (const auto policy = policies::make_policy(one); !policy) {
       return bad_value("--policy", one, policy.error().message);
+    }
+    if (const auto plugin = policies::plugin_of(one)) {
+      const Status fine = plugin::check_program(plugin->file);
+      if (!fine) return bad_value("--policy", one, fine.error().message);
     }
     if (std::find(into.begin(), into.end(), one) != into.end()) {
       return bad_value("--policy", one, "stands there twice: results are named after it");
@@ -245,6 +254,11 @@ Result<Options> read(const Texts& texts) {
   }
   if (Status status = read_sizes(texts, options); !status) return status.error();
   if (Status status = read_company(texts, options); !status) return status.error();
+  if (!texts.policy_patience.empty()) {
+    const auto most = whole_number("--policy-patience", texts.policy_patience, 1, 86'400);
+    if (!most) return most.error();
+    options.policy_patience = seconds(static_cast<int64_t>(most.value()));
+  }
   if (!texts.seed.empty()) {
     const auto seed = whole_number("--seed", texts.seed, 0, UINT64_MAX);
     if (!seed) return seed.error();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/time.h"
 #include "simulator/job_trace.h"
 
 namespace laneway::simulator {
@@ -24,6 +25,7 @@ struct Options {
   std::string save_trace;  // where to write these; empty: nowhere
   TraceChoice choice;
   std::vector<std::string> policies = {"fifo"};  // as given; no two are equal
+  Duration policy_patience = seconds(10);        // with a policy's program, at one instant
   uint32_t lanes = 1;
   bool measure_lanes = false;   // … at most: as many as pay, found by measure as a service does
   std::string pairs;            // who slows whom down (pair_speeds.h); empty: nobody does

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "policies/registry.h"
 #include "simulator/generator.h"
 #include "simulator/pair_speeds.h"
 
@@ -72,6 +73,11 @@ Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
   SimulatorConfig config = config_of(options, policy, jobs);
   config.speeds = speeds;
   Simulator simulator(std::move(config));
+  if (const auto plugin = policies::plugin_of(policy)) {
+    auto adviser = Adviser::start(*plugin, options.seed, options.policy_patience);
+    if (!adviser) return adviser.error();
+    simulator.set_adviser(std::move(adviser).value());
+  }
   for (const SimJob& job : jobs) simulator.add(job);
   if (Status status = simulator.run(); !status) return status.error();
   PolicyRun run{policy, summary_of(simulator), {}};

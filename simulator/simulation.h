@@ -23,7 +23,7 @@ SimulatorConfig config_of(const Options& options, const std::string& policy,
 // How fast these jobs compute beside each other; without --pairs a rule that is none.
 Result<SpeedRule> read_speeds(const Options& options, const std::vector<SimJob>& jobs);
 
-// Error internal when jobs never end (Simulator::run).
+// Error internal when jobs never end (Simulator::run); failed when a policy's program fails.
 Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
                              const std::vector<SimJob>& jobs, const SpeedRule& speeds = {});
 

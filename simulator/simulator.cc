@@ -33,8 +33,14 @@ void Simulator::add(const SimJob& job) {
   clients_.emplace_back(JobId(clients_.size() + 1), job);
 }
 
+void Simulator::set_adviser(Adviser adviser) {
+  LW_CHECK(!started_, "an adviser is there before anything runs");
+  adviser_.emplace(std::move(adviser));
+}
+
 void Simulator::start() {
   if (std::exchange(started_, true)) return;
+  if (adviser_) events_.emplace_back(AdviserChanged{AdviserNews::came});
   images_.resize(clients_.size());
   arrivals_.resize(clients_.size());
   std::iota(arrivals_.begin(), arrivals_.end(), size_t{0});
@@ -48,6 +54,7 @@ TimePoint Simulator::next() const {
   for (const Lane& lane : lanes_) next = std::min(next, lane.due);
   if (arrived_ < arrivals_.size()) next = std::min(next, job(arrivals_[arrived_]).submit);
   if (!submissions_.empty()) next = std::min(next, submissions_.top().at);
+  if (adviser_) next = std::min(next, adviser_->wakes_at());
   return events_.empty() ? std::max(next, now_) : now_;
 }
 
@@ -98,6 +105,8 @@ Status Simulator::pass_instant() {
       counts_.events += handled_.size();
       if (config_.observer) config_.observer(now_, handled_, actions_);
       carry_out();
+      const Status advised = adviser_ ? adviser_->advise(now_, actions_, events_) : Status();
+      if (!advised) return advised;
     }
     if (std::exchange(speeds_changed_, false)) find_speeds();
   }
@@ -113,6 +122,10 @@ void Simulator::collect() {
   images_.finish(now_);
   offer_who_comes();
   take_submissions();
+  if (adviser_ && adviser_->wakes_at() <= now_) {
+    adviser_->forget_wake();
+    events_.emplace_back(AdviserChanged{AdviserNews::asks});
+  }
   if (core_.next_wakeup() <= now_) events_.emplace_back(TimerFired{});
 }
 

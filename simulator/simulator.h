@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <span>
 #include <string>
@@ -21,6 +22,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "lanes/core/scheduler.h"
+#include "simulator/adviser.h"
 #include "simulator/client.h"
 #include "simulator/images.h"
 #include "simulator/running_turn.h"
@@ -57,11 +59,13 @@ class Simulator {
  public:
   // Requires: the registry knows the policy.
   explicit Simulator(SimulatorConfig config);
+  // Whose program says the order, for a policy that is a file. Requires: nothing ran yet.
+  void set_adviser(Adviser adviser);
   // Numbered from 0. Requires: nothing ran yet.
   void add(const SimJob& job);
 
   // Until all jobs are over. Error internal when they never will be: the core waits for nothing and
-  // somebody is left, or it finds no end at one instant.
+  // somebody is left, or it finds no end at one instant; errors of Adviser.
   Status run();
   // Up to this time, in which it may have nothing to do.
   Status run_until(TimePoint time);
@@ -115,6 +119,7 @@ class Simulator {
 
   SimulatorConfig config_;
   lanes::Scheduler core_;
+  std::optional<Adviser> adviser_;
   TimePoint now_;
   std::vector<Client> clients_;
   std::vector<size_t> arrivals_;  // jobs in the order in which they come

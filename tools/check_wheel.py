@@ -201,6 +201,7 @@ def use(wheel: pathlib.Path, folder: pathlib.Path, lent: pathlib.Path) -> None:
     (folder / "three_steps.py").write_text(CHECK)
     run([str(fresh), "three_steps.py"], **at)
     with_service(folder, str(fresh), at)
+    with_policies(folder, site_packages(fresh) / "laneway/include", at)
     if times_in(site_packages(fresh) / "laneway") != files:
         raise WheelError(f"files in {site_packages(fresh)}/laneway changed while it was used")
 
@@ -302,6 +303,20 @@ def with_service(folder: pathlib.Path, python: str, at: dict) -> None:
     finally:
         daemon.kill()
         daemon.wait()
+
+
+def with_policies(folder: pathlib.Path, include: pathlib.Path, at: dict) -> None:
+    """The examples of policies, in Python and in C++, through the installed laneway simulate."""
+    for source in sorted((ROOT / "plugin/examples").iterdir()):
+        file = folder / f"policy-{source.name}"
+        if source.suffix == ".py":
+            file.write_bytes(source.read_bytes())
+            file.chmod(0o755)
+        else:
+            file = file.with_suffix("")
+            run(["c++", "-std=c++20", "-I", str(include), str(source), "-o", str(file)], **at)
+        simulate = [str(folder / "venv/bin/laneway"), "simulate", "--generate", "20"]
+        run([*simulate, "--policy", f"fifo,./{file.name}:age=off"], **at)
 
 
 def borrow_packages(source: pathlib.Path, target: pathlib.Path) -> None:

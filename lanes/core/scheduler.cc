@@ -23,6 +23,7 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, std::span<const Even
   core_.now = std::max(core_.now, now);
   core_.actions.clear();
   core_.slides_left = core_.config.max_lanes;
+  advisory_.note(events);
   for (const Event& event : events) std::visit([this](const auto& what) { on(what); }, event);
   if (events.size() > 1) turns_.forget_old_recalls();
   if (std::exchange(policy_changed_, false)) {
@@ -30,6 +31,7 @@ const std::vector<Action>& Scheduler::handle(TimePoint now, std::span<const Even
     changes_.follow_policy();
   }
   settle();
+  advisory_.tell();
   check(events);
   for (const LaneId id : core_.touched) core_.lane_of(id).touched = false;
   core_.touched.clear();
@@ -62,6 +64,7 @@ TimePoint Scheduler::next_wakeup() const {
 void Scheduler::set_policy(std::unique_ptr<policies::Policy> policy) {
   policy_.replace(std::move(policy));
   policy_changed_ = true;
+  advisory_.follow_policy();
   trials_.follow_policy();
   // Another policy may let in whom this one kept waiting: asked again with the next event.
   core_.changes.note(Changed::order);
@@ -299,6 +302,28 @@ void Scheduler::on(const TimerFired& /*event*/) {
   changes_.on_timer();
   trials_.on_timer();
   save_ahead_.on_timer();
+}
+
+void Scheduler::on(const Advice& event) {
+  Job* job = known_job(event.job);
+  if (job == nullptr || !policy_.advise(core_, job->view, event.advice)) return;
+  // Who waits goes by it, and who leaves for those.
+  if (core_.memory_wanted()) core_.changes.note(Changed::order);
+  rank_changed(*job);
+}
+
+void Scheduler::on(const AdviserChanged& event) {
+  if (!policy_.is_advised()) {
+    ++core_.ignored_events;
+    return;
+  }
+  if (event.news == AdviserNews::asks) return advisory_.ask_all();
+  const bool is_there = event.news == AdviserNews::came;
+  policy_.set_adviser(is_there);
+  is_there ? advisory_.came() : advisory_.went();
+  // Everybody's place is another one: as if another policy decided.
+  policy_changed_ = true;
+  core_.changes.note(Changed::order);
 }
 
 Job* Scheduler::known_job(JobId id) {

@@ -29,6 +29,7 @@
 
 #include "base/time.h"
 #include "lanes/core/admission.h"
+#include "lanes/core/advisory.h"
 #include "lanes/core/job_exit.h"
 #include "lanes/core/region_control.h"
 #include "lanes/core/restore.h"
@@ -113,6 +114,8 @@ class Scheduler {
   void on(const WorkerLost& event);
   void on(const CapacityChanged& event);
   void on(const TimerFired& event);
+  void on(const Advice& event);
+  void on(const AdviserChanged& event);
   void on(const WorkerReported& event) {
     restore_.take_over(event.report);
     save_ahead_.look_soon();
@@ -147,6 +150,7 @@ class Scheduler {
   Exchange exchange_{core_, policy_, exit_};
   RegionControl regions_{core_, turns_, exit_, moves_, eviction_, changes_};
   Admission admission_{core_, policy_, turns_, regions_, moves_, eviction_, changes_, exchange_};
+  Advisory advisory_{core_, policy_, turns_};
   Restore restore_{core_, policy_, turns_, exit_, regions_, exchange_};
   uint64_t events_ = 0;
   bool policy_changed_ = false;

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "lanes/pool/image_prefix.h"
 #include "lanes/pool/outside_place.h"
+#include "lanes/state/job_facts.h"
 #include "lanes/state/learnt.h"
 #include "lanes/state/reason.h"
 #include "lanes/state/turn.h"
@@ -145,9 +146,17 @@ struct KeepLearnt {
   Learnt learnt;
 };
 
+// What has changed is to be told to the adviser of the policy (policies/advised.h), if it is there:
+// these are the job's facts now. The core does not wait for what it says. `gone`: the job is over,
+// and only its id counts.
+struct TellPolicy {
+  JobFacts facts;
+  bool gone = false;
+};
+
 using Action =
     std::variant<AdmitJob, QueueJob, RefuseJob, PlaceImage, DropImage, EvictImage, SaveImage,
                  DropCopy, DropPrefix, OpenRegion, ResizeRegion, CloseRegion, GrantTurn, RecallTurn,
-                 RefuseWork, MoveImage, ChangeLane, ResizePool, KeepLearnt>;
+                 RefuseWork, MoveImage, ChangeLane, ResizePool, KeepLearnt, TellPolicy>;
 
 }  // namespace laneway::lanes

@@ -120,6 +120,15 @@ void CheckedPolicy::recall(const CoreState& core, const policies::JobView& job,
   if (is_its_own && job.lane.valid()) policy_->recall(core.view, job, learnt.note);
 }
 
+bool CheckedPolicy::advise(const CoreState& core, const policies::JobView& job,
+                           const policies::JobAdvice& advice) {
+  if (advice.is_finite() && advice.slice >= Duration()) {
+    return policy_->advise(core.now, core.view, job, advice);
+  }
+  ++faults_;
+  return false;
+}
+
 std::optional<Duration> CheckedPolicy::late(const CoreState& core,
                                             const policies::JobView& job) const {
   return policy_->late(core.now, core.view, job);

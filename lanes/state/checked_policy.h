@@ -67,6 +67,13 @@ class CheckedPolicy {
   // By how much the job will miss its deadline, as far as the policy knows.
   std::optional<Duration> late(const CoreState& core, const policies::JobView& job) const;
 
+  // Whether somebody outside says the order, and is to be told of the jobs.
+  bool is_advised() const { return policy_->is_advised(); }
+  // What it said of the job; nonsense is refused. Returns whether the job's place is another one.
+  bool advise(const CoreState& core, const policies::JobView& job,
+              const policies::JobAdvice& advice);
+  void set_adviser(bool is_there) { policy_->set_adviser(is_there); }
+
   std::string_view name() const { return policy_->name(); }
   // How many answers were replaced.
   uint64_t faults() const { return faults_; }

@@ -16,6 +16,7 @@
 #include "lanes/state/job_offered.h"
 #include "lanes/state/report.h"
 #include "lanes/state/turn.h"
+#include "policies/job_advice.h"
 
 namespace laneway::lanes {
 
@@ -131,9 +132,22 @@ struct WorkerReported {
   WorkerReport report;
 };
 
-using Event = std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced,
-                           ImageLeft, CopyFailed, ImageSaved, ImageDirty, PrefixWanted,
-                           ResidencyWanted, JobReleased, WorkerLost, CapacityChanged, TimerFired,
-                           WorkerReported, JobChanged, TurnPaused, TurnResumed, TimeLearnt>;
+// The adviser of the policy (policies/advised.h) says where the job stands.
+struct Advice {
+  JobId job;
+  policies::JobAdvice advice;
+};
+// The adviser is there, and knows nothing: all jobs are told, and ranks of one before it are
+// forgotten. Or it wants all of them told again. Or it is gone: fifo decides.
+enum class AdviserNews : uint8_t { came, asks, gone };
+struct AdviserChanged {
+  AdviserNews news = AdviserNews::came;
+};
+
+using Event =
+    std::variant<JobOffered, JobEnded, WorkReady, TurnEnded, NeedChanged, ImagePlaced, ImageLeft,
+                 CopyFailed, ImageSaved, ImageDirty, PrefixWanted, ResidencyWanted, JobReleased,
+                 WorkerLost, CapacityChanged, TimerFired, WorkerReported, JobChanged, TurnPaused,
+                 TurnResumed, TimeLearnt, Advice, AdviserChanged>;
 
 }  // namespace laneway::lanes

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/number_text.h"
 #include "lanes/graph/limits.h"
 #include "lanes/state/reason.h"
 
@@ -112,6 +113,21 @@ class Words {
   std::string operator()(const lanes::JobReleased& event) const {
     return "JobReleased " + job(event.job);
   }
+  std::string operator()(const lanes::Advice& event) const {
+    const policies::JobAdvice& advice = event.advice;
+    return "Advice of " + job(event.job) + ": " + number_text(advice.value) + ", " +
+           number_text(advice.per_busy_s) + " for a second of device time, " +
+           number_text(advice.per_wait_s) + " for one of waiting" +
+           (advice.slice > Duration() ? ", turns of " + milliseconds_text(advice.slice.ns()) : "");
+  }
+  std::string operator()(const lanes::AdviserChanged& event) const {
+    switch (event.news) {
+      case lanes::AdviserNews::came: return "AdviserChanged: it came";
+      case lanes::AdviserNews::asks: return "AdviserChanged: it asks for all jobs";
+      case lanes::AdviserNews::gone: return "AdviserChanged: it is gone";
+    }
+    return "AdviserChanged";
+  }
   std::string operator()(const lanes::WorkerLost&) const { return "WorkerLost"; }
   std::string operator()(const lanes::CapacityChanged& event) const {
     return "CapacityChanged to " + format_bytes(event.capacity);
@@ -132,6 +148,11 @@ class Words {
   }
   std::string operator()(const lanes::KeepLearnt& action) const {
     return "KeepLearnt of " + job(action.job);
+  }
+  std::string operator()(const lanes::TellPolicy& action) const {
+    return "TellPolicy of " + job(action.facts.job) +
+           (action.gone ? ", which is over"
+                        : std::string(": ") + lanes::job_state_name(action.facts.state));
   }
   std::string operator()(const lanes::QueueJob& action) const {
     return "QueueJob " + job(action.job) + " at position " + text(action.reason.position) +

@@ -49,12 +49,18 @@ template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::Tier> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::Residency> = 4;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::AdviserNews> = 3;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::JobState> = lanes::kJobStateCount;
 
 static_assert(static_cast<int>(ErrorCode::busy) == 13);
 static_assert(static_cast<int>(lanes::ReasonCode::no_way_back) == 20);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
 static_assert(static_cast<int>(lanes::Tier::spill) == 2);
 static_assert(static_cast<int>(lanes::Residency::unpin) == 3);
+static_assert(static_cast<int>(lanes::AdviserNews::gone) == 2);
+static_assert(static_cast<int>(lanes::JobState::cancelled) == lanes::kJobStateCount - 1);
 
 template <class Element>
 inline constexpr uint32_t kMaxElements = limits::kMaxListElements;

@@ -106,7 +106,8 @@ struct JobReport {  // -> JobText or Reply
 };
 
 struct Actions {  // of the core, to be carried out in order
-  static constexpr MessageType kType{.number = 210, .version = 6, .name = "to_worker::Actions"};
+  static constexpr MessageType kType{
+      .number = 210, .version = 6 + kJobOptionsVersion, .name = "to_worker::Actions"};
   std::vector<lanes::Action> actions;
 };
 
@@ -172,7 +173,7 @@ struct GraphAdded {
 };
 
 struct Events {  // for the core, in order
-  static constexpr MessageType kType{.number = 254, .version = 5, .name = "from_worker::Events"};
+  static constexpr MessageType kType{.number = 254, .version = 6, .name = "from_worker::Events"};
   std::vector<lanes::Event> events;
 };
 

@@ -50,6 +50,7 @@ class CoreActions {
   void perform(const lanes::GrantTurn& action);
   void perform(const lanes::RecallTurn& action);
   void perform(const lanes::KeepLearnt& action);
+  void perform(const lanes::TellPolicy& /*action*/) {}  // that of the policy's own program
   void perform(const lanes::ResizePool& action) LW_EXCLUDES(pool_mutex_);
 
   WorkerContext& context_;

@@ -1,6 +1,7 @@
 // Garbage: reports and events of a worker that says anything, some of which makes sense.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string_view>
 
@@ -29,7 +30,7 @@ class Garbage {
   }
   Event event() {
     const JobId id(number(14));
-    switch (random_.below(16)) {
+    switch (random_.below(18)) {
       case 0: return WorkReady{id};
       case 1: return ImagePlaced{id, random_.chance(0.7)};
       case 2: return JobEnded{id, random_.chance(0.5)};
@@ -45,6 +46,8 @@ class Garbage {
       case 13:
         return TurnResumed{TurnId(number(40)), Duration(static_cast<int64_t>(random_.next()))};
       case 11: return ImageSaved{id, random_.chance(0.5)};
+      case 16: return AdviserChanged{static_cast<AdviserNews>(random_.below(3))};
+      case 17: return Advice{id, advice()};
       case 10: return ResidencyWanted{id, static_cast<Residency>(random_.below(4))};
       default:
         return TurnEnded{.turn = TurnId(number(40)),
@@ -64,6 +67,16 @@ class Garbage {
     if (random_.chance(0.03)) return Bytes(static_cast<int64_t>(random_.next()));
     const int64_t count = random_.between(0, 60) * 64;
     return Bytes(random_.chance(0.05) ? count + random_.between(-9, 9) : count);
+  }
+  // Any bits are a number, or none.
+  policies::JobAdvice advice() {
+    const auto number = [this] { return std::bit_cast<double>(random_.next()); };
+    return {.value = number(),
+            .per_busy_s = random_.chance(0.5) ? 0 : number(),
+            .per_wait_s = random_.chance(0.5) ? 0 : number(),
+            .slice = Duration(static_cast<int64_t>(random_.next())),
+            .busy = Duration(static_cast<int64_t>(random_.next() >> 1)),
+            .waiting = Duration(static_cast<int64_t>(random_.next() >> 1))};
   }
   Tier tier() {
     const uint64_t any = random_.below(4);  // the last one is no tier

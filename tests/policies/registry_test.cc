@@ -40,6 +40,29 @@ TEST(Registry, PassesOptionsOn) {
   EXPECT_TRUE(shared.value()->admit(TimePoint(), scene.view).may_share);
 }
 
+TEST(Registry, AFileIsAPolicyOfSomebodyOutside) {
+  for (const std::string text : {"./mine.py", "/somewhere/mine", "../mine:key=value:age=off"}) {
+    const auto policy = make_policy(text);
+    ASSERT_TRUE(policy.ok()) << policy.error().message;
+    EXPECT_TRUE(policy.value()->is_advised());
+    EXPECT_EQ(policy.value()->name(), text.substr(0, text.find(':')));
+  }
+  EXPECT_FALSE(make_policy("fifo").value()->is_advised());
+}
+
+TEST(Registry, OptionsThatAllPoliciesHaveAreNotTheFiles) {
+  const auto plugin = plugin_of("./mine.py:quantum_s=2:age=off:share=no:what=a=b:reserve_s=9");
+  ASSERT_TRUE(plugin.has_value());
+  EXPECT_EQ(plugin->file, "./mine.py");
+  EXPECT_EQ(plugin->options, "quantum_s=2:what=a=b");
+  EXPECT_EQ(plugin_of("./mine.py")->options, "");
+  EXPECT_FALSE(plugin_of("fifo:by=request").has_value());
+  EXPECT_FALSE(plugin_of("./mine.py:age=maybe").has_value()) << "make_policy says why";
+  EXPECT_THAT(error_of("./mine.py:age=maybe"), HasSubstr("age=on or age=off"));
+  EXPECT_THAT(error_of("./mine.py:key"), HasSubstr("key=value"));
+  EXPECT_THAT(error_of("mine.py"), HasSubstr("files, such as ./mine.py"));
+}
+
 TEST(Registry, NamesWhatIsUnknownAndWhatIsKnown) {
   for (const std::string& name : policy_names()) {
     EXPECT_THAT(error_of("lifo"), testing::AllOf(HasSubstr("'lifo'"), HasSubstr(name)));

@@ -28,6 +28,13 @@ void ActionHash::mix(const Turn& turn) {
   mix(turn.envelope.yields_to);
 }
 
+void ActionHash::mix(const TellPolicy& action) {
+  mix(action.facts.job.value());
+  mix(uint64_t{action.gone});
+  mix(static_cast<uint64_t>(action.facts.busy.ns()));
+  mix(static_cast<uint64_t>(action.facts.waiting.ns()));
+}
+
 void ActionHash::mix(const KeepLearnt& action) {
   mix(action.job.value());
   mix(action.learnt.policy);
@@ -46,6 +53,8 @@ void ActionHash::add(const Action& action) {
     mix(change->lane.value());
   } else if (const auto* learnt = std::get_if<KeepLearnt>(&action)) {
     mix(*learnt);
+  } else if (const auto* tell = std::get_if<TellPolicy>(&action)) {
+    mix(*tell);
   } else if (const auto* queue = std::get_if<QueueJob>(&action)) {
     mix(queue->job.value());
     mix(queue->reason);

@@ -19,6 +19,7 @@ class ActionHash {
   void mix(const lanes::Reason& reason);
   void mix(const lanes::Turn& turn);
   void mix(const lanes::KeepLearnt& action);
+  void mix(const lanes::TellPolicy& action);
 
   uint64_t hash_ = 0xcbf29ce484222325ULL;
 };

@@ -84,6 +84,7 @@ World::~World() = default;
 void World::make_core() {
   scheduler_ = std::make_unique<Scheduler>(config_, make_policy());
   if (lost_) scheduler_->lose(*lost_);
+  start_adviser();
 }
 
 void World::at(Duration from_now, std::function<void()> what) {
@@ -188,6 +189,8 @@ void World::carry_out(const Action& action) {
   } else if (const auto* keep = std::get_if<KeepLearnt>(&action)) {
     ++outcome_.counts["learnt"];
     clients_.at(keep->job).learnt = keep->learnt;
+  } else if (const auto* news = std::get_if<TellPolicy>(&action)) {
+    tell(*news);
   } else if (std::holds_alternative<ChangeLane>(action)) {
     ++outcome_.counts["changed lanes"];
   } else if (const auto* grant = std::get_if<GrantTurn>(&action)) {

@@ -119,6 +119,12 @@ class World {
   void change_policy();
   // From now on the bound on waiting of `policy_` is held.
   void watch_waits();
+  // The adviser of a policy from outside (world_adviser.cc).
+  bool is_advised() const;
+  void start_adviser();
+  void lose_adviser();
+  void tell(const lanes::TellPolicy& news);
+  lanes::Advice draw_advice(const lanes::JobFacts& facts);
   // Another broker, or another worker (world_restart.cc).
   lanes::WorkerReport report() const;
   void restart_core();
@@ -155,6 +161,7 @@ class World {
   bool faults_ = false;
   TimePoint faults_end_;
   uint64_t worker_epoch_ = 0;
+  uint64_t adviser_epoch_ = 0;
   uint64_t broker_epoch_ = 0;  // what was said to the one before is lost
   TurnId last_turn_;
   RegionId last_region_;

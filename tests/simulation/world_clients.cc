@@ -163,7 +163,7 @@ void World::plan_faults() {
 void World::one_fault() {
   Client& client = *any_client();
   const JobId job = client.offer.job;
-  switch (random_.below(13)) {
+  switch (random_.below(14)) {
     case 0:
       ++outcome_.counts["cancelled"];
       gone(client);
@@ -203,6 +203,7 @@ void World::one_fault() {
     case 9: return wish(job);
     case 10: return change_policy();
     case 11: return change(job);
+    case 12: return lose_adviser();
     default: return nonsense();
   }
 }

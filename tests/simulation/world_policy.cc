@@ -48,7 +48,8 @@ std::string World::draw_policy() {
     case 2: return "fifo:age=off" + sharing;
     default: break;
   }
-  const std::vector<std::string> names = policies::policy_names();
+  std::vector<std::string> names = policies::policy_names();
+  names.insert(names.end(), 3, "./advised");  // from outside
   std::string text = names[random_.below(names.size())];
   ++outcome_.counts["policy " + text];
   for (const auto& [name, options] : kOptions) {
@@ -72,6 +73,7 @@ void World::change_policy() {
   ++outcome_.counts["policies changed"];
   policy_ = draw_policy();
   scheduler_->set_policy(make_policy());
+  start_adviser();
   watch_waits();
   send(lanes::TimerFired{});
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import pathlib
 import subprocess
 import sys
@@ -23,7 +24,8 @@ OPTIONS = (
     ("--format", "FORMAT", "laneway, philly or tiresias; default: by the trace's header"),
     ("--where", "COLUMN=VALUE", "only jobs whose column has this value; repeatable"),
     ("--rows", "A:B", "of these, by submission time, those from A on up to B, exclusive"),
-    ("--policy", "POLICY,…", "who runs next: NAME[:key=value…], several with commas"),
+    ("--policy", "POLICY,…", "who runs next: NAME[:key=value…] or ./FILE, several with commas"),
+    ("--policy-patience", "SECONDS", "how long a policy's file may think about one instant"),
     ("--lanes", "N", "equal lanes of the device; default: 1"),
     ("--pairs", "FILE", "how fast two jobs compute beside each other: CSV, as measured"),
     ("--open-lanes", "all|measured", "with --pairs: only as many lanes as pay, by measure"),
@@ -70,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             words += [flag, value]
     sys.stdout.flush()
     if arguments.plots is None:
-        return _ended(subprocess.run(words, check=False).returncode)
+        return _run(words)
     if arguments.csv:
         return _and_draw(words, pathlib.Path(arguments.csv[-1]), arguments.plots)
     with tempfile.TemporaryDirectory(prefix="laneway-simulate-") as folder:
@@ -78,12 +80,15 @@ def run(arguments: argparse.Namespace) -> int:
         return _and_draw([*words, "--csv", str(lines)], lines, arguments.plots)
 
 
-def _ended(code: int) -> int:
+def _run(words: list[str]) -> int:
+    # The python3 of a policy's file is this one, which has laneway.
+    path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get("PATH", "")])
+    code = subprocess.run(words, check=False, env={**os.environ, "PATH": path}).returncode
     return code if code >= 0 else FAILED  # negative: a signal ended it
 
 
 def _and_draw(words: list[str], lines: pathlib.Path, folder: str) -> int:
-    code = _ended(subprocess.run(words, check=False).returncode)
+    code = _run(words)
     if code != DONE:
         return code
     try:
