@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@
 #include <fstream>
 #include <utility>
 
-#include "base/check.h"
 #include "service/transport/supervised.h"
 
 namespace laneway::service {
@@ -28,7 +28,16 @@ struct Launch {
   int channel;
   int no_input;
   pid_t parent;
+  rlim_t memory;  // 0: the parent's limit
 };
+
+// Private writable memory counts: heaps, stacks. Libraries that are mapped do not.
+void limit_memory(rlim_t bytes) {
+  const rlimit data{bytes, bytes};
+  ::setrlimit(RLIMIT_DATA, &data);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+}
 
 // In the child, between fork and exec: only calls that are allowed there.
 [[noreturn]] void become(const Launch& launch) {
@@ -47,6 +56,7 @@ struct Launch {
     ::dup2(launch.channel, kSupervisorDescriptor);
   }
   ::syscall(SYS_close_range, kSupervisorDescriptor + 1, ~0U, 0U);
+  if (launch.memory > 0) limit_memory(launch.memory);
   ::execve(launch.program, launch.arguments, launch.environment);
   ::_exit(kExitNotLoaded);
 }
@@ -54,6 +64,7 @@ struct Launch {
 }  // namespace
 
 std::string ProcessEnd::text() const {
+  if (!is_known) return "and something else in this process waited for it";
   if (WIFEXITED(status)) return "exit code " + std::to_string(WEXITSTATUS(status));
   if (!WIFSIGNALED(status)) return "wait status " + std::to_string(status);
   const int number = WTERMSIG(status);
@@ -63,7 +74,7 @@ std::string ProcessEnd::text() const {
 
 Result<ChildProcess> ChildProcess::spawn(const std::string& program,
                                          const std::vector<std::string>& environment,
-                                         Descriptor channel) {
+                                         Descriptor channel, Bytes memory) {
   if (::access(program.c_str(), X_OK) != 0) {
     return Error{ErrorCode::failed, "program " + program +
                                         " cannot be started: " + std::strerror(errno) +
@@ -77,6 +88,7 @@ Result<ChildProcess> ChildProcess::spawn(const std::string& program,
   const std::array<char*, 2> arguments = {name.data(), nullptr};
   std::vector<std::string> variables = environment;
   std::vector<char*> pointers;
+  pointers.reserve(variables.size() + 1);
   for (std::string& variable : variables) pointers.push_back(variable.data());
   pointers.push_back(nullptr);
   const Launch launch{.program = name.c_str(),
@@ -84,12 +96,14 @@ Result<ChildProcess> ChildProcess::spawn(const std::string& program,
                       .environment = pointers.data(),
                       .channel = channel.get(),
                       .no_input = no_input.get(),
-                      .parent = ::getpid()};
-  const pid_t pid = ::fork();
+                      .parent = ::getpid(),
+                      .memory = static_cast<rlim_t>(memory.count())};
+  const pid_t pid = ::_Fork();  // without what others registered for forks: no lock is taken
   if (pid == 0) become(launch);
   if (pid < 0) {
     return Error{ErrorCode::failed, "no process for " + program + ": " + std::strerror(errno)};
   }
+  ::setpgid(pid, pid);  // the child does it too: whoever comes first
   return ChildProcess(pid);
 }
 
@@ -111,14 +125,27 @@ bool ChildProcess::is_stopped() const {
 }
 
 void ChildProcess::kill() {
-  if (pid_ > 0) ::kill(pid_, SIGKILL);
+  if (pid_ <= 0 || state() == State::waited_for) return;
+  ::kill(-pid_, SIGKILL);
+  ::kill(pid_, SIGKILL);  // it may have gone to another group
+}
+
+ChildProcess::State ChildProcess::state() const {
+  siginfo_t over{};
+  while (::waitid(P_PID, static_cast<id_t>(pid_), &over, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    if (errno != EINTR) return State::waited_for;
+  }
+  return over.si_pid == 0 ? State::running : State::ended;
 }
 
 std::optional<ProcessEnd> ChildProcess::reap() {
+  if (pid_ == 0 || state() == State::running) return std::nullopt;
+  kill();  // what is left of its group: until it is reaped, that is nobody else's
   ProcessEnd end;
-  const pid_t got = pid_ == 0 ? 0 : ::waitpid(pid_, &end.status, WNOHANG);
-  if (got == 0 || (got < 0 && errno == EINTR)) return std::nullopt;
-  LW_CHECK(got == pid_, "a child is reaped by its owner alone");
+  pid_t got = -1;
+  while ((got = ::waitpid(pid_, &end.status, 0)) < 0 && errno == EINTR) {
+  }
+  end.is_known = got == pid_;
   pid_ = 0;
   return end;
 }
