@@ -70,7 +70,7 @@ typedef struct laneway_embedded_options {
   uint32_t size;             /* sizeof(laneway_embedded_options) */
   uint32_t lanes;            /* at most so many lanes; 0: as many as pay by measure */
   uint64_t pool_bytes;       /* 0: half of the memory that is free now; 90 % of a CUDA device's */
-  const char* policy;        /* "fifo", "srtf", "NAME:key=value"; NULL: fifo */
+  const char* policy;        /* "fifo", "NAME:key=value", "./FILE:key=value"; NULL: fifo */
   const char* device;        /* "host", "cuda:N"; NULL: host */
   const char* torch_version; /* of the process; refused when its minor version is not the one built
                                 against. NULL: not compared */
@@ -128,10 +128,11 @@ LANEWAY_API int laneway_service_job_report(laneway_service* service, uint64_t jo
  * text is a name; "release" tries such a job again that was quarantined; "load" brings a job's
  * image into the pool, "unload" sends it out, "pin" keeps it in until "unpin" (each begins when it
  * can: the status shows where an image is); "policy" has another policy decide from now on ("srtf",
- * "NAME:key=value"); "pool" gives the pool another size ("4GiB", at most that with which it was
- * made; images that lie above it move or leave first, and the status shows when it is so, but
- * nothing is begun that some job could not live with); "shutdown" ends the daemon (NULL; not of an
- * embedded service). LANEWAY_REFUSED when the user may not. */
+ * "NAME:key=value", "./FILE:key=value": a program, looked for from the caller's folder); "pool"
+ * gives the pool another size ("4GiB", at most that with which it was made; images that lie above
+ * it move or leave first, and the status shows when it is so, but nothing is begun that some job
+ * could not live with); "shutdown" ends the daemon (NULL; not of an embedded service).
+ * LANEWAY_REFUSED when the user may not. */
 LANEWAY_API int laneway_service_command(laneway_service* service, const char* command,
                                         const char* argument, laneway_error* error);
 /* Changes what the policy is told of a job (named as above), from its next decision on: `settings`

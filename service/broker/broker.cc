@@ -15,8 +15,10 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "lanes/core/wait_estimate.h"
+#include "policies/registry.h"
 #include "service/broker/user_names.h"
 #include "service/status/status.h"
+#include "service/supervisor/policy_file.h"
 
 namespace laneway::service {
 namespace {
@@ -58,7 +60,15 @@ Broker::Broker(Channel supervisor, const Clock& clock)
            .set_policy = [this](const std::string& policy) { return set_policy(policy); },
            .set_pool = [this](Bytes wanted) { return set_pool(wanted); },
            .shut_down =
-               [this] { supervisor_.notify(wire::broker_to_supervisor::ShutdownRequested{}); }}) {
+               [this] { supervisor_.notify(wire::broker_to_supervisor::ShutdownRequested{}); }}),
+      policy_(
+          supervisor_,
+          [this](JobId id) {
+            const auto& jobs = registry_.table().all();
+            const auto job = jobs.find(id);
+            return job != jobs.end() ? user_name(job->second.record.user) : std::string();
+          },
+          clock) {
   next_heartbeat_ = clock.now();
 }
 
@@ -82,7 +92,9 @@ void Broker::wait(Duration most) {
   std::vector<pollfd> entries{supervisor_.poll_entry()};
   if (const auto worker = worker_.poll_entry()) entries.push_back(*worker);
   registry_.standbys().add_to_poll(entries);
-  if (core_ != nullptr) until = std::min({until, core_->next_wakeup(), registry_.next_wakeup()});
+  policy_.add_to_poll(entries);
+  if (core_ != nullptr)
+    until = std::min({until, core_->next_wakeup(), registry_.next_wakeup(), policy_.next_wakeup()});
   if (trace_ != nullptr) until = std::min(until, trace_->next_flush());
   if (serving_) {
     gateway_->add_to_poll(entries);
@@ -99,6 +111,7 @@ void Broker::tend() {
   worker_.flush();
   if (core_ != nullptr) {
     core_->fire_due();
+    policy_.serve();
     registry_.answer_waiters();
   }
   if (trace_ != nullptr) trace_->flush_if_due();
@@ -156,6 +169,9 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   if (!made) return made.error();
   core_ = std::move(made).value();
   registry_.set_core(*core_);
+  policy_.set_core(*core_);
+  policy_.policy_set(config_.policy);
+  core_->set_told(policy_);
   if (Status seen = see_journal(fds); !seen) return seen;
   open_trace(message);
   const Gateway::Facts facts{.server_version = version(),
@@ -270,6 +286,12 @@ Status Broker::on(const to_broker::Stop& message, const std::vector<Descriptor>&
   return {};
 }
 
+Status Broker::on(const to_broker::PolicyNews& message, std::vector<Descriptor> fds) {
+  if (core_ == nullptr) return Error{ErrorCode::invalid_argument, "nothing was started"};
+  policy_.on(message, std::move(fds));
+  return {};
+}
+
 void Broker::finish_stop() {
   supervisor_.notify(wire::broker_to_supervisor::Stopped{});
   if (trace_ != nullptr) trace_->ended();
@@ -277,7 +299,15 @@ void Broker::finish_stop() {
 }
 
 Status Broker::set_policy(const std::string& policy) {
+  // Its client may be anywhere: only an absolute path means the same file here.
+  const auto plugin = policies::plugin_of(policy);
+  if (plugin && plugin->file[0] != '/') {
+    return Error{ErrorCode::invalid_argument,
+                 "the policy's file " + plugin->file + " has no absolute path: give one from /"};
+  }
+  if (const auto startable = startable_policy(policy); !startable) return startable.error();
   if (Status set = core_->set_policy(policy); !set) return set;
+  policy_.policy_set(policy);
   config_.policy = policy;
   if (trace_ != nullptr) trace_->policy_set(policy);
   wire::broker_to_supervisor::PolicyChanged message;
@@ -303,6 +333,7 @@ std::string Broker::status_json() {
                      .user = user_name(::geteuid()),
                      .uptime_s = seconds_since(started_unix_ns_),
                      .pool_made = Bytes(static_cast<int64_t>(config_.pool_bytes)),
+                     .policy_process = policy_.facts(),
                      .workers = {},
                      .jobs = {}};
   if (config_.recovery_bytes > 0 && journal_ != nullptr) {

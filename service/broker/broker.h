@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "service/broker/broker_core.h"
+#include "service/broker/broker_policy.h"
 #include "service/broker/gateway.h"
 #include "service/broker/job_registry.h"
 #include "service/broker/replies.h"
@@ -49,6 +50,7 @@ class Broker {
   Status on(const wire::supervisor_to_broker::WorkerDown& message,
             const std::vector<Descriptor>& fds);
   Status on(const wire::supervisor_to_broker::Stop& message, const std::vector<Descriptor>& fds);
+  Status on(const wire::supervisor_to_broker::PolicyNews& message, std::vector<Descriptor> fds);
   void wait(Duration most);
   void tend();
   void configure_log() const;
@@ -73,6 +75,7 @@ class Broker {
   int32_t supervisor_pid_ = 0;
   int64_t started_unix_ns_ = 0;
   std::unique_ptr<TraceLog> trace_;  // none: not asked for, or the file is none
+  BrokerPolicy policy_;
   std::unique_ptr<BrokerCore> core_;
   std::unique_ptr<Gateway> gateway_;
   std::map<int32_t, wire::supervisor_to_broker::WorkerUp> workers_;  // by pid

@@ -1,5 +1,7 @@
 #include "service/broker/broker_core.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -30,6 +32,7 @@ void BrokerCore::restart(lanes::WorkerReport report) {
   LW_CHECK(begun.ok(), "the policy was made before");
   running_ = true;
   post(lanes::WorkerReported{std::move(report)});
+  if (has_adviser_) post(lanes::AdviserChanged{lanes::AdviserNews::came});
 }
 
 void BrokerCore::worker_lost() {
@@ -57,7 +60,23 @@ void BrokerCore::carry_out(const std::vector<lanes::Action>& actions) {
   if (observer_ != nullptr) {
     for (const lanes::Action& action : actions) observer_->saw(clock_.now(), action);
   }
-  sink_.carry_out(actions);
+  const auto tells = [](const lanes::Action& action) {
+    return std::holds_alternative<lanes::TellPolicy>(action);
+  };
+  if (std::none_of(actions.begin(), actions.end(), tells)) return sink_.carry_out(actions);
+  // What the adviser is told is nothing for the worker, which does not wait for it either.
+  std::vector<lanes::Action> others;
+  std::remove_copy_if(actions.begin(), actions.end(), std::back_inserter(others), tells);
+  if (!others.empty()) sink_.carry_out(others);
+  if (told_ == nullptr) return;
+  for (const lanes::Action& action : actions) {
+    if (const auto* tell = std::get_if<lanes::TellPolicy>(&action)) told_->tell(*tell);
+  }
+}
+
+void BrokerCore::adviser(lanes::AdviserNews news) {
+  has_adviser_ = news != lanes::AdviserNews::gone;
+  post(lanes::AdviserChanged{news});
 }
 
 Status BrokerCore::set_policy(const std::string& policy) {

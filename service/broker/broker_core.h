@@ -25,6 +25,14 @@ class CoreObserver {
   virtual void saw(TimePoint now, const lanes::Action& action) = 0;
 };
 
+// Who carries what the core tells to the adviser of its policy (policies/advised.h).
+class ToldPolicy {
+ public:
+  virtual ~ToldPolicy() = default;
+  // May not post.
+  virtual void tell(const lanes::TellPolicy& news) = 0;
+};
+
 class BrokerCore final : public lanes::ActionSink {
  public:
   // All three outlive this object. invalid_argument when there is no such policy.
@@ -53,6 +61,11 @@ class BrokerCore final : public lanes::ActionSink {
   TimePoint next_wakeup();
   void fire_due();
 
+  // Who is told. Must outlive this object.
+  void set_told(ToldPolicy& told) { told_ = &told; }
+  // News of the adviser, for this scheduler, and for those to come as long as it is there.
+  void adviser(lanes::AdviserNews news);
+
   void set_observer(CoreObserver* observer) { observer_ = observer; }
   void carry_out(const std::vector<lanes::Action>& actions) override;
 
@@ -69,6 +82,8 @@ class BrokerCore final : public lanes::ActionSink {
   lanes::ActionSink& sink_;
   CoreObserver* observer_ = nullptr;
   std::unique_ptr<lanes::CoreLoop> loop_;
+  ToldPolicy* told_ = nullptr;
+  bool has_adviser_ = false;
   bool running_ = false;
 };
 

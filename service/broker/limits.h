@@ -26,6 +26,12 @@ inline constexpr Duration kDescriptorMessagePatience = seconds(10);
 // correct when a client becomes slow. A waiting client asks once per kMaxWaitMs, so the pace is
 // computed as often.
 inline constexpr Duration kPaceWindow = seconds(1);
+// A policy from outside the tree says hello within this time: what it imports may lie on a cold
+// disk.
+inline constexpr Duration kPolicyStartPatience = seconds(15);
+// Whoever looks so much later than it wanted to whether the policy's process is late was stopped
+// itself, and the process perhaps with it.
+inline constexpr Duration kPolicyBlame = milliseconds(250);
 // The broker: what one session, which is one client process, can make it keep. The descriptors of
 // all sessions together must stay below the kernel's limit for a process.
 inline constexpr uint32_t kMaxJobsPerSession = 256;

@@ -1,5 +1,7 @@
 #include "service/client/client_service.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/bytes.h"
@@ -17,6 +19,15 @@ const Clock& process_clock() {
 
 // A process that ends does not wait for its jobs to; the service ends them all the same.
 constexpr Duration kExitPatience = seconds(2);
+
+// A file of the caller's folder, which is not the service's, by its absolute path.
+std::string absolute_policy(const std::string& text) {
+  if (!text.starts_with("./") && !text.starts_with("../")) return text;
+  const std::string file = text.substr(0, text.find(':'));
+  std::error_code error;
+  const auto path = std::filesystem::absolute(file, error).lexically_normal();
+  return error ? text : path.string() + text.substr(file.size());
+}
 
 }  // namespace
 
@@ -65,7 +76,7 @@ Status ClientService::command(const std::string& command, const char* argument) 
   } else if (const auto wanted = wire::residency_of(command); wanted && argument != nullptr) {
     request = wire::SetResidency{.job = argument, .wanted = *wanted};
   } else if (command == "policy" && argument != nullptr) {
-    request = wire::SetPolicy{.policy = argument};
+    request = wire::SetPolicy{.policy = absolute_policy(argument)};
   } else if (command == "pool" && argument != nullptr) {
     const Result<Bytes> size = parse_bytes(argument);
     if (!size) return size.error();

@@ -19,6 +19,7 @@
 #include "memory/os/owned_descriptor.h"
 #include "policies/registry.h"
 #include "service/status/status.h"
+#include "service/supervisor/policy_file.h"
 #include "service/wire/job_ref.h"
 #include "service/worker/images/default_pool.h"
 #include "service/worker/jobs/job_json.h"
@@ -94,9 +95,12 @@ Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOpt
                                                   " is above the limit of " +
                                                   std::to_string(limits::kMaxLanes)};
   }
-  auto policy = policies::make_policy(options.policy);
+  auto policy_text = startable_policy(options.policy);
+  if (!policy_text) return policy_text.error();
+  auto policy = policies::make_policy(policy_text.value());
   if (!policy) return policy.error();
   EmbeddedOptions wanted = options;
+  wanted.policy = std::move(policy_text).value();
   if (wanted.pool.count() == 0) wanted.pool = default_pool(*backend.value());
   const int64_t alignment = backend.value()->alignment();
   wanted.pool = Bytes(wanted.pool.count() / alignment * alignment);
@@ -109,9 +113,11 @@ Result<std::unique_ptr<EmbeddedService>> EmbeddedService::open(const EmbeddedOpt
   wanted.store = wanted.store.value_or(pool.value()->size());
   auto outside = make_outside(wanted);
   if (!outside) return outside.error();
-  return std::unique_ptr<EmbeddedService>(
+  std::unique_ptr<EmbeddedService> service(
       new EmbeddedService(wanted, std::move(backend).value(), std::move(pool).value(),
                           std::move(outside).value(), std::move(policy).value()));
+  if (Status set = service->policy_->set(wanted.policy); !set) return set.error();
+  return service;
 }
 
 EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
@@ -134,8 +140,10 @@ EmbeddedService::EmbeddedService(const EmbeddedOptions& options,
   config.spill = options.spill;
   config.alignment = backend_->alignment();
   config.set_lanes(options.lanes, std::thread::hardware_concurrency());
+  policy_ = std::make_unique<EmbeddedPolicy>(*worker_, user_name(), clock_);
   loop_ = std::make_unique<lanes::CoreLoop>(
-      std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *worker_);
+      std::make_unique<lanes::Scheduler>(config, std::move(policy)), clock_, *policy_);
+  policy_->set_core(*loop_);
 }
 
 EmbeddedService::~EmbeddedService() { close(); }
@@ -143,6 +151,7 @@ EmbeddedService::~EmbeddedService() { close(); }
 void EmbeddedService::close() {
   MutexLock lock(close_mutex_);
   if (closed_.exchange(true)) return;
+  policy_->stop();
   worker_->close_all();
   free_pool();
 }
@@ -254,10 +263,12 @@ Status EmbeddedService::set(const std::string& job, const JobChanges& changes) {
 
 Status EmbeddedService::set_policy(const std::string& text) {
   if (closed_) return closed_error();
-  auto policy = policies::make_policy(text);
+  auto startable = startable_policy(text);
+  if (!startable) return startable.error();
+  auto policy = policies::make_policy(startable.value());
   if (!policy) return policy.error();
   loop_->set_policy(std::move(policy).value());
-  return {};
+  return policy_->set(startable.value());
 }
 
 Status EmbeddedService::set_pool(Bytes wanted) {
@@ -279,6 +290,7 @@ Result<std::string> EmbeddedService::status() {
                      .user = user_name(),
                      .uptime_s = (clock_.now() - start_).seconds(),
                      .pool_made = pool_size_,
+                     .policy_process = policy_->facts(),
                      .workers = {{.pid = ::getpid(),
                                   .role = "active",
                                   .state = "ready",

@@ -16,14 +16,15 @@
 #include "lanes/core/core_loop.h"
 #include "service/api/close_at_exit.h"
 #include "service/api/job_request.h"
+#include "service/embedded/embedded_policy.h"
 #include "service/worker/worker.h"
 
 namespace laneway::service {
 
 struct EmbeddedOptions {
   Bytes pool;  // 0: half of the memory that is free now; 90 % of another device's than the host
-  std::string policy = "fifo";
-  uint32_t lanes = 0;  // at most; 0: as many as pay by measure
+  std::string policy = "fifo";  // or a file, by its path from here
+  uint32_t lanes = 0;           // at most; 0: as many as pay by measure
   std::string device = "host";
   uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all lanes share all
   // Of the machine's memory for images that are not in the pool; none: as much as the pool.
@@ -87,6 +88,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   std::unique_ptr<adaptor::Backend> backend_;
   std::unique_ptr<memory::MemoryBlock> pool_;
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<EmbeddedPolicy> policy_;  // between the loop and the worker
   std::unique_ptr<lanes::CoreLoop> loop_;
   std::atomic<uint64_t> last_job_{0};
   std::atomic<bool> closed_{false};

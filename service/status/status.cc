@@ -186,6 +186,13 @@ Json workers_json(const std::vector<WorkerFacts>& workers) {
   return list;
 }
 
+Json policy_process_json(const std::optional<PolicyProcessFacts>& process) {
+  if (!process) return nullptr;
+  return {{"state", process->is_running ? "running" : "stopped"},
+          {"pid", process->pid ? Json(*process->pid) : Json(nullptr)},
+          {"reason", text_or_null(process->reason)}};
+}
+
 Json lane_limit_json(const lanes::Snapshot& snapshot) {
   if (!snapshot.lane_limit) return nullptr;
   return {{"lanes", *snapshot.lane_limit}, {"trial", snapshot.lane_trial}};
@@ -218,7 +225,8 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                          {"device", service.device},
                          {"kernels", service.kernels},
                          {"policy", snapshot.policy},
-                         {"uptime_s", service.uptime_s}}},
+                         {"uptime_s", service.uptime_s},
+                         {"policy_process", policy_process_json(service.policy_process)}}},
                        {"pool", pool_json(service, snapshot)},
                        {"store", outside_json(snapshot.store)},
                        {"spill", outside_json(snapshot.spill)},

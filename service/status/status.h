@@ -41,6 +41,13 @@ struct RecoveryFacts {
   Bytes used;
 };
 
+// The process of a policy from outside the tree.
+struct PolicyProcessFacts {
+  bool is_running = false;  // and says who goes first; else fifo does
+  std::optional<int32_t> pid{};
+  std::string reason{};  // why the last one ended, or why there is none; empty: there is none
+};
+
 struct ServiceFacts {
   int64_t pid = 0;
   std::string version;
@@ -49,6 +56,7 @@ struct ServiceFacts {
   std::string user;     // owner of the jobs that `jobs` does not name
   double uptime_s = 0;
   Bytes pool_made{};  // its size when the service started, which it can have at most
+  std::optional<PolicyProcessFacts> policy_process{};  // none: the policy is one of the tree
   // Of the memory for what outlives workers; null: there is none.
   std::optional<RecoveryFacts> recovery{};
   std::vector<WorkerFacts> workers;

@@ -96,6 +96,12 @@ std::optional<pollfd> BrokerProcess::poll_entry() const {
   return pollfd{channel_.descriptor(), static_cast<short>(events), 0};
 }
 
+bool BrokerProcess::hung_up() const {
+  if (!channel_.valid()) return true;
+  pollfd entry{channel_.descriptor(), 0, 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 void BrokerProcess::handle_ready(TimePoint now) {
   if (!channel_.valid()) return;
   const Status flushed = channel_.flush();
@@ -135,6 +141,9 @@ void BrokerProcess::carry_out(from_broker::Any message, std::vector<Descriptor> 
           stopped_ = true;
         } else if constexpr (std::is_same_v<M, from_broker::PolicyChanged>) {
           policy_ = std::move(one.policy);
+          ++policy_changes_;
+        } else if constexpr (std::is_same_v<M, from_broker::PolicyFailed>) {
+          policy_failed_ = std::move(one);
         } else if constexpr (std::is_same_v<M, from_broker::PoolChanged>) {
           wanted_pool_bytes_ = one.wanted_bytes;
         } else {

@@ -10,6 +10,7 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -46,6 +47,8 @@ class BrokerProcess {
 
   // Knows everything held, so news of workers make sense to it. Once true for every broker.
   bool informed() const { return feeding_ == Feeding::done && channel_.valid(); }
+  // It has ended, or is about to, whether or not that was noticed: it closed the channel.
+  bool hung_up() const;
   // Sends the message to an informed broker; another one needs none: it gets everything first.
   template <class M>
   // NOLINTNEXTLINE(performance-unnecessary-value-param): clang-tidy 14 sees no move in a template
@@ -60,6 +63,12 @@ class BrokerProcess {
   bool shutdown_requested() const { return shutdown_requested_; }
   bool stopped() const { return stopped_; }
   const std::string& policy() const { return policy_; }
+  // How often it was set, by brokers: also to the same one.
+  uint64_t policy_changes() const { return policy_changes_; }
+  // What a broker said of the policy's process, once.
+  std::optional<wire::broker_to_supervisor::PolicyFailed> take_policy_failure() {
+    return std::exchange(policy_failed_, std::nullopt);
+  }
 
   // No broker is started from now on; the one that is there ends its jobs, says `stopped` and goes.
   // `failure`: what jobs' clients are told, when it is not that somebody asked for the end.
@@ -87,6 +96,8 @@ class BrokerProcess {
   // Jobs go on without a broker.
   RestartRule rule_;
   std::string policy_;
+  uint64_t policy_changes_ = 0;
+  std::optional<wire::broker_to_supervisor::PolicyFailed> policy_failed_;
   uint64_t wanted_pool_bytes_ = 0;  // 0: nobody asked for another size
   TimePoint start_at_;
   uint64_t epoch_ = 0;

@@ -14,6 +14,7 @@
 #include "policies/registry.h"
 #include "service/supervisor/exit_codes.h"
 #include "service/supervisor/limits.h"
+#include "service/supervisor/policy_file.h"
 
 namespace laneway::service {
 namespace {
@@ -44,7 +45,7 @@ void declare(CLI::App& app, Texts& texts) {
                  "ipc://$XDG_RUNTIME_DIR/laneway/laneway.sock, else "
                  "ipc:///tmp/laneway-UID/laneway.sock")
       ->type_name("ADDRESS");
-  app.add_option("--policy", texts.policy, "who runs next: NAME[:key=value...]; default: fifo")
+  app.add_option("--policy", texts.policy, "who runs next: NAME|FILE[:key=value...]; default: fifo")
       ->type_name("POLICY");
   app.add_option("--standby", texts.standby, "workers that wait to take over at once; default: 1")
       ->type_name("N");
@@ -222,6 +223,9 @@ Status read_names(const Texts& texts, Options& options) {
   if (const auto policy = policies::make_policy(options.policy); !policy) {
     return bad_value("--policy", options.policy, policy.error().message);
   }
+  auto policy = startable_policy(options.policy);
+  if (!policy) return bad_value("--policy", options.policy, policy.error().message);
+  options.policy = std::move(policy).value();
   if (!texts.log_level.empty()) {
     const auto level = parse_log_level(texts.log_level);
     if (!level) return bad_value("--log-level", texts.log_level, level.error().message);

@@ -22,7 +22,7 @@ struct Options {
   Address address;
   std::string device = "host";
   Bytes pool;  // 0: half of the memory that is free when the service starts; most of a device's
-  std::string policy = "fifo";
+  std::string policy = "fifo";  // one from outside the tree with its absolute path
   uint32_t standby = 1;
   uint32_t lanes = 0;     // 0: as many as pay
   uint32_t lane_sms = 0;  // multiprocessors of each lane's own; 0: all share all

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "policies/registry.h"
 #include "service/supervisor/exit_codes.h"
 
 namespace laneway::service {
@@ -26,6 +27,7 @@ int poll_milliseconds(TimePoint now, TimePoint until) {
 int Supervisor::run(const std::function<void()>& on_ready) {
   on_ready_ = on_ready;
   while (tend(punctual(clock_.now()))) wait(clock_.now());
+  policy_.stop();
   return exit_code_;
 }
 
@@ -36,6 +38,7 @@ TimePoint Supervisor::punctual(TimePoint now) {
   if (kill_at_ != TimePoint::never()) kill_at_ = kill_at_ + by;
   broker_.was_late(by);
   workers_.was_late(by);
+  policy_.was_late(by);
   return now;
 }
 
@@ -46,7 +49,7 @@ void Supervisor::wait(TimePoint now) {
   workers_.add_to_poll(entries);
   TimePoint until = kill_at_;
   if (phase_ == Phase::running) {
-    until = std::min({until, broker_.next_wakeup(), workers_.next_wakeup()});
+    until = std::min({until, broker_.next_wakeup(), workers_.next_wakeup(), policy_.next_wakeup()});
   }
   waits_since_ = now;
   waits_until_ = until;
@@ -72,6 +75,8 @@ void Supervisor::on_signals(TimePoint now) {
     log_warning("broker " + std::to_string(broker_.epoch()) + " ended: " + end->text());
   }
   workers_.reap(now);
+  follow_broker(now);  // one that ends with its broker is not at fault
+  policy_.reap(now);
 }
 
 bool Supervisor::tend(TimePoint now) {
@@ -98,7 +103,36 @@ void Supervisor::tend_running(TimePoint now) {
   }
   if (broker_.given_up()) return stop(now, kExitFailed, "the broker dies again and again");
   if (workers_.given_up()) return stop(now, kExitFailed, workers_.why_given_up());
+  tend_policy(now);
   if (on_ready_ && broker_.serving() && workers_.serving()) std::exchange(on_ready_, nullptr)();
+}
+
+void Supervisor::tend_policy(TimePoint now) {
+  if (policy_set_ != broker_.policy_changes() + 1) {
+    policy_set_ = broker_.policy_changes() + 1;
+    const auto plugin = policies::plugin_of(broker_.policy());
+    policy_.set(plugin ? plugin->file : "", now);
+  }
+  follow_broker(now);
+  if (const auto failed = broker_.take_policy_failure()) {
+    policy_.failed(failed->pid, failed->why, failed->hung_up, now);
+  }
+  policy_.tend(now);
+  for (PolicyProcess::News& news : policy_.take_news()) {
+    std::vector<Descriptor> fds;
+    if (news.socket.valid()) fds.push_back(std::move(news.socket));
+    broker_.notify(wire::supervisor_to_broker::PolicyNews{.pid = news.pid, .reason = news.reason},
+                   std::move(fds));
+  }
+}
+
+void Supervisor::follow_broker(TimePoint now) {
+  if (phase_ != Phase::running || !broker_.informed() || broker_.hung_up()) {
+    if (std::exchange(policy_epoch_, 0) != 0) policy_.partner_left();
+  } else if (policy_epoch_ != broker_.epoch()) {
+    policy_epoch_ = broker_.epoch();
+    policy_.partner_came(now);
+  }
 }
 
 void Supervisor::stop(TimePoint now, int exit_code, const std::string& why) {
@@ -107,6 +141,7 @@ void Supervisor::stop(TimePoint now, int exit_code, const std::string& why) {
   exit_code_ = exit_code;
   phase_ = Phase::ending_jobs;
   kill_at_ = now + setup_.times.stop;
+  follow_broker(now);
   broker_.stop(exit_code == kExitDone ? "" : why);
 }
 

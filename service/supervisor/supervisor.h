@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/time.h"
 #include "service/supervisor/broker_process.h"
+#include "service/supervisor/policy_process.h"
 #include "service/supervisor/signal_queue.h"
 #include "service/supervisor/supervisor_setup.h"
 #include "service/supervisor/worker_processes.h"
@@ -20,7 +21,13 @@ class Supervisor {
  public:
   // All outlive this object; `signals` was made before any child.
   Supervisor(const SupervisorSetup& setup, SignalQueue& signals, const Clock& clock)
-      : setup_(setup), signals_(signals), clock_(clock), broker_(setup), workers_(setup, broker_) {}
+      : setup_(setup),
+        signals_(signals),
+        clock_(clock),
+        broker_(setup),
+        workers_(setup, broker_),
+        policy_(
+            PolicyProcess::Times{.restart = setup.times.restart, .hang_up = setup.times.hang_up}) {}
 
   // Until the end of the service: the exit code. `on_ready` is called once, when a broker serves
   // and an active worker is connected to it. Afterwards no child is left.
@@ -36,6 +43,10 @@ class Supervisor {
   // What is due in this phase. False: all is over.
   bool tend(TimePoint now);
   void tend_running(TimePoint now);
+  // The process of a policy from outside the tree, and each broker's socket to it.
+  void tend_policy(TimePoint now);
+  // Whether there is a broker that talks to the policy's process, and which one.
+  void follow_broker(TimePoint now);
   void stop(TimePoint now, int exit_code, const std::string& why);
 
   const SupervisorSetup& setup_;
@@ -43,6 +54,9 @@ class Supervisor {
   const Clock& clock_;
   BrokerProcess broker_;
   WorkerProcesses workers_;
+  PolicyProcess policy_;
+  uint64_t policy_set_ = 0;    // of broker_.policy_changes(), and one more: at the start
+  uint64_t policy_epoch_ = 0;  // the broker that is its partner; 0: none
   std::function<void()> on_ready_;
   Phase phase_ = Phase::running;
   TimePoint kill_at_ = TimePoint::never();

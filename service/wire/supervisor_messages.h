@@ -97,7 +97,15 @@ struct Stop {  // end all jobs, tell the clients -> Stopped
   friend bool operator==(const Stop&, const Stop&) = default;
 };
 
-using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop>;
+// Of a policy from outside the tree: its process started (+ [socket to it]), or there is none.
+struct PolicyNews {
+  static constexpr MessageType kType{.number = 307, .name = "supervisor_to_broker::PolicyNews"};
+  int32_t pid = 0;     // 0: there is none
+  std::string reason;  // why the last one ended, or none can be started; empty: none has ended
+  friend bool operator==(const PolicyNews&, const PolicyNews&) = default;
+};
+
+using Any = std::variant<Start, Held, HeldEnd, WorkerUp, WorkerDown, Stop, PolicyNews>;
 
 }  // namespace laneway::wire::supervisor_to_broker
 
@@ -132,7 +140,7 @@ struct Stopped {  // all jobs have ended
   friend bool operator==(const Stopped&, const Stopped&) = default;
 };
 
-struct PolicyChanged {  // for the brokers that follow
+struct PolicyChanged {  // for the brokers that follow; a file is started anew
   static constexpr MessageType kType{.number = 336, .name = "broker_to_supervisor::PolicyChanged"};
   std::string policy;
   friend bool operator==(const PolicyChanged&, const PolicyChanged&) = default;
@@ -144,8 +152,17 @@ struct PoolChanged {  // for the brokers that follow
   friend bool operator==(const PoolChanged&, const PoolChanged&) = default;
 };
 
-using Any =
-    std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, PolicyChanged, PoolChanged>;
+// The process of the policy is of no more use to this broker: another one is to come.
+struct PolicyFailed {
+  static constexpr MessageType kType{.number = 338, .name = "broker_to_supervisor::PolicyFailed"};
+  int32_t pid = 0;
+  std::string why;
+  bool hung_up = false;  // it closed its socket, and ends by itself if it has not ended yet
+  friend bool operator==(const PolicyFailed&, const PolicyFailed&) = default;
+};
+
+using Any = std::variant<Hold, Release, Heartbeat, ShutdownRequested, Stopped, PolicyChanged,
+                         PoolChanged, PolicyFailed>;
 
 }  // namespace laneway::wire::broker_to_supervisor
 

@@ -142,7 +142,8 @@ def parser() -> argparse.ArgumentParser:
     policy.add_argument(
         "policy",
         metavar="NAME[:key=value…]",
-        help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf",
+        help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf; or "
+        "./FILE, a program of one's own",
     )
     pool = add(
         "pool",

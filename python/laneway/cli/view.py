@@ -41,12 +41,22 @@ def status_lines(status: Document) -> list[str]:
                 f"{mebibytes(tier['promised_bytes'])} promised to jobs"
                 + (", STALLS: a copy to it is late, and nobody else is sent there" * tier["stalls"])
             )
+    if (process := service.get("policy_process")) is not None:
+        lines.append(f"policy    {policy_process_text(process)}")
     workers = [worker_text(worker) for worker in status["workers"]]
     lines.append("workers   " + ("; ".join(workers) or "none"))
     if status["lanes"]:
         lines += ["", *lane_lines(status)]
     lines += ["", *job_lines(status)]
     return lines
+
+
+def policy_process_text(process: Document) -> str:
+    """Whether the program of a policy from outside decides, and what became of the last one."""
+    if process["state"] == "running":
+        text = f"its process {process['pid']} decides"
+        return text if process["reason"] is None else f"{text}; the one before: {process['reason']}"
+    return f"fifo decides, its process does not: {_text(process['reason'])}"
 
 
 def worker_text(worker: Document) -> str:

@@ -220,7 +220,8 @@ def embedded(
 
     - `pool`: the size of the memory that all jobs share, in bytes or as a text such as "512MiB".
       None: half of the free memory, or 90 % of the memory of a CUDA device.
-    - `policy`: the scheduling policy, "fifo" or "srtf".
+    - `policy`: the scheduling policy, "fifo" or "srtf", with its options behind colons; or
+      "./FILE", a program of one's own, which runs in a process beside this one.
     - `lanes`: how many iterations may run at the same time, at most. None: of trainings as many as
       gain by it, as measured.
     - `device`: "host" or "cuda:N". None: $LANEWAY_DEVICE, or "host" where that is not set.

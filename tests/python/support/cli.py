@@ -11,12 +11,15 @@ _ROOT = Path(__file__).resolve().parents[3]
 _TIMEOUT_S = 120
 
 
-def run(*words: str, address: str | None = None) -> subprocess.CompletedProcess[str]:
-    """A finished `laneway WORDS`."""
+def run(
+    *words: str, address: str | None = None, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A finished `laneway WORDS`, started in that folder."""
     paths = os.pathsep.join([str(_ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     at = ["--address", address] if address else []
     return subprocess.run(
         [sys.executable, "-m", "laneway.cli", *words, *at],
+        cwd=folder,
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,

@@ -18,6 +18,7 @@
 #include "service/transport/unix_socket.h"
 #include "service/transport/zmq_client.h"
 #include "tests/service/broker/fake_worker.h"
+#include "tests/service/broker/policy_peer.h"
 #include "tests/service/transport/temporary_address.h"
 
 namespace laneway::service {
@@ -90,6 +91,8 @@ class BrokerLoop : public ::testing::Test {
         policy_ = changed->policy;
       } else if (auto* pool = std::get_if<wire::broker_to_supervisor::PoolChanged>(&message)) {
         wanted_pool_bytes_ = pool->wanted_bytes;
+      } else if (auto* failed = std::get_if<wire::broker_to_supervisor::PolicyFailed>(&message)) {
+        policy_failed_ = failed->why;
       } else if (std::holds_alternative<wire::broker_to_supervisor::ShutdownRequested>(message)) {
         shutdown_requested_ = true;
       } else if (std::holds_alternative<wire::broker_to_supervisor::Stopped>(message)) {
@@ -103,6 +106,7 @@ class BrokerLoop : public ::testing::Test {
       LW_CHECK(steps < 60'000, "nothing happens any more");
       broker_->step(milliseconds(1));
       worker_.pump();
+      if (policy_peer_ != nullptr) policy_peer_->answer();
       read_broker();
     }
   }
@@ -188,6 +192,8 @@ class BrokerLoop : public ::testing::Test {
   std::string policy_ = "fifo";
   uint64_t wanted_pool_bytes_ = 0;
   uint64_t epoch_ = 0;
+  testing::PolicyPeer* policy_peer_ = nullptr;  // answers at once, whatever it is asked
+  std::string policy_failed_;
   bool shutdown_requested_ = false;
   bool stopped_ = false;
   Channel channel_;
@@ -252,6 +258,55 @@ TEST_F(BrokerLoop, TellsItsStateTakesAPolicyAndIsShutDown) {
   EXPECT_TRUE(worker_.jobs.empty());
   EXPECT_FALSE(broker_->step(Duration()));
   EXPECT_TRUE(broker_->result().ok());
+}
+
+TEST_F(BrokerLoop, APolicyFromOutsideIsToldOfTheJobsAndGivenUpForNonsense) {
+  policy_ = "/nowhere/mine:key=value";
+  start();
+  join();
+  const auto status = [this](uint64_t number) {
+    return std::get<wire::Text>(ask(wire::ServiceStatus{}, number)).text;
+  };
+  EXPECT_THAT(status(2), HasSubstr("\"policy_process\":{\"state\":\"stopped\",\"pid\":null,"
+                                   "\"reason\":\"it is being started\"}"));
+  auto ends = testing::PolicyPeer::pair();
+  testing::PolicyPeer& peer = ends.first;
+  std::vector<Descriptor> fds;
+  fds.push_back(std::move(ends.second));
+  tell(wire::supervisor_to_broker::PolicyNews{.pid = 55, .reason = "it was late"}, std::move(fds));
+  policy_peer_ = &peer;
+  crank_until([&] { return peer.was_greeted(); });
+  peer.say(plugin::hello());
+  send_descriptor_message(3);
+  ask(job("digits"), 3);
+  crank_until([&] { return peer.jobs() > 0; });
+  EXPECT_THAT(status(4), HasSubstr("\"policy_process\":{\"state\":\"running\",\"pid\":55,"
+                                   "\"reason\":\"it was late\"}"));
+  // Another core, for another worker: it is told all again.
+  const int told = peer.jobs();
+  worker_.restart();
+  wire::supervisor_to_broker::WorkerDown down;
+  down.pid = 77;
+  tell(down, {});
+  connect_worker();
+  crank_until([&] { return peer.jobs() > told; });
+  policy_peer_ = nullptr;
+  const std::string line = "a line that was printed";
+  peer.say(std::as_bytes(std::span(line)));
+  crank_until([&] { return !policy_failed_.empty(); });
+  EXPECT_THAT(policy_failed_, HasSubstr("descriptor 3"));
+  EXPECT_THAT(status(5), HasSubstr("\"policy_process\":{\"state\":\"stopped\",\"pid\":null"));
+}
+
+TEST_F(BrokerLoop, AFileOfAPolicyIsTakenByItsAbsolutePathAndChecked) {
+  join();
+  wire::SetPolicy policy;
+  policy.policy = "./mine.py";
+  EXPECT_THAT(std::get<wire::Failure>(ask(policy, 2)).message, HasSubstr("absolute path"));
+  policy.policy = "/nowhere/mine.py";
+  EXPECT_THAT(std::get<wire::Failure>(ask(policy, 3)).message, HasSubstr("/nowhere/mine.py"));
+  EXPECT_THAT(std::get<wire::Text>(ask(wire::ServiceStatus{}, 4)).text,
+              HasSubstr("\"policy_process\":null"));
 }
 
 TEST_F(BrokerLoop, ThePoolKeepsItsNewSizeUnderAnotherBroker) {

@@ -51,7 +51,7 @@ TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
   const json status = document();
   EXPECT_EQ(status["service"], json::parse(R"({"pid": 77, "version": "1.2.3", "device": "host",
                                                "kernels": "cpu", "policy": "fifo",
-                                               "uptime_s": 2.5})"));
+                                               "uptime_s": 2.5, "policy_process": null})"));
   EXPECT_EQ(status["workers"], json::parse(R"([{"pid": 81, "role": "active", "state": "ready",
                              "jobs_to_prepare": null, "jobs_prepared": null,
                              "torch": {"built": "2.11.0", "running": "2.11.1"}},

@@ -1,4 +1,6 @@
 // A broker that does what a test says (puppet.h).
+#include <unistd.h>
+
 #include "service/wire/codec.h"
 #include "service/wire/supervisor_messages.h"
 #include "tests/service/supervisor/puppet.h"
@@ -50,6 +52,20 @@ class PuppetBroker final : public Puppet {
     if (!fds_.empty() && active) set_peer(std::move(fds_[0]));
   }
   void on(const in::WorkerDown& down) { report("worker down " + std::to_string(down.pid)); }
+  void on(const in::PolicyNews& news) {
+    std::string line = "policy " + std::to_string(news.pid);
+    if (!fds_.empty()) {
+      policy_ = std::move(fds_[0]);
+      line += " says " + line_of(policy_);
+    }
+    report(line + (news.reason.empty() ? "" : " after: " + news.reason));
+  }
+  // What is said up to the end of a line; waits for it.
+  static std::string line_of(const service::Descriptor& socket) {
+    std::string line;
+    for (char one = 0; ::read(socket.get(), &one, 1) == 1 && one != '\n';) line += one;
+    return line;
+  }
   void on(const in::Stop& stop) { report("stop " + stop.failure); }
 
   void on_line(const std::vector<std::string>& words) override {
@@ -76,6 +92,8 @@ class PuppetBroker final : public Puppet {
       say(out::Stopped{});
     } else if (words[0] == "policy") {
       say(out::PolicyChanged{.policy = words[1]});
+    } else if (words[0] == "policy-failed") {  // PID WHY
+      say(out::PolicyFailed{.pid = std::stoi(words[1]), .why = words[2], .hung_up = false});
     } else if (words[0] == "pool") {
       say(out::PoolChanged{.wanted_bytes = std::stoull(words[1])});
     } else {
@@ -88,6 +106,7 @@ class PuppetBroker final : public Puppet {
     if (!status) report("cannot send: " + status.error().message);
   }
 
+  service::Descriptor policy_;            // the socket to the policy's process
   std::vector<service::Descriptor> fds_;  // of the frame that is being looked at
 };
 
