@@ -47,6 +47,24 @@ def test_a_gap_is_between_the_jobs_when_the_job_changes():
 
 
 def test_a_run_of_turns_has_iterations_of_both_in_its_trace():
-    slices = turns.measure(0.001, 0.3, one_lane.product_s())
+    slices = turns.measure(0.001, 0.3, one_lane.product_s()).iterations
     assert {one["args"]["name"] for one in slices} == {"one", "two"}
     assert all(gaps for gaps in turns.gaps(slices))
+
+
+def test_a_rank_acts_after_what_its_job_was_told_of_first():
+    lines = [
+        "+1.000000000 decided TellPolicy of job 1 'one': running",
+        "+1.000100000 decided TellPolicy of job 12: resident",
+        "+1.000200000 decided TellPolicy of job 1 'one': resident",
+        "+1.000300000 heard Advice of job 1 'one': 3, 1 for a second of device time",
+        "+1.000400000 heard Advice of job 1 'one': 4, 1 for a second of device time",
+        "+1.000450000 heard Advice of job 12: 4, 1 for a second of device time",
+    ]
+    assert [round(took) for took in turns.times_to_act(lines)] == [300, 350]
+
+
+def test_a_run_of_turns_with_the_rule_as_a_program_has_its_ranks_in_the_trace():
+    trace = turns.measure(0.001, 0.3, one_lane.product_s(), as_program=True)
+    assert {one["args"]["name"] for one in trace.iterations} == {"one", "two"}
+    assert trace.acts_us
