@@ -63,7 +63,7 @@ FIRST_OPERATOR = at_most(3)
 RUN_TWICE = at_most(0)
 SHARE = at_most(0.005)
 CASES = ("interrupt", "node_test")
-HEADER = struct.Struct("<8sIiqq")  # service/trace/trace_file.h
+HEADER = struct.Struct("<8sIiqqQ")  # service/trace/trace_file.h
 ITERATION = re.compile(r"^([+-])(\d+)\.(\d{9}) iteration of job \d+ '(\w+)'.*: (\w+), ", re.M)
 HELD = re.compile(r"^([+-])(\d+)\.(\d{9}) heard TurnPaused ", re.M)
 

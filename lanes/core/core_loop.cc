@@ -92,7 +92,9 @@ void CoreLoop::handle(std::span<const Event> events, std::vector<Action>* action
   TimePoint wakeup;
   {
     MutexLock lock(core_mutex_);
-    *actions = scheduler_->handle(clock_.now(), events);
+    const TimePoint now = clock_.now();
+    *actions = scheduler_->handle(now, events);
+    if (observer_ != nullptr) observer_->handled(now, events, *actions);
     wakeup = scheduler_->next_wakeup();
   }
   MutexLock lock(timer_mutex_);
@@ -102,12 +104,18 @@ void CoreLoop::handle(std::span<const Event> events, std::vector<Action>* action
   if (sooner) timer_changed_.notify_one();
 }
 
-void CoreLoop::set_policy(std::unique_ptr<policies::Policy> policy) {
+void CoreLoop::set_policy(std::unique_ptr<policies::Policy> policy, const std::string& text) {
   {
     MutexLock lock(core_mutex_);
     scheduler_->set_policy(std::move(policy));
+    if (observer_ != nullptr) observer_->policy_set(text);
   }
   post(TimerFired{});  // lets the core ask it at once
+}
+
+void CoreLoop::observe(CoreObserver* observer) {
+  MutexLock lock(core_mutex_);
+  observer_ = observer;
 }
 
 TimePoint CoreLoop::next_wakeup() {

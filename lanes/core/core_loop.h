@@ -13,6 +13,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -30,6 +31,19 @@ class ActionSink {
   // At most one thread at a time calls it. It may post; it must not wait for the actions of what it
   // posts.
   virtual void carry_out(const std::vector<Action>& actions) = 0;
+};
+
+// Is told everything that a core is told, and what it decides. Whoever tells another core the same
+// gets the same decisions.
+class CoreObserver {
+ public:
+  virtual ~CoreObserver() = default;
+  // One call of the core, before its actions are carried out. CoreLoop calls this and policy_set
+  // while it holds the core: the observer must be quick, and must neither post nor read.
+  virtual void handled(TimePoint now, std::span<const Event> events,
+                       std::span<const Action> actions) = 0;
+  // The policy of this text answers from the next call on.
+  virtual void policy_set(const std::string& policy) = 0;
 };
 
 class CoreLoop {
@@ -63,7 +77,12 @@ class CoreLoop {
     return fn(std::as_const(*scheduler_));
   }
 
-  void set_policy(std::unique_ptr<policies::Policy> policy) LW_EXCLUDES(queue_mutex_, core_mutex_);
+  // `text` is what the policy was made of, for the observer.
+  void set_policy(std::unique_ptr<policies::Policy> policy, const std::string& text)
+      LW_EXCLUDES(queue_mutex_, core_mutex_);
+
+  // Is told from the next call of the core on, and must outlive the loop; null: nobody is.
+  void observe(CoreObserver* observer) LW_EXCLUDES(core_mutex_);
 
   // The time at which TimerFired is due, for owners that crank.
   TimePoint next_wakeup() LW_EXCLUDES(core_mutex_);
@@ -90,6 +109,7 @@ class CoreLoop {
 
   Mutex core_mutex_;
   std::unique_ptr<Scheduler> scheduler_ LW_GUARDED_BY(core_mutex_);
+  CoreObserver* observer_ LW_GUARDED_BY(core_mutex_) = nullptr;
 
   Mutex timer_mutex_;
   CondVar timer_changed_;

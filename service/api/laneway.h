@@ -131,7 +131,9 @@ LANEWAY_API int laneway_service_job_report(laneway_service* service, uint64_t jo
  * "NAME:key=value", "./FILE:key=value": a program, looked for from the caller's folder); "pool"
  * gives the pool another size ("4GiB", at most that with which it was made; images that lie above
  * it move or leave first, and the status shows when it is so, but nothing is begun that some job
- * could not live with); "shutdown" ends the daemon (NULL; not of an embedded service).
+ * could not live with); "record" has the daemon write every decision to the file of this absolute
+ * path, until "record" with NULL or the end of this connection (not of an embedded service);
+ * "shutdown" ends the daemon (NULL; not of an embedded service).
  * LANEWAY_REFUSED when the user may not. */
 LANEWAY_API int laneway_service_command(laneway_service* service, const char* command,
                                         const char* argument, laneway_error* error);

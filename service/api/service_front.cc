@@ -7,8 +7,8 @@ Error no_such_command(const std::string& command, bool has_argument) {
                                                 (has_argument ? "" : "out") +
                                                 " an argument: there are \"kill\" JOB, \"release\" "
                                                 "JOB, \"load\" JOB, \"unload\" JOB, \"pin\" JOB, "
-                                                "\"unpin\" JOB, \"policy\" TEXT, \"pool\" SIZE and "
-                                                "\"shutdown\""};
+                                                "\"unpin\" JOB, \"policy\" TEXT, \"pool\" SIZE, "
+                                                "\"record\" FILE and \"shutdown\""};
 }
 
 }  // namespace laneway::service

@@ -19,6 +19,7 @@
 #include "service/broker/user_names.h"
 #include "service/status/status.h"
 #include "service/supervisor/policy_file.h"
+#include "service/trace/trace_file.h"
 
 namespace laneway::service {
 namespace {
@@ -59,6 +60,13 @@ Broker::Broker(Channel supervisor, const Clock& clock)
           {.status_json = [this] { return status_json(); },
            .set_policy = [this](const std::string& policy) { return set_policy(policy); },
            .set_pool = [this](Bytes wanted) { return set_pool(wanted); },
+           .begin_record = [this](SessionId session,
+                                  const std::string& file) { return begin_record(session, file); },
+           .end_record = [this] { return end_record(); },
+           .session_ended =
+               [this](SessionId session) {
+                 if (recording_ && recording_->session == session) (void)end_record();
+               },
            .shut_down =
                [this] { supervisor_.notify(wire::broker_to_supervisor::ShutdownRequested{}); }}),
       policy_(
@@ -165,7 +173,9 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   core.spill = Bytes(static_cast<int64_t>(config_.spill_bytes));
   core.alignment = config_.alignment;
   core.set_lanes(config_.lanes, std::thread::hardware_concurrency());
-  auto made = BrokerCore::make(core, config_.policy, clock_, registry_);
+  epoch_ = message.epoch;
+  open_trace();
+  auto made = BrokerCore::make(core, config_.policy, clock_, registry_, trace_.get());
   if (!made) return made.error();
   core_ = std::move(made).value();
   registry_.set_core(*core_);
@@ -173,7 +183,6 @@ Status Broker::on(const to_broker::Start& message, std::vector<Descriptor> fds) 
   policy_.policy_set(config_.policy);
   core_->set_told(policy_);
   if (Status seen = see_journal(fds); !seen) return seen;
-  open_trace(message);
   const Gateway::Facts facts{.server_version = version(),
                              .device = config_.device,
                              .pool_bytes = config_.pool_bytes,
@@ -205,13 +214,12 @@ void Broker::configure_log() const {
   if (Status opened = set_log_file(config_.log_file); !opened) log_error(opened.error().message);
 }
 
-void Broker::open_trace(const to_broker::Start& message) {
-  if (message.config.trace_file.empty()) return;
-  auto log = TraceLog::open(message, clock_);
+void Broker::open_trace() {
+  if (config_.trace_file.empty()) return;
+  auto log = TraceLog::open(config_.trace_file, config_, epoch_, clock_);
   // lanewayd could write to it: it was taken away since, and the service matters more.
   if (!log) return log_warning("no trace is written: " + log.error().message);
   trace_ = std::move(log).value();
-  core_->set_observer(trace_.get());
   registry_.set_trace(trace_.get());
 }
 
@@ -294,7 +302,7 @@ Status Broker::on(const to_broker::PolicyNews& message, std::vector<Descriptor> 
 
 void Broker::finish_stop() {
   supervisor_.notify(wire::broker_to_supervisor::Stopped{});
-  if (trace_ != nullptr) trace_->ended();
+  if (trace_ != nullptr) trace_->ended();  // what went wrong is in the log
   end({});
 }
 
@@ -309,7 +317,6 @@ Status Broker::set_policy(const std::string& policy) {
   if (Status set = core_->set_policy(policy); !set) return set;
   policy_.policy_set(policy);
   config_.policy = policy;
-  if (trace_ != nullptr) trace_->policy_set(policy);
   wire::broker_to_supervisor::PolicyChanged message;
   message.policy = policy;
   supervisor_.notify(message);
@@ -322,6 +329,49 @@ Status Broker::set_pool(Bytes wanted) {
   message.wanted_bytes = static_cast<uint64_t>(wanted.count());
   supervisor_.notify(message);
   return {};
+}
+
+Status Broker::begin_record(SessionId session, const std::string& file) {
+  if (recording_ && recording_->session == session && recording_->file == file) return {};
+  if (trace_ != nullptr) {
+    const std::string& there = recording_ ? recording_->file : config_.trace_file;
+    return Error{ErrorCode::refused,
+                 "this service is recorded already, in '" + there + "': " +
+                     (recording_ ? "try again when that has ended" : "that is a record as well")};
+  }
+  if (!file.starts_with('/')) {
+    return Error{ErrorCode::invalid_argument,
+                 "'" + file + "' is no absolute path, and the service has a folder of its own"};
+  }
+  auto begun = begin_trace_file(file, clock_);
+  if (!begun) return begun.error();
+  auto log = TraceLog::open(file, config_, epoch_, clock_);
+  if (!log) return log.error();
+  trace_ = std::move(log).value();
+  recording_ = Recording{session, file, std::move(begun).value()};
+  registry_.set_trace(trace_.get());
+  core_->set_observer(trace_.get());
+  // The record begins with all that the core goes on from.
+  registry_.begin_core_anew();
+  return {};
+}
+
+Status Broker::end_record() {
+  if (!recording_) {
+    return Error{
+        ErrorCode::refused,
+        "nothing is recorded that could be ended; a record ends with the broker that writes "
+        "it, and what there was of it is in its file"};
+  }
+  core_->set_observer(nullptr);
+  registry_.set_trace(nullptr);
+  const bool whole = trace_->ended();
+  const std::string file = recording_->file;
+  trace_.reset();
+  recording_.reset();
+  if (whole) return {};
+  return Error{ErrorCode::failed, "not all of the record is in '" + file +
+                                      "': it could not be written; the service's log says why"};
 }
 
 std::string Broker::status_json() {

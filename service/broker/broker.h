@@ -56,13 +56,16 @@ class Broker {
   void configure_log() const;
   // Maps the journal, the third descriptor of Start; where it is missing there is none.
   Status see_journal(const std::vector<Descriptor>& fds);
-  void open_trace(const wire::supervisor_to_broker::Start& message);
+  void open_trace();
   void finish_stop();
   void end(Status result);
 
   std::string status_json();
   Status set_policy(const std::string& policy);
   Status set_pool(Bytes wanted);
+  // What an operator wants recorded from now on, beside --trace or instead of it.
+  Status begin_record(SessionId session, const std::string& file);
+  Status end_record();
 
   const Clock& clock_;
   SupervisorLink supervisor_;
@@ -74,8 +77,16 @@ class Broker {
   wire::ServiceConfig config_;
   int32_t supervisor_pid_ = 0;
   int64_t started_unix_ns_ = 0;
+  uint64_t epoch_ = 0;
   std::unique_ptr<TraceLog> trace_;  // none: not asked for, or the file is none
   BrokerPolicy policy_;
+  // What trace_ is for, if it is not for --trace.
+  struct Recording {
+    SessionId session;
+    std::string file;
+    Descriptor begun;  // keeps others from beginning the same file
+  };
+  std::optional<Recording> recording_;
   std::unique_ptr<BrokerCore> core_;
   std::unique_ptr<Gateway> gateway_;
   std::map<int32_t, wire::supervisor_to_broker::WorkerUp> workers_;  // by pid

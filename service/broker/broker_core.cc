@@ -11,10 +11,11 @@ namespace laneway::service {
 
 Result<std::unique_ptr<BrokerCore>> BrokerCore::make(const lanes::SchedulerConfig& config,
                                                      const std::string& policy, const Clock& clock,
-                                                     lanes::ActionSink& sink) {
-  std::unique_ptr<BrokerCore> core(new BrokerCore(config, policy, clock, sink));
+                                                     lanes::ActionSink& sink,
+                                                     SchedulersObserver* observer) {
+  std::unique_ptr<BrokerCore> core(new BrokerCore(config, policy, clock, sink, observer));
   if (Status begun = core->begin(); !begun) return begun.error();
-  core->loop_->post(lanes::WorkerLost{});
+  core->worker_lost();
   return core;
 }
 
@@ -24,6 +25,10 @@ Status BrokerCore::begin() {
   loop_ = std::make_unique<lanes::CoreLoop>(
       std::make_unique<lanes::Scheduler>(config_, std::move(policy).value()), clock_, *this,
       lanes::CoreLoop::Timer::cranked);
+  if (observer_ != nullptr) {
+    observer_->began(config_, policy_);
+    loop_->observe(observer_);
+  }
   return {};
 }
 
@@ -35,31 +40,26 @@ void BrokerCore::restart(lanes::WorkerReport report) {
   if (has_adviser_) post(lanes::AdviserChanged{lanes::AdviserNews::came});
 }
 
+void BrokerCore::begin_anew() {
+  const Status begun = begin();
+  LW_CHECK(begun.ok(), "the policy was made before");
+  worker_lost();
+}
+
 void BrokerCore::worker_lost() {
-  if (running_ && observer_ != nullptr) observer_->saw(clock_.now(), lanes::WorkerLost{});
   running_ = false;
   loop_->post(lanes::WorkerLost{});
 }
 
 void BrokerCore::post(lanes::Event event) {
-  if (!running_) return;
-  if (observer_ != nullptr) observer_->saw(clock_.now(), event);
-  loop_->post(std::move(event));
+  if (running_) loop_->post(std::move(event));
 }
 
 void BrokerCore::post(std::vector<lanes::Event> events) {
-  if (!running_) return;
-  if (observer_ != nullptr) {
-    const TimePoint now = clock_.now();
-    for (const lanes::Event& event : events) observer_->saw(now, event);
-  }
-  loop_->post(std::move(events));
+  if (running_) loop_->post(std::move(events));
 }
 
 void BrokerCore::carry_out(const std::vector<lanes::Action>& actions) {
-  if (observer_ != nullptr) {
-    for (const lanes::Action& action : actions) observer_->saw(clock_.now(), action);
-  }
   const auto tells = [](const lanes::Action& action) {
     return std::holds_alternative<lanes::TellPolicy>(action);
   };
@@ -83,7 +83,7 @@ Status BrokerCore::set_policy(const std::string& policy) {
   auto made = policies::make_policy(policy);
   if (!made) return made.error();
   policy_ = policy;
-  loop_->set_policy(std::move(made).value());
+  loop_->set_policy(std::move(made).value(), policy);
   return {};
 }
 
@@ -107,10 +107,12 @@ lanes::Snapshot BrokerCore::snapshot() {
 TimePoint BrokerCore::next_wakeup() { return running_ ? loop_->next_wakeup() : TimePoint::never(); }
 
 void BrokerCore::fire_due() {
-  if (!running_) return;
-  const TimePoint now = clock_.now();
-  if (observer_ != nullptr && now >= loop_->next_wakeup()) observer_->saw(now, lanes::TimerFired{});
-  loop_->fire_due();
+  if (running_) loop_->fire_due();
+}
+
+void BrokerCore::set_observer(SchedulersObserver* observer) {
+  observer_ = observer;
+  if (observer == nullptr) loop_->observe(nullptr);
 }
 
 }  // namespace laneway::service

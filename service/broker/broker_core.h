@@ -1,6 +1,7 @@
 // BrokerCore: the core as the broker drives it: one scheduler at a time, made anew from a worker's
 // report whenever broker or worker are new, with the policy that was asked for last. Its actions go
-// to the sink. One thread.
+// to the sink, and an observer is told of each scheduler, of what it takes and what it decides. One
+// thread.
 #pragma once
 
 #include <memory>
@@ -17,12 +18,11 @@
 
 namespace laneway::service {
 
-// What goes into the core and what comes out, as it happens.
-class CoreObserver {
+// Of the schedulers of a broker, one after the other.
+class SchedulersObserver : public lanes::CoreObserver {
  public:
-  virtual ~CoreObserver() = default;
-  virtual void saw(TimePoint now, const lanes::Event& event) = 0;
-  virtual void saw(TimePoint now, const lanes::Action& action) = 0;
+  // A scheduler begins, which knows nothing of those before it. What follows is said of this one.
+  virtual void began(const lanes::SchedulerConfig& config, const std::string& policy) = 0;
 };
 
 // Who carries what the core tells to the adviser of its policy (policies/advised.h).
@@ -35,13 +35,18 @@ class ToldPolicy {
 
 class BrokerCore final : public lanes::ActionSink {
  public:
-  // All three outlive this object. invalid_argument when there is no such policy.
+  // `clock`, `sink` and the observer, which may be null, outlive this object. invalid_argument when
+  // there is no such policy.
   static Result<std::unique_ptr<BrokerCore>> make(const lanes::SchedulerConfig& config,
                                                   const std::string& policy, const Clock& clock,
-                                                  lanes::ActionSink& sink);
+                                                  lanes::ActionSink& sink,
+                                                  SchedulersObserver* observer = nullptr);
 
   // A fresh scheduler that knows what the report says.
   void restart(lanes::WorkerReport report);
+  // A scheduler that knows of no job and no worker, until the next report: nothing that the one
+  // before would have had done is asked of the worker any more.
+  void begin_anew();
   // No worker: nothing is posted any more until the next report, what there is stays to be seen.
   void worker_lost();
   // It has a worker, and takes events.
@@ -66,13 +71,19 @@ class BrokerCore final : public lanes::ActionSink {
   // News of the adviser, for this scheduler, and for those to come as long as it is there.
   void adviser(lanes::AdviserNews news);
 
-  void set_observer(CoreObserver* observer) { observer_ = observer; }
+  // Is told of schedulers from the next one on, and must outlive this object; null: nobody is told
+  // of anything more.
+  void set_observer(SchedulersObserver* observer);
   void carry_out(const std::vector<lanes::Action>& actions) override;
 
  private:
   BrokerCore(const lanes::SchedulerConfig& config, std::string policy, const Clock& clock,
-             lanes::ActionSink& sink)
-      : config_(config), policy_(std::move(policy)), clock_(clock), sink_(sink) {}
+             lanes::ActionSink& sink, SchedulersObserver* observer)
+      : config_(config),
+        policy_(std::move(policy)),
+        clock_(clock),
+        sink_(sink),
+        observer_(observer) {}
 
   Status begin();
 
@@ -80,7 +91,7 @@ class BrokerCore final : public lanes::ActionSink {
   std::string policy_;
   const Clock& clock_;
   lanes::ActionSink& sink_;
-  CoreObserver* observer_ = nullptr;
+  SchedulersObserver* observer_;
   std::unique_ptr<lanes::CoreLoop> loop_;
   ToldPolicy* told_ = nullptr;
   bool has_adviser_ = false;

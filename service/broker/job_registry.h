@@ -76,6 +76,8 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   // ---- The worker.
   void worker_connected(Channel channel, TorchVersions torch = {});
   void worker_gone();
+  // A core from another report of the worker; without one the next worker's makes it anyway.
+  void begin_core_anew();
   void read_worker() { reader_.read(); }
   void carry_out(const std::vector<lanes::Action>& actions) override;
 
@@ -120,6 +122,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   void image_placed(JobEntry& job);
 
   // job_registry_recovery.cc
+  void tell_all_again();
   void correct(lanes::WorkerReport& report);
 
   const Clock& clock_;

@@ -23,11 +23,21 @@ void JobRegistry::restored(const std::set<SessionId>& sessions) {
   for (const SessionId session : ended) session_ended(session, true);
 }
 
-// Everything that is held, again: what it has already it answers as the first time.
 void JobRegistry::worker_connected(Channel channel, TorchVersions torch) {
   worker_.connect(std::move(channel));
   reader_.set_torch(std::move(torch));
   core_->worker_lost();
+  tell_all_again();
+}
+
+void JobRegistry::begin_core_anew() {
+  if (!worker_.up()) return;
+  core_->begin_anew();
+  tell_all_again();
+}
+
+// Everything that is held: what the worker has it answers as the first time, and reports then.
+void JobRegistry::tell_all_again() {
   requests_.forget_additions();
   for (auto& [id, job] : table_.all()) {
     job.added = job.offered = job.placed = false;

@@ -19,6 +19,7 @@ void Requests::on_session_end(SessionId session, bool died) {
   log_info("session " + std::to_string(session.value()) + (died ? " is gone" : " said goodbye"));
   sessions_.erase(session);
   registry_.session_ended(session, died);
+  service_.session_ended(session);
 }
 
 void Requests::on_request(Request request) {
@@ -39,6 +40,11 @@ bool Requests::is_operator(const Requester& from) {
 Status Requests::require_operator(const Requester& from, const char* what) const {
   if (is_operator(from)) return {};
   return Error{ErrorCode::refused, std::string("only the service's owner and root may ") + what};
+}
+
+void Requests::answer(const Requester& from, const Status& done) {
+  if (!done) return replies_.fail(from.to, done.error());
+  replies_.send(from.to, wire::Done{});
 }
 
 void Requests::handle(const Requester& from, const wire::CreateJob& request, Fds fds) {
@@ -101,9 +107,7 @@ void Requests::handle(const Requester& from, const wire::SetPolicy& request, Fds
   if (Status may = require_operator(from, "set its policy"); !may) {
     return replies_.fail(from.to, may.error());
   }
-  const Status set = service_.set_policy(request.policy);
-  if (!set) return replies_.fail(from.to, set.error());
-  replies_.send(from.to, wire::Done{});
+  answer(from, service_.set_policy(request.policy));
 }
 
 void Requests::handle(const Requester& from, const wire::SetPool& request, Fds /*fds*/) {
@@ -112,9 +116,21 @@ void Requests::handle(const Requester& from, const wire::SetPool& request, Fds /
   }
   const uint64_t most = INT64_MAX;  // what no pool has either
   const Bytes wanted(static_cast<int64_t>(std::min(request.bytes, most)));
-  const Status set = service_.set_pool(wanted);
-  if (!set) return replies_.fail(from.to, set.error());
-  replies_.send(from.to, wire::Done{});
+  answer(from, service_.set_pool(wanted));
+}
+
+void Requests::handle(const Requester& from, const wire::StartRecord& request, Fds /*fds*/) {
+  if (Status may = require_operator(from, "record it"); !may) {
+    return replies_.fail(from.to, may.error());
+  }
+  answer(from, service_.begin_record(from.to.session, request.file));
+}
+
+void Requests::handle(const Requester& from, const wire::EndRecord& /*request*/, Fds /*fds*/) {
+  if (Status may = require_operator(from, "end its record"); !may) {
+    return replies_.fail(from.to, may.error());
+  }
+  answer(from, service_.end_record());
 }
 
 void Requests::handle(const Requester& from, const wire::Shutdown& /*request*/, Fds /*fds*/) {

@@ -21,6 +21,10 @@ class Requests final : public RequestSink {
     std::function<std::string()> status_json;
     std::function<Status(const std::string& policy)> set_policy;
     std::function<Status(Bytes wanted)> set_pool;
+    std::function<Status(SessionId session, const std::string& file)> begin_record;
+    std::function<Status()> end_record;
+    // Ends what was recorded for it.
+    std::function<void(SessionId session)> session_ended;
     std::function<void()> shut_down;
   };
 
@@ -42,6 +46,7 @@ class Requests final : public RequestSink {
   // The service's owner, or root.
   static bool is_operator(const Requester& from);
   Status require_operator(const Requester& from, const char* what) const;
+  void answer(const Requester& from, const Status& done);
 
   void handle(const Requester& from, const wire::CreateJob& request, Fds fds);
   void handle(const Requester& from, const wire::AttachJob& request, Fds fds);
@@ -59,6 +64,8 @@ class Requests final : public RequestSink {
   void handle(const Requester& from, const wire::SetJob& request, Fds fds);
   void handle(const Requester& from, const wire::SetPolicy& request, Fds fds);
   void handle(const Requester& from, const wire::SetPool& request, Fds fds);
+  void handle(const Requester& from, const wire::StartRecord& request, Fds fds);
+  void handle(const Requester& from, const wire::EndRecord& request, Fds fds);
   void handle(const Requester& from, const wire::Shutdown& request, Fds fds);
   // The gateway's own; they do not come here.
   void handle(const Requester& from, const wire::Hello& request, Fds fds);

@@ -10,34 +10,38 @@ namespace laneway::service {
 
 namespace trace = wire::trace;
 
-Result<std::unique_ptr<TraceLog>> TraceLog::open(const wire::supervisor_to_broker::Start& start,
+Result<std::unique_ptr<TraceLog>> TraceLog::open(const std::string& path,
+                                                 const wire::ServiceConfig& config, uint64_t epoch,
                                                  const Clock& clock) {
-  auto writer = TraceWriter::append(start.config.trace_file);
+  auto writer = TraceWriter::append(path);
   if (!writer) return writer.error();
   std::unique_ptr<TraceLog> log(new TraceLog(std::move(writer).value(), clock));
   trace::Started started;
   started.pid = ::getpid();
-  started.epoch = start.epoch;
-  started.pool_bytes = start.config.pool_bytes;
-  started.reserve_bytes = start.config.reserve_bytes;
-  started.lanes = start.config.lanes;
-  started.policy = start.config.policy;
+  started.epoch = epoch;
+  started.pool_bytes = config.pool_bytes;
+  started.reserve_bytes = config.reserve_bytes;
+  started.lanes = config.lanes;
+  started.policy = config.policy;
   started.version = version();
   log->note(std::move(started));
   return log;
 }
 
-void TraceLog::note(trace::Entry entry) {
-  const TimePoint now = clock_.now();
+void TraceLog::note(TimePoint now, trace::Entry entry) {
   writer_->note(now, {.time_ns = now.ns(), .entry = std::move(entry)});
 }
 
-void TraceLog::saw(TimePoint now, const lanes::Event& event) {
-  writer_->note(now, {.time_ns = now.ns(), .entry = trace::Heard{event}});
+void TraceLog::began(const lanes::SchedulerConfig& config, const std::string& policy) {
+  note(trace::CoreBegan{config, policy});
 }
 
-void TraceLog::saw(TimePoint now, const lanes::Action& action) {
-  writer_->note(now, {.time_ns = now.ns(), .entry = trace::Decided{action}});
+void TraceLog::handled(TimePoint now, std::span<const lanes::Event> events,
+                       std::span<const lanes::Action> actions) {
+  note(now, trace::Handled{.events = static_cast<uint32_t>(events.size()),
+                           .actions = static_cast<uint32_t>(actions.size())});
+  for (const lanes::Event& event : events) note(now, trace::Heard{event});
+  for (const lanes::Action& action : actions) note(now, trace::Decided{action});
 }
 
 void TraceLog::saw(const wire::from_worker::Iterations& message) {
@@ -50,6 +54,10 @@ void TraceLog::saw(const wire::from_worker::Iterations& message) {
 
 void TraceLog::policy_set(const std::string& policy) { note(trace::PolicySet{policy}); }
 
-void TraceLog::ended() { note(trace::Ended{}); }
+bool TraceLog::ended() {
+  note(trace::Ended{});
+  writer_->flush();
+  return !writer_->stopped();
+}
 
 }  // namespace laneway::service

@@ -81,6 +81,9 @@ Status ClientService::command(const std::string& command, const char* argument) 
     const Result<Bytes> size = parse_bytes(argument);
     if (!size) return size.error();
     request = wire::SetPool{.bytes = static_cast<uint64_t>(size.value().count())};
+  } else if (command == "record") {
+    request = wire::EndRecord{};
+    if (argument != nullptr) request = wire::StartRecord{.file = argument};
   } else if (command != "shutdown" || argument != nullptr) {
     return no_such_command(command, argument != nullptr);
   }

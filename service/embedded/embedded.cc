@@ -267,7 +267,7 @@ Status EmbeddedService::set_policy(const std::string& text) {
   if (!startable) return startable.error();
   auto policy = policies::make_policy(startable.value());
   if (!policy) return policy.error();
-  loop_->set_policy(std::move(policy).value());
+  loop_->set_policy(std::move(policy).value(), startable.value());
   return policy_->set(startable.value());
 }
 

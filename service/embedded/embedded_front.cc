@@ -26,6 +26,10 @@ Status EmbeddedFront::command(const std::string& command, const char* argument) 
     return Error{ErrorCode::unsupported,
                  "an embedded service ends with its process, or by laneway_service_close"};
   }
+  if (command == "record") {
+    return Error{ErrorCode::unsupported,
+                 "an embedded service is not recorded: give its jobs to a lanewayd"};
+  }
   const auto wanted = wire::residency_of(command);
   const bool known = command == "kill" || command == "policy" || command == "pool" || wanted;
   if (!known || argument == nullptr) return no_such_command(command, argument != nullptr);

@@ -108,6 +108,8 @@ void ChromeTrace::add(const wire::trace::Record& record) {
     instant(now, "broker started", what);
   } else if (std::holds_alternative<wire::trace::PolicySet>(record.entry)) {
     instant(now, "policy", what);
+  } else if (std::holds_alternative<wire::trace::CoreBegan>(record.entry)) {
+    knows_worker_ = false;
   } else if (std::holds_alternative<wire::trace::Lost>(record.entry)) {
     instant(now, "lost", what);
   }
@@ -136,9 +138,12 @@ void ChromeTrace::add(const lanes::Event& event, int64_t now) {
   } else if (const auto* over = std::get_if<lanes::JobEnded>(&event)) {
     instant(now, "ended: " + names_.alone(over->job), what);
   } else if (std::holds_alternative<lanes::WorkerLost>(event)) {
+    // What a core hears before any report: turns may go on in a worker that it does not know yet.
+    if (!knows_worker_) return;
     end_turns(now, "worker lost", nullptr);
     instant(now, "worker lost", what);
   } else if (const auto* reported = std::get_if<lanes::WorkerReported>(&event)) {
+    knows_worker_ = true;
     end_turns(now, "not reported", &reported->report);
     for (const lanes::ReportedJob& job : reported->report.jobs) {
       if (job.turn.valid()) turns_.try_emplace(job.turn, OpenTurn{job.lane, job.offer.job, now, 0});

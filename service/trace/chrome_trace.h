@@ -58,7 +58,8 @@ class ChromeTrace {
   JobNames names_;
   PoolUse pool_;
   std::map<TurnId, OpenTurn> turns_;
-  std::set<LaneId> lanes_;  // that have a name
+  std::set<LaneId> lanes_;    // that have a name
+  bool knows_worker_ = true;  // the core has heard a worker's report
 };
 
 }  // namespace laneway::service

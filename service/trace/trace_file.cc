@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 
 namespace laneway::service {
@@ -17,7 +18,17 @@ Error no_file(const std::string& path, const std::string& why) {
                "'" + path + "': " + why + "; give a file that can be written"};
 }
 
+uint64_t check_of(const TraceHeader& header) {
+  return check_sum(std::as_bytes(std::span(&header, 1)).first(offsetof(TraceHeader, check)));
+}
+
 }  // namespace
+
+uint32_t check_sum(std::span<const std::byte> bytes) {
+  uint32_t sum = 2166136261u;
+  for (const std::byte byte : bytes) sum = (sum ^ static_cast<uint8_t>(byte)) * 16777619u;
+  return sum;
+}
 
 Status check_trace_header(const TraceHeader& header) {
   if (std::memcmp(header.magic, TraceHeader().magic, sizeof(header.magic)) != 0) {
@@ -28,6 +39,10 @@ Status check_trace_header(const TraceHeader& header) {
                  "it has version " + std::to_string(header.version) +
                      ", and this program reads version " + std::to_string(kTraceVersion) +
                      ": use the laneway-trace of the lanewayd that wrote it"};
+  }
+  if (header.check != check_of(header)) {
+    return Error{ErrorCode::invalid_argument,
+                 "its header is not as it was written: a byte of it has changed"};
   }
   return {};
 }
@@ -57,6 +72,7 @@ Result<Descriptor> begin_trace_file(const std::string& path, const Clock& clock)
   header.steady_ns = clock.now().ns();
   header.unix_ns =
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  header.check = check_of(header);
   if (::ftruncate(file.get(), 0) != 0) return no_file(path, std::strerror(errno));
   const ssize_t put = ::pwrite(file.get(), &header, sizeof(header), 0);
   if (put != static_cast<ssize_t>(sizeof(header))) {

@@ -1,9 +1,13 @@
 // The file of a trace: a header (magic "LNWYTRCE", version, pid of lanewayd, the moment at which it
-// began on the steady and on the wall clock), then records, each a u32 length and as many bytes
-// (service/wire/codec_trace.h), all little-endian.
+// began on the steady and on the wall clock, check sum), then records, each a u32 length, a u32
+// check sum, and as many bytes as the length says (service/wire/codec_trace.h), all little-endian.
+// A check sum is FNV-1a of what stands in front of it, or of the record's bytes: no single byte can
+// change and leave it as it was.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/clock.h"
@@ -22,8 +26,18 @@ struct TraceHeader {
   int32_t pid = 0;
   int64_t steady_ns = 0;
   int64_t unix_ns = 0;
+  uint64_t check = 0;
 };
-static_assert(sizeof(TraceHeader) == 32);
+static_assert(sizeof(TraceHeader) == 40);
+
+// In front of each record.
+struct TraceRecordHeader {
+  uint32_t length = 0;
+  uint32_t check = 0;
+};
+
+// FNV-1a, 32 bits.
+uint32_t check_sum(std::span<const std::byte> bytes);
 
 // The program is one that can read it; invalid_argument or unsupported says why not.
 Status check_trace_header(const TraceHeader& header);

@@ -41,24 +41,29 @@ Result<std::optional<std::span<const std::byte>>> TraceReader::next_bytes() {
   using Bytes = std::optional<std::span<const std::byte>>;
   offset_ = after_;
   if (offset_ >= size_) return Bytes();
-  uint32_t length = 0;
-  const uint64_t left = size_ - offset_;
-  if (left < sizeof(length) || !file_.read(reinterpret_cast<char*>(&length), sizeof(length))) {
-    return at_offset("the file ends within the length of a record");
+  TraceRecordHeader record;
+  uint64_t left = size_ - offset_;
+  if (left < sizeof(record) || !file_.read(reinterpret_cast<char*>(&record), sizeof(record))) {
+    return at_offset("the file ends within the head of a record");
   }
+  left -= sizeof(record);
+  const uint32_t length = record.length;
   if (length > limits::kMaxTraceRecordBytes) {
     return at_offset("a record of " + std::to_string(length) + " bytes; the limit is " +
                      std::to_string(limits::kMaxTraceRecordBytes));
   }
-  if (length > left - sizeof(length)) {
+  if (length > left) {
     return at_offset("a record of " + std::to_string(length) + " bytes, of which " +
-                     std::to_string(left - sizeof(length)) + " are there");
+                     std::to_string(left) + " are there");
   }
   bytes_.resize(length);
   if (length > 0 && !file_.read(reinterpret_cast<char*>(bytes_.data()), length)) {
     return at_offset("the file cannot be read further");
   }
-  after_ = offset_ + sizeof(length) + length;
+  if (check_sum(bytes_) != record.check) {
+    return at_offset("this record is not as it was written: its check sum differs");
+  }
+  after_ = offset_ + sizeof(record) + length;
   return Bytes(bytes_);
 }
 

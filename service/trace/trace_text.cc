@@ -244,6 +244,15 @@ class Words {
            " iterations: there was no room for them";
   }
   std::string operator()(const wire::trace::Ended&) const { return "ended"; }
+  std::string operator()(const wire::trace::CoreBegan& entry) const {
+    const lanes::SchedulerConfig& config = entry.config;
+    return "core of " + text(config.max_lanes) + " lanes at most, pool " +
+           format_bytes(config.capacity) + ", store " + format_bytes(config.store) + ", spill " +
+           format_bytes(config.spill) + ", policy " + entry.policy;
+  }
+  std::string operator()(const wire::trace::Handled& entry) const {
+    return "handled " + text(entry.events) + " events, " + text(entry.actions) + " actions follow";
+  }
 
  private:
   std::string job(JobId id) const { return names_.with_number(id); }

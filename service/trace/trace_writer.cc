@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/log.h"
@@ -31,21 +32,25 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::append(const std::string& path
 
 bool TraceWriter::put(const wire::trace::Record& record, size_t most) {
   const size_t before = waiting_.size();
-  waiting_.resize(before + sizeof(uint32_t));
+  const size_t begin = before + sizeof(TraceRecordHeader);
+  waiting_.resize(begin);
   wire::encode_record(record, waiting_);
-  const size_t length = waiting_.size() - before - sizeof(uint32_t);
+  const size_t length = waiting_.size() - begin;
   if (waiting_.size() > most || length > limits::kMaxTraceRecordBytes) {
     waiting_.resize(before);
     return false;
   }
-  const auto stored = static_cast<uint32_t>(length);
-  std::memcpy(waiting_.data() + before, &stored, sizeof(stored));
+  const TraceRecordHeader header{.length = static_cast<uint32_t>(length),
+                                 .check = check_sum(std::span(waiting_).subspan(begin))};
+  std::memcpy(waiting_.data() + before, &header, sizeof(header));
   return true;
 }
 
 void TraceWriter::note(TimePoint now, const wire::trace::Record& record) {
   if (stopped_) return;
-  if (!put(record, room_)) {
+  // Behind a record that is lost all are, until the count of them is written: it says where they
+  // would stand.
+  if (lost_ > 0 || !put(record, room_)) {
     ++lost_;
     lost_ns_ = now.ns();
   }

@@ -144,13 +144,27 @@ struct SetPool {  // -> Done when the service knows of the wish; the status says
   friend bool operator==(const SetPool&, const SetPool&) = default;
 };
 
+// What the core is told and decides is written to this file, from now on, until EndRecord or the
+// session's end.
+struct StartRecord {  // -> Done
+  static constexpr MessageType kType{.number = 20, .name = "StartRecord", .max_bytes = 8192};
+  std::string file;  // absolute; as begin_trace_file (service/trace/trace_file.h) takes it
+  friend bool operator==(const StartRecord&, const StartRecord&) = default;
+};
+
+struct EndRecord {  // -> Done when all of it is in the file
+  static constexpr MessageType kType{.number = 21, .name = "EndRecord", .max_bytes = 64};
+  friend bool operator==(const EndRecord&, const EndRecord&) = default;
+};
+
 struct Shutdown {  // -> Done
   static constexpr MessageType kType{.number = 15, .name = "Shutdown", .max_bytes = 64};
   friend bool operator==(const Shutdown&, const Shutdown&) = default;
 };
 
-using AnyRequest = std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment,
-                                DropSegment, CloseJob, WaitJob, JobReport, ServiceStatus, KillJob,
-                                ReleaseJob, SetResidency, SetJob, SetPolicy, SetPool, Shutdown>;
+using AnyRequest =
+    std::variant<Hello, Bye, CreateJob, AttachJob, AddGraph, DropGraph, AddSegment, DropSegment,
+                 CloseJob, WaitJob, JobReport, ServiceStatus, KillJob, ReleaseJob, SetResidency,
+                 SetJob, SetPolicy, SetPool, Shutdown, StartRecord, EndRecord>;
 
 }  // namespace laneway::wire

@@ -24,6 +24,8 @@ LW_MESSAGE(SetJob);
 LW_MESSAGE(SetPolicy);
 LW_MESSAGE(SetPool);
 LW_MESSAGE(Shutdown);
+LW_MESSAGE(StartRecord);
+LW_MESSAGE(EndRecord);
 LW_MESSAGE(Failure);
 LW_MESSAGE(Done);
 LW_MESSAGE(Welcome);

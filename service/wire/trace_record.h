@@ -1,5 +1,5 @@
-// The records of a trace (service/trace): what the core took and decided, the iterations of the
-// lanes, and what the log itself has to say. Plain data.
+// The records of a trace (service/trace): each core with its whole configuration, what it took and
+// decided, the iterations of the lanes, and what the log itself has to say. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "lanes/state/action.h"
+#include "lanes/state/core_state.h"
 #include "lanes/state/event.h"
 #include "service/wire/iteration_note.h"
 
@@ -23,6 +24,20 @@ struct Started {
   std::string version;
 };
 
+// A core begins that knows nothing of those before it: a broker's first one, or one that is made
+// from a worker's report, which it hears first. Up to the next one all is of this core.
+struct CoreBegan {
+  lanes::SchedulerConfig config;
+  std::string policy;
+};
+
+// One call of the core, whose time is the instant that the core was told. So many Heard and then so
+// many Decided follow, with the same time.
+struct Handled {
+  uint32_t events = 0;
+  uint32_t actions = 0;
+};
+
 struct Heard {  // by the core
   lanes::Event event;
 };
@@ -35,7 +50,7 @@ struct Iterated {
   IterationNote note;
 };
 
-struct PolicySet {  // it decides from here on
+struct PolicySet {  // it decides from the core's next call on
   std::string policy;
 };
 
@@ -45,10 +60,11 @@ struct Lost {
   uint64_t iterations = 0;  // that the worker had no room to report
 };
 
-// The service ended because it was asked to.
+// The service, or the recording, ended because it was asked to.
 struct Ended {};
 
-using Entry = std::variant<Started, Heard, Decided, Iterated, PolicySet, Lost, Ended>;
+using Entry =
+    std::variant<Started, Heard, Decided, Iterated, PolicySet, Lost, Ended, CoreBegan, Handled>;
 
 // Numbered by their place in Entry: new ones go to the end, and changed ones raise the version of
 // the file (service/trace/trace_file.h).

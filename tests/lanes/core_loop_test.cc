@@ -1,6 +1,6 @@
 // CoreLoop: events posted from many threads are handled by one at a time and none is lost; those
 // that wait are handled together; posting from within the sink queues instead of recursing;
-// wake-ups are fired by the loop's own thread.
+// wake-ups are fired by the loop's own thread; an observer is told all that a core is.
 #include "lanes/core/core_loop.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -182,6 +184,54 @@ class TwoInOneLane {
  private:
   bool bounded_ = false;
 };
+
+struct Observed final : CoreObserver {
+  void handled(TimePoint now, std::span<const Event> events,
+               std::span<const Action> actions) override {
+    calls.push_back({now, events.size(), actions.size()});
+  }
+  void policy_set(const std::string& policy) override { calls.push_back({{}, 0, 0, policy}); }
+
+  struct Call {
+    TimePoint now;
+    size_t events = 0;
+    size_t actions = 0;
+    std::string policy = {};
+    friend bool operator==(const Call&, const Call&) = default;
+  };
+  std::vector<Call> calls;
+};
+
+TEST(CoreLoop, AnObserverIsToldEachCallBeforeItsActionsAreCarriedOut) {
+  ManualClock clock;
+  Sink sink;
+  CoreLoop loop(make_scheduler(1), clock, sink, CoreLoop::Timer::cranked);
+  Observed observed;
+  uint64_t actions = 0;
+  sink.on_action = [&](const Action& action) {
+    ++actions;
+    uint64_t told = 0;
+    for (const Observed::Call& call : observed.calls) told += call.actions;
+    EXPECT_LE(actions, told);
+    if (const auto* place = std::get_if<PlaceImage>(&action)) loop.post(ImagePlaced{place->job});
+  };
+  loop.observe(&observed);
+  clock.advance(milliseconds(3));
+  loop.post(std::vector<Event>{offer(1), WorkReady{JobId(1)}});
+  ASSERT_EQ(observed.calls.size(), 2u) << "the offer, and its image that was placed";
+  EXPECT_EQ(observed.calls[0].now, TimePoint() + milliseconds(3));
+  EXPECT_EQ(observed.calls[0].events, 2u);
+  EXPECT_EQ(observed.calls[1].events, 1u);
+  EXPECT_EQ(observed.calls[0].actions + observed.calls[1].actions, actions);
+  loop.set_policy(std::make_unique<policies::Fifo>(), "fifo:by=job");
+  ASSERT_EQ(observed.calls.size(), 4u) << "then it is asked";
+  EXPECT_EQ(observed.calls[2], (Observed::Call{{}, 0, 0, "fifo:by=job"}));
+  EXPECT_EQ(observed.calls[3].events, 1u);
+  loop.observe(nullptr);
+  sink.on_action = [](const Action&) {};
+  loop.post(offer(2));
+  EXPECT_EQ(observed.calls.size(), 4u);
+}
 
 TEST(CoreLoop, ACrankedOwnerFiresWhatIsDue) {
   ManualClock clock;

@@ -127,17 +127,17 @@ TEST(RegistryRecovery, ABrokerMayDieAtEveryStepOfEveryRequest) {
   }
 }
 
-// The worker dies after the n-th request was said, before its answer came.
-TEST(RegistryRecovery, AWorkerMayDieAnyTime) {
+// `what` happens after the n-th request was said, before its answer came or behind it.
+void expect_undisturbed_by(void (*what)(RegistryRig& rig)) {
   for (uint64_t when = 0; when < 12; ++when) {
-    SCOPED_TRACE("dies after " + std::to_string(when));
+    SCOPED_TRACE("after " + std::to_string(when));
     RegistryRig rig;
     rig.settle();
     uint64_t said = 0;
     const auto maybe = [&] {
-      if (said++ == when) rig.restart_worker();
+      if (said++ == when) what(rig);
       rig.settle();
-      if (said++ == when) rig.restart_worker();
+      if (said++ == when) what(rig);
       rig.settle();
     };
     rig.registry().create(RegistryRig::from(1, 1), RegistryRig::job("job", 6400, true),
@@ -169,6 +169,14 @@ TEST(RegistryRecovery, AWorkerMayDieAnyTime) {
   }
 }
 
+TEST(RegistryRecovery, AWorkerMayDieAnyTime) {
+  expect_undisturbed_by([](RegistryRig& rig) { rig.restart_worker(); });
+}
+
+TEST(RegistryRecovery, ACoreMayBeginAnewAnyTime) {
+  expect_undisturbed_by([](RegistryRig& rig) { rig.registry().begin_core_anew(); });
+}
+
 // Everything but the job's state, which a turn changes.
 void expect_same_place(const lanes::JobStatus& after, const lanes::JobStatus& before) {
   EXPECT_EQ(after.lane, before.lane);
@@ -177,7 +185,7 @@ void expect_same_place(const lanes::JobStatus& after, const lanes::JobStatus& be
   EXPECT_EQ(after.reason.position, before.reason.position);
 }
 
-TEST(RegistryRecovery, ANewBrokersCoreStandsWhereTheOldOneStood) {
+void expect_same_core_after(void (*what)(RegistryRig& rig)) {
   RegistryRig rig;
   const uint64_t first = rig.create(1, 1, "first", 30'000);
   rig.create(1, 2, "second", 20'000);
@@ -187,7 +195,7 @@ TEST(RegistryRecovery, ANewBrokersCoreStandsWhereTheOldOneStood) {
   const lanes::Snapshot before = rig.core().snapshot();
   const TurnId turn = rig.worker.jobs.at(JobId(first)).turn;
   ASSERT_TRUE(turn.valid());
-  rig.start();
+  what(rig);
   rig.settle();
   const lanes::Snapshot after = rig.core().snapshot();
   ASSERT_EQ(after.jobs.size(), before.jobs.size());
@@ -197,6 +205,14 @@ TEST(RegistryRecovery, ANewBrokersCoreStandsWhereTheOldOneStood) {
   }
   EXPECT_EQ(after.claimed, before.claimed);
   EXPECT_EQ(rig.worker.jobs.at(JobId(first)).turn, turn) << "its turn is still open";
+}
+
+TEST(RegistryRecovery, ANewBrokersCoreStandsWhereTheOldOneStood) {
+  expect_same_core_after([](RegistryRig& rig) { rig.start(); });
+}
+
+TEST(RegistryRecovery, ACoreThatBeginsAnewStandsWhereTheOldOneStood) {
+  expect_same_core_after([](RegistryRig& rig) { rig.registry().begin_core_anew(); });
 }
 
 // Reports do not tell whether a turn has a bound, and while somebody waits for memory every open

@@ -28,6 +28,8 @@ using laneway::testing::Record;
 using laneway::testing::write_bytes;
 using ::testing::HasSubstr;
 
+constexpr size_t kRecordHead = sizeof(TraceRecordHeader);
+
 class TraceFile : public ::testing::Test {
  protected:
   void begin() { LW_CHECK(begin_trace_file(path_, clock_).ok(), path_); }
@@ -69,7 +71,8 @@ TEST_F(TraceFile, CutAtAnyByteWhatIsWholeIsReadAndAWriterGoesOnBehindIt) {
   begin();
   const std::vector<Record> records{small(1), every_record(random_).at(2), small(2)};
   std::vector<size_t> ends{sizeof(TraceHeader)};
-  for (const Record& record : records) ends.push_back(ends.back() + 4 + bytes_of(record).size());
+  for (const Record& record : records)
+    ends.push_back(ends.back() + kRecordHead + bytes_of(record).size());
   append_records(path_, records);
   const std::string whole = file_bytes(path_);
   ASSERT_EQ(whole.size(), ends.back());
@@ -101,16 +104,26 @@ TEST_F(TraceFile, BytesThatAreNoRecordAreAnErrorWithTheirOffset) {
   begin();
   append_records(path_, {small(1), small(2)});
   const std::string whole = file_bytes(path_);
-  const size_t second = sizeof(TraceHeader) + 4 + bytes_of(small(1)).size();
+  const size_t second = sizeof(TraceHeader) + kRecordHead + bytes_of(small(1)).size();
   for (size_t at = second; at < whole.size(); ++at) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x7f);
     write_bytes(path_, damaged);
     const ReadBack back = read_back(path_);
-    EXPECT_GE(back.records.size(), 1u) << at;
-    if (back.records.size() == 1) {
-      EXPECT_THAT(back.error, HasSubstr("at offset " + std::to_string(second))) << at;
-    }
+    EXPECT_EQ(back.records.size(), 1u) << at;
+    EXPECT_THAT(back.error, HasSubstr("at offset " + std::to_string(second))) << at;
+  }
+}
+
+TEST_F(TraceFile, AHeaderWithOneByteChangedIsRefused) {
+  begin();
+  const std::string whole = file_bytes(path_);
+  ASSERT_EQ(whole.size(), sizeof(TraceHeader));
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string damaged = whole;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x01);
+    write_bytes(path_, damaged);
+    EXPECT_THAT(read_back(path_).error, HasSubstr(path_)) << at;
   }
 }
 
@@ -151,7 +164,7 @@ TEST_F(TraceFile, OneServiceBeginsItAtATime) {
 
 TEST_F(TraceFile, WhatHasNoRoomIsCountedInARecord) {
   begin();
-  const size_t each = 4 + bytes_of(small(1)).size();
+  const size_t each = kRecordHead + bytes_of(small(1)).size();
   {
     auto writer = std::move(TraceWriter::append(path_, 3 * each)).value();
     for (uint64_t i = 0; i < 8; ++i) writer->note(TimePoint(), small(i));
@@ -162,9 +175,22 @@ TEST_F(TraceFile, WhatHasNoRoomIsCountedInARecord) {
   EXPECT_EQ(read_back(path_).records, encoded({small(0), small(1), small(2), lost, small(9)}));
 }
 
+TEST_F(TraceFile, BehindWhatIsLostNothingStandsBeforeTheCount) {
+  begin();
+  const Record large{.time_ns = 1, .entry = wire::trace::PolicySet{std::string(500, 'x')}};
+  {
+    auto writer = std::move(TraceWriter::append(path_, 400)).value();
+    writer->note(TimePoint(), small(1));
+    writer->note(TimePoint(), large);
+    writer->note(TimePoint(), small(2));  // there would be room for it
+  }
+  const Record lost{.time_ns = 0, .entry = wire::trace::Lost{.records = 2, .iterations = 0}};
+  EXPECT_EQ(read_back(path_).records, encoded({small(1), lost}));
+}
+
 TEST_F(TraceFile, ItIsWrittenWhenDueOrHalfFull) {
   begin();
-  const size_t each = 4 + bytes_of(small(1)).size();
+  const size_t each = kRecordHead + bytes_of(small(1)).size();
   auto writer = std::move(TraceWriter::append(path_, 10 * each)).value();
   EXPECT_EQ(writer->next_flush(), TimePoint::never());
   const TimePoint start = TimePoint() + seconds(1);
@@ -190,7 +216,7 @@ TEST_F(TraceFile, AFileThatCannotGrowStopsTheTraceWithWholeRecords) {
   auto writer = std::move(TraceWriter::append(path_)).value();
   writer->note(TimePoint(), small(1));
   writer->flush();
-  const size_t each = 4 + bytes_of(small(1)).size();
+  const size_t each = kRecordHead + bytes_of(small(1)).size();
   rlimit low = before;
   low.rlim_cur = sizeof(TraceHeader) + 2 * each + 3;  // within the third
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
