@@ -40,6 +40,7 @@ class Client {
   JobResult result;
   TurnId turn;  // the open one
   LaneId lane;  // … and its lane
+  uint64_t turns = 0;
 
  private:
   JobId id_;

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string_view>
 
+#include "simulator/record_jobs.h"
 #include "simulator/row.h"
 
 namespace laneway::simulator {
@@ -87,6 +88,7 @@ Result<SimJob> job_of(const Table& table, size_t number, Format format, Estimate
       read_length(row, "num_gpu", estimates, static_cast<uint64_t>(row.number("iterations", 1, 1)),
                   job);
       break;
+    case Format::record: break;  // has no rows
   }
   job.options.total_iterations = job.iterations;
   if (row.status()) {
@@ -120,13 +122,13 @@ bool is_wanted(const Table& table, size_t row, const TraceChoice& choice) {
 }
 
 // By submission time, a range of them, from time 0 on.
-Status take_rows(const Table& table, const TraceChoice& choice, std::vector<SimJob>& jobs) {
+Status take_rows(const std::string& name, const TraceChoice& choice, std::vector<SimJob>& jobs) {
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const SimJob& a, const SimJob& b) { return a.submit < b.submit; });
   const size_t last = std::min(choice.last.value_or(jobs.size()), jobs.size());
   if (choice.first >= last) {
     return Error{ErrorCode::invalid_argument,
-                 table.name() + " has " + std::to_string(jobs.size()) +
+                 name + " has " + std::to_string(jobs.size()) +
                      " jobs that are wanted, and none of the rows asked for is among them"};
   }
   jobs = {jobs.begin() + static_cast<std::ptrdiff_t>(choice.first),
@@ -136,14 +138,31 @@ Status take_rows(const Table& table, const TraceChoice& choice, std::vector<SimJ
   return {};
 }
 
-}  // namespace
+Result<JobTrace> trace_of_record(const std::string& path, const TraceChoice& choice) {
+  if (!choice.where.empty()) {
+    return Error{ErrorCode::invalid_argument, "--where " + choice.where[0].first + "=" +
+                                                  choice.where[0].second + ": " + path +
+                                                  " is a record of a service, which has no "
+                                                  "columns: leave it out"};
+  }
+  auto read = jobs_of_record(path, choice.estimates == Estimates::trace);
+  if (!read) return read.error();
+  JobTrace trace{.format = Format::record,
+                 .has_memory = true,
+                 .jobs = std::move(read.value().jobs),
+                 .idle = read.value().idle,
+                 .lost = read.value().lost};
+  if (Status status = take_rows(path, choice, trace.jobs); !status) return status.error();
+  return trace;
+}
 
-const char* format_name(Format format) { return formats()[static_cast<size_t>(format)].name; }
+}  // namespace
 
 std::optional<Format> format_named(std::string_view name) {
   for (const FormatRow& one : formats()) {
     if (name == one.name) return one.format;
   }
+  if (name == "record") return Format::record;
   return {};
 }
 
@@ -170,7 +189,7 @@ Result<JobTrace> trace_of(const Table& table, const TraceChoice& choice) {
     if (!job) return job.error();
     trace.jobs.push_back(std::move(job).value());
   }
-  if (const Status status = take_rows(table, choice, trace.jobs); !status) return status.error();
+  if (Status status = take_rows(table.name(), choice, trace.jobs); !status) return status.error();
   for (const SimJob& job : trace.jobs) {
     trace.without_length += job.iterations == 1 && job.iteration == Duration(1);
   }
@@ -178,6 +197,9 @@ Result<JobTrace> trace_of(const Table& table, const TraceChoice& choice) {
 }
 
 Result<JobTrace> read_trace(const std::string& path, const TraceChoice& choice) {
+  if (choice.format == Format::record || (!choice.format && is_record(path))) {
+    return trace_of_record(path, choice);
+  }
   auto table = Table::read(path);
   if (!table) return table.error();
   return trace_of(table.value(), choice);

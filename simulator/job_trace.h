@@ -13,6 +13,8 @@
 // s. `tiresias`: submit_time (s), duration (s), num_gpu, iterations. Both know nothing of memory,
 // and only jobs of one GPU can be simulated. Their lengths are kept to the nanosecond: there are as
 // many iterations as said, or so many more that they divide it.
+//
+// `record` is no CSV file: what a service wrote (record_jobs.h), known by its first bytes.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,7 @@
 
 namespace laneway::simulator {
 
-enum class Format : uint8_t { laneway, philly, tiresias };
+enum class Format : uint8_t { laneway, philly, tiresias, record };
 
 enum class Estimates : uint8_t {
   trace,  // clients tell what an iteration takes: estimate_ms, else what the trace has
@@ -51,9 +53,11 @@ struct JobTrace {
   // Jobs without a length, which are one iteration of a nanosecond: they wait as others do.
   size_t without_length = 0;
   std::vector<SimJob> jobs;  // by submission time
+  // Of a record: jobs that ran nothing, and are left out; and what the service had no room for.
+  uint64_t idle = 0;
+  uint64_t lost = 0;
 };
 
-const char* format_name(Format format);
 std::optional<Format> format_named(std::string_view name);
 
 // Error invalid_argument names file, line and column.

@@ -1,5 +1,5 @@
 // laneway-simulate: runs the jobs of a trace through the core in virtual time, under each of the
-// policies, and says how long they took.
+// policies, and says how long they took; or repeats what the core of a service decided.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "simulator/options.h"
+#include "simulator/replay.h"
 #include "simulator/report.h"
 #include "simulator/simulation.h"
 
@@ -39,6 +40,15 @@ int simulate(const Options& options) {
     std::fprintf(stderr, "%zu jobs have no length: each is an iteration of a nanosecond\n",
                  trace.value().without_length);
   }
+  if (trace.value().idle > 0) {
+    std::fprintf(stderr, "%llu jobs of the record ran no iteration and are left out\n",
+                 static_cast<unsigned long long>(trace.value().idle));
+  }
+  if (trace.value().lost > 0) {
+    std::fprintf(stderr,
+                 "%llu entries of the record were lost: what they said is not in the jobs\n",
+                 static_cast<unsigned long long>(trace.value().lost));
+  }
   const auto speeds = read_speeds(options, jobs);
   if (!speeds) return complain(kExitUsage, speeds.error().message);
   std::vector<PolicyRun> runs;
@@ -58,6 +68,18 @@ int simulate(const Options& options) {
   return written ? kExitDone : complain(kExitFailed, written.error().message);
 }
 
+int repeat(const std::string& record) {
+  const auto counts = replay(record);
+  if (!counts) return complain(kExitFailed, counts.error().message);
+  std::printf("%s\n", replay_text(counts.value()).c_str());
+  if (!counts.value().ended) {
+    std::fprintf(stderr,
+                 "%s has no end: its service still runs or was killed, or the file was cut\n",
+                 record.c_str());
+  }
+  return counts.value().lost == 0 ? kExitDone : kExitFailed;
+}
+
 }  // namespace
 }  // namespace laneway::simulator
 
@@ -68,5 +90,6 @@ int main(int argc, char** argv) {
     std::fputs(leave->text.c_str(), leave->code == kExitDone ? stdout : stderr);
     return leave->code;
   }
-  return simulate(std::get<Options>(parsed));
+  const Options& options = std::get<Options>(parsed);
+  return options.replay.empty() ? simulate(options) : repeat(options.replay);
 }

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/number_text.h"
 #include "base/version.h"
 #include "plugin/plugin_process.h"
 #include "policies/registry.h"
+#include "simulator/core_settings.h"
 #include "simulator/pair_speeds.h"
 
 namespace laneway::simulator {
@@ -18,16 +20,23 @@ namespace {
 // As given; empty: not given.
 struct Texts {
   std::string trace, generate, save_trace, format, rows, policy, lanes, memory, reserve,
-      copy_bandwidth, store, seed, estimates, json, csv, pairs, open_lanes, policy_patience;
-  std::vector<std::string> where;
+      copy_bandwidth, store, seed, estimates, json, csv, pairs, open_lanes, devices, jitter, replay,
+      policy_patience;
+  std::vector<std::string> where, settings;
+  friend bool operator==(const Texts&, const Texts&) = default;
 };
+
+constexpr uint32_t kMostDevices = 64;
+constexpr double kMostJitter = 0.9;
 
 constexpr const char* kFooter =
     "Sizes take KiB, MiB and GiB (binary), such as 16GiB.\n"
     "Exit codes: 0 ended as asked, 1 failed, 2 wrong usage.";
 
-void declare(CLI::App& app, Texts& texts) {
-  app.add_option("--trace", texts.trace, "jobs, one a line: CSV with a header")->type_name("FILE");
+void declare_jobs(CLI::App& app, Texts& texts) {
+  app.add_option("--trace", texts.trace,
+                 "jobs, one a line: CSV with a header; or what `lanewayd --trace` recorded")
+      ->type_name("FILE");
   app.add_option(
          "--generate", texts.generate,
          "instead of a trace: so many jobs, drawn from the seed in the shape of Salus' trace")
@@ -35,7 +44,7 @@ void declare(CLI::App& app, Texts& texts) {
   app.add_option("--save-trace", texts.save_trace, "write the generated jobs there as a trace")
       ->type_name("FILE");
   app.add_option("--format", texts.format,
-                 "laneway, philly or tiresias; default: by the trace's header")
+                 "laneway, philly, tiresias or record; default: by the trace's beginning")
       ->type_name("FORMAT");
   app.add_option("--where", texts.where, "only jobs whose column has this value; repeatable")
       ->type_name("COLUMN=VALUE")
@@ -44,6 +53,12 @@ void declare(CLI::App& app, Texts& texts) {
                  "of these, by submission time, those from A on up to B, exclusive, from 0; time "
                  "starts with the first of them")
       ->type_name("A:B");
+  app.add_option("--estimates", texts.estimates,
+                 "what clients say an iteration takes: trace (default) what the trace has, or none")
+      ->type_name("trace|none");
+}
+
+void declare_device(CLI::App& app, Texts& texts) {
   app.add_option("--policy", texts.policy,
                  "who runs next: NAME[:key=value...], or the file of a policy, such as ./mine.py; "
                  "several with commas; default: fifo")
@@ -51,7 +66,10 @@ void declare(CLI::App& app, Texts& texts) {
   app.add_option("--policy-patience", texts.policy_patience,
                  "how long a policy's file may think about one instant; default: 10")
       ->type_name("SECONDS");
-  app.add_option("--lanes", texts.lanes, "equal lanes of the device; default: 1")->type_name("N");
+  app.add_option("--devices", texts.devices,
+                 "equal devices; a job goes to the one with the least work left; default: 1")
+      ->type_name("K");
+  app.add_option("--lanes", texts.lanes, "equal lanes of each device; default: 1")->type_name("N");
   app.add_option("--pairs", texts.pairs,
                  "how fast two jobs compute beside each other: CSV with the columns job_a, job_b "
                  "(as the trace's model_name), norm_a, norm_b (of the speed alone); default: each "
@@ -63,7 +81,7 @@ void declare(CLI::App& app, Texts& texts) {
          "does")
       ->type_name("all|measured");
   app.add_option("--memory", texts.memory,
-                 "of the device, for images and regions; default: so much that it does not matter")
+                 "of each device, for images and regions; default: so much that it does not matter")
       ->type_name("SIZE");
   app.add_option("--reserve", texts.reserve, "of it, never given to jobs; default: 0")
       ->type_name("SIZE");
@@ -75,12 +93,25 @@ void declare(CLI::App& app, Texts& texts) {
          "for images outside of the device's memory; default: as much as all of them take, and "
          "none without --memory")
       ->type_name("SIZE");
+  app.add_option("--set", texts.settings,
+                 "a time or limit of the core; repeatable; keys: " + setting_keys())
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--jitter", texts.jitter,
+                 "the iterations of each turn take a time drawn evenly from (1 - F) to (1 + F) of "
+                 "what the trace says; default: 0")
+      ->type_name("F");
   app.add_option("--seed", texts.seed, "of all chance; default: 1")->type_name("N");
-  app.add_option("--estimates", texts.estimates,
-                 "what clients say an iteration takes: trace (default) what the trace has, or none")
-      ->type_name("trace|none");
+}
+
+void declare(CLI::App& app, Texts& texts) {
+  declare_jobs(app, texts);
+  declare_device(app, texts);
   app.add_option("--json", texts.json, "write the results there as JSON")->type_name("FILE");
   app.add_option("--csv", texts.csv, "write a line for each job of each policy there")
+      ->type_name("FILE");
+  app.add_option("--replay", texts.replay,
+                 "instead of all else: repeat every decision of what `lanewayd --trace` recorded")
       ->type_name("FILE");
   app.set_version_flag("--version", std::string("laneway-simulate ") + version());
   app.footer(kFooter);
@@ -184,7 +215,7 @@ Status read_choice(const Texts& texts, TraceChoice& choice) {
   if (!texts.format.empty()) {
     choice.format = format_named(texts.format);
     if (!choice.format) {
-      return bad_value("--format", texts.format, "give laneway, philly or tiresias");
+      return bad_value("--format", texts.format, "give laneway, philly, tiresias or record");
     }
   }
   for (const std::string& text : texts.where) {
@@ -223,6 +254,11 @@ Status read_source(const Texts& texts, Options& options) {
 
 // Who computes beside whom, and how fast.
 Status read_company(const Texts& texts, Options& options) {
+  if (!texts.devices.empty()) {
+    const auto devices = whole_number("--devices", texts.devices, 1, kMostDevices);
+    if (!devices) return devices.error();
+    options.devices = static_cast<uint32_t>(devices.value());
+  }
   if (!texts.lanes.empty()) {
     const auto lanes = whole_number("--lanes", texts.lanes, 1, limits::kMaxLanes);
     if (!lanes) return lanes.error();
@@ -245,7 +281,44 @@ Status read_company(const Texts& texts, Options& options) {
   return {};
 }
 
+Status read_jitter(const std::string& text, double& into) {
+  if (text.empty()) return {};
+  const char* end = text.data() + text.size();
+  const auto [after, status] = std::from_chars(text.data(), end, into);
+  if (status == std::errc() && after == end && into >= 0 && into <= kMostJitter) return {};
+  return bad_value("--jitter", text, "give a part from 0 to " + number_text(kMostJitter));
+}
+
+Status read_settings(const Texts& texts, Options& options) {
+  lanes::SchedulerConfig config;
+  for (const std::string& text : texts.settings) {
+    if (Status status = apply_setting(text, config); !status) {
+      return Error{ErrorCode::invalid_argument, "--set " + status.error().message};
+    }
+  }
+  if (!config.budget.is_bound()) {
+    return Error{ErrorCode::invalid_argument,
+                 "--set budget=0 and slice_s=0: a turn that others wait for needs a bound: set one "
+                 "of them above 0"};
+  }
+  options.settings = texts.settings;
+  return {};
+}
+
+Result<Options> read_replay(const Texts& texts) {
+  Texts alone;
+  alone.replay = texts.replay;
+  if (!(texts == alone)) {
+    return bad_value("--replay", texts.replay,
+                     "a record is repeated as it is: leave all other options out");
+  }
+  Options options;
+  options.replay = texts.replay;
+  return options;
+}
+
 Result<Options> read(const Texts& texts) {
+  if (!texts.replay.empty()) return read_replay(texts);
   Options options;
   if (Status status = read_source(texts, options); !status) return status.error();
   if (Status status = read_choice(texts, options.choice); !status) return status.error();
@@ -259,6 +332,8 @@ Result<Options> read(const Texts& texts) {
     if (!most) return most.error();
     options.policy_patience = seconds(static_cast<int64_t>(most.value()));
   }
+  if (Status status = read_jitter(texts.jitter, options.jitter); !status) return status.error();
+  if (Status status = read_settings(texts, options); !status) return status.error();
   if (!texts.seed.empty()) {
     const auto seed = whole_number("--seed", texts.seed, 0, UINT64_MAX);
     if (!seed) return seed.error();

@@ -20,20 +20,25 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 
 struct Options {
-  std::string trace;  // empty: `generate` jobs are drawn
+  std::string replay;  // a record, of which every decision is repeated; all else counts only
+                       // where this is empty
+  std::string trace;   // empty: `generate` jobs are drawn
   uint64_t generate = 0;
   std::string save_trace;  // where to write these; empty: nowhere
   TraceChoice choice;
   std::vector<std::string> policies = {"fifo"};  // as given; no two are equal
   Duration policy_patience = seconds(10);        // with a policy's program, at one instant
-  uint32_t lanes = 1;
+  uint32_t devices = 1;
+  uint32_t lanes = 1;           // of each
   bool measure_lanes = false;   // … at most: as many as pay, found by measure as a service does
   std::string pairs;            // who slows whom down (pair_speeds.h); empty: nobody does
-  std::optional<Bytes> memory;  // of the device; none: memory does not constrain
+  std::optional<Bytes> memory;  // of each device; none: memory does not constrain
   Bytes reserve;
-  int64_t copy_bytes_per_s = 0;  // 0: copies take no time
-  std::optional<Bytes> store;    // outside of the pool; none: what all images take, if
-                                 // memory is given, else 0
+  int64_t copy_bytes_per_s = 0;       // 0: copies take no time
+  std::optional<Bytes> store;         // outside of the pool; none: what all images take, if
+                                      // memory is given, else 0
+  std::vector<std::string> settings;  // of the core, as apply_setting takes them
+  double jitter = 0;                  // as SimulatorConfig has it
   uint64_t seed = 1;
   std::string json;  // files to write; empty: none
   std::string csv;

@@ -50,7 +50,8 @@ std::string csv_line(const std::string& policy, const SimJob& job, const JobResu
   line += "," + (ended ? seconds_text((result.ended - job.submit).ns()) : "");
   line += "," + seconds_text(result.waited.ns()) + "," + seconds_text(result.busy.ns());
   line += "," + std::to_string(result.iterations) + "," + std::to_string(result.preemptions);
-  line += "," + std::to_string(result.evictions) + "," + (result.refused ? "1" : "0") + "\n";
+  line += "," + std::to_string(result.evictions) + "," + (result.refused ? "1" : "0");
+  line += "," + std::to_string(result.device) + "\n";
   return line;
 }
 
@@ -70,6 +71,9 @@ std::string json_of(const Options& options, const std::vector<PolicyRun>& runs) 
                    {"trace", options.trace.empty() ? Json(nullptr) : Json(options.trace)},
                    {"generated", options.generate > 0 ? Json(options.generate) : Json(nullptr)},
                    {"seed", options.seed},
+                   {"jitter", options.jitter},
+                   {"set", options.settings},
+                   {"devices", options.devices},
                    {"lanes", options.lanes},
                    {"open_lanes", options.measure_lanes ? "measured" : "all"},
                    {"pairs", options.pairs.empty() ? Json(nullptr) : Json(options.pairs)},
@@ -81,7 +85,7 @@ std::string json_of(const Options& options, const std::vector<PolicyRun>& runs) 
 std::string csv_of(const std::vector<SimJob>& jobs, const std::vector<PolicyRun>& runs) {
   std::string text =
       "policy,job_id,submit_s,admitted_s,begun_s,ended_s,jct_s,wait_s,busy_s,iterations,"
-      "preemptions,evictions,refused\n";
+      "preemptions,evictions,refused,device\n";
   for (const PolicyRun& run : runs) {
     for (size_t i = 0; i < jobs.size(); ++i) text += csv_line(run.policy, jobs[i], run.results[i]);
   }

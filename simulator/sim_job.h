@@ -29,6 +29,7 @@ struct SimJob {
 };
 
 struct JobResult {
+  uint32_t device = 1;
   TimePoint admitted = TimePoint::never();
   TimePoint begun = TimePoint::never();  // its first iteration
   TimePoint ended = TimePoint::never();  // its last one; or when it was refused

@@ -8,7 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "base/check.h"
 #include "policies/registry.h"
+#include "simulator/core_settings.h"
+#include "simulator/devices.h"
 #include "simulator/generator.h"
 #include "simulator/pair_speeds.h"
 
@@ -17,6 +20,16 @@ namespace {
 
 // More than any trace's jobs hold together.
 constexpr Bytes kAllTheMemory = gib(int64_t{1} << 20);
+
+// The rule, for a device whose n-th job is `numbers[n]` of all.
+SpeedRule speeds_among(const SpeedRule& rule, const std::vector<size_t>& numbers) {
+  if (!rule) return {};
+  return [rule, numbers](std::span<const size_t> jobs, std::span<double> speeds) {
+    std::vector<size_t> of_all;
+    for (const size_t job : jobs) of_all.push_back(numbers[job]);
+    rule(of_all, speeds);
+  };
+}
 
 }  // namespace
 
@@ -54,6 +67,12 @@ SimulatorConfig config_of(const Options& options, const std::string& policy,
       config.core.store += job.persistent.aligned_up(config.core.alignment);
     }
   }
+  for (const std::string& setting : options.settings) {
+    const Status status = apply_setting(setting, config.core);
+    LW_CHECK(status.ok(), "settings were checked with the options");
+  }
+  config.jitter = options.jitter;
+  config.seed = options.seed;
   config.policy = policy;
   config.copy_bytes_per_s = options.copy_bytes_per_s;
   return config;
@@ -70,18 +89,40 @@ Result<SpeedRule> read_speeds(const Options& options, const std::vector<SimJob>&
 
 Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
                              const std::vector<SimJob>& jobs, const SpeedRule& speeds) {
-  SimulatorConfig config = config_of(options, policy, jobs);
-  config.speeds = speeds;
-  Simulator simulator(std::move(config));
-  if (const auto plugin = policies::plugin_of(policy)) {
-    auto adviser = Adviser::start(*plugin, options.seed, options.policy_patience);
-    if (!adviser) return adviser.error();
-    simulator.set_adviser(std::move(adviser).value());
+  const Devices devices{.count = options.devices,
+                        .lanes = options.lanes,
+                        .room = options.memory.value_or(kAllTheMemory) - options.reserve};
+  const std::vector<uint32_t> device_of = devices_of(jobs, devices);
+  PolicyRun run{.policy = policy, .summary = {}, .results = {}};
+  run.results.resize(jobs.size());
+  Counts counts;
+  for (uint32_t device = 0; device < options.devices; ++device) {
+    std::vector<size_t> numbers;  // of the device's jobs
+    std::vector<SimJob> own;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      if (device_of[i] != device) continue;
+      numbers.push_back(i);
+      own.push_back(jobs[i]);
+    }
+    SimulatorConfig config = config_of(options, policy, own);
+    config.speeds = speeds_among(speeds, numbers);
+    // Of equal numbers on two devices each draws its own.
+    config.seed += device;
+    Simulator simulator(std::move(config));
+    if (const auto plugin = policies::plugin_of(policy)) {
+      auto adviser = Adviser::start(*plugin, options.seed, options.policy_patience);
+      if (!adviser) return adviser.error();
+      simulator.set_adviser(std::move(adviser).value());
+    }
+    for (const SimJob& job : own) simulator.add(job);
+    if (Status status = simulator.run(); !status) return status.error();
+    for (size_t i = 0; i < own.size(); ++i) {
+      run.results[numbers[i]] = simulator.result(i);
+      run.results[numbers[i]].device = device + 1;
+    }
+    counts += simulator.counts();
   }
-  for (const SimJob& job : jobs) simulator.add(job);
-  if (Status status = simulator.run(); !status) return status.error();
-  PolicyRun run{policy, summary_of(simulator), {}};
-  for (size_t i = 0; i < jobs.size(); ++i) run.results.push_back(simulator.result(i));
+  run.summary = summary_of(jobs, run.results, counts);
   return run;
 }
 

@@ -16,7 +16,7 @@ namespace laneway::simulator {
 // says nothing of it.
 Result<JobTrace> read_jobs(const Options& options);
 
-// The configuration of a device with these options and jobs.
+// The configuration of a device with these options, whose jobs these are.
 SimulatorConfig config_of(const Options& options, const std::string& policy,
                           const std::vector<SimJob>& jobs);
 

@@ -1,11 +1,13 @@
 #include "simulator/simulator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <variant>
 
 #include "base/check.h"
 #include "base/number_text.h"
+#include "base/random.h"
 #include "policies/registry.h"
 
 namespace laneway::simulator {
@@ -20,6 +22,16 @@ constexpr uint64_t kMostPasses = 1'000'000;
 size_t index_of(JobId id) { return id.value() - 1; }
 
 }  // namespace
+
+Counts& Counts::operator+=(const Counts& more) {
+  events += more.events;
+  turns += more.turns;
+  evictions += more.evictions;
+  preemptions += more.preemptions;
+  moved_in += more.moved_in;
+  moved_out += more.moved_out;
+  return *this;
+}
 
 Simulator::Simulator(SimulatorConfig config)
     : config_(std::move(config)),
@@ -192,12 +204,22 @@ void Simulator::carry_out(const GrantTurn& grant) {
   }
   ++counts_.turns;
   lane.turn =
-      std::make_unique<RunningTurn>(grant.turn, client.job().iteration, now_ + config_.turn_gap);
+      std::make_unique<RunningTurn>(grant.turn, iteration_of_turn(client), now_ + config_.turn_gap);
   lane.job = index_of(grant.turn.job);
   lane.left_work = false;
   client.turn = grant.turn.id;
   client.lane = grant.turn.lane;
   settle(lane);
+}
+
+Duration Simulator::iteration_of_turn(Client& client) const {
+  const Duration mean = client.job().iteration;
+  const uint64_t turn = ++client.turns;
+  if (config_.jitter <= 0) return mean;
+  const uint64_t of_job = Random(Random(config_.seed).next() ^ client.id().value()).next();
+  const double chance = 2 * Random(of_job ^ turn).unit() - 1;
+  const double drawn = static_cast<double>(mean.ns()) * (1 + config_.jitter * chance);
+  return Duration(std::max<int64_t>(std::llround(drawn), 1));
 }
 
 void Simulator::carry_out(const RecallTurn& recall) {

@@ -43,6 +43,10 @@ struct SimulatorConfig {
   Duration turn_gap;             // from the end of a turn to the next one's first iteration
   int64_t copy_bytes_per_s = 0;  // of images, each way; 0: copies take no time
   SpeedRule speeds;              // none: lanes are equal servers, each at full speed
+  // The iterations of a turn take a time drawn evenly from (1 - jitter) to (1 + jitter) of the
+  // job's; of a job's n-th turn the seed draws the same whatever the policy. Below 1.
+  double jitter = 0;
+  uint64_t seed = 1;
   Observer observer;
 };
 
@@ -53,6 +57,8 @@ struct Counts {
   uint64_t preemptions = 0;
   Bytes moved_in;  // of images, over the link
   Bytes moved_out;
+
+  Counts& operator+=(const Counts& more);
 };
 
 class Simulator {
@@ -110,6 +116,7 @@ class Simulator {
 
   // Progress up to now, and what follows from it: iterations that ended, the turn's end.
   void settle(Lane& lane);
+  Duration iteration_of_turn(Client& client) const;
   void advance(Lane& lane);
   void end_turn(Lane& lane);
   void job_done(Client& client);

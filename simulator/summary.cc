@@ -15,25 +15,26 @@ double percentile(const std::vector<Duration>& ascending, double part) {
 
 }  // namespace
 
-Summary summary_of(const Simulator& simulator) {
+Summary summary_of(std::span<const SimJob> jobs, std::span<const JobResult> results,
+                   const Counts& counts) {
   Summary summary;
-  summary.counts = simulator.counts();
+  summary.counts = counts;
   std::vector<Duration> jcts;
   double jct_s = 0;
   double wait_s = 0;
   TimePoint first = TimePoint::never();
   TimePoint last;
-  for (size_t i = 0; i < simulator.jobs(); ++i) {
-    const JobResult result = simulator.result(i);
-    first = std::min(first, simulator.job(i).submit);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const JobResult& result = results[i];
+    first = std::min(first, jobs[i].submit);
     summary.refused += result.refused;
     if (result.refused || result.ended == TimePoint::never()) continue;
-    jcts.push_back(result.ended - simulator.job(i).submit);
+    jcts.push_back(result.ended - jobs[i].submit);
     jct_s += jcts.back().seconds();
     wait_s += result.waited.seconds();
     last = std::max(last, result.ended);
   }
-  summary.jobs = simulator.jobs();
+  summary.jobs = jobs.size();
   if (jcts.empty()) return summary;
   std::sort(jcts.begin(), jcts.end());
   summary.average_jct_s = jct_s / static_cast<double>(jcts.size());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/time.h"
 #include "simulator/simulator.h"
@@ -23,6 +24,8 @@ struct Summary {
   Counts counts;
 };
 
-Summary summary_of(const Simulator& simulator);
+// Of all devices together. The results are of these jobs, in their order.
+Summary summary_of(std::span<const SimJob> jobs, std::span<const JobResult> results,
+                   const Counts& counts);
 
 }  // namespace laneway::simulator

@@ -220,7 +220,7 @@ def test_a_build_without_a_compiler_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     said = refused_build()
     assert said.startswith("Laneway's build needs a C++ compiler (no c++ or g++ on the PATH): ")
-    assert "apt-get install --no-install-recommends g++ has it" in said
+    assert "apt-get install --no-install-recommends g++; without root" in said
 
 
 @pytest.mark.parametrize("words", ["exit 1", "cat >/dev/null; echo old"])
@@ -239,15 +239,15 @@ def test_a_build_without_headers_names_them_and_their_packages(tmp_path, monkeyp
     monkeypatch.setenv("CPATH", str(tmp_path))
     said = refused_build()
     for header, package in build_needs.HEADERS.items():
-        assert header in said and f" {package} " in said
+        assert header in said and package in said.partition("recommends ")[2]
     for header in build_needs.HEADERS:
         (tmp_path / header).parent.mkdir(exist_ok=True)
         (tmp_path / header).write_text("")
     build_needs.check()
     (tmp_path / "zmq.h").unlink()
     said = refused_build()
-    assert said.startswith("Laneway's build needs the headers zmq.h: apt-get install ")
-    assert " libzmq3-dev has it" in said and "spdlog" not in said
+    assert said.startswith("Laneway's build needs the headers zmq.h: on Debian ")
+    assert "recommends libzmq3-dev; without root" in said and "spdlog" not in said
     assert "in CPATH and its usr in CMAKE_PREFIX_PATH" in said
 
 

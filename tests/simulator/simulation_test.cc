@@ -150,7 +150,7 @@ TEST(Simulate, ItsResultsAreThereAsJsonAndAsALineAJob) {
   EXPECT_EQ(json["open_lanes"], "all");
   EXPECT_THAT(csv_of(jobs, runs),
               HasSubstr("\nfifo:share=no,b,0.100000000,1.000000000,1.000000000,2.000000000,"
-                        "1.900000000,0.900000000,1.000000000,100,0,0,0\n"));
+                        "1.900000000,0.900000000,1.000000000,100,0,0,0,1\n"));
   EXPECT_THAT(table_of(runs), HasSubstr("fifo:share=no"));
 }
 

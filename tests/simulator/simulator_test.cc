@@ -255,11 +255,12 @@ TEST(Simulator, ImagesComeAndLeaveOverTheLinkAndCleanOnesLeaveAtOnce) {
 TEST(Simulator, AJobThatIsLargerThanTheDeviceIsRefusedWithTheArithmetic) {
   SimJob large = job_of(Duration(), 10, milliseconds(1));
   large.persistent = gib(2);
-  const auto simulator =
-      ran(config_of("fifo", 1, gib(1)), {large, job_of(seconds(1), 10, milliseconds(1))});
+  const std::vector<SimJob> jobs = {large, job_of(seconds(1), 10, milliseconds(1))};
+  const auto simulator = ran(config_of("fifo", 1, gib(1)), jobs);
   EXPECT_TRUE(simulator->result(0).refused);
   EXPECT_THAT(simulator->result(0).reason, testing::HasSubstr("2 GiB"));
-  const Summary summary = summary_of(*simulator);
+  const std::vector<JobResult> results = {simulator->result(0), simulator->result(1)};
+  const Summary summary = summary_of(jobs, results, simulator->counts());
   EXPECT_EQ(summary.jobs, 2u);
   EXPECT_EQ(summary.refused, 1u);
   EXPECT_DOUBLE_EQ(summary.average_jct_s.value(), 0.01);

@@ -60,7 +60,7 @@ def _preprocessed(compiler: str) -> str:
 def _words(what: str, packages: list[str]) -> str:
     names = " ".join(packages)
     return (
-        f"Laneway's build needs {what}: apt-get install --no-install-recommends {names} has it on "
-        "Debian and Ubuntu; without root, unpack packages into a folder (apt-get download, dpkg "
-        "-x), and name its usr/include in CPATH and its usr in CMAKE_PREFIX_PATH"
+        f"Laneway's build needs {what}: on Debian and Ubuntu apt-get install "
+        f"--no-install-recommends {names}; without root, unpack packages into a folder (apt-get "
+        "download, dpkg -x), and name its usr/include in CPATH and its usr in CMAKE_PREFIX_PATH"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import Any
 
 import laneway
@@ -25,8 +26,10 @@ _EXAMPLES = """examples:
   laneway kill --name 7       end the job that is named 7
   laneway set gpt6 weight=2   twice the share of the device's time, where the policy shares it
   laneway policy srtf         shortest remaining time first, from now on
+  laneway record FILE         every decision from now on, until Ctrl-C; laneway replay repeats them
   laneway pool 4GiB           leave the rest of the memory to other programs, for now
 """
+_LONGEST_RECORD_S = 1e6
 _ON_A_JOB = {
     "report": "show a job's graphs: iterations, plans, and what is replayed or why it is not",
     "kill": "end a job of any client, after its running iteration",
@@ -48,6 +51,16 @@ _SETTINGS = f"""settings, with the value that a job has when nothing was said:
   job_class=CLASS     training, inference, or best_effort: only when no other job in its lane has work
 Which of them count is the policy's matter. JOB belongs to the user, or the user is an operator.
 """  # noqa: E501
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if 0 < seconds <= _LONGEST_RECORD_S:
+        return seconds
+    raise argparse.ArgumentTypeError(f"{text!r}: give more than 0, up to {_LONGEST_RECORD_S:.0f}")
 
 
 def _add_job(command: argparse.ArgumentParser) -> None:
@@ -87,6 +100,39 @@ def _add_trace(commands: Any) -> None:
         "--chrome",
         metavar="OUT",
         help="print nothing, and write JSON for ui.perfetto.dev and chrome://tracing to OUT",
+    )
+
+
+def _add_for_operators(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    policy = add("policy", "change the scheduling policy of the running service")
+    policy.add_argument(
+        "policy",
+        metavar="NAME[:key=value…]",
+        help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf; or "
+        "./FILE, a program of one's own",
+    )
+    pool = add(
+        "pool",
+        "change the size of the pool of the running service, and return when it has that size",
+    )
+    pool.add_argument(
+        "size",
+        metavar="SIZE",
+        help="such as 4GiB, at most the size with which the service was started; images that lie "
+        "above it move or leave first",
+    )
+    record = add(
+        "record",
+        "record every decision of the running service, from now on, for `laneway replay`",
+    )
+    record.add_argument(
+        "file", metavar="FILE", help="written by the service; an older record in it is replaced"
+    )
+    record.add_argument(
+        "--seconds",
+        metavar="S",
+        type=_seconds,
+        help="for so long; default: until Ctrl-C",
     )
 
 
@@ -138,25 +184,10 @@ def parser() -> argparse.ArgumentParser:
     change.add_argument(
         "settings", metavar="KEY=VALUE", nargs="+", help="one or several of the settings below"
     )
-    policy = add("policy", "change the scheduling policy of the running service")
-    policy.add_argument(
-        "policy",
-        metavar="NAME[:key=value…]",
-        help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf; or "
-        "./FILE, a program of one's own",
-    )
-    pool = add(
-        "pool",
-        "change the size of the pool of the running service, and return when it has that size",
-    )
-    pool.add_argument(
-        "size",
-        metavar="SIZE",
-        help="such as 4GiB, at most the size with which the service was started; images that lie "
-        "above it move or leave first",
-    )
+    _add_for_operators(add)
     _add_trace(commands)
     simulate.add_to(commands)
+    simulate.add_replay_to(commands)
     _add_completion(commands)
     add("shutdown", "end all jobs and the service, and return when the service has ended")
     return whole

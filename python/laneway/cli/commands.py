@@ -6,11 +6,12 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
@@ -57,6 +58,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _trace(arguments)
     if arguments.command == "simulate":  # nor does this
         return simulate.run(arguments)
+    if arguments.command == "replay":
+        return simulate.replay(arguments)
     if arguments.command == "completion":
         print(completion.script(arguments.shell, parser()), end="")
         return DONE
@@ -169,6 +172,20 @@ def _pool(service: Service, arguments: argparse.Namespace) -> int:
     return _print(arguments, {"pool_bytes": has}, [f"the pool has {mebibytes(has)} MiB"])
 
 
+def _record(service: Service, arguments: argparse.Namespace) -> int:
+    path = os.path.abspath(arguments.file)
+    command(service, "record", path)
+    if arguments.seconds is None:
+        print(f"recording into {path} until Ctrl-C", file=sys.stderr, flush=True)
+    with suppress(KeyboardInterrupt):
+        if arguments.seconds is None:
+            signal.pause()
+        else:
+            time.sleep(arguments.seconds)
+    command(service, "record", None)
+    return _print(arguments, {"recorded": path}, [f"recorded into {path}"])
+
+
 def _trace(arguments: argparse.Namespace) -> int:
     reader = program("laneway-trace")
     if reader is None:
@@ -252,5 +269,6 @@ _COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
     "set": _set,
     "policy": _policy,
     "pool": _pool,
+    "record": _record,
     "shutdown": _shutdown,
 }

@@ -18,25 +18,29 @@ DONE, FAILED = 0, 1
 
 # Those of laneway-simulate, which checks their values; a test compares them with its help.
 OPTIONS = (
-    ("--trace", "FILE", "the jobs, one a line: CSV with a header"),
+    ("--trace", "FILE", "the jobs, one a line: CSV with a header; or a record of a service"),
     ("--generate", "JOBS", "instead of a trace: so many, drawn from the seed as in Salus' trace"),
     ("--save-trace", "FILE", "write the generated jobs there as a trace"),
-    ("--format", "FORMAT", "laneway, philly or tiresias; default: by the trace's header"),
+    ("--format", "FORMAT", "laneway, philly, tiresias or record; default: by the beginning"),
     ("--where", "COLUMN=VALUE", "only jobs whose column has this value; repeatable"),
     ("--rows", "A:B", "of these, by submission time, those from A on up to B, exclusive"),
     ("--policy", "POLICY,…", "who runs next: NAME[:key=value…] or ./FILE, several with commas"),
     ("--policy-patience", "SECONDS", "how long a policy's file may think about one instant"),
-    ("--lanes", "N", "equal lanes of the device; default: 1"),
+    ("--devices", "K", "equal devices; a job goes to the one with the least work left"),
+    ("--lanes", "N", "equal lanes of each device; default: 1"),
     ("--pairs", "FILE", "how fast two jobs compute beside each other: CSV, as measured"),
     ("--open-lanes", "all|measured", "with --pairs: only as many lanes as pay, by measure"),
-    ("--memory", "SIZE", "of the device; default: so much that it does not matter"),
+    ("--memory", "SIZE", "of each device; default: so much that it does not matter"),
     ("--reserve", "SIZE", "of it, never given to jobs; default: 0"),
     ("--copy-bandwidth", "BYTES", "a second, of images; default: copies take no time"),
     ("--store", "SIZE", "for images outside of the device's memory"),
+    ("--set", "KEY=VALUE", "a time or limit of the core; repeatable; a wrong key lists all"),
+    ("--jitter", "F", "turns take from (1 - F) to (1 + F) of what the trace says; default: 0"),
     ("--seed", "N", "of all chance; default: 1"),
     ("--estimates", "trace|none", "what clients say an iteration takes"),
     ("--json", "FILE", "write the results there as JSON"),
     ("--csv", "FILE", "write a line for each job of each policy there"),
+    ("--replay", "FILE", "instead of all else: as `laneway replay FILE`"),
 )
 
 
@@ -56,15 +60,24 @@ def add_to(commands: Any) -> None:
     )
 
 
+def add_replay_to(commands: Any) -> None:
+    """Adds `laneway replay` to the subparsers of the command line."""
+    replay = commands.add_parser(
+        "replay",
+        help="repeat every decision of what `lanewayd --trace FILE` recorded",
+        description="Repeat every decision of what `lanewayd --trace FILE` recorded, with the core "
+        "of this version, and name the first that differs. No service needs to run. The program "
+        "laneway-simulate does the work.",
+        epilog="exit codes: 0 all decisions are equal, 1 one differs or not all could be repeated, "
+        "2 wrong usage",
+    )
+    replay.add_argument("file", metavar="FILE", help="the record")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Runs the command and returns its exit code."""
-    simulator = program("laneway-simulate")
+    simulator = _simulator()
     if simulator is None:
-        print(
-            "laneway: laneway-simulate is neither beside this Python nor on the PATH; build it "
-            "with ./dev build, or name the build's folder in LANEWAY_BUILD",
-            file=sys.stderr,
-        )
         return FAILED
     words = [str(simulator)]
     for flag, _, _ in OPTIONS:
@@ -78,6 +91,27 @@ def run(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="laneway-simulate-") as folder:
         lines = pathlib.Path(folder) / "jobs.csv"
         return _and_draw([*words, "--csv", str(lines)], lines, arguments.plots)
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """Runs `laneway replay` and returns its exit code."""
+    simulator = _simulator()
+    if simulator is None:
+        return FAILED
+    sys.stdout.flush()
+    words = [str(simulator), "--replay", arguments.file]
+    return _run(words)
+
+
+def _simulator() -> pathlib.Path | None:
+    found = program("laneway-simulate")
+    if found is None:
+        print(
+            "laneway: laneway-simulate is neither beside this Python nor on the PATH; build it "
+            "with ./dev build, or name the build's folder in LANEWAY_BUILD",
+            file=sys.stderr,
+        )
+    return found
 
 
 def _run(words: list[str]) -> int:
