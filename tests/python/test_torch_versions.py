@@ -46,11 +46,12 @@ def found_in(monkeypatch):
     return set_path
 
 
-@pytest.mark.parametrize("version", ["2.11.0", "2.11.3", "2.11.0+cpu", "2.11.1+cu126"])
-def test_patch_releases_and_builds_for_other_devices_work(version, found_in, tmp_path):
-    found_in(folder_with(tmp_path, version))
-    assert usable_torch() == Torch(version, tmp_path / "torch")
-    assert usable_torch().minor == "2.11"
+@pytest.mark.parametrize("rest", [".0", ".3", ".0+cpu", ".1+cu126"])
+@pytest.mark.parametrize("minor", torch_versions.MINORS)
+def test_patch_releases_and_builds_for_other_devices_work(minor, rest, found_in, tmp_path):
+    found_in(folder_with(tmp_path, minor + rest))
+    assert usable_torch() == Torch(minor + rest, tmp_path / "torch")
+    assert usable_torch().minor == minor
 
 
 @pytest.mark.parametrize(
@@ -145,6 +146,10 @@ def test_another_minor_version_is_a_line_and_a_folder(monkeypatch, found_in, tmp
     (tmp_path / "torch" / "version.py").write_text("__version__ = '2.13.0'")
     words = re.escape('works with torch 2.11 to 2.12: pip install "torch>=2.11,<2.13"')
     with pytest.raises(laneway.ServiceUnavailable, match=words):
+        usable_torch()
+    monkeypatch.setattr(torch_versions, "MINORS", ("2.11", "2.14"))  # the two between do not
+    words = 'works with torch 2.11 and 2.14: pip install "torch>=2.11,<2.15,!=2.12.*,!=2.13.*"'
+    with pytest.raises(laneway.ServiceUnavailable, match=re.escape(words)):
         usable_torch()
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from laneway.errors import ServiceUnavailable
 from laneway.native.elf_note import Damaged, note_of
 
-MINORS = ("2.11",)  # oldest first, without gaps
+MINORS = ("2.11", "2.15")  # oldest first
 REINSTALL = "install the package laneway again (pip install --force-reinstall --no-deps laneway)"
 
 _RELEASE = re.compile(r"([0-9]+\.[0-9]+)(\.[0-9]+)*(\.post[0-9]+)?(\+.*)?")
@@ -150,10 +150,20 @@ def loader_words(message: str) -> str | None:
 
 
 def _range() -> str:
-    return MINORS[0] if len(MINORS) == 1 else f"{MINORS[0]} to {MINORS[-1]}"
+    if len(MINORS) == 1:
+        return MINORS[0]
+    return " and ".join(MINORS) if _gaps() else f"{MINORS[0]} to {MINORS[-1]}"
+
+
+def _gaps() -> list[str]:
+    """The minor versions between the first and the last of MINORS that are none of them."""
+    (major, first), (_, last) = MINORS[0].split("."), MINORS[-1].split(".")
+    between = [f"{major}.{minor}" for minor in range(int(first), int(last))]
+    return [minor for minor in between if minor not in MINORS]
 
 
 def requirement() -> str:
     """As pip takes it, and as pyproject.toml has it."""
     major, minor = MINORS[-1].split(".")
-    return f"torch>={MINORS[0]},<{major}.{int(minor) + 1}"
+    without = "".join(f",!={gap}.*" for gap in _gaps())
+    return f"torch>={MINORS[0]},<{major}.{int(minor) + 1}{without}"
