@@ -1,5 +1,6 @@
 #include "simulator/adviser.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -11,7 +12,9 @@ namespace laneway::simulator {
 namespace {
 
 // In which a program that closed its descriptor may end, so that it can be said how.
-constexpr Duration kMomentToEnd = seconds(2);
+constexpr Duration kMomentToEnd = seconds(5);
+// To load an interpreter and its libraries is no thought.
+constexpr Duration kPatienceToStart = seconds(60);
 
 }  // namespace
 
@@ -20,7 +23,8 @@ Result<Adviser> Adviser::start(const policies::PluginText& text, uint64_t seed, 
   if (!process) return process.error();
   Adviser adviser(text.file, patience, std::move(process).value(),
                   plugin::Conversation(text.options, seed));
-  if (Status begun = adviser.listen(); !begun) return begun.error();
+  if (Status begun = adviser.listen(std::max(patience, kPatienceToStart)); !begun)
+    return begun.error();
   return adviser;
 }
 
@@ -31,19 +35,19 @@ Status Adviser::advise(TimePoint now, std::span<const lanes::Action> actions,
     if (news != nullptr) conversation_.tell(*news, /*user=*/"");
   }
   if (!conversation_.send(now)) return {};
-  if (Status answered = listen(); !answered) return answered;
+  if (Status answered = listen(patience_); !answered) return answered;
   for (lanes::Event& event : conversation_.take_advice()) events.push_back(std::move(event));
   return {};
 }
 
-Status Adviser::listen() {
-  if (Status done = exchange(); !done) return failure(done.error());
+Status Adviser::listen(Duration patience) {
+  if (Status done = exchange(patience); !done) return failure(done.error());
   return {};
 }
 
-Status Adviser::exchange() {
+Status Adviser::exchange(Duration patience) {
   static const SteadyClock clock;
-  const TimePoint late = clock.now() + patience_;
+  const TimePoint late = clock.now() + patience;
   std::array<std::byte, 16 << 10> buffer;
   while (true) {
     std::vector<std::byte>& to_send = conversation_.to_send();
@@ -61,7 +65,7 @@ Status Adviser::exchange() {
     if (got.value() > 0) continue;
     const Duration left = late - clock.now();
     if (left <= Duration() || !process_.wait(!to_send.empty(), left)) {
-      return Error{ErrorCode::timed_out, "it did not answer within " + seconds_text(patience_) +
+      return Error{ErrorCode::timed_out, "it did not answer within " + seconds_text(patience) +
                                              " s: make it faster, or give --policy-patience more"};
     }
   }

@@ -38,9 +38,9 @@ class Adviser {
         process_(std::move(process)),
         conversation_(std::move(conversation)) {}
 
-  // Until it has answered.
-  Status listen();
-  Status exchange();
+  // Until it has answered, for so long at most; when it does not it is ended.
+  Status listen(Duration patience);
+  Status exchange(Duration patience);
   // Ends the program.
   Error failure(const Error& why);
 

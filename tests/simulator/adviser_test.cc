@@ -105,8 +105,7 @@ TEST_F(AdviserTest, WhatGoesWrongIsSaidWithTheFile) {
 }
 
 TEST_F(AdviserTest, WhoeverDoesNotAnswerIsGivenUp) {
-  const std::string said =
-      why_not("  def __init__(self, options): signal.pause()", milliseconds(1));
+  const std::string said = why_not("  def rank(self, job, now): signal.pause()", milliseconds(1));
   EXPECT_NE(said.find("did not answer within 0.001 s"), std::string::npos) << said;
 }
 
