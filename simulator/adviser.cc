@@ -52,11 +52,11 @@ Status Adviser::exchange(Duration patience) {
   while (true) {
     std::vector<std::byte>& to_send = conversation_.to_send();
     // It may have said why before it stopped reading: that is read first.
-    const Status written = process_.write(to_send);
+    Status written = process_.write(to_send);
     const Result<size_t> got = process_.read(buffer);
     if (!got) return got.error();
     if (got.value() > 0) {
-      const Status fine = conversation_.heard(std::span(buffer).first(got.value()));
+      Status fine = conversation_.heard(std::span(buffer).first(got.value()));
       if (!fine) return fine;
     } else if (!written) {
       return written;

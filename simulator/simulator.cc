@@ -117,7 +117,7 @@ Status Simulator::pass_instant() {
       counts_.events += handled_.size();
       if (config_.observer) config_.observer(now_, handled_, actions_);
       carry_out();
-      const Status advised = adviser_ ? adviser_->advise(now_, actions_, events_) : Status();
+      Status advised = adviser_ ? adviser_->advise(now_, actions_, events_) : Status();
       if (!advised) return advised;
     }
     if (std::exchange(speeds_changed_, false)) find_speeds();
