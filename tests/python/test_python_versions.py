@@ -15,7 +15,6 @@ from laneway.capture.byte_code import (
     COMPUTED,
     Read,
     arguments_of,
-    constants_given,
     found_unknown,
     reads_of,
 )
@@ -104,13 +103,3 @@ def test_the_constants_that_a_call_is_given(call, given):
     exec(f"def function(f, x, n):\n    return {call}", scope)
     found = list(arguments_of(scope["function"].__code__, {"getattr"}))
     assert found == [("getattr", given)]
-
-
-def test_the_constants_that_go_to_functions():
-    def function(f, x):
-        """Text"""
-        x["no"] = {"nor": f("one", x, named="two"), "this": x.f(x["no"])}
-        for name in ("three", "four"):
-            f(x, name)
-
-    assert set(constants_given(function.__code__)) == {"one", "two", ("three", "four")}

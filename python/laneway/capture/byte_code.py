@@ -19,7 +19,17 @@ from laneway.errors import CaptureError
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")  # those that the tests of captures have passed on
 
-Kind = Literal["global", "outer", "attribute", "set global", "set outer", "import", "pattern", ""]
+Kind = Literal[
+    "global",
+    "outer",
+    "attribute",
+    "set global",
+    "set outer",
+    "set attribute",
+    "import",
+    "pattern",
+    "",
+]
 OF_ANYTHING = ""  # stands for an object that the code does not name
 COMPUTED: Any = type("Computed", (), {"__repr__": lambda self: "computed"})()
 
@@ -45,8 +55,8 @@ _KINDS: dict[str, Kind] = {
     "DELETE_DEREF": "set outer",
     "IMPORT_NAME": "import",
     "MATCH_CLASS": "pattern",  # its attributes are a constant
-    "STORE_ATTR": "",
-    "DELETE_ATTR": "",
+    "STORE_ATTR": "set attribute",
+    "DELETE_ATTR": "set attribute",
     "STORE_NAME": "",
     "DELETE_NAME": "",
     "MAKE_CELL": "",
@@ -122,29 +132,6 @@ def _arguments(instructions: list[dis.Instruction]) -> list[Any] | None:
     return None
 
 
-def constants_given(code: types.CodeType) -> Iterator[Any]:
-    """Constants that the code itself gives to functions or loops over; those too of which one
-    cannot tell what becomes of them."""
-    instructions = [i for i in dis.get_instructions(code) if i.opname not in _NO_EFFECT]
-    for at, instruction in enumerate(instructions):
-        if instruction.opname == "LOAD_CONST" and _is_given(instructions[at + 1 :]):
-            yield instruction.argval
-
-
-def _is_given(instructions: list[dis.Instruction]) -> bool:
-    """Whether what was put on the stack before these goes to a call."""
-    height = 0
-    for number, each in enumerate(instructions):
-        if each.opname == "SWAP" or each.opcode in dis.hasjrel or each.opcode in dis.hasjabs:
-            return True
-        if each.opname == "GET_ITER" and height == 0:
-            return True
-        height += dis.stack_effect(each.opcode, each.arg)
-        if height < 0:  # before the instruction itself: names of keywords
-            return "CALL" in each.opname and not (each.opname == "CALL_KW" and number == 0)
-    return False
-
-
 _PROBE = """
 def probe(argument):
     global written, deleted
@@ -171,10 +158,10 @@ _EXPECTED = """
 import:package:1 attribute:taken: import:package.module:0 global:config: set_global:written:
 set_global:deleted: global:config: attribute:first:config attribute:second:first attribute:third:
 global:config: attribute:fourth:config attribute:fifth: global:config: attribute:sixth:config
-attribute:seventh: attribute:ninth: global:config: attribute:tenth:config global:config:
-attribute:eleventh:config outer:outer: attribute:twelfth:outer global:Error: set_outer:outer:
-global:super: attribute:above: global:Base: outer:held: attribute:other: outer:outer:
-set_outer:held: global:config: global:Base: pattern::
+attribute:seventh: set_attribute:seventh: attribute:ninth: global:config: attribute:tenth:config
+global:config: attribute:eleventh:config outer:outer: attribute:twelfth:outer global:Error:
+set_outer:outer: global:super: attribute:above: global:Base: outer:held: attribute:other:
+outer:outer: set_outer:held: global:config: global:Base: pattern::
 """
 
 

@@ -14,32 +14,33 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from laneway.capture.byte_code import OF_ANYTHING, arguments_of, constants_given, reads_of
+from laneway.capture.byte_code import OF_ANYTHING, arguments_of, reads_of
 from laneway.capture.user_lines import is_internal, is_internal_file
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _EMPTY = object()  # no variable holds it
-# Code that names these may name attributes by texts, where it does not call them with constants.
-_CALLED = frozenset({"getattr", "hasattr", "setattr", "attrgetter"})
-_BY_TEXT = frozenset({"vars", "__dict__", "__getattribute__"})
+WHOLE = "__dict__"  # whoever names it takes all attributes
+# What these make looks attributes up in C code, by the texts that they are called with.
+_GETTERS = frozenset({"attrgetter", "methodcaller"})
 # With these, code may name Python modules by texts.
 _MODULES = frozenset({"import_module", "__import__", "modules"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Named:
-    """`globals` and `stored` are names of global variables (of outer functions too, in `stored`);
-    `attributes` are pairs of what an attribute is of ("" when that has no name) and its name;
-    `imports` are pairs of what may be a Python module's name and the dots before it; `by_text`:
-    attributes are looked up by texts, too, which may stand elsewhere; `texts` are given to
-    functions, which may do so."""
+    """`globals` and `stored` are names of global variables (of outer functions too, in `stored`),
+    `read` those of them that are not set alone;
+    `attributes` are pairs of what an attribute is of ("" when that has no name) and its name,
+    `put` names of those that it sets; `imports` are pairs of what may be a Python module's name and
+    the dots before it; `finds_modules`: Python modules are found by texts, too."""
 
     globals: tuple[str, ...]
     stored: frozenset[str]
+    read: frozenset[str]
     attributes: frozenset[tuple[str, str]]
+    put: frozenset[str]
     imports: frozenset[tuple[str, int]]
-    by_text: bool
-    texts: frozenset[str]
+    finds_modules: bool
 
 
 @functools.lru_cache(maxsize=4096)
@@ -48,54 +49,64 @@ def named_in(code: types.CodeType) -> Named:
     names: dict[str, None] = {}
     stored: set[str] = set()
     attributes: set[tuple[str, str]] = set()
+    put: set[str] = set()
+    loaded: set[str] = set()
     imports: set[tuple[str, int]] = set()
-    given = set(_texts(constants_given(code)))
-    by_text = has_pattern = False
+    finds_modules = has_pattern = False
     for read in reads_of(code):
-        if read.kind == "attribute":
+        if read.kind == "attribute" and (read.name != WHOLE or read.local != "self"):
             attributes.add((read.of, read.name))
+        elif read.kind == "set attribute":
+            put.add(read.name)
         elif read.kind == "import":
             imports.add((read.name, read.of))
+        if read.kind == "global":
+            loaded.add(read.name)
         if read.kind in ("global", "set global"):
             names[read.name] = None
         if read.kind in ("set global", "set outer"):
             stored.add(read.name)
         has_pattern |= read.kind == "pattern"
     for texts_given in _texts_given(code):
-        by_text |= texts_given is None
-        attributes |= {(OF_ANYTHING, text) for text in texts_given or ()}
+        found = {WHOLE} if texts_given is None else texts_given
+        attributes |= {(OF_ANYTHING, text) for text in found}
     for inner in [named_in(c) for c in code.co_consts if isinstance(c, types.CodeType)]:
         names.update(dict.fromkeys(inner.globals))
         stored |= inner.stored
+        loaded |= inner.read
         attributes |= inner.attributes
         imports |= inner.imports
-        by_text |= inner.by_text
-        given |= inner.texts
+        put |= inner.put
+        finds_modules |= inner.finds_modules
     texts = set(_texts(code.co_consts))
     by_names = {*names, *(name for _, name in attributes)}
-    by_text |= not _BY_TEXT.isdisjoint(by_names)
-    if by_text or has_pattern:
+    if has_pattern:
         attributes |= {(OF_ANYTHING, text) for text in texts}
+    if "__getattribute__" in by_names:
+        attributes.add((OF_ANYTHING, WHOLE))
     if "globals" in names:
         names.update(dict.fromkeys(sorted(texts)))
+        loaded |= texts
     if not _MODULES.isdisjoint(by_names):
+        finds_modules = True
         imports |= {(text, 0) for text in code.co_consts if _is_path(text)}
     return Named(
         tuple(names),
         frozenset(stored),
+        frozenset(loaded),
         frozenset(attributes),
+        frozenset(put),
         frozenset(imports),
-        by_text,
-        frozenset(given),
+        finds_modules,
     )
 
 
 def _texts_given(code: types.CodeType) -> Iterator[set[str] | None]:
-    """The names that are given to each call of _CALLED; None where they are not constants."""
-    if _CALLED.isdisjoint((*code.co_names, *code.co_freevars, *code.co_cellvars)):
+    """The names that are given to each call of _GETTERS; None where they are not constants."""
+    if _GETTERS.isdisjoint((*code.co_names, *code.co_freevars, *code.co_cellvars)):
         return
-    for name, arguments in arguments_of(code, _CALLED):
-        given = arguments if name == "attrgetter" or arguments is None else arguments[1:2]
+    for name, arguments in arguments_of(code, _GETTERS):
+        given = arguments if name == "attrgetter" or arguments is None else arguments[:1]
         is_known = given and all(isinstance(text, str) for text in given)
         yield set(_texts(given)) if is_known else None
 

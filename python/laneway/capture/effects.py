@@ -10,12 +10,14 @@ again; and what the step sets a module's attribute to before it reads it, which 
 from __future__ import annotations
 
 import functools
+import gc
 import types
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Container, Iterator
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.optim import Optimizer
 
 from laneway.capture.code_names import is_empty
 from laneway.capture.left_values import Left
@@ -24,6 +26,7 @@ from laneway.capture.use_reach import is_watchable
 from laneway.capture.use_watch import OF_EVERY_MODULE, Watch
 from laneway.capture.uses import (
     MISSING,
+    PLAIN,
     Effect,
     Uses,
     attributes_of,
@@ -37,6 +40,9 @@ from laneway.capture.varying import SYMBOLS, Varying
 from laneway.errors import CaptureError
 
 _MOST_STATES = 3  # that a step's own flags may go through before they stay
+_MOST_HELD = 2000  # parts of an object that is stored
+# What is no part of an object that holds it.
+_NOT_LOOKED_INTO = (*PLAIN, type, types.ModuleType, torch.nn.Module, Optimizer, torch.Tensor)
 _DEPTH = 4  # of objects in objects that are looked through for what the step computed
 
 Ran = TypeVar("Ran")
@@ -53,12 +59,13 @@ class Effects:
         """What the run used. Raises CaptureError for changes that no graph can repeat."""
         watch = self._watch
         watch.chance.check()
-        judge = _Judge(recorder, watch.fakes)
+        judge = _Judge(recorder, watch)
         effects = [effect for effect in map(judge.effect_of, self._changes()) if effect is not None]
         self.left = judge.left
         installed = list(map(judge.installed, watch.hooks.changes()))
         alone = "it installs hooks" if installed else watch.alone
-        return Uses(list(watch.guards.values()), [*effects, *installed], alone)
+        asked = watch.tensors.asked
+        return Uses(list(watch.guards.values()), [*effects, *installed], alone, asked=asked)
 
     def restore(self) -> None:
         """Gives everything the content from before the run."""
@@ -66,8 +73,8 @@ class Effects:
             change.put(change.before)
         self._watch.chance.restore()
         for cache, misses in self._watch.reach.caches:
-            if cache.cache_info().misses != misses:
-                cache.cache_clear()  # it may have fakes
+            if cache.cache_info().misses != misses and held_of_step(cache) is not None:
+                cache.cache_clear()
 
     def _changes(self) -> Iterator[Effect]:
         """What is otherwise than before the run; `was_read` where the step may have read it."""
@@ -85,21 +92,31 @@ class Effects:
                 read = key in known.seen and key not in known.written
                 change = Effect("entry", at, known.entries, key, before, after, words, read)
                 change.in_module, change.source = in_module, known.lines.get(key)
+                change.by_torch = key in known.by_torch
                 yield change
+        yield from watch.tensors.changes()
         for of, place, before in watch.containers.values():
             now = content_of(of)
             if not _is_equal(now, before):
                 words = f"the {type(of).__name__} {place.words}"
                 yield Effect("content", place, of, None, before, now, words, True)
-        for kind, place, holder, key, before, words in watch.variables:
+        for guard in watch.guards.values():
+            if guard.kind == "look" and hasattr(guard.key, "put"):
+                before, now = guard.value, guard.now()
+                if not is_same(now, before):
+                    at = guard.place, guard.holder, guard.key, before, now, guard.words
+                    yield Effect("look", *at, True)
+        for kind, place, holder, key, before, words in watch.variables.values():
             now = _variable(kind, holder, key)
             if not is_same(now, before):
-                yield Effect(kind, place, holder, key, before, now, words, True)
+                read = (id(holder), key) in watch.guards
+                yield Effect(kind, place, holder, key, before, now, words, read)
         for owner, (place, entries) in watch.classes.items():
             for key, before, after in _differences(entries, dict(vars(owner))):
                 if not key.startswith("__"):
                     words = f"the attribute {key!r} of the class {owner.__name__}"
-                    yield Effect("entry", place, owner, key, before, after, words, True)
+                    read = (id(watch.names.entries_of(owner)), key) in watch.guards
+                    yield Effect("entry", place, owner, key, before, after, words, read)
 
 
 def settled(run: Callable[[], tuple[Ran, Uses]]) -> Ran:
@@ -139,8 +156,8 @@ def refusal(words: str, reason: str, source: str | None = None) -> CaptureError:
 class _Judge:
     """What becomes of changes."""
 
-    def __init__(self, recorder: Recorder, fakes: dict[int, torch.Tensor]) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: Recorder, watch: Watch) -> None:
+        self._recorder, self._known, fakes = recorder, watch.objects, watch.fakes
         self._own = {id(fake) for fake in fakes.values()}  # of the job's tensors
         self._varying: Varying | None = None
         self.left: list[Left] = []
@@ -148,6 +165,13 @@ class _Judge:
     def effect_of(self, change: Effect) -> Effect | None:
         """The change as one to make after each run; None for one that each run makes anew. Raises
         CaptureError for one that would be lost."""
+        if change.of_argument:
+            raise refusal(change.words, "it sets that on an argument", change.source)
+        if change.kind == "look":
+            part = held_of_step([change.holder, change.after])
+            if part is not None:
+                self._refuse_store(change, part)
+            raise refusal(change.words, "it writes to it by C code", change.source)
         old = {id(part) for part in _parts(change.before)}
         found = [part for part in _of_step(change.after, _DEPTH) if id(part) not in old]
         if found and change.in_module and not change.was_read:
@@ -156,12 +180,32 @@ class _Judge:
         is_sequence = change.kind == "content" and not isinstance(change.after, dict)
         for part in found:
             if is_sequence or isinstance(part, SYMBOLS) or self._varies(part):
-                self._check_stored(change, part)
+                self._refuse_store(change, part)
         if found:
             return self._without(change, found)
-        if change.kind == "content" or change.after is MISSING:
-            return change
-        return _with_copy(change) if is_plain(change.after) else None
+        if change.kind != "content" and is_plain(change.after):
+            return _with_copy(change)
+        return self._kept(change, old)
+
+    def _kept(self, change: Effect, old: set[int]) -> Effect | None:
+        """A change by which something is held that is not plain: a member of an enum, a function,
+        an object. What torch itself keeps of a step (nodes of autograd), each run makes anew."""
+        if change.by_torch:
+            return None
+        is_content = change.kind == "content"
+        new = (
+            [p for p in _parts(change.after) if id(p) not in old] if is_content else [change.after]
+        )
+        for part in new:
+            if issubclass(type(part), torch.autograd.graph.Node):
+                return None
+            found = held_of_step(part, self._known)
+            if found is not None:
+                if id(found) in old or type(part).__module__.startswith("torch."):
+                    return None
+                self._refuse_store(change, found)
+        change.is_shared = True
+        return change
 
     def installed(self, change: Effect) -> Effect:
         """The same for hooks and children of modules."""
@@ -177,7 +221,7 @@ class _Judge:
             raise refusal(change.words, "it stores a tensor of the model", change.source)
         self.left.append(Left(change.holder, change.key, change.after))
 
-    def _check_stored(self, change: Effect, part: Any) -> None:
+    def _refuse_store(self, change: Effect, part: Any) -> NoReturn:
         source = change.source or self._source(part)
         raise refusal(change.words, "it stores what the step computes", source)
 
@@ -209,6 +253,24 @@ class _Judge:
             if any(value in result.values for result in node.results):
                 return node.source or None
         return None
+
+
+def held_of_step(value: Any, known: Container[int] = ()) -> Any:
+    """A tensor or number of the step in an object of any kind; None when there is none. What has
+    one of the ids `known` is no part of the object."""
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting and len(seen) < _MOST_HELD:
+        each = waiting.pop()
+        kind = type(each)
+        if issubclass(kind, (FakeTensor, *SYMBOLS)):
+            return each
+        if id(each) in seen or id(each) in known or issubclass(kind, _NOT_LOOKED_INTO):
+            continue
+        seen.add(id(each))
+        is_code = issubclass(kind, (types.FunctionType, types.MethodType, functools.partial))
+        waiting += _held_by(each) if is_code else gc.get_referents(each)
+    return None
 
 
 def _held_by(hook: Any) -> list[Any]:

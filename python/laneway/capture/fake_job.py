@@ -31,6 +31,7 @@ from laneway.capture.model_checks import check_module
 from laneway.capture.module_swap import swapped
 from laneway.capture.optimizers import OptimizerLayout, StateTensor
 from laneway.capture.recorder import Recorder
+from laneway.capture.tensor_attributes import TensorAttributes
 from laneway.capture.use_watch import Watch
 from laneway.capture.user_lines import wants_data
 from laneway.capture.uses import Uses
@@ -177,7 +178,9 @@ class FakeJob:
         modules = [module for _, module in self.modules]
         own = [optimizer for optimizer, _ in self._optimizers]
         with swapped(modules, self._fakes, own), _quiet(_FAKE_LOGGER):
-            watch = Watch(modules, functions, own, self._fakes)
+            pairs = [(real, self._fakes[id(real)]) for real in self._real]
+            attributes = TensorAttributes(pairs, self.recorder.table.given)
+            watch = Watch(modules, functions, own, self._fakes, attributes)
             effects = Effects(watch)
             try:
                 with watch.telling():

@@ -215,14 +215,13 @@ def fake_inputs(
         with recorder.fake_mode:
             fake = torch.empty_strided(leaf.shape, strides, dtype=leaf.dtype)
         fake.requires_grad_(leaf.requires_grad)
-        source = ("input", len(inputs))
-        form = leaf.dtype, tuple(leaf.shape), strides, leaf.requires_grad, source
+        form = leaf.dtype, tuple(leaf.shape), strides, leaf.requires_grad, ("input", len(inputs))
         spec = TensorInput(*form, place_of(leaf))
         signature.leaves.append(spec)
         signature.specs.append(spec)
         if not is_all_of_its_memory(leaf):
             recorder.addressed.parts.add(len(inputs))
-        inputs.append(recorder.table.add_input(fake, len(inputs)))
+        inputs.append(recorder.table.add_input(fake, len(inputs), leaf))
         recorder.known.give(inputs[-1], _laid_out(leaf, spec))
         fakes.append(fake)
     for position in floats:

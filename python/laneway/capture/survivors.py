@@ -15,6 +15,7 @@ import contextlib
 import contextvars
 import functools
 import gc
+import sys
 import threading
 import types
 import weakref
@@ -36,6 +37,9 @@ _CONTAINERS = (dict, list, set, tuple)
 
 Given = ParamSpec("Given")
 Captured = TypeVar("Captured")
+
+# Those to a variable of a function that asks for their number.
+_OWN_REFERENCES = (lambda held: sys.getrefcount(held))(object())
 
 _running = threading.local()  # .runs: those of this thread's capture
 
@@ -75,6 +79,19 @@ class Run:
         if recorder is not None:
             yield recorder, NO_VALUE
 
+    def take_apart(self) -> None:
+        """Drops what C++ holds for what is alive."""
+        for part, value in self.alive():
+            if value != NO_VALUE:
+                _take_apart(part)
+
+    def is_held(self) -> bool:
+        """Whether Python code may hold any of it. What C++ alone holds, as autocast around a call
+        does with casts of weights, is looked for in vain."""
+        if self._recorder() is not None:
+            return True
+        return any(_holders(reference) > 0 for reference, _ in self._made)
+
     def source(self, value: int) -> str | None:
         """The line that computed the value; None of a number, which tells itself."""
         if value == NO_VALUE:
@@ -83,6 +100,15 @@ class Run:
             if any(value in result.values for result in node.results):
                 return node.source or None
         return None
+
+
+def _holders(reference: weakref.ref[torch.Tensor]) -> int:
+    """How many references Python has to the tensor; where C++ has some, it has one to the object,
+    too."""
+    tensor = reference()
+    if tensor is None:
+        return 0
+    return sys.getrefcount(tensor) - _OWN_REFERENCES - (tensor._use_count() > 1)
 
 
 def note(job: Job) -> None:
@@ -120,9 +146,9 @@ def _is_any_alive(run: Run) -> bool:
 def _check(runs: list[Run], roots: Iterable[Any]) -> None:
     """Raises CaptureError for a store."""
     for run in runs:
-        for part, value in run.alive():
-            if value != NO_VALUE:
-                _take_apart(part)
+        run.take_apart()
+    if not any(run.is_held() for run in runs):
+        return
     gc.collect()
     parts: list[Any] = []
     origins: dict[int, tuple[Run, int]] = {}

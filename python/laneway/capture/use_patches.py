@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import types
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from laneway.native.process import SharedChange
 
 _capturing = threading.local()  # .watch: the watch of this thread's capture
 _NO_VALUE = object()
+_getattr = getattr  # not the one that tells (lookups.py): this is asked for each attribute
 
 
 class Listener(Protocol):
@@ -45,7 +47,7 @@ class _Patch:
         get, put, drop = self._of.__getattribute__, self._of.__setattr__, self._of.__delattr__
 
         def getattribute(self: Any, name: str) -> Any:
-            watch = getattr(_capturing, "watch", None)
+            watch = _getattr(_capturing, "watch", None)
             if watch is not None:
                 watch.read(self, name)
             return get(self, name)
@@ -62,6 +64,7 @@ class _Patch:
                 watch.written(self, name)
             drop(self, name)
 
+        getattribute.own = self._own["__getattribute__"]  # type: ignore[attr-defined]
         hooks = (getattribute, setattr_, delattr_)
         for name, hook in zip(self._own, hooks):
             type.__setattr__(self._of, name, hook)
@@ -141,6 +144,16 @@ class Patched:
                     if is_watched:
                         _patches.remove(of)
                 self._classes.clear()
+
+
+def looks_up_itself(kind: type) -> type | None:
+    """Which class of the object's has a way of its own to look attributes up, which nobody sees
+    into."""
+    for base in kind.__mro__:
+        found = type.__getattribute__(base, "__dict__").get("__getattribute__")
+        if isinstance(getattr(found, "own", found), types.FunctionType):
+            return None if base is torch.nn.Module else base
+    return None
 
 
 @contextlib.contextmanager

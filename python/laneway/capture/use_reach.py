@@ -8,23 +8,34 @@ from __future__ import annotations
 import collections
 import contextlib
 import contextvars
-import ctypes
 import functools
 import importlib.util
 import operator
 import os
+import queue
 import random
 import sys
+import threading
 import types
 import weakref
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
 
-from laneway.capture.code_names import Named, is_users
+from laneway.capture.code_names import WHOLE, Named, is_users
+from laneway.capture.looks import (
+    FEW_BYTES,
+    MEMORY,
+    IsStill,
+    Length,
+    Memory,
+    Objects,
+    Values,
+    Variable,
+)
+from laneway.capture.lookups import BY_NAME
+from laneway.capture.use_names import is_of_library
 from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
 from laneway.errors import CaptureError
 
@@ -33,15 +44,22 @@ if TYPE_CHECKING:
 
 # More parts of containers than these are not looked at before each call: 10,000 take 0.1 ms.
 MOST_PARTS = 10_000
-# An array of more bytes is not copied in each call, and compared in its place.
-_FEW_ARRAY_BYTES = 1 << 16
 # All larger arrays of a step: they take some 6 ms before each call. More are refused.
 MOST_ARRAY_BYTES = 64 << 20
 
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque, types.MappingProxyType)
 _LEFT_ALONE = frozenset({"torch", "laneway", "builtins", "numpy", "cffi"})
-_OF_LIBRARY = frozenset({"argparse", "types"})  # whose objects hold what users put there
-_OF_TORCH = ("torch.nn.modules", "torch.optim.lr_scheduler", "torch.optim.swa_utils")
+# Whose objects hold what users put there.
+_OF_LIBRARY = frozenset(
+    {
+        *("argparse", "types", "collections", "configparser", "weakref", "_weakrefset"),
+        *("threading", "multiprocessing", "queue"),
+    }
+)
+_OF_TORCH = (
+    *("torch.nn.modules", "torch.optim.lr_scheduler", "torch.optim.swa_utils"),
+    "torch.distributions",
+)
 # Not followed by their names: what makes or shows objects, and what watches them (use_patches.py).
 _NOT_RUN = frozenset(
     {
@@ -73,16 +91,15 @@ class Reach:
         self._parts = 0
         self._array_bytes = 0  # of large arrays
         self._imports: set[str] = set()  # names of Python modules that are not there yet
-        self._texts: set[str] = set()  # that were read, and may be names of attributes
-        self._by_text = False
         self.caches: list[tuple[Any, int]] = []  # of functools, with their misses before
 
     def value(self, value: Any, place: Place) -> None:
         """A read gave `value`."""
         kind = type(value)
-        if issubclass(kind, str):
-            self._text(value)
-        if kind in PLAIN or id(value) in self._seen or isinstance(value, FakeTensor):
+        if kind in PLAIN or issubclass(kind, FakeTensor):
+            return
+        if id(value) in self._seen:
+            self._watch.names.also(value, place.words)
             return
         self._seen.add(id(value))
         self._held.append(value)
@@ -96,14 +113,17 @@ class Reach:
             self.value(value.__func__, place.then("own", "__func__"))
             self._object(value.__self__, place.then("own", "__self__"))
         elif kind is types.BuiltinFunctionType:
-            if value in (getattr, hasattr, setattr):  # in a partial, for example
-                self.by_text()
+            if value in BY_NAME:  # by another name
+                self._watch.names.note({("", WHOLE)})
             self.value(value.__self__, place.then("own", "__self__"))
         elif kind in (staticmethod, classmethod):
             self.value(value.__func__, place.then("own", "__func__"))
         elif kind in (property, functools.cached_property):
             name = "fget" if kind is property else "func"
             self.value(getattr(value, name), place.then("own", name))
+        elif issubclass(kind, functools.partial) and value.func in BY_NAME and len(value.args) > 1:
+            self._watch.names.note({("", str(value.args[1]))})
+            self.value(value.args, place.then("own", "args"))
         elif issubclass(kind, functools.partial):
             for name in ("func", "args", "keywords"):
                 self.value(getattr(value, name), place.then("own", name))
@@ -113,23 +133,6 @@ class Reach:
             self._module(value, place)
         else:
             self._other(value, kind, place)
-
-    def by_text(self) -> None:
-        """Code of the user's looks up attributes by texts."""
-        self._by_text = True
-        self._watch.names({("", text) for text in self._texts})
-
-    def texts(self, texts: Iterable[str]) -> None:
-        """Code of the user's gives these to functions, which may look up attributes by them."""
-        for text in texts:
-            self._text(text)
-
-    def _text(self, text: str) -> None:
-        text = str.__str__(text)  # of a class of the user's, too
-        if text.isidentifier() and text not in self._texts:
-            self._texts.add(text)
-            if self._by_text:
-                self._watch.names({("", text)})
 
     def parts(self, container: Any, place: Place) -> None:
         """The parts of a container that is read."""
@@ -143,8 +146,6 @@ class Reach:
             )
         if isinstance(container, (dict, types.MappingProxyType)):
             for key, part in list(container.items()):
-                if issubclass(type(key), str):
-                    self._text(key)
                 words = f"{place.words}[{key!r}]" if type(key) in PLAIN else place.words
                 self.value(part, place.then("entry", key, words))
         elif isinstance(container, (set, frozenset)):
@@ -167,6 +168,12 @@ class Reach:
             self._entries(owner, place.then("class", position, owner.__name__))
 
     def _class(self, of: type, place: Place) -> None:
+        for position, owner in enumerate(type(of).__mro__):  # metaclasses
+            if not is_of_library(owner.__module__):
+                self._held.append(owner)
+                self._entries(owner, place.then("class", position, owner.__name__))
+                self._watch.names.also(owner, of.__name__)
+                self._watch.names.also(owner, place.words)
         for position, owner in enumerate(of.__mro__):
             if position == 0 or id(owner) not in self._seen:
                 self._seen.add(id(owner))
@@ -180,7 +187,7 @@ class Reach:
             return
         self._watch.classes.setdefault(owner, (place, dict(entries)))
         at = place.then("vars", None, owner.__name__)
-        self._watch.by_name(entries, at, owner.__name__)
+        self._watch.names.add(entries, at, owner.__name__, owner)
         for name, value in list(entries.items()):
             is_run = name.startswith("__") and name not in _NOT_RUN
             if is_run and isinstance(value, types.FunctionType):
@@ -188,7 +195,14 @@ class Reach:
 
     def _module(self, of: types.ModuleType, place: Place) -> None:
         if is_users(of):
-            self._watch.by_name(vars(of), place.then("vars"), place.words)
+            at = place.then("vars").then("entry", "__getattr__")
+            self.value(vars(of).get("__getattr__"), at)
+            self._watch.names.add(vars(of), place.then("vars"), place.words, of)
+
+    def every_module(self) -> None:
+        """The step finds Python modules by names that it puts together."""
+        self._imports |= {name for name, of in sys.modules.items() if _is_there(of)}
+        self.imported()
 
     def environment(self) -> None:
         """The step may read environment variables."""
@@ -231,8 +245,16 @@ class Reach:
             found = self._watch.look(value, place, lambda of: of(), f"{place.words}()")
             self.value(found, place.then("call"))
         elif kind is contextvars.ContextVar:
-            look = lambda of: of.get(None)  # noqa: E731
-            self.value(self._watch.look(value, place, look, place.words), place.then("get"))
+            words = f"the context variable {value.name!r}"
+            found = self._watch.look(value, place, Variable(), words)
+            self.value(found, place.then("get"))
+        elif issubclass(kind, MEMORY):
+            self._watch.look(value, place, Memory(), f"the {kind.__name__} {place.words}")
+        elif issubclass(kind, queue.SimpleQueue):
+            self._watch.look(value, place, Length(), f"the {kind.__name__} {place.words}")
+        elif issubclass(kind, threading.local):
+            self._watch.alone = f"it reads {place.words}, of its thread"
+            self._watch.know(value, place)
         elif kind is _CACHED:
             self.caches.append((value, value.cache_info().misses))
             self.value(value.__wrapped__, place.then("vars").then("entry", "__wrapped__"))
@@ -249,6 +271,8 @@ class Reach:
             self._getter(value, place)
         elif value is os.environ:
             self.environment()
+        elif issubclass(kind, torch.Tensor):
+            self._watch.tensors.add_outer(value, place)
         elif is_watchable(kind):
             self._watch.know(value, place)
 
@@ -258,15 +282,15 @@ class Reach:
         given = (*getattr(made_by, "args", ()), *made_of)  # a partial, where it has keywords
         texts = [part for part in given if isinstance(part, str)]
         names = {name for text in texts for name in text.split(".")}
-        self._watch.names({("", name) for name in names})
+        self._watch.names.note({("", name) for name in names})
 
     def _array(self, array: Any, place: Place) -> None:
         words = f"the array {place.words}"
         if array.dtype.hasobject:
-            self._watch.look(array, place, _Objects(array), words)
+            self._watch.look(array, place, Objects(array), words)
             return
-        if array.nbytes <= _FEW_ARRAY_BYTES:
-            self._watch.look(array, place, _values, words)
+        if array.nbytes <= FEW_BYTES:
+            self._watch.look(array, place, Values(), words)
             return
         self._array_bytes += array.nbytes
         if self._array_bytes > MOST_ARRAY_BYTES:
@@ -276,55 +300,13 @@ class Reach:
                 remedy="register it as a buffer of the model, torch.from_numpy(array), or give "
                 "that to the step as an argument",
             )
-        self._watch.look(array, place, _IsStill(array), words)
+        self._watch.look(array, place, IsStill(array), words)
 
 
-class _IsStill:
-    """Whether an array is as it was, without a copy of it in each call."""
-
-    def __init__(self, array: Any) -> None:
-        with _disable_current_modes():
-            self._form, self._known = _form(array), _numbers(array).clone()
-
-    def __call__(self, array: Any) -> bool:
-        with _disable_current_modes():
-            return _form(array) == self._form and torch.equal(_numbers(array), self._known)
-
-
-def _numbers(array: Any) -> torch.Tensor:
-    """The array's bytes as numbers, in its own memory where its elements lie together; read only
-    arrays too."""
-    if array.flags.f_contiguous:
-        array = array.T
-    if not array.flags.c_contiguous:
-        array = array.copy()
-    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
-    memory.of = array  # type: ignore[attr-defined]  # keeps it alive
-    whole = array.nbytes % 8 == 0 and array.ctypes.data % 8 == 0
-    return torch.frombuffer(memory, dtype=torch.int64 if whole else torch.uint8)
+def _is_there(module: Any) -> bool:
+    return type(module) is types.ModuleType and is_users(module)
 
 
 def _is_numpy_generator(kind: type) -> bool:
     is_numpy = (kind.__module__ or "").startswith("numpy.random")
     return is_numpy and kind.__name__ in ("Generator", "RandomState")
-
-
-def _form(array: Any) -> tuple:
-    return str(array.dtype), array.shape, array.strides
-
-
-def _values(array: Any) -> tuple:
-    return *_form(array), array.tobytes()
-
-
-class _Objects:
-    """Whether an array has the same objects, which stay alive, so that no other one has their
-    address."""
-
-    def __init__(self, array: Any) -> None:
-        self._form, self._known = _form(array), array.ravel().tolist()
-
-    def __call__(self, array: Any) -> bool:
-        if _form(array) != self._form:
-            return False
-        return all(map(operator.is_, array.ravel().tolist(), self._known))

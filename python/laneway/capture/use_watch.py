@@ -3,34 +3,38 @@
 Whatever the step reads outside of itself is a constant of the graph, so each read becomes a guard.
 Known objects are the step's models and functions, and what reads from known objects give: an object
 that the step makes is not known, and free to be read and written. Reads of attributes are seen as
-they happen (use_patches.py); variables, and attributes of what cannot be watched, by the code of
-the functions that are reached (code_names.py); containers are read whole.
+they happen (use_patches.py); variables by the code of the functions that are reached, attributes of
+what cannot be watched by that and by calls of getattr (use_names.py); containers are read whole.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.optim import Optimizer
 
-from laneway.capture import code_names
+from laneway.capture import code_names, lookups
 from laneway.capture.byte_code import refuse_unknown_python
 from laneway.capture.chance import Chance
-from laneway.capture.code_names import Named, is_users, named_in
+from laneway.capture.code_names import Named, named_in
 from laneway.capture.fake_keys import FakeKeys
+from laneway.capture.tensor_attributes import TensorAttributes
 from laneway.capture.use_hooks import Hooks
-from laneway.capture.use_patches import Patched
+from laneway.capture.use_names import Names, is_of_library, is_plain_code
+from laneway.capture.use_patches import Patched, looks_up_itself
 from laneway.capture.use_reach import Reach
 from laneway.capture.user_lines import is_internal, line_at
 from laneway.capture.uses import (
     MISSING,
     Guard,
+    Known,
     Place,
     attributes_of,
     content_of,
@@ -46,21 +50,6 @@ _WHOLE = frozenset({"__dict__", "__reduce_ex__", "__getstate__", "__deepcopy__",
 _ENVIRONMENT = {(of, name) for of in ("os", "") for name in ("environ", "getenv")}
 
 
-class _Known:
-    """A known object. `entries` is its dictionary, `before` a copy from when it became known,
-    `seen` the attributes that were read or written, `written` those that were written first,
-    `lines` where they were written."""
-
-    __slots__ = ("of", "place", "entries", "before", "seen", "written", "lines", "is_own")
-
-    def __init__(self, of: Any, place: Place, entries: Any, is_own: bool) -> None:
-        self.of, self.place, self.entries, self.is_own = of, place, entries, is_own
-        self.before = content_of(entries) if type(entries) is dict else {}
-        self.seen: set[str] = set()
-        self.written: set[str] = set()
-        self.lines: dict[str, str | None] = {}
-
-
 class Watch:
     """One per run of a step, used by its thread. `telling` is the context of the run."""
 
@@ -70,25 +59,26 @@ class Watch:
         functions: Iterable[Any],
         optimizers: Sequence[Optimizer] = (),
         fakes: dict[int, torch.Tensor] | None = None,
+        tensors: TensorAttributes | None = None,
     ) -> None:
         refuse_unknown_python()
         self.guards: dict[tuple[int, Any], Guard] = {}
-        self.objects: dict[int, _Known] = {}
-        self._by_entries: dict[int, _Known] = {}
+        self.objects: dict[int, Known] = {}
+        self._by_entries: dict[int, Known] = {}
         self.containers: dict[int, tuple[Any, Place, Any]] = {}  # with their content before
         # What code may set: the kind, the holder's place, the holder, the key, before, words.
-        self.variables: list[tuple[str, Place, Any, Any, Any, str]] = []
-        self.named: dict[int, tuple[Any, Place, str]] = {}  # dictionaries read by name
+        self.variables: dict[Any, tuple[str, Place, Any, Any, Any, str]] = {}
         self.classes: dict[type, tuple[Place, dict[str, Any]]] = {}  # with their entries before
         self.alone: str | None = None
         self._held: list[Any] = []  # keeps ids taken
-        self._pairs: set[tuple[str, str]] = set()
+        self.names = Names(self)
         self._patched = Patched(self)
         self.chance = Chance()
         self.reach = Reach(self)
         self.hooks = Hooks(self.reach)
         self.fakes = fakes or {}  # of the job's tensors, by the tensor's id
         self._keys = FakeKeys(self.fakes)
+        self.tensors = tensors or TensorAttributes()
         self._optimizers = optimizers
         roots = list(modules)
         self._module_count = len(roots)
@@ -97,7 +87,12 @@ class Watch:
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
         """Inside, what this thread reads and writes is noted."""
-        with self._patched.telling(), self.chance.refused():
+        tells = (
+            self._patched.telling(),
+            lookups.told_of_lookups(self.names),
+            self.tensors.told_to(self),
+        )
+        with tells[0], tells[1], tells[2], self.chance.refused():
             for number, root in enumerate(self._roots):
                 if number < self._module_count:
                     self._own_module(root, Place(None, "root", number, type(root).__name__))
@@ -113,9 +108,11 @@ class Watch:
 
     def end(self) -> None:
         """Lets go of all that was seen, but for the guards."""
-        for seen in (self.objects, self._by_entries, self.containers, self.named, self.classes):
+        for seen in (self.objects, self._by_entries, self.containers, self.classes):
             seen.clear()
         self.variables.clear()
+        self.names.end()
+        self.tensors.end()
 
     # What happens in the step.
 
@@ -144,26 +141,33 @@ class Watch:
                 self._guard("entry", known.place.then("vars"), entries, name, MISSING)
             if found is not None:
                 self._read_class(known, name, found)
+            else:
+                self.names.absent_in_classes(known.of, known.place, name)
+                if looks_up_itself(type(known.of)):  # by another name, perhaps
+                    self.take_whole(known.of)
 
     def written(self, of: Any, name: str) -> None:
         known = self.objects.get(id(of))
         if known is None:
             return
         known.lines[name] = line_at(sys._getframe(2))
+        writes = lookups.asking(sys._getframe(2))
+        if writes is not None and is_internal(writes.f_code):
+            known.by_torch.add(name)
+        self.names.about_to_set_slot(of, known.place, name)
         if name not in known.seen:
             known.seen.add(name)
             known.written.add(name)
 
-    def _read_whole(self, known: _Known, name: str) -> None:
+    def _read_whole(self, known: Known, name: str) -> None:
         """Whoever copies an object reads all of it."""
-        frame = sys._getframe(3)
-        by_torch = name == "__dict__" and code_names.is_library(frame.f_code)
-        if not by_torch and known.entries is not None and id(known.entries) not in self.containers:
-            known.seen.add(name)
-            self.container(known.entries, known.place.then("vars"))
+        frame = lookups.asking(sys._getframe(3)) or sys._getframe(3)
+        if name != "__dict__" or not code_names.is_library(frame.f_code):
+            self.take_whole(known.of)
 
-    def _read_class(self, known: _Known, name: str, found: tuple[type, Any]) -> None:
+    def _read_class(self, known: Known, name: str, found: tuple[type, Any]) -> None:
         owner, value = found
+        self.names.absent_in_classes(known.of, known.place, name, owner)
         if isinstance(value, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             if isinstance(value, types.MemberDescriptorType):
                 self._slot(known, name, value)
@@ -172,12 +176,12 @@ class Watch:
             return
         position = type(known.of).__mro__.index(owner)
         place = known.place.then("class", position, owner.__name__)
-        if not is_plain_code(value) or not _is_installed(owner):
-            self._guard("entry", place.then("vars"), vars(owner), name, value)
+        if not is_plain_code(value) or not is_of_library(owner.__module__):
+            self._guard("entry", place.then("vars"), self.names.entries_of(owner), name, value)
         words = known.place.attribute(name).words if not is_plain_code(value) else owner.__name__
         self.reach.value(value, place.then("vars").then("entry", name, words))
 
-    def _slot(self, known: _Known, name: str, slot: Any) -> None:
+    def _slot(self, known: Known, name: str, slot: Any) -> None:
         def look(of: Any) -> Any:
             try:
                 return slot.__get__(of)
@@ -187,11 +191,10 @@ class Watch:
         value = look(known.of)
         place = known.place.then("own", name, known.place.attribute(name).words)
         self._guard("look", known.place, known.of, look, value, place.words, name)
-        words = f"the attribute {name!r} of a {type(known.of).__name__}"
-        self.variables.append(("slot", known.place, known.of, name, value, words))
+        self.names.about_to_set_slot(known.of, known.place, name)
         self.reach.value(value, place)
 
-    def _part(self, known: _Known, name: str) -> tuple[Any, Place] | None:
+    def _part(self, known: Known, name: str) -> tuple[Any, Place] | None:
         """A parameter, buffer or child of a module. Of the step's own models ModuleForm sees that
         they stay."""
         for holder in _HOLDERS:
@@ -227,51 +230,26 @@ class Watch:
         if id(of) in self.objects:
             return
         self._held.append(of)
-        entries = attributes_of(of)
-        known = _Known(of, place, entries if type(entries) is dict else None, is_own)
+        entries = of.__dict__ if isinstance(of, threading.local) else attributes_of(of)
+        known = Known(of, place, entries if type(entries) is dict else None, is_own)
         self.objects[id(of)] = self._by_entries[id(entries)] = known
         kind = type(of)
-        if not isinstance(of, torch.nn.Module) and not self._patched.watches(kind):
-            self.by_name(entries, place.then("vars"), place.words)
+        if not isinstance(of, (torch.nn.Module, types.FunctionType)):
+            self._guard("class", place, of, "__class__", kind)
+        if isinstance(of, torch.nn.Module):
+            pass
+        elif not self._patched.watches(kind):
+            self.names.add(entries, place.then("vars"), place.words, of)
+        elif (base := looks_up_itself(kind)) and not is_of_library(base.__module__):
+            self.take_whole(of)
         self.reach.of_class(kind, place)
-
-    def by_name(self, entries: Any, place: Place, name: str) -> None:
-        """Entries of this dictionary are read where code names them as attributes."""
-        if entries is None or id(entries) in self.named:
-            return
-        last = name.rpartition(".")[2]
-        self._held.append(entries)
-        self.named[id(entries)] = entries, place, last
-        self._read_named(entries, place, last, self._pairs)
-
-    def _read_named(self, entries: Any, place: Place, last: str, pairs: set[Any]) -> None:
-        for name in list(entries):
-            if not isinstance(name, str) or name.startswith("__"):
-                continue
-            if (last, name) not in pairs and ("", name) not in pairs:
-                continue
-            value = entry_of(entries, name)
-            if is_plain_code(value) and isinstance(entries, types.MappingProxyType):
-                continue
-            self.entry(place, entries, name)
-            known = self._by_entries.get(id(entries))
-            if known is not None:
-                known.seen.add(name)
-            elif type(entries) is dict:
-                self._may_change(place, entries, name, value)
-
-    def names(self, attributes: Set[tuple[str, str]]) -> None:
-        """What may be read of these, as pairs of what an attribute is of ("": of anything) and its
-        name."""
-        new = attributes - self._pairs
-        self._pairs |= new
-        for entries, at, last in list(self.named.values()):
-            self._read_named(entries, at, last, new)
 
     def function(self, function: types.FunctionType, place: Place) -> None:
         """The function may run in the step."""
         code = function.__code__
         if code_names.is_library(code) and not is_internal(code):
+            registry = function.__dict__.get("registry")  # of a singledispatch
+            self.reach.value(registry, place.then("vars").then("entry", "registry"))
             return
         named = named_in(code)
         cells = list(enumerate(zip(code.co_freevars, function.__closure__ or ())))
@@ -285,14 +263,18 @@ class Watch:
         self.reach.imports(named, function.__globals__)
         if named.attributes & _ENVIRONMENT:
             self.reach.environment()
-        self.names(named.attributes)
-        if not code_names.is_installed(code):
-            self.reach.texts(named.texts)
-            if named.by_text:
-                self.reach.by_text()
+        if code_names.is_installed(code):
+            self.names.note(named.attributes - {("", code_names.WHOLE)})
+        else:
+            self.names.note(named.attributes, named.put)
+            if named.finds_modules:
+                self.reach.every_module()
         words = f"a default argument of {function.__name__}"
-        self.reach.value(function.__defaults__, place.then("own", "__defaults__", words))
-        self.reach.value(function.__kwdefaults__, place.then("own", "__kwdefaults__", words))
+        for name in ("__defaults__", "__kwdefaults__"):
+            value = getattr(function, name)
+            if value is not None and not code_names.is_installed(code):
+                self._guard("own", place, function, name, value, words)
+            self.reach.value(value, place.then("own", name, words))
         self.know(function, place)
         wrapped = function.__dict__.get("__wrapped__")
         self.reach.value(wrapped, place.then("vars").then("entry", "__wrapped__"))
@@ -307,33 +289,54 @@ class Watch:
         value = MISSING if code_names.is_empty(cell) else cell.cell_contents
         self._guard("cell", place, cell, None, value)
         if is_stored:
-            self.variables.append(
-                ("cell", place, cell, None, value, f"the variable {place.words!r}")
-            )
+            self.may_change(place, cell, None, value, "cell", f"the variable {place.words!r}")
         self.reach.value(value, place.then("content"))
 
     def _globals(self, function: types.FunctionType, place: Place, named: Named) -> None:
         scope, at = function.__globals__, place.then("own", "__globals__", "")
         installed = code_names.is_installed(function.__code__)
         for name in named.globals:
-            stored = name in named.stored
-            if name not in scope:
+            value, stored = scope.get(name, MISSING), name in named.stored
+            if stored:
+                self.may_change(at, scope, name, value)
+            if stored and name not in named.read:
+                continue
+            if value is MISSING:
                 if stored:
                     self._guard("entry", at, scope, name, MISSING, name)
-                    self._may_change(at, scope, name, MISSING)
                 continue
-            value = scope[name]
             if installed and is_plain_code(value):
                 continue
             if not isinstance(value, types.ModuleType):
                 self._guard("entry", at, scope, name, value, name)
-            if stored:
-                self._may_change(at, scope, name, value)
             self.reach.value(value, at.attribute(name))
 
-    def _may_change(self, place: Place, holder: Any, name: str, value: Any) -> None:
-        words = f"the variable {place.attribute(name).words!r}"
-        self.variables.append(("entry", place, holder, name, value, words))
+    def may_change(
+        self, place: Place, of: Any, key: Any, value: Any, kind: str = "entry", words: str = ""
+    ) -> None:
+        """The step may set of[key], which is `value` before."""
+        words = words or f"the variable {place.attribute(key).words!r}"
+        self.variables.setdefault((id(of), key), (kind, place, of, key, value, words))
+
+    def note_seen(self, entries: Any, name: str) -> bool:
+        """An attribute was read; whether the dictionary is one of a known object."""
+        known = self._by_entries.get(id(entries))
+        if known is not None:
+            known.seen.add(name)
+        return known is not None
+
+    def note_absent(self, holder: Any, place: Place, name: Any) -> None:
+        """holder[name] is read and is not there."""
+        self.note_seen(holder, name)
+        self._guard("entry", place, holder, name, MISSING)
+
+    def take_whole(self, of: Any) -> None:
+        """All attributes of this object, where it is known, are read."""
+        known = self.objects.get(id(of))
+        if known is not None and known.entries is not None:
+            known.seen.add("__dict__")
+            if id(known.entries) not in self.containers:
+                self.container(known.entries, known.place.then("vars"))
 
     def entry(self, place: Place, holder: Any, name: Any) -> None:
         """holder[name] is read."""
@@ -384,14 +387,3 @@ def _has_fakes(value: Any) -> bool:
     if type(value) in (list, tuple):
         return any(isinstance(part, FakeTensor) for part in value)
     return type(value) is dict and any(isinstance(p, FakeTensor) for p in value.values())
-
-
-def is_plain_code(value: Any) -> bool:
-    """A function, class or Python module, or what makes one of an attribute."""
-    kinds = (types.FunctionType, types.BuiltinFunctionType, type, types.ModuleType)
-    return isinstance(value, (*kinds, staticmethod, classmethod, property))
-
-
-def _is_installed(owner: type) -> bool:
-    module = sys.modules.get(owner.__module__)
-    return module is not None and not is_users(module)

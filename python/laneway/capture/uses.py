@@ -94,11 +94,38 @@ _LOOK: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+class Known:
+    """A known object. `entries` is its dictionary, `before` a copy from when it became known,
+    `seen` the attributes that were read or written, `written` those that were written first,
+    `lines` where they were written, `by_torch` those that torch itself wrote."""
+
+    __slots__ = (
+        "of",
+        "place",
+        "entries",
+        "before",
+        "seen",
+        "written",
+        "lines",
+        "by_torch",
+        "is_own",
+    )
+
+    def __init__(self, of: Any, place: Place, entries: Any, is_own: bool) -> None:
+        self.of, self.place, self.entries, self.is_own = of, place, entries, is_own
+        self.before = content_of(entries) if type(entries) is dict else {}
+        self.seen: set[str] = set()
+        self.written: set[str] = set()
+        self.lines: dict[str, str | None] = {}
+        self.by_torch: set[str] = set()
+
+
 @dataclasses.dataclass(eq=False)
 class Guard:
     """What must be as it was. `kind` "entry": holder[key] is `value`, or has no such key (MISSING).
-    "cell": the cell `holder` holds `value`. "content": the container `holder` has the parts
-    `value`. "look": `key(holder)` gives an object of equal value, or the same one."""
+    "cell": the cell `holder` holds `value`. "class": `holder` is of the class `value`. "own": its
+    attribute `key` is `value`. "content": the container `holder` has the parts `value`. "look":
+    `key(holder)` gives an object of equal value, or the same one."""
 
     kind: str
     place: Place
@@ -117,6 +144,10 @@ class Guard:
                 return self.holder.cell_contents
             except ValueError:
                 return MISSING
+        if self.kind == "class":
+            return type(self.holder)
+        if self.kind == "own":
+            return getattr(self.holder, self.key)
         return parts_of(self.holder) if self.kind == "content" else self.key(self.holder)
 
     def holds(self, now: Any) -> bool:
@@ -128,10 +159,10 @@ class Guard:
 
 @dataclasses.dataclass(eq=False)
 class Effect:
-    """A plain change that the step makes: after it, holder[key] is `after` ("entry"), its attribute
-    is ("slot"), the cell `holder` holds `after` ("cell"), or the container `holder` has the content
-    `after` ("content"). `was_read`: the step may depend on
-    what was there before."""
+    """A change that the step makes: after it, holder[key] is `after` ("entry"), its attribute is
+    ("slot", "own"), the cell `holder` holds `after` ("cell"), the container `holder` has the
+    content `after` ("content"), or `key(holder)` gives `after` ("look"). `was_read`: the step may
+    depend on what was there before."""
 
     kind: str
     place: Place
@@ -141,13 +172,20 @@ class Effect:
     after: Any
     words: str
     was_read: bool
-    in_module: bool = False  # an attribute of a module
+    in_module: bool = False  # an attribute of a module, or of one of the job's tensors
+    of_argument: bool = False  # an attribute of an argument
+    by_torch: bool = False  # torch itself made it
+    is_shared: bool = False  # `after` is an object that each run of the graph puts there
     source: str | None = None  # the user's line that changed it, where that was seen
 
     def put(self, value: Any) -> None:
         """Makes `value` what is there."""
         if self.kind == "entry":
             _put_entry(self.holder, self.key, value)
+        elif self.kind == "own":
+            setattr(self.holder, self.key, value)
+        elif self.kind == "look":
+            self.key.put(self.holder, value)
         elif self.kind == "slot":
             delattr(self.holder, self.key) if value is MISSING else setattr(
                 self.holder, self.key, value
@@ -162,7 +200,8 @@ class Effect:
 
     def do(self) -> None:
         """Makes the change."""
-        self.put(copied(self.after) if self.kind != "content" else self.after)
+        is_shared = self.is_shared or self.kind == "content"
+        self.put(self.after if is_shared else copied(self.after))
 
 
 @dataclasses.dataclass(eq=False)
@@ -180,12 +219,15 @@ class OuterTensor:
 
 @dataclasses.dataclass(eq=False)
 class Uses:
-    """`alone` says why another step's uses cannot be found by these; None when they can."""
+    """`alone` says why another step's uses cannot be found by these; None when they can, which
+    `asked` excludes."""
 
     guards: list[Guard]
     effects: list[Effect]
     alone: str | None = None
     tensors: list[OuterTensor] = dataclasses.field(default_factory=list)
+    # Attributes of tensor arguments: which of the arguments, the name, the value.
+    asked: list[tuple[int, str, Any]] = dataclasses.field(default_factory=list)
 
     def unbound(self) -> Uses:
         """The same without objects that were held."""

@@ -21,10 +21,12 @@ _NUMBER = "_laneway_value"  # attribute of a fake tensor: (table, index of its v
 class ValueTable:
     """Storages and values in the order in which they appear. `lazy` are values that are conjugated
     or negated only when they are read, so that their layout does not describe them completely.
-    `made` has each tensor, weakly, with its value."""
+    `made` has each tensor, weakly, with its value; `given` the tensors of the call's arguments,
+    with the fakes in their places."""
 
     def __init__(self) -> None:
         self.made: list[tuple[weakref.ref[torch.Tensor], int]] = []
+        self.given: list[tuple[torch.Tensor, weakref.ref[torch.Tensor]]] = []
         self.storages: list[Storage] = []
         self.values: list[Value] = []
         self.lazy: set[int] = set()
@@ -66,8 +68,13 @@ class ValueTable:
             self.storages.append(Storage(StorageKind.persistent, slot, nbytes))
         return self._add_on(tensor, self._slot_storages[slot])
 
-    def add_input(self, tensor: torch.Tensor, position: int) -> int:
-        """A new value for graph input `position`, with a storage of its own."""
+    def add_input(
+        self, tensor: torch.Tensor, position: int, given: torch.Tensor | None = None
+    ) -> int:
+        """A new value for graph input `position`, with a storage of its own. `given`: the argument
+        of the call in whose place it is."""
+        if given is not None:
+            self.given.append((given, weakref.ref(tensor)))
         nbytes = tensor.untyped_storage().nbytes()
         self.storages.append(Storage(StorageKind.input, position, nbytes))
         return self._add_on(tensor, len(self.storages) - 1)

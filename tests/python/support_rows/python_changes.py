@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -92,6 +93,60 @@ def counting(trial: Trial) -> None:
     trial.train(Counting, batches(3))
 
 
+def marking(trial: Trial, mark: Callable[[Any, torch.Tensor], Any]) -> None:
+    """mark(parameter, x) is called of each parameter, and what it sets is kept."""
+
+    def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        for parameter in model.parameters():
+            mark(parameter, x)
+        optimizer.step()
+        return loss
+
+    def around(model: nn.Module, optimizer: Any) -> Callable[[], Any]:
+        def take() -> None:
+            for parameter, kept in zip(model.parameters(), model.kept, strict=True):
+                kept.copy_(getattr(parameter, "main_grad", kept))
+
+        return take
+
+    trial.train(Marked, batches(3), None, closure=closure, around=around)
+
+
+class Marked(nn.Sequential):
+    """A classifier with a buffer for each parameter."""
+
+    def __init__(self) -> None:
+        super().__init__(*plain())
+        self.kept = [torch.zeros_like(p, requires_grad=False) for p in self.parameters()]
+        for number, buffer in enumerate(self.kept):
+            self.register_buffer(f"kept_{number}", buffer)
+
+
+def setting(parameter: Any, x: torch.Tensor) -> None:
+    parameter.main_grad = parameter.grad * 2
+
+
+def adding(parameter: Any, x: torch.Tensor) -> None:
+    parameter.main_grad = getattr(parameter, "main_grad", 0) + parameter.grad
+
+
+def of_an_argument(parameter: Any, x: torch.Tensor) -> None:
+    x.seen = True
+
+
+CHANGED.each(
+    {
+        "an attribute of a parameter: p.main_grad = p.grad * 2": setting,
+        "the same, added to what is there": adding,
+        "an attribute of an argument": of_an_argument,
+    },
+    marking,
+)
+
+
 class Remembering(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -160,6 +215,11 @@ def an_attribute_of_a_tensor() -> Any:
     return lambda loss: setattr(target, "last", loss.detach())
 
 
+def an_array() -> Any:
+    counts = numpy.zeros(3)
+    return lambda loss: counts.__setitem__(0, counts[0] + 1)
+
+
 def a_hook() -> Any:
     return lambda loss: loss.register_hook(lambda gradient: gradient + 0 * loss.detach())
 
@@ -180,6 +240,7 @@ CHANGED.each(
         "a queue that gets the loss": a_queue,
         "a context variable": a_context_variable,
         "an attribute of a tensor outside": an_attribute_of_a_tensor,
+        "a numpy array that counts": an_array,
         "a hook that holds its own tensor": a_hook,
         "text of a number: str(loss.item())": lambda: lambda loss: str(loss.item()),
         "text of a tensor: f'{loss}'": lambda: lambda loss: f"{loss}",

@@ -105,6 +105,31 @@ def a_network() -> Any:
     return lambda: beside(one).square().sum(), lambda value: beside.weight.data.fill_(value)
 
 
+def put_together() -> Any:
+    of = types.SimpleNamespace(rate_1=1.0)
+    return lambda: getattr(of, f"rate_{1}"), lambda value: setattr(of, "rate_1", value)
+
+
+def taken_apart() -> Any:
+    of = types.SimpleNamespace(rate=1.0)
+    return lambda: dict(vars(of).items())["rate"], lambda value: setattr(of, "rate", value)
+
+
+def evaluated() -> Any:
+    of = types.SimpleNamespace(rate=1.0)
+    return lambda: eval("of.rate", {"of": of}), lambda value: setattr(of, "rate", value)
+
+
+def not_there() -> Any:
+    of = types.SimpleNamespace()
+    return lambda: getattr(of, "rate", 4.0), lambda value: setattr(of, "rate", value)
+
+
+def memory() -> Any:
+    held = bytearray(4)
+    return lambda: float(held[1]), lambda value: held.__setitem__(1, int(value))
+
+
 def an_array() -> Any:
     held = numpy.ones(8)
     return lambda: float(held[-1]), lambda value: held.fill(value)
@@ -129,6 +154,11 @@ READ.each(
         "an attribute of a namespace": a_namespace,
         "an attribute of a class": a_class_attribute,
         "a variable of the function around it": a_variable,
+        "a name that is put together: getattr(of, f'rate_{n}')": put_together,
+        "a namespace taken apart: vars(of).items()": taken_apart,
+        "text that is evaluated": evaluated,
+        "an attribute that is not there at first": not_there,
+        "a bytearray": memory,
         "a tensor outside of the model, written in place": a_tensor,
         "a tensor outside of the model, written through .data": a_tensor_by_data,
         "a network beside the step's models, moved by the loop": a_network,
@@ -151,6 +181,23 @@ def annealed(trial: Trial) -> None:
         batches(4),
         around=around,
     )
+
+
+@READ("an attribute of a parameter")
+def of_a_parameter(trial: Trial) -> None:
+    def closure(model: Any, optimizer: Any, x: torch.Tensor, y: torch.Tensor) -> Any:
+        optimizer.zero_grad()
+        norms = [p.square().sum() * getattr(p, "decay", 0.1) for p in model.parameters()]
+        loss = F.cross_entropy(model(x), y) + sum(norms)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def around(model: nn.Module, optimizer: Any) -> Callable[[], Any]:
+        values = iter((0.5, 0.25, 0.25, 0.0))
+        return lambda: setattr(next(model.parameters()), "decay", next(values))
+
+    trial.train(plain, batches(4), None, closure=closure, around=around)
 
 
 @READ("a layer's forward, replaced on the instance")

@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.utils import _pytree as pytree
 
 from laneway.capture.border import can_be_laid_out
 from laneway.capture.capture import CapturedJobGraph
 from laneway.capture.guards import Guards
 from laneway.capture.signature import InputSignature, OtherForm
+from laneway.capture.uses import MISSING, attributes_of, is_same, short
 from laneway.errors import LayoutError
 from laneway.graph.graph_ir import TORCH_OF_DTYPE, ValueKind
 from laneway.jobs.calls import written_inputs
@@ -35,13 +37,30 @@ class Form:
 
     signature: InputSignature
     guards: Guards | None
+    # Attributes of tensors among the arguments: which, the name, the value.
+    asked: list[tuple[int, str, Any]] = dataclasses.field(default_factory=list)
 
     def difference(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
         """In what the arguments are not of this form, in words; None when in nothing."""
         difference = self.signature.difference(args, kwargs)
+        if difference is None and self.asked:
+            difference = self.other_attribute(args, kwargs)
         if difference is not None or self.guards is None:
             return difference
         return self.guards.difference(self.signature.tensors(args, kwargs))
+
+    def other_attribute(self, args: tuple, kwargs: dict[str, Any]) -> str | None:
+        """Which attribute that the step reads of an argument is not as it was, in words."""
+        leaves = pytree.tree_leaves((args, kwargs))
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        for position, name, value in self.asked:
+            now = attributes_of(tensors[position]).get(name, MISSING)
+            if not is_same(now, value):
+                return (
+                    f"the attribute {name!r} of argument {position}, which the step reads, is "
+                    f"{short(now)} and was {short(value)}"
+                )
+        return None
 
 
 class GraphCall:
@@ -58,12 +77,12 @@ class GraphCall:
         self._job = job
         self._index = index
         self.captured = captured
-        self.form = Form(captured.inputs, captured.guards)
+        self.form = Form(captured.inputs, captured.guards, captured.uses.asked)
         self.conditions: Any = None  # what the capture took as constant: see Variants
         left = captured.written_inputs, captured.input_gradients
         self._binder = Binder(captured.inputs, optimizers, captured.fixed, *left)
         self._warned = False  # that submit() writes no argument
-        self._guards = captured.guards
+        self._is_by_layout = captured.guards is None and not captured.uses.asked
         self._outer: OuterTensors | None = None
         if captured.uses.tensors:
             tensors, contents = captured.uses.tensors, job.outer_contents
@@ -90,10 +109,12 @@ class GraphCall:
     def take(self, args: tuple, kwargs: dict[str, Any]) -> Frame:
         """Raises OtherForm, and nothing has happened, when the arguments are not of the form that
         the graph was captured for, or guards tell them apart."""
-        if self._guards is None:
+        if self._is_by_layout:
             return self._binder.take(args, kwargs)
-        frame = self._binder.take(args, kwargs)
-        difference = self._guards.difference(frame.keep)
+        frame, form = self._binder.take(args, kwargs), self.form
+        difference = form.other_attribute(args, kwargs) if form.asked else None
+        if difference is None and form.guards is not None:
+            difference = form.guards.difference(frame.keep)
         if difference is not None:
             self._binder.give_back(frame)
             raise OtherForm(difference)

@@ -77,7 +77,13 @@ class UseGuards:
             self._values[number].cell_contents = now
 
     def _generated(self) -> Callable[[], bool]:
-        given: dict[str, Any] = {"_is": is_, "_all": all, "_map": map, "_parts": parts_of}
+        given: dict[str, Any] = {
+            "_is": is_,
+            "_all": all,
+            "_map": map,
+            "_parts": parts_of,
+            "_type": type,
+        }
         self._parts: dict[int, list[Any]] = {}
         self._pairs: dict[int, tuple[list[Any], list[Any]]] = {}  # of dictionaries
         names: dict[int, str] = {}
@@ -115,6 +121,12 @@ class UseGuards:
                 return f"g{number}.holds(g{number}.now())"
             given[f"v{number}"] = guard.value
             return f"{holder}.cell_contents is v{number}"
+        if guard.kind == "class":
+            given[f"v{number}"] = guard.value
+            return f"_type({holder}) is v{number}"
+        if guard.kind == "own":
+            given[f"v{number}"] = guard.value
+            return f"{holder}.{guard.key} is v{number}"
         key = repr(guard.key) if type(guard.key) in (str, int) else f"k{number}"
         given.update({} if key != f"k{number}" else {key: guard.key})
         if guard.value is MISSING:

@@ -1,0 +1,132 @@
+"""Looks at state that C code holds: arrays, memory, context variables.
+
+A look gives what a call compares. What the step changes there no graph repeats: it is put back, and
+refused.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import contextvars
+import ctypes
+import operator
+import queue
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+_CDATA = ctypes.c_byte.__mro__[2]  # the class of all that ctypes gives
+MEMORY = (bytearray, memoryview, array.array, _CDATA)
+# An array of more bytes is not copied in each call, and compared in its place.
+FEW_BYTES = 1 << 16
+
+
+class Variable:
+    """The value of a context variable."""
+
+    def __call__(self, of: contextvars.ContextVar[Any]) -> Any:
+        try:
+            return of.get()
+        except LookupError:
+            return None
+
+    def put(self, of: contextvars.ContextVar[Any], value: Any) -> None:
+        """Makes `value` what is there."""
+        of.set(value)
+
+
+class Length:
+    """How much is in a queue."""
+
+    def __call__(self, of: queue.SimpleQueue[Any]) -> int:
+        return of.qsize()
+
+    def put(self, of: queue.SimpleQueue[Any], value: int) -> None:
+        with contextlib.suppress(queue.Empty):
+            parts = [of.get_nowait() for _ in range(of.qsize())]
+            for part in parts[:value]:
+                of.put(part)
+
+
+class Memory:
+    """The bytes of an object of C code."""
+
+    def __call__(self, of: Any) -> bytes:
+        return bytes(memoryview(of))
+
+    def put(self, of: Any, value: bytes) -> None:
+        if isinstance(of, _CDATA):
+            ctypes.memmove(ctypes.addressof(of), value, len(value))
+        elif isinstance(of, array.array):
+            of[:] = array.array(of.typecode, value)
+        elif isinstance(of, memoryview):
+            of.cast("B")[:] = value
+        else:
+            of[:] = value
+
+
+class Values:
+    """The form and the bytes of a small array."""
+
+    def __call__(self, array: Any) -> tuple:
+        return *_form(array), array.tobytes()
+
+    def put(self, array: Any, value: tuple) -> None:
+        if _form(array) == value[:-1] and array.flags.writeable:
+            before = array.copy(order="C")
+            memory = (ctypes.c_char * before.nbytes).from_address(before.ctypes.data)
+            memory[:] = value[-1]
+            array[...] = before
+
+
+class IsStill:
+    """Whether an array is as it was, without a copy of it in each call."""
+
+    def __init__(self, array: Any) -> None:
+        with _disable_current_modes():
+            self._form, self._known = _form(array), _numbers(array).clone()
+
+    def __call__(self, array: Any) -> bool:
+        with _disable_current_modes():
+            return _form(array) == self._form and torch.equal(_numbers(array), self._known)
+
+    def put(self, array: Any, value: bool) -> None:
+        if value and array.flags.c_contiguous | array.flags.f_contiguous:
+            with _disable_current_modes():
+                _numbers(array).copy_(self._known)
+
+
+class Objects:
+    """Whether an array has the same objects, which stay alive, so that no other one has their
+    address."""
+
+    def __init__(self, array: Any) -> None:
+        self._form, self._known = _form(array), array.ravel().tolist()
+
+    def __call__(self, array: Any) -> bool:
+        if _form(array) != self._form:
+            return False
+        return all(map(operator.is_, array.ravel().tolist(), self._known))
+
+    def put(self, array: Any, value: bool) -> None:
+        for at, known in enumerate(self._known if value else ()):
+            array.flat[at] = known
+
+
+def _numbers(array: Any) -> torch.Tensor:
+    """The array's bytes as numbers, in its own memory where its elements lie together; read only
+    arrays too."""
+    if array.flags.f_contiguous:
+        array = array.T
+    if not array.flags.c_contiguous:
+        array = array.copy()
+    memory = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+    memory.of = array  # type: ignore[attr-defined]  # keeps it alive
+    whole = array.nbytes % 8 == 0 and array.ctypes.data % 8 == 0
+    return torch.frombuffer(memory, dtype=torch.int64 if whole else torch.uint8)
+
+
+def _form(array: Any) -> tuple:
+    return str(array.dtype), array.shape, array.strides

@@ -1,0 +1,189 @@
+"""Tells a capture of calls that look names up: getattr, hasattr, vars, dir, globals, eval, exec.
+
+Such code may put its names together, so that no byte code has them. While a capture runs, Python's
+own functions of these names tell the capture of their thread what is looked up, and do the same.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from laneway.capture.code_names import is_installed, is_library
+from laneway.capture.use_names import Scope
+from laneway.native.process import SharedChange
+
+_getattr, _hasattr, _vars, _dir = getattr, hasattr, vars, dir
+_setattr, _delattr = setattr, delattr
+_globals, _eval, _exec = globals, eval, exec
+_OF_SETATTR = 3  # its arguments
+_SCOPES = ("globals", "locals")
+_capturing = threading.local()  # .listener: that of this thread's capture
+# Whoever holds one of these by another name looks up what nobody is told of.
+BY_NAME = (_getattr, _hasattr, _setattr, _delattr, _vars, _dir, _globals, _eval, _exec)
+
+
+class Listener(Protocol):
+    """Who is told."""
+
+    def looked_up(self, of: Any, name: str) -> None:
+        """The attribute `name` of `of` is looked up; it may not be there."""
+
+    def about_to_set(self, of: Any, name: str) -> None:
+        """It is about to be set or deleted."""
+
+    def taken_whole(self, of: Any) -> None:
+        """All attributes of `of` are looked at."""
+
+    def listed(self, of: Any) -> None:
+        """Their names are."""
+
+    def evaluated(self, code: types.CodeType, scope: dict[str, Any]) -> None:
+        """The code is about to run with these global variables."""
+
+    def scope(self, of: dict[str, Any]) -> dict[str, Any]:
+        """What globals() gives in the place of these."""
+
+
+@contextlib.contextmanager
+def told_of_lookups(listener: Listener) -> Iterator[None]:
+    """Inside, the listener is told of what this thread looks up."""
+    with _serving:
+        around, _capturing.listener = _listener(), listener
+        try:
+            yield
+        finally:
+            _capturing.listener = around
+
+
+def asking(frame: types.FrameType | None) -> types.FrameType | None:
+    """The frame that asks, from the one on that was asked: behind the functions of this file."""
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame
+
+
+def _listener() -> Any:
+    return _getattr(_capturing, "listener", None)
+
+
+def _told_getattr(*arguments: Any) -> Any:
+    listener = _listener()
+    if listener is not None and len(arguments) > 1:
+        listener.looked_up(arguments[0], arguments[1])
+    return _getattr(*arguments)
+
+
+def _told_hasattr(*arguments: Any) -> bool:
+    listener = _listener()
+    if listener is not None and len(arguments) > 1:
+        listener.looked_up(arguments[0], arguments[1])
+    return _hasattr(*arguments)
+
+
+def _told_setattr(*arguments: Any) -> None:
+    listener = _listener()
+    if listener is not None and len(arguments) == _OF_SETATTR:
+        listener.about_to_set(arguments[0], arguments[1])
+    _setattr(*arguments)
+
+
+def _told_delattr(*arguments: Any) -> None:
+    listener = _listener()
+    if listener is not None and len(arguments) > 1:
+        listener.about_to_set(arguments[0], arguments[1])
+    _delattr(*arguments)
+
+
+def _told_vars(*arguments: Any) -> Any:
+    frame = sys._getframe(1)
+    if not arguments:
+        return frame.f_locals
+    listener = _listener()
+    if listener is not None and not is_library(frame.f_code):
+        listener.taken_whole(arguments[0])
+    return _vars(*arguments)
+
+
+def _told_dir(*arguments: Any) -> Any:
+    if not arguments:
+        return sorted(sys._getframe(1).f_locals)
+    listener = _listener()
+    if listener is not None and not is_library(sys._getframe(1).f_code):
+        listener.listed(arguments[0])
+    return _dir(*arguments)
+
+
+def _told_globals() -> dict[str, Any]:
+    frame, listener = sys._getframe(1), _listener()
+    if listener is None or is_installed(frame.f_code):
+        return frame.f_globals
+    return listener.scope(frame.f_globals)
+
+
+def _told_eval(source: Any, *arguments: Any, **named: Any) -> Any:
+    frame = sys._getframe(1)
+    scopes = _scopes(frame, arguments, named)
+    _tell_of_code(frame, source, "eval", scopes[0])
+    return _eval(source, *scopes)
+
+
+def _told_exec(source: Any, *arguments: Any, **named: Any) -> None:
+    frame = sys._getframe(1)
+    closure = {"closure": named.pop("closure")} if "closure" in named else {}
+    scopes = _scopes(frame, arguments, named)
+    _tell_of_code(frame, source, "exec", scopes[0])
+    _exec(source, *scopes, **closure)
+
+
+def _scopes(frame: types.FrameType, arguments: tuple, named: dict[str, Any]) -> tuple[Any, Any]:
+    """The variables that eval() and exec() use: by default those of whoever calls them."""
+    given = dict(zip(_SCOPES, arguments)) | named
+    scope, own = (s.of if isinstance(s, Scope) else s for s in map(given.get, _SCOPES))
+    if scope is None:
+        scope = frame.f_globals
+        own = frame.f_locals if own is None else own
+    return scope, scope if own is None else own
+
+
+def _tell_of_code(frame: types.FrameType, source: Any, mode: str, scope: Any) -> None:
+    listener = _listener()
+    if listener is None or is_installed(frame.f_code):
+        return
+    if not isinstance(source, types.CodeType):
+        try:
+            source = compile(source, "<eval>", mode)
+        except Exception:  # the call itself raises it
+            return
+    listener.evaluated(source, scope)
+
+
+_TOLD = {
+    "getattr": (_getattr, _told_getattr),
+    "hasattr": (_hasattr, _told_hasattr),
+    "setattr": (_setattr, _told_setattr),
+    "delattr": (_delattr, _told_delattr),
+    "vars": (_vars, _told_vars),
+    "dir": (_dir, _told_dir),
+    "globals": (_globals, _told_globals),
+    "eval": (_eval, _told_eval),
+    "exec": (_exec, _told_exec),
+}
+
+
+def _serve() -> None:
+    for name, (_, told) in _TOLD.items():
+        _setattr(builtins, name, told)
+
+
+def _leave() -> None:
+    for name, (own, _) in _TOLD.items():
+        _setattr(builtins, name, own)
+
+
+_serving = SharedChange(_serve, _leave)
