@@ -199,6 +199,20 @@ def test_a_refusal_leaves_no_attribute(service):
     assert not vars(outside) and not vars(model[0].weight)
 
 
+def test_the_gradient_of_a_tensor_outside_is_refused_and_put_back(service):
+    outside, model = torch.zeros(2), net()
+
+    def loss_of(out, y):
+        loss = F.cross_entropy(out, y)
+        outside.grad = loss.detach().expand(2).clone()
+        return loss
+
+    step = laneway.train_step(model, loss_of, sgd(model), service)
+    with pytest.raises(laneway.CaptureError, match=r"'grad' of outside \(a Tensor\): it stores"):
+        step(*batches(1)[0])
+    assert outside.grad is None
+
+
 def test_a_plain_attribute_of_a_tensor_outside(service):
     def job(lane):
         outside, seen = torch.ones(4), []
