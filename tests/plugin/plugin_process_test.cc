@@ -18,16 +18,18 @@ namespace {
 constexpr Duration kDeadline = seconds(120);
 
 class PluginProcessTest : public testing::Test {
+ public:
+  ~PluginProcessTest() override { std::filesystem::remove_all(folder_); }
+
  protected:
   PluginProcessTest() {
     std::string name = (std::filesystem::temp_directory_path() / "laneway-plugin-XXXXXX").string();
     EXPECT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
   }
-  ~PluginProcessTest() override { std::filesystem::remove_all(folder_); }
 
   std::string program(const std::string& lines, const std::string& begin = "#!/bin/sh\n") {
-    const std::string file = (folder_ / "mine").string();
+    std::string file = (folder_ / "mine").string();
     std::ofstream(file) << begin << lines << "\n";
     EXPECT_EQ(::chmod(file.c_str(), 0700), 0);
     return file;

@@ -19,6 +19,9 @@ namespace {
 constexpr Duration kPatient = seconds(120);
 
 class AdviserTest : public testing::Test {
+ public:
+  ~AdviserTest() override { std::filesystem::remove_all(folder_); }
+
  protected:
   AdviserTest() {
     std::string name = (std::filesystem::temp_directory_path() / "laneway-adviser-XXXXXX").string();
@@ -26,11 +29,10 @@ class AdviserTest : public testing::Test {
     folder_ = name;
     ::setenv("PYTHONPATH", LANEWAY_PYTHON_FOLDER, 1);
   }
-  ~AdviserTest() override { std::filesystem::remove_all(folder_); }
 
   // The file of a class whose functions these lines are.
   std::string program(const std::string& functions) {
-    const std::string file = (folder_ / "mine.py").string();
+    std::string file = (folder_ / "mine.py").string();
     std::ofstream(file) << "#!/usr/bin/env python3\nimport os, signal\nfrom laneway import policy\n"
                         << "class Mine(policy.Policy):\n"
                         << functions << "\npolicy.main(Mine)\n";
