@@ -28,7 +28,9 @@ def policies() -> list[str]:
 
 
 def names_in(refusal: str) -> list[str]:
-    found = re.search(r"known policies are: ([a-z0-9_, ]+)", refusal)
+    found = re.search(
+        r"known policies are: ([a-z0-9_, ]+?)(?:, and files.*)?$", refusal, re.MULTILINE
+    )
     if not found:
         raise RuntimeError(f"lanewayd names no policies: {refusal.strip()!r}")
     return [name.strip() for name in found.group(1).split(",")]

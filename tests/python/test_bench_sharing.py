@@ -34,6 +34,10 @@ def test_shares_are_by_weight_and_the_worst_job_counts():
 def test_the_policies_are_those_that_the_service_names():
     refusal = "error: no policy is called 'x'; known policies are: edf, fair, fifo\n"
     assert one_lane.names_in(refusal) == ["edf", "fair", "fifo"]
+    refusal = (
+        "error: no policy is called 'x'; known policies are: edf, fifo, and files, such as ./a\n"
+    )
+    assert one_lane.names_in(refusal) == ["edf", "fifo"]
     with pytest.raises(RuntimeError, match="names no policies"):
         one_lane.names_in("killed")
 
