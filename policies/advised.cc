@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 namespace laneway::policies {
 namespace {
@@ -16,13 +18,18 @@ int64_t in_order(double value) {
   return bits >= 0 ? bits : bits ^ INT64_MAX;
 }
 
-// When one that is so far away is reached at so much a second; far in the future: never.
+// When the value `behind`, which gains so much a second on the one `before`, is below it; far in
+// the future: never. Both are told apart then: what is added to large numbers in a moment can be
+// nothing, and would be looked at without end.
 constexpr Duration kFar = seconds(1'000'000'000);
 constexpr Duration kSoonestOrder = microseconds(1);
 constexpr Duration kSoonestLeaving = milliseconds(1);
 
-Duration time_of(double distance, double per_second, Duration soonest) {
+Duration time_of(double behind, double before, double per_second, Duration soonest) {
   if (!(per_second > 0)) return kFar;
+  const double large = std::max(std::abs(behind), std::abs(before));
+  const double least = std::nextafter(large, std::numeric_limits<double>::infinity()) - large;
+  const double distance = std::max(behind - before, least);
   const double seconds_left = std::clamp(distance / per_second, 0.0, kFar.seconds());
   // What is no number is far: it compares with nothing.
   if (std::isnan(seconds_left)) return kFar;
@@ -73,9 +80,10 @@ AdmitDecision Advised::admit(TimePoint now, const View& view) {
   for (const JobView* job : view.waiting()) {
     const JobAdvice* advice = find(*job);
     if (advice == nullptr) continue;
-    const double behind = value_of(now, *job, *advice) - value_of(now, first, *its);
     const double gains = its->per_wait_s - advice->per_wait_s;
-    decision.again = std::min(decision.again, now + time_of(behind, gains, kSoonestOrder));
+    const Duration until =
+        time_of(value_of(now, *job, *advice), value_of(now, first, *its), gains, kSoonestOrder);
+    decision.again = std::min(decision.again, now + until);
   }
   return decision;
 }
@@ -96,17 +104,22 @@ EvictDecision Advised::evict(TimePoint now, const View& view, const EvictQuestio
   for (const EvictCandidate& one : question.candidates) {
     const JobAdvice* advice = find(*one.job);
     if (advice == nullptr) continue;
-    const double ahead = value_of(now, question.wants, *wants) - value_of(now, *one.job, *advice);
     const double loses = std::max(advice->per_busy_s, advice->per_wait_s) - wants->per_wait_s;
-    decision.again = std::min(decision.again, now + time_of(ahead, loses, kSoonestLeaving));
+    const Duration until = time_of(value_of(now, question.wants, *wants),
+                                   value_of(now, *one.job, *advice), loses, kSoonestLeaving);
+    decision.again = std::min(decision.again, now + until);
   }
   return decision;
 }
 
 bool Advised::advise(TimePoint now, const View& view, const JobView& job, const JobAdvice& advice) {
+  if (!is_there_) return false;
   const int64_t before = rank(now, view, job);
-  advice_[job.id] = advice;
-  return rank(now, view, job) != before;
+  const JobAdvice was = std::exchange(advice_[job.id], advice);
+  // Who changes at another rate will have another place, if not now.
+  const bool other_rates =
+      was.per_busy_s != advice.per_busy_s || was.per_wait_s != advice.per_wait_s;
+  return other_rates || rank(now, view, job) != before;
 }
 
 void Advised::set_adviser(bool is_there) {

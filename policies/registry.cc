@@ -47,6 +47,10 @@ std::string known_names() {
   return names;
 }
 
+// What a program is told of its options has to fit into one frame (plugin/frames.h), and names into
+// a message of a service.
+constexpr size_t kMostText = 8000;
+
 // A file is named with a path, so that no name of the table is one.
 bool is_file(std::string_view name) {
   return name.starts_with("/") || name.starts_with("./") || name.starts_with("../");
@@ -58,6 +62,12 @@ struct Made {
 };
 
 Result<Made> read(std::string_view text) {
+  if (text.size() > kMostText) {
+    return Error{ErrorCode::invalid_argument,
+                 "the text of the policy has " + std::to_string(text.size()) +
+                     " bytes, and at most " + std::to_string(kMostText) +
+                     " are allowed: let the policy read a file of its own"};
+  }
   const size_t colon = text.find(':');
   const std::string name(text.substr(0, colon));
   PolicyOptions options;

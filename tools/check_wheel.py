@@ -311,10 +311,10 @@ def with_policies(folder: pathlib.Path, include: pathlib.Path, at: dict) -> None
         file = folder / f"policy-{source.name}"
         if source.suffix == ".py":
             file.write_bytes(source.read_bytes())
-            file.chmod(0o755)
         else:
             file = file.with_suffix("")
             run(["c++", "-std=c++20", "-I", str(include), str(source), "-o", str(file)], **at)
+        file.chmod(0o755)  # others may not write it, whatever the umask is
         simulate = [str(folder / "venv/bin/laneway"), "simulate", "--generate", "20"]
         run([*simulate, "--policy", f"fifo,./{file.name}:age=off"], **at)
 

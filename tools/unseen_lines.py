@@ -18,7 +18,10 @@ SANITIZED = ("asan", "tsan")
 # With LibTorch as it comes, which is not built with sanitizers: run on request.
 WITH_TORCH = "asan-torch"
 # What the product is made of.
-FOLDERS = ("adaptor", "base", "lanes", "memory", "pipeline", "policies", "service", "simulator")
+FOLDERS = (
+    *("adaptor", "base", "lanes", "memory", "pipeline", "plugin", "policies", "service"),
+    "simulator",
+)
 TORCH_FOLDER = "adaptor"
 MOST_UNSEEN_PERCENT = 2.0  # outside of TORCH_FOLDER
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)

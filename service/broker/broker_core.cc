@@ -37,7 +37,17 @@ void BrokerCore::restart(lanes::WorkerReport report) {
   LW_CHECK(begun.ok(), "the policy was made before");
   running_ = true;
   post(lanes::WorkerReported{std::move(report)});
-  if (has_adviser_) post(lanes::AdviserChanged{lanes::AdviserNews::came});
+  if (!has_adviser_) return;
+  const std::set<JobId> before = std::exchange(told_of_, {});
+  post(lanes::AdviserChanged{lanes::AdviserNews::came});
+  // Jobs that ended while there was no worker: this scheduler never knew them.
+  for (const JobId job : before) {
+    if (told_of_.contains(job) || told_ == nullptr) continue;
+    lanes::TellPolicy over;
+    over.facts.job = job;
+    over.gone = true;
+    told_->tell(over);
+  }
 }
 
 void BrokerCore::begin_anew() {
@@ -70,12 +80,20 @@ void BrokerCore::carry_out(const std::vector<lanes::Action>& actions) {
   if (!others.empty()) sink_.carry_out(others);
   if (told_ == nullptr) return;
   for (const lanes::Action& action : actions) {
-    if (const auto* tell = std::get_if<lanes::TellPolicy>(&action)) told_->tell(*tell);
+    const auto* tell = std::get_if<lanes::TellPolicy>(&action);
+    if (tell == nullptr) continue;
+    if (tell->gone) {
+      told_of_.erase(tell->facts.job);
+    } else {
+      told_of_.insert(tell->facts.job);
+    }
+    told_->tell(*tell);
   }
 }
 
 void BrokerCore::adviser(lanes::AdviserNews news) {
   has_adviser_ = news != lanes::AdviserNews::gone;
+  if (news != lanes::AdviserNews::asks) told_of_.clear();
   post(lanes::AdviserChanged{news});
 }
 

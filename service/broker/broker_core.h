@@ -5,10 +5,12 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/ids.h"
 #include "base/result.h"
 #include "lanes/core/core_loop.h"
 #include "lanes/core/scheduler.h"
@@ -95,6 +97,7 @@ class BrokerCore final : public lanes::ActionSink {
   std::unique_ptr<lanes::CoreLoop> loop_;
   ToldPolicy* told_ = nullptr;
   bool has_adviser_ = false;
+  std::set<JobId> told_of_;  // whom the adviser knows, over all schedulers
   bool running_ = false;
 };
 

@@ -76,8 +76,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   // ---- The worker.
   void worker_connected(Channel channel, TorchVersions torch = {});
   void worker_gone();
-  // A core from another report of the worker; without one the next worker's makes it anyway.
-  void begin_core_anew();
+  void begin_core_anew();  // from another report of the worker
   void read_worker() { reader_.read(); }
   void carry_out(const std::vector<lanes::Action>& actions) override;
 

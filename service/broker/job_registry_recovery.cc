@@ -31,7 +31,8 @@ void JobRegistry::worker_connected(Channel channel, TorchVersions torch) {
 }
 
 void JobRegistry::begin_core_anew() {
-  if (!worker_.up()) return;
+  // A report that is due makes it: a second one would not know what that one's core decided.
+  if (!worker_.up() || !core_->running()) return;
   core_->begin_anew();
   tell_all_again();
 }

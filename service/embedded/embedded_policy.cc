@@ -99,8 +99,9 @@ void EmbeddedPolicy::run() {
     const Orders orders = take_orders();
     if (orders.stop) break;
     if (orders.policy) set_policy(own, *orders.policy);
+    // What was left for one that is gone is nothing for its successor, which is told of all jobs.
     for (const auto& [job, news] : orders.news) {
-      if (own.link) own.link->tell(news, user_);
+      if (own.link && own.link->has_begun()) own.link->tell(news, user_);
     }
     tend_process(own);
     talk(own);

@@ -63,6 +63,7 @@ TEST_F(AdvisedTest, SaysWhetherThePlaceIsAnotherOne) {
   const JobView& job = scene_.in_lane(1, 1, /*ready=*/true);
   EXPECT_TRUE(advise(job, {.value = 3}));
   EXPECT_FALSE(advise(job, {.value = 3, .slice = seconds(1)}));
+  EXPECT_TRUE(advise(job, {.value = 3, .per_busy_s = 1})) << "it will be";
   EXPECT_TRUE(advise(job, {.value = 4}));
 }
 
@@ -135,6 +136,16 @@ TEST_F(AdvisedTest, SaysWhenAnotherOneIsTheFirstOfThoseThatWait) {
   first.tried_version = scene_.view.version();
   EXPECT_EQ(policy_.admit(kThen, scene_.view).again, kThen + seconds(3));
   EXPECT_EQ(policy_.admit(kThen + seconds(4), scene_.view).job, JobId(2));
+}
+
+TEST_F(AdvisedTest, IsNotAskedAgainBeforeWhatIsAddedToLargeRanksIsSomething) {
+  JobView& first = scene_.waiting(1);
+  JobView& second = scene_.waiting(2);
+  first.queued_at = second.queued_at = kThen;
+  advise(first, {.value = 1e18});
+  advise(second, {.value = 1e18, .per_wait_s = -1});
+  first.tried_version = scene_.view.version();
+  EXPECT_EQ(policy_.admit(kThen, scene_.view).again, kThen + seconds(128));
 }
 
 TEST_F(AdvisedTest, SaysWhenSomebodyMayGoBehindTheOneThatWantsIn) {

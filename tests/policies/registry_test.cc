@@ -81,6 +81,7 @@ TEST(Registry, NamesWhatIsUnknownAndWhatIsKnown) {
   EXPECT_THAT(error_of("fifo:"), HasSubstr("key=value"));
   EXPECT_THAT(error_of("fifo:=no"), HasSubstr("key=value"));
   EXPECT_THAT(error_of("fifo:share=no:share=yes"), HasSubstr("twice"));
+  EXPECT_THAT(error_of("./mine.py:key=" + std::string(8000, 'v')), HasSubstr("at most 8000"));
 }
 
 }  // namespace

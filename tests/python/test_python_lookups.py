@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import operator
+import pickle
 import sys
 import types
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from laneway.capture import lookups
 from support.both import check_equal, check_refused, trained
 
 RATE_1 = 1.0
@@ -295,3 +297,22 @@ def test_the_functions_of_python_are_as_they_were(service):
     assert (getattr, hasattr, vars, dir, globals, eval, exec) == before
     assert isinstance(getattr, types.BuiltinFunctionType)
     assert "__getattr__" not in vars(torch._subclasses.FakeTensor)
+
+
+class Deaf:
+    """A listener that makes nothing of what it is told."""
+
+    def __getattr__(self, name):
+        return lambda *told: None
+
+
+def test_what_others_make_meanwhile_is_as_ever():
+    """Text that is evaluated follows its caller's imports of __future__, and what is pickled has
+    Python's own functions."""
+    with lookups.told_of_lookups(Deaf()):
+        made = dataclasses.make_dataclass("Made", [("rate", float)])
+        kept = pickle.dumps(Options().__eq__)
+        total = eval("  1 + 1")
+    assert made.__init__.__annotations__["rate"] is float
+    assert b"laneway" not in kept and b"builtins" in kept
+    assert total == 2

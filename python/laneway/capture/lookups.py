@@ -5,9 +5,11 @@ own functions of these names tell the capture of their thread what is looked up,
 """
 
 from __future__ import annotations
+import __future__
 
 import builtins
 import contextlib
+import inspect
 import sys
 import threading
 import types
@@ -23,6 +25,7 @@ _setattr, _delattr = setattr, delattr
 _globals, _eval, _exec = globals, eval, exec
 _OF_SETATTR = 3  # its arguments
 _SCOPES = ("globals", "locals")
+_FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 _capturing = threading.local()  # .listener: that of this thread's capture
 # Whoever holds one of these by another name looks up what nobody is told of.
 BY_NAME = (_getattr, _hasattr, _setattr, _delattr, _vars, _dir, _globals, _eval, _exec)
@@ -103,7 +106,7 @@ def _told_delattr(*arguments: Any) -> None:
 def _told_vars(*arguments: Any) -> Any:
     frame = sys._getframe(1)
     if not arguments:
-        return frame.f_locals
+        return _locals(frame)
     listener = _listener()
     if listener is not None and not is_library(frame.f_code):
         listener.taken_whole(arguments[0])
@@ -112,7 +115,7 @@ def _told_vars(*arguments: Any) -> Any:
 
 def _told_dir(*arguments: Any) -> Any:
     if not arguments:
-        return sorted(sys._getframe(1).f_locals)
+        return sorted(_locals(sys._getframe(1)))
     listener = _listener()
     if listener is not None and not is_library(sys._getframe(1).f_code):
         listener.listed(arguments[0])
@@ -130,7 +133,7 @@ def _told_eval(source: Any, *arguments: Any, **named: Any) -> Any:
     frame = sys._getframe(1)
     scopes = _scopes(frame, arguments, named)
     _tell_of_code(frame, source, "eval", scopes[0])
-    return _eval(source, *scopes)
+    return _eval(_compiled(frame, source, "eval", "<string>"), *scopes)
 
 
 def _told_exec(source: Any, *arguments: Any, **named: Any) -> None:
@@ -138,7 +141,7 @@ def _told_exec(source: Any, *arguments: Any, **named: Any) -> None:
     closure = {"closure": named.pop("closure")} if "closure" in named else {}
     scopes = _scopes(frame, arguments, named)
     _tell_of_code(frame, source, "exec", scopes[0])
-    _exec(source, *scopes, **closure)
+    _exec(_compiled(frame, source, "exec", "<string>"), *scopes, **closure)
 
 
 def _scopes(frame: types.FrameType, arguments: tuple, named: dict[str, Any]) -> tuple[Any, Any]:
@@ -147,20 +150,37 @@ def _scopes(frame: types.FrameType, arguments: tuple, named: dict[str, Any]) -> 
     scope, own = (s.of if isinstance(s, Scope) else s for s in map(given.get, _SCOPES))
     if scope is None:
         scope = frame.f_globals
-        own = frame.f_locals if own is None else own
+        own = _locals(frame) if own is None else own
     return scope, scope if own is None else own
+
+
+def _locals(frame: types.FrameType) -> Any:
+    """What locals() gives there: since Python 3.13 a copy of a function's variables."""
+    here = frame.f_locals
+    is_function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    return dict(here) if is_function and not isinstance(here, dict) else here
+
+
+def _compiled(frame: types.FrameType, source: Any, mode: str, file: str) -> Any:
+    """Text as a call there compiles it: by what that code imports of __future__, not by what this
+    file does. Whatever is no text is as it was."""
+    if not isinstance(source, (str, bytes)):
+        return source
+    if mode == "eval":
+        source = source.lstrip(" \t" if isinstance(source, str) else b" \t")
+    return compile(source, file, mode, frame.f_code.co_flags & _FUTURE, dont_inherit=True)
 
 
 def _tell_of_code(frame: types.FrameType, source: Any, mode: str, scope: Any) -> None:
     listener = _listener()
     if listener is None or is_installed(frame.f_code):
         return
-    if not isinstance(source, types.CodeType):
-        try:
-            source = compile(source, "<eval>", mode)
-        except Exception:  # the call itself raises it
-            return
-    listener.evaluated(source, scope)
+    try:
+        code = _compiled(frame, source, mode, "<eval>")
+    except Exception:  # the call itself raises it
+        return
+    if isinstance(code, types.CodeType):
+        listener.evaluated(code, scope)
 
 
 _TOLD = {
@@ -174,6 +194,11 @@ _TOLD = {
     "eval": (_eval, _told_eval),
     "exec": (_exec, _told_exec),
 }
+
+
+# Others may pickle one meanwhile, by its name: a bound method, or an enum's member, has getattr.
+for _name, (_, _told) in _TOLD.items():
+    _told.__module__, _told.__name__, _told.__qualname__ = "builtins", _name, _name
 
 
 def _serve() -> None:

@@ -2,7 +2,7 @@
 
 In a capture a fake stands for a tensor of the job or of the call's arguments. It gives the tensor's
 attributes when the step asks for them, and what the step sets is found in it afterwards. Attributes
-of an argument are read of the next call's argument, too (jobs/graph_call.py).
+of an argument are read of the next call's argument, too (jobs/calls/graph_call.py).
 """
 
 from __future__ import annotations

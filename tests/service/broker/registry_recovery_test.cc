@@ -215,6 +215,22 @@ TEST(RegistryRecovery, ACoreThatBeginsAnewStandsWhereTheOldOneStood) {
   expect_same_core_after([](RegistryRig& rig) { rig.registry().begin_core_anew(); });
 }
 
+TEST(RegistryRecovery, ACoreThatWaitsForAReportIsNotBegunAgain) {
+  RegistryRig rig;
+  const uint64_t first = rig.create(1, 1, "first", 30'000);
+  rig.settle();
+  const uint64_t reports = rig.worker.reports;
+  rig.registry().begin_core_anew();
+  rig.registry().begin_core_anew();
+  rig.settle();
+  EXPECT_EQ(rig.worker.reports, reports + 1);
+  rig.restart_worker();
+  rig.registry().begin_core_anew();
+  rig.settle();
+  EXPECT_EQ(rig.worker.reports, reports + 2);
+  EXPECT_TRUE(rig.worker.jobs.at(JobId(first)).placed);
+}
+
 // Reports do not tell whether a turn has a bound, and while somebody waits for memory every open
 // turn must have one.
 TEST(RegistryRecovery, WhileAJobWaitsForMemoryANewBrokerAsksTheOpenTurnToEndOnce) {
