@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import laneway
-from laneway.capture import use_reach
+from laneway.capture import looks, use_reach
 from laneway.compile import tracked_weights
 from laneway.jobs.calls import outer_tensors
 from laneway.jobs.calls.slot_contents import Sums
@@ -71,7 +71,7 @@ def test_a_read_only_view_of_an_array_that_is_written_to(service):
 def test_an_array_is_compared_in_its_own_memory(name):
     array = ARRAYS.get(name, ARRAYS["2 MiB"])()
     array.flags.writeable = name != "read only"
-    numbers = use_reach._numbers(array)
+    numbers = looks._numbers(array)
     assert numbers.data_ptr() == array.ctypes.data
     assert numbers.numel() * numbers.element_size() == array.nbytes
 
