@@ -24,6 +24,7 @@ void PolicyProcess::set(const std::string& file, TimePoint now) {
   reason_.clear();
   version_.clear();
   given_up_ = false;
+  before_end_.reset();
   replace(now);
 }
 
@@ -34,9 +35,15 @@ void PolicyProcess::partner_came(TimePoint now) {
   if (given_up_) news_.push_back({.pid = 0, .reason = reason_, .socket = {}});
 }
 
-void PolicyProcess::partner_left() {
+void PolicyProcess::partner_left(TimePoint now) {
   has_partner_ = false;
   news_.clear();
+  if (before_end_ && now - before_end_->at <= times_.hang_up) {
+    rule_ = before_end_->rule;
+    reason_ = before_end_->reason;
+    given_up_ = false;
+  }
+  before_end_.reset();
   replace(TimePoint::never());
 }
 
@@ -116,7 +123,9 @@ void PolicyProcess::reap(TimePoint now) {
   kill_at_ = TimePoint::never();
   std::string why = std::exchange(fault_, {});
   if (std::exchange(replaced_, false)) return;  // start_at_ says when the next one is due
+  before_end_.reset();
   if (why.empty()) {
+    before_end_ = BeforeEnd{now, rule_, reason_};
     why = "it ended: " + end->text();
     if (end->is_known && WIFEXITED(end->status) && WEXITSTATUS(end->status) == kExitNotLoaded) {
       why +=
@@ -146,7 +155,9 @@ void PolicyProcess::ended(const std::string& why, TimePoint now) {
 }
 
 void PolicyProcess::stop() {
-  partner_left();
+  has_partner_ = false;
+  news_.clear();
+  replace(TimePoint::never());
   process_.reset();
 }
 

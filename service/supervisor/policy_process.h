@@ -42,8 +42,9 @@ class PolicyProcess {
   // A partner came, who knows of no process: the one that runs is killed, and a new one is due.
   // What was given up stays so, and the partner is told.
   void partner_came(TimePoint now);
-  // Nobody talks to it any more: it is killed, and none is started until a partner comes.
-  void partner_left();
+  // Nobody talks to it any more: it is killed, and none is started until a partner comes. One that
+  // ended by itself a moment before ended with its partner, and is not at fault.
+  void partner_left(TimePoint now);
   // The partner's word on this process: it is killed at once; or, where it `hung_up` and is about
   // to end by itself, a little later, so that its exit code is known. Nothing if it is another one.
   void failed(pid_t pid, const std::string& why, bool hung_up, TimePoint now);
@@ -70,8 +71,16 @@ class PolicyProcess {
   // Says so in the log when it is not the file that ran the last time.
   void note_change();
 
+  // As it was before a process ended by itself.
+  struct BeforeEnd {
+    TimePoint at;
+    RestartRule rule;
+    std::string reason;
+  };
+
   const Times times_;
   RestartRule rule_;
+  std::optional<BeforeEnd> before_end_;  // of the last end, if it was by itself
   std::string file_;
   std::string reason_;
   std::string fault_;  // the partner's word on the one that runs

@@ -128,7 +128,7 @@ void Supervisor::tend_policy(TimePoint now) {
 
 void Supervisor::follow_broker(TimePoint now) {
   if (phase_ != Phase::running || !broker_.informed() || broker_.hung_up()) {
-    if (std::exchange(policy_epoch_, 0) != 0) policy_.partner_left();
+    if (std::exchange(policy_epoch_, 0) != 0) policy_.partner_left(now);
   } else if (policy_epoch_ != broker_.epoch()) {
     policy_epoch_ = broker_.epoch();
     policy_.partner_came(now);

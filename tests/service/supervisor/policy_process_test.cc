@@ -116,6 +116,19 @@ TEST_F(PolicyProcessTest, OneThatEndsComesLaterAndLaterAndIsGivenUp) {
   EXPECT_EQ(started().reason, "");
 }
 
+// Its end may be seen before that of the partner which left it alone.
+TEST_F(PolicyProcessTest, OneThatEndsAMomentBeforeItsPartnerIsNotAtFault) {
+  begin("exit 3");
+  for (const Duration later : {milliseconds(10), seconds(2)}) {
+    EXPECT_EQ(started().reason, "");
+    EXPECT_EQ(end(), "it ended: exit code 3");
+    now_ = now_ + later;
+    process_.partner_left(now_);
+    process_.partner_came(now_);
+  }
+  EXPECT_EQ(started().reason, "it ended: exit code 3");
+}
+
 TEST_F(PolicyProcessTest, EachPartnerGetsOneOfItsOwnWhichIsNoFault) {
   begin(kWaits);
   for (uint32_t partner = 0; partner <= limits::kMaxDeaths; ++partner) {
@@ -137,7 +150,7 @@ TEST_F(PolicyProcessTest, ThereIsNoneWithoutPartnerOrFile) {
   EXPECT_EQ(process_.pid(), 0);
   process_.partner_came(now_);
   const pid_t pid = started().pid;
-  process_.partner_left();
+  process_.partner_left(now_);
   wait_for_end(pid);
   process_.reap(now_);
   process_.tend(now_);
