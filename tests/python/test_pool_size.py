@@ -200,8 +200,8 @@ def test_one_that_waits_for_an_iteration_says_so_and_can_be_taken_back():
 
 
 def _is_held_up(service, step, batch):
-    """Whether an iteration was under way when the pool was to shrink: asked in one moment with the
-    submission it would have shrunk before."""
+    """Whether an iteration was under way when the pool was to shrink. Before its turn began the
+    core might hear of both at once, and shrink first."""
     answers = [step.submit(*batch) for _ in range(3)]
     wait_until(lambda: service.status()["lanes"][0]["running"] is not None, "its turn")
     try:
