@@ -30,10 +30,13 @@ class Advised final : public Ranked {
   EvictDecision evict(TimePoint now, const View& view, const EvictQuestion& question) override;
   PickDecision pick(TimePoint now, const View& view, const PickQuestion& question) override;
   void gone(JobId job) override { advice_.erase(job); }
-  bool is_advised() const override { return true; }
-  bool advise(TimePoint now, const View& view, const JobView& job,
-              const JobAdvice& advice) override;
-  void set_adviser(bool is_there) override;
+  Advised* advised() override { return this; }
+
+  // The adviser said where the job stands. Returns whether that is another place. Any finite
+  // numbers may come.
+  bool advise(TimePoint now, const View& view, const JobView& job, const JobAdvice& advice);
+  // It is there from now on, or not any more; what it said before is forgotten.
+  void set_adviser(bool is_there);
 
   // Device time of the job, with what its open turn took so far.
   static Duration busy_until(TimePoint now, const JobView& job);

@@ -66,12 +66,7 @@ class CommonRules final : public Policy {
     rule_->recall(view, job, note);
   }
   std::optional<Duration> late(TimePoint now, const View& view, const JobView& job) const override;
-  bool is_advised() const override { return rule_->is_advised(); }
-  bool advise(TimePoint now, const View& view, const JobView& job,
-              const JobAdvice& advice) override {
-    return rule_->advise(now, view, job, advice);
-  }
-  void set_adviser(bool is_there) override { rule_->set_adviser(is_there); }
+  Advised* advised() override { return rule_->advised(); }
 
  private:
   // Of those who wait, who does for longest; null: nobody waits.

@@ -12,11 +12,12 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "policies/decision.h"
-#include "policies/job_advice.h"
 #include "policies/note.h"
 #include "policies/view.h"
 
 namespace laneway::policies {
+
+class Advised;
 
 class Policy {
  public:
@@ -78,16 +79,8 @@ class Policy {
     return std::nullopt;
   }
 
-  // Whether somebody outside of the core says the order (advised.h), and is to be told of the jobs.
-  virtual bool is_advised() const { return false; }
-  // It said where the job stands. Returns whether that is another place. Any finite numbers may
-  // come.
-  virtual bool advise(TimePoint /*now*/, const View& /*view*/, const JobView& /*job*/,
-                      const JobAdvice& /*advice*/) {
-    return false;
-  }
-  // It is there from now on, or not any more; what it said before is forgotten.
-  virtual void set_adviser(bool /*is_there*/) {}
+  // The rule, where somebody outside of the core says its order; else null.
+  virtual Advised* advised() { return nullptr; }
 
   // Whether jobs that are in already may be put into one lane: where memory is short, or for their
   // order. Not a rule's matter: option share=no (common_rules.h).

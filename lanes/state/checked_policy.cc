@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "policies/advised.h"
 #include "policies/fifo.h"
 #include "policies/first_to_leave.h"
 
@@ -122,12 +123,16 @@ void CheckedPolicy::recall(const CoreState& core, const policies::JobView& job,
 
 bool CheckedPolicy::advise(const CoreState& core, const policies::JobView& job,
                            const policies::JobAdvice& advice) {
+  policies::Advised* advised = policy_->advised();
+  if (advised == nullptr) return false;
   if (advice.is_finite() && advice.slice >= Duration()) {
-    return policy_->advise(core.now, core.view, job, advice);
+    return advised->advise(core.now, core.view, job, advice);
   }
   ++faults_;
   return false;
 }
+
+void CheckedPolicy::set_adviser(bool is_there) { policy_->advised()->set_adviser(is_there); }
 
 std::optional<Duration> CheckedPolicy::late(const CoreState& core,
                                             const policies::JobView& job) const {

@@ -12,6 +12,7 @@
 
 #include "lanes/state/core_state.h"
 #include "lanes/state/learnt.h"
+#include "policies/job_advice.h"
 #include "policies/policy.h"
 
 namespace laneway::lanes {
@@ -68,11 +69,13 @@ class CheckedPolicy {
   std::optional<Duration> late(const CoreState& core, const policies::JobView& job) const;
 
   // Whether somebody outside says the order, and is to be told of the jobs.
-  bool is_advised() const { return policy_->is_advised(); }
-  // What it said of the job; nonsense is refused. Returns whether the job's place is another one.
+  bool is_advised() const { return policy_->advised() != nullptr; }
+  // What it said of the job; nonsense is refused, and what nobody asked for is ignored. Returns
+  // whether the job's place is another one.
   bool advise(const CoreState& core, const policies::JobView& job,
               const policies::JobAdvice& advice);
-  void set_adviser(bool is_there) { policy_->set_adviser(is_there); }
+  // It is there from now on, or not any more. Only for a policy that is advised.
+  void set_adviser(bool is_there);
 
   std::string_view name() const { return policy_->name(); }
   // How many answers were replaced.
