@@ -13,10 +13,14 @@
 
 namespace laneway::service {
 
-Status check_policy_file(const std::string& file) {
-  if (Status good = plugin::check_program(file); !good) return good;
+Result<std::string> checked_policy_file(const std::string& file) {
   std::error_code error;
-  const std::string folder = std::filesystem::canonical(file, error).parent_path().string();
+  const std::filesystem::path found = std::filesystem::canonical(file, error);
+  // What is not there is said as the check says it.
+  if (Status good = plugin::check_program(error ? file : found.string()); !good) {
+    return good.error();
+  }
+  const std::string folder = found.parent_path().string();
   struct stat is {};
   if (error || ::stat(folder.c_str(), &is) != 0) {
     return Error{ErrorCode::invalid_argument,
@@ -24,7 +28,7 @@ Status check_policy_file(const std::string& file) {
   }
   const bool others_may =
       (is.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (is.st_uid != ::geteuid() && is.st_uid != 0);
-  if (!others_may) return {};
+  if (!others_may) return found.string();
   return Error{ErrorCode::invalid_argument,
                "policy " + file + " lies in " + folder +
                    ", where others than the service's user and root may put another file in its "
@@ -39,7 +43,7 @@ Result<std::string> startable_policy(const std::string& text) {
   const std::string file =
       std::filesystem::absolute(plugin->file, error).lexically_normal().string();
   if (error) return Error{ErrorCode::invalid_argument, plugin->file + ": " + error.message()};
-  if (const Status good = check_policy_file(file); !good) return good.error();
+  if (const auto good = checked_policy_file(file); !good) return good.error();
   return file + text.substr(plugin->file.size());
 }
 

@@ -8,13 +8,14 @@
 
 namespace laneway::service {
 
-// Whether this process may start it now. Error invalid_argument as check_program says it
-// (plugin/plugin_process.h); or somebody else than its owner may write the folder that the file
-// lies in, links followed.
-Status check_policy_file(const std::string& file);
+// The file, links followed, if this process may start it now; that one is to be started, because a
+// link in a folder of somebody else's may be another one a moment later. Error invalid_argument as
+// check_program says it (plugin/plugin_process.h); or somebody else than its owner may write the
+// folder that the file lies in.
+Result<std::string> checked_policy_file(const std::string& file);
 
 // The same text with the absolute path of its file, if it names one. Errors as
-// check_policy_file.
+// checked_policy_file.
 Result<std::string> startable_policy(const std::string& text);
 
 }  // namespace laneway::service

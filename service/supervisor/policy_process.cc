@@ -84,9 +84,8 @@ void PolicyProcess::was_late(Duration by) {
 
 void PolicyProcess::start(TimePoint now) {
   start_at_ = TimePoint::never();
-  if (const Status good = check_policy_file(file_); !good) {
-    return ended(good.error().message, now);
-  }
+  const auto file = checked_policy_file(file_);
+  if (!file) return ended(file.error().message, now);
   note_change();
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -95,7 +94,7 @@ void PolicyProcess::start(TimePoint now) {
   Descriptor ours(ends[0]);
   Descriptor its(ends[1]);
   // LANEWAY_FAULT is for the service's own programs: as if one had had it before.
-  auto process = ChildProcess::spawn(file_, child_environment(1), std::move(its),
+  auto process = ChildProcess::spawn(file.value(), child_environment(1), std::move(its),
                                      Bytes(static_cast<int64_t>(plugin::kMaxMemory)));
   if (!process) return ended(process.error().message, now);
   process_.emplace(std::move(process).value());
