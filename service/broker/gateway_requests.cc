@@ -54,8 +54,7 @@ void Gateway::on_message(const ZmqServer::Message& message) {
                   {ErrorCode::unavailable,
                    "the service does not know this session (any more): connect again"});
   }
-  const Session& who = session->who();
-  if (message.peer.uid != who.uid || message.peer.pid != who.pid) {
+  if (!session->who().is_of(message.peer)) {
     return refuse(message.route, envelope,
                   {ErrorCode::refused, "this session belongs to another process"});
   }

@@ -133,7 +133,7 @@ Status Lifelines::on_hello(PendingConnection& pending, const Frame& frame) {
     return Error{ErrorCode::refused,
                  "the service has no session of this number and token: connect again"};
   }
-  if (pending.peer.uid != session->who().uid || pending.peer.pid != session->who().pid) {
+  if (!session->who().is_of(pending.peer)) {
     ++counters_.refused;
     return Error{ErrorCode::refused, "this session belongs to another process"};
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "service/transport/channel.h"
 #include "service/transport/descriptor.h"
 #include "service/wire/client_messages.h"
 #include "service/wire/message.h"
@@ -21,6 +22,8 @@ struct Session {
   uid_t uid = 0;
   pid_t pid = 0;
   std::string name;  // of the program
+
+  bool is_of(const PeerCredentials& peer) const { return uid == peer.uid && pid == peer.pid; }
 };
 
 struct Request {

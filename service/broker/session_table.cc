@@ -43,10 +43,6 @@ std::vector<Descriptor> copies_of(const std::vector<Descriptor>& fds) {
   return copies;
 }
 
-bool is_process(const Session& who, const PeerCredentials& peer) {
-  return who.uid == peer.uid && who.pid == peer.pid;
-}
-
 }  // namespace
 
 Result<ClientSession*> SessionTable::open(const PeerCredentials& peer, const std::string& program) {
@@ -102,7 +98,7 @@ ClientSession* SessionTable::find_hello(const PeerCredentials& peer, const std::
                                         uint64_t number) {
   for (auto& [id, session] : sessions_) {
     // The route alone does not identify the process: its name may be another connection's by now.
-    if (session.is_hello(route, number) && is_process(session.who(), peer)) return &session;
+    if (session.is_hello(route, number) && session.who().is_of(peer)) return &session;
   }
   return nullptr;
 }

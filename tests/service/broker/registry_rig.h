@@ -93,6 +93,7 @@ class RegistryRig {
                   bool shared = false);
   JobRegistry& registry() { return *registry_; }
   BrokerCore& core() { return *core_; }
+  Replies& replies() { return *replies_; }
 
   struct Answer {
     wire::AnyReply reply;

@@ -73,7 +73,12 @@ TEST_F(SessionTableTest, ASessionIsFoundByNumberTokenAndItsOwnHello) {
   EXPECT_EQ(table_.find(session->who().id), session);
   EXPECT_EQ(table_.find(session->who().token), session);
   EXPECT_EQ(table_.find_hello(process(1), "route", 1), session);
-  EXPECT_EQ(table_.find_hello(process(2), "route", 1), nullptr) << "another process";
+  PeerCredentials other = process(1);
+  other.pid += 1;
+  EXPECT_EQ(table_.find_hello(other, "route", 1), nullptr) << "another process of the user";
+  other = process(1);
+  other.uid += 1;
+  EXPECT_EQ(table_.find_hello(other, "route", 1), nullptr) << "another user's";
   EXPECT_EQ(table_.find_hello(process(1), "route", 2), nullptr) << "another Hello";
   EXPECT_EQ(table_.find(wire::Token{}), nullptr);
 }
