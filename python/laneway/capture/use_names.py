@@ -11,17 +11,15 @@ import contextlib
 import sys
 import types
 from collections.abc import Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from laneway.capture.code_names import WHOLE, is_users
 from laneway.capture.user_lines import is_internal
 from laneway.capture.uses import MISSING, Place, attributes_of, entry_of, in_class
+from laneway.capture.watcher import Watcher
 from laneway.errors import CaptureError
-
-if TYPE_CHECKING:
-    from laneway.capture.use_watch import Watch
 
 
 def is_plain_code(value: Any) -> bool:
@@ -39,7 +37,7 @@ def is_of_library(module: Any) -> bool:
 class Names:
     """One per watch."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watcher) -> None:
         self._watch = watch
         self._pairs: set[tuple[str, str]] = set()
         self._stored: set[str] = set()  # names of attributes that code sets
@@ -206,7 +204,7 @@ def _names(entries: Any) -> list[str]:
 class Scope(dict):
     """What globals() gives in a step: the variables, which tell what is read of them."""
 
-    def __init__(self, of: dict[str, Any], watch: Watch, place: Place) -> None:
+    def __init__(self, of: dict[str, Any], watch: Watcher, place: Place) -> None:
         super().__init__(of)
         self.of, self._watch, self._place = of, watch, place
 

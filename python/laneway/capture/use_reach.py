@@ -18,7 +18,7 @@ import sys
 import threading
 import types
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -37,10 +37,8 @@ from laneway.capture.looks import (
 from laneway.capture.lookups import BY_NAME
 from laneway.capture.use_names import is_of_library
 from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
+from laneway.capture.watcher import Watcher
 from laneway.errors import CaptureError
-
-if TYPE_CHECKING:
-    from laneway.capture.use_watch import Watch
 
 # More parts of containers than these are not looked at before each call: 10,000 take 0.1 ms.
 MOST_PARTS = 10_000
@@ -84,7 +82,7 @@ def is_watchable(kind: type) -> bool:
 class Reach:
     """One per watch."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watcher) -> None:
         self._watch = watch
         self._seen: set[int] = set()
         self._held: list[Any] = []  # keeps those ids taken
