@@ -51,20 +51,36 @@ class Length:
 
 
 class Memory:
-    """The bytes of an object of C code."""
+    """Whether the bytes of an object of C code are as they were, without a copy of them in each
+    call, where they lie together."""
 
-    def __call__(self, of: Any) -> bytes:
-        return bytes(memoryview(of))
+    def __init__(self, of: Any) -> None:
+        self._known = bytearray(memoryview(of))
 
-    def put(self, of: Any, value: bytes) -> None:
+    def __call__(self, of: Any) -> bool:
+        view = memoryview(of)
+        if view.nbytes != len(self._known):
+            return False
+        return bytearray.__eq__(self._known, of if view.c_contiguous else view.tobytes())
+
+    def put(self, of: Any, value: bool) -> None:
+        if not value:
+            return
         if isinstance(of, _CDATA):
-            ctypes.memmove(ctypes.addressof(of), value, len(value))
+            ctypes.memmove(ctypes.addressof(of), bytes(self._known), len(self._known))
         elif isinstance(of, array.array):
-            of[:] = array.array(of.typecode, value)
+            of[:] = array.array(of.typecode, bytes(self._known))
         elif isinstance(of, memoryview):
-            of.cast("B")[:] = value
+            if not of.readonly:
+                self._put_view(of)
         else:
-            of[:] = value
+            of[:] = self._known
+
+    def _put_view(self, of: memoryview) -> None:
+        if of.c_contiguous:
+            of.cast("B")[:] = self._known
+        else:
+            of[:] = memoryview(self._known).cast(of.format)
 
 
 class Values:

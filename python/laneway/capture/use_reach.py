@@ -247,7 +247,7 @@ class Reach:
             found = self._watch.look(value, place, Variable(), words)
             self.value(found, place.then("get"))
         elif issubclass(kind, MEMORY):
-            self._watch.look(value, place, Memory(), f"the {kind.__name__} {place.words}")
+            self._memory(value, place, f"the {kind.__name__} {place.words}")
         elif issubclass(kind, queue.SimpleQueue):
             self._watch.look(value, place, Length(), f"the {kind.__name__} {place.words}")
         elif issubclass(kind, threading.local):
@@ -290,15 +290,25 @@ class Reach:
         if array.nbytes <= FEW_BYTES:
             self._watch.look(array, place, Values(), words)
             return
-        self._array_bytes += array.nbytes
+        remedy = "register it as a buffer of the model, torch.from_numpy(array)"
+        self._count_bytes(array.nbytes, words, remedy)
+        self._watch.look(array, place, IsStill(array), words)
+
+    def _memory(self, of: Any, place: Place, words: str) -> None:
+        size = memoryview(of).nbytes
+        if size > FEW_BYTES:
+            remedy = "register a tensor of its bytes as a buffer of the model, torch.frombuffer()"
+            self._count_bytes(size, words, remedy)
+        self._watch.look(of, place, Memory(of), words)
+
+    def _count_bytes(self, size: int, words: str, remedy: str) -> None:
+        self._array_bytes += size
         if self._array_bytes > MOST_ARRAY_BYTES:
             raise CaptureError(
-                f"the step reads {words}, of {array.nbytes >> 20} MiB: a call compares at most "
+                f"the step reads {words}, of {size >> 20} MiB: a call compares at most "
                 f"{MOST_ARRAY_BYTES >> 20} MiB of arrays with what the step was captured with",
-                remedy="register it as a buffer of the model, torch.from_numpy(array), or give "
-                "that to the step as an argument",
+                remedy=f"{remedy}, or give that to the step as an argument",
             )
-        self._watch.look(array, place, IsStill(array), words)
 
 
 def _is_there(module: Any) -> bool:
