@@ -1,4 +1,4 @@
-"""Looks at state that C code holds: arrays, memory, context variables.
+"""Looks at state that C code holds: arrays, memory, context variables, caches, registrations.
 
 A look gives what a call compares. What the step changes there no graph repeats: it is put back, and
 refused.
@@ -6,12 +6,15 @@ refused.
 
 from __future__ import annotations
 
+import _abc
+import abc
 import array
 import contextlib
 import contextvars
 import ctypes
 import operator
 import queue
+import weakref
 from typing import Any
 
 import torch
@@ -48,6 +51,33 @@ class Length:
             parts = [of.get_nowait() for _ in range(of.qsize())]
             for part in parts[:value]:
                 of.put(part)
+
+
+# Of each cache of functools its hits and misses at the last look, and how often it was cleared.
+_counts: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
+
+
+def clears_of(cache: Any) -> int:
+    """How often a cache was cleared, as far as looks at it saw: its counts begin anew then."""
+    hits, misses, *_ = cache.cache_info()
+    before_hits, before_misses, clears = _counts.get(cache, (0, 0, 0))
+    clears += hits < before_hits or misses < before_misses
+    _counts[cache] = hits, misses, clears
+    return clears
+
+
+def registered_with(of: abc.ABCMeta) -> frozenset[Any]:
+    """The classes that are registered with an abstract class, and with those below it that Python
+    made of the same kind."""
+    found = set(_abc._get_dump(of)[0])
+    for below in type.__subclasses__(of):
+        found |= registered_with(below) if isinstance(below, abc.ABCMeta) else set()
+    return frozenset(found)
+
+
+def registered_with_itself(of: abc.ABCMeta) -> frozenset[Any]:
+    """The same without those below, of which a library's class may have very many."""
+    return frozenset(_abc._get_dump(of)[0])
 
 
 class Memory:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from laneway.capture.code_names import WHOLE, is_users
+from laneway.capture.code_names import SHOWN, WHOLE, is_users
 from laneway.capture.user_lines import is_internal
 from laneway.capture.uses import MISSING, Place, attributes_of, entry_of, in_class
 from laneway.capture.watcher import Watcher
@@ -46,6 +46,7 @@ class Names:
         self._spaces: dict[int, tuple[Any, Place]] = {}
         self._named: dict[int, dict[str, None]] = {}
         self._of_classes: dict[type, Any] = {}
+        self._shown: set[int] = set()  # ids of dictionaries that C code compares and shows
 
     def add(self, entries: Any, place: Place, name: str, of: Any) -> None:
         """Entries of this dictionary, which is that of `of`, are read where code names them as
@@ -57,6 +58,8 @@ class Names:
         self._spaces[id(of)] = entries, place
         if isinstance(of, torch.Tensor) and not entries:  # one of very many, perhaps
             return
+        if isinstance(of, types.SimpleNamespace):
+            self._shown.add(id(entries))
         self._named[id(of)] = {}
         self.also(of, name)
         self._may_set(entries, place, self._stored)
@@ -164,6 +167,9 @@ class Names:
     def _read_named(self, entries: Any, place: Place, last: str, pairs: Set[Any]) -> None:
         if (last, WHOLE) in pairs or ("", WHOLE) in pairs:
             self._read_all(entries, place)
+            return
+        if (last, SHOWN) in pairs and id(entries) in self._shown:
+            self._watch.container(entries, place)
             return
         for name in _names(entries):
             if (last, name) in pairs or ("", name) in pairs:

@@ -17,6 +17,8 @@ class Names(Protocol):
 
     def add(self, entries: Any, place: Place, name: str, of: Any) -> None: ...
 
+    def entries_of(self, owner: type) -> Any: ...
+
     def also(self, of: Any, name: str) -> None: ...
 
     def note(self, attributes: Set[tuple[str, str]], stored: Set[str] = ...) -> None: ...
@@ -62,6 +64,17 @@ class Watcher(Protocol):
     def entry(self, place: Place, holder: Any, name: Any) -> None: ...
 
     def look(self, of: Any, place: Place, look: Callable[[Any], Any], words: str) -> Any: ...
+
+    def guard(
+        self,
+        kind: str,
+        place: Place,
+        holder: Any,
+        key: Any,
+        value: Any,
+        words: str = "",
+        of: Any = None,
+    ) -> None: ...
 
     def take_whole(self, of: Any) -> None: ...
 
