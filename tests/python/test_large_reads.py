@@ -1,6 +1,9 @@
 """What a step reads from outside of it and is large: numpy arrays, outer tensors, weights of
 compiled code. A change is seen, or it is said beforehand that it would not be."""
 
+import array
+import ctypes
+
 import numpy
 import pytest
 import torch
@@ -74,6 +77,82 @@ def test_an_array_is_compared_in_its_own_memory(name):
     numbers = looks._numbers(array)
     assert numbers.data_ptr() == array.ctypes.data
     assert numbers.numel() * numbers.element_size() == array.nbytes
+
+
+# Each makes what has memory without an array, of which a step reads the last number.
+MEMORY = {
+    "a bytearray": lambda: bytearray(2 * MIB),
+    "a view": lambda: memoryview(bytearray(2 * MIB)),
+    "a view of a part": lambda: memoryview(bytearray(2 * MIB))[::2],
+    "an array": lambda: array.array("d", bytes(2 * MIB)),
+    "numbers of C": lambda: (ctypes.c_double * (MIB // 4))(),
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_that_is_written_to(name, service):
+    def job(lane):
+        held, model = MEMORY[name](), net()
+        plain = model.forward
+        model.forward = lambda x: plain(x) * float(held[len(held) - 1])
+        predict, found = lane.inference(model), []
+        for number in (1, 3, 2, 3):
+            held[len(held) - 1] = number
+            found.append(predict(torch.ones(2, 8)))
+        return found
+
+    check_equal(job, service)
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_that_the_step_writes_is_refused_and_put_back(name, service):
+    held, model = MEMORY[name](), net()
+    before, plain = memoryview(held).tobytes(), model.forward
+
+    def forward(x):
+        held[len(held) - 1] = 1
+        return plain(x)
+
+    model.forward = forward
+    predict = laneway.inference(model, service=service)
+    with pytest.raises(laneway.CaptureError, match="held: it writes to it by C code"):
+        predict(torch.ones(2, 8))
+    assert memoryview(held).tobytes() == before
+
+
+def test_memory_that_grows_is_seen_and_may_grow(service):
+    """A comparison holds no export of a bytearray, which would keep it from growing."""
+
+    def job(lane):
+        held, model = bytearray(MIB), net()
+        plain = model.forward
+        model.forward = lambda x: plain(x) * float(len(held))
+        predict, found = lane.inference(model), []
+        for _ in range(3):
+            found.append(predict(torch.ones(2, 8)))
+            held.extend(b"abc")
+        return found
+
+    check_equal(job, service)
+
+
+def test_memory_that_is_too_large_to_compare_is_refused(monkeypatch, service):
+    """The remedy, a buffer of its bytes, is tried as well."""
+    monkeypatch.setattr(use_reach, "MOST_ARRAY_BYTES", MIB)
+
+    def job(is_buffer, lane):
+        held, model = bytearray(b"\3") * (2 * MIB), net()
+        plain = model.forward
+        if is_buffer:
+            model.register_buffer("held", torch.frombuffer(held, dtype=torch.uint8))
+            model.forward = lambda x: plain(x) * model.held[-1]
+        else:
+            model.forward = lambda x: plain(x) * float(held[-1])
+        return lane.inference(model)(torch.ones(2, 8))
+
+    words = r"the bytearray held, of 2 MiB: .* at most 1 MiB .*as a buffer"
+    check_refused(lambda lane: job(False, lane), service, words)
+    check_equal(lambda lane: job(True, lane), service)
 
 
 class Number:

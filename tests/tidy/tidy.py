@@ -23,6 +23,7 @@ CHECKS = (
     "classes",
     "stale",
     "python_layers",
+    "python_circles",
     "threads",
 )
 

@@ -65,6 +65,8 @@ _KINDS: dict[str, Kind] = {
 _NO_EFFECT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "RESUME"})
 # Between a name and the attribute that is read of it.
 _NOTHING = frozenset({"CACHE", "EXTENDED_ARG", "PRECALL", "NOP", "PUSH_NULL"})
+# These give what C code makes of all attributes of a namespace.
+_TEXTS = frozenset({"str", "repr", "format", "ascii"})
 # The object whose attribute these read is not what the instruction before them names.
 _OF_OTHERS = frozenset({"IMPORT_FROM"} | {name for name in _KINDS if "SUPER" in name})
 
@@ -100,6 +102,39 @@ def reads_of(code: types.CodeType) -> Iterator[Read]:
         if "LOAD_FAST" in word:  # one, or the last of two
             local = name if isinstance(name, str) else name[-1]
         values = values[1], name
+
+
+def shown_in(code: types.CodeType) -> set[str]:
+    """Names of variables and attributes that the code itself compares or makes text of: C code then
+    looks at all that a namespace has."""
+    shown: set[str] = set()
+    given = [i for i in dis.get_instructions(code) if i.opname not in _NOTHING]
+    for at, each in enumerate(given):
+        word, first = each.opname, _start(given, at)
+        is_text = word == "CALL" and not _TEXTS.isdisjoint(_loaded(given, first))
+        if word == "COMPARE_OP":
+            both = _loaded(given, at)  # by one instruction, on some Pythons
+            shown.update(both if len(both) > 1 else (*both, *_loaded(given, first)[-1:]))
+        elif is_text or word.startswith(("FORMAT_", "CONVERT_")):
+            shown.update(_loaded(given, at)[-1:])
+    return shown
+
+
+def _loaded(given: list[dis.Instruction], at: int) -> tuple[str, ...]:
+    """The names that the instruction before this one loads."""
+    each = given[at - 1] if at > 0 else None
+    if each is None or not each.opname.startswith("LOAD_") or each.opname == "LOAD_CONST":
+        return ()
+    names = each.argval if isinstance(each.argval, tuple) else (each.argval,)
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _start(given: list[dis.Instruction], at: int) -> int:
+    """Where the loads of the value begin that is there before this instruction: a.b.c."""
+    at -= 1
+    while at > 0 and _KINDS.get(given[at].opname) == "attribute":
+        at -= 1
+    return at
 
 
 def arguments_of(code: types.CodeType, names: Set[str]) -> Iterator[tuple[str, list[Any] | None]]:

@@ -7,6 +7,7 @@ not: of those, the code says what it may read. byte_code.py reads the code.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import functools
 import os
@@ -14,12 +15,13 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from laneway.capture.byte_code import OF_ANYTHING, arguments_of, reads_of
+from laneway.capture.byte_code import OF_ANYTHING, arguments_of, reads_of, shown_in
 from laneway.capture.user_lines import is_internal, is_internal_file
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _EMPTY = object()  # no variable holds it
 WHOLE = "__dict__"  # whoever names it takes all attributes
+SHOWN = "__eq__"  # whoever compares a namespace or makes text of it reads all that it has
 # What these make looks attributes up in C code, by the texts that they are called with.
 _GETTERS = frozenset({"attrgetter", "methodcaller"})
 # With these, code may name Python modules by texts.
@@ -67,6 +69,7 @@ def named_in(code: types.CodeType) -> Named:
         if read.kind in ("set global", "set outer"):
             stored.add(read.name)
         has_pattern |= read.kind == "pattern"
+    attributes |= {(name, SHOWN) for name in shown_in(code)}
     for texts_given in _texts_given(code):
         found = {WHOLE} if texts_given is None else texts_given
         attributes |= {(OF_ANYTHING, text) for text in found}
@@ -159,6 +162,11 @@ def is_empty(cell: types.CellType) -> bool:
 def is_library(code: types.CodeType) -> bool:
     """Whether the code is torch's, laneway's or of Python's own library."""
     return is_internal(code) or code.co_filename.startswith(_LIBRARY)
+
+
+def reads_for_others(code: types.CodeType) -> bool:
+    """Whether a library's code looks at all attributes of an object on behalf of who uses it."""
+    return code.co_filename == argparse.__file__
 
 
 def is_installed(code: types.CodeType) -> bool:

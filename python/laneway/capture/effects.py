@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from laneway.capture.code_names import is_empty
 from laneway.capture.left_values import Left
+from laneway.capture.looks import clears_of
 from laneway.capture.recorder import Recorder
 from laneway.capture.use_reach import is_watchable
 from laneway.capture.use_watch import OF_EVERY_MODULE, Watch
@@ -62,6 +63,7 @@ class Effects:
         judge = _Judge(recorder, watch)
         effects = [effect for effect in map(judge.effect_of, self._changes()) if effect is not None]
         self.left = judge.left
+        self._guard_caches()
         installed = list(map(judge.installed, watch.hooks.changes()))
         alone = "it installs hooks" if installed else watch.alone
         asked = watch.tensors.asked
@@ -72,9 +74,17 @@ class Effects:
         for change in [*self._changes(), *self._watch.hooks.changes()]:
             change.put(change.before)
         self._watch.chance.restore()
-        for cache, misses in self._watch.reach.caches:
-            if cache.cache_info().misses != misses and held_of_step(cache) is not None:
+        for cache, _, before in self._watch.reach.caches:
+            if cache.cache_info().misses != before.misses and held_of_step(cache) is not None:
                 cache.cache_clear()
+
+    def _guard_caches(self) -> None:
+        """Of what a cache answered, but for what each iteration computes again."""
+        for cache, place, before in self._watch.reach.caches:
+            if cache.cache_info() != before and held_of_step(cache) is None:
+                words = f"what the cache of {place.words or cache.__wrapped__.__name__} answers"
+                self._watch.look(cache, place, clears_of, words)
+                self._watch.alone = "it asks a cache"
 
     def _changes(self) -> Iterator[Effect]:
         """What is otherwise than before the run; `was_read` where the step may have read it."""

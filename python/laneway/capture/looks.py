@@ -1,4 +1,4 @@
-"""Looks at state that C code holds: arrays, memory, context variables.
+"""Looks at state that C code holds: arrays, memory, context variables, caches, registrations.
 
 A look gives what a call compares. What the step changes there no graph repeats: it is put back, and
 refused.
@@ -6,12 +6,15 @@ refused.
 
 from __future__ import annotations
 
+import _abc
+import abc
 import array
 import contextlib
 import contextvars
 import ctypes
 import operator
 import queue
+import weakref
 from typing import Any
 
 import torch
@@ -50,21 +53,64 @@ class Length:
                 of.put(part)
 
 
+# Of each cache of functools its hits and misses at the last look, and how often it was cleared.
+_counts: weakref.WeakKeyDictionary[Any, tuple[int, int, int]] = weakref.WeakKeyDictionary()
+
+
+def clears_of(cache: Any) -> int:
+    """How often a cache was cleared, as far as looks at it saw: its counts begin anew then."""
+    hits, misses, *_ = cache.cache_info()
+    before_hits, before_misses, clears = _counts.get(cache, (0, 0, 0))
+    clears += hits < before_hits or misses < before_misses
+    _counts[cache] = hits, misses, clears
+    return clears
+
+
+def registered_with(of: abc.ABCMeta) -> frozenset[Any]:
+    """The classes that are registered with an abstract class, and with those below it that Python
+    made of the same kind."""
+    found = set(_abc._get_dump(of)[0])
+    for below in type.__subclasses__(of):
+        found |= registered_with(below) if isinstance(below, abc.ABCMeta) else set()
+    return frozenset(found)
+
+
+def registered_with_itself(of: abc.ABCMeta) -> frozenset[Any]:
+    """The same without those below, of which a library's class may have very many."""
+    return frozenset(_abc._get_dump(of)[0])
+
+
 class Memory:
-    """The bytes of an object of C code."""
+    """Whether the bytes of an object of C code are as they were, without a copy of them in each
+    call, where they lie together."""
 
-    def __call__(self, of: Any) -> bytes:
-        return bytes(memoryview(of))
+    def __init__(self, of: Any) -> None:
+        self._known = bytearray(memoryview(of))
 
-    def put(self, of: Any, value: bytes) -> None:
+    def __call__(self, of: Any) -> bool:
+        view = memoryview(of)
+        if view.nbytes != len(self._known):
+            return False
+        return bytearray.__eq__(self._known, of if view.c_contiguous else view.tobytes())
+
+    def put(self, of: Any, value: bool) -> None:
+        if not value:
+            return
         if isinstance(of, _CDATA):
-            ctypes.memmove(ctypes.addressof(of), value, len(value))
+            ctypes.memmove(ctypes.addressof(of), bytes(self._known), len(self._known))
         elif isinstance(of, array.array):
-            of[:] = array.array(of.typecode, value)
+            of[:] = array.array(of.typecode, bytes(self._known))
         elif isinstance(of, memoryview):
-            of.cast("B")[:] = value
+            if not of.readonly:
+                self._put_view(of)
         else:
-            of[:] = value
+            of[:] = self._known
+
+    def _put_view(self, of: memoryview) -> None:
+        if of.c_contiguous:
+            of.cast("B")[:] = self._known
+        else:
+            of[:] = memoryview(self._known).cast(of.format)
 
 
 class Values:

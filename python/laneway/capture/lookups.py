@@ -16,7 +16,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from laneway.capture.code_names import is_installed, is_library
+from laneway.capture.code_names import is_installed, is_library, reads_for_others
 from laneway.capture.use_names import Scope
 from laneway.native.process import SharedChange
 
@@ -108,7 +108,8 @@ def _told_vars(*arguments: Any) -> Any:
     if not arguments:
         return _locals(frame)
     listener = _listener()
-    if listener is not None and not is_library(frame.f_code):
+    by_user = not is_library(frame.f_code) or reads_for_others(frame.f_code)
+    if listener is not None and by_user:
         listener.taken_whole(arguments[0])
     return _vars(*arguments)
 

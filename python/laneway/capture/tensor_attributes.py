@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -20,10 +20,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from laneway.capture import lookups
 from laneway.capture.user_lines import is_internal
 from laneway.capture.uses import MISSING, Effect, Place, attributes_of, content_of, is_same
+from laneway.capture.watcher import Watcher
 from laneway.native.process import SharedChange
-
-if TYPE_CHECKING:
-    from laneway.capture.use_watch import Watch
 
 _capturing = threading.local()  # .attributes: those of this thread's capture
 # What torch and the package keep in tensors.
@@ -55,14 +53,14 @@ class TensorAttributes:
             fake = reference()
             if fake is not None:
                 self._of[id(fake)] = _Tensor(fake, of, position)
-        self._watch: Watch | None = None
+        self._watch: Watcher | None = None
         self._in_places: set[int] = set()  # ids of what is in the places of the job's tensors
         # Of arguments: the position, the name, the value.
         self.asked: list[tuple[int, str, Any]] = []
         self._outer: dict[int, tuple[torch.Tensor, Place, dict[str, Any], Any]] = {}
 
     @contextlib.contextmanager
-    def told_to(self, watch: Watch) -> Iterator[None]:
+    def told_to(self, watch: Watcher) -> Iterator[None]:
         """Inside, fakes of this thread's capture have the attributes of their tensors."""
         self._watch, self._in_places = watch, set(map(id, watch.fakes.values()))
         with _serving:

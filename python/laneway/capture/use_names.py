@@ -11,17 +11,15 @@ import contextlib
 import sys
 import types
 from collections.abc import Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from laneway.capture.code_names import WHOLE, is_users
+from laneway.capture.code_names import SHOWN, WHOLE, is_users
 from laneway.capture.user_lines import is_internal
 from laneway.capture.uses import MISSING, Place, attributes_of, entry_of, in_class
+from laneway.capture.watcher import Watcher
 from laneway.errors import CaptureError
-
-if TYPE_CHECKING:
-    from laneway.capture.use_watch import Watch
 
 
 def is_plain_code(value: Any) -> bool:
@@ -39,7 +37,7 @@ def is_of_library(module: Any) -> bool:
 class Names:
     """One per watch."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watcher) -> None:
         self._watch = watch
         self._pairs: set[tuple[str, str]] = set()
         self._stored: set[str] = set()  # names of attributes that code sets
@@ -48,6 +46,7 @@ class Names:
         self._spaces: dict[int, tuple[Any, Place]] = {}
         self._named: dict[int, dict[str, None]] = {}
         self._of_classes: dict[type, Any] = {}
+        self._shown: set[int] = set()  # ids of dictionaries that C code compares and shows
 
     def add(self, entries: Any, place: Place, name: str, of: Any) -> None:
         """Entries of this dictionary, which is that of `of`, are read where code names them as
@@ -59,6 +58,8 @@ class Names:
         self._spaces[id(of)] = entries, place
         if isinstance(of, torch.Tensor) and not entries:  # one of very many, perhaps
             return
+        if isinstance(of, types.SimpleNamespace):
+            self._shown.add(id(entries))
         self._named[id(of)] = {}
         self.also(of, name)
         self._may_set(entries, place, self._stored)
@@ -167,6 +168,9 @@ class Names:
         if (last, WHOLE) in pairs or ("", WHOLE) in pairs:
             self._read_all(entries, place)
             return
+        if (last, SHOWN) in pairs and id(entries) in self._shown:
+            self._watch.container(entries, place)
+            return
         for name in _names(entries):
             if (last, name) in pairs or ("", name) in pairs:
                 self._read(entries, place, name)
@@ -206,7 +210,7 @@ def _names(entries: Any) -> list[str]:
 class Scope(dict):
     """What globals() gives in a step: the variables, which tell what is read of them."""
 
-    def __init__(self, of: dict[str, Any], watch: Watch, place: Place) -> None:
+    def __init__(self, of: dict[str, Any], watch: Watcher, place: Place) -> None:
         super().__init__(of)
         self.of, self._watch, self._place = of, watch, place
 

@@ -5,11 +5,14 @@ iterators, caches.
 
 from __future__ import annotations
 
+import abc
 import collections
 import contextlib
 import contextvars
 import functools
 import importlib.util
+import io
+import logging
 import operator
 import os
 import queue
@@ -18,12 +21,12 @@ import sys
 import threading
 import types
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from laneway.capture.code_names import WHOLE, Named, is_users
+from laneway.capture.code_names import WHOLE, Named, is_installed, is_users
 from laneway.capture.looks import (
     FEW_BYTES,
     MEMORY,
@@ -33,14 +36,15 @@ from laneway.capture.looks import (
     Objects,
     Values,
     Variable,
+    clears_of,
+    registered_with,
+    registered_with_itself,
 )
 from laneway.capture.lookups import BY_NAME
 from laneway.capture.use_names import is_of_library
 from laneway.capture.uses import ENVIRONMENT, PLAIN, Place, attributes_of
+from laneway.capture.watcher import Watcher
 from laneway.errors import CaptureError
-
-if TYPE_CHECKING:
-    from laneway.capture.use_watch import Watch
 
 # More parts of containers than these are not looked at before each call: 10,000 take 0.1 ms.
 MOST_PARTS = 10_000
@@ -84,14 +88,14 @@ def is_watchable(kind: type) -> bool:
 class Reach:
     """One per watch."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watcher) -> None:
         self._watch = watch
         self._seen: set[int] = set()
         self._held: list[Any] = []  # keeps those ids taken
         self._parts = 0
         self._array_bytes = 0  # of large arrays
         self._imports: set[str] = set()  # names of Python modules that are not there yet
-        self.caches: list[tuple[Any, int]] = []  # of functools, with their misses before
+        self.caches: list[tuple[Any, Place, Any]] = []  # of functools, with their counts before
 
     def value(self, value: Any, place: Place) -> None:
         """A read gave `value`."""
@@ -168,6 +172,9 @@ class Reach:
             self._entries(owner, place.then("class", position, owner.__name__))
 
     def _class(self, of: type, place: Place) -> None:
+        if isinstance(of, abc.ABCMeta):
+            all_of = registered_with_itself if is_of_library(of.__module__) else registered_with
+            self._watch.look(of, place, all_of, f"what is registered with {of.__name__}")
         for position, owner in enumerate(type(of).__mro__):  # metaclasses
             if not is_of_library(owner.__module__):
                 self._held.append(owner)
@@ -188,9 +195,15 @@ class Reach:
         self._watch.classes.setdefault(owner, (place, dict(entries)))
         at = place.then("vars", None, owner.__name__)
         self._watch.names.add(entries, at, owner.__name__, owner)
+        is_users_own = not is_of_library(owner.__module__)
+        if is_users_own:
+            words = f"the classes above {owner.__name__}"
+            self._watch.guard("own", place, owner, "__mro__", owner.__mro__, words)
         for name, value in list(entries.items()):
             is_run = name.startswith("__") and name not in _NOT_RUN
             if is_run and isinstance(value, types.FunctionType):
+                if is_users_own:
+                    self._watch.entry(at, self._watch.names.entries_of(owner), name)
                 self.value(value, at.then("entry", name))
 
     def _module(self, of: types.ModuleType, place: Place) -> None:
@@ -203,6 +216,20 @@ class Reach:
         """The step finds Python modules by names that it puts together."""
         self._imports |= {name for name, of in sys.modules.items() if _is_there(of)}
         self.imported()
+
+    def settings(self, named: Named, function: types.FunctionType, place: Place) -> None:
+        """Plain values and lists of Python's own and installed modules: sys.argv, a library's
+        flag."""
+        if is_installed(function.__code__):
+            return
+        scope, at = function.__globals__, place.then("own", "__globals__", "")
+        for name, key in sorted(named.attributes):
+            of = scope.get(name) if name in named.globals else None
+            if type(of) is not types.ModuleType or is_users(of):
+                continue
+            top, value = of.__name__.partition(".")[0], vars(of).get(key)
+            if top not in _LEFT_ALONE and isinstance(value, (*PLAIN[:-1], list, logging.Logger)):
+                self._watch.entry(at.attribute(name).then("vars", None, name), vars(of), key)
 
     def environment(self) -> None:
         """The step may read environment variables."""
@@ -238,6 +265,11 @@ class Reach:
 
     def _other(self, value: Any, kind: type, place: Place) -> None:
         if issubclass(kind, _CONTAINERS):
+            if issubclass(kind, collections.defaultdict):
+                words = f"the default of {place.words}"
+                make = value.default_factory
+                self._watch.guard("own", place, value, "default_factory", make, words)
+                self.value(make, place.then("own", "default_factory"))
             self._watch.container(value, place)
             if attributes_of(value) is not None and is_watchable(kind):
                 self._watch.know(value, place)
@@ -249,24 +281,33 @@ class Reach:
             found = self._watch.look(value, place, Variable(), words)
             self.value(found, place.then("get"))
         elif issubclass(kind, MEMORY):
-            self._watch.look(value, place, Memory(), f"the {kind.__name__} {place.words}")
+            self._memory(value, place, f"the {kind.__name__} {place.words}")
         elif issubclass(kind, queue.SimpleQueue):
             self._watch.look(value, place, Length(), f"the {kind.__name__} {place.words}")
         elif issubclass(kind, threading.local):
             self._watch.alone = f"it reads {place.words}, of its thread"
             self._watch.know(value, place)
         elif kind is _CACHED:
-            self.caches.append((value, value.cache_info().misses))
+            clears_of(value)
+            self.caches.append((value, place, value.cache_info()))
             self.value(value.__wrapped__, place.then("vars").then("entry", "__wrapped__"))
         elif isinstance(value, random.Random) or _is_numpy_generator(kind):
             self._watch.chance.add_generator(value, place)
+        elif issubclass(kind, (logging.Logger, logging.LoggerAdapter)):
+            self._logger(value, place)
         elif hasattr(kind, "__next__"):
+            if issubclass(kind, (io.StringIO, io.BytesIO)):
+                words = f"the {kind.__name__} {place.words}"
+                self._count_bytes(len(value.getvalue()), words, "read it before the step")
+                self._watch.look(value, place, kind.getvalue, words)
             if is_watchable(kind):
                 self._watch.know(value, place)
             else:
                 self._watch.chance.add_iterator(value, place)
-        elif kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+        elif _is_array(kind):
             self._array(value, place)
+            if not kind.__module__.startswith("numpy"):
+                self._watch.know(value, place)
         elif kind in (operator.attrgetter, operator.methodcaller):
             self._getter(value, place)
         elif value is os.environ:
@@ -275,6 +316,20 @@ class Reach:
             self._watch.tensors.add_outer(value, place)
         elif is_watchable(kind):
             self._watch.know(value, place)
+
+    def _logger(self, of: Any, place: Place) -> None:
+        """By what a logger decides whether it is enabled: its level and those above it."""
+        while isinstance(of, logging.LoggerAdapter):
+            of, place = of.logger, place.then("vars").attribute("logger")
+        all_of = of.manager
+        at = place.then("own", "manager", "")
+        self._watch.guard("own", at, all_of, "disable", all_of.disable, "logging.disable()")
+        while of is not None:
+            entries, at = vars(of), place.then("vars")
+            for name in ("level", "disabled", "parent"):
+                words = f"{name!r} of the logger {of.name}"
+                self._watch.guard("entry", at, entries, name, entries[name], words)
+            of, place = of.parent, at.then("entry", "parent")
 
     def _getter(self, getter: Any, place: Place) -> None:
         """C code that looks up attributes by the names that it was made with."""
@@ -285,6 +340,11 @@ class Reach:
         self._watch.names.note({("", name) for name in names})
 
     def _array(self, array: Any, place: Place) -> None:
+        if hasattr(array, "_mask"):  # a masked one
+            mask, at = array._mask, place.then("own", "_mask", f"the mask of {place.words}")
+            self._watch.guard("own", place, array, "_mask", mask, at.words)
+            self.value(mask, at)
+        array = array.view(sys.modules["numpy"].ndarray)  # as it lies in memory
         words = f"the array {place.words}"
         if array.dtype.hasobject:
             self._watch.look(array, place, Objects(array), words)
@@ -292,15 +352,30 @@ class Reach:
         if array.nbytes <= FEW_BYTES:
             self._watch.look(array, place, Values(), words)
             return
-        self._array_bytes += array.nbytes
+        remedy = "register it as a buffer of the model, torch.from_numpy(array)"
+        self._count_bytes(array.nbytes, words, remedy)
+        self._watch.look(array, place, IsStill(array), words)
+
+    def _memory(self, of: Any, place: Place, words: str) -> None:
+        size = memoryview(of).nbytes
+        if size > FEW_BYTES:
+            remedy = "register a tensor of its bytes as a buffer of the model, torch.frombuffer()"
+            self._count_bytes(size, words, remedy)
+        self._watch.look(of, place, Memory(of), words)
+
+    def _count_bytes(self, size: int, words: str, remedy: str) -> None:
+        self._array_bytes += size
         if self._array_bytes > MOST_ARRAY_BYTES:
             raise CaptureError(
-                f"the step reads {words}, of {array.nbytes >> 20} MiB: a call compares at most "
+                f"the step reads {words}, of {size >> 20} MiB: a call compares at most "
                 f"{MOST_ARRAY_BYTES >> 20} MiB of arrays with what the step was captured with",
-                remedy="register it as a buffer of the model, torch.from_numpy(array), or give "
-                "that to the step as an argument",
+                remedy=f"{remedy}, or give that to the step as an argument",
             )
-        self._watch.look(array, place, IsStill(array), words)
+
+
+def _is_array(kind: type) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(kind, numpy.ndarray)
 
 
 def _is_there(module: Any) -> bool:

@@ -138,7 +138,7 @@ class Watch:
         else:
             # What torch gives every module is replaced on none.
             if entries is not None and not (found and found[0] is torch.nn.Module):
-                self._guard("entry", known.place.then("vars"), entries, name, MISSING)
+                self.guard("entry", known.place.then("vars"), entries, name, MISSING)
             if found is not None:
                 self._read_class(known, name, found)
             else:
@@ -162,7 +162,8 @@ class Watch:
     def _read_whole(self, known: Known, name: str) -> None:
         """Whoever copies an object reads all of it."""
         frame = lookups.asking(sys._getframe(3)) or sys._getframe(3)
-        if name != "__dict__" or not code_names.is_library(frame.f_code):
+        by_library = code_names.is_library(frame.f_code)
+        if name != "__dict__" or not by_library or code_names.reads_for_others(frame.f_code):
             self.take_whole(known.of)
 
     def _read_class(self, known: Known, name: str, found: tuple[type, Any]) -> None:
@@ -177,7 +178,7 @@ class Watch:
         position = type(known.of).__mro__.index(owner)
         place = known.place.then("class", position, owner.__name__)
         if not is_plain_code(value) or not is_of_library(owner.__module__):
-            self._guard("entry", place.then("vars"), self.names.entries_of(owner), name, value)
+            self.guard("entry", place.then("vars"), self.names.entries_of(owner), name, value)
         words = known.place.attribute(name).words if not is_plain_code(value) else owner.__name__
         self.reach.value(value, place.then("vars").then("entry", name, words))
 
@@ -190,7 +191,7 @@ class Watch:
 
         value = look(known.of)
         place = known.place.then("own", name, known.place.attribute(name).words)
-        self._guard("look", known.place, known.of, look, value, place.words, name)
+        self.guard("look", known.place, known.of, look, value, place.words, name)
         self.names.about_to_set_slot(known.of, known.place, name)
         self.reach.value(value, place)
 
@@ -203,9 +204,7 @@ class Watch:
                 place = known.place.then("vars").then("entry", holder)
                 part = dict.__getitem__(parts, name)
                 if not known.is_own:
-                    self._guard(
-                        "entry", place, parts, name, part, known.place.attribute(name).words
-                    )
+                    self.guard("entry", place, parts, name, part, known.place.attribute(name).words)
                 return part, place.attribute(name)
         return None
 
@@ -235,7 +234,7 @@ class Watch:
         self.objects[id(of)] = self._by_entries[id(entries)] = known
         kind = type(of)
         if not isinstance(of, (torch.nn.Module, types.FunctionType)):
-            self._guard("class", place, of, "__class__", kind)
+            self.guard("class", place, of, "__class__", kind)
         if isinstance(of, torch.nn.Module):
             pass
         elif not self._patched.watches(kind):
@@ -260,6 +259,7 @@ class Watch:
         for number, (name, cell) in cells:
             self._variable(cell, place.then("cell", number, name), name in named.stored)
         self._globals(function, place, named)
+        self.reach.settings(named, function, place)
         self.reach.imports(named, function.__globals__)
         if named.attributes & _ENVIRONMENT:
             self.reach.environment()
@@ -269,11 +269,13 @@ class Watch:
             self.names.note(named.attributes, named.put)
             if named.finds_modules:
                 self.reach.every_module()
+        if not code_names.is_installed(code):
+            self.guard("own", place, function, "__code__", code, f"the code of {place.words}")
         words = f"a default argument of {function.__name__}"
         for name in ("__defaults__", "__kwdefaults__"):
             value = getattr(function, name)
             if value is not None and not code_names.is_installed(code):
-                self._guard("own", place, function, name, value, words)
+                self.guard("own", place, function, name, value, words)
             self.reach.value(value, place.then("own", name, words))
         self.know(function, place)
         wrapped = function.__dict__.get("__wrapped__")
@@ -287,7 +289,7 @@ class Watch:
         if (id(cell), None) in self.guards:
             return
         value = MISSING if code_names.is_empty(cell) else cell.cell_contents
-        self._guard("cell", place, cell, None, value)
+        self.guard("cell", place, cell, None, value)
         if is_stored:
             self.may_change(place, cell, None, value, "cell", f"the variable {place.words!r}")
         self.reach.value(value, place.then("content"))
@@ -303,12 +305,12 @@ class Watch:
                 continue
             if value is MISSING:
                 if stored:
-                    self._guard("entry", at, scope, name, MISSING, name)
+                    self.guard("entry", at, scope, name, MISSING, name)
                 continue
             if installed and is_plain_code(value):
                 continue
             if not isinstance(value, types.ModuleType):
-                self._guard("entry", at, scope, name, value, name)
+                self.guard("entry", at, scope, name, value, name)
             self.reach.value(value, at.attribute(name))
 
     def may_change(
@@ -328,7 +330,7 @@ class Watch:
     def note_absent(self, holder: Any, place: Place, name: Any) -> None:
         """holder[name] is read and is not there."""
         self.note_seen(holder, name)
-        self._guard("entry", place, holder, name, MISSING)
+        self.guard("entry", place, holder, name, MISSING)
 
     def take_whole(self, of: Any) -> None:
         """All attributes of this object, where it is known, are read."""
@@ -344,7 +346,7 @@ class Watch:
         if _has_fakes(value):
             return
         at = place.attribute(name) if isinstance(name, str) else place.then("entry", name)
-        self._guard("entry", place, holder, name, value, at.words)
+        self.guard("entry", place, holder, name, value, at.words)
         self.reach.value(value, at)
 
     def container(self, of: Any, place: Place) -> None:
@@ -352,7 +354,7 @@ class Watch:
         if not isinstance(of, (tuple, frozenset)):
             self._held.append(of)
             self.containers.setdefault(id(of), (of, place, content_of(of)))
-            self._guard("content", place, of, None, parts_of(of))
+            self.guard("content", place, of, None, parts_of(of))
         self.reach.parts(of, place)
         if type(of) is dict:
             self._keys.add(of)
@@ -360,10 +362,10 @@ class Watch:
     def look(self, of: Any, place: Place, look: Callable[[Any], Any], words: str) -> Any:
         """look(of) is read: what it gives."""
         value = look(of)
-        self._guard("look", place, of, look, value, words)
+        self.guard("look", place, of, look, value, words)
         return value
 
-    def _guard(
+    def guard(
         self,
         kind: str,
         place: Place,
@@ -373,6 +375,7 @@ class Watch:
         words: str = "",
         of: Any = None,
     ) -> None:
+        """What is read there must be `value`."""
         at = (id(holder), of if of is not None else key)
         if at in self.guards or _has_fakes(value):
             return

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import abc
+import functools
+import logging
 import math
 import types
 from collections.abc import Callable
@@ -147,6 +150,46 @@ def an_array_of_objects() -> Any:
     return lambda: held[1], lambda value: held.__setitem__(1, value)
 
 
+def a_level() -> Any:
+    log = logging.getLogger("laneway.rows")
+    log.setLevel(logging.ERROR)
+    return (
+        lambda: 1.0 + log.isEnabledFor(logging.INFO),
+        lambda value: log.setLevel(logging.INFO if value == 2.0 else logging.ERROR),
+    )
+
+
+def a_registration() -> Any:
+    class Able(abc.ABC):  # noqa: B024
+        pass
+
+    of = Settings()
+    return (
+        lambda: 1.0 + isinstance(of, Able),
+        lambda value: Able.register(Settings) if value == 3.0 else None,
+    )
+
+
+def a_cache() -> Any:
+    of = Settings()
+
+    @functools.lru_cache
+    def doubled() -> float:
+        return 2 * of.factor
+
+    def put(value: float) -> None:
+        of.factor = value
+        if value != 2.0:
+            doubled.cache_clear()
+
+    return doubled, put
+
+
+def compared() -> Any:
+    of, other = types.SimpleNamespace(rate=1.0), types.SimpleNamespace(rate=3.0)
+    return lambda: 1.0 + (of == other), lambda value: setattr(of, "rate", value)
+
+
 READ.each(
     {
         "an attribute of an object": an_attribute,
@@ -159,6 +202,10 @@ READ.each(
         "text that is evaluated": evaluated,
         "an attribute that is not there at first": not_there,
         "a bytearray": memory,
+        "the level of a logger": a_level,
+        "isinstance() of an abstract class, something registered later": a_registration,
+        "a function under lru_cache, cleared at times": a_cache,
+        "namespaces that are compared: of == other": compared,
         "a tensor outside of the model, written in place": a_tensor,
         "a tensor outside of the model, written through .data": a_tensor_by_data,
         "a network beside the step's models, moved by the loop": a_network,

@@ -2,13 +2,14 @@
 inside a function, and one for type checkers only, ties two modules together as well."""
 
 import ast
+from collections.abc import Iterable
 
 from tree import Finding, Fixture, Tree
 
 
 def run(tree: Tree) -> list[Finding]:
     rows = tree.layers["python_layer"]
-    modules = _modules(tree)
+    modules = modules_of(tree)
     over = {tuple(pair) for pair in tree.layers.get("python_over", [])}
     met = set()
     findings = []
@@ -18,7 +19,8 @@ def run(tree: Tree) -> list[Finding]:
             text = "lies in no [[python_layer]] of tests/tidy/layers.toml"
             findings.append(Finding(path, 0, text))
             continue
-        for line, used in _imports(tree.text(path), path, module, set(modules.values())):
+        nodes = ast.walk(ast.parse(tree.text(path), path))
+        for line, used in imports_of(nodes, path, module, set(modules.values())):
             target = _row(used, rows)
             if target is None or _may(row, target):
                 continue
@@ -36,7 +38,7 @@ def run(tree: Tree) -> list[Finding]:
     return findings
 
 
-def _modules(tree: Tree) -> dict[str, str]:
+def modules_of(tree: Tree) -> dict[str, str]:
     """The module name of every file of the package and of the benches."""
     found = {}
     for path in tree.with_suffix(".py"):
@@ -58,10 +60,10 @@ def _may(row: dict, target: dict) -> bool:
     )
 
 
-def _imports(text: str, path: str, module: str, ours: set[str]):
-    """Line and module of every import of one of ours."""
+def imports_of(nodes: Iterable[ast.AST], path: str, module: str, ours: set[str]):
+    """Line and module of every import of one of ours among the nodes."""
     package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
-    for node in ast.walk(ast.parse(text, path)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             used = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
