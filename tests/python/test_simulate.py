@@ -113,3 +113,19 @@ def test_without_its_program_the_command_says_how_to_get_it(monkeypatch, capsys)
     monkeypatch.setattr(simulate, "program", lambda name: None)
     assert main(["simulate", "--trace", "x"]) == 1
     assert "./dev build" in capsys.readouterr().err
+
+
+def test_a_gap_before_each_turn_is_a_part_of_the_time(trace, tmp_path, capfd):
+    results = tmp_path / "results.json"
+    words = ["simulate", "--trace", str(trace), "--policy", "fifo:age=off", "--json", str(results)]
+    makespans = []
+    for gap in ("0", "0.5"):
+        assert main([*words, "--turn-gap", gap]) == 0
+        found = json.loads(results.read_text())
+        assert found["turn_gap_s"] == float(gap)
+        makespans.append(found["policies"]["fifo:age=off"]["makespan_s"])
+    turns = found["policies"]["fifo:age=off"]["turns"]
+    assert makespans[1] - makespans[0] >= 3 * 0.5 and turns >= 3
+    for wrong in ("-1", "3601", "fast"):
+        assert main([*words, f"--turn-gap={wrong}"]) == 2
+        assert f"--turn-gap {wrong}: give seconds from 0 to 3600" in capfd.readouterr().err
