@@ -81,7 +81,7 @@ def test_the_jobs_of_one_gpu_come_by_submission(tmp_path):
 def test_a_job_to_a_lane_is_the_ideal_server(program, tmp_path, monkeypatch, policy):
     """More jobs than lanes, several of them in one second."""
     monkeypatch.setattr(philly, "LANES", 2)
-    monkeypatch.setattr(philly, "FLAGS", ("--where", "num_gpus=1", "--lanes", "2", "--store=1GiB"))
+    monkeypatch.setattr(philly, "FLAGS", ("--where", "num_gpus=1", "--lanes", "2"))
     path = tmp_path / philly.FILE
     lengths = [(i * 7 % 5, 20 + i * 13 % 90) for i in range(40)]
     lines = [f"2017-10-09 00:00:{at:02},{length}.0,1" for at, length in lengths]
