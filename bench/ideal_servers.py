@@ -12,6 +12,8 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+PARTS = 1_000_000  # of a nanosecond, in which shares are counted
+
 
 @dataclass(frozen=True)
 class Job:
@@ -92,24 +94,26 @@ def serve(jobs: list[Job], order: str, servers: int = 1) -> Outcome:
 
 
 def share(jobs: list[Job], servers: int = 1) -> Outcome:
-    """Processor sharing: all who are there get on equally fast, none faster than one server."""
+    """Processor sharing: all who are there get on equally fast, none faster than one server. Times
+    are rounded to a millionth of a nanosecond: exact ones would be fractions of thousands of
+    digits."""
     coming = sorted(jobs, key=lambda job: job.submit_ns)
     # Everybody gets the same from when it is there on: who ends next is who has least, less what
     # all had when it came.
-    alive: list[tuple[Fraction, int]] = []
+    alive: list[tuple[int, int]] = []
     ends: list[Fraction] = [Fraction(0)] * len(coming)
-    now, had, come = Fraction(0), Fraction(0), 0
+    now, had, come = 0, 0, 0  # in millionths
     while come < len(coming) or alive:
-        speed = min(Fraction(1), Fraction(servers, len(alive))) if alive else Fraction(1)
-        ends_at = now + (alive[0][0] - had) / speed if alive else None
-        comes_at = Fraction(coming[come].submit_ns) if come < len(coming) else None
+        count = max(len(alive), servers)  # a server's speed is `servers` of these
+        ends_at = now + (alive[0][0] - had) * count // servers if alive else None
+        comes_at = coming[come].submit_ns * PARTS if come < len(coming) else None
         if ends_at is not None and (comes_at is None or ends_at <= comes_at):
             had, now = alive[0][0], ends_at
-            ends[heapq.heappop(alive)[1]] = now
+            ends[heapq.heappop(alive)[1]] = Fraction(now, PARTS)
         else:
             assert comes_at is not None
-            had, now = had + (comes_at - now) * speed, comes_at
-            heapq.heappush(alive, (had + coming[come].length_ns, come))
+            had, now = had + (comes_at - now) * servers // count, comes_at
+            heapq.heappush(alive, (had + coming[come].length_ns * PARTS, come))
             come += 1
     return outcome(coming, ends)
 

@@ -7,18 +7,15 @@ ranks equal jobs by arrival the first one ends at 100 s and the second at 200 s,
 options and with `age=off`; fair gives each a quantum of 10 s in turn, so whole quanta end at 190
 and 200 s.
 
-`salus`: the 100 trainings of traces/salus_shape_100.csv in one lane, in 16 GiB less a reserve of
-300 MiB, images at 12 GB/s, against an ideal server without memory (ideal_servers.py): `off_by` is
-how far the average job completion time is from that server's, above or below. With default options
-and with `age=off`.
-
 `phases`: two equal trainings whose clients work on the host for 5, 50, 500 ms or 5 s between two
 steps, in a pool for one and a half of them, copies at 500 MiB/s: how long both take together over
 one after the other. With short phases they must not take turns; with long ones they may.
 
-`lanes`: the same trainings in 2, 4 and 8 lanes that they share, without memory, against as many
-ideal servers that take from one queue: the order is one over all lanes. Who did no two iterations
-yet gets them at once, which the ideal servers need not do.
+`lanes`: the 100 trainings of traces/salus_shape_100.csv in 2, 4 and 8 lanes that they share,
+without memory, against as many ideal servers that take from one queue (ideal_servers.py): `off_by`
+is how far the average job completion time is from theirs, above or below. The order is one over all
+lanes. Who did no two iterations yet gets them at once, which the ideal servers need not do. The
+bench policies has the same trainings in one lane whose memory is short.
 
 `unlimited`: the same without memory and with a job to a lane, which is that server up to what an
 iteration takes: if these rows miss, the simulator is wrong, and not the policy."""
@@ -34,8 +31,6 @@ from .report import Report, at_least, at_most
 from .simulate import TRACES, Simulated, simulate
 
 SALUS = TRACES / "salus_shape_100.csv"
-SHORT = ("--reserve", "300MiB", "--copy-bandwidth", "12000000000")
-ORDERS = ("fifo", "srtf", "sjf")
 IN_TURN = ("fifo", "sjf", "srtf", "priority", "edf", "las")
 BY_QUANTUM = "fair:quantum_s=10"
 TWO = """job_id,submit_time_s,iterations,iteration_ms,persistent_mb,ephemeral_mb
@@ -50,14 +45,13 @@ TWO_MEMORY = ("--memory", "768MiB", "--copy-bandwidth", "12000000000")
 
 
 def cases() -> list[str]:
-    return ["two", "salus", "phases", "lanes", "unlimited"]
+    return ["two", "phases", "lanes", "unlimited"]
 
 
 def run(options: Options) -> Report:
     report = Report("order")
     measures = {
         "two": two,
-        "salus": salus,
         "phases": phases,
         "lanes": lanes,
         "unlimited": unlimited,
@@ -84,16 +78,6 @@ def two(report: Report) -> None:
         report.add("two", f"{BY_QUANTUM}/first_end_s", first, "s", at_least(188))
         report.add("two", f"{BY_QUANTUM}/second_end_s", second, "s", at_most(206))
         _count_evictions("two", BY_QUANTUM, found, 25, report)
-
-
-def salus(report: Report) -> None:
-    for order in ORDERS:
-        for policy, most_evictions in ((order, 400), (f"{order}:age=off", 100)):
-            found = _simulated("salus", SALUS, policy, ("--memory", "16GiB", *SHORT))
-            _against_ideal("salus", order, policy, found, 0.05, report)
-            makespan = found.summary["makespan_s"]
-            report.add("salus", f"{policy}/makespan_s", makespan, "s")
-            _count_evictions("salus", policy, found, most_evictions, report)
 
 
 def phases(report: Report) -> None:

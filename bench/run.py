@@ -27,6 +27,8 @@ BENCHES = {
     "capture": "how long does the first call of a training step take?",
     "scheduler": "how many events a second does the core handle, and how long does one take?",
     "order": "does the core serve in the policy's order when memory is short?",
+    "policies": "is each policy in short memory the server that its name promises, on any trace?",
+    "philly": "does the core serve tens of thousands of real jobs as ideal servers would?",
     "plugin": "do policies from outside the tree order as they say, and what does it take?",
     "coverage": "do the networks that people train work, bit-equal to eager, and how fast?",
     "latency": "what does the service add to an iteration, in round trips of the machine?",

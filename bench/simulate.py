@@ -34,17 +34,25 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": str(TRACES.parents[1] / "python")}
 
 
+def generate(jobs: int, seed: int, trace: Path) -> None:
+    """Writes so many jobs, drawn from the seed, as a trace. RuntimeError as simulate()."""
+    _run("--generate", str(jobs), "--seed", str(seed), "--save-trace", str(trace))
+
+
 def simulate(trace: Path, policy: str, *flags: str) -> Simulated:
     """One policy over the trace. RuntimeError with the program's reason when it fails."""
-    program = find_program("laneway-simulate", "bin")
     with tempfile.TemporaryDirectory(prefix="laneway-simulate-") as folder:
         results, lines = Path(folder) / "results.json", Path(folder) / "jobs.csv"
-        command = [str(program), "--trace", str(trace), "--policy", policy, *flags]
-        command += ["--json", str(results), "--csv", str(lines)]
-        done = subprocess.run(command, capture_output=True, text=True, env=_environment())
-        if done.returncode != 0:
-            said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-            raise RuntimeError(said[-1])
+        arguments = ["--trace", str(trace), "--policy", policy, *flags]
+        _run(*arguments, "--json", str(results), "--csv", str(lines))
         with lines.open(newline="") as file:
             jobs = list(csv.DictReader(file))
         return Simulated(json.loads(results.read_text())["policies"][policy], jobs)
+
+
+def _run(*arguments: str) -> None:
+    command = [str(find_program("laneway-simulate", "bin")), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=_environment())
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise RuntimeError(said[-1])

@@ -1,6 +1,7 @@
 #include "policies/sjf.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace laneway::policies {
@@ -34,13 +35,15 @@ TurnRank Sjf::turn_rank(TimePoint now, const View& view, const JobView& job) con
 
 PickDecision Sjf::pick(TimePoint now, const View& view, const PickQuestion& question) {
   if (const JobView* unknown = Oracle::unmeasured(question.candidates)) {
-    // With nobody else there it is begun: its turn has no end for who comes later to wait for.
-    const auto has_work = [&](const LaneView& lane) {
-      return lane.id != question.lane.id && !lane.ready.empty();
+    // With nobody else who waits it is begun: its turn has no end for who comes later to wait for.
+    // One that is ready in an idle lane does not wait: it runs there.
+    const auto has_waiting = [&](const LaneView& lane) {
+      const size_t run_now = lane.running.valid() ? 0 : 1;
+      return lane.id != question.lane.id && lane.ready.size() > run_now;
     };
     const auto& lanes = view.lane_slots();
     const bool is_alone =
-        question.candidates.size() == 1 && std::none_of(lanes.begin(), lanes.end(), has_work);
+        question.candidates.size() == 1 && std::none_of(lanes.begin(), lanes.end(), has_waiting);
     if (is_alone && unknown->options.total_iterations > 0) begin_if_first(now, view, *unknown);
     return {.job = unknown->id, .budget = Oracle::kMeasuring};
   }

@@ -3,7 +3,8 @@
 // it is done, so a shorter one that gets ready later waits. While it has no work the others run,
 // and when it has again it goes first. Jobs that named no total have no end to wait for: each of
 // their turns is a new choice. Unmeasured jobs go first: two iterations each, or, with nobody else
-// there, as begun ones. One that is picked while a shorter one waits for memory is not begun.
+// who waits for a lane, as begun ones. One that is picked while a shorter one waits for memory is
+// not begun.
 // When memory is short: a begun job with work stays; of the others the longest leaves, and only for
 // one that goes before it. Who has nothing to run leaves first (first_to_leave.h).
 //

@@ -12,6 +12,7 @@
 #include "plugin/plugin_process.h"
 #include "policies/registry.h"
 #include "simulator/core_settings.h"
+#include "simulator/decimal.h"
 #include "simulator/pair_speeds.h"
 
 namespace laneway::simulator {
@@ -21,13 +22,15 @@ namespace {
 struct Texts {
   std::string trace, generate, save_trace, format, rows, policy, lanes, memory, reserve,
       copy_bandwidth, store, seed, estimates, json, csv, pairs, open_lanes, devices, jitter, replay,
-      policy_patience;
+      policy_patience, turn_gap;
   std::vector<std::string> where, settings;
   friend bool operator==(const Texts&, const Texts&) = default;
 };
 
 constexpr uint32_t kMostDevices = 64;
 constexpr double kMostJitter = 0.9;
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kLongestGapS = 3'600;
 
 constexpr const char* kFooter =
     "Sizes take KiB, MiB and GiB (binary), such as 16GiB.\n"
@@ -101,6 +104,9 @@ void declare_device(CLI::App& app, Texts& texts) {
                  "the iterations of each turn take a time drawn evenly from (1 - F) to (1 + F) of "
                  "what the trace says; default: 0")
       ->type_name("F");
+  app.add_option("--turn-gap", texts.turn_gap,
+                 "from a turn's grant to its first iteration; default: 0")
+      ->type_name("SECONDS");
   app.add_option("--seed", texts.seed, "of all chance; default: 1")->type_name("N");
 }
 
@@ -289,6 +295,17 @@ Status read_jitter(const std::string& text, double& into) {
   return bad_value("--jitter", text, "give a part from 0 to " + number_text(kMostJitter));
 }
 
+Status read_turn_gap(const std::string& text, Duration& into) {
+  if (text.empty()) return {};
+  const auto gap = scaled_decimal(text, kSecond);
+  if (!gap || *gap < 0 || *gap > kLongestGapS * kSecond) {
+    return bad_value("--turn-gap", text,
+                     "give seconds from 0 to " + std::to_string(kLongestGapS) + ", such as 0.001");
+  }
+  into = Duration(*gap);
+  return {};
+}
+
 Status read_settings(const Texts& texts, Options& options) {
   lanes::SchedulerConfig config;
   for (const std::string& text : texts.settings) {
@@ -333,6 +350,9 @@ Result<Options> read(const Texts& texts) {
     options.policy_patience = seconds(static_cast<int64_t>(most.value()));
   }
   if (Status status = read_jitter(texts.jitter, options.jitter); !status) return status.error();
+  if (Status status = read_turn_gap(texts.turn_gap, options.turn_gap); !status) {
+    return status.error();
+  }
   if (Status status = read_settings(texts, options); !status) return status.error();
   if (!texts.seed.empty()) {
     const auto seed = whole_number("--seed", texts.seed, 0, UINT64_MAX);

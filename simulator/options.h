@@ -39,6 +39,7 @@ struct Options {
                                       // memory is given, else 0
   std::vector<std::string> settings;  // of the core, as apply_setting takes them
   double jitter = 0;                  // as SimulatorConfig has it
+  Duration turn_gap;                  // … and this
   uint64_t seed = 1;
   std::string json;  // files to write; empty: none
   std::string csv;

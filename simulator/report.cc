@@ -72,6 +72,7 @@ std::string json_of(const Options& options, const std::vector<PolicyRun>& runs) 
                    {"generated", options.generate > 0 ? Json(options.generate) : Json(nullptr)},
                    {"seed", options.seed},
                    {"jitter", options.jitter},
+                   {"turn_gap_s", options.turn_gap.seconds()},
                    {"set", options.settings},
                    {"devices", options.devices},
                    {"lanes", options.lanes},

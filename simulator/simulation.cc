@@ -71,6 +71,7 @@ SimulatorConfig config_of(const Options& options, const std::string& policy,
     const Status status = apply_setting(setting, config.core);
     LW_CHECK(status.ok(), "settings were checked with the options");
   }
+  config.turn_gap = options.turn_gap;
   config.jitter = options.jitter;
   config.seed = options.seed;
   config.policy = policy;

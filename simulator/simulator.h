@@ -40,7 +40,7 @@ using Observer = std::function<void(TimePoint now, std::span<const lanes::Event>
 struct SimulatorConfig {
   lanes::SchedulerConfig core;
   std::string policy = "fifo";   // as the registry reads it
-  Duration turn_gap;             // from the end of a turn to the next one's first iteration
+  Duration turn_gap;             // from a turn's grant to its first iteration
   int64_t copy_bytes_per_s = 0;  // of images, each way; 0: copies take no time
   SpeedRule speeds;              // none: lanes are equal servers, each at full speed
   // The iterations of a turn take a time drawn evenly from (1 - jitter) to (1 + jitter) of the

@@ -70,6 +70,34 @@ TEST(Sjf, WhoWasAloneWhenItWasMeasuredIsBegun) {
   EXPECT_EQ(scene.picked(*policy), JobId(1)) << "and waits";
 }
 
+TEST(Sjf, WhoComesTogetherWithOthersToIdleLanesIsBegunInItsOwn) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  longer.options.total_iterations = 100;
+  scene.in_lane(2, 2, /*ready=*/true).options.total_iterations = 100;
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1)) << "for a turn without an end";
+  set(longer, 100, milliseconds(1));
+  JobView& shorter = scene.waiting(3);
+  set(shorter, 10, milliseconds(1));
+  const std::vector<EvictCandidate> candidates = scene.may_leave(/*clean=*/true);
+  EXPECT_FALSE(policy->evict(TimePoint(), scene.view, {shorter, candidates}).job.valid());
+}
+
+TEST(Sjf, WhoIsMeasuredWhileAnotherWaitsElsewhereIsNotBegun) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  longer.options.total_iterations = 100;
+  scene.in_lane(2, 2, /*ready=*/true);
+  scene.in_lane(3, 2, /*ready=*/true);
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  set(longer, 100, milliseconds(1));
+  JobView& shorter = scene.in_lane(4, 1, /*ready=*/true);
+  set(shorter, 10, milliseconds(1));
+  EXPECT_EQ(scene.picked(*policy), JobId(4)) << "the first one was only measured";
+}
+
 TEST(Sjf, OfTwoThatComeTogetherTheShorterOneIsBegun) {
   Scene scene;
   JobView& longer = scene.in_lane(1, 1, /*ready=*/true);

@@ -2,8 +2,11 @@
 was found; what goes wrong is its exit code."""
 
 import json
+import os
 import re
+import signal
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -12,6 +15,7 @@ from laneway.cli import plots, simulate
 from laneway.cli.commands import main
 from laneway.native.programs import program
 
+SIMULATE = "laneway-simulate"
 TRACE = """job_id,submit_time_s,iterations,iteration_ms,persistent_mb,ephemeral_mb
 a,0,100,10,60,1
 b,0.1,100,10,60,1
@@ -21,7 +25,7 @@ c,0.2,10,10,600,1
 
 @pytest.fixture
 def trace(tmp_path):
-    if program("laneway-simulate") is None:
+    if program(SIMULATE) is None:
         pytest.skip("laneway-simulate is not built")
     path = tmp_path / "jobs.csv"
     path.write_text(TRACE)
@@ -29,7 +33,7 @@ def trace(tmp_path):
 
 
 def test_its_options_are_those_of_the_program():
-    simulator = program("laneway-simulate")
+    simulator = program(SIMULATE)
     if simulator is None:
         pytest.skip("laneway-simulate is not built")
     text = subprocess.run([simulator, "--help"], capture_output=True, text=True, check=True).stdout
@@ -113,3 +117,57 @@ def test_without_its_program_the_command_says_how_to_get_it(monkeypatch, capsys)
     monkeypatch.setattr(simulate, "program", lambda name: None)
     assert main(["simulate", "--trace", "x"]) == 1
     assert "./dev build" in capsys.readouterr().err
+
+
+def test_a_gap_before_each_turn_is_a_part_of_the_time(trace, tmp_path, capfd):
+    results = tmp_path / "results.json"
+    words = ["simulate", "--trace", str(trace), "--policy", "fifo:age=off", "--json", str(results)]
+    makespans = []
+    for gap in ("0", "0.5"):
+        assert main([*words, "--turn-gap", gap]) == 0
+        found = json.loads(results.read_text())
+        assert found["turn_gap_s"] == float(gap)
+        makespans.append(found["policies"]["fifo:age=off"]["makespan_s"])
+    turns = found["policies"]["fifo:age=off"]["turns"]
+    assert makespans[1] - makespans[0] >= 3 * 0.5 and turns >= 3
+    for wrong in ("-1", "3601", "fast"):
+        assert main([*words, f"--turn-gap={wrong}"]) == 2
+        assert f"--turn-gap {wrong}: give seconds from 0 to 3600" in capfd.readouterr().err
+
+
+def test_a_year_in_which_nothing_comes_is_passed_at_once(trace, tmp_path):
+    year_s = 365 * 24 * 3600
+    trace.write_text(TRACE.splitlines()[0] + f"\na,0,100,10,60,1\nb,{year_s},100,10,60,1\n")
+    results = tmp_path / "results.json"
+    words = ["simulate", "--trace", str(trace), "--policy", "fifo,srtf,fair,las"]
+    assert main([*words, "--memory", "1GiB", "--json", str(results)]) == 0
+    for name, found in json.loads(results.read_text())["policies"].items():
+        assert found["makespan_s"] == pytest.approx(year_s + 1), name
+        assert found["average_jct_s"] == pytest.approx(1), name
+        assert found["events"] < 1000, name
+
+
+@pytest.mark.parametrize("by_laneway", [False, True])
+def test_an_interrupt_leaves_no_half_a_result(trace, tmp_path, by_laneway):
+    """Its last policy is a program that never answers."""
+    stuck = tmp_path / "stuck.sh"
+    stuck.write_text("#!/bin/sh\nexec sleep 3600\n")
+    stuck.chmod(0o755)
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "lines.csv").write_text("of the run before\n")
+    command = "import sys; from laneway.cli.commands import main; sys.exit(main(sys.argv[1:]))"
+    start = [sys.executable, "-c", command, "simulate"] if by_laneway else [program(SIMULATE)]
+    words = [*start, "--trace", trace]
+    words += ["--policy", f"fifo,{stuck}", "--policy-patience", "3600"]
+    words += ["--json", folder / "results.json", "--csv", folder / "lines.csv"]
+    words += ["--plots", folder / "plots"] if by_laneway else []
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, process_group=0) as running:
+        while (line := running.stderr.readline()) and not line.startswith(str(stuck)):
+            pass
+        assert line, "it ended by itself"
+        os.killpg(running.pid, signal.SIGINT)
+        running.communicate()
+    assert running.returncode == (1 if by_laneway else -signal.SIGINT)
+    assert [path.name for path in folder.iterdir()] == ["lines.csv"]
+    assert (folder / "lines.csv").read_text() == "of the run before\n"

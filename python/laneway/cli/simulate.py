@@ -36,6 +36,7 @@ OPTIONS = (
     ("--store", "SIZE", "for images outside of the device's memory"),
     ("--set", "KEY=VALUE", "a time or limit of the core; repeatable; a wrong key lists all"),
     ("--jitter", "F", "turns take from (1 - F) to (1 + F) of what the trace says; default: 0"),
+    ("--turn-gap", "SECONDS", "from a turn's grant to its first iteration; default: 0"),
     ("--seed", "N", "of all chance; default: 1"),
     ("--estimates", "trace|none", "what clients say an iteration takes"),
     ("--json", "FILE", "write the results there as JSON"),
