@@ -18,11 +18,20 @@ _EXIT_CODES = """exit codes:
   3  no service at the address
   4  refused by the service
 """
+_WAIT_CODES = """exit codes:
+  0    the job has finished
+  1    it failed, was cancelled (by `laneway kill` or its client's end), or has not ended in time
+  2    wrong usage
+  3    no service at the address, or it has gone
+  4    there is no such job
+  130  Ctrl-C
+"""
 _EXAMPLES = """examples:
   laneway status              the pool, the lanes and the jobs of the default service
   laneway jobs --json         the jobs, for a program
   laneway jobs --state away --sort waiting  those that wait outside of the pool, the longest first
   laneway report gpt6         how its graphs run, and why one is not recorded for replay
+  laneway wait gpt6           return when it has ended: 0 when it has finished
   laneway kill 7              end job 7
   laneway kill --name 7       end the job that is named 7
   laneway set gpt6 weight=2   twice the share of the device's time, where the policy shares it
@@ -213,6 +222,12 @@ def parser() -> argparse.ArgumentParser:
     _add_jobs(add)
     for command, does in _ON_A_JOB.items():
         _add_job(add(command, does))
+    wait = add("wait", "wait until a job has ended, and say how")
+    wait.epilog = _WAIT_CODES
+    _add_job(wait)
+    wait.add_argument(
+        "--timeout", metavar="S", type=_seconds, help="for so many seconds; default: until it ends"
+    )
     change = add("set", "change what the policy is told of a job, from its next decision on")
     change.epilog = f"{_SETTINGS}\n{_EXIT_CODES}"
     _add_job(change)

@@ -280,5 +280,6 @@ _COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
     "policy": _policy,
     "pool": _pool,
     "record": _record,
+    "wait": watching.wait,
     "shutdown": _shutdown,
 }
