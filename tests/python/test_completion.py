@@ -62,6 +62,16 @@ def test_the_options_of_lanewayd_are_those_of_its_help():
     )
 
 
+def test_the_policies_of_the_help_are_those_that_there_are():
+    lanewayd = program("lanewayd")
+    if lanewayd is None:
+        pytest.skip("lanewayd is not built")
+    done = subprocess.run([lanewayd, "--policy", "none-such"], capture_output=True, text=True)
+    known = re.search(r"known policies are: ([\w, ]+), and files", done.stderr)
+    assert known is not None, done.stderr
+    assert known[1].split(", ") == list(completion.POLICIES)
+
+
 @pytest.mark.parametrize("shell", completion.SHELLS)
 def test_a_script_parses_in_its_shell_and_names_every_command(shell, tmp_path):
     done = subprocess.run(

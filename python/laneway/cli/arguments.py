@@ -146,8 +146,8 @@ def _add_for_operators(add: Callable[[str, str], argparse.ArgumentParser]) -> No
     policy.add_argument(
         "policy",
         metavar="NAME[:key=value…]",
-        help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf; or "
-        "./FILE, a program of one's own",
+        help=f"a policy with its options: {', '.join(completion.POLICIES)}; or ./FILE, a program "
+        "of one's own",
     )
     pool = add(
         "pool",
