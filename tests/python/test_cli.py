@@ -1,6 +1,7 @@
 """The command line `laneway`: what it prints of a status, its exit codes, and that it does without
 torch; most of it against a real lanewayd."""
 
+import io
 import json
 import os
 import subprocess
@@ -12,10 +13,12 @@ import torch
 from torch import nn
 
 import laneway
-from laneway.cli import commands, tables, view
+from laneway.cli import commands, job_table, tables, view
+from laneway.cli.screen import Screen
 from laneway.native.torch_versions import MINORS
 from support.cli import run
 from support.daemon import Lanewayd, wait_until
+from support.status_lines import image, job
 
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 120
@@ -75,42 +78,12 @@ def test_tables_are_aligned():
     assert lines == [" N  NAME  WHY", " 1  a     x", "20  long"]
 
 
-def image(pool=0, store=0, spill=0, moved=None, pinned=False):
-    places = {"pool_bytes": pool, "store_bytes": store, "spill_bytes": spill}
-    return {
-        **places,
-        "moved_bytes": moved,
-        "clean": bool(store or spill),
-        "arriving": False,
-        "pinned": pinned,
-    }
-
-
 def test_where_an_image_is():
-    assert view.where(job()) == "pool"
-    assert view.where(job(image=image(store=7))) == "store"
-    assert view.where(job(image=image(1, spill=7, pinned=True))) == "pool+spill pinned"
-    assert view.where(job(image=image(pool=1, store=1, moved=1 << 18))) == "pool+store 25 %"
-    assert view.where(job(image=image())) == "-"
-
-
-def job(**fields):
-    known = {
-        "id": 1,
-        "name": "digits",
-        "user": "ann",
-        "class": "training",
-        "priority": 0,
-        "state": "running",
-        "lane": 1,
-        "persistent_bytes": 1 << 20,
-        "ephemeral_bytes": None,
-        "iterations": 1234,
-        "device_time_s": 1.5,
-        "reason": None,
-        "image": image(pool=1 << 20),
-    }
-    return known | fields
+    assert job_table.where(job()) == "pool"
+    assert job_table.where(job(image=image(store=7))) == "store"
+    assert job_table.where(job(image=image(1, spill=7, pinned=True))) == "pool+spill pinned"
+    assert job_table.where(job(image=image(pool=1, store=1, moved=1 << 18))) == "pool+store 25 %"
+    assert job_table.where(job(image=image())) == "-"
 
 
 def test_a_waiting_job_has_its_position_reason_and_estimate():
@@ -121,11 +94,11 @@ def test_a_waiting_job_has_its_position_reason_and_estimate():
         wait_estimate_s=90.0,
         reason={"code": "memory", "text": "the pool is full", "numbers": {}},
     )
-    assert view.reason(waiting) == "position 2; the pool is full; room likely in 1 min 30 s"
-    assert view.reason(job()) == "-"
+    assert job_table.reason(waiting) == "position 2; the pool is full; room likely in 1 min 30 s"
+    assert job_table.reason(job()) == "-"
     kept = job(state="resident", waiting_s=75.4, reason={"code": "waits_turn", "text": "not now"})
-    assert view.reason(kept) == "not now; since 1 min 15 s"
-    assert view.reason(job(deadline_missed_by_s=3.0)) == "misses its deadline by 3.0 s"
+    assert job_table.reason(kept) == "not now; since 1 min 15 s"
+    assert job_table.reason(job(deadline_missed_by_s=3.0)) == "misses its deadline by 3.0 s"
     standby = {"pid": 7, "role": "standby", "state": "ready"}
     assert view.worker_text({**standby, "jobs_to_prepare": None, "jobs_prepared": None}) == (
         "7 standby ready"
@@ -141,11 +114,11 @@ def test_a_waiting_job_has_its_position_reason_and_estimate():
     assert view.worker_text({**standby, "torch": {"built": None, "running": None}}) == (
         "7 standby ready"
     )
-    lines = view.job_lines({"jobs": [job(), waiting]})
+    lines = job_table.job_lines([job(), waiting], Screen(io.StringIO()))
     assert lines[0].split()[:7] == ["ID", "NAME", "USER", "CLASS", "STATE", "IMAGE", "LANE"]
     assert lines[1].split()[5:] == ["pool", "1", "0", "1.00", "-", "1,234", "1.5", "s", "-"]
     assert lines[2].endswith("position 2; the pool is full; room likely in 1 min 30 s")
-    assert view.job_lines({"jobs": []}) == ["no jobs"]
+    assert job_table.job_lines([], Screen(io.StringIO())) == ["no jobs"]
 
 
 def test_the_command_line_does_without_torch():

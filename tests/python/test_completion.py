@@ -42,7 +42,8 @@ def test_bash_offers_the_commands():
 
 
 def test_bash_offers_the_options_and_arguments_of_a_command():
-    assert offered("laneway", "status", "--") == {"--address", "--json", "--help"}
+    assert offered("laneway", "status", "--") == {"--address", "--json", "--help", "--watch"}
+    assert offered("laneway", "jobs", "--s") == {"--state", "--sort"}
     assert offered("laneway", "trace", "--c") == {"--chrome"}
     assert offered("laneway", "completion", "") == {*completion.SHELLS, "--help"}
 
@@ -59,6 +60,16 @@ def test_the_options_of_lanewayd_are_those_of_its_help():
     assert set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", text, re.MULTILINE)) == set(
         completion.LANEWAYD_OPTIONS
     )
+
+
+def test_the_policies_of_the_help_are_those_that_there_are():
+    lanewayd = program("lanewayd")
+    if lanewayd is None:
+        pytest.skip("lanewayd is not built")
+    done = subprocess.run([lanewayd, "--policy", "none-such"], capture_output=True, text=True)
+    known = re.search(r"known policies are: ([\w, ]+), and files", done.stderr)
+    assert known is not None, done.stderr
+    assert known[1].split(", ") == list(completion.POLICIES)
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +291,33 @@ def test_the_strategy_of_the_page_equals_lightnings(service, tmp_path):
         run(block, known | {"loader": DataLoader(DATA, 8, shuffle=True)})
         found.append([dict(module.state_dict()), torch.get_rng_state()])
     assert_same(*found)
+
+
+def test_the_data_parallel_recipe_has_the_bits_of_ddp(tmp_path):
+    """Two processes each; all that each of them leaves is compared, and the processes of one run
+    have different batches."""
+    program = Path(__file__).parent / "support" / "data_parallel.py"
+    left_by = {}
+    for number, block in enumerate(sections()["Data parallel: several processes, one model"]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "block.py").write_text(block)
+        paths = os.pathsep.join(sys.path)
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, str(program), str(folder), str(rank)],
+                env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+            )
+            for rank in range(2)
+        ]
+        try:
+            assert [rank.wait(240) for rank in ranks] == [0, 0]
+        finally:
+            for rank in ranks:
+                rank.kill()
+                rank.wait()
+        left_by[number] = [torch.load(folder / f"left{rank}.pt") for rank in range(2)]
+    assert_same(left_by[0], left_by[1])
+    first, second = left_by[1]
+    assert first["losses"] != second["losses"] and len(first["losses"]) == 12
+    assert_same(first["model"], second["model"])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import laneway
-from laneway.cli import completion, simulate
+from laneway.cli import completion, job_table, simulate
 from laneway.jobs.control import scheduling
 from laneway.native import torch_versions
 
@@ -18,10 +18,20 @@ _EXIT_CODES = """exit codes:
   3  no service at the address
   4  refused by the service
 """
+_WAIT_CODES = """exit codes:
+  0    the job has finished
+  1    it failed, was cancelled (by `laneway kill` or its client's end), or has not ended in time
+  2    wrong usage
+  3    no service at the address, or it has gone
+  4    there is no such job
+  130  Ctrl-C
+"""
 _EXAMPLES = """examples:
   laneway status              the pool, the lanes and the jobs of the default service
   laneway jobs --json         the jobs, for a program
+  laneway jobs --state away --sort waiting  those that wait outside of the pool, the longest first
   laneway report gpt6         how its graphs run, and why one is not recorded for replay
+  laneway wait gpt6           return when it has ended: 0 when it has finished
   laneway kill 7              end job 7
   laneway kill --name 7       end the job that is named 7
   laneway set gpt6 weight=2   twice the share of the device's time, where the policy shares it
@@ -29,7 +39,8 @@ _EXAMPLES = """examples:
   laneway record FILE         every decision from now on, until Ctrl-C; laneway replay repeats them
   laneway pool 4GiB           leave the rest of the memory to other programs, for now
 """
-_LONGEST_RECORD_S = 1e6
+_LONGEST_S = 1e6
+_WATCH_S = 2.0
 _ON_A_JOB = {
     "report": "show a job's graphs: iterations, plans, and what is replayed or why it is not",
     "kill": "end a job of any client, after its running iteration",
@@ -58,9 +69,9 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if 0 < seconds <= _LONGEST_RECORD_S:
+    if 0 < seconds <= _LONGEST_S:
         return seconds
-    raise argparse.ArgumentTypeError(f"{text!r}: give more than 0, up to {_LONGEST_RECORD_S:.0f}")
+    raise argparse.ArgumentTypeError(f"{text!r}: give more than 0, up to {_LONGEST_S:.0f}")
 
 
 def _add_job(command: argparse.ArgumentParser) -> None:
@@ -71,6 +82,33 @@ def _add_job(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--name", action="store_true", help="JOB is a name, also where it looks like a number"
+    )
+
+
+def _add_jobs(add: Callable[[str, str], argparse.ArgumentParser]) -> None:
+    jobs = add(
+        "jobs",
+        "show the jobs, one on a line; of one with work that does not run also why, and since when",
+    )
+    jobs.description = (
+        f"{jobs.description} On a terminal the table has as many columns as fit, and a long reason "
+        "stands below its job; elsewhere it has all."
+    )
+    jobs.add_argument("--wide", action="store_true", help="all columns, however wide")
+    jobs.add_argument("--user", metavar="USER", help="only jobs of this user")
+    jobs.add_argument(
+        "--state",
+        metavar="STATE",
+        action="append",
+        choices=job_table.STATES,
+        help=f"only jobs in this state; repeatable: {', '.join(job_table.STATES)}",
+    )
+    jobs.add_argument(
+        "--sort",
+        metavar="KEY",
+        choices=job_table.SORT_KEYS,
+        help=f"one of {', '.join(job_table.SORT_KEYS)}: id and texts from the first on, of the "
+        "others the most first, and jobs without a value last; default: as the service lists them",
     )
 
 
@@ -108,8 +146,8 @@ def _add_for_operators(add: Callable[[str, str], argparse.ArgumentParser]) -> No
     policy.add_argument(
         "policy",
         metavar="NAME[:key=value…]",
-        help="a policy with its options: fifo, sjf, srtf, las, fair, priority, packing or edf; or "
-        "./FILE, a program of one's own",
+        help=f"a policy with its options: {', '.join(completion.POLICIES)}; or ./FILE, a program "
+        "of one's own",
     )
     pool = add(
         "pool",
@@ -171,13 +209,25 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
 
-    add("status", "show the state of the service: pool, workers, lanes and jobs")
-    add(
-        "jobs",
-        "show the jobs, one on a line; of one with work that does not run also why, and since when",
+    status = add("status", "show the state of the service: pool, workers, lanes and jobs")
+    status.add_argument(
+        "--watch",
+        metavar="S",
+        type=_seconds,
+        nargs="?",
+        const=_WATCH_S,
+        help=f"again every S seconds ({_WATCH_S:g}), until Ctrl-C; also when the service goes and "
+        "comes back; with --json a line each",
     )
+    _add_jobs(add)
     for command, does in _ON_A_JOB.items():
         _add_job(add(command, does))
+    wait = add("wait", "wait until a job has ended, and say how")
+    wait.epilog = _WAIT_CODES
+    _add_job(wait)
+    wait.add_argument(
+        "--timeout", metavar="S", type=_seconds, help="for so many seconds; default: until it ends"
+    )
     change = add("set", "change what the policy is told of a job, from its next decision on")
     change.epilog = f"{_SETTINGS}\n{_EXIT_CODES}"
     _add_job(change)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import pathlib
@@ -15,8 +16,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, simulate, view
+from laneway.cli import completion, job_table, simulate, view, watching
 from laneway.cli.arguments import parser
+from laneway.cli.screen import Screen
 from laneway.cli.tables import mebibytes
 from laneway.jobs.control import job_ref, scheduling
 from laneway.jobs.service import Service, connect, parse_bytes
@@ -34,6 +36,8 @@ _LOOK_AGAIN_S = 0.02
 def main(words: Sequence[str] | None = None) -> int:
     """Runs the command of `words` and returns its exit code. Wrong usage raises SystemExit(2)."""
     arguments = parser().parse_args(words)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not fit its encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _run(arguments)
     except errors.Error as error:
@@ -95,13 +99,19 @@ def _print(arguments: argparse.Namespace, document: Any, lines: Sequence[str]) -
 
 
 def _status(service: Service, arguments: argparse.Namespace) -> int:
+    if arguments.watch is not None:
+        return watching.watch(service, arguments)
     status = service.status()
-    return _print(arguments, status, view.status_lines(status))
+    return _print(arguments, status, view.status_lines(status, Screen(sys.stdout)))
 
 
 def _jobs(service: Service, arguments: argparse.Namespace) -> int:
-    status = service.status()
-    return _print(arguments, status["jobs"], view.job_lines(status))
+    known = service.status()["jobs"]
+    jobs = job_table.chosen(known, arguments.user, arguments.state or (), arguments.sort)
+    lines = job_table.job_lines(jobs, Screen(sys.stdout), arguments.wide)
+    if known and not jobs:
+        lines = [f"no such jobs among {len(known)}"]
+    return _print(arguments, jobs, lines)
 
 
 def _report(service: Service, arguments: argparse.Namespace) -> int:
@@ -270,5 +280,6 @@ _COMMANDS: dict[str, Callable[[Service, argparse.Namespace], int]] = {
     "policy": _policy,
     "pool": _pool,
     "record": _record,
+    "wait": watching.wait,
     "shutdown": _shutdown,
 }

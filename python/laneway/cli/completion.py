@@ -16,6 +16,9 @@ LANEWAYD_OPTIONS = (
     *("--config", "--version"),
 )
 
+# Those of policies/registry.cc; a test compares them with what a service says that there are.
+POLICIES = ("edf", "fair", "fifo", "las", "packing", "priority", "sjf", "srtf")
+
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
     """The completion script of `shell` for lanewayd and for the command line of `parser`."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from laneway.cli.screen import columns_of
+
 _MIB = 1 << 20
 
 
@@ -32,14 +34,14 @@ def duration(seconds: float | None) -> str:
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> list[str]:
     """The lines of a table, with two blanks between columns. Columns whose heads are words of
     `right` are aligned to the right."""
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
+    widths = [max(columns_of(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
     numbers = set(right.split())
 
     def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.rjust(width) if head in numbers else cell.ljust(width)
-            for head, cell, width in zip(heads, cells, widths, strict=True)
-        ]
+        padded = []
+        for head, cell, width in zip(heads, cells, widths, strict=True):
+            blanks = " " * (width - columns_of(cell))
+            padded.append(blanks + cell if head in numbers else cell + blanks)
         return "  ".join(padded).rstrip()
 
     return [line(row) for row in [heads, *rows]]

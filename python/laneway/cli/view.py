@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from laneway.cli.job_table import job_lines
+from laneway.cli.screen import Screen, cut
 from laneway.cli.tables import duration, mebibytes, table
 
 Document = dict[str, Any]
+
+_LABEL = 10  # columns of what stands before each line of the status
+_LANE_NAME = 24  # columns of a job's name in the lines of lanes
 
 
 def _text(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-def status_lines(status: Document) -> list[str]:
-    """The lines of `laneway status`."""
+def status_lines(status: Document, screen: Screen) -> list[str]:
+    """The lines of `laneway status`. On a terminal none is wider than it."""
     service, pool = status["service"], status["pool"]
     lines = [
         f"service   pid {_text(service['pid'])}, version {_text(service['version'])}, "
@@ -45,10 +50,10 @@ def status_lines(status: Document) -> list[str]:
         lines.append(f"policy    {policy_process_text(process)}")
     workers = [worker_text(worker) for worker in status["workers"]]
     lines.append("workers   " + ("; ".join(workers) or "none"))
+    lines = screen.wrapped([screen.text(line) for line in lines], _LABEL)
     if status["lanes"]:
-        lines += ["", *lane_lines(status)]
-    lines += ["", *job_lines(status)]
-    return lines
+        lines += ["", *screen.wrapped(lane_lines(status, screen), _LABEL)]
+    return [*lines, "", *job_lines(status["jobs"], screen)]
 
 
 def policy_process_text(process: Document) -> str:
@@ -74,9 +79,11 @@ def worker_text(worker: Document) -> str:
     return f"{text} (prepared {worker['jobs_prepared']} of {jobs} jobs)"
 
 
-def lane_lines(status: Document) -> list[str]:
+def lane_lines(status: Document, screen: Screen) -> list[str]:
     """One line for each lane: the size of its region, the running job, and all its jobs."""
-    names = {job["id"]: job["name"] for job in status["jobs"]}
+    names = {job["id"]: screen.text(job["name"]) for job in status["jobs"]}
+    if screen.width is not None:
+        names = {number: cut(name, _LANE_NAME) for number, name in names.items()}
     sizes = {region["id"]: region["bytes"] for region in status["regions"]}
     rows = [
         [
@@ -94,43 +101,6 @@ def lane_lines(status: Document) -> list[str]:
             f"at most {limit['lanes']} with jobs other than inferences, as measured{trial}"
         )
     return lines
-
-
-def job_lines(status: Document) -> list[str]:
-    """One line for each job."""
-    if not status["jobs"]:
-        return ["no jobs"]
-    rows = [
-        [
-            str(job["id"]),
-            job["name"],
-            _text(job["user"]),
-            job["class"],
-            job["state"],
-            where(job),
-            _text(job["lane"]),
-            str(job["priority"]),
-            mebibytes(job["persistent_bytes"]),
-            mebibytes(job["ephemeral_bytes"]),
-            f"{job['iterations']:,}",
-            duration(job["device_time_s"]),
-            reason(job),
-        ]
-        for job in status["jobs"]
-    ]
-    heads = ["ID", "NAME", "USER", "CLASS", "STATE", "IMAGE", "LANE", "PRIO", "P-MiB", "E-MiB"]
-    heads += ["ITERATIONS", "DEVICE-TIME", "REASON"]
-    return table(heads, rows, right="ID LANE PRIO P-MiB E-MiB ITERATIONS DEVICE-TIME")
-
-
-def where(job: Document) -> str:
-    """Where the job's image is; in a move, how much of it is there."""
-    image = job["image"]
-    places = [place for place in ("pool", "store", "spill") if image[f"{place}_bytes"]]
-    text = "+".join(places) or "-"
-    if image["moved_bytes"] is not None and job["persistent_bytes"]:
-        text += f" {100 * image['moved_bytes'] // job['persistent_bytes']} %"
-    return text + (" pinned" if image["pinned"] else "")
 
 
 def report_lines(report: Document) -> list[str]:
@@ -160,20 +130,3 @@ def report_lines(report: Document) -> list[str]:
     heads = ["GRAPH", "NAME", "NODES", "ITERATIONS", "REPLAYED", "RECORDED-NODES", "PLAN-MiB"]
     right = "GRAPH NODES ITERATIONS REPLAYED RECORDED-NODES PLAN-MiB"
     return [*table(heads, rows, right=right), *notes]
-
-
-def reason(job: Document) -> str:
-    """For a job with work that does not run: its position in the queue, the reason, since when, and
-    the expected wait."""
-    parts = []
-    if job.get("position") is not None:
-        parts.append(f"position {job['position']}")
-    if job["reason"] is not None:
-        parts.append(job["reason"]["text"])
-    if job.get("deadline_missed_by_s"):
-        parts.append(f"misses its deadline by {duration(job['deadline_missed_by_s'])}")
-    if job.get("waiting_s") is not None:
-        parts.append(f"since {duration(job['waiting_s'])}")
-    if job.get("wait_estimate_s") is not None:
-        parts.append(f"room likely in {duration(job['wait_estimate_s'])}")
-    return "; ".join(parts) or "-"

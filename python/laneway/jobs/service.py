@@ -17,6 +17,7 @@ from laneway.capture.byte_code import refuse_unknown_python
 from laneway.errors import InvalidInput, ServiceUnavailable
 from laneway.jobs.control import job_ref, pool_size, residency
 from laneway.jobs.control.scheduling import settings_text
+from laneway.jobs.control.shown import Shown, service_facts
 from laneway.jobs.control.torch_notice import TorchNotice
 from laneway.native import bindings
 from laneway.native.bindings import ffi
@@ -43,7 +44,7 @@ def parse_bytes(size: str | int) -> int:
     return int(float(match.group(1)) * unit)
 
 
-class Service:
+class Service(Shown):
     """A running service; a context manager. Thread-safe. `library` is the C library that opened
     `handle` and serves the jobs. The service belongs to the process that opened it: in a child made
     by fork(), close() has no effect and every other method raises ServiceUnavailable.
@@ -64,6 +65,10 @@ class Service:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def shown(self) -> dict[str, Any]:
+        """See Shown."""
+        return {"state": "closed"} if self.closed else service_facts(self.status())
 
     def status(self) -> dict[str, Any]:
         """The state of the service as a dictionary, in the form of `laneway status --json`. The

@@ -45,6 +45,15 @@ class OwnedJob:
             what = self._what if name is None else f"{self._what} {name!r}"
             raise ServiceUnavailable(f"{what} was closed; make a new one to go on")
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def job(self) -> Job | None:
+        """The job, also while it waits for admission."""
+        return self._job
+
     def set(self, changes: dict[str, Any]) -> None:
         """Changes what the policy is told of the job, whether it is there already, waits, or will
         be made. Raises what scheduling.changed() and Job.set() do; nothing is changed then."""

@@ -12,6 +12,7 @@ from laneway.jobs.control.commanded import Commanded
 # A device moves a GiB in 20 ms. Where bytes come so slowly that it takes longer, there are as many
 # looks as are needed to hit the end: each costs some of what other jobs use.
 _LOOK_FIRST_S, _LOOK_AGAIN_S, _LOOK_LAST_S = 0.0005, 0.01, 0.25
+OVER = ("finished", "failed", "cancelled", "refused")  # states
 _IN_POOL = ("resident", "running", "held", "quarantined")
 
 
@@ -46,8 +47,7 @@ def unload(service: Commanded, job: str | int, timeout: float | None) -> None:
 
 def line_of(service: Commanded, job: str | int) -> dict[str, Any]:
     """The line of the status of a job that is not over. Raises what job_ref.line_of does."""
-    over = ("finished", "failed", "cancelled", "refused")
-    return job_ref.line_of([j for j in service.status()["jobs"] if j["state"] not in over], job)
+    return job_ref.line_of([j for j in service.status()["jobs"] if j["state"] not in OVER], job)
 
 
 def _wait(
