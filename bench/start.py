@@ -3,7 +3,10 @@ result?
 
 Each sample is a lanewayd of its own and two fresh Python processes (bench/start_probe.py) that have
 imported torch before: one connects to it, the other opens the engine in its own process. The first
-result is that of mlp's first training step, capture included."""
+result is that of mlp's first training step, capture included.
+
+A third process (bench/choice_probe.py) has not imported torch: it takes the time of finding which
+torch is there and which binary is for it, and of `import laneway` before that."""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ CASE = "mlp"
 MOST_SAMPLES = 10
 QUICK_SAMPLES = 3
 TIMEOUT_S = 120.0
-CONNECT = at_most(50)
+TARGETS = {"connect_ms": at_most(50), "choose_binary_ms": at_most(1)}
 
 
 def cases() -> list[str]:
@@ -38,23 +41,26 @@ def run(options: Options) -> Report:
         try:
             sample = _sample()
         except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
-            report.add(CASE, "connect_ms", None, "ms", CONNECT, note=str(error))
+            report.add(CASE, "connect_ms", None, "ms", TARGETS["connect_ms"], note=str(error))
             return report
         for metric, value in sample.items():
             found.setdefault(metric, []).append(value)
     for metric, values in found.items():
-        target = CONNECT if metric == "connect_ms" else None
         note = f"median of {len(values)}; longest {max(values):.4g}"
-        report.add(CASE, metric, stats.median(values), "ms", target, samples=values, note=note)
+        value, target = stats.median(values), TARGETS.get(metric)
+        report.add(CASE, metric, value, "ms", target, samples=values, note=note)
     calibration.add_to(report)
     return report
 
 
 def _sample() -> dict[str, float]:
     with Daemon("512MiB") as daemon:
-        served = _probe(daemon.address)
-        own = _probe("")
+        served = _probe("start_probe", daemon.address)
+        own = _probe("start_probe", "")
+        choice = _probe("choice_probe")
         return {
+            "import_ms": choice["import_s"] * 1e3,
+            "choose_binary_ms": choice["choose_s"] * 1e3,
             "daemon_ready_ms": daemon.ready_s * 1e3,
             "connect_ms": served["open_s"] * 1e3,
             "first_result_after_connect_ms": served["first_s"] * 1e3,
@@ -63,10 +69,10 @@ def _sample() -> dict[str, float]:
         }
 
 
-def _probe(address: str) -> dict[str, float]:
+def _probe(module: str, *arguments: str) -> dict[str, float]:
     path = os.pathsep.join([str(ROOT), str(ROOT / "python")])
     done = subprocess.run(
-        [sys.executable, "-m", "bench.start_probe", address],
+        [sys.executable, "-m", f"bench.{module}", *arguments],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": path} | single_thread_environment(1),
         capture_output=True,

@@ -208,11 +208,18 @@ def library_path(kind: str = "embedded", minor: str = "") -> pathlib.Path:
 def embedded_library() -> Library:
     """The library of embedded services. Raises ServiceUnavailable, saying what to do, when there is
     none for the torch of this process; then neither was loaded."""
+    path = chosen_library()
+    importlib.import_module("torch")  # the library needs its libtorch in the process
+    return _load(path)
+
+
+def chosen_library() -> pathlib.Path:
+    """The embedded library for the torch of this process; neither is loaded. Raises
+    ServiceUnavailable."""
     torch = torch_versions.usable_torch(library_path("embedded"))
     path = library_path("embedded", torch.minor)
     torch_versions.check_binary(path, torch, "LANEWAY_EMBEDDED_LIBRARY")
-    importlib.import_module("torch")  # the library needs its libtorch in the process
-    return _load(path)
+    return path
 
 
 @functools.cache
