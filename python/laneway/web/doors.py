@@ -86,8 +86,7 @@ class Doors:
             return False
         if self._fits(_cookie(headers.get("cookie", ""), self.cookie)):
             return False
-        query = urllib.parse.parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=16)
-        if scope["method"] == "GET" and self._fits(query.get("token", [""])[0]):
+        if scope["method"] == "GET" and self._fits(_query(scope["query_string"], "token")):
             return True
         raise _Closed(
             401,
@@ -120,6 +119,13 @@ def _cookie(text: str, name: str) -> str:
     except http.cookies.CookieError:
         return ""
     return morsel.value if morsel else ""
+
+
+def _query(text: bytes, name: str) -> str:
+    try:
+        return urllib.parse.parse_qs(text.decode("latin-1"), max_num_fields=16)[name][0]
+    except (KeyError, ValueError):  # not there; more fields than anybody sends
+        return ""
 
 
 async def _body(headers: dict[str, str], receive: Any) -> bytes:
