@@ -194,10 +194,10 @@ Room Admission::place(Job& job, Way way) {
       break;
     case Way::anew:
       core_.pool.drop_prefix(id);
-      job.prefix = {};
+      comes_with_ = {};
       return core_.pool.place_image(id, size, &job.image_offset);
   }
-  job.prefix = stayed;
+  comes_with_ = stayed;
   return placed ? Room::done : Room::fragmented;
 }
 
@@ -282,7 +282,7 @@ ReasonCode Admission::admit_to_one_of(LaneSet lanes, Job& job, bool* asked) {
 }
 
 void Admission::admit(const Job& job, const Lane& lane, const ImagePrefix& stayed) {
-  if (stayed.exists() && !job.prefix.exists()) core_.actions.push_back(DropPrefix{job.view.id});
+  if (stayed.exists() && !comes_with_.exists()) core_.actions.push_back(DropPrefix{job.view.id});
   core_.actions.push_back(AdmitJob{job.view.id, lane.id});
 }
 
@@ -296,8 +296,9 @@ void Admission::enter_lane(Job& job, Lane& lane) {
   if (is_counted(job.view)) core_.lane_limit.jobs_changed(core_.now);
   if (job.state() == JobState::away) core_.coming.push_back(job.view.id);
   job.move_to(job.state() == JobState::away ? JobState::restoring : JobState::staged);
+  job.image.come(comes_with_);
   core_.actions.push_back(PlaceImage{job.view.id, job.image_offset,
-                                     core_.pool.rounded(job.view.persistent), job.prefix});
+                                     core_.pool.rounded(job.view.persistent), job.image.prefix});
 }
 
 void Admission::tell_queue() {

@@ -90,6 +90,7 @@ class Admission {
   // from a place where there was room, because others could not change places beside it.
   bool may_share_ = true;
   bool breaks_exchange_ = false;
+  ImagePrefix comes_with_;  // what stayed of its image, as far as the place that was found uses it
 };
 
 }  // namespace laneway::lanes

@@ -89,19 +89,42 @@ void check_lane_turns(const CoreState& core, const TurnControl& turns) {
   LW_CHECK(any_ends, "lanes wait for each other, and no turn will end");
 }
 
-// `has_copy`: outside of the pool. But for its lane.
-void check_alone(const Job& job, bool has_copy) {
+// What a job's state says of its image. Who was to leave when its turn has ended is at rest without
+// a worker, which would be asked.
+bool is_state_with(const Job& job, bool worker_up) {
+  const ImageState image = job.image.state;
+  switch (job.state()) {
+    case JobState::waiting: return image == ImageState::absent;
+    case JobState::staged: return image == ImageState::coming && !job.image.clean;
+    case JobState::restoring: return image == ImageState::coming && job.image.clean;
+    case JobState::running:
+    case JobState::paused: return job.image.is_usable() && image != ImageState::moving;
+    case JobState::resident:
+    case JobState::held:
+    case JobState::quarantined:
+      return image == ImageState::arriving || image == ImageState::here ||
+             image == ImageState::saving || (image == ImageState::leaving && !worker_up);
+    case JobState::evicting: return image == ImageState::leaving;
+    case JobState::moving: return image == ImageState::moving;
+    case JobState::away: return image == ImageState::away;
+    case JobState::finished:
+    case JobState::failed:
+    case JobState::cancelled: return false;  // it is no job of the table
+  }
+  return false;
+}
+
+// But for its lane.
+void check_alone(const CoreState& core, const Job& job) {
   const bool admitted = job.view.lane.valid();
   const bool away = job.state() == JobState::away;
   LW_CHECK((away || job.state() == JobState::waiting) != admitted,
            named(job) + ": lane against state");
-  LW_CHECK(!away || job.clean, named(job) + " is away, and there is no copy of its image");
-  LW_CHECK(has_copy == (job.clean || job.leaves || job.saving), named(job) + ": its place outside");
-  LW_CHECK(job.state() != JobState::moving || !(job.leaves || job.saving || job.arriving),
-           named(job) + " moves, and is copied");
-  LW_CHECK(!job.arriving || (job.view.lane.valid() && job.clean && !job.leaves && !job.saving),
-           named(job) + " is not arriving");
-  LW_CHECK(job.state() != JobState::evicting || job.leaves, named(job) + " leaves unawares");
+  LW_CHECK(job.image.consistent() && is_state_with(job, core.worker_up),
+           named(job) + " is " + job_state_name(job.state()) + ", and its image " +
+               image_state_name(job.image.state));
+  LW_CHECK(job.image.copy == core.outside.place_of(job.view.id),
+           named(job) + ": its place outside");
   const bool has_turn = job.state() == JobState::running || job.state() == JobState::paused;
   LW_CHECK(job.view.running == has_turn, named(job) + ": running");
   LW_CHECK(job.must <= std::max(job.view.ephemeral, Bytes()),
@@ -123,7 +146,7 @@ void check_outside(const CoreState& core) {
 }  // namespace
 
 void check_job(const CoreState& core, const Job& job) {
-  check_alone(job, core.outside.place_of(job.view.id).tier != Tier::none);
+  check_alone(core, job);
   if (!job.view.lane.valid()) return;
   const policies::LaneView* lane = core.view.lane(job.view.lane);
   LW_CHECK(lane != nullptr, named(job) + " is in a lane that does not exist");
@@ -177,14 +200,13 @@ void check_all(const CoreState& core, const TurnControl& turns) {
   size_t copies = 0;
   size_t homes = 0;
   for (const auto& [id, job] : core.jobs) {
-    const bool has_copy = core.outside.place_of(id).tier != Tier::none;
-    check_alone(job, has_copy);
+    check_alone(core, job);
     held += job.state() == JobState::held;
-    if (job.leaves) leaving.insert(id);
-    if (job.state() == JobState::restoring || job.arriving) coming.insert(id);
-    saving += job.saving;
+    if (job.image.state == ImageState::leaving) leaving.insert(id);
+    if (job.image.comes_back()) coming.insert(id);
+    saving += job.image.is_saved();
     moving += job.state() == JobState::moving;
-    copies += has_copy;
+    copies += job.image.copy.tier != Tier::none;
     const bool has_home = core.outside.home_of(id).tier != Tier::none;
     LW_CHECK(!has_home || CoreState::is_admitted(job), named(job) + " waits, and has a home");
     LW_CHECK(job.state() != JobState::away || has_home, named(job) + " is away without a home");
@@ -193,17 +215,17 @@ void check_all(const CoreState& core, const TurnControl& turns) {
     aside += job.aside;
     members += job.aside;
     members += job.state() == JobState::away && !job.queued();  // waits for nothing
-    if (const ImagePrefix prefix = core.pool.prefix_of(id); prefix.exists()) {
-      const bool comes = job.state() == JobState::staged || job.state() == JobState::restoring;
-      LW_CHECK(job.state() == JobState::away || comes || job.arriving,
-               named(job) + ": a part of its image stayed, and it is here");
-      pieces.push_back({prefix.offset, prefix.size});
-    }
+    const ImagePrefix prefix = core.pool.prefix_of(id);
+    const bool as_noted = job.image.state == ImageState::away
+                              ? prefix == job.image.prefix
+                              : !prefix.exists() || job.image.comes_back();
+    LW_CHECK(as_noted, named(job) + ": what stayed of its image");
+    if (prefix.exists()) pieces.push_back({prefix.offset, prefix.size});
     if (job.view.lane.valid()) {
       pieces.push_back({job.image_offset, core.pool.rounded(job.view.persistent)});
     }
     if (job.state() == JobState::moving) {
-      pieces.push_back({job.moves_to, core.pool.rounded(job.view.persistent)});
+      pieces.push_back({job.image.moves_to, core.pool.rounded(job.view.persistent)});
     }
   }
   for (const policies::JobView* job : core.view.waiting()) {

@@ -58,8 +58,9 @@ bool is_training(const Job& job) { return job.view.options.job_class != JobClass
 
 // An image that is in the pool as well, and nobody is about to use the copy.
 bool has_spare_copy(const Job& job) {
-  return job.view.lane.valid() && job.clean && job.state() != JobState::restoring &&
-         job.state() != JobState::evicting && !job.arriving && !job.leaves && !job.saving;
+  const bool is_whole =
+      job.image.state == ImageState::here || job.image.state == ImageState::moving;
+  return is_whole && job.image.clean;
 }
 
 }  // namespace
@@ -165,7 +166,7 @@ bool Exchange::give_home_for_copies(const Job& job) {
     if (!tried.give_home(job.view.id, job.view.persistent)) continue;
     core_.outside = std::move(tried);
     for (const JobId gone : dropped) {
-      core_.job_of(gone).clean = false;
+      (void)core_.job_of(gone).image.outdate();
       core_.actions.push_back(DropCopy{gone});
     }
     return true;
@@ -269,7 +270,8 @@ bool Exchange::refuse_stuck() {
   for (const auto& [id, job] : core_.jobs) {
     if (!job.view.lane.valid()) continue;
     // While somebody waits for memory, turns end when they have nothing to run.
-    if (job.view.running || job.state() != job.at_rest() || job.arriving || job.view.ready) {
+    if (job.view.running || job.state() != job.at_rest() ||
+        job.image.state == ImageState::arriving || job.view.ready) {
       return false;
     }
   }

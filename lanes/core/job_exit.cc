@@ -25,9 +25,9 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   if (job.queued()) core_.quit_queue(job);
   if (job.aside) --core_.jobs_aside;
   if (core_.is_homeless(job)) --core_.homeless_jobs;
-  if (job.leaves) std::erase(core_.leaving, id);
+  std::erase(core_.leaving, id);
   std::erase(core_.coming, id);
-  if (job.saving) --core_.saving_jobs;
+  if (job.image.is_saved()) --core_.saving_jobs;
   if (job.state() == JobState::away) core_.actions.push_back(DropImage{id});
   if (job.view.lane.valid()) {
     const uint32_t held = core_.held_jobs() - (job.state() == JobState::held ? 1 : 0);
@@ -42,7 +42,7 @@ void JobExit::forget_job(Job& job, JobState end_state) {
   const bool had_copy = core_.outside.drop(id).tier != Tier::none;
   // OutsideMap can't note it: homes are given and taken back in each try to admit a job.
   if (core_.outside.drop_home(id) || had_copy) core_.changes.note(Changed::jobs);
-  job.clean = job.saving = job.arriving = false;
+  job.image = {};
   job.move_to(end_state);
   core_.ended.push_back(core_.status_of(job));
   if (core_.ended.size() > kEndedRemembered) core_.ended.pop_front();

@@ -190,7 +190,8 @@ bool RegionControl::refuse_stuck() {
     if (!job.view.lane.valid()) continue;
     if (job.state() == JobState::held) {
       if (last == nullptr || job.view.arrival > last->view.arrival) last = &job;
-    } else if (job.state() != job.at_rest() || job.arriving || job.view.ready) {
+    } else if (job.state() != job.at_rest() || job.image.state == ImageState::arriving ||
+               job.view.ready) {
       return false;
     } else if (job.view.options.job_class != JobClass::inference) {
       resting.push_back(id);  // a model that serves may never end

@@ -17,7 +17,15 @@ bool is_countable(IdType id) {
   return id.valid() && id.value() <= kLargestId;
 }
 
-bool has_copy(const ReportedJob& reported) { return reported.copy.tier != Tier::none; }
+bool has_copy(const ReportedJob& reported) { return reported.image.copy.tier != Tier::none; }
+
+bool makes_sense(const ReportedJob& reported) {
+  const ImageLife& image = reported.image;
+  const bool is_whole = image.state == ImageState::here || image.state == ImageState::saving;
+  const bool may_have_turn = is_whole || image.state == ImageState::arriving;
+  return image.consistent() && image.in_pool() == reported.lane.valid() &&
+         image.state != ImageState::moving && (may_have_turn || !reported.turn.valid());
+}
 
 }  // namespace
 
@@ -93,16 +101,13 @@ void Restore::restore_job(const ReportedJob& reported) {
   job.work_announced = reported.ready;
   job.pinned = reported.pinned;
   job.prefix_wanted = reported.prefix_wanted;
-  job.clean = has_copy(reported) && !reported.leaving && !reported.saving;
   job.admitted_at = job.view.placed_at = job.view.used_at = core_.now;
   if (reported.quarantined) job.quarantine();
   if (is_countable(reported.turn)) turns_.continue_after(reported.turn);
   if (core_.jobs.size() >= core_.config.max_jobs)
     return reject(job, reported, ReasonCode::too_many_jobs);
+  if (!makes_sense(reported)) return reject(job, reported, ReasonCode::contradicted);
   if (reported.lane.valid()) return restore_admitted(std::move(job), reported);
-  if (reported.turn.valid() || reported.leaving || reported.saving) {
-    return reject(job, reported, ReasonCode::contradicted);
-  }
   if (reported.over) return reject(job, reported, ReasonCode::cancelled);
   if (!core_.pool.could_ever_fit(offer.persistent, offer.ephemeral)) {
     return reject(job, reported, ReasonCode::larger_than_pool);
@@ -112,10 +117,12 @@ void Restore::restore_job(const ReportedJob& reported) {
     job.move_to(JobState::away);
     job.view.queued_at = core_.now;
   }
-  const ImagePrefix& prefix = reported.prefix;
-  const bool is_part = has_copy(reported) && prefix.size < core_.pool.rounded(offer.persistent);
+  job.image = reported.image;
+  ImagePrefix& prefix = job.image.prefix;
+  const bool is_part = prefix.size < core_.pool.rounded(offer.persistent);
   if (prefix.exists() && !(is_part && core_.pool.claim_prefix(offer.job, prefix))) {
     core_.actions.push_back(DropPrefix{offer.job});
+    prefix = {};
   }
   Job& kept = core_.jobs.add(std::move(job));
   if (kept.queued()) core_.join_queue(kept);
@@ -126,24 +133,19 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   const bool lane_known = reported.lane.value() <= core_.lanes.size() &&
                           core_.lane_of(reported.lane).state() != LaneState::closed;
   const bool turn_possible = !reported.turn.valid() || (lane_known && may_reopen(reported));
-  const bool leaves = reported.leaving;
-  const bool can_be_saved = reported.placed && has_copy(reported) && !leaves;
-  const bool can_leave = reported.placed && has_copy(reported) && !reported.turn.valid();
-  const bool can_arrive = reported.placed && has_copy(reported) && !leaves && !reported.saving;
-  if (!lane_known || !turn_possible || (leaves && !can_leave) ||
-      (reported.saving && !can_be_saved) || (reported.arriving && !can_arrive) ||
+  if (!lane_known || !turn_possible ||
       !core_.pool.claim_image(offer.job, offer.persistent, reported.image_offset,
                               reported.image_size)) {
     return reject(job, reported, ReasonCode::contradicted);
   }
-  // It is read until the image is whole.
-  const bool comes = has_copy(reported) && (!reported.placed || reported.arriving);
-  const ImagePrefix& prefix = reported.prefix;
-  const bool will_stay = leaves && prefix.offset == reported.image_offset &&
-                         prefix.size < reported.image_size &&
-                         core_.pool.rounded(prefix.size) == prefix.size;
-  const bool prefix_possible =
-      !prefix.exists() || will_stay || (comes && core_.pool.claim_prefix(offer.job, prefix));
+  const ImageLife& image = reported.image;
+  const ImagePrefix& prefix = image.prefix;
+  const bool will_stay =
+      image.state == ImageState::leaving && prefix.offset == reported.image_offset &&
+      prefix.size < reported.image_size && core_.pool.rounded(prefix.size) == prefix.size;
+  // What stayed of one that comes is read until the image is whole.
+  const bool prefix_possible = !prefix.exists() || will_stay ||
+                               (image.comes_back() && core_.pool.claim_prefix(offer.job, prefix));
   if (!prefix_possible || !restore_copy(reported)) {
     core_.pool.drop_prefix(offer.job);
     core_.pool.drop_image(offer.job);
@@ -151,30 +153,24 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
   }
   job.image_offset = reported.image_offset;
   job.view.lane = reported.lane;
+  job.image = image;
   Job& kept = core_.jobs.add(std::move(job));
   core_.view.add_to_lane(kept.view);  // all lanes are looked at, in their order
   if (has_copy(reported)) kept.move_to(JobState::away);
   kept.move_to(has_copy(reported) ? JobState::restoring : JobState::staged);
-  if (reported.placed) {
-    kept.arriving = reported.arriving;
+  if (image.is_usable()) {
     kept.move_to(kept.at_rest());
   } else if (!reported.over) {
-    core_.actions.push_back(
-        PlaceImage{offer.job, kept.image_offset, reported.image_size, reported.prefix});
+    core_.actions.push_back(PlaceImage{offer.job, kept.image_offset, reported.image_size, prefix});
   }
-  if (comes) core_.coming.push_back(kept.view.id);
-  if (reported.saving) {
-    kept.saving = true;
-    ++core_.saving_jobs;
-  }
+  if (image.comes_back()) core_.coming.push_back(kept.view.id);
+  if (image.is_saved()) ++core_.saving_jobs;
   if (reported.turn.valid()) {
     Lane& lane = core_.lane_of(reported.lane);
     kept.view.ready_since = core_.now;
     turns_.reopen(lane, kept, reported.turn);
     if (reported.paused) turns_.pause(lane);
-  } else if (reported.leaving) {
-    kept.leaves = true;
-    kept.keeps = prefix.size;
+  } else if (image.state == ImageState::leaving) {
     core_.leaving.push_back(kept.view.id);
     kept.move_to(JobState::evicting);
   }
@@ -182,11 +178,11 @@ void Restore::restore_admitted(Job job, const ReportedJob& reported) {
 
 bool Restore::restore_copy(const ReportedJob& reported) {
   return !has_copy(reported) ||
-         core_.outside.claim(reported.offer.job, reported.offer.persistent, reported.copy);
+         core_.outside.claim(reported.offer.job, reported.offer.persistent, reported.image.copy);
 }
 
 bool Restore::may_reopen(const ReportedJob& reported) {
-  return is_countable(reported.turn) && reported.placed &&
+  return is_countable(reported.turn) &&
          turns_.may_reopen(core_.lane_of(reported.lane), reported.turn, reported.offer.context_key);
 }
 

@@ -199,7 +199,7 @@ void Scheduler::on(const TurnEnded& event) {
     job.must = must;
     core_.want_fit(lane);
   }
-  if (job.leaves) return eviction_.leave_now(job);
+  if (job.image.state == ImageState::leaving) return eviction_.leave_now(job);
   const bool was_for_nothing = event.iterations == 0 && !job.work_announced;
   if (std::exchange(job.unloaded, false) && was_for_nothing) return eviction_.unload(job);
   if (job.work_announced) {
@@ -272,7 +272,10 @@ void Scheduler::on(const WorkerLost& /*event*/) {
   core_.worker_up = false;
   trials_.worker_lost();
   // Its successor does not know what stayed of whom.
-  for (const auto& [id, job] : core_.jobs) core_.pool.drop_prefix(id);
+  for (auto& [id, job] : core_.jobs) {
+    core_.pool.drop_prefix(id);
+    if (job.image.state == ImageState::away) job.image.prefix = {};
+  }
   core_.changes.note(Changed::bounds);
   for (Lane& lane : core_.lanes) {
     if (!lane.open()) continue;

@@ -10,15 +10,16 @@ void Scheduler::on(const ImagePlaced& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
   if (job->state() == JobState::moving) return move_ended(*job, /*moved=*/true);
-  const bool comes = job->state() == JobState::staged || job->state() == JobState::restoring;
+  const bool comes = job->image.state == ImageState::coming;
+  const bool arrives = job->image.state == ImageState::arriving;
   // Only what has a copy outside can arrive while it is used.
-  if (!comes ? !(job->arriving && event.whole) : !event.whole && !job->clean) {
+  if (event.whole ? !comes && !arrives : !comes || !job->image.clean) {
     ++core_.ignored_events;
     return;
   }
-  job->arriving = !event.whole;
   job->view.placed_at = core_.now;
   if (event.whole) learn_way_in(core_, *job);
+  event.whole ? job->image.placed() : job->image.arrive();
   if (comes) {
     job->view.used_at = core_.now;
     rest(*job);
@@ -79,15 +80,16 @@ void Scheduler::on(const CopyFailed& event) {
 void Scheduler::on(const ImageSaved& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
-  job->saving ? save_ahead_.saved(*job, event.whole) : static_cast<void>(++core_.ignored_events);
+  job->image.is_saved() ? save_ahead_.saved(*job, event.whole)
+                        : static_cast<void>(++core_.ignored_events);
 }
 
 void Scheduler::on(const ImageDirty& event) {
   Job* job = known_job(event.job);
   if (job == nullptr) return;
   // Only a placed image can differ from its copy; otherwise the copy is the image.
-  const bool arrives = job->state() == JobState::staged || job->state() == JobState::restoring;
-  if (!job->view.lane.valid() || arrives || job->arriving || !job->clean) {
+  const ImageState state = job->image.state;
+  if (!job->image.is_usable() || state == ImageState::arriving || !job->image.clean) {
     ++core_.ignored_events;
     return;
   }

@@ -42,8 +42,7 @@ void Eviction::leave_to_return(const Job& held) {
 }
 
 void Eviction::unload(Job& job) {
-  const bool comes =
-      job.arriving || job.state() == JobState::restoring || job.state() == JobState::moving;
+  const bool comes = job.image.comes_back() || job.image.state == ImageState::moving;
   job.wanted_out = comes && !job.pinned;
   if (core_.worker_up && could_leave(job)) {
     const Leaving alone{job.view.id};
@@ -132,14 +131,14 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
   const bool store_stalls = stalls(core_, Tier::store);
   const bool spill_stalls = stalls(core_, Tier::spill);
   const auto goes_nowhere = [&](const Job& job) {
-    if (job.clean || (!store_stalls && !spill_stalls)) return false;
+    if (job.image.clean || (!store_stalls && !spill_stalls)) return false;
     const Tier tier = core_.outside.place_for(job.view.id).tier;
     return tier == Tier::store ? store_stalls : spill_stalls;
   };
   for (const auto& [id, job] : core_.jobs) {
     if (!could_leave(job) || &job == &wish.job) continue;
     if (core_.is_homeless(job) || goes_nowhere(job)) continue;
-    const EvictCandidate one{.job = &job.view, .idle = is_idle(job), .clean = job.clean};
+    const EvictCandidate one{.job = &job.view, .idle = is_idle(job), .clean = job.image.clean};
     if (!one.idle && !wish.overdue() && is_more_urgent(job, wish.job)) continue;
     const TimePoint from = leaves_for(wish, job, one.idle);
     if (from <= core_.now) {
@@ -250,7 +249,7 @@ TimePoint Eviction::may_be_sent(const Leaving& leaving) const {
   const CopiesOut to_store = copies_out(core_, Tier::store);
   const CopiesOut to_spill = copies_out(core_, Tier::spill);
   for (const JobId id : leaving) {
-    if (core_.job_of(id).clean) continue;
+    if (core_.job_of(id).image.clean) continue;
     const bool spills = core_.outside.place_for(id).tier == Tier::spill;
     const CopiesOut& out = spills ? to_spill : to_store;
     if (out.any) from = std::max(from, out.late_from);
@@ -268,10 +267,11 @@ bool Eviction::let_go(const Leaving& leaving, const RoomTrial::Keeps& keeps, Job
       const OutsidePlace place = core_.outside.place_for(id);
       LW_CHECK(core_.outside.claim(id, job.view.persistent, place), "the place was free");
     }
-    job.leaves = true;
-    job.leaves_for = job.left_for = wants;
     const auto kept = keeps.find(id);
-    job.keeps = kept == keeps.end() ? Bytes() : kept->second;
+    job.image.leave_to(
+        core_.outside.place_of(id),
+        kept == keeps.end() ? ImagePrefix() : ImagePrefix{job.image_offset, kept->second});
+    job.leaves_for = job.left_for = wants;
     core_.leaving.push_back(id);
     if (job.view.running) {
       turns_.recall(core_.lane_of(job.view.lane));
@@ -287,33 +287,32 @@ void Eviction::leave_now(Job& job) {
   job.reason = {};
   job.leaving_since = core_.now;
   job.move_to(JobState::evicting);
-  const Tier tier = core_.outside.place_of(job.view.id).tier;
-  retry_by(copies_out(core_, tier).late_from);
-  core_.actions.push_back(EvictImage{job.view.id, core_.outside.place_of(job.view.id),
-                                     core_.pool.rounded(job.view.persistent), job.keeps});
+  retry_by(copies_out(core_, job.image.copy.tier).late_from);
+  core_.actions.push_back(EvictImage{
+      job.view.id, job.image.copy, core_.pool.rounded(job.view.persistent), job.image.prefix.size});
 }
 
 void Eviction::ended(Job& job) {
-  job.leaves = false;
   job.leaves_for = {};
   std::erase(core_.leaving, job.view.id);
 }
 
 void Eviction::left(Job& job) {
   ended(job);
-  if (!job.clean) {
-    const bool to_spill = core_.outside.place_of(job.view.id).tier == Tier::spill;
+  if (!job.image.clean) {
+    const bool to_spill = job.image.copy.tier == Tier::spill;
     core_.view.learnt_transfers().learn(
         to_spill ? policies::Way::to_spill : policies::Way::to_store, job.view.persistent,
         core_.now - job.leaving_since);
   }
   core_.quit_lane(job);
-  if (job.keeps > Bytes()) {
-    core_.pool.keep_prefix(job.view.id, job.keeps);
+  if (job.image.saves) --core_.saving_jobs;  // an answer that comes now comes too late
+  if (job.image.prefix.exists()) {
+    core_.pool.keep_prefix(job.view.id, job.image.prefix.size);
   } else {
     core_.pool.drop_image(job.view.id);
   }
-  job.clean = true;
+  job.image.left();
   job.move_to(JobState::away);
   if (job.pinned) job.wanted_in = true;
   if (!job.queued()) return;
@@ -323,13 +322,12 @@ void Eviction::left(Job& job) {
 void Eviction::failed(Job& job) {
   ended(job);
   job.leave_no_sooner = core_.now + kAfterFailure;
-  if (!job.saving) core_.outside.drop(job.view.id);
-  job.clean = false;
+  job.image.stay();
+  if (job.image.state == ImageState::here) core_.outside.drop(job.view.id);
 }
 
 void Eviction::dirty(Job& job) {
-  job.clean = false;
-  if (!job.leaves && !job.saving) core_.outside.drop(job.view.id);
+  if (job.image.outdate()) core_.outside.drop(job.view.id);
 }
 
 }  // namespace laneway::lanes

@@ -58,8 +58,7 @@ bool ImageMoves::may_help(const Wish& wish, const std::vector<const Job*>& candi
 bool ImageMoves::could_move(const Job& job) {
   const bool there =
       job.view.running || job.state() == JobState::held || job.state() == job.at_rest();
-  if (!there || !job.view.lane.valid() || job.arriving || job.leaves || job.saving || job.ending)
-    return false;
+  if (!there || job.image.state != ImageState::here || job.ending) return false;
   if (job.move_no_sooner <= core_.now) return true;
   core_.retry_by(CoreState::Wait::move, job.move_no_sooner);
   return false;
@@ -153,7 +152,7 @@ bool ImageMoves::begin(const Step& step) {
   if (!place) return false;
   core_.set_unready(job);
   job.reason = {};
-  job.moves_to = *place;
+  job.image.move_to(*place);
   job.move_to(JobState::moving);
   core_.actions.push_back(MoveImage{job.view.id, *place, core_.pool.rounded(job.view.persistent)});
   return true;
@@ -161,7 +160,8 @@ bool ImageMoves::begin(const Step& step) {
 
 void ImageMoves::ended(Job& job, bool moved) {
   core_.pool.end_move(job.view.id, moved);
-  if (moved) job.image_offset = job.moves_to;
+  if (moved) job.image_offset = job.image.moves_to;
+  job.image.moved();
   // Two jobs with different wishes do not move it to and fro for ever.
   job.move_no_sooner = core_.now + (moved ? core_.config.left_alone : kAfterFailure);
 }

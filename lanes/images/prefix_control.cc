@@ -48,6 +48,7 @@ void PrefixControl::give_up_all() {
 
 void PrefixControl::give_up(JobId job) {
   core_.pool.drop_prefix(job);
+  core_.job_of(job).image.prefix = {};
   core_.actions.push_back(DropPrefix{job});
 }
 

@@ -34,7 +34,7 @@ void SaveAhead::on_timer() {
   const Bytes size = job->view.persistent;
   const OutsidePlace place = core_.outside.place_for(job->view.id);
   if (place.tier != Tier::store || !core_.outside.claim(job->view.id, size, place)) return;
-  job->saving = true;
+  job->image.save_to(place);
   ++core_.saving_jobs;
   core_.outside_taken();
   core_.actions.push_back(SaveImage{job->view.id, place, core_.pool.rounded(size)});
@@ -43,7 +43,7 @@ void SaveAhead::on_timer() {
 Job* SaveAhead::next() {
   const Job* found = nullptr;
   for (const auto& [id, job] : core_.jobs) {
-    if (job.clean || job.arriving || job.ending || job.pinned) continue;
+    if (job.image.clean || job.ending || job.pinned) continue;
     if (job.state() == JobState::running) ask_for_work(job);
     if (!is_idle(job)) continue;
     if (found == nullptr || job.view.used_at < found->view.used_at) found = &job;
@@ -71,18 +71,14 @@ bool SaveAhead::look_again(TimePoint when) {
 }
 
 void SaveAhead::saved(Job& job, bool whole) {
-  job.saving = false;
+  job.image.saved(whole);
   --core_.saving_jobs;
   look_soon();
   // A copy that nobody needs gives its place to who waits aside for one.
   if (core_.jobs_aside > 0) core_.changes.note(Changed::ended);
   // It may move again.
   if (core_.wanted_capacity != core_.pool.capacity()) core_.changes.note(Changed::jobs);
-  if (job.leaves || job.clean) return;  // its place is needed all the same
-  const bool in_pool = job.view.lane.valid() && job.state() != JobState::staged &&
-                       job.state() != JobState::restoring;
-  job.clean = whole && in_pool;
-  if (job.clean) return;
+  if (whole || job.image.state == ImageState::leaving) return;
   core_.outside.drop(job.view.id);
   outdated(job);
   core_.changes.note(Changed::jobs);  // room outside is free

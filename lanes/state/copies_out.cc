@@ -35,7 +35,7 @@ CopiesOut copies_out(const CoreState& core, Tier tier) {
   const Way way = tier == Tier::spill ? Way::to_spill : Way::to_store;
   for (const JobId id : core.leaving) {
     const Job& job = core.job_of(id);
-    const bool copies_it = job.state() == JobState::evicting && !job.clean;
+    const bool copies_it = job.state() == JobState::evicting && !job.image.clean;
     if (!copies_it || core.outside.place_of(id).tier != tier) continue;
     copies.add(job.leaving_since, core.view.transfers().time(way, job.view.persistent));
   }

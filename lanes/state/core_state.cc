@@ -241,8 +241,8 @@ JobStatus CoreState::status_of(const Job& job) const {
           .pool_bytes = job.view.lane.valid() ? image : pool.prefix_of(job.view.id).size,
           .store_bytes = tier == Tier::store ? image : Bytes(),
           .spill_bytes = tier == Tier::spill ? image : Bytes(),
-          .clean = job.clean,
-          .arriving = job.arriving,
+          .clean = job.image.clean,
+          .arriving = job.image.state == ImageState::arriving,
           .pinned = job.pinned};
 }
 

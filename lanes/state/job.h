@@ -10,8 +10,8 @@
 #include "base/ids.h"
 #include "base/job_changes.h"
 #include "base/result.h"
-#include "lanes/pool/image_prefix.h"
 #include "lanes/state/changes.h"
+#include "lanes/state/image_life.h"
 #include "lanes/state/learnt.h"
 #include "lanes/state/reason.h"
 #include "policies/view.h"
@@ -53,7 +53,7 @@ struct JobTally {
 struct alignas(64) Job {
   policies::JobView view;  // identity, sizes, progress, as policies see them
 
-  Bytes image_offset;
+  Bytes image_offset;  // where its image is in the pool, or was the last time
   // The region that the iteration at the head of its queue must have, once it was found not to fit;
   // 0: nothing is known to be in its way. At most view.ephemeral, which is the need of the largest
   // of its graphs.
@@ -111,14 +111,10 @@ struct alignas(64) Job {
   // It left because its client wanted it out. It may come back for work that was announced twice:
   // then a turn that finds nothing to run sends it out again.
   bool unloaded = false;
-  // Its image leaves as soon as its turn has ended; its place outside is claimed.
-  bool leaves = false;
-  bool arriving = false;  // its image may be used, and its bytes are still on the way
   // It was admitted because it was overdue (policies/common_rules.h): not even a more urgent one
   // makes it leave before its stay is over.
   bool was_overdue = false;
-  bool saving = false;  // a copy is being made at its place outside, ahead of need
-  bool clean = false;   // the copy at its place outside is whole and equal
+  ImageLife image;
   JobState end_state = JobState::finished;
   ReasonCode told = ReasonCode::none;  // as the last QueueJob had it
   TimePoint admitted_at;               // the last time
@@ -127,10 +123,7 @@ struct alignas(64) Job {
   JobId left_for;                      // … the last time
 
   Bytes need_when_released;
-  Bytes moves_to;       // while it is moving
-  ImagePrefix prefix;   // what was in the pool of its image when it was placed the last time
-  Bytes prefix_wanted;  // what should stay of it when it leaves
-  Bytes keeps;          // … and what will: decided when its leaving was
+  Bytes prefix_wanted;  // what should stay of its image when it leaves
   // How often and how long iterations were held; and, while paused, since when.
   uint64_t pauses = 0;
   Duration paused;

@@ -12,8 +12,7 @@
 #include "base/bytes.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "lanes/pool/image_prefix.h"
-#include "lanes/pool/outside_place.h"
+#include "lanes/state/image_life.h"
 #include "lanes/state/iteration_sum.h"
 #include "lanes/state/job_offered.h"
 #include "lanes/state/learnt.h"
@@ -22,27 +21,15 @@ namespace laneway::lanes {
 
 struct ReportedJob {
   JobOffered offer;  // with the needs as known now
-  // None: the job was not admitted, or is away. Else its image has a range, although its bytes may
-  // not be there yet, and the report has a region of this lane.
+  // None: the job was not admitted, or is away. Else its image has a range, and the report has a
+  // region of this lane.
   LaneId lane;
   Bytes image_offset;
   Bytes image_size;  // as in PlaceImage
-  bool placed =
-      false;  // the image's bytes are there: PlaceImage is not needed, ImagePlaced was posted
-  // … or are arriving, from the copy outside: the second ImagePlaced comes. Neither `leaving` nor
-  // `saving`.
-  bool arriving = false;
-  // A whole copy outside of the pool, equal to the image (unless it is `leaving` or
-  // `saving`). For a job that
-  // was admitted once and has no lane, it is the image: the job is away.
-  OutsidePlace copy;
-  // EvictImage is under way, to `copy`: its answer comes. Only for an image that is placed.
-  bool leaving = false;
-  // SaveImage is under way, to `copy`: its answer comes. Only for an image that is placed.
-  bool saving = false;
-  // What is in the pool of an image that is away; or, of one that is on its way in, a range beside
-  // its own that is still read; or what will stay of one that is leaving.
-  ImagePrefix prefix;
+  // Of coming: PlaceImage is to be asked for again. Of arriving, saving and leaving: the answer
+  // comes. None moves: that was given up before. The prefix of one that comes is a range beside its
+  // own. A copy that is being made is not clean, and none of an image that leaves is told as clean.
+  ImageLife image;
   Bytes prefix_wanted;  // as the last PrefixWanted said
   bool pinned = false;
   bool ready = false;  // submissions are queued that no open turn will take

@@ -33,12 +33,13 @@ bool is_idle(const Job& job) {
 bool could_leave(const Job& job, bool also_pinned) {
   const bool there =
       job.view.running || job.state() == JobState::held || job.state() == job.at_rest();
-  return there && !job.arriving && job.view.lane.valid() && (also_pinned || !job.pinned) &&
-         !job.leaves && !job.ending;
+  const bool is_whole =
+      job.image.state == ImageState::here || job.image.state == ImageState::saving;
+  return there && is_whole && (also_pinned || !job.pinned) && !job.ending;
 }
 
 void learn_way_in(CoreState& core, const Job& job) {
-  core.view.learnt_transfers().learn(way_in(core, job), job.view.persistent - job.prefix.size,
+  core.view.learnt_transfers().learn(way_in(core, job), job.view.persistent - job.image.prefix.size,
                                      core.now - job.admitted_at);
 }
 
@@ -46,7 +47,7 @@ Duration switch_time(const CoreState& core, const Job& leaves, const Wish& wish)
   const policies::TransferRates& rates = core.view.transfers();
   const bool to_spill = core.config.store <= Bytes();
   Duration time;
-  if (!leaves.clean) {
+  if (!leaves.image.clean) {
     time = rates.time(to_spill ? Way::to_spill : Way::to_store, leaves.view.persistent);
   }
   if (wish.where != nullptr) {

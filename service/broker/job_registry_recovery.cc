@@ -85,7 +85,7 @@ void JobRegistry::on_report(lanes::WorkerReport report) {
       continue;
     }
     job->offered = true;
-    const bool was_placed = reported.placed || reported.copy.tier != lanes::Tier::none;
+    const bool was_placed = reported.image.is_usable() || reported.image.clean;
     if (was_placed && !reported.over) placed.push_back(id);
   }
   core_->restart(std::move(report));

@@ -18,7 +18,7 @@
 namespace laneway::service {
 
 // Raised when the header or any record changes. A file of another version is refused.
-inline constexpr uint32_t kTraceVersion = 15 + kJobOptionsVersion;
+inline constexpr uint32_t kTraceVersion = 16 + kJobOptionsVersion;
 
 struct TraceHeader {
   char magic[8] = {'L', 'N', 'W', 'Y', 'T', 'R', 'C', 'E'};

@@ -48,6 +48,8 @@ inline constexpr uint8_t kEnumeratorCount<lanes::TurnEnd> = 4;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::Tier> = 3;
 template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::ImageState> = lanes::kImageStateCount;
+template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::Residency> = 4;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::AdviserNews> = 3;
@@ -58,6 +60,7 @@ static_assert(static_cast<int>(ErrorCode::busy) == 13);
 static_assert(static_cast<int>(lanes::ReasonCode::no_way_back) == 20);
 static_assert(static_cast<int>(lanes::TurnEnd::failed) == 3);
 static_assert(static_cast<int>(lanes::Tier::spill) == 2);
+static_assert(static_cast<int>(lanes::ImageState::away) == lanes::kImageStateCount - 1);
 static_assert(static_cast<int>(lanes::Residency::unpin) == 3);
 static_assert(static_cast<int>(lanes::AdviserNews::gone) == 2);
 static_assert(static_cast<int>(lanes::JobState::cancelled) == lanes::kJobStateCount - 1);

@@ -173,7 +173,7 @@ struct GraphAdded {
 };
 
 struct Events {  // for the core, in order
-  static constexpr MessageType kType{.number = 254, .version = 6, .name = "from_worker::Events"};
+  static constexpr MessageType kType{.number = 254, .version = 7, .name = "from_worker::Events"};
   std::vector<lanes::Event> events;
 };
 
@@ -196,7 +196,7 @@ struct JobText {
 // Events that were sent before it belong to the broker before; those after it are about its state.
 struct Report {
   static constexpr MessageType kType{
-      .number = 257, .version = 7 + kJobOptionsVersion, .name = "from_worker::Report"};
+      .number = 257, .version = 8 + kJobOptionsVersion, .name = "from_worker::Report"};
   lanes::WorkerReport report;
 };
 

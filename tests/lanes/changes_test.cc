@@ -36,7 +36,7 @@ class ChangesTest : public SchedulerTest {
       job.lane = LaneId(id);
       job.image_offset = units(static_cast<int64_t>(id) * 10 - 10);
       job.image_size = units(10);
-      job.placed = true;
+      job.image.state = ImageState::here;
       report.jobs.push_back(job);
       report.regions.push_back(
           {RegionId(id), LaneId(id), units(100 - static_cast<int64_t>(id) * 10), units(10)});

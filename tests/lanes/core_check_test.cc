@@ -53,7 +53,15 @@ TEST_F(CoreCheckDeathTest, FindsInOneJobByItselfThatItWaitsAndIsPlacedOrReady) {
 
 TEST_F(CoreCheckDeathTest, FindsAJobThatIsAwayWithoutACopy) {
   job().move_to(JobState::away);
-  EXPECT_DEATH(check_all(core_, turns_), "there is no copy of its image");
+  EXPECT_DEATH(check_all(core_, turns_), "is away, and its image absent");
+}
+
+TEST_F(CoreCheckDeathTest, FindsAJobWhosePlaceOutsideIsSomebodyElses) {
+  job().move_to(JobState::away);
+  job().image.state = ImageState::away;
+  job().image.clean = true;
+  job().image.copy = {Tier::store, Bytes()};
+  EXPECT_DEATH(check_all(core_, turns_), "its place outside");
 }
 
 TEST_F(CoreCheckDeathTest, FindsACopyThatBelongsToNoJob) {

@@ -82,6 +82,21 @@ class Garbage {
     const uint64_t any = random_.below(4);  // the last one is no tier
     return static_cast<Tier>(random_.chance(0.1) ? any : random_.between(1, 2));
   }
+  // Most of them have what belongs to their state.
+  ImageLife image() {
+    ImageLife life;
+    life.state = static_cast<ImageState>(random_.below(kImageStateCount));
+    if (random_.chance(0.5)) life.state = ImageState::here;
+    if (random_.chance(0.2)) life.state = ImageState::absent;
+    const bool comes = life.state == ImageState::away || life.state == ImageState::arriving;
+    const bool goes = life.state == ImageState::saving || life.state == ImageState::leaving;
+    life.clean = random_.chance(comes ? 0.9 : goes ? 0.1 : 0.25);
+    life.saves = random_.chance(0.02);
+    if (random_.chance(life.clean || goes ? 0.95 : 0.03)) life.copy = {tier(), bytes()};
+    if (random_.chance(0.03)) life.prefix = {bytes(), bytes()};
+    if (random_.chance(0.02)) life.moves_to = bytes();
+    return life;
+  }
   ReportedJob job() {
     ReportedJob job;
     job.offer.job = JobId(number(14));
@@ -91,20 +106,16 @@ class Garbage {
     job.offer.context_key = random_.below(2);
     job.offer.options.total_iterations = random_.next();
     job.offer.offered_at = TimePoint(static_cast<int64_t>(random_.next()));
-    job.lane = LaneId(number(6));
+    job.image = image();
+    if (job.image.in_pool() != random_.chance(0.05)) job.lane = LaneId(1 + number(5));
     job.image_offset = bytes();
     job.image_size = random_.chance(0.8) ? std::max(job.offer.persistent, Bytes(64)) : bytes();
-    job.placed = random_.chance(0.8);
-    job.arriving = random_.chance(0.1);
     job.ready = random_.chance(0.5);
     job.over = random_.chance(0.1);
     job.iterations = random_.next();
     job.busy = Duration(static_cast<int64_t>(random_.next()));
     if (random_.chance(0.4)) job.turn = TurnId(number(20));
     job.paused = random_.chance(0.1);
-    if (random_.chance(0.3)) job.copy = {tier(), bytes()};
-    job.leaving = random_.chance(0.05);
-    job.saving = random_.chance(0.05);
     job.pinned = random_.chance(0.2);
     job.learnt.policy = known_policy_;
     job.learnt.lane = random_.chance(0.8) ? job.lane : LaneId(number(6));

@@ -91,7 +91,7 @@ TEST_F(AwayTest, WhoIsSentOutOnItsWayInLeavesWhenItIsWhole) {
 TEST_F(AwayTest, WhatArrivesIsReportedAndWaitsForItsSecondWord) {
   make(100, 4);
   ReportedJob arriving = in_pool(away(1, 40, Tier::store, 0), 0);
-  arriving.arriving = true;
+  arriving.image.state = ImageState::arriving;
   arriving.turn = TurnId(3);
   restore({arriving}, true);
   EXPECT_EQ(job(1).state, JobState::running);
@@ -101,14 +101,13 @@ TEST_F(AwayTest, WhatArrivesIsReportedAndWaitsForItsSecondWord) {
 }
 
 TEST_F(AwayTest, WhatCannotBeArrivingIsRefused) {
-  ReportedJob absent = in_pool(away(1, 40, Tier::store, 0), 0);
-  absent.placed = false;
+  ReportedJob without_lane = away(1, 40, Tier::store, 0);
   ReportedJob without_copy = in_pool(away(1, 40, Tier::none, 0), 0);
-  ReportedJob leaving = in_pool(away(1, 40, Tier::store, 0), 0);
-  leaving.leaving = true;
-  for (ReportedJob one : {absent, without_copy, leaving}) {
+  ReportedJob half_copied = in_pool(away(1, 40, Tier::store, 0), 0);
+  half_copied.image.clean = false;
+  for (ReportedJob one : {without_lane, without_copy, half_copied}) {
     make(100, 4);
-    one.arriving = true;
+    one.image.state = ImageState::arriving;
     EXPECT_EQ(of<RefuseJob>(restore({one}, true)).size(), 1u);
   }
   make(100, 4);
@@ -165,7 +164,7 @@ TEST_F(AwayTest, CopiesThatContradictTheTiersOrEachOtherAreRefused) {
 TEST_F(AwayTest, ARestoreThatWasUnderWayIsAskedForAgain) {
   make(100, 4);
   ReportedJob coming = in_pool(away(1, 30, Tier::store, 0), 0);
-  coming.placed = false;
+  coming.image.state = ImageState::coming;
   coming.pinned = true;
   EXPECT_EQ(of<PlaceImage>(restore({coming}, true)).size(), 1u);
   EXPECT_EQ(job(1).state, JobState::restoring);

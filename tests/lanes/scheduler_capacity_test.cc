@@ -165,7 +165,6 @@ TEST_F(CapacityTest, ARegionBetweenTwoFreePiecesSinksForTheImageThatMustGoBelow)
   make(100, 4);
   WorkerReport report;
   report.jobs = {in_pool(away_at(1, 40, {}), 55)};
-  report.jobs.front().copy = {};
   report.regions.push_back({RegionId(1), LaneId(1), units(20), units(10)});
   send(WorkerReported{report});
   // Of 60, 20 and 25 are free beside the region, and the image has 40.

@@ -212,10 +212,10 @@ TEST_F(EvictTest, WhatStayedOfAnImageIsNotInItsOwnWay) {
   idle.offer.ephemeral = units(18);
   ReportedJob wanted = away_at(1, 33, {Tier::store, units(0)});
   wanted.offer.ephemeral = units(18);
-  wanted.prefix = {.offset = units(49), .size = units(1)};
+  wanted.image.prefix = {.offset = units(49), .size = units(1)};
   wanted.ready = true;
   ReportedJob other = away_at(3, 12, {Tier::store, units(50)});
-  other.prefix = {.offset = units(50), .size = units(1)};
+  other.image.prefix = {.offset = units(50), .size = units(1)};
   report.jobs = {wanted, idle, other};
   // Without both of what stayed the region goes up to 33 … 51, and the image finds 0 … 33.
   const auto actions = send(WorkerReported{report});

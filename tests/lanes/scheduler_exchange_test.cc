@@ -148,7 +148,6 @@ TEST_F(ExchangeTest, WhoCanNeverComeBackIsToldSoAndKeepsItsState) {
   make(100, 4);
   // 60 are in the store, 50 in the pool and find no home.
   ReportedJob there = in_pool(away_at(2, 50, {}), 0);
-  there.copy = {};
   restore({away_at(1, 60, {Tier::store, units(0)}), there}, /*with_lane=*/true);
   EXPECT_FALSE(call(1));
   ASSERT_EQ(refused_.size(), 1u);
@@ -166,7 +165,6 @@ TEST_F(ExchangeTest, WhoIsLoadedAndCanNeverComeBackKeepsNobodyWaiting) {
   store_ = units(70);
   make(100, 4);
   ReportedJob there = in_pool(away_at(2, 50, {}), 0);
-  there.copy = {};
   restore(
       {away_at(1, 55, {Tier::store, units(0)}), there, away_at(3, 15, {Tier::store, units(55)})},
       /*with_lane=*/true);
@@ -185,7 +183,6 @@ TEST_F(ExchangeTest, AnImageThatIsPinnedComesBackAsSoonAsItCan) {
   store_ = units(70);
   make(100, 4);
   ReportedJob there = in_pool(away_at(2, 50, {}), 0);
-  there.copy = {};
   restore({away_at(1, 55, {Tier::store, units(0)}), there}, /*with_lane=*/true);
   settle(send(ResidencyWanted{JobId(1), Residency::pin}));
   pass_timers();

@@ -32,7 +32,7 @@ class PrefixTest : public SchedulerTest {
   // Out of the pool but for the prefix.
   static ReportedJob reported(uint64_t id, int64_t persistent, const ImagePrefix& prefix) {
     ReportedJob job = away_at(id, persistent, {Tier::store, units(static_cast<int64_t>(id) * 40)});
-    job.prefix = prefix;
+    job.image.prefix = prefix;
     job.prefix_wanted = prefix.size;
     return job;
   }
@@ -249,9 +249,9 @@ TEST_F(PrefixTest, EndsWithTheWorkerWhoAloneKnewOfIt) {
 TEST_F(PrefixTest, ACoreThatTakesOverHearsOfAllThreeKinds) {
   make(100, 4);
   ReportedJob arriving = in_pool(reported(2, 20, range(10, 5)), 20);
-  arriving.arriving = true;
+  arriving.image.state = ImageState::arriving;
   ReportedJob leaving = in_pool(reported(3, 30, range(40, 15)), 40);
-  leaving.leaving = true;
+  leaving.image.state = ImageState::leaving;
   restore({reported(1, 30, range(0, 10)), arriving, leaving}, true);
   EXPECT_EQ(job(1).pool_bytes, units(10));
   EXPECT_EQ(claimed(), units(10 + 5 + 20 + 30 + 10));
@@ -274,7 +274,7 @@ TEST_F(PrefixTest, ReportsThatContradictThemselvesAreNotBelieved) {
   // Of an image that is whole, or in the way of it: refused.
   make(100, 4);
   ReportedJob overlaps = in_pool(reported(2, 20, range(25, 5)), 20);
-  overlaps.arriving = true;
+  overlaps.image.state = ImageState::arriving;
   actions = restore({in_pool(reported(1, 20, range(50, 5)), 0), overlaps}, true);
   EXPECT_EQ(of<RefuseJob>(actions).size(), 2u);
   EXPECT_EQ(claimed(), Bytes());

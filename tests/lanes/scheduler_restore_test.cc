@@ -34,7 +34,7 @@ class RestoreTest : public SchedulerTest {
     job.lane = LaneId(lane);
     job.image_offset = units(offset);
     job.image_size = units(persistent);
-    job.placed = true;
+    job.image.state = ImageState::here;
     return job;
   }
   void region(uint64_t id, uint64_t lane, int64_t offset, int64_t size) {
@@ -115,7 +115,7 @@ TEST_F(RestoreTest, AnImageOnItsWayIsAskedForAgainInItsPlace) {
   make(100, 4);
   region(1, 1, 80, 20);
   report_.jobs = {lies(1, 10, 20, 1, 30)};
-  report_.jobs[0].placed = false;
+  report_.jobs[0].image.state = ImageState::coming;
   report_.jobs[0].ready = true;
   const auto actions = restore();
   ASSERT_EQ(actions.size(), 1u);
@@ -192,7 +192,7 @@ TEST_F(RestoreTest, AQuarantinedJobEndsLikeAnyOther) {
   report_.jobs = {lies(1, 10, 40, 1, 0), lies(2, 10, 40, 1, 10)};
   report_.jobs[0].quarantined = true;
   report_.jobs[1].quarantined = true;
-  report_.jobs[1].placed = false;
+  report_.jobs[1].image.state = ImageState::coming;
   restore();
   EXPECT_EQ(job(2).state, JobState::staged);
   place(2);

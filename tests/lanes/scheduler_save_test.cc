@@ -2,6 +2,8 @@
 // it; and that whoever was saved leaves for nothing.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/lanes/scheduler_scene.h"
 
 namespace laneway::lanes {
@@ -150,14 +152,13 @@ TEST_F(SaveTest, ACoreMadeAnewGoesOn) {
     one.offer.session = SessionId(1);
     one.offer.persistent = units(20);
     one.offer.ephemeral = units(5);
-    one.copy = {Tier::store, units(20) * static_cast<int64_t>(id - 1)};
-    if (id == 3) one.copy = {};
-    one.saving = id == 2;
+    if (id != 3) one.image.copy = {Tier::store, units(20) * static_cast<int64_t>(id - 1)};
+    one.image.clean = id == 1;
+    one.image.state = std::array{ImageState::away, ImageState::saving, ImageState::here}.at(id - 1);
     if (id != 1) {
       one.lane = LaneId(id - 1);
       one.image_offset = units(20) * static_cast<int64_t>(id - 2);
       one.image_size = units(20);
-      one.placed = true;
       report.regions.push_back(
           {RegionId(id), one.lane, units(80 + 5 * static_cast<int64_t>(id - 2)), units(5)});
     }

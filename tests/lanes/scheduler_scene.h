@@ -103,7 +103,9 @@ class SchedulerTest : public testing::Test {
     job.offer.session = SessionId(1);
     job.offer.persistent = units(persistent);
     job.offer.ephemeral = units(10);
-    job.copy = copy;
+    job.image.copy = copy;
+    job.image.clean = copy.tier != Tier::none;
+    if (job.image.clean) job.image.state = ImageState::away;
     return job;
   }
   // In lane 1 too, at this offset of the pool.
@@ -111,7 +113,7 @@ class SchedulerTest : public testing::Test {
     job.lane = LaneId(1);
     job.image_offset = units(offset);
     job.image_size = job.offer.persistent;
-    job.placed = true;
+    job.image.state = ImageState::here;
     return job;
   }
   // What a core made anew is told. `with_lane`: lane 1 has a region, the last tenth of 100 units.

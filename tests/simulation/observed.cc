@@ -150,8 +150,9 @@ void Observed::on(const WorkerReported& event) {
     on(reported.offer);
     SeenJob& job = jobs.at(id);
     job.lane = reported.lane;
-    job.placed = reported.placed;
-    job.arriving = reported.arriving;
+    const ImageLife& image = reported.image;
+    job.placed = image.is_usable();
+    job.arriving = image.state == ImageState::arriving;
     job.announced = reported.ready;
     if (reported.quarantined) job.need_when_released = std::exchange(job.region_need, rounded({}));
     job.iterations = reported.iterations;
@@ -159,15 +160,15 @@ void Observed::on(const WorkerReported& event) {
     job.counted = reported.iterations - reported.uncounted;
     job.measured = reported.measured.count;
     job.measured_ns = reported.measured.busy.ns();
-    const OutsidePlace& copy = reported.copy;
+    const OutsidePlace& copy = image.copy;
     if (copy.tier != Tier::none) outside[id] = {copy.tier, {copy.offset.count(), job.image_need}};
-    job.leaving = reported.leaving;
-    job.saving = reported.saving;
-    if (reported.leaving) job.keep = reported.prefix.size.count();
-    if (reported.prefix.exists() && !reported.leaving) {
-      prefixes[id] = {reported.prefix.offset.count(), reported.prefix.size.count()};
+    job.leaving = image.state == ImageState::leaving;
+    job.saving = image.state == ImageState::saving;
+    if (job.leaving) job.keep = image.prefix.size.count();
+    if (image.prefix.exists() && !job.leaving) {
+      prefixes[id] = {image.prefix.offset.count(), image.prefix.size.count()};
     }
-    job.away = copy.tier != Tier::none && !reported.lane.valid();
+    job.away = image.state == ImageState::away;
     if (!reported.lane.valid()) continue;
     images[id] = {reported.image_offset.count(), reported.image_size.count()};
     if (!reported.turn.valid()) continue;

@@ -45,6 +45,8 @@ struct World::Client {
   lanes::Learnt learnt;                // as the core told last
   uint64_t unheard_iterations = 0;     // of those, what is still on its way to the core
   bool gone = false;
+  // As a worker reports it.
+  lanes::ImageLife image(bool in_pool) const;
   uint32_t abandons = 0;  // of its first queued iteration
 };
 

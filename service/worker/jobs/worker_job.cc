@@ -119,6 +119,42 @@ bool WorkerJob::is_accessible(bool writes) const {
   return copy.tier == lanes::Tier::store && !writes && !guard.restore_pending;
 }
 
+lanes::ImageState WorkerJob::image_state() const {
+  using State = lanes::ImageState;
+  if (phase != Phase::placed) {
+    if (admitted.valid()) return State::coming;
+    return clean ? State::away : State::absent;
+  }
+  if (arriving) return State::arriving;
+  if (leaving_to) return State::leaving;
+  if (saving_to) return State::saving;
+  return moving_to ? State::moving : State::here;
+}
+
+lanes::ImageLife WorkerJob::image_life() const {
+  using State = lanes::ImageState;
+  lanes::ImageLife life;
+  life.state = image_state();
+  if (life.state == State::leaving) {
+    life.copy = *leaving_to;
+    if (keeps > Bytes()) life.prefix = {image_offset, keeps};
+    return life;
+  }
+  if (life.state == State::saving) {
+    life.copy = *saving_to;
+    return life;
+  }
+  if (life.state == State::moving) life.moves_to = *moving_to;
+  if (!clean) return life;
+  life.clean = true;
+  life.copy = copy;
+  // One that grows to the whole image is a part of the image's own range.
+  const bool grows = placing && prefix.offset == image_offset;
+  const bool may_have_stayed = life.state == State::away || life.comes_back();
+  if (may_have_stayed && !grows && prefix.exists()) life.prefix = prefix;
+  return life;
+}
+
 bool WorkerJob::outdate_copy() {
   if (!clean) return false;
   clean = false;

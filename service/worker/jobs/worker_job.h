@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "lanes/pool/image_prefix.h"
 #include "lanes/pool/outside_place.h"
+#include "lanes/state/image_life.h"
 #include "lanes/state/iteration_sum.h"
 #include "lanes/state/job_offered.h"
 #include "lanes/state/reason.h"
@@ -136,6 +137,8 @@ struct WorkerJob {
 
   // Whether the job's image is outside of the pool only.
   bool is_away() const { return phase == Phase::waiting && clean; }
+  // Its image as a report says it (lanes/state/report.h).
+  lanes::ImageLife image_life() const LW_REQUIRES(kBookkeeping);
   // To be called before the image in the pool is written: the copy outside does not equal it any
   // more. Returns whether there was one, so that the core must be told.
   bool outdate_copy() LW_REQUIRES(kBookkeeping);
@@ -189,6 +192,7 @@ struct WorkerJob {
 
  private:
   static GraphHandle first_graph(NewJob& from);
+  lanes::ImageState image_state() const LW_REQUIRES(kBookkeeping);
   WorkerJob(NewJob& from, GraphHandle first);
 };
 

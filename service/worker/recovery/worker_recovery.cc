@@ -168,20 +168,8 @@ lanes::WorkerReport WorkerRecovery::report() {
     told.lane = job->admitted;
     told.image_offset = job->image_offset;
     told.image_size = job->image_size;
-    told.placed = job->phase == WorkerJob::Phase::placed;
-    told.arriving = job->arriving;
-    if (job->clean) told.copy = job->copy;
-    told.leaving = job->leaving_to.has_value();
-    told.saving = job->saving_to.has_value() && !told.leaving;
-    if (told.saving) told.copy = *job->saving_to;
-    if (told.leaving) told.copy = *job->leaving_to;
+    told.image = job->image_life();
     told.prefix_wanted = job->prefix_wanted;
-    const bool comes = job->placing;
-    if (told.leaving && job->keeps > Bytes()) {
-      told.prefix = {job->image_offset, job->keeps};
-    } else if (!told.leaving && !(comes && job->prefix.offset == job->image_offset)) {
-      told.prefix = job->prefix;
-    }
     told.pinned = job->journal && job->journal->is_pinned();
     told.over = job->closing;
     told.quarantined = job->quarantined.has_value();

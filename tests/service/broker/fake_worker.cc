@@ -222,7 +222,9 @@ void FakeWorker::on(const wire::to_worker::Recovered& /*message*/) {
     reported.lane = job.lane;
     reported.image_offset = job.offset;
     reported.image_size = job.size;
-    reported.placed = job.placed;
+    if (job.lane.valid()) {
+      reported.image.state = job.placed ? lanes::ImageState::here : lanes::ImageState::coming;
+    }
     reported.over = job.closing;
     reported.turn = job.turn;
     answer.report.jobs.push_back(reported);
