@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 
 import pack_libraries
@@ -192,7 +193,9 @@ def use(wheel: pathlib.Path, folder: pathlib.Path, lent: pathlib.Path) -> None:
     at = {"cwd": folder, "env": bare}
     before = installed(fresh)
     install = [str(fresh), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    begun = time.monotonic()
     run([*install, str(wheel)], **at)
+    print(f"dev: pip took {time.monotonic() - begun:.1f} s")
     check_change(before, installed(fresh))
     files = times_in(site_packages(fresh) / "laneway")
     check_libraries(folder / "venv", lent)
