@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "lanes/state/core_state.h"
+#include "lanes/state/room_trial.h"
 #include "tests/support/seed.h"
 
 namespace laneway::lanes {
@@ -89,6 +91,36 @@ TEST(StayRule, TheLongestSwitchDoesNotOverflow) {
   const Stay stay{
       .placed_at = TimePoint(), .used_at = TimePoint(), .a_switch = Duration(INT64_MAX)};
   EXPECT_GT(leaves_from(stay), TimePoint() + seconds(1'000'000));
+}
+
+// A switch costs the way out only where no copy lies outside already, and the way in of whoever
+// comes, without what stayed of it.
+TEST(StayRule, ASwitchIsTheWayOutWithoutACopyAndTheWayInOfWhatIsNotThereYet) {
+  SchedulerConfig config;
+  config.capacity = mib(2);
+  config.store = mib(2);
+  CoreState core(config);
+  const auto add = [&](uint64_t id, Bytes image) -> Job& {
+    JobOffered offer;
+    offer.job = JobId(id);
+    offer.persistent = image;
+    return core.jobs.add(core.new_job(offer));
+  };
+  Job& leaves = add(1, kib(512));
+  const Job& comes = add(2, mib(1));
+  const policies::TransferRates& rates = core.view.transfers();
+  const Duration out = rates.time(policies::Way::to_store, kib(512));
+  const policies::AdmitDecision anywhere;
+  const Wish wish{.job = comes, .where = &anywhere};
+  EXPECT_EQ(switch_time(core, leaves, wish), out + rates.time(policies::Way::first_in, mib(1)));
+  leaves.image.clean = true;
+  EXPECT_EQ(switch_time(core, leaves, wish), rates.time(policies::Way::first_in, mib(1)));
+  leaves.image.clean = false;
+  EXPECT_EQ(switch_time(core, leaves, {.job = comes}), out) << "its lane grows: nobody comes";
+  Bytes offset;
+  ASSERT_EQ(core.pool.place_image(JobId(2), mib(1), &offset), Room::done);
+  core.pool.keep_prefix(JobId(2), kib(256));
+  EXPECT_EQ(switch_time(core, leaves, wish), out + rates.time(policies::Way::first_in, kib(768)));
 }
 
 }  // namespace
