@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import laneway
-from laneway.cli import completion, simulate
+from laneway.cli import completion, simulate, web
 from laneway.jobs.control import scheduling
 from laneway.native import torch_versions
 
@@ -146,7 +146,8 @@ def parser() -> argparse.ArgumentParser:
         "ipc://$XDG_RUNTIME_DIR/laneway/laneway.sock where XDG_RUNTIME_DIR is set, or "
         "ipc:///tmp/laneway-UID/laneway.sock",
     )
-    shared.add_argument("--json", action="store_true", help="print JSON instead of text")
+    of_text = argparse.ArgumentParser(add_help=False, parents=[shared])
+    of_text.add_argument("--json", action="store_true", help="print JSON instead of text")
     whole = argparse.ArgumentParser(
         prog="laneway",
         description="Show the state of a running lanewayd, or control it.",
@@ -166,7 +167,7 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=does,
             description=f"{does[0].upper()}{does[1:]}.",
-            parents=[shared],
+            parents=[of_text],
             epilog=_EXIT_CODES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -185,6 +186,7 @@ def parser() -> argparse.ArgumentParser:
         "settings", metavar="KEY=VALUE", nargs="+", help="one or several of the settings below"
     )
     _add_for_operators(add)
+    web.add_to(commands, [shared])
     _add_trace(commands)
     simulate.add_to(commands)
     simulate.add_replay_to(commands)

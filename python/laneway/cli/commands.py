@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from laneway import errors
-from laneway.cli import completion, simulate, view
+from laneway.cli import completion, simulate, view, web
 from laneway.cli.arguments import parser
 from laneway.cli.tables import mebibytes
 from laneway.jobs.control import job_ref, scheduling
@@ -63,6 +63,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.command == "completion":
         print(completion.script(arguments.shell, parser()), end="")
         return DONE
+    if arguments.command == "web":  # waits for its service
+        return web.run(arguments)
     if "job" in arguments:  # as a request names it
         by_name = job_ref.by_name if arguments.name else job_ref.text_of
         arguments.ref = by_name(arguments.job)
