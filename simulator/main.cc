@@ -65,6 +65,9 @@ int simulate(const Options& options) {
   if (written && !options.csv.empty()) {
     written = write_file(options.csv, csv_of(jobs, runs));
   }
+  if (written && !options.timeline.empty()) {
+    written = write_file(options.timeline, timeline_csv_of(runs));
+  }
   return written ? kExitDone : complain(kExitFailed, written.error().message);
 }
 

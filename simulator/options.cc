@@ -21,8 +21,8 @@ namespace {
 // As given; empty: not given.
 struct Texts {
   std::string trace, generate, save_trace, format, rows, policy, lanes, memory, reserve,
-      copy_bandwidth, store, seed, estimates, json, csv, pairs, open_lanes, devices, jitter, replay,
-      policy_patience, turn_gap;
+      copy_bandwidth, store, seed, estimates, json, csv, timeline, pairs, open_lanes, devices,
+      jitter, replay, policy_patience, turn_gap;
   std::vector<std::string> where, settings;
   friend bool operator==(const Texts&, const Texts&) = default;
 };
@@ -115,6 +115,8 @@ void declare(CLI::App& app, Texts& texts) {
   declare_device(app, texts);
   app.add_option("--json", texts.json, "write the results there as JSON")->type_name("FILE");
   app.add_option("--csv", texts.csv, "write a line for each job of each policy there")
+      ->type_name("FILE");
+  app.add_option("--timeline", texts.timeline, "write there what was in use over time, as CSV")
       ->type_name("FILE");
   app.add_option("--replay", texts.replay,
                  "instead of all else: repeat every decision of what `lanewayd --trace` recorded")
@@ -361,6 +363,7 @@ Result<Options> read(const Texts& texts) {
   }
   options.json = texts.json;
   options.csv = texts.csv;
+  options.timeline = texts.timeline;
   return options;
 }
 

@@ -43,6 +43,7 @@ struct Options {
   uint64_t seed = 1;
   std::string json;  // files to write; empty: none
   std::string csv;
+  std::string timeline;
 };
 
 // Nothing is to be simulated: print `text` (to standard output when code is 0, else to standard

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -89,6 +90,20 @@ std::string csv_of(const std::vector<SimJob>& jobs, const std::vector<PolicyRun>
       "preemptions,evictions,refused,device\n";
   for (const PolicyRun& run : runs) {
     for (size_t i = 0; i < jobs.size(); ++i) text += csv_line(run.policy, jobs[i], run.results[i]);
+  }
+  return text;
+}
+
+std::string timeline_csv_of(const std::vector<PolicyRun>& runs) {
+  std::string text = "policy,device,from_s,to_s,busy_lanes,memory_bytes\n";
+  for (const PolicyRun& run : runs) {
+    for (size_t device = 0; device < run.timelines.size(); ++device) {
+      for (const Timeline::Step& step : run.timelines[device].steps()) {
+        text += run.policy + "," + std::to_string(device + 1) + "," + time_text(step.from) + "," +
+                time_text(step.to) + "," + number_text(step.busy_lanes) + "," +
+                std::to_string(std::llround(step.memory_bytes)) + "\n";
+      }
+    }
   }
   return text;
 }

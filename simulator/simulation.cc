@@ -94,7 +94,7 @@ Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
                         .lanes = options.lanes,
                         .room = options.memory.value_or(kAllTheMemory) - options.reserve};
   const std::vector<uint32_t> device_of = devices_of(jobs, devices);
-  PolicyRun run{.policy = policy, .summary = {}, .results = {}};
+  PolicyRun run{.policy = policy, .summary = {}, .results = {}, .timelines = {}};
   run.results.resize(jobs.size());
   Counts counts;
   for (uint32_t device = 0; device < options.devices; ++device) {
@@ -122,6 +122,7 @@ Result<PolicyRun> run_policy(const Options& options, const std::string& policy,
       run.results[numbers[i]].device = device + 1;
     }
     counts += simulator.counts();
+    run.timelines.push_back(simulator.timeline());
   }
   run.summary = summary_of(jobs, run.results, counts);
   return run;

@@ -122,7 +122,14 @@ Status Simulator::pass_instant() {
     }
     if (std::exchange(speeds_changed_, false)) find_speeds();
   }
+  note_use();
   return {};
+}
+
+void Simulator::note_use() {
+  uint32_t busy = 0;
+  for (const Lane& lane : lanes_) busy += lane.turn != nullptr && lane.turn->is_working() ? 1 : 0;
+  timeline_.set(now_, busy, core_.pool().claimed());
 }
 
 void Simulator::collect() {

@@ -27,6 +27,7 @@
 #include "simulator/images.h"
 #include "simulator/running_turn.h"
 #include "simulator/sim_job.h"
+#include "simulator/timeline.h"
 
 namespace laneway::simulator {
 
@@ -82,6 +83,8 @@ class Simulator {
   JobResult result(size_t job) const;
   Counts counts() const;
   size_t over() const { return over_; }  // jobs that ended or were refused
+  // Up to the last instant at which anything happened.
+  const Timeline& timeline() const { return timeline_; }
   const lanes::Scheduler& core() const { return core_; }
   size_t open_turns() const;
 
@@ -123,6 +126,7 @@ class Simulator {
   // Who computes beside whom has changed.
   void find_speeds();
   void find_due(Lane& lane);
+  void note_use();
 
   SimulatorConfig config_;
   lanes::Scheduler core_;
@@ -142,6 +146,7 @@ class Simulator {
   bool started_ = false;
   size_t over_ = 0;
   Counts counts_;
+  Timeline timeline_;
 };
 
 }  // namespace laneway::simulator

@@ -71,9 +71,10 @@ def test_equal_runs_write_equal_bytes(trace, tmp_path):
 def test_plots_are_drawn_from_what_was_found(trace, tmp_path, capfd):
     folder = tmp_path / "plots"
     assert main(["simulate", "--trace", str(trace), "--plots", str(folder)]) == 0
-    assert "4 plots in" in capfd.readouterr().out
+    assert "7 plots in" in capfd.readouterr().out
     names = {path.name for path in folder.iterdir()}
-    assert names == {"jct.svg", "wait.svg", "slowdown.svg", "makespan.svg"}
+    kinds = ("jct", "wait", "slowdown", "makespan", "fairness", "utilisation", "memory")
+    assert names == {f"{kind}.svg" for kind in kinds}
     for path in folder.iterdir():
         texts = [e.text for e in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
         assert any(text.startswith("fifo") for text in texts), path.name
@@ -85,7 +86,7 @@ def test_a_distribution_rises_by_one_job_at_each_value(tmp_path):
         return {"policy": "a<b", **times}
 
     gone = {**line("", "0"), "busy_s": "0"}  # was refused
-    plots.draw([line("10", "0"), line("100", "90"), gone], tmp_path)
+    plots.draw([line("10", "0"), line("100", "90"), gone], [], tmp_path)
     page = ElementTree.parse(tmp_path / "jct.svg")
     (curve,) = page.iter("{http://www.w3.org/2000/svg}polyline")
     points = [tuple(map(float, point.split(","))) for point in curve.get("points").split()]
@@ -97,7 +98,39 @@ def test_a_distribution_rises_by_one_job_at_each_value(tmp_path):
 
 def test_without_a_job_that_ended_there_are_empty_plots(tmp_path):
     refused = {"policy": "fifo", "submit_s": "0", "ended_s": "", "jct_s": ""}
-    assert len(plots.draw([{**refused, "wait_s": "0", "busy_s": "0"}], tmp_path)) == 4
+    assert len(plots.draw([{**refused, "wait_s": "0", "busy_s": "0"}], [], tmp_path)) == 7
+
+
+def test_what_is_in_use_is_of_all_devices_together(tmp_path):
+    def step(device, begin, to, lanes):
+        times = {"from_s": str(begin), "to_s": str(to), "device": device}
+        return {"policy": "fifo", **times, "busy_lanes": str(lanes), "memory_bytes": "0"}
+
+    steps = [step("1", 0, 2, 1), step("1", 2, 3, 2), step("2", 0, 1, 2), step("2", 1, 2, 0)]
+    assert plots._levels(steps, "fifo", "busy_lanes", 1) == [(0, 2, 2), (2, 3, 2)]
+
+
+def test_fairness_is_one_where_all_are_slowed_down_alike():
+    assert plots._jain([0.5, 0.5, 0.5]) == pytest.approx(1)
+    assert plots._jain([1, 0, 0, 0]) == pytest.approx(0.25)
+    assert plots._jain([]) == 0
+
+
+def test_an_interrupted_simulation_leaves_no_half_of_a_result(tmp_path):
+    simulator = program("laneway-simulate")
+    if simulator is None:
+        pytest.skip("laneway-simulate is not built")
+    results = tmp_path / "results"
+    results.mkdir()
+    words = [simulator, "--generate", "4000", "--policy", "fair,fifo,srtf", "--memory", "16GiB"]
+    words += ["--json", results / "all.json", "--csv", results / "jobs.csv"]
+    words += ["--timeline", results / "used.csv"]
+    running = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert "fair: 4000 jobs" in running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    running.communicate()
+    assert running.returncode == -signal.SIGINT
+    assert list(results.iterdir()) == []
 
 
 def test_what_goes_wrong_is_the_exit_code(trace, tmp_path, capfd):

@@ -152,6 +152,9 @@ TEST(Simulate, ItsResultsAreThereAsJsonAndAsALineAJob) {
               HasSubstr("\nfifo:share=no,b,0.100000000,1.000000000,1.000000000,2.000000000,"
                         "1.900000000,0.900000000,1.000000000,100,0,0,0,1\n"));
   EXPECT_THAT(table_of(runs), HasSubstr("fifo:share=no"));
+  const std::string timeline = timeline_csv_of(runs);
+  EXPECT_THAT(timeline, HasSubstr("\nfifo:share=no,1,0.000000000,0.004000000,1.000,62914624\n"));
+  EXPECT_THAT(timeline, HasSubstr(",2.000000000,1.000,"));
 }
 
 TEST(Simulate, WhatThereIsNotIsNullAndEmpty) {

@@ -1,5 +1,6 @@
-"""Plots of a simulation as SVG, from its lines of jobs: distributions of completion times, waits
-and slowdowns, and the makespan of each policy. Standard library only."""
+"""Plots of a simulation as SVG, from its lines of jobs and its timeline: completion times, waits,
+slowdowns, makespan and fairness of each policy, lanes and memory in use over time. Standard
+library only."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 Line = dict[str, str]
+Level = tuple[float, float, float]  # from, to, and the mean in between
 _WIDTH, _HEIGHT = 720, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 20, 40, 60
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 
 
-def draw(lines: Sequence[Line], folder: pathlib.Path) -> list[pathlib.Path]:
+def draw(lines: Sequence[Line], steps: Sequence[Line], folder: pathlib.Path) -> list[pathlib.Path]:
     """Writes the plots into the folder, which is made if it is not there. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     ended = [line for line in lines if line["ended_s"]]
@@ -23,6 +25,7 @@ def draw(lines: Sequence[Line], folder: pathlib.Path) -> list[pathlib.Path]:
     def by_policy(value: Callable[[Line], float]) -> dict[str, list[float]]:
         return {p: sorted(value(line) for line in ended if line["policy"] == p) for p in policies}
 
+    slowdowns = by_policy(_slowdown)
     drawn = {
         "jct.svg": _distribution(
             "Job completion time", "seconds", by_policy(lambda line: float(line["jct_s"]))
@@ -30,12 +33,20 @@ def draw(lines: Sequence[Line], folder: pathlib.Path) -> list[pathlib.Path]:
         "wait.svg": _distribution(
             "Waiting with work", "seconds", by_policy(lambda line: float(line["wait_s"]))
         ),
-        "slowdown.svg": _distribution(
-            "Slowdown", "completion time / time computing", by_policy(_slowdown)
-        ),
+        "slowdown.svg": _distribution("Slowdown", "completion time / time computing", slowdowns),
         "makespan.svg": _bars(
             "Makespan, in seconds",
             {p: _makespan([line for line in ended if line["policy"] == p]) for p in policies},
+        ),
+        "fairness.svg": _bars(
+            "Fairness: Jain's index of the jobs' progress (1: all are slowed down alike)",
+            {p: _jain([1 / s for s in ascending]) for p, ascending in slowdowns.items()},
+        ),
+        "utilisation.svg": _over_time(
+            "Lanes in use", "lanes", {p: _levels(steps, p, "busy_lanes", 1) for p in policies}
+        ),
+        "memory.svg": _over_time(
+            "Memory in use", "GiB", {p: _levels(steps, p, "memory_bytes", 2**30) for p in policies}
         ),
     }
     paths = []
@@ -56,6 +67,62 @@ def _makespan(lines: Sequence[Line]) -> float:
         return 0.0
     first = min(float(line["submit_s"]) for line in lines)
     return max(float(line["ended_s"]) for line in lines) - first
+
+
+def _jain(values: Sequence[float]) -> float:
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares > 0 else 0.0
+
+
+def _levels(steps: Sequence[Line], policy: str, column: str, unit: float) -> list[Level]:
+    """From, to and the mean in between, of all devices together. Steps of a device are equally long
+    but for its last one, and their lengths are powers of two, so they nest in the longest."""
+    own = [
+        (float(step["from_s"]), float(step["to_s"]), float(step[column]) / unit)
+        for step in steps
+        if step["policy"] == policy
+    ]
+    if not own:
+        return []
+    width = max(to - begin for begin, to, _ in own)
+    end = max(to for _, to, _ in own)
+    sums: dict[int, float] = {}
+    for begin, to, value in own:
+        place = int(begin / width + 1e-6)
+        sums[place] = sums.get(place, 0.0) + value * (to - begin)
+    found = []
+    for place, total in sorted(sums.items()):
+        begin, to = place * width, min((place + 1) * width, end)
+        found.append((begin, to, total / (to - begin)))
+    return found
+
+
+def _over_time(title: str, unit: str, levels: dict[str, list[Level]]) -> str:
+    """The level (upwards, from 0) at each second (to the right)."""
+    every = [level for of_policy in levels.values() for level in of_policy]
+    end = max([to for _, to, _ in every], default=1.0)
+    most = max([value for _, _, value in every], default=1.0) or 1.0
+
+    def point(time: float, value: float) -> str:
+        x = _LEFT + time / end * (_WIDTH - _LEFT - _RIGHT)
+        return f"{x:.1f},{_HEIGHT - _BOTTOM - value / most * (_HEIGHT - _TOP - _BOTTOM):.1f}"
+
+    body = []
+    for quarter in range(5):
+        y = _HEIGHT - _BOTTOM - quarter / 4 * (_HEIGHT - _TOP - _BOTTOM)
+        x = _LEFT + quarter / 4 * (_WIDTH - _LEFT - _RIGHT)
+        body.append(_line(_LEFT, y, _WIDTH - _RIGHT, y, "#dddddd"))
+        body.append(_text(_LEFT - 8, y + 4, f"{most * quarter / 4:.4g}", "end"))
+        body.append(_text(x, _HEIGHT - _BOTTOM + 16, f"{end * quarter / 4:.4g}", "middle"))
+    body.append(_text((_LEFT + _WIDTH) / 2, _HEIGHT - 12, f"seconds ({unit} upwards)", "middle"))
+    for index, (policy, of_policy) in enumerate(levels.items()):
+        color = _COLORS[index % len(_COLORS)]
+        points = [point(time, value) for begin, to, value in of_policy for time in (begin, to)]
+        body.append(
+            f'<polyline fill="none" stroke="{color}" stroke-width="1" points="{" ".join(points)}"/>'
+        )
+        body.append(_text(_LEFT + 10, _TOP + 16 * (index + 1), policy, "start", color))
+    return _page(title, body)
 
 
 def _distribution(title: str, unit: str, values: dict[str, list[float]]) -> str:

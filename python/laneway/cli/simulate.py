@@ -41,6 +41,7 @@ OPTIONS = (
     ("--estimates", "trace|none", "what clients say an iteration takes"),
     ("--json", "FILE", "write the results there as JSON"),
     ("--csv", "FILE", "write a line for each job of each policy there"),
+    ("--timeline", "FILE", "write there what was in use over time, as CSV"),
     ("--replay", "FILE", "instead of all else: as `laneway replay FILE`"),
 )
 
@@ -87,11 +88,12 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     if arguments.plots is None:
         return _run(words)
-    if arguments.csv:
-        return _and_draw(words, pathlib.Path(arguments.csv[-1]), arguments.plots)
     with tempfile.TemporaryDirectory(prefix="laneway-simulate-") as folder:
-        lines = pathlib.Path(folder) / "jobs.csv"
-        return _and_draw([*words, "--csv", str(lines)], lines, arguments.plots)
+        files = []
+        for flag, given in (("--csv", arguments.csv), ("--timeline", arguments.timeline)):
+            files.append(pathlib.Path(given[-1] if given else f"{folder}/{flag[2:]}"))
+            words += [] if given else [flag, str(files[-1])]
+        return _and_draw(words, files[0], files[1], arguments.plots)
 
 
 def replay(arguments: argparse.Namespace) -> int:
@@ -122,13 +124,15 @@ def _run(words: list[str]) -> int:
     return code if code >= 0 else FAILED  # negative: a signal ended it
 
 
-def _and_draw(words: list[str], lines: pathlib.Path, folder: str) -> int:
+def _and_draw(words: list[str], jobs: pathlib.Path, steps: pathlib.Path, folder: str) -> int:
     code = _run(words)
     if code != DONE:
         return code
     try:
-        with lines.open(newline="") as file:
-            drawn = plots.draw(list(csv.DictReader(file)), pathlib.Path(folder))
+        with jobs.open(newline="") as lines, steps.open(newline="") as used:
+            drawn = plots.draw(
+                list(csv.DictReader(lines)), list(csv.DictReader(used)), pathlib.Path(folder)
+            )
     except OSError as error:
         print(f"laneway: the plots cannot be written: {error}", file=sys.stderr)
         return FAILED
