@@ -1,7 +1,6 @@
 #include "policies/sjf.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 namespace laneway::policies {
@@ -36,10 +35,12 @@ TurnRank Sjf::turn_rank(TimePoint now, const View& view, const JobView& job) con
 PickDecision Sjf::pick(TimePoint now, const View& view, const PickQuestion& question) {
   if (const JobView* unknown = Oracle::unmeasured(question.candidates)) {
     // With nobody else who waits it is begun: its turn has no end for who comes later to wait for.
-    // One that is ready in an idle lane does not wait: it runs there.
+    // One that is ready in an idle lane does not wait: it runs there, in the same numeric context.
     const auto has_waiting = [&](const LaneView& lane) {
-      const size_t run_now = lane.running.valid() ? 0 : 1;
-      return lane.id != question.lane.id && lane.ready.size() > run_now;
+      if (lane.id == question.lane.id || lane.ready.empty()) return false;
+      const bool runs_now = !lane.running.valid() && lane.ready.size() == 1 &&
+                            lane.ready.front()->context_key == unknown->context_key;
+      return !runs_now;
     };
     const auto& lanes = view.lane_slots();
     const bool is_alone =

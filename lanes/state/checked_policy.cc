@@ -132,7 +132,10 @@ bool CheckedPolicy::advise(const CoreState& core, const policies::JobView& job,
   return false;
 }
 
-void CheckedPolicy::set_adviser(bool is_there) { policy_->advised()->set_adviser(is_there); }
+void CheckedPolicy::set_adviser(bool is_there) {
+  LW_CHECK(is_advised(), "only a policy that is advised has an adviser");
+  policy_->advised()->set_adviser(is_there);
+}
 
 std::optional<Duration> CheckedPolicy::late(const CoreState& core,
                                             const policies::JobView& job) const {

@@ -98,6 +98,20 @@ TEST(Sjf, WhoIsMeasuredWhileAnotherWaitsElsewhereIsNotBegun) {
   EXPECT_EQ(scene.picked(*policy), JobId(4)) << "the first one was only measured";
 }
 
+// Jobs of different numeric contexts never run beside each other: the other one waits.
+TEST(Sjf, WhoIsMeasuredWhileOneOfAnotherNumericContextWaitsIsNotBegun) {
+  Scene scene;
+  JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
+  longer.options.total_iterations = 100;
+  scene.in_lane(2, 2, /*ready=*/true).context_key = longer.context_key + 1;
+  const auto policy = make_policy("sjf").value();
+  EXPECT_EQ(scene.picked(*policy), JobId(1));
+  set(longer, 100, milliseconds(1));
+  JobView& shorter = scene.in_lane(3, 1, /*ready=*/true);
+  set(shorter, 10, milliseconds(1));
+  EXPECT_EQ(scene.picked(*policy), JobId(3)) << "the first one was only measured";
+}
+
 TEST(Sjf, OfTwoThatComeTogetherTheShorterOneIsBegun) {
   Scene scene;
   JobView& longer = scene.in_lane(1, 1, /*ready=*/true);
