@@ -306,7 +306,8 @@ def test_the_data_parallel_recipe_has_the_bits_of_ddp(tmp_path):
         ranks = [
             subprocess.Popen(
                 [sys.executable, str(program), str(folder), str(rank)],
-                env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+                env=os.environ
+                | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
             )
             for rank in range(2)
         ]

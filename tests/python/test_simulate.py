@@ -116,23 +116,6 @@ def test_fairness_is_one_where_all_are_slowed_down_alike():
     assert plots._jain([]) == 0
 
 
-def test_an_interrupted_simulation_leaves_no_half_of_a_result(tmp_path):
-    simulator = program("laneway-simulate")
-    if simulator is None:
-        pytest.skip("laneway-simulate is not built")
-    results = tmp_path / "results"
-    results.mkdir()
-    words = [simulator, "--generate", "4000", "--policy", "fair,fifo,srtf", "--memory", "16GiB"]
-    words += ["--json", results / "all.json", "--csv", results / "jobs.csv"]
-    words += ["--timeline", results / "used.csv"]
-    running = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert "fair: 4000 jobs" in running.stderr.readline()
-    running.send_signal(signal.SIGINT)
-    running.communicate()
-    assert running.returncode == -signal.SIGINT
-    assert list(results.iterdir()) == []
-
-
 def test_what_goes_wrong_is_the_exit_code(trace, tmp_path, capfd):
     assert main(["simulate", "--trace", str(tmp_path / "none.csv")]) == 2
     assert "none.csv' cannot be read" in capfd.readouterr().err
@@ -194,6 +177,7 @@ def test_an_interrupt_leaves_no_half_a_result(trace, tmp_path, by_laneway):
     words = [*start, "--trace", trace]
     words += ["--policy", f"fifo,{stuck}", "--policy-patience", "3600"]
     words += ["--json", folder / "results.json", "--csv", folder / "lines.csv"]
+    words += ["--timeline", folder / "used.csv"]
     words += ["--plots", folder / "plots"] if by_laneway else []
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, process_group=0) as running:
         while (line := running.stderr.readline()) and not line.startswith(str(stuck)):

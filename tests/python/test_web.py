@@ -145,7 +145,10 @@ def test_a_refusal_is_409_with_the_sentence_of_the_service(web, verb, body, word
         ("kill", {"job": 1, "more": 2}, 400),
         ("set", {"job": 1, "weight": -1}, 400),
         ("set", {"job": 1}, 400),
+        ("set", {"job": 1, "weight": 10**400}, 400),
+        ("set", {"job": 1, "job_class": []}, 400),
         ("pool", {"size": "much"}, 400),
+        ("pool", {"size": "9" * 400}, 400),
         ("dance", {"job": 1}, 404),
     ],
 )
@@ -175,7 +178,7 @@ def test_an_endless_body_is_cut_off(web):
 
 
 def test_half_a_request_is_cut_off_and_keeps_nobody_waiting(daemon):
-    with Web(daemon.address, limits={"HEAD_S": 0.2, "BODY_S": 0.2}) as web:
+    with Web(daemon.address, limits={"HEAD_S": 1.0, "BODY_S": 1.0}) as web:
         halves = [b"", b"GET / HT", web.head("GET", "/")[:-2]]
         for half in halves:
             with web.connect() as opened:

@@ -2,6 +2,7 @@
 the whole status, one that missed nothing gets the change alone."""
 
 import asyncio
+import dataclasses
 
 from bench import web_stand_in
 from laneway.web import limits
@@ -51,3 +52,27 @@ def test_a_page_that_takes_nothing_is_dropped_and_counted(monkeypatch):
 
     streams = asyncio.run(serve())
     assert (streams.slow_total, streams.open, aborted) == (1, 0, [1])
+
+
+def test_a_page_is_told_that_the_service_says_nothing(monkeypatch):
+    """Also while the watch still asks, and wakes nobody."""
+    monkeypatch.setattr(limits, "SILENT_S", 0.01)
+    (look,) = looks(1)
+    seen, told = iter([look, dataclasses.replace(look, status=None, why="it is silent")]), []
+
+    async def silent():
+        await asyncio.Event().wait()
+
+    async def serve():
+        streams = Streams(lambda: next(seen))
+
+        async def send(message):
+            told.extend(kinds(message.get("body", b"").decode()))
+            if "away" in told:
+                streams.end()
+
+        async with asyncio.timeout(60):
+            await streams({}, silent, send)
+
+    asyncio.run(serve())
+    assert told[0] == "status" and "away" in told

@@ -12,6 +12,7 @@ import array
 import contextlib
 import contextvars
 import ctypes
+import io
 import operator
 import queue
 import weakref
@@ -78,6 +79,11 @@ def registered_with(of: abc.ABCMeta) -> frozenset[Any]:
 def registered_with_itself(of: abc.ABCMeta) -> frozenset[Any]:
     """The same without those below, of which a library's class may have very many."""
     return frozenset(_abc._get_dump(of)[0])
+
+
+def content_of_file(of: io.StringIO | io.BytesIO) -> str | bytes | None:
+    """What a file in memory has; None when it is closed."""
+    return None if of.closed else of.getvalue()
 
 
 class Memory:

@@ -37,6 +37,7 @@ from laneway.capture.looks import (
     Values,
     Variable,
     clears_of,
+    content_of_file,
     registered_with,
     registered_with_itself,
 )
@@ -298,8 +299,9 @@ class Reach:
         elif hasattr(kind, "__next__"):
             if issubclass(kind, (io.StringIO, io.BytesIO)):
                 words = f"the {kind.__name__} {place.words}"
-                self._count_bytes(len(value.getvalue()), words, "read it before the step")
-                self._watch.look(value, place, kind.getvalue, words)
+                size = 0 if value.closed else len(value.getvalue())
+                self._count_bytes(size, words, "read it before the step")
+                self._watch.look(value, place, content_of_file, words)
             if is_watchable(kind):
                 self._watch.know(value, place)
             else:
@@ -321,6 +323,9 @@ class Reach:
         """By what a logger decides whether it is enabled: its level and those above it."""
         while isinstance(of, logging.LoggerAdapter):
             of, place = of.logger, place.then("vars").attribute("logger")
+        if not isinstance(of, logging.Logger):
+            self.value(of, place)
+            return
         all_of = of.manager
         at = place.then("own", "manager", "")
         self._watch.guard("own", at, all_of, "disable", all_of.disable, "logging.disable()")

@@ -84,7 +84,7 @@ def _levels(steps: Sequence[Line], policy: str, column: str, unit: float) -> lis
     ]
     if not own:
         return []
-    width = max(to - begin for begin, to, _ in own)
+    width = max(1e-9, *(to - begin for begin, to, _ in own))
     end = max(to for _, to, _ in own)
     sums: dict[int, float] = {}
     for begin, to, value in own:

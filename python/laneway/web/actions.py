@@ -56,7 +56,7 @@ def _of_set(given: Any) -> Document:
     settings = {key: value for key, value in given.items() if key != "job"}
     try:
         scheduling.changed(scheduling.UNSAID, settings)
-    except InvalidInput as error:
+    except (InvalidInput, TypeError, OverflowError) as error:
         raise BadRequest(str(error)) from None
     return {"job": _ref(given["job"]), "settings": settings}
 
@@ -72,7 +72,7 @@ def _of_pool(given: Any) -> Document:
     size = _fields(given, "size")["size"]
     try:
         return {"size": parse_bytes(size)}
-    except InvalidInput as error:
+    except (InvalidInput, OverflowError) as error:
         raise BadRequest(f"size: {error}") from None
 
 

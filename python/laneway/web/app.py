@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +75,8 @@ class App:
         self._acting += 1
         try:
             given: Any = json.loads(await request.body())
-            done = await asyncio.to_thread(actions.act, verb, given, self._address)
-        except (ValueError, RecursionError) as error:
+            done = await _apart(actions.act, verb, given, self._address)
+        except (ValueError, OverflowError, RecursionError) as error:
             # InvalidInput is a ValueError: what the service found wrong is its refusal.
             if isinstance(error, errors.InvalidInput):
                 return JSONResponse({"error": str(error)}, 409)
@@ -87,3 +90,30 @@ class App:
         finally:
             self._acting -= 1
         return JSONResponse(done)
+
+
+async def _apart(do: Callable[..., Any], *given: Any) -> Any:
+    """What do(*given) returns, from a thread that keeps no process from ending: a service that says
+    nothing may keep it for minutes."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if answer.done():  # cancelled: the program ends
+            return
+        if error is None:
+            answer.set_result(value)
+        else:
+            answer.set_exception(error)
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = do(*given)
+        except BaseException as raised:
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=run, name="laneway-web-action", daemon=True).start()
+    return await answer

@@ -76,7 +76,9 @@ class Streams:
                 scope["laneway.abort"]()
                 return
             waiting = asyncio.ensure_future(woken.wait())
-            await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(  # a service that says nothing brings no look that wakes
+                {waiting, gone}, timeout=limits.SILENT_S, return_when=asyncio.FIRST_COMPLETED
+            )
             waiting.cancel()
         await send({"type": "http.response.body", "body": b""})
 

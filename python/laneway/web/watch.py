@@ -84,7 +84,13 @@ class Watch:
             status = self._ask()
         except errors.Error as error:
             why = str(error)
-        self._take(status, why)
+        try:
+            self._take(status, why)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # A service of another release: said, and asked again; the watch goes on.
+            self._known = None
+            said = f"{type(error).__name__}: {error}"
+            self._take(None, f"its status is not what this release of laneway knows ({said})")
         self._on_look()
 
     def _run(self) -> None:

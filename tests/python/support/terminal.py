@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -44,6 +45,8 @@ class OnTerminal:
         )
         os.close(terminal)
         self.text = ""
+        # A read may end within a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def __enter__(self) -> OnTerminal:
         return self
@@ -55,8 +58,9 @@ class OnTerminal:
 
     def until(self, text: str) -> None:
         """Reads until the text was written, after what was read before."""
-        begun = len(self.text)
+        begun, end = len(self.text), time.monotonic() + _DEADLINE_S
         while text not in self.text[begun:]:
+            assert time.monotonic() < end, f"{text!r} did not come: {self.text[-2000:]!r}"
             assert self._read(), f"it ended without {text!r}: {self.text!r}"
 
     def rest(self) -> int:
@@ -66,14 +70,13 @@ class OnTerminal:
         return self.process.wait(_DEADLINE_S)
 
     def _read(self) -> bool:
-        end = time.monotonic() + _DEADLINE_S
-        ready, _, _ = select.select([self._own], [], [], max(end - time.monotonic(), 0))
+        ready, _, _ = select.select([self._own], [], [], _DEADLINE_S)
         assert ready, f"nothing more came after {self.text!r}"
         try:
             read = os.read(self._own, 1 << 16)
         except OSError:  # nobody has the terminal open any more
             return False
-        self.text += read.decode(errors="replace").replace("\r\n", "\n")
+        self.text = (self.text + self._decoder.decode(read)).replace("\r\n", "\n")
         return bool(read)
 
 

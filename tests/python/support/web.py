@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +161,9 @@ class Stream:
 
     def next(self, *kinds: str) -> tuple[str, Any]:
         """The next event of one of these kinds."""
-        kind = ""
+        kind, end = "", time.monotonic() + DEADLINE_S
         while line := self._file.readline():
+            assert time.monotonic() < end, f"none of {kinds} came"  # others do, each second
             if line.startswith(b"event: "):
                 kind = line[7:].strip().decode()
             elif line.startswith(b"data: ") and kind in kinds:
@@ -170,7 +172,9 @@ class Stream:
 
     def until(self, kind: str, holds: Any) -> Any:
         """The first event of this kind for which it holds."""
-        while True:
+        end = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end:
             _, data = self.next(kind)
             if holds(data):
                 return data
+        raise AssertionError(f"no such {kind} came")

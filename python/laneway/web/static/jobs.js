@@ -5,7 +5,7 @@ import { known, waited } from "./store.js";
 
 const GUESS_PX = 74; // of a row that was never seen
 const heights = new Map();
-const ORDER = "running held paused resident staged restoring evicting waiting away quarantined failed cancelled finished".split(" ");
+const ORDER = "running held paused resident moving staged restoring evicting waiting away quarantined failed cancelled finished".split(" ");
 const SORTS = {
   state: (a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state) || (a.position ?? 0) - (b.position ?? 0) || a.id - b.id,
   number: (a, b) => a.id - b.id,
