@@ -11,7 +11,7 @@ namespace laneway::service {
 // The file, links followed, if this process may start it now; that one is to be started, because a
 // link in a folder of somebody else's may be another one a moment later. Error invalid_argument as
 // check_program says it (plugin/plugin_process.h); or somebody else than its owner may write the
-// folder that the file lies in.
+// folder that the file lies in. Folders above that one are not looked at.
 Result<std::string> checked_policy_file(const std::string& file);
 
 // The same text with the absolute path of its file, if it names one. Errors as

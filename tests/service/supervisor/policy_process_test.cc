@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "service/supervisor/policy_file.h"
 #include "tests/service/supervisor/policy_script.h"
 #include "tests/support/scratch_folder.h"
@@ -72,6 +74,15 @@ TEST_F(PolicyProcessTest, HasASocketABoundOfMemoryAndLeavesNoCore) {
   ASSERT_EQ(::write(news.socket.get(), "there\n", 6), 6);
   EXPECT_EQ(line_of(news.socket), "there back");
   EXPECT_EQ(news.reason, "");
+}
+
+TEST_F(PolicyProcessTest, OfALinkTheFileThatWasCheckedIsStarted) {
+  const std::string behind = std::filesystem::canonical(folder_.path()).string() + "/behind";
+  write_script(behind, "echo $0 >&3\nread line <&3");
+  std::filesystem::create_symlink(behind, file_);
+  process_.set(file_, now_);
+  process_.partner_came(now_);
+  EXPECT_EQ(line_of(started().socket), behind);
 }
 
 TEST_F(PolicyProcessTest, WhatItForkedEndsWithIt) {
