@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 import laneway
 from laneway.cli import commands, job_table, tables, view
@@ -18,6 +17,7 @@ from laneway.cli.screen import Screen
 from laneway.native.torch_versions import MINORS
 from support.cli import run
 from support.daemon import Lanewayd, wait_until
+from support.small_step import small_step
 from support.status_lines import image, job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,20 +28,6 @@ TIMEOUT_S = 120
 def daemon():
     with Lanewayd() as running:
         yield running
-
-
-def small_step(service, name, **options):
-    model = nn.Linear(8, 3)
-    step = laneway.train_step(
-        model,
-        nn.functional.cross_entropy,
-        torch.optim.SGD(model.parameters(), 0.1),
-        service=service,
-        name=name,
-        **options,
-    )
-    step(torch.randn(4, 8), torch.randint(0, 3, (4,)))
-    return step
 
 
 @pytest.mark.parametrize(

@@ -11,28 +11,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 import laneway
 from support.cli import run
 from support.daemon import Lanewayd, wait_until
+from support.small_step import small_step
 from support.web import Answer, Stream, Web, read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ['a "quoted"', "<img src=x onerror=alert(1)>", "two\nlines", "n" * 255]
-
-
-def small_step(service, name):
-    model = nn.Linear(8, 3)
-    step = laneway.train_step(
-        model,
-        nn.functional.cross_entropy,
-        torch.optim.SGD(model.parameters(), 0.1),
-        service=service,
-        name=name,
-    )
-    step(torch.randn(4, 8), torch.randint(0, 3, (4,)))
-    return step
 
 
 @pytest.fixture(scope="module")

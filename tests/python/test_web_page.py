@@ -3,12 +3,12 @@ and for who cannot see it; names are texts, never markup; it asks nobody but its
 
 import pytest
 import torch
-from torch import nn
 
 import laneway
 from bench import web_stand_in
 from support.daemon import Lanewayd
 from support.judges import Browser, needs_chromium
+from support.small_step import small_step
 from support.web import Web
 
 pytestmark = needs_chromium
@@ -83,19 +83,6 @@ def test_a_row_says_why_its_job_waits_and_the_address_keeps_the_filter():
             " s.dispatchEvent(new Event('input')); 1 }"
         )
         assert browser.value("location.search") == f"?find={waiting['name']}&sort=name"
-
-
-def small_step(service, name):
-    model = nn.Linear(8, 3)
-    step = laneway.train_step(
-        model,
-        nn.functional.cross_entropy,
-        torch.optim.SGD(model.parameters(), 0.1),
-        service=service,
-        name=name,
-    )
-    step(torch.randn(4, 8), torch.randint(0, 3, (4,)))
-    return step
 
 
 def test_names_are_texts_and_a_kill_by_keyboard_asks_twice():
