@@ -136,6 +136,26 @@ def test_a_command_becomes_the_program_with_its_arguments(tmp_path):
     assert (done.returncode, done.stdout) == (7, "a b c\n")
 
 
+@pytest.mark.parametrize(
+    ("symbols", "words"),
+    [("GLIBC", r"needs glibc with GLIBC_9"), ("GLIBCXX", r"needs libstdc\+\+ with GLIBCXX_9")],
+)
+def test_a_program_on_a_system_that_is_too_old(symbols, words, tmp_path, monkeypatch):
+    """The same as one that wants versions of symbols which no system has."""
+    wanted = re.compile(symbols.encode() + rb"_[23](\.[0-9.]+\0)")
+    whole = programs.program("laneway-trace").read_bytes()
+    assert wanted.search(whole)
+    program = tmp_path / "bin/laneway-trace"
+    program.parent.mkdir()
+    program.write_bytes(wanted.sub(symbols.encode() + rb"_9\1", whole))
+    program.chmod(0o755)
+    monkeypatch.setattr(programs, "PACKAGE", tmp_path)
+    monkeypatch.setattr(os, "execve", lambda *words: pytest.fail("it becomes that program"))
+    said = rf"^laneway-trace: .*bin/laneway-trace cannot be loaded: it {words}.* or a newer system"
+    with pytest.raises(SystemExit, match=said):
+        launch.laneway_trace()
+
+
 @pytest.mark.parametrize("device", ["", "+cpu", "+cu126"])
 def test_the_build_takes_a_torch_that_is_there_before_it_downloads_one(
     device, tmp_path, monkeypatch

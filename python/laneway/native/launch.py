@@ -5,6 +5,7 @@ for the torch that is installed, and where that torch is."""
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 from laneway.errors import ServiceUnavailable
@@ -62,4 +63,10 @@ def _become(name: str, environment: dict[str, str]) -> None:
     program = programs.PACKAGE / "bin" / name
     if not program.exists():
         sys.exit(f"{name}: {program} is missing: {torch_versions.REINSTALL}")
+    # Its version is asked for first: where the system's libraries are too old, the loader would end
+    # this process with a line of its own.
+    asked = [program, "--version"]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)
+    if words := torch_versions.loader_words(done.stderr):
+        sys.exit(f"{name}: {program} cannot be loaded: {words}")
     os.execve(program, [name, *sys.argv[1:]], environment)
