@@ -71,16 +71,17 @@ def run(options: Options) -> Report:
 def probe(model: str, options: Options) -> dict[str, float]:
     """What bench.capture_probe found in a fresh process. RuntimeError with its reason when it
     failed."""
-    return _found_by("capture_probe", [model], options)
+    return found_by("capture_probe", [model], options)
 
 
 def probe_equal_jobs(options: Options) -> dict[str, Any]:
     """What bench.equal_jobs_probe found in a fresh process, in the same way."""
     jobs = QUICK_EQUAL_JOBS if options.quick else EQUAL_JOBS
-    return _found_by("equal_jobs_probe", [EQUAL_MODEL, str(jobs)], options)
+    return found_by("equal_jobs_probe", [EQUAL_MODEL, str(jobs)], options)
 
 
-def _found_by(program: str, arguments: list[str], options: Options) -> dict[str, Any]:
+def found_by(program: str, arguments: list[str], options: Options) -> dict[str, Any]:
+    """What the program of this folder printed. RuntimeError with its reason when it failed."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "python")])
     env = os.environ | {"PYTHONPATH": path} | single_thread_environment(options.threads)
     command = [sys.executable, "-m", f"bench.{program}", *arguments]

@@ -25,6 +25,7 @@ BENCHES = {
     "plan": "how close to the optimum are memory plans, and what does an allocation cost?",
     "predict": "how well does capture know the memory of an iteration before the first one?",
     "capture": "how long does the first call of a training step take?",
+    "checks": "what is compared before each call of a step, and how long does that take?",
     "scheduler": "how many events a second does the core handle, and how long does one take?",
     "order": "does the core serve in the policy's order when memory is short?",
     "policies": "is each policy in short memory the server that its name promises, on any trace?",

@@ -6,6 +6,7 @@ it says no, a slow look compares exactly: an equal number that is another object
 
 from __future__ import annotations
 
+import collections
 import threading
 import types
 from collections.abc import Callable
@@ -15,11 +16,11 @@ from typing import Any
 import torch
 
 from laneway.capture.uses import MISSING, Guard, Uses, entry_of, parts_of, short
+from laneway.jobs.calls.generated import all_of
 
 # Such objects equal themselves alone, so that lists of them may be compared at once, which takes a
 # third of the time that one by one takes.
 _BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, type, type(None))
-_LINES = 40  # terms of one generated line, so that no expression nests too deeply
 
 
 class UseGuards:
@@ -73,7 +74,7 @@ class UseGuards:
             if number in self._pairs:
                 keys, values = self._pairs[number]
                 keys[:], values[:] = now[0::2], now[1::2]
-        elif now is not MISSING:
+        elif number in self._values:
             self._values[number].cell_contents = now
 
     def _generated(self) -> Callable[[], bool]:
@@ -88,17 +89,13 @@ class UseGuards:
         self._pairs: dict[int, tuple[list[Any], list[Any]]] = {}  # of dictionaries
         names: dict[int, str] = {}
         terms: list[str] = []
+        wholes = {id(g.holder): _entries(g) for g in self._guards if g.kind == "content"}
         for number, guard in enumerate(self._guards):
+            whole = wholes.get(id(guard.holder)) if guard.kind == "entry" else None
+            if whole is not None and whole.get(guard.key, MISSING) is guard.value:
+                continue  # it is among the parts that are compared
             terms.append(self._term(number, guard, given, names))
-        lines = [terms[at : at + _LINES] for at in range(0, len(terms), _LINES)]
-        body = "".join(f"        if not ({' and '.join(line)}): return False\n" for line in lines)
-        source = (
-            f"def make({', '.join(given)}):\n    def hold():\n{body}        return True\n"
-            "    return hold\n"
-        )
-        scope: dict[str, Any] = {}
-        exec(compile(source, "<laneway guards>", "exec"), scope)
-        hold = scope["make"](**given)
+        hold = all_of(terms, given)
         cells = dict(zip(hold.__code__.co_freevars, hold.__closure__ or ()))
         self._values = {
             number: cells[f"v{number}"]
@@ -147,17 +144,27 @@ class UseGuards:
         if isinstance(guard.holder, (list, tuple)):
             count = len(parts)
             return f"len({holder}) == {count} and _all(_map(_is, {holder}, p{number}))"
-        if type(guard.holder) is dict:
-            keys, values = self._pairs[number] = parts[0::2], parts[1::2]
-            given[f"a{number}"], given[f"b{number}"] = keys, values
-            if all(type(value) in _BY_IDENTITY for value in values) and _are_texts(keys):
-                return f"[*{holder}] == a{number} and [*{holder}.values()] == b{number}"
-            return (
-                f"len({holder}) == {len(keys)} and _all(_map(_is, {holder}, a{number})) and "
-                f"_all(_map(_is, {holder}.values(), b{number}))"
-            )
+        if _is_mapping(guard.holder):
+            return self._mapping(number, holder, given, type(guard.holder) is dict)
         given[f"g{number}"], given["_same"] = guard, _same
         return f"_same(g{number}, p{number})"
+
+    def _mapping(self, number: int, holder: str, given: dict[str, Any], is_dict: bool) -> str:
+        """Keys and values in the order of the mapping."""
+        parts = self._parts[number]
+        keys, values = self._pairs[number] = parts[0::2], parts[1::2]
+        given[f"a{number}"], given[f"b{number}"] = keys, values
+        now, values_now = holder, f"{holder}.values()"
+        if not is_dict:  # of a subclass without its own ways
+            given["_keys"], given["_of"] = dict.keys, dict.values
+            now, values_now = f"_keys({holder})", f"_of({holder})"
+        if all(type(key) is str for key in keys):
+            same_keys = f"[*{now}] == a{number}"
+        else:
+            same_keys = f"len({now}) == {len(keys)} and _all(_map(_is, {now}, a{number}))"
+        if all(type(value) in _BY_IDENTITY for value in values):
+            return f"{same_keys} and [*{values_now}] == b{number}"
+        return f"{same_keys} and _all(_map(_is, {values_now}, b{number}))"
 
 
 def _same(guard: Guard, parts: list[Any]) -> bool:
@@ -165,8 +172,16 @@ def _same(guard: Guard, parts: list[Any]) -> bool:
     return len(now) == len(parts) and all(map(is_, now, parts))
 
 
-def _are_texts(keys: list[Any]) -> bool:
-    return all(type(key) is str for key in keys)
+def _entries(guard: Guard) -> dict[Any, Any] | None:
+    """What a guard of a whole mapping says of its entries."""
+    if not _is_mapping(guard.holder):
+        return None
+    return dict(zip(guard.value[0::2], guard.value[1::2]))
+
+
+def _is_mapping(holder: Any) -> bool:
+    """Whether dict's own methods give the mapping's parts in its order."""
+    return isinstance(holder, dict) and not isinstance(holder, collections.OrderedDict)
 
 
 def _is_set(holder: Any) -> bool:

@@ -6,7 +6,7 @@ torch: the modes around the call (see Surroundings). What a capture read of othe
 its graph: see use_guards.py.
 
 `hold` is called before every iteration and is exact. Torch counts changes of hooks alone, so `hold`
-looks at every module and parameter. It does so by lists that `now` made, and runs no byte code of
+looks at every module and parameter. It does so by lists and functions that `now` made, and calls no
 Python for each.
 """
 

@@ -8,12 +8,13 @@ of plain attributes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import repeat
-from operator import attrgetter, is_, is_not, itemgetter
+from collections.abc import Callable, Iterable
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import torch
+
+from laneway.jobs.calls.generated import all_of
 
 _training_of = itemgetter("training")
 _training_of_module = attrgetter("training")
@@ -47,14 +48,15 @@ class ModuleForm:
         self._buffers = [holder for holder in buffers if holder]
         named = [(holder, *entry) for holder in self._buffers for entry in dict.items(holder)]
         self._buffer_count = len(named)
-        self._set_buffers = _Places([(h, name) for h, name, t in named if t is not None])
-        self._unset_buffers = _Places([(h, name) for h, name, t in named if t is None])
+        self._are_buffers_set = _all_entries(
+            (holder, name, None, "is" if tensor is None else "is not")
+            for holder, name, tensor in named
+        )
         # Parameters are compared by identity alone: `==` of two tensors would run an operator.
         self._holders = [holder for holder in holders if holder]
         entries = [(holder, *entry) for holder in self._holders for entry in holder.items()]
-        self._holder_of = [holder for holder, _, _ in entries]
-        self._name_of = [name for _, name, _ in entries]
-        self._entries: list[Any] = [parameter for _, _, parameter in entries]
+        self._parameter_count = len(entries)
+        self._are_parameters_there = _all_entries((*entry, "is") for entry in entries)
 
     def difference(self) -> str | None:
         """What is otherwise now, in words; None when nothing is."""
@@ -77,36 +79,34 @@ class ModuleForm:
         if any(self._empty) or self._children != self._known_children:
             return False
         try:
-            if not all(map(is_, map(_entry, self._holder_of, self._name_of), self._entries)):
+            if not self._are_parameters_there():
                 return False
         except KeyError:
             return False
-        return sum(map(len, self._holders)) == len(self._entries)  # and no others
+        return sum(map(len, self._holders)) == self._parameter_count  # and no others
 
     def _has_buffers(self) -> bool:
         """Whether the modules have the buffers that they had, whatever tensors these are."""
         try:
-            if not all(map(is_not, self._set_buffers.now(), repeat(None))):
-                return False
-            if any(map(is_not, self._unset_buffers.now(), repeat(None))):
+            if not self._are_buffers_set():
                 return False
         except KeyError:
             return False
         return sum(map(len, self._buffers)) == self._buffer_count  # and no others
 
 
-class _Places:
-    """Entries of dictionaries, by holder and name."""
-
-    __slots__ = ("_holders", "_names")
-
-    def __init__(self, places: list[tuple[Any, str]]) -> None:
-        self._holders = [holder for holder, _ in places]
-        self._names = [name for _, name in places]
-
-    def now(self) -> Iterator[Any]:
-        """What there is at present; raises KeyError where there is nothing."""
-        return map(_entry, self._holders, self._names)
+def _all_entries(entries: Iterable[tuple[dict[str, Any], str, Any, str]]) -> Callable[[], bool]:
+    """Whether in each dictionary what is under the key is, or is not, the object. Raises KeyError
+    where there is nothing."""
+    given: dict[str, Any] = {"_entry": _entry}
+    names: dict[int, str] = {}
+    terms = []
+    for number, (holder, key, value, how) in enumerate(entries):
+        name = names.setdefault(id(holder), f"h{len(names)}")
+        given |= {name: holder, f"v{number}": value}
+        now = f"{name}[{key!r}]" if type(holder) is dict else f"_entry({name}, {key!r})"
+        terms.append(f"{now} {how} v{number}")
+    return all_of(terms, given)
 
 
 def _is_plain(module: torch.nn.Module) -> bool:

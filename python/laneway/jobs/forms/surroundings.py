@@ -2,17 +2,21 @@
 besides the arguments. A call in another mode is another form of call. Not among them: the number of
 threads and the float32 precision, which a job keeps as they were at its capture.
 
-All of them are read before every call, so each is read by one function of torch in C.
+All of them are read before every call, so each is read by one function of torch in C, and one
+generated function asks for all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import _C
 from torch.backends import mha
+
+from laneway.jobs.calls.generated import all_of
 
 # Named by what a user calls to set them. The dtype of autocast counts when it is off, too: a step
 # may turn it on without naming one.
@@ -52,6 +56,7 @@ class Surroundings:
         self._names = [*_READS, *({} if inference else _OF_GRADIENTS)]
         self._reads = [*_READS.values(), *({} if inference else _OF_GRADIENTS).values()]
         self._modes = self._now()
+        self._hold = self._generated()
 
     def named(self) -> list[tuple[str, Any]]:
         """Each mode with its name."""
@@ -59,8 +64,7 @@ class Surroundings:
 
     def difference(self) -> str | None:
         """Which mode is another one now, in words; None when none is."""
-        now = self._now()
-        if now == self._modes:
+        if self._hold() or (now := self._now()) == self._modes:
             return None
         (name, before), given = next(x for x in zip(self.named(), now) if x[0][1] != x[1])
         return f"a mode of torch around the call, {name}, is {given} and was {before}"
@@ -70,3 +74,13 @@ class Surroundings:
         if _C._is_any_autocast_enabled():
             modes += [read() for read in _OF_AUTOCAST.values()]
         return modes
+
+    def _generated(self) -> Callable[[], bool]:
+        """Whether each mode is the same object, as bools and dtypes are."""
+        given: dict[str, Any] = {"smallest": _SMALLEST, "half": 0.5, "flushed": self._modes[0]}
+        terms = ["(smallest * half == 0.0) is flushed"]
+        for number, mode in enumerate(self._modes[1:]):
+            given[f"v{number}"] = mode
+            given[f"r{number}"] = [*self._reads, *_OF_AUTOCAST.values()][number]
+            terms.append(f"r{number}() is v{number}")
+        return all_of(terms, given)
