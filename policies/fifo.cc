@@ -7,9 +7,12 @@ namespace laneway::policies {
 AdmitDecision Fifo::admit(TimePoint /*now*/, const View& view) {
   const JobView* first = nullptr;
   const auto turn = [this](const JobView& job) { return by_request_ ? job.queue : turn_of(job); };
+  // Where no image can leave, nobody stands behind others who came later.
+  const bool by_turn = by_request_ || !view.pool().may_leave;
   for (const JobView* job : view.waiting()) {
     if (fills_gaps_ && view.was_tried(*job)) continue;
     if (first == nullptr || turn(*job) < turn(*first)) first = job;
+    if (by_turn) break;
   }
   if (first == nullptr || view.was_tried(*first)) return {};
   return {.job = first->id};

@@ -60,6 +60,8 @@ SimulatorConfig config_of(const Options& options, const std::string& policy,
   if (options.measure_lanes) config.core.lane_limit = {.measured = true, .first = 1};
   // The service's own limit is of processes and links, which there are none of here.
   config.core.max_jobs = static_cast<uint32_t>(std::max(jobs.size(), size_t{1}));
+  // The whole state is looked at so seldom that this costs each event a constant time.
+  config.core.check_every = std::max(config.core.check_every, config.core.max_jobs);
   if (options.store) {
     config.core.store = *options.store;
   } else if (options.memory) {

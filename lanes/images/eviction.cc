@@ -135,11 +135,11 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
     const Tier tier = core_.outside.place_for(job.view.id).tier;
     return tier == Tier::store ? store_stalls : spill_stalls;
   };
-  for (const auto& [id, job] : core_.jobs) {
-    if (!could_leave(job) || &job == &wish.job) continue;
-    if (core_.is_homeless(job) || goes_nowhere(job)) continue;
+  const auto look_at = [&](const Job& job) {
+    if (!could_leave(job) || &job == &wish.job) return;
+    if (core_.is_homeless(job) || goes_nowhere(job)) return;
     const EvictCandidate one{.job = &job.view, .idle = is_idle(job), .clean = job.image.clean};
-    if (!one.idle && !wish.overdue() && is_more_urgent(job, wish.job)) continue;
+    if (!one.idle && !wish.overdue() && is_more_urgent(job, wish.job)) return;
     const TimePoint from = leaves_for(wish, job, one.idle);
     if (from <= core_.now) {
       all.now.push_back(one);
@@ -147,11 +147,12 @@ Eviction::Candidates Eviction::candidates(const Wish& wish) const {
       all.later.push_back(one);
       all.next = std::min(all.next, from);
     }
+  };
+  // Whose image is in the pool has a lane; thousands may wait outside.
+  for (const policies::LaneView& lane : core_.view.lane_slots()) {
+    for (const policies::JobView* job : lane.jobs) look_at(core_.job_of(job->id));
   }
-  // Ids are given in that order as well, but by a report.
-  if (!std::is_sorted(all.now.begin(), all.now.end(), by_arrival)) {
-    std::sort(all.now.begin(), all.now.end(), by_arrival);
-  }
+  std::sort(all.now.begin(), all.now.end(), by_arrival);
   return all;
 }
 

@@ -15,10 +15,16 @@ Job& JobTable::add(Job job) {
   const JobId id = job.view.id;
   const auto [at, is_new] = jobs_.emplace(id, std::move(job));
   LW_CHECK(is_new, "the core knows a job of this id already");
+  if (jobs_.size() > places_.size()) grow();
   places_[place(id)] = &at->second;
   at->second.tally_ = &tally_;
   ++tally_.in_state[static_cast<size_t>(at->second.state())];
   return at->second;
+}
+
+void JobTable::grow() {
+  places_.assign(places_.size() * 2, nullptr);
+  for (auto& [id, job] : jobs_) places_[place(id)] = &job;
 }
 
 void JobTable::remove(JobId id) {

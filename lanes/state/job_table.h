@@ -3,9 +3,9 @@
 // the view borrows it. Not thread-safe.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <map>
+#include <vector>
 
 #include "base/ids.h"
 #include "lanes/state/job.h"
@@ -15,7 +15,7 @@ namespace laneway::lanes {
 class JobTable {
  public:
   // What changes of the jobs is noted in `changes`, which must outlive the object.
-  explicit JobTable(Changes& changes) : tally_{.changes = changes} {}
+  explicit JobTable(Changes& changes) : tally_{.changes = changes}, places_(kPlaces) {}
   JobTable(const JobTable&) = delete;  // the places point into the jobs
   JobTable& operator=(const JobTable&) = delete;
 
@@ -40,15 +40,18 @@ class JobTable {
   auto end() const { return jobs_.end(); }
 
  private:
+  // At first; a power of two.
   static constexpr size_t kPlaces = 4096;
-  static size_t place(JobId id) { return id.value() % kPlaces; }
+  size_t place(JobId id) const { return id.value() & (places_.size() - 1); }
+  void grow();
   Job* find_shadowed(JobId id);
 
   JobTally tally_;
   std::map<JobId, Job> jobs_;
   // In front of it, by the last bits of the id: ids come one after the other, so that few jobs of a
-  // time share a place; the last one that was added has it.
-  std::array<Job*, kPlaces> places_{};
+  // time share a place; the last one that was added has it. There are as many places as jobs, or
+  // more.
+  std::vector<Job*> places_;
 };
 
 }  // namespace laneway::lanes
