@@ -13,86 +13,44 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import select
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import harness
-from .report import ROOT
-from .worker import LEAVE_TIMEOUT_S, REPLY_TIMEOUT_S, WorkerFailed
+from .worker import Conversation
 
 if TYPE_CHECKING:
     from .scripts.record import Epoch
 
 
-class PacedScript:
+class PacedScript(Conversation):
     """The parent's end. A context manager; leaving it ends the process."""
 
     def __init__(self, make: dict[str, Any], environment: dict[str, str] | None = None) -> None:
         """`make` is the JSON object of the process: module, options, epochs, batches, threads (None
         for torch's own count) and cores."""
-        path = [str(ROOT), str(ROOT / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
-        env = os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
-        env |= harness.single_thread_environment(make["threads"]) | (environment or {})
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.paced", json.dumps(make)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=ROOT,
-            env=env,
-        )
+        module = ["bench.paced", json.dumps(make)]
+        super().__init__(module, "the script", make["threads"], environment)
 
     def wait_until_ready(self) -> None:
         """Waits until the script is before its first epoch. WorkerFailed says why it is not."""
-        self._reply()
+        self.reply()
 
     def epoch(self) -> float:
         """Runs the next epoch; the mean time of its iterations in nanoseconds."""
-        self._go()
-        reply = self._reply()
+        self.say("")
+        reply = self.reply()
         return reply["ns"] / reply["steps"]
 
     def end(self) -> dict[str, Any]:
         """What the script left: {"digests", "captures"}. Requires: all epochs were run."""
-        self._go()
-        return self._reply()
-
-    def _go(self) -> None:
-        assert self._process.stdin
-        try:
-            self._process.stdin.write(b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise WorkerFailed(f"the script ended with {self._process.wait()}") from None
-
-    def _reply(self) -> dict[str, Any]:
-        assert self._process.stdout
-        if not select.select([self._process.stdout], [], [], REPLY_TIMEOUT_S)[0]:
-            self._process.kill()
-            raise WorkerFailed(f"no answer of the script in {REPLY_TIMEOUT_S:g} s")
-        line = self._process.stdout.readline()
-        if not line:
-            raise WorkerFailed(f"the script ended with {self._process.wait()}")
-        reply = json.loads(line)
-        if "error" in reply:
-            raise WorkerFailed(reply["error"])
-        return reply
+        self.say("")
+        return self.reply()
 
     def __enter__(self) -> PacedScript:
         return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin and self._process.stdout
-        try:
-            self._process.stdin.close()
-            self._process.wait(timeout=LEAVE_TIMEOUT_S)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
 
 
 class _Parent:

@@ -34,12 +34,73 @@ REPLY_TIMEOUT_S = 900.0  # inductor compiles for minutes on a small machine
 
 
 class WorkerFailed(RuntimeError):
-    """The worker said what went wrong, or died."""
+    """The process said what went wrong, or died."""
 
 
-class Worker:
-    """The parent's end. A context manager; leaving it ends the process. `checkout` is the project's
-    folder whose code it runs, built."""
+class Conversation:
+    """The parent's end of a process that does what its stdin says, a line at a time, and answers
+    with a JSON object a line. Starts `python -m` the words of `module`. A context manager; leaving
+    it ends the process. `threads`: None for torch's own count; `checkout` is the project's folder
+    whose code it runs, built; `called` names the process in errors."""
+
+    def __init__(
+        self,
+        module: list[str],
+        called: str,
+        threads: int | None,
+        environment: dict[str, str] | None = None,
+        timeout_s: float = REPLY_TIMEOUT_S,
+        checkout: Path = ROOT,
+    ) -> None:
+        self._called = called
+        self._timeout_s = timeout_s
+        path = [str(checkout), str(checkout / "python")]
+        path += filter(None, [os.environ.get("PYTHONPATH")])
+        env = os.environ | {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
+        env |= harness.single_thread_environment(threads) | (environment or {})
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", *module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=checkout,
+            env=env,
+        )
+
+    def say(self, line: str) -> None:
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise WorkerFailed(f"{self._called} ended with {self._process.wait()}") from None
+
+    def reply(self, asked: str = "") -> dict[str, Any]:
+        """The next answer; WorkerFailed says why there is none. `asked` is named then."""
+        assert self._process.stdout
+        if not select.select([self._process.stdout], [], [], self._timeout_s)[0]:
+            self._process.kill()
+            raise WorkerFailed(f"{self._called} gave no answer in {self._timeout_s:g} s {asked}")
+        line = self._process.stdout.readline()
+        if not line:
+            raise WorkerFailed(f"{self._called} ended with {self._process.wait()} {asked}")
+        reply = json.loads(line)
+        if "error" in reply:
+            raise WorkerFailed(reply["error"])
+        return reply
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.close()
+            self._process.wait(timeout=LEAVE_TIMEOUT_S)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+class Worker(Conversation):
+    """The parent's end. `checkout` is the project's folder whose code it runs, built."""
 
     def __init__(
         self,
@@ -48,19 +109,8 @@ class Worker:
         timeout_s: float = REPLY_TIMEOUT_S,
         checkout: Path = ROOT,
     ) -> None:
-        self._timeout_s = timeout_s
-        path = os.pathsep.join(
-            [str(checkout), str(checkout / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
-        env = os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
-        env |= harness.single_thread_environment(make.get("threads", 1)) | (environment or {})
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=checkout,
-            env=env,
-        )
+        threads = make.get("threads", 1)
+        super().__init__(["bench.worker"], "the worker", threads, environment, timeout_s, checkout)
         self.about: dict[str, Any] = {}
         self._make = make
 
@@ -98,35 +148,11 @@ class Worker:
         return self._ask({"report": True})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin and self._process.stdout
-        try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise WorkerFailed(f"the worker ended with {self._process.wait()}") from None
-        if not select.select([self._process.stdout], [], [], self._timeout_s)[0]:
-            self._process.kill()
-            raise WorkerFailed(f"no answer to {request} in {self._timeout_s:g} s")
-        line = self._process.stdout.readline()
-        if not line:
-            raise WorkerFailed(f"the worker ended with {self._process.wait()} at {request}")
-        reply = json.loads(line)
-        if "error" in reply:
-            raise WorkerFailed(reply["error"])
-        return reply
+        self.say(json.dumps(request))
+        return self.reply(f"to {request}")
 
     def __enter__(self) -> Worker:
         return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin and self._process.stdout
-        try:
-            self._process.stdin.close()
-            self._process.wait(timeout=LEAVE_TIMEOUT_S)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
 
 
 class _Trials:

@@ -20,7 +20,7 @@ Bytes bytes_of(uint64_t count) { return Bytes(static_cast<int64_t>(count)); }
 struct Target {
   memory::PoolAccess& pool;
   std::byte* image;
-  const InitialImage::GoesOn& goes_on;
+  const GoesOn& goes_on;
 
   Status copy(Bytes to, const std::byte* from, Bytes bytes) const {
     for (Bytes at; at < bytes; at += kPiece) {

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +16,7 @@
 #include "base/result.h"
 #include "memory/os/shared_memory.h"
 #include "memory/pool_access.h"
+#include "pipeline/goes_on.h"
 #include "pipeline/image.h"
 #include "pipeline/weight_file_reader.h"
 
@@ -70,9 +70,6 @@ class InitialImage {
   bool empty() const { return data() == nullptr; }
   // Requires: they do not lie in files.
   SlotPlaces places() const { return {data(), offsets_}; }
-  // Asked between two pieces of about a MiB, with what is there so far from the image's beginning
-  // on: whether it is wanted.
-  using GoesOn = std::function<bool(Bytes)>;
   // Writes all `size` bytes of the image in `pool`: the slots', and zeros between and behind them.
   // Errors: cancelled, when the image is not wanted; failed, with what is wrong with a file.
   Status write_to(memory::PoolAccess& pool, std::byte* image, Bytes size, const ImageLayout& layout,

@@ -3,6 +3,8 @@
 // capacity of its own. Plain data.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/bytes.h"
@@ -14,6 +16,9 @@ enum class Tier : uint8_t {
   store,  // the machine's memory
   spill,  // a file
 };
+inline constexpr size_t kTierCount = 3;
+// Those that exist, from the one where a copy costs least.
+inline constexpr std::array kTiers{Tier::store, Tier::spill};
 
 const char* tier_name(Tier tier);
 

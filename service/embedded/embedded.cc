@@ -17,6 +17,8 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "memory/os/owned_descriptor.h"
+#include "pipeline/host_store.h"
+#include "pipeline/spill_store.h"
 #include "policies/registry.h"
 #include "service/status/status.h"
 #include "service/supervisor/policy_file.h"
@@ -44,20 +46,20 @@ std::string user_name() {
 }
 
 Result<pipeline::OutsideImages> make_outside(const EmbeddedOptions& options) {
-  pipeline::OutsideImages::Store store;
-  pipeline::OutsideImages::Spill spill;
+  pipeline::OutsideImages outside;
   if (options.store.value_or(Bytes()) > Bytes()) {
     auto made = memory::SharedMemory::create("laneway-store", *options.store);
     if (!made) return made.error();
     if (Status kept = made.value().keep_from_children(); !kept) return kept.error();
-    store.emplace(std::move(made).value());
+    outside.add(lanes::Tier::store, std::make_unique<pipeline::HostStore>(std::move(made).value()));
   }
   if (options.spill > Bytes()) {
     auto made = memory::SpillFile::create(options.spill_folder, options.spill);
     if (!made) return made.error();
-    spill.emplace(std::move(made).value());
+    outside.add(lanes::Tier::spill,
+                std::make_unique<pipeline::SpillStore>(std::move(made).value()));
   }
-  return pipeline::OutsideImages(std::move(store), std::move(spill));
+  return outside;
 }
 
 Error closed_error() {

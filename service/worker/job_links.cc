@@ -127,7 +127,7 @@ void JobLinks::attend(const JobHandle& job) {
       // A turn looks for itself.
       if (job->closing || job->lane != nullptr || job->recovered) return;
       const bool waiting = job->phase == WorkerJob::Phase::waiting;
-      if (waiting && !job->running) access = job->take_access();
+      if (waiting && !job->running) access = job->take_access(context_.outside);
       if (access == nullptr && !watcher_.watch(*job) && job->queue.empty()) return;
       if (access != nullptr) job->running = true;
     }

@@ -235,7 +235,8 @@ Status Worker::access_state(const JobHandle& job, const std::shared_ptr<Work>& w
       context_.mutex.wait(job->changed);
     }
     if (Status open = job->check_open(); !open) return open;
-    at_once = job->queue.empty() && !job->running && job->is_accessible(work->writes_state());
+    at_once = job->queue.empty() && !job->running &&
+              job->is_accessible(work->writes_state(), context_.outside);
     if (at_once) job->running = true;
   }
   if (!at_once) return submit(job, work);

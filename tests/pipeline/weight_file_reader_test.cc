@@ -67,7 +67,7 @@ class WeightFileReaderTest : public ::testing::Test {
   }
   // All bytes of an image with those files.
   Status load(
-      WeightFileReader files, const InitialImage::GoesOn& goes_on = [](Bytes) { return true; }) {
+      WeightFileReader files, const GoesOn& goes_on = [](Bytes) { return true; }) {
     const std::array<const void*, 3> given = {first_.data(), nullptr, nullptr};
     InitialImage initial(slots_, given);
     initial.set_files(std::move(files));

@@ -86,3 +86,14 @@ def service():
 
     with laneway.embedded("256MiB") as opened:
         yield opened
+
+
+@pytest.fixture
+def program(request):
+    """The bench's program that the module's PROGRAM names, as find_program is asked for it."""
+    from bench.harness import find_program
+
+    try:
+        return find_program(*request.module.PROGRAM)
+    except FileNotFoundError as error:
+        pytest.skip(str(error))

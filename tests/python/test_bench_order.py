@@ -6,20 +6,12 @@ import random
 import pytest
 
 from bench import order
-from bench.harness import find_program
 from bench.ideal_servers import Job, read, serve, share
 from bench.report import Report
 from bench.simulate import simulate
 
 S = 10**9
-
-
-@pytest.fixture
-def program():
-    try:
-        return find_program("laneway-simulate", "bin")
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+PROGRAM = ("laneway-simulate", "bin")
 
 
 @pytest.mark.parametrize(

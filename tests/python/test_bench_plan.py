@@ -7,8 +7,9 @@ import subprocess
 import pytest
 
 from bench import plan
-from bench.harness import find_program
 from bench.tapes import Tape
+
+PROGRAM = ("laneway-plan-alloc",)
 
 
 def random_tape(rng):
@@ -43,14 +44,6 @@ def test_a_written_tape_frees_everything(tmp_path):
     path = tmp_path / "x" / "a.tape"
     Tape([(64, 0), (8, 1)], [0]).write(path)
     assert path.read_text().split() == "2 2 64 0 8 1 0 1".split()
-
-
-@pytest.fixture
-def program():
-    try:
-        return find_program("laneway-plan-alloc")
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
 
 
 def test_random_tapes_replay_on_both_sides_without_page_faults(program, rng, tmp_path):

@@ -4,7 +4,7 @@ is wrong, and a missing trace is no failure."""
 import pytest
 
 from bench import philly, policies
-from bench.harness import Options, find_program
+from bench.harness import Options
 from bench.ideal_servers import Outcome, serve, share
 from bench.report import Report
 
@@ -14,14 +14,7 @@ ROWS = """timestamp,duration,num_gpus
 2017-10-09 00:00:20,7.5,8
 2017-10-09 00:00:10,10.0,1
 """
-
-
-@pytest.fixture
-def program():
-    try:
-        return find_program("laneway-simulate", "bin")
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+PROGRAM = ("laneway-simulate", "bin")
 
 
 def rows(report, metric):

@@ -6,17 +6,10 @@ import subprocess
 import pytest
 
 from bench import scheduler
-from bench.harness import Options, find_program
+from bench.harness import Options
 
 EVENTS = 20_000
-
-
-@pytest.fixture
-def program():
-    try:
-        return find_program("laneway-scheduler-load")
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+PROGRAM = ("laneway-scheduler-load",)
 
 
 def test_in_the_steady_load_every_event_is_a_choice(program):

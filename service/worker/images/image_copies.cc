@@ -56,15 +56,14 @@ void ImageCopies::stop() {
   const BookkeepingLock lock(context_.mutex);
   for (auto& [job, way] : readers_) all.push_back(std::move(way));
   readers_.clear();
-  all.push_back(std::move(memory_));
-  all.push_back(std::move(disk_));
+  for (auto& way : ways_) all.push_back(std::move(way));
 }
 
 ImageCopies::Way& ImageCopies::way_of(lanes::Tier tier) {
-  const bool disk = tier == lanes::Tier::spill;
-  std::unique_ptr<Way>& way = disk ? disk_ : memory_;
+  const bool stalls = context_.outside.may_stall(tier);
+  std::unique_ptr<Way>& way = ways_.at(stalls ? static_cast<size_t>(tier) : 0);
   if (way != nullptr) return *way;
-  Journal* const journal = disk ? nullptr : context_.journal;
+  Journal* const journal = stalls ? nullptr : context_.journal;
   way = std::make_unique<Way>();
   way->noting.emplace(journal != nullptr ? &journal->notes(limits::kMaxLanes) : nullptr);
   return *way;
@@ -162,7 +161,7 @@ void ImageCopies::arrive_noted(const JobHandle& job, Bytes offset, Bytes size, L
   job->arrival.finish(true);
 }
 
-pipeline::OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
+pipeline::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNoting& noting) {
   return [this, &job, &noting](Bytes moved) {
     noting.progress();
     job.moved_bytes.store(moved.count(), std::memory_order_relaxed);
@@ -175,14 +174,13 @@ pipeline::OutsideImages::GoesOn ImageCopies::while_wanted(WorkerJob& job, LaneNo
 
 Status ImageCopies::write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting) {
   memory::PoolAccess& pool = context_.backend.pool_access();
-  const pipeline::OutsideImages::GoesOn goes_on = while_wanted(job, noting);
+  const pipeline::GoesOn goes_on = while_wanted(job, noting);
   if (job.clean) return load(job, image, size, goes_on, {});
   return job.initial.write_to(pool, image, size, job.torch->layout(), goes_on);
 }
 
 Status ImageCopies::load(WorkerJob& job, std::byte* image, Bytes size,
-                         const pipeline::OutsideImages::GoesOn& goes_on,
-                         const pipeline::OutsideImages::Started& started) {
+                         const pipeline::GoesOn& goes_on, const pipeline::Started& started) {
   pipeline::OutsideImages::Prefix prefix;
   {
     const BookkeepingLock lock(context_.mutex);
@@ -248,7 +246,7 @@ void ImageCopies::save_unused(const JobHandle& job, Bytes size, LaneNoting& noti
   bool whole = false;
   if (begun) {
     noting.begin(LaneDoing::copying, job->id);
-    const pipeline::OutsideImages::GoesOn wanted = while_wanted(*job, noting);
+    const pipeline::GoesOn wanted = while_wanted(*job, noting);
     const Status saved = save_image(*job, to, size, [&](Bytes moved) {
       if (!wanted(moved)) return false;
       const BookkeepingLock lock(context_.mutex);
@@ -308,7 +306,7 @@ void ImageCopies::leave(const JobHandle& job, Bytes size, LaneNoting& noting) {
 }
 
 Status ImageCopies::save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
-                               const pipeline::OutsideImages::GoesOn& goes_on) {
+                               const pipeline::GoesOn& goes_on) {
   if (job.clean && job.copy == to) return {};
   {
     const BookkeepingLock lock(context_.mutex);

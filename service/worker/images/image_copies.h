@@ -1,8 +1,7 @@
 // ImageCopies: moves images into the pool and out of it on threads of its own, so that no turn
-// waits while gigabytes are copied: one after the other, and those from and to the spill file
-// beside the others, because a disk may take any time; so may files of clients, which are read by
-// a thread for each job. A copy goes in slices: a job that ends meanwhile is left after one of
-// them.
+// waits while gigabytes are copied: one after the other, and those from and to a store that may
+// stall (a disk) beside the others; so may files of clients, which are read by a thread for each
+// job. A copy goes in slices: a job that ends meanwhile is left after one of them.
 //
 // The journal says at any moment where a job's state is: in the pool until the copy outside is
 // whole, then there, until the image is whole in the pool again.
@@ -10,6 +9,7 @@
 // Thread-safe: jobs are guarded by the worker's mutex.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -86,16 +86,15 @@ class ImageCopies {
   bool may_arrive(const WorkerJob& job) const LW_REQUIRES(kBookkeeping);
   void arrive_noted(const JobHandle& job, Bytes offset, Bytes size, LaneNoting& noting);
   // Its copy outside and what stayed of it come together at `image`.
-  Status load(WorkerJob& job, std::byte* image, Bytes size,
-              const pipeline::OutsideImages::GoesOn& goes_on,
-              const pipeline::OutsideImages::Started& started);
+  Status load(WorkerJob& job, std::byte* image, Bytes size, const pipeline::GoesOn& goes_on,
+              const pipeline::Started& started);
   void leave(const JobHandle& job, Bytes size, LaneNoting& noting);
   void save_unused(const JobHandle& job, Bytes size, LaneNoting& noting);
   // Success: the copy is whole.
   Status save_image(WorkerJob& job, const lanes::OutsidePlace& to, Bytes size,
-                    const pipeline::OutsideImages::GoesOn& goes_on);
+                    const pipeline::GoesOn& goes_on);
   void stay(const JobHandle& job, const Error& why);
-  pipeline::OutsideImages::GoesOn while_wanted(WorkerJob& job, LaneNoting& noting);
+  pipeline::GoesOn while_wanted(WorkerJob& job, LaneNoting& noting);
   // Every byte of the image, so nothing of its former owner is left. Cancelled when the job ends.
   Status write_image(WorkerJob& job, std::byte* image, Bytes size, LaneNoting& noting);
   void drop_unplaced(const JobHandle& job, const Error& why);
@@ -105,10 +104,10 @@ class ImageCopies {
   DeviceHealth& device_;
   const LinkWatcher::Attend attend_;
   ImageMover mover_;
-  // From its first image on; the notes are the thread's, and a predecessor's until then.
-  std::unique_ptr<Way> memory_ LW_GUARDED_BY(kBookkeeping);
-  // Nobody watches it: a disk that does not answer is no fault of the job.
-  std::unique_ptr<Way> disk_ LW_GUARDED_BY(kBookkeeping);
+  // By tier; the first is that of all whose copies don't stall. Each from its first image on: the
+  // first one's notes are its thread's, and a predecessor's until then. Nobody watches the others:
+  // a disk that does not answer is no fault of the job.
+  std::array<std::unique_ptr<Way>, lanes::kTierCount> ways_ LW_GUARDED_BY(kBookkeeping);
   // Clients' files, each job's by a thread of its own: a client may give one that never answers,
   // and nobody else waits for it.
   std::map<JobId, std::unique_ptr<Way>> readers_ LW_GUARDED_BY(kBookkeeping);

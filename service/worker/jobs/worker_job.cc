@@ -64,12 +64,12 @@ std::shared_ptr<Work> WorkerJob::take_next() {
   return nullptr;
 }
 
-std::shared_ptr<Work> WorkerJob::take_access() {
+std::shared_ptr<Work> WorkerJob::take_access(const pipeline::OutsideImages& outside) {
   if (!queue.empty() || closing) return nullptr;
   for (const auto& link : links) {
     const std::optional<RingKind> kind = link->ring->next_kind();
     if (!kind || kind == RingKind::iteration) continue;
-    if (!is_accessible(kind == RingKind::write_state)) return nullptr;
+    if (!is_accessible(kind == RingKind::write_state, outside)) return nullptr;
     std::shared_ptr<Work> work = take_from(*link);
     if (work == nullptr || !work->is_iteration()) return work;
     queue.push_back(std::move(work));  // its client changed what it had written
@@ -110,13 +110,14 @@ pipeline::SlotPlaces WorkerJob::places(memory::PoolAccess& pool,
                    : initial.places();
 }
 
-bool WorkerJob::is_accessible(bool writes) const {
+bool WorkerJob::is_accessible(bool writes, const pipeline::OutsideImages& outside) const {
   if (!arrival.is_whole()) return false;
-  // A file may take any time: it is read on the image's way into the pool alone.
+  // A file may take any time: it is read on the image's way into the pool alone, and so is a store
+  // that is no memory.
   if (phase == Phase::waiting && !clean) return !initial.lies_in_files();
   if (!is_away()) return true;
   // What a predecessor left half-written is restored in the pool.
-  return copy.tier == lanes::Tier::store && !writes && !guard.restore_pending;
+  return outside.in_memory(copy) != nullptr && !writes && !guard.restore_pending;
 }
 
 lanes::ImageState WorkerJob::image_state() const {

@@ -156,13 +156,14 @@ struct WorkerJob {
   std::shared_ptr<Work> take_next() LW_REQUIRES(kBookkeeping);
   // The next request of a link, if it is an access to the state that can be done at once and
   // nothing is before it.
-  std::shared_ptr<Work> take_access() LW_REQUIRES(kBookkeeping);
+  std::shared_ptr<Work> take_access(const pipeline::OutsideImages& outside)
+      LW_REQUIRES(kBookkeeping);
   // `pool`: the one that the image is placed in. Requires: is_accessible.
   pipeline::SlotPlaces places(memory::PoolAccess& pool,
                               const pipeline::OutsideImages& outside) const;
   // Whether the state can be accessed where it is: that of an away job is only read, and in memory;
   // first bytes in files not at all.
-  bool is_accessible(bool writes) const;
+  bool is_accessible(bool writes, const pipeline::OutsideImages& outside) const;
   // An object for the link's next request: one that no request uses, else a new one.
   std::shared_ptr<RingWork> free_work(Link& link) LW_REQUIRES(kBookkeeping);
   // What is next in that link, if anything is.

@@ -19,6 +19,8 @@
 #include "adaptor/device/loaded_torch.h"
 #include "base/fault_point.h"
 #include "base/log.h"
+#include "pipeline/host_store.h"
+#include "pipeline/spill_store.h"
 #include "service/supervisor/limits.h"
 #include "service/transport/supervised.h"
 #include "service/wire/limits.h"
@@ -146,21 +148,22 @@ Status WorkerServer::on_start(const from_supervisor::Start& message, std::vector
 }
 
 Result<pipeline::OutsideImages> WorkerServer::attach_outside(std::span<Descriptor> fds) const {
-  pipeline::OutsideImages::Store store;
-  pipeline::OutsideImages::Spill spill;
+  pipeline::OutsideImages outside;
   if (config_.store_bytes > 0) {
     auto attached = memory::SharedMemory::attach(fds.front().release(),
                                                  Bytes(static_cast<int64_t>(config_.store_bytes)));
     if (!attached) return attached.error();
-    store.emplace(std::move(attached).value());
+    outside.add(lanes::Tier::store,
+                std::make_unique<pipeline::HostStore>(std::move(attached).value()));
   }
   if (config_.spill_bytes > 0) {
     auto attached = memory::SpillFile::attach(fds.back().release(),
                                               Bytes(static_cast<int64_t>(config_.spill_bytes)));
     if (!attached) return attached.error();
-    spill.emplace(std::move(attached).value());
+    outside.add(lanes::Tier::spill,
+                std::make_unique<pipeline::SpillStore>(std::move(attached).value()));
   }
-  return pipeline::OutsideImages(std::move(store), std::move(spill));
+  return outside;
 }
 
 Status WorkerServer::open_device(const wire::ServiceConfig& config) {
