@@ -48,6 +48,7 @@ class Daemon:
         environment: dict[str, str] | None = None,
     ) -> None:
         self._folder = tempfile.mkdtemp(prefix="laneway-bench-")
+        self.folder = Path(self._folder)
         self.address = f"ipc://{self._folder}/laneway.sock"
         command = [str(daemon_program()), "--address", self.address, "--pool", str(pool)]
         started = time.perf_counter()

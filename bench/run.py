@@ -35,6 +35,7 @@ BENCHES = {
     "latency": "what does the service add to an iteration, in round trips of the machine?",
     "throughput": "how many requests a second does the service answer, at what cost to the broker?",
     "start": "how long until the service, a connection and a first result are there?",
+    "status": "what does a status cost the broker, with 1, 100 and 1,000 jobs?",
     "page": "what does `laneway web` take, with 20 pages open, and for a scrape?",
     "pause": "for how long does a training stand still when its worker is killed?",
     "memory": "do a job's bytes lie in the pool, and nowhere else?",

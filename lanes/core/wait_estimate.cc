@@ -130,40 +130,46 @@ void add_endings(const std::vector<const JobStatus*>& jobs, int64_t region,
   }
 }
 
-}  // namespace
-
-std::optional<Duration> estimate_wait(const Snapshot& now, JobId id) {
+// What the estimates of one snapshot have in common.
+struct Outlook {
   std::map<uint32_t, const JobStatus*> queue;  // by position
-  std::map<LaneId, std::vector<const JobStatus*>> lanes;
-  const JobStatus* asked = nullptr;
-  for (const JobStatus& job : now.jobs) {
-    if (waits(job)) queue[job.reason.position] = &job;
-    if (job.lane.valid()) lanes[job.lane].push_back(&job);
-    if (job.id == id && waits(job)) asked = &job;
-  }
-  if (asked == nullptr || asked->reason.position > kLastEstimatedPosition) return std::nullopt;
+  std::vector<Ending> endings;                 // by time
+  bool wants_lanes = false;
   // A held job is before all of them, and nobody knows what it waits for.
-  const bool held = std::any_of(now.jobs.begin(), now.jobs.end(), [](const JobStatus& job) {
-    return job.state == JobState::held && job.waiting_since;
-  });
-  if (held) return std::nullopt;
+  bool held = false;
+};
+
+Outlook look_at(const Snapshot& now) {
+  Outlook seen;
+  std::map<LaneId, std::vector<const JobStatus*>> lanes;
+  for (const JobStatus& job : now.jobs) {
+    if (waits(job)) seen.queue[job.reason.position] = &job;
+    if (job.lane.valid()) lanes[job.lane].push_back(&job);
+    if (job.state == JobState::held && job.waiting_since) seen.held = true;
+  }
+  if (seen.held || seen.queue.empty()) return seen;
+  seen.wants_lanes = seen.queue.begin()->second->reason.code == ReasonCode::lanes_exhausted;
+  for (const RegionStatus& region : now.regions) {
+    add_endings(lanes[region.lane], region.size.count(), &seen.endings);
+  }
+  std::stable_sort(seen.endings.begin(), seen.endings.end(),
+                   [](const Ending& a, const Ending& b) { return a.at_ns < b.at_ns; });
+  return seen;
+}
+
+// Of the job that waits at this position.
+std::optional<Duration> wait_at(const Snapshot& now, const Outlook& seen, uint32_t asked) {
+  if (seen.held) return std::nullopt;
   std::vector<int64_t> sizes;
   int64_t lanes_missing = 0;
-  const bool wants_lanes = queue.begin()->second->reason.code == ReasonCode::lanes_exhausted;
-  for (const auto& [position, job] : queue) {
-    if (position > asked->reason.position) break;
+  for (const auto& [position, job] : seen.queue) {
+    if (position > asked) break;
     sizes.push_back(job->persistent.count());
     sizes.push_back(job->ephemeral.count());
-    lanes_missing += wants_lanes ? 1 : 0;
+    lanes_missing += seen.wants_lanes ? 1 : 0;
   }
   FreePieces pieces(now);
-  std::vector<Ending> endings;
-  for (const RegionStatus& region : now.regions) {
-    add_endings(lanes[region.lane], region.size.count(), &endings);
-  }
-  std::stable_sort(endings.begin(), endings.end(),
-                   [](const Ending& a, const Ending& b) { return a.at_ns < b.at_ns; });
-  for (const Ending& ending : endings) {
+  for (const Ending& ending : seen.endings) {
     pieces.give_back(ending);
     lanes_missing -= ending.empties_lane ? 1 : 0;
     if (lanes_missing <= 0 && pieces.hold(sizes)) {
@@ -171,6 +177,26 @@ std::optional<Duration> estimate_wait(const Snapshot& now, JobId id) {
     }
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Duration> estimate_wait(const Snapshot& now, JobId id) {
+  const auto asked = std::find_if(now.jobs.begin(), now.jobs.end(),
+                                  [id](const JobStatus& job) { return job.id == id; });
+  if (asked == now.jobs.end() || !waits(*asked)) return std::nullopt;
+  if (asked->reason.position > kLastEstimatedPosition) return std::nullopt;
+  return wait_at(now, look_at(now), asked->reason.position);
+}
+
+std::map<JobId, Duration> estimate_waits(const Snapshot& now) {
+  const Outlook seen = look_at(now);
+  std::map<JobId, Duration> known;
+  for (const auto& [position, job] : seen.queue) {
+    if (position > kLastEstimatedPosition) break;
+    if (const auto wait = wait_at(now, seen, position)) known.emplace(job->id, *wait);
+  }
+  return known;
 }
 
 }  // namespace laneway::lanes

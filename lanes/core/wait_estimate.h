@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "base/ids.h"
@@ -25,5 +26,7 @@ inline constexpr uint32_t kLastEstimatedPosition = 32;
 // and when the answer depends on a job with an unknown number of iterations or an unknown time per
 // iteration, or on one that is held.
 std::optional<Duration> estimate_wait(const Snapshot& now, JobId job);
+// The same of every job for which it is known.
+std::map<JobId, Duration> estimate_waits(const Snapshot& now);
 
 }  // namespace laneway::lanes

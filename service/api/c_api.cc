@@ -45,7 +45,14 @@ void laneway_service_close(laneway_service* service) {
 void laneway_service_release(laneway_service* service) { service_ns::release(service); }
 
 int laneway_service_status(laneway_service* service, char** json, laneway_error* error) {
-  return guarded(service, error, [&] { return give(service->front->status(), json, error); });
+  return guarded(service, error,
+                 [&] { return give(service->front->status(/*with_ended=*/true), json, error); });
+}
+
+int laneway_service_status_with(laneway_service* service, int with_ended, char** json,
+                                laneway_error* error) {
+  return guarded(service, error,
+                 [&] { return give(service->front->status(with_ended != 0), json, error); });
 }
 
 int laneway_service_job_report(laneway_service* service, uint64_t job, char** json,

@@ -119,6 +119,9 @@ LANEWAY_API void laneway_service_release(laneway_service* service);
 /* JSON, in the form of `laneway status --json` and "map": who holds which bytes of the pool.
  * To be freed with laneway_free. */
 LANEWAY_API int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
+/* The same; without the jobs that are over where `with_ended` is 0, for those who ask often. */
+LANEWAY_API int laneway_service_status_with(laneway_service* service, int with_ended, char** json,
+                                            laneway_error* error);
 /* The report of the job of that number in the status (see laneway_job_report), for its user and for
  * operators. To be freed with laneway_free. */
 LANEWAY_API int laneway_service_job_report(laneway_service* service, uint64_t job, char** json,

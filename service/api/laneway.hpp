@@ -194,9 +194,9 @@ class Service {
     });
     return Job(job);
   }
-  std::string status() {
+  std::string status(bool with_ended = true) {
     return detail::text_of([&](char** text, laneway_error* error) {
-      return laneway_service_status(service_.get(), text, error);
+      return laneway_service_status_with(service_.get(), with_ended ? 1 : 0, text, error);
     });
   }
 

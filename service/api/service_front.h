@@ -26,8 +26,8 @@ class ServiceFront {
   virtual Result<std::shared_ptr<JobFront>> create_job(const JobRequest& request,
                                                        std::span<const std::byte> graph) = 0;
   virtual Result<std::shared_ptr<JobFront>> attach(const std::string& name) = 0;
-  // JSON.
-  virtual Result<std::string> status() = 0;
+  // JSON. `with_ended`: also of the last few jobs that are over.
+  virtual Result<std::string> status(bool with_ended) = 0;
   // JSON, of the job of that number.
   virtual Result<std::string> job_report(uint64_t job) = 0;
   // A command of laneway_service_command; `argument` may be null.

@@ -14,10 +14,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "lanes/core/wait_estimate.h"
 #include "policies/registry.h"
 #include "service/broker/user_names.h"
-#include "service/status/status.h"
 #include "service/supervisor/policy_file.h"
 
 namespace laneway::service {
@@ -56,7 +54,7 @@ Broker::Broker(Channel supervisor, const Clock& clock)
       registry_(supervisor_, worker_, replies_, clock),
       requests_(
           registry_, replies_,
-          {.status_json = [this] { return status_json(); },
+          {.status = [this](bool with_ended) { return status(with_ended); },
            .set_policy = [this](const std::string& policy) { return set_policy(policy); },
            .set_pool = [this](Bytes wanted) { return set_pool(wanted); },
            .begin_record = [this](SessionId session,
@@ -321,45 +319,37 @@ Status Broker::set_pool(Bytes wanted) {
   return {};
 }
 
-std::string Broker::status_json() {
-  const lanes::Snapshot snapshot = registry_.snapshot();
-  ServiceFacts facts{.pid = supervisor_pid_,
-                     .version = version(),
-                     .device = config_.device,
-                     .kernels = config_.kernels,
-                     .user = user_name(::geteuid()),
-                     .uptime_s = seconds_since(started_unix_ns_),
-                     .pool_made = Bytes(static_cast<int64_t>(config_.pool_bytes)),
-                     .policy_process = policy_.facts(),
-                     .workers = {},
-                     .jobs = {}};
+wire::WorkerFacts Broker::facts_of(const to_broker::WorkerUp& worker) {
+  const bool active = worker.role == wire::WorkerRole::active;
+  wire::WorkerFacts facts{.pid = worker.pid,
+                          .role = active ? "active" : "standby",
+                          .state = state_name(worker.state),
+                          .torch = worker.torch};
+  if (const auto preparation = registry_.standbys().preparation(worker.pid)) {
+    facts.jobs_to_prepare = preparation->jobs;
+    facts.jobs_prepared = preparation->prepared;
+  }
+  return facts;
+}
+
+wire::StatusReply Broker::status(bool with_ended) {
+  wire::StatusReply reply{.service = {.pid = supervisor_pid_,
+                                      .version = version(),
+                                      .device = config_.device,
+                                      .kernels = config_.kernels,
+                                      .user = user_name(::geteuid()),
+                                      .uptime_s = seconds_since(started_unix_ns_),
+                                      .pool_made = Bytes(static_cast<int64_t>(config_.pool_bytes)),
+                                      .policy_process = policy_.facts()},
+                          .core = registry_.snapshot()};
+  if (!with_ended) reply.core.ended.clear();
   if (config_.recovery_bytes > 0 && journal_ != nullptr) {
-    facts.recovery = {.capacity = Bytes(static_cast<int64_t>(config_.recovery_bytes)),
-                      .used = journal_->recovery_used()};
+    reply.service.recovery = {.capacity = Bytes(static_cast<int64_t>(config_.recovery_bytes)),
+                              .used = journal_->recovery_used()};
   }
-  for (const auto& [pid, worker] : workers_) {
-    const bool active = worker.role == wire::WorkerRole::active;
-    WorkerFacts known{
-        .pid = pid, .role = active ? "active" : "standby", .state = state_name(worker.state)};
-    if (const auto preparation = registry_.standbys().preparation(pid)) {
-      known.jobs_to_prepare = preparation->jobs;
-      known.jobs_prepared = preparation->prepared;
-    }
-    known.torch = worker.torch;
-    facts.workers.push_back(std::move(known));
-  }
-  for (const auto& [id, job] : registry_.table().all()) {
-    JobFacts& line = facts.jobs[id];
-    line.user = user_name(job.record.user);
-    line.blame = registry_.suspicion(id);
-    line.moved = registry_.moved(id);
-    line.client_torch = job.record.torch_version;
-    if (const auto wait = lanes::estimate_wait(snapshot, id)) line.wait_s = wait->seconds();
-  }
-  for (const JobTable::End& end : registry_.table().ends()) {
-    facts.jobs[end.job].user = user_name(end.user);
-  }
-  return ::laneway::service::status_json(facts, snapshot);
+  for (const auto& [pid, worker] : workers_) reply.service.workers.push_back(facts_of(worker));
+  reply.service.jobs = registry_.progress().facts(reply.core.ended);
+  return reply;
 }
 
 }  // namespace laneway::service

@@ -22,6 +22,8 @@
 #include "service/broker/worker_link.h"
 #include "service/journal/journal_view.h"
 #include "service/transport/channel.h"
+#include "service/wire/client_replies.h"
+#include "service/wire/service_facts.h"
 #include "service/wire/supervisor_messages.h"
 
 namespace laneway::service {
@@ -60,7 +62,8 @@ class Broker {
   void finish_stop();
   void end(Status result);
 
-  std::string status_json();
+  wire::StatusReply status(bool with_ended);
+  wire::WorkerFacts facts_of(const wire::supervisor_to_broker::WorkerUp& worker);
   Status set_policy(const std::string& policy);
   Status set_pool(Bytes wanted);
   // What an operator wants recorded from now on, beside --trace or instead of it.

@@ -69,9 +69,9 @@ void BrokerPolicy::serve() {
   reason_ = fault.why;
 }
 
-std::optional<PolicyProcessFacts> BrokerPolicy::facts() const {
+std::optional<wire::PolicyProcessFacts> BrokerPolicy::facts() const {
   if (!options_) return std::nullopt;
-  PolicyProcessFacts facts;
+  wire::PolicyProcessFacts facts;
   facts.is_running = link_ && link_->has_begun();
   if (link_) facts.pid = pid_;
   facts.reason = reason_;

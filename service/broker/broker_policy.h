@@ -15,7 +15,7 @@
 #include "service/broker/broker_core.h"
 #include "service/broker/policy_link.h"
 #include "service/broker/supervisor_link.h"
-#include "service/status/status.h"
+#include "service/wire/service_facts.h"
 
 namespace laneway::service {
 
@@ -41,7 +41,7 @@ class BrokerPolicy final : public ToldPolicy {
   void serve();
 
   // Nothing: the policy is one of the tree.
-  std::optional<PolicyProcessFacts> facts() const;
+  std::optional<wire::PolicyProcessFacts> facts() const;
 
  private:
   void drop_link();

@@ -1,5 +1,9 @@
 #include "service/broker/job_progress.h"
 
+#include <algorithm>
+
+#include "service/broker/user_names.h"
+
 namespace laneway::service {
 
 lanes::Snapshot JobProgress::snapshot() {
@@ -20,16 +24,29 @@ lanes::Snapshot JobProgress::snapshot() {
   return now;
 }
 
-std::optional<std::string> JobProgress::suspicion(JobId job) {
-  const JobEntry* const entry = table_.find(job);
-  if (journal_ == nullptr || entry == nullptr) return {};
-  return journal_->suspicion(entry->record.record, job);
+wire::JobFacts JobProgress::facts(const JobEntry& job) const {
+  const JobId id(job.record.job);
+  wire::JobFacts facts{
+      .job = id, .user = user_name(job.record.user), .client_torch = job.record.torch_version};
+  if (journal_ == nullptr) return facts;
+  facts.blame = journal_->suspicion(job.record.record, id);
+  facts.moved = journal_->moved(job.record.record, id);
+  return facts;
 }
 
-Bytes JobProgress::moved(JobId job) {
-  const JobEntry* const entry = table_.find(job);
-  if (journal_ == nullptr || entry == nullptr) return {};
-  return journal_->moved(entry->record.record, job);
+std::vector<wire::JobFacts> JobProgress::facts(const std::vector<lanes::JobStatus>& ended) const {
+  std::vector<wire::JobFacts> all;
+  all.reserve(table_.all().size());
+  for (const auto& [id, job] : table_.all()) all.push_back(facts(job));
+  if (ended.empty()) return all;
+  const auto& ends = table_.ends();
+  for (const lanes::JobStatus& job : ended) {
+    const auto end = std::find_if(ends.rbegin(), ends.rend(),
+                                  [&](const JobTable::End& one) { return one.job == job.id; });
+    if (end != ends.rend()) all.push_back({.job = job.id, .user = user_name(end->user)});
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.job < b.job; });
+  return all;
 }
 
 }  // namespace laneway::service

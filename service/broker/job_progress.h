@@ -3,14 +3,14 @@
 // Not thread-safe.
 #pragma once
 
-#include <optional>
-#include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "lanes/state/snapshot.h"
 #include "service/broker/broker_core.h"
 #include "service/broker/job_table.h"
 #include "service/journal/journal_view.h"
+#include "service/wire/service_facts.h"
 
 namespace laneway::service {
 
@@ -26,10 +26,11 @@ class JobProgress {
 
   // A job's pace is its pace between the times of these calls.
   lanes::Snapshot snapshot();
-  // What the job did to its workers or their device, if anything was noted.
-  std::optional<std::string> suspicion(JobId job);
-  // How much of its image the copy that is under way has moved.
-  Bytes moved(JobId job);
+  // What the core does not know of the job: whose it is, what it did to its workers or their
+  // device, how much of its image the copy that is under way has moved.
+  wire::JobFacts facts(const JobEntry& job) const;
+  // Of every job, ascending; of these that are over, whose they were.
+  std::vector<wire::JobFacts> facts(const std::vector<lanes::JobStatus>& ended) const;
 
  private:
   JobTable& table_;

@@ -95,8 +95,7 @@ class JobRegistry final : public lanes::ActionSink, private WorkerEvents {
   Standbys& standbys() { return standbys_; }
 
   lanes::Snapshot snapshot() { return progress_.snapshot(); }
-  std::optional<std::string> suspicion(JobId job) { return progress_.suspicion(job); }
-  Bytes moved(JobId job) { return progress_.moved(job); }
+  const JobProgress& progress() const { return progress_; }
 
  private:
   void on_job_added(JobEntry& job) override;

@@ -83,8 +83,8 @@ void Requests::handle(const Requester& from, const wire::JobReport& request, Fds
   registry_.report(from, request, is_operator(from));
 }
 
-void Requests::handle(const Requester& from, const wire::ServiceStatus& /*request*/, Fds /*fds*/) {
-  replies_.send(from.to, wire::Text{service_.status_json()});
+void Requests::handle(const Requester& from, const wire::ServiceStatus& request, Fds /*fds*/) {
+  replies_.send(from.to, service_.status(request.with_ended));
 }
 
 void Requests::handle(const Requester& from, const wire::KillJob& request, Fds /*fds*/) {

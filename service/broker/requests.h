@@ -11,6 +11,7 @@
 #include "service/broker/job_registry.h"
 #include "service/broker/replies.h"
 #include "service/wire/client_messages.h"
+#include "service/wire/client_replies.h"
 
 namespace laneway::service {
 
@@ -18,7 +19,7 @@ class Requests final : public RequestSink {
  public:
   // What is not about jobs.
   struct Service {
-    std::function<std::string()> status_json;
+    std::function<wire::StatusReply(bool with_ended)> status;
     std::function<Status(const std::string& policy)> set_policy;
     std::function<Status(Bytes wanted)> set_pool;
     std::function<Status(SessionId session, const std::string& file)> begin_record;

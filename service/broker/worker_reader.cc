@@ -7,7 +7,6 @@
 
 #include "base/fault_point.h"
 #include "base/log.h"
-#include "service/broker/user_names.h"
 #include "service/status/status.h"
 
 namespace laneway::service {
@@ -143,11 +142,8 @@ void WorkerReader::on(const wire::from_worker::JobText& message) {
   const auto question = to_.requests.take_question(message.request);
   if (!question) return;
   const JobEntry* job = to_.table.find(question->job);
-  const JobFacts facts{.user = job == nullptr ? "" : user_name(job->record.user),
-                       .wait_s = {},
-                       .blame = to_.progress.suspicion(question->job),
-                       .moved = to_.progress.moved(question->job),
-                       .client_torch = job == nullptr ? "" : job->record.torch_version};
+  const wire::JobFacts facts =
+      job == nullptr ? wire::JobFacts{.job = question->job, .user = {}} : to_.progress.facts(*job);
   const std::string line = job_line_json(to_.progress.snapshot(), question->job, facts);
   to_.replies.send(question->to, wire::Text{with_status(message.text, line)});
 }

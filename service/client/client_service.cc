@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "service/client/limits.h"
+#include "service/status/status.h"
 #include "service/wire/residency.h"
 
 namespace laneway::service {
@@ -54,10 +55,12 @@ Result<std::shared_ptr<JobFront>> ClientService::keep(Result<std::shared_ptr<Cli
   return std::shared_ptr<JobFront>(std::move(job).value());
 }
 
-Result<std::string> ClientService::status() {
-  auto text = connection_->request_for<wire::Text>(wire::ServiceStatus{});
-  if (!text) return text.error();
-  return std::move(text.value().first.text);
+Result<std::string> ClientService::status(bool with_ended) {
+  const auto reply =
+      connection_->request_for<wire::StatusReply>(wire::ServiceStatus{.with_ended = with_ended});
+  if (!reply) return reply.error();
+  const wire::StatusReply& status = reply.value().first;
+  return status_json(status.service, status.core);
 }
 
 Result<std::string> ClientService::job_report(uint64_t job) {

@@ -25,7 +25,7 @@ class ClientService final : public ServiceFront, public OpenService {
                                                std::span<const std::byte> graph) override
       LW_EXCLUDES(mutex_);
   Result<std::shared_ptr<JobFront>> attach(const std::string& name) override LW_EXCLUDES(mutex_);
-  Result<std::string> status() override;
+  Result<std::string> status(bool with_ended) override;
   Result<std::string> job_report(uint64_t job) override;
   Status command(const std::string& command, const char* argument) override;
   Status set(const std::string& job, const JobChanges& changes) override;

@@ -79,9 +79,9 @@ Result<pipeline::InitialImage> initial_image(const JobRequest& request) {
   return initial;
 }
 
-JobFacts facts_of(const WorkerJob& job) {
-  return {.user = user_name(),
-          .wait_s = {},
+wire::JobFacts facts_of(const WorkerJob& job) {
+  return {.job = job.id,
+          .user = user_name(),
           .moved = Bytes(job.moved_bytes.load(std::memory_order_relaxed)),
           .client_torch = adaptor::loaded_torch().running};
 }
@@ -283,28 +283,31 @@ Status EmbeddedService::set_pool(Bytes wanted) {
   return {};
 }
 
-Result<std::string> EmbeddedService::status() {
+Result<std::string> EmbeddedService::status(bool with_ended) {
   if (closed_) return closed_error();
-  ServiceFacts facts{.pid = ::getpid(),
-                     .version = version(),
-                     .device = device_name_,
-                     .kernels = kernels_,
-                     .user = user_name(),
-                     .uptime_s = (clock_.now() - start_).seconds(),
-                     .pool_made = pool_size_,
-                     .policy_process = policy_->facts(),
-                     .workers = {{.pid = ::getpid(),
-                                  .role = "active",
-                                  .state = "ready",
-                                  .torch = adaptor::loaded_torch()}},
-                     .jobs = {}};
+  wire::ServiceFacts facts{.pid = ::getpid(),
+                           .version = version(),
+                           .device = device_name_,
+                           .kernels = kernels_,
+                           .user = user_name(),
+                           .uptime_s = (clock_.now() - start_).seconds(),
+                           .pool_made = pool_size_,
+                           .policy_process = policy_->facts(),
+                           .workers = {{.pid = ::getpid(),
+                                        .role = "active",
+                                        .state = "ready",
+                                        .torch = adaptor::loaded_torch()}}};
   {
     MutexLock lock(jobs_mutex_);
     for (const auto& known : jobs_) {
-      if (const JobHandle job = known.lock()) facts.jobs.emplace(job->id, facts_of(*job));
+      if (const JobHandle job = known.lock()) facts.jobs.push_back(facts_of(*job));
     }
   }
-  return status_json(facts, snapshot());
+  std::sort(facts.jobs.begin(), facts.jobs.end(),
+            [](const auto& a, const auto& b) { return a.job < b.job; });
+  lanes::Snapshot core = snapshot();
+  if (!with_ended) core.ended.clear();
+  return status_json(facts, core);
 }
 
 lanes::Snapshot EmbeddedService::snapshot() {

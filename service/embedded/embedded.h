@@ -60,7 +60,7 @@ class EmbeddedService final : public OpenService, private EventSink {
   // The core's, as of now.
   lanes::Snapshot snapshot();
   // JSON; unavailable after close.
-  Result<std::string> status();
+  Result<std::string> status(bool with_ended = true);
   Result<std::string> job_report(WorkerJob& job, bool with_tapes);
   // Without tapes, of the job that the text means.
   Result<std::string> job_report(const std::string& job) LW_EXCLUDES(jobs_mutex_);

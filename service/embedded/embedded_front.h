@@ -18,7 +18,7 @@ class EmbeddedFront final : public ServiceFront {
   Result<std::shared_ptr<JobFront>> create_job(const JobRequest& request,
                                                std::span<const std::byte> graph) override;
   Result<std::shared_ptr<JobFront>> attach(const std::string& name) override;
-  Result<std::string> status() override { return service_->status(); }
+  Result<std::string> status(bool with_ended) override { return service_->status(with_ended); }
   Result<std::string> job_report(uint64_t job) override {
     return service_->job_report(std::to_string(job));
   }

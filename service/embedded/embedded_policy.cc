@@ -57,7 +57,7 @@ Status EmbeddedPolicy::set(const std::string& policy) {
   return {};
 }
 
-std::optional<PolicyProcessFacts> EmbeddedPolicy::facts() {
+std::optional<wire::PolicyProcessFacts> EmbeddedPolicy::facts() {
   MutexLock lock(mutex_);
   return is_outside_ ? std::optional(facts_) : std::nullopt;
 }

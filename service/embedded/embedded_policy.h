@@ -16,9 +16,9 @@
 #include "base/mutex.h"
 #include "lanes/core/core_loop.h"
 #include "service/broker/policy_link.h"
-#include "service/status/status.h"
 #include "service/supervisor/policy_process.h"
 #include "service/transport/descriptor.h"
+#include "service/wire/service_facts.h"
 
 namespace laneway::service {
 
@@ -35,7 +35,7 @@ class EmbeddedPolicy final : public lanes::ActionSink {
   // there is no thread or descriptor left for it.
   Status set(const std::string& policy) LW_EXCLUDES(mutex_);
   // Nothing: the policy is one of the tree.
-  std::optional<PolicyProcessFacts> facts() LW_EXCLUDES(mutex_);
+  std::optional<wire::PolicyProcessFacts> facts() LW_EXCLUDES(mutex_);
   // Ends process and thread; the core is not touched any more. Idempotent.
   void stop() LW_EXCLUDES(mutex_);
 
@@ -74,7 +74,7 @@ class EmbeddedPolicy final : public lanes::ActionSink {
   Mutex mutex_;
   bool is_outside_ LW_GUARDED_BY(mutex_) = false;  // the policy is none of the tree
   Orders orders_ LW_GUARDED_BY(mutex_);
-  PolicyProcessFacts facts_ LW_GUARDED_BY(mutex_);
+  wire::PolicyProcessFacts facts_ LW_GUARDED_BY(mutex_);
   std::thread thread_ LW_GUARDED_BY(mutex_);
 };
 

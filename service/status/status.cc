@@ -1,12 +1,18 @@
 #include "service/status/status.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lanes/core/wait_estimate.h"
 
 namespace laneway::service {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using wire::JobFacts;
+using wire::ServiceFacts;
 
 template <class IdType>
 Json id_or_null(IdType id) {
@@ -81,7 +87,9 @@ Json waiting_json(const lanes::JobStatus& job, TimePoint now) {
   return std::max(seconds_of(now - *job.waiting_since), 0.0);
 }
 
-Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now) {
+// `wait`: until there is likely to be room.
+Json job_line(const lanes::JobStatus& job, const JobFacts& facts, std::optional<Duration> wait,
+              TimePoint now) {
   const bool outside = job.state == lanes::JobState::waiting || job.state == lanes::JobState::away;
   const bool waits = outside && job.reason.position > 0;
   const uint64_t total = job.options.total_iterations;
@@ -103,7 +111,7 @@ Json job_line(const lanes::JobStatus& job, const JobFacts& facts, TimePoint now)
           {"abandoned", job.abandoned},
           {"reason", reason_json(job.reason, facts)},
           {"position", waits ? Json(job.reason.position) : Json(nullptr)},
-          {"wait_estimate_s", facts.wait_s ? Json(*facts.wait_s) : Json(nullptr)},
+          {"wait_estimate_s", wait ? Json(wait->seconds()) : Json(nullptr)},
           {"total_iterations", total > 0 ? Json(total) : Json(nullptr)},
           {"iteration_s", told_json(job.options.iteration_time)},
           {"deadline_s", told_json(job.options.deadline)},
@@ -147,7 +155,7 @@ Json map_json(const lanes::Snapshot& snapshot) {
   return map;
 }
 
-Json recovery_json(const std::optional<RecoveryFacts>& recovery) {
+Json recovery_json(const std::optional<wire::RecoveryFacts>& recovery) {
   if (!recovery) return nullptr;
   return {{"capacity_bytes", recovery->capacity.count()}, {"used_bytes", recovery->used.count()}};
 }
@@ -161,8 +169,10 @@ Json outside_json(const lanes::Snapshot::Outside& tier) {
 }
 
 JobFacts facts_of(const ServiceFacts& service, JobId job) {
-  const auto found = service.jobs.find(job);
-  return found == service.jobs.end() ? JobFacts{.user = service.user, .wait_s = {}} : found->second;
+  const auto found = std::lower_bound(service.jobs.begin(), service.jobs.end(), job,
+                                      [](const JobFacts& a, JobId id) { return a.job < id; });
+  const bool known = found != service.jobs.end() && found->job == job;
+  return known ? *found : JobFacts{.job = job, .user = service.user};
 }
 
 Json torch_json(const TorchVersions& torch) {
@@ -173,9 +183,9 @@ Json count_or_null(const std::optional<uint32_t>& count) {
   return count ? Json(*count) : Json(nullptr);
 }
 
-Json workers_json(const std::vector<WorkerFacts>& workers) {
+Json workers_json(const std::vector<wire::WorkerFacts>& workers) {
   Json list = Json::array();
-  for (const WorkerFacts& worker : workers) {
+  for (const wire::WorkerFacts& worker : workers) {
     list.push_back({{"pid", worker.pid},
                     {"role", worker.role},
                     {"state", worker.state},
@@ -186,7 +196,7 @@ Json workers_json(const std::vector<WorkerFacts>& workers) {
   return list;
 }
 
-Json policy_process_json(const std::optional<PolicyProcessFacts>& process) {
+Json policy_process_json(const std::optional<wire::PolicyProcessFacts>& process) {
   if (!process) return nullptr;
   return {{"state", process->is_running ? "running" : "stopped"},
           {"pid", process->pid ? Json(*process->pid) : Json(nullptr)},
@@ -196,6 +206,20 @@ Json policy_process_json(const std::optional<PolicyProcessFacts>& process) {
 Json lane_limit_json(const lanes::Snapshot& snapshot) {
   if (!snapshot.lane_limit) return nullptr;
   return {{"lanes", *snapshot.lane_limit}, {"trial", snapshot.lane_trial}};
+}
+
+Json jobs_json(const ServiceFacts& service, const lanes::Snapshot& snapshot) {
+  const std::map<JobId, Duration> waits = lanes::estimate_waits(snapshot);
+  Json jobs = Json::array();
+  for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
+    for (const lanes::JobStatus& job : *list) {
+      const auto wait = waits.find(job.id);
+      jobs.push_back(job_line(job, facts_of(service, job.id),
+                              wait == waits.end() ? std::nullopt : std::optional(wait->second),
+                              snapshot.now));
+    }
+  }
+  return jobs;
 }
 
 }  // namespace
@@ -214,11 +238,6 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                           {"jobs", ids(lane.jobs)},
                           {"running", id_or_null(lane.running)}});
   }
-  Json jobs = Json::array();
-  for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
-    for (const lanes::JobStatus& job : *list)
-      jobs.push_back(job_line(job, facts_of(service, job.id), snapshot.now));
-  }
   const Json status = {{"service",
                         {{"pid", service.pid},
                          {"version", service.version},
@@ -235,7 +254,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
                        {"regions", std::move(regions)},
                        {"lanes", std::move(lanes_list)},
                        {"lane_limit", lane_limit_json(snapshot)},
-                       {"jobs", std::move(jobs)},
+                       {"jobs", jobs_json(service, snapshot)},
                        {"map", map_json(snapshot)}};
   return status.dump();
 }
@@ -243,7 +262,7 @@ std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snap
 std::string job_line_json(const lanes::Snapshot& snapshot, JobId id, const JobFacts& facts) {
   for (const auto* list : {&snapshot.jobs, &snapshot.ended}) {
     for (const lanes::JobStatus& job : *list) {
-      if (job.id == id) return job_line(job, facts, snapshot.now).dump();
+      if (job.id == id) return job_line(job, facts, std::nullopt, snapshot.now).dump();
     }
   }
   return "null";

@@ -1,71 +1,22 @@
 // Status: what an operator wants to know, as JSON in the form of `laneway status --json`: service,
 // pool, workers, regions, lanes, jobs; and "map", who holds which bytes of the pool. Unknown is
-// null. Torch-free; nlohmann-json is named in status.cc alone. Pure functions.
+// null. Made by whoever shows it: by the client of a broker, of what travelled
+// (wire::StatusReply), and by embedded mode. Torch-free; nlohmann-json is named in status.cc alone.
+// Pure functions.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "base/bytes.h"
 #include "base/ids.h"
-#include "base/torch_version.h"
 #include "lanes/state/snapshot.h"
+#include "service/wire/service_facts.h"
 
 namespace laneway::service {
 
-struct WorkerFacts {
-  int64_t pid = 0;
-  std::string role;   // "active", "standby"
-  std::string state;  // "starting", "ready", "lost"
-  // Of a standby that prepares the service's jobs: how many there are, and how many are done.
-  std::optional<uint32_t> jobs_to_prepare{};
-  std::optional<uint32_t> jobs_prepared{};
-  TorchVersions torch{};
-};
-
-// What the core does not know of a job.
-struct JobFacts {
-  std::string user;
-  std::optional<double> wait_s;  // until there is likely to be room, while it waits
-  // What it did to its workers, of one that is quarantined.
-  std::optional<std::string> blame{};
-  Bytes moved{};               // of its image, by the copy that is under way
-  std::string client_torch{};  // version with which its graphs are captured; empty: not known
-};
-
-struct RecoveryFacts {
-  Bytes capacity;
-  Bytes used;
-};
-
-// The process of a policy from outside the tree.
-struct PolicyProcessFacts {
-  bool is_running = false;  // and says who goes first; else fifo does
-  std::optional<int32_t> pid{};
-  std::string reason{};  // why the last one ended, or why there is none; empty: there is none
-};
-
-struct ServiceFacts {
-  int64_t pid = 0;
-  std::string version;
-  std::string device;
-  std::string kernels;  // "cpu", "cuda"
-  std::string user;     // owner of the jobs that `jobs` does not name
-  double uptime_s = 0;
-  Bytes pool_made{};  // its size when the service started, which it can have at most
-  std::optional<PolicyProcessFacts> policy_process{};  // none: the policy is one of the tree
-  // Of the memory for what outlives workers; null: there is none.
-  std::optional<RecoveryFacts> recovery{};
-  std::vector<WorkerFacts> workers;
-  std::map<JobId, JobFacts> jobs;
-};
-
-std::string status_json(const ServiceFacts& service, const lanes::Snapshot& snapshot);
+// Also how long waits are likely to take (lanes/core/wait_estimate.h).
+std::string status_json(const wire::ServiceFacts& service, const lanes::Snapshot& snapshot);
 
 // The job's line of the status; "null" when the core has forgotten it.
-std::string job_line_json(const lanes::Snapshot& snapshot, JobId id, const JobFacts& facts);
+std::string job_line_json(const lanes::Snapshot& snapshot, JobId id, const wire::JobFacts& facts);
 
 }  // namespace laneway::service

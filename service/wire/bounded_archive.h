@@ -6,8 +6,9 @@
 //
 // Form: integers and doubles little-endian in their size; bool and enum one byte; string and byte
 // list u32 length, then the bytes (text is UTF-8); list u32 count, then the elements; variant one
-// byte for the alternative, then it; an id eight bytes; a struct its members, in the order of their
-// declaration (service/wire/fields.h).
+// byte for the alternative, then it; an optional a bool, then what it has; an array its elements;
+// an id eight bytes; a struct its members, in the order of their declaration
+// (service/wire/fields.h).
 #pragma once
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -166,6 +168,28 @@ void CEREAL_LOAD_FUNCTION_NAME(BoundedInput& archive, std::array<uint8_t, N>& by
 template <size_t N>
 void CEREAL_SAVE_FUNCTION_NAME(BoundedOutput& archive, const std::array<uint8_t, N>& bytes) {
   archive.put(bytes.data(), N);
+}
+
+template <class T, size_t N>
+void CEREAL_LOAD_FUNCTION_NAME(BoundedInput& archive, std::array<T, N>& elements) {
+  for (T& element : elements) archive(element);
+}
+template <class T, size_t N>
+void CEREAL_SAVE_FUNCTION_NAME(BoundedOutput& archive, const std::array<T, N>& elements) {
+  for (const T& element : elements) archive(element);
+}
+
+template <class T>
+void CEREAL_LOAD_FUNCTION_NAME(BoundedInput& archive, std::optional<T>& value) {
+  bool has = false;
+  archive(has);
+  value.reset();
+  if (has) archive(value.emplace());
+}
+template <class T>
+void CEREAL_SAVE_FUNCTION_NAME(BoundedOutput& archive, const std::optional<T>& value) {
+  archive(value.has_value());
+  if (value) archive(*value);
 }
 
 template <class T>

@@ -99,8 +99,10 @@ struct JobReport {  // -> Text, JSON
   friend bool operator==(const JobReport&, const JobReport&) = default;
 };
 
-struct ServiceStatus {  // -> Text, JSON
-  static constexpr MessageType kType{.number = 12, .name = "ServiceStatus", .max_bytes = 64};
+struct ServiceStatus {  // -> StatusReply
+  static constexpr MessageType kType{
+      .number = 12, .version = 2, .name = "ServiceStatus", .max_bytes = 64};
+  bool with_ended = true;  // also the last few jobs that are over
   friend bool operator==(const ServiceStatus&, const ServiceStatus&) = default;
 };
 

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "lanes/state/snapshot.h"
 #include "service/wire/graph_info.h"
 #include "service/wire/job_spec.h"
 #include "service/wire/message.h"
+#include "service/wire/service_facts.h"
 
 namespace laneway::wire {
 
@@ -90,8 +92,15 @@ struct Text {
   friend bool operator==(const Text&, const Text&) = default;
 };
 
+struct StatusReply {  // of which the client makes a document (service/status)
+  static constexpr MessageType kType{
+      .number = 110, .version = kJobOptionsVersion, .name = "StatusReply"};
+  ServiceFacts service;
+  lanes::Snapshot core;
+};
+
 using AnyReply = std::variant<Failure, Done, Welcome, JobCreated, JobAttached, GraphAdded,
-                              JobPlaced, JobWaits, Text>;
+                              JobPlaced, JobWaits, Text, StatusReply>;
 
 // ---- lifeline
 

@@ -35,6 +35,7 @@ LW_MESSAGE(GraphAdded);
 LW_MESSAGE(JobPlaced);
 LW_MESSAGE(JobWaits);
 LW_MESSAGE(Text);
+LW_MESSAGE(StatusReply);
 LW_MESSAGE(LifelineHello);
 LW_MESSAGE(LifelineReady);
 LW_MESSAGE(DescriptorMessage);

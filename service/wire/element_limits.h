@@ -13,6 +13,7 @@
 #include "lanes/state/event.h"
 #include "lanes/state/reason.h"
 #include "lanes/state/report.h"
+#include "lanes/state/snapshot.h"
 #include "lanes/state/turn.h"
 #include "service/wire/graph_info.h"
 #include "service/wire/iteration_note.h"
@@ -55,6 +56,10 @@ template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::AdviserNews> = 3;
 template <>
 inline constexpr uint8_t kEnumeratorCount<lanes::JobState> = lanes::kJobStateCount;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::LaneState> = 4;
+template <>
+inline constexpr uint8_t kEnumeratorCount<lanes::PieceKind> = 3;
 
 static_assert(static_cast<int>(ErrorCode::busy) == 13);
 static_assert(static_cast<int>(lanes::ReasonCode::no_way_back) == 20);
@@ -64,6 +69,8 @@ static_assert(static_cast<int>(lanes::ImageState::away) == lanes::kImageStateCou
 static_assert(static_cast<int>(lanes::Residency::unpin) == 3);
 static_assert(static_cast<int>(lanes::AdviserNews::gone) == 2);
 static_assert(static_cast<int>(lanes::JobState::cancelled) == lanes::kJobStateCount - 1);
+static_assert(static_cast<int>(lanes::LaneState::recalled) == 3);
+static_assert(static_cast<int>(lanes::PieceKind::region) == 2);
 
 template <class Element>
 inline constexpr uint32_t kMaxElements = limits::kMaxListElements;
@@ -79,6 +86,12 @@ template <>
 inline constexpr uint32_t kMaxElements<lanes::ReportedJob> = limits::kMaxJobs;
 template <>
 inline constexpr uint32_t kMaxElements<lanes::ReportedRegion> = limits::kMaxLanes;
+template <>
+inline constexpr uint32_t kMaxElements<lanes::JobStatus> = limits::kMaxJobs;
+template <>
+inline constexpr uint32_t kMaxElements<lanes::LaneStatus> = limits::kMaxLanes;
+template <>
+inline constexpr uint32_t kMaxElements<lanes::RegionStatus> = limits::kMaxLanes;
 template <>
 inline constexpr uint32_t kMaxElements<lanes::Event> = limits::kMaxPostedEvents;
 template <>

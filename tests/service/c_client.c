@@ -122,6 +122,9 @@ static int set_options(laneway_service* service, laneway_job* job) {
                     strstr(json, "\"deadline_s\":90.0") != NULL;
   laneway_free(json);
   if (!shown) return failed("what was set");
+  if (laneway_service_status_with(service, 0, &json, &error) != LANEWAY_OK)
+    return failed("status without jobs that are over");
+  laneway_free(json);
   if (laneway_job_set(job, "weight=nan", &error) != LANEWAY_INVALID_ARGUMENT ||
       strstr(error.message, "weight = nan") == NULL)
     return failed("set a weight that is no number");

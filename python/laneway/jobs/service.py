@@ -70,11 +70,13 @@ class Service(Shown):
         """See Shown."""
         return {"state": "closed"} if self.closed else service_facts(self.status())
 
-    def status(self) -> dict[str, Any]:
+    def status(self, *, ended: bool = True) -> dict[str, Any]:
         """The state of the service as a dictionary, in the form of `laneway status --json`. The
-        entry "map" lists the owner of every part of the pool."""
+        entry "map" lists the owner of every part of the pool. Without `ended`, the last few jobs
+        that are over are left out: what a program that asks often does not need each time."""
         text, error = ffi.new("char **"), bindings.new_error()
-        code = self.library.lib.laneway_service_status(self.native_handle(), text, error)
+        ask = self.library.lib.laneway_service_status_with
+        code = ask(self.native_handle(), int(ended), text, error)
         if code != bindings.OK:
             raise bindings.exception_of(code, error)
         return json.loads(self.library.take_text(text))

@@ -58,6 +58,8 @@ int laneway_connect(const laneway_connect_options* options, laneway_service** se
 void laneway_service_close(laneway_service* service);
 void laneway_service_release(laneway_service* service);
 int laneway_service_status(laneway_service* service, char** json, laneway_error* error);
+int laneway_service_status_with(laneway_service* service, int with_ended, char** json,
+                                laneway_error* error);
 int laneway_service_job_report(laneway_service* service, uint64_t job, char** json,
                                laneway_error* error);
 int laneway_service_command(laneway_service* service, const char* command, const char* argument,

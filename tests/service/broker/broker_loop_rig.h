@@ -19,6 +19,7 @@
 #include "memory/os/shared_memory.h"
 #include "service/broker/broker.h"
 #include "service/journal/journal.h"
+#include "service/status/status.h"
 #include "service/transport/unix_socket.h"
 #include "service/transport/zmq_client.h"
 #include "tests/service/broker/fake_worker.h"
@@ -135,6 +136,11 @@ class BrokerLoop : public ::testing::Test {
   }
   void send(const wire::AnyRequest& message, uint64_t number) {
     crank_until([&] { return client_->send(wire::encode(message, {number, token_})).ok(); });
+  }
+  // The document that a client makes of what it is told.
+  std::string status(uint64_t number) {
+    const auto reply = std::get<wire::StatusReply>(ask(wire::ServiceStatus{}, number));
+    return status_json(reply.service, reply.core);
   }
   wire::AnyReply ask(const wire::AnyRequest& message, uint64_t number) {
     send(message, number);

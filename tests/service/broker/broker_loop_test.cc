@@ -48,18 +48,17 @@ TEST_F(BrokerLoop, TellsItsStateTakesAPolicyAndIsShutDown) {
   written.open(JobId(1), {});
   written.begin({.link = 1, .sequence = 0});
   written.end({}, /*counts=*/true, milliseconds(10));
-  const std::string status = std::get<wire::Text>(ask(wire::ServiceStatus{}, 3)).text;
-  EXPECT_THAT(status, HasSubstr("\"iterations\":1,")) << "as the journal has it, in an open turn";
-  EXPECT_THAT(status, HasSubstr("\"name\":\"digits\""));
-  EXPECT_THAT(status, HasSubstr("{\"pid\":77,\"role\":\"active\",\"state\":\"ready\","));
+  const std::string document = status(3);
+  EXPECT_THAT(document, HasSubstr("\"iterations\":1,")) << "as the journal has it, in an open turn";
+  EXPECT_THAT(document, HasSubstr("\"name\":\"digits\""));
+  EXPECT_THAT(document, HasSubstr("{\"pid\":77,\"role\":\"active\",\"state\":\"ready\","));
   wire::SetPolicy policy;
   policy.policy = "no such thing";
   EXPECT_TRUE(std::holds_alternative<wire::Failure>(ask(policy, 4)));
   policy.policy = "srtf";
   EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(policy, 5)));
   start();
-  EXPECT_THAT(std::get<wire::Text>(ask(wire::ServiceStatus{}, 6)).text,
-              HasSubstr("\"policy\":\"srtf\""));
+  EXPECT_THAT(status(6), HasSubstr("\"policy\":\"srtf\""));
   EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::Shutdown{}, 7)));
   crank_until([&] { return shutdown_requested_; });
   tell(wire::supervisor_to_broker::Stop{}, {});
@@ -73,9 +72,6 @@ TEST_F(BrokerLoop, APolicyFromOutsideIsToldOfTheJobsAndGivenUpForNonsense) {
   policy_ = "/nowhere/mine:key=value";
   start();
   join();
-  const auto status = [this](uint64_t number) {
-    return std::get<wire::Text>(ask(wire::ServiceStatus{}, number)).text;
-  };
   EXPECT_THAT(status(2), HasSubstr("\"policy_process\":{\"state\":\"stopped\",\"pid\":null,"
                                    "\"reason\":\"it is being started\"}"));
   auto ends = testing::PolicyPeer::pair();
@@ -114,8 +110,21 @@ TEST_F(BrokerLoop, AFileOfAPolicyIsTakenByItsAbsolutePathAndChecked) {
   EXPECT_THAT(std::get<wire::Failure>(ask(policy, 2)).message, HasSubstr("absolute path"));
   policy.policy = "/nowhere/mine.py";
   EXPECT_THAT(std::get<wire::Failure>(ask(policy, 3)).message, HasSubstr("/nowhere/mine.py"));
-  EXPECT_THAT(std::get<wire::Text>(ask(wire::ServiceStatus{}, 4)).text,
-              HasSubstr("\"policy_process\":null"));
+  EXPECT_THAT(status(4), HasSubstr("\"policy_process\":null"));
+}
+
+TEST_F(BrokerLoop, JobsThatAreOverAreShownToThoseWhoAskForThem) {
+  join();
+  send_descriptor_message(2);
+  ask(job("digits"), 2);
+  EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::CloseJob{.job = 1}, 3)));
+  const auto all = std::get<wire::StatusReply>(ask(wire::ServiceStatus{}, 4));
+  ASSERT_EQ(all.core.ended.size(), 1u);
+  EXPECT_EQ(all.core.ended[0].options.name, "digits");
+  ASSERT_EQ(all.service.jobs.size(), 1u) << "whose it was";
+  const auto living = std::get<wire::StatusReply>(ask(wire::ServiceStatus{.with_ended = false}, 5));
+  EXPECT_TRUE(living.core.ended.empty());
+  EXPECT_TRUE(living.service.jobs.empty());
 }
 
 TEST_F(BrokerLoop, ThePoolKeepsItsNewSizeUnderAnotherBroker) {
@@ -126,17 +135,14 @@ TEST_F(BrokerLoop, ThePoolKeepsItsNewSizeUnderAnotherBroker) {
   EXPECT_THAT(std::get<wire::Failure>(ask(wire::SetPool{.bytes = 0}, 4)).message,
               HasSubstr("leaves nothing for jobs"));
   EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::SetPool{.bytes = 32'000}, 5)));
-  const auto pool = [this](uint64_t number) {
-    return std::get<wire::Text>(ask(wire::ServiceStatus{}, number)).text;
-  };
   const char* const smaller =
       "{\"capacity_bytes\":32000,\"wanted_bytes\":32000,\"made_bytes\":64000,";
-  EXPECT_THAT(pool(6), HasSubstr(smaller));
+  EXPECT_THAT(status(6), HasSubstr(smaller));
   start();
-  EXPECT_THAT(pool(7), HasSubstr(smaller));
+  EXPECT_THAT(status(7), HasSubstr(smaller));
   EXPECT_TRUE(std::holds_alternative<wire::Done>(ask(wire::SetPool{.bytes = 64'000}, 8)));
   start();
-  EXPECT_THAT(pool(9), HasSubstr("{\"capacity_bytes\":64000,\"wanted_bytes\":64000,"));
+  EXPECT_THAT(status(9), HasSubstr("{\"capacity_bytes\":64000,\"wanted_bytes\":64000,"));
 }
 
 TEST_F(BrokerLoop, EndsWhenItsSupervisorIsGoneOrSpeaksNonsense) {

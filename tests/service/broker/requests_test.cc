@@ -32,7 +32,7 @@ class RequestsTest : public testing::Test, protected RegistryRig {
     };
     Requests requests(
         registry(), replies(),
-        {.status_json = [] { return "{}"; },
+        {.status = [](bool) { return wire::StatusReply(); },
          .set_policy = [&](const std::string&) { return note("policy"); },
          .set_pool = [&](Bytes) { return note("pool"); },
          .begin_record = [&](SessionId, const std::string&) { return note("record"); },

@@ -219,7 +219,7 @@ TEST_F(ClientTest, AWaitSaysWhatItWaitsFor) {
 TEST_F(ClientTest, CommandsAndTextsGoThrough) {
   char* text = nullptr;
   ASSERT_EQ(laneway_service_status(service_, &text, &error_), LANEWAY_OK) << error_.message;
-  EXPECT_STREQ(text, "{}");
+  EXPECT_NE(std::string(text).find("\"jobs\":[]"), std::string::npos) << text;
   laneway_free(text);
   EXPECT_EQ(laneway_service_command(service_, "kill", "them", &error_), LANEWAY_REFUSED);
   EXPECT_STREQ(error_.message, "not them");

@@ -161,7 +161,7 @@ wire::AnyReply FakeService::answer(const wire::AnyRequest& request, uint64_t num
   if (const auto* killed = std::get_if<wire::KillJob>(&request)) {
     return wire::Failure{ErrorCode::refused, "not " + killed->job};
   }
-  if (std::holds_alternative<wire::ServiceStatus>(request)) return wire::Text{"{}"};
+  if (std::holds_alternative<wire::ServiceStatus>(request)) return wire::StatusReply{};
   said_bye = said_bye || std::holds_alternative<wire::Bye>(request);
   return wire::Done{};
 }

@@ -41,7 +41,7 @@ class StatusTest : public testing::Test {
   json document() { return json::parse(status_json(facts_, core_->snapshot())); }
 
   std::unique_ptr<lanes::Scheduler> core_;
-  ServiceFacts facts_;
+  wire::ServiceFacts facts_;
 };
 
 TEST_F(StatusTest, HasTheServiceItsWorkersAndThePoolsArithmetic) {
@@ -86,7 +86,7 @@ TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
   offer(1, 3200, 1280);
   offer(2, 3200, 1280);
   offer(3, 64, 64);
-  facts_.jobs[JobId(2)] = {.user = "somebody", .wait_s = 4.5, .client_torch = "2.15.0+cu132"};
+  facts_.jobs = {{.job = JobId(2), .user = "somebody", .client_torch = "2.15.0+cu132"}};
   const json jobs = document()["jobs"];
   ASSERT_EQ(jobs.size(), 3u);
   EXPECT_EQ(jobs[0]["user"], "owner");
@@ -101,11 +101,10 @@ TEST_F(StatusTest, SaysOfEachJobWhoseItIsAndWhyAndHowLongItWaits) {
   EXPECT_EQ(jobs[1]["client_torch"], "2.15.0+cu132");
   EXPECT_EQ(jobs[1]["lane"], nullptr);
   EXPECT_EQ(jobs[1]["position"], 1);
-  EXPECT_EQ(jobs[1]["wait_estimate_s"], 4.5);
   EXPECT_EQ(jobs[1]["reason"]["code"], "pool_full");
   EXPECT_EQ(jobs[1]["reason"]["numbers"]["claimed_bytes"], 3200 + 1280);
   EXPECT_EQ(jobs[2]["position"], 2);
-  EXPECT_EQ(jobs[2]["wait_estimate_s"], nullptr);
+  EXPECT_EQ(jobs[2]["wait_estimate_s"], nullptr) << "nobody said when job 1 ends";
 }
 
 TEST_F(StatusTest, SaysWhatAJobsClientDeclared) {
@@ -156,7 +155,7 @@ TEST_F(StatusTest, SaysSinceWhenAndBehindWhomAJobWaits) {
 
 TEST_F(StatusTest, TheLineOfOneJobIsThatOfTheDocument) {
   offer(1, 640, 640);
-  const JobFacts facts{.user = "owner", .wait_s = {}};
+  const wire::JobFacts facts{.job = JobId(1), .user = "owner"};
   EXPECT_EQ(json::parse(job_line_json(core_->snapshot(), JobId(1), facts)), document()["jobs"][0]);
   EXPECT_EQ(job_line_json(core_->snapshot(), JobId(9), facts), "null");
 }

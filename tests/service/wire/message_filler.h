@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -48,6 +49,15 @@ class MessageFiller {
   template <size_t N>
   void fill(std::array<uint8_t, N>& bytes) {
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random_.next());
+  }
+  template <class T, size_t N>
+  void fill(std::array<T, N>& elements) {
+    for (T& element : elements) fill(element);
+  }
+  template <class T>
+  void fill(std::optional<T>& value) {
+    value.reset();
+    if (random_.chance(0.5)) fill(value.emplace());
   }
   template <class T>
   void fill(std::vector<T>& list) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -69,6 +70,14 @@ struct Form<std::string> {
 template <size_t N>
 struct Form<std::array<uint8_t, N>> {
   static std::string text() { return "bytes" + std::to_string(N); }
+};
+template <class T, size_t N>
+struct Form<std::array<T, N>> {
+  static std::string text() { return std::to_string(N) + " of " + form_of<T>(); }
+};
+template <class T>
+struct Form<std::optional<T>> {
+  static std::string text() { return form_of<T>() + "?"; }
 };
 template <class T>
 struct Form<std::vector<T>> {
